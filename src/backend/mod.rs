@@ -1,0 +1,105 @@
+//! Machines: what one must be able to do to run batches. No operation's name appears here.
+
+use crate::error::Result;
+use crate::kernel::{Batch, Limits};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+#[cfg(feature = "cpu")]
+pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod wgpu;
+
+/// `Send + Sync` natively; nothing in a browser, where GPU objects stay on their thread.
+#[cfg(not(target_arch = "wasm32"))]
+pub trait Shared: Send + Sync {}
+#[cfg(not(target_arch = "wasm32"))]
+impl<T: Send + Sync + ?Sized> Shared for T {}
+
+/// `Send + Sync` natively; nothing in a browser, where GPU objects stay on their thread.
+#[cfg(target_arch = "wasm32")]
+pub trait Shared {}
+#[cfg(target_arch = "wasm32")]
+impl<T: ?Sized> Shared for T {}
+
+/// A future that a user may await under any executor: `Send` natively.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A future that a user may await under any executor.
+#[cfg(target_arch = "wasm32")]
+pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+
+/// A buffer on a machine, by number. Numbers are not used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub u64);
+
+/// What a machine is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// The backend's word: `cpu`, `vulkan`, `metal`, `dx12`, `webgpu`, `cuda`.
+    pub backend: &'static str,
+    /// The adapter's own name.
+    pub name: String,
+    /// Who made it, where that is known.
+    pub vendor: String,
+    pub kind: DeviceKind,
+    /// The driver and its version, where known.
+    pub driver: String,
+}
+
+/// What kind of machine it is; also the order in which machines are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceKind {
+    DiscreteGpu,
+    IntegratedGpu,
+    /// A GPU of which nothing more is known (browsers do not tell).
+    Gpu,
+    Cpu,
+    /// A GPU interface computed by a CPU; never chosen unasked.
+    Software,
+}
+
+/// Counts of what a backend made since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pipelines compiled (kernels prepared, on the CPU).
+    pub pipelines: u64,
+    /// Buffers allocated from the system.
+    pub buffers: u64,
+    /// Bytes of them that are allocated now.
+    pub bytes: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+    /// Batches submitted.
+    pub submits: u64,
+    /// Kernels run.
+    pub dispatches: u64,
+}
+
+/// A machine. All calls return at once; only `read` and `sync` wait, and errors that a machine reports late (memory,
+/// device loss, a shader it refuses) arrive there.
+pub trait Backend: Shared {
+    /// What it is.
+    fn info(&self) -> &Info;
+    /// What it can do.
+    fn limits(&self) -> &Limits;
+    /// A buffer of at least `bytes` bytes (a multiple of 4, not 0). Its contents are anything.
+    fn allocate(&self, bytes: u64) -> Result<BufferId>;
+    /// Gives a buffer back; work already submitted still sees it.
+    fn free(&self, buffer: BufferId);
+    /// Copies `data` (a multiple of 4 bytes) to `offset`, after the work submitted so far.
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
+    /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
+    /// The `len` bytes from `offset` (multiples of 4), after the work submitted so far.
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>>;
+    /// Resolves when the work submitted so far is done.
+    fn sync(&self) -> Pending<Result<()>>;
+    /// Whatever was cached for a batch is not needed any more.
+    fn forget(&self, batch: &Arc<Batch>);
+    /// What was made so far.
+    fn counters(&self) -> Counters;
+    /// The text of a kernel as this machine compiles it, where there is one.
+    fn source(&self, kernel: &crate::kernel::Kernel) -> Option<String>;
+}

@@ -1,0 +1,165 @@
+//! Element types, and the Rust types that go in and out of tensors.
+
+use std::fmt;
+
+/// The type of a tensor's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// 32-bit float; what everything is computed in.
+    F32,
+    /// 16-bit float: a storage type. Kernels read it into `f32` and round once when they write.
+    F16,
+    /// 32-bit signed integer; wraps on overflow.
+    I32,
+    /// 32-bit unsigned integer; wraps on overflow.
+    U32,
+    /// True or false; four bytes in memory, 0 or 1.
+    Bool,
+}
+
+impl DType {
+    /// Bytes of one element in memory.
+    pub fn size(self) -> usize {
+        match self {
+            DType::F16 => 2,
+            DType::F32 | DType::I32 | DType::U32 | DType::Bool => 4,
+        }
+    }
+
+    /// The type values of this type have inside a kernel: `F16` computes as `F32`.
+    pub fn compute(self) -> DType {
+        match self {
+            DType::F16 => DType::F32,
+            other => other,
+        }
+    }
+
+    /// `F32` or `F16`.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F16)
+    }
+
+    /// `I32` or `U32`.
+    pub fn is_int(self) -> bool {
+        matches!(self, DType::I32 | DType::U32)
+    }
+
+    /// The field's word for it: `f32`, `f16`, `i32`, `u32`, `bool`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::I32 => "i32",
+            DType::U32 => "u32",
+            DType::Bool => "bool",
+        }
+    }
+
+    /// The bit pattern `value` has as a kernel value of this type: floats round, integers saturate, NaN is 0 there.
+    pub fn bits(self, value: f64) -> u32 {
+        match self {
+            DType::F32 | DType::F16 => (value as f32).to_bits(),
+            DType::I32 => value as i32 as u32,
+            DType::U32 => value as u32,
+            DType::Bool => u32::from(value != 0.0),
+        }
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A Rust type that a tensor can be made from and read into.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// The tensor type that holds it without loss.
+    const DTYPE: DType;
+    /// The bytes a device stores for `data`.
+    fn to_bytes(data: &[Self]) -> Vec<u8>;
+    /// Back from bytes of type `dtype`; `None` where `dtype` does not read as `Self`.
+    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<Self>>;
+}
+
+impl Element for f32 {
+    const DTYPE: DType = DType::F32;
+    fn to_bytes(data: &[f32]) -> Vec<u8> {
+        bytemuck::cast_slice(data).to_vec()
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
+        match dtype {
+            DType::F32 => Some(bytemuck::pod_collect_to_vec(bytes)),
+            DType::F16 => {
+                let halves: Vec<u16> = bytemuck::pod_collect_to_vec(bytes);
+                Some(halves.into_iter().map(f16_to_f32).collect())
+            }
+            DType::I32 | DType::U32 | DType::Bool => None,
+        }
+    }
+}
+
+impl Element for i32 {
+    const DTYPE: DType = DType::I32;
+    fn to_bytes(data: &[i32]) -> Vec<u8> {
+        bytemuck::cast_slice(data).to_vec()
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<i32>> {
+        (dtype == DType::I32).then(|| bytemuck::pod_collect_to_vec(bytes))
+    }
+}
+
+impl Element for u32 {
+    const DTYPE: DType = DType::U32;
+    fn to_bytes(data: &[u32]) -> Vec<u8> {
+        bytemuck::cast_slice(data).to_vec()
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<u32>> {
+        (dtype == DType::U32).then(|| bytemuck::pod_collect_to_vec(bytes))
+    }
+}
+
+impl Element for bool {
+    const DTYPE: DType = DType::Bool;
+    fn to_bytes(data: &[bool]) -> Vec<u8> {
+        data.iter().flat_map(|&b| u32::from(b).to_le_bytes()).collect()
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<bool>> {
+        let words = || bytemuck::pod_collect_to_vec::<u8, u32>(bytes);
+        (dtype == DType::Bool).then(|| words().into_iter().map(|w| w != 0).collect())
+    }
+}
+
+/// An IEEE 754 half's value, exactly.
+pub fn f16_to_f32(half: u16) -> f32 {
+    let sign = u32::from(half >> 15) << 31;
+    let exponent = u32::from(half >> 10) & 0x1f;
+    let mantissa = u32::from(half) & 0x3ff;
+    match (exponent, mantissa) {
+        // Zero and subnormals: mantissa * 2^-24 is exact in f32.
+        (0, m) => f32::from_bits((m as f32 * f32::from_bits(0x3380_0000)).to_bits() | sign),
+        (31, m) => f32::from_bits(sign | 0x7f80_0000 | m << 13),
+        (e, m) => f32::from_bits(sign | (e + 112) << 23 | m << 13),
+    }
+}
+
+/// The nearest half, ties to even; too large becomes infinity.
+pub fn f32_to_f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let sign = (bits >> 16 & 0x8000) as u16;
+    let magnitude = bits & 0x7fff_ffff;
+    if magnitude > 0x7f80_0000 {
+        return sign | 0x7e00;
+    }
+    // 65520 is the first value that rounds to infinity.
+    if magnitude >= 0x477f_f000 {
+        return sign | 0x7c00;
+    }
+    if magnitude < 0x3880_0000 {
+        // Below 2^-14 the result is subnormal: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits.
+        let shifted = f32::from_bits(magnitude) + 0.5;
+        return sign | (shifted.to_bits() - 0x3f00_0000) as u16;
+    }
+    let round = 0xfff + (magnitude >> 13 & 1);
+    sign | ((magnitude + round - (112 << 23)) >> 13) as u16
+}

@@ -1,0 +1,95 @@
+//! The one error type: a stable kind, and a message that starts with the operation's name.
+
+use std::fmt;
+
+/// What went wrong, as a program can act on it. The JavaScript `Error` carries the same word as `code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// Shapes, axes or indices do not fit the operation.
+    Shape,
+    /// The element types do not fit the operation.
+    DType,
+    /// The device, or this build, cannot do it.
+    Unsupported,
+    /// The device has no memory left for it.
+    Memory,
+    /// The device is gone; a new one can be made.
+    DeviceLost,
+    /// No device answers to what was asked for.
+    NoDevice,
+    /// The data passed in is not what it claims to be, or a tensor was already freed.
+    Data,
+    /// A limit of the device or of this library is exceeded; the message names both numbers.
+    Limit,
+}
+
+impl ErrorKind {
+    /// The stable word for this kind, e.g. `"Shape"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorKind::Shape => "Shape",
+            ErrorKind::DType => "DType",
+            ErrorKind::Unsupported => "Unsupported",
+            ErrorKind::Memory => "Memory",
+            ErrorKind::DeviceLost => "DeviceLost",
+            ErrorKind::NoDevice => "NoDevice",
+            ErrorKind::Data => "Data",
+            ErrorKind::Limit => "Limit",
+        }
+    }
+}
+
+/// An error as a value: a [kind](ErrorKind) and a sentence that names the operation and what it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// An error of `kind`; by custom `message` starts with the operation's name and a colon.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    /// Shapes, axes or indices that do not fit.
+    pub fn shape(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Shape, message)
+    }
+
+    /// Element types that do not fit.
+    pub fn dtype(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::DType, message)
+    }
+
+    /// Data that is not what it claims to be.
+    pub fn data(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Data, message)
+    }
+
+    /// Two shapes that do not go together in `op`.
+    pub fn shapes(op: &str, a: &[usize], b: &[usize], why: &str) -> Error {
+        Error::shape(format!("{op}: shapes {a:?} and {b:?}: {why}"))
+    }
+
+    /// What a program can act on.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// The sentence for a person.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

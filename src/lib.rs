@@ -1,0 +1,18 @@
+//! Tensor compute on whatever GPU is in front of you.
+//!
+//! The order of the paragraphs below is the architecture: a module names only modules of earlier paragraphs.
+
+pub mod dtype;
+pub mod error;
+
+pub mod shape;
+
+pub mod expr;
+
+pub mod op;
+
+pub mod kernel;
+
+pub mod codegen;
+
+pub mod backend;

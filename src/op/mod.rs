@@ -1,0 +1,9 @@
+//! What can be asked of a tensor: the pointwise table, structural operations, and routines.
+
+pub mod pointwise;
+pub mod routine;
+pub mod structural;
+
+pub use pointwise::{Pointwise, Row, Types};
+pub use routine::{Attention, Conv2d, Routine};
+pub use structural::{Const, Op, Reduction, Span};

@@ -1,0 +1,149 @@
+//! Routines: operations with hand-written kernels, their parameters and shape rules. What each equals in ordinary
+//! operations stands in `expand`.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::shape::Shape;
+
+/// A two-dimensional convolution's parameters: per spatial axis, height first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conv2d {
+    pub stride: [usize; 2],
+    /// Zeros before and after, per axis.
+    pub padding: [(usize, usize); 2],
+    pub dilation: [usize; 2],
+    pub groups: usize,
+}
+
+/// Scaled dot-product attention's parameters. The scale is the operand after q, k and v: a rank-0 number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Attention {
+    /// Query i sees keys up to `i + keys - queries`, so the last query sees all of them.
+    pub causal: bool,
+    /// A fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
+    pub mask: bool,
+}
+
+/// An operation with a hand-written kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Routine {
+    /// `[.., m, k] x [.., k, n] -> [.., m, n]`, leading axes broadcast.
+    Matmul,
+    /// `x [batch, in, h, w], w [out, in / groups, kh, kw] -> [batch, out, oh, ow]`.
+    Conv2d(Conv2d),
+    /// `q [b, heads, queries, d], k [b, kv_heads, keys, d], v [b, kv_heads, keys, dv] -> [b, heads, queries, dv]`;
+    /// `heads` is a multiple of `kv_heads`.
+    Attention(Attention),
+}
+
+impl Routine {
+    /// The method's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Routine::Matmul => "matmul",
+            Routine::Conv2d(_) => "conv2d",
+            Routine::Attention(_) => "attention",
+        }
+    }
+
+    /// The result's shape and type, or why the operands do not fit.
+    pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+        let name = self.name();
+        let dtype = operands[0].1;
+        if let Some((_, other)) = operands.iter().find(|o| o.1 != dtype) {
+            let message = format!("{name}: operands of type {dtype} and {other}; cast one");
+            return Err(Error::dtype(message));
+        }
+        if !dtype.is_float() {
+            return Err(Error::dtype(format!("{name}: does not take {dtype}; cast it first")));
+        }
+        let shape = match self {
+            Routine::Matmul => infer_matmul(&operands[0].0, &operands[1].0)?,
+            Routine::Conv2d(conv) => conv.infer(&operands[0].0, &operands[1].0)?,
+            Routine::Attention(attention) => attention.infer(operands)?,
+        };
+        Ok((shape, dtype))
+    }
+}
+
+fn infer_matmul(a: &Shape, b: &Shape) -> Result<Shape> {
+    if a.rank() < 2 || b.rank() < 2 {
+        return Err(Error::shapes("matmul", a, b, "both must have rank 2 or more"));
+    }
+    let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (&a[..], &b[..]) else {
+        unreachable!("both have rank 2 or more");
+    };
+    if k != k2 {
+        let why = format!("the inner extents {k} and {k2} differ");
+        return Err(Error::shapes("matmul", a, b, &why));
+    }
+    let batch = Shape::broadcast("matmul", batch_a, batch_b)
+        .map_err(|_| Error::shapes("matmul", a, b, "the leading axes do not broadcast"))?;
+    Shape::new("matmul", &[&batch[..], &[*m, *n]].concat())
+}
+
+impl Conv2d {
+    /// The result's extent along spatial axis `i` for an input extent and a kernel extent; `None` if it does not fit.
+    pub fn extent(&self, i: usize, input: usize, kernel: usize) -> Option<usize> {
+        let (before, after) = self.padding[i];
+        let padded = input.checked_add(before)?.checked_add(after)?;
+        let reach = self.dilation[i].checked_mul(kernel.checked_sub(1)?)?.checked_add(1)?;
+        Some(padded.checked_sub(reach)? / self.stride[i] + 1)
+    }
+
+    fn infer(&self, x: &Shape, w: &Shape) -> Result<Shape> {
+        let refuse = |why: &str| Err(Error::shapes("conv2d", x, w, why));
+        let (&[batch, channels, height, width], &[out, per_group, kh, kw]) = (&x[..], &w[..])
+        else {
+            return refuse("both must have rank 4: [batch, channels, height, width], [out, in / groups, kh, kw]");
+        };
+        if self.stride.contains(&0) || self.dilation.contains(&0) || self.groups == 0 {
+            return refuse("stride, dilation and groups must be at least 1");
+        }
+        if per_group.checked_mul(self.groups) != Some(channels) || out % self.groups != 0 {
+            return refuse(&format!("the channels do not divide into {} groups", self.groups));
+        }
+        let extents = (self.extent(0, height, kh), self.extent(1, width, kw));
+        let (Some(oh), Some(ow)) = extents else {
+            return refuse("the kernel is larger than the padded input");
+        };
+        Shape::new("conv2d", &[batch, out, oh, ow])
+    }
+}
+
+impl Attention {
+    fn infer(&self, operands: &[(Shape, DType)]) -> Result<Shape> {
+        let (q, k, v) = (operands[0].0, operands[1].0, operands[2].0);
+        let refuse = |why: &str| {
+            let message = format!("attention: q {q}, k {k}, v {v}: {why}");
+            Err(Error::shape(message))
+        };
+        let (&[b, heads, queries, d], &[bk, kv_heads, keys, dk], &[bv, v_heads, v_keys, dv]) =
+            (&q[..], &k[..], &v[..])
+        else {
+            return refuse("all must have rank 4: [batch, heads, length, head size]");
+        };
+        if b != bk || b != bv {
+            return refuse("the batches differ");
+        }
+        if d != dk {
+            return refuse("q and k have different head sizes");
+        }
+        if keys != v_keys || kv_heads != v_heads {
+            return refuse("k and v differ in heads or length");
+        }
+        if kv_heads == 0 || heads % kv_heads != 0 {
+            return refuse("the query heads are not a multiple of the key heads");
+        }
+        if operands[3].0.rank() != 0 {
+            return refuse("the scale must be a single number");
+        }
+        if self.mask {
+            let (mask, scores) = (operands[4].0, [b, heads, queries, keys]);
+            if Shape::broadcast("attention", &mask, &scores).map_or(true, |s| s[..] != scores) {
+                return refuse(&format!("the mask {mask} does not broadcast to {scores:?}"));
+            }
+        }
+        Shape::new("attention", &[b, heads, queries, dv])
+    }
+}

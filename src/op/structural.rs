@@ -1,0 +1,269 @@
+//! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::pointwise::Pointwise;
+use crate::op::routine::Routine;
+use crate::shape::Shape;
+
+/// How a reduction combines its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    Sum,
+    Prod,
+    Max,
+    Min,
+    /// Logical or of `bool`.
+    Any,
+    /// Logical and of `bool`.
+    All,
+}
+
+impl Reduction {
+    /// The method's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reduction::Sum => "sum",
+            Reduction::Prod => "prod",
+            Reduction::Max => "max",
+            Reduction::Min => "min",
+            Reduction::Any => "any",
+            Reduction::All => "all",
+        }
+    }
+
+    /// What reducing nothing gives, as bits of `dtype`: 0, 1, -Inf or the smallest integer, ...
+    pub fn identity(self, dtype: DType) -> u32 {
+        match (self, dtype) {
+            (Reduction::Sum | Reduction::Any, _) => 0,
+            (Reduction::All, _) => 1,
+            (Reduction::Prod, _) => dtype.bits(1.0),
+            (Reduction::Max, _) => dtype.bits(f64::NEG_INFINITY),
+            (Reduction::Min, _) => dtype.bits(f64::INFINITY),
+        }
+    }
+}
+
+/// A constant of a known type, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Const {
+    pub dtype: DType,
+    pub bits: u32,
+}
+
+/// One axis of a slice: `len` elements from `start`, `step` apart (negative steps walk backwards).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Span {
+    pub start: usize,
+    pub len: usize,
+    pub step: isize,
+}
+
+/// An operation as it is recorded. Matches on it are exhaustive everywhere: a new variant does not compile until every
+/// concern has an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Data in a buffer.
+    Source,
+    /// A number the user passed: rank 0. Its value is not part of the structure.
+    Scalar,
+    /// A constant of the program, everywhere in `shape`.
+    Fill {
+        shape: Shape,
+        value: Const,
+    },
+    /// The coordinate along `axis`, as `i32`.
+    Iota {
+        shape: Shape,
+        axis: usize,
+    },
+    /// A row of the table, operands broadcast.
+    Pointwise(Pointwise),
+    Cast(DType),
+    Reshape(Shape),
+    /// Axis i of the result is axis `permutation[i]` of the operand.
+    Permute(Vec<usize>),
+    /// Broadcast to a shape by NumPy's rule.
+    Expand(Shape),
+    Slice(Vec<Span>),
+    /// Elements before and after each axis; the second operand is the scalar they have.
+    Pad(Vec<(usize, usize)>),
+    /// The axes stay, with extent 1.
+    Reduce {
+        op: Reduction,
+        axes: Vec<usize>,
+    },
+    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0.
+    Gather {
+        axis: usize,
+    },
+    /// At least one operand, joined along `axis`.
+    Concat {
+        axis: usize,
+    },
+    Routine(Routine),
+}
+
+impl Op {
+    /// The name errors and plans use.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Source => "source",
+            Op::Scalar => "scalar",
+            Op::Fill { .. } => "fill",
+            Op::Iota { .. } => "iota",
+            Op::Pointwise(p) => p.row().name,
+            Op::Cast(_) => "cast",
+            Op::Reshape(_) => "reshape",
+            Op::Permute(_) => "permute",
+            Op::Expand(_) => "expand",
+            Op::Slice(_) => "slice",
+            Op::Pad(_) => "pad",
+            Op::Reduce { op, .. } => op.name(),
+            Op::Gather { .. } => "gather",
+            Op::Concat { .. } => "concat",
+            Op::Routine(r) => r.name(),
+        }
+    }
+
+    /// The result's shape and type, or why the operands do not fit. `Source` and `Scalar` are given theirs.
+    pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+        let name = self.name();
+        let first = || operands[0];
+        match self {
+            Op::Source | Op::Scalar => Err(Error::data(format!("{name}: is not computed"))),
+            Op::Fill { shape, value } => Ok((*shape, value.dtype)),
+            Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
+            Op::Pointwise(p) => {
+                let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
+                // Parameters follow the operands and have the operands' compute type.
+                let dtype = p.row().dtype(&types[..p.row().operands.len()])?;
+                let shapes = operands.iter().map(|o| o.0);
+                let shape = shapes.reduce_fallible(|a, b| Shape::broadcast(name, &a, &b))?;
+                Ok((shape, dtype))
+            }
+            Op::Cast(to) => Ok((first().0, *to)),
+            Op::Reshape(shape) => {
+                let (from, dtype) = first();
+                if from.numel() != shape.numel() {
+                    let why = format!("{} and {} elements", from.numel(), shape.numel());
+                    return Err(Error::shapes(name, &from, shape, &why));
+                }
+                Ok((*shape, dtype))
+            }
+            Op::Permute(permutation) => {
+                let (from, dtype) = first();
+                let mut seen = permutation.clone();
+                seen.sort_unstable();
+                if !seen.iter().copied().eq(0..from.rank()) {
+                    let message = format!("{name}: {permutation:?} does not permute shape {from}");
+                    return Err(Error::shape(message));
+                }
+                let dims: Vec<usize> = permutation.iter().map(|&p| from[p]).collect();
+                Ok((Shape::new(name, &dims)?, dtype))
+            }
+            Op::Expand(shape) => {
+                let (from, dtype) = first();
+                if Shape::broadcast(name, &from, shape)? != *shape {
+                    return Err(Error::shapes(name, &from, shape, "it would have to shrink"));
+                }
+                Ok((*shape, dtype))
+            }
+            Op::Slice(spans) => infer_slice(first(), spans),
+            Op::Pad(amounts) => {
+                let (from, dtype) = first();
+                if amounts.len() != from.rank() {
+                    let message = format!("{name}: {} axes for shape {from}", amounts.len());
+                    return Err(Error::shape(message));
+                }
+                let grown = from.iter().zip(amounts);
+                let dims = grown.map(|(d, (lo, hi))| d.checked_add(*lo)?.checked_add(*hi));
+                let dims: Option<Vec<usize>> = dims.collect();
+                let too_large =
+                    || Error::new(ErrorKind::Limit, format!("{name}: {amounts:?} overflows"));
+                Ok((Shape::new(name, &dims.ok_or_else(too_large)?)?, dtype))
+            }
+            Op::Reduce { op, axes } => {
+                let (from, dtype) = first();
+                let logical = matches!(op, Reduction::Any | Reduction::All);
+                if logical != (dtype == DType::Bool) {
+                    return Err(Error::dtype(format!(
+                        "{name}: does not take {dtype}; cast it first"
+                    )));
+                }
+                Ok((axes.iter().fold(from, |s, &a| s.with(a, 1)), dtype))
+            }
+            Op::Gather { axis } => {
+                let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
+                if !index_type.is_int() {
+                    return Err(Error::dtype(format!(
+                        "{name}: indices of type {index_type}; i32 or u32"
+                    )));
+                }
+                let dims = [&from[..*axis], &index, &from[axis + 1..]].concat();
+                Ok((Shape::new(name, &dims)?, dtype))
+            }
+            Op::Concat { axis } => infer_concat(*axis, operands),
+            Op::Routine(routine) => routine.infer(operands),
+        }
+    }
+}
+
+fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, DType)> {
+    if spans.len() != from.rank() {
+        let message = format!("slice: {} ranges for shape {from}", spans.len());
+        return Err(Error::shape(message));
+    }
+    for (&extent, span) in from.iter().zip(spans) {
+        let last = span.start as i128 + span.step as i128 * (span.len as i128 - 1);
+        if span.len > 0 && (span.start >= extent || last < 0 || last >= extent as i128) {
+            let message = format!("slice: {span:?} leaves an axis of {extent} in shape {from}");
+            return Err(Error::shape(message));
+        }
+    }
+    let dims: Vec<usize> = spans.iter().map(|s| s.len).collect();
+    Ok((Shape::new("slice", &dims)?, dtype))
+}
+
+fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+    let Some(&(first, dtype)) = operands.first() else {
+        return Err(Error::shape("concat: no operands"));
+    };
+    let mut extent = 0usize;
+    for (shape, other) in operands {
+        if shape.rank() != first.rank()
+            || axis >= first.rank()
+            || shape.with(axis, 0) != first.with(axis, 0)
+        {
+            let why = format!("they must agree but for axis {axis}");
+            return Err(Error::shapes("concat", &first, shape, &why));
+        }
+        if *other != dtype {
+            return Err(Error::dtype(format!(
+                "concat: operands of type {dtype} and {other}; cast one"
+            )));
+        }
+        extent = extent.saturating_add(shape[axis]);
+    }
+    let mut dims = first.to_vec();
+    dims[axis] = extent;
+    Ok((Shape::new("concat", &dims)?, dtype))
+}
+
+/// `reduce` for steps that can fail.
+trait ReduceFallible: Iterator + Sized {
+    fn reduce_fallible(
+        self,
+        f: impl Fn(Self::Item, Self::Item) -> Result<Self::Item>,
+    ) -> Result<Self::Item>;
+}
+
+impl<I: Iterator> ReduceFallible for I {
+    fn reduce_fallible(
+        mut self,
+        f: impl Fn(I::Item, I::Item) -> Result<I::Item>,
+    ) -> Result<I::Item> {
+        let first = self.next().ok_or_else(|| Error::shape("no operands"))?;
+        self.try_fold(first, f)
+    }
+}

@@ -1,0 +1,133 @@
+//! Shapes: up to eight extents, broadcasting, axes.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::fmt;
+use std::ops::Deref;
+
+/// The largest rank a tensor may have.
+pub const MAX_RANK: usize = 8;
+
+/// Elements are indexed with 32-bit signed integers on every device.
+pub const MAX_ELEMENTS: usize = i32::MAX as usize;
+
+/// A tensor's extents, outermost first. Rank 0 is a single number; an extent of 0 makes the tensor empty.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    rank: u8,
+    dims: [usize; MAX_RANK],
+}
+
+impl Shape {
+    /// A shape of these extents; refuses a rank above 8 and more than 2^31-1 elements. `op` names who asks.
+    pub fn new(op: &str, dims: &[usize]) -> Result<Shape> {
+        if dims.len() > MAX_RANK {
+            let message = format!("{op}: rank {} is above {MAX_RANK}: {dims:?}", dims.len());
+            return Err(Error::shape(message));
+        }
+        // Extents of zero must not hide an overflow among the others.
+        let positive = dims.iter().map(|&d| d.max(1));
+        let count = positive.fold(Some(1usize), |n, d| n.and_then(|n| n.checked_mul(d)));
+        if count.is_none_or(|n| n > MAX_ELEMENTS) {
+            let message = format!("{op}: shape {dims:?} has more than {MAX_ELEMENTS} elements");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let mut shape = Shape { rank: dims.len() as u8, dims: [0; MAX_RANK] };
+        shape.dims[..dims.len()].copy_from_slice(dims);
+        Ok(shape)
+    }
+
+    /// The shape of a single number.
+    pub const SCALAR: Shape = Shape { rank: 0, dims: [0; MAX_RANK] };
+
+    /// The number of extents.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// The number of elements; 1 for rank 0.
+    pub fn numel(&self) -> usize {
+        self.iter().product()
+    }
+
+    /// Row-major strides, in elements.
+    pub fn strides(&self) -> Vec<usize> {
+        let mut strides = vec![1; self.rank()];
+        for i in (1..self.rank()).rev() {
+            strides[i - 1] = strides[i] * self[i];
+        }
+        strides
+    }
+
+    /// The shape both broadcast to by NumPy's rule: aligned at the end, extents equal or 1.
+    pub fn broadcast(op: &str, a: &[usize], b: &[usize]) -> Result<Shape> {
+        let rank = a.len().max(b.len());
+        let extent = |s: &[usize], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
+        let mut dims = Vec::with_capacity(rank);
+        for i in 0..rank {
+            match (extent(a, i), extent(b, i)) {
+                (x, y) if x == y => dims.push(x),
+                (1, y) => dims.push(y),
+                (x, 1) => dims.push(x),
+                _ => return Err(Error::shapes(op, a, b, "they do not broadcast")),
+            }
+        }
+        Shape::new(op, &dims)
+    }
+
+    /// `axis` counted from the front; negative values count from the end, -1 being the last.
+    pub fn axis(&self, op: &str, axis: isize) -> Result<usize> {
+        let rank = self.rank() as isize;
+        if axis < -rank || axis >= rank {
+            let message = format!("{op}: axis {axis} does not exist in shape {self}");
+            return Err(Error::shape(message));
+        }
+        Ok(axis.rem_euclid(rank) as usize)
+    }
+
+    /// Each of `axes` counted from the front, sorted; refuses one named twice. No axes means all of them.
+    pub fn axes(&self, op: &str, axes: &[isize]) -> Result<Vec<usize>> {
+        if axes.is_empty() {
+            return Ok((0..self.rank()).collect());
+        }
+        let mut out = Vec::with_capacity(axes.len());
+        for &axis in axes {
+            let axis = self.axis(op, axis)?;
+            if out.contains(&axis) {
+                let message = format!("{op}: axis {axis} is named twice in {axes:?}");
+                return Err(Error::shape(message));
+            }
+            out.push(axis);
+        }
+        out.sort_unstable();
+        Ok(out)
+    }
+
+    /// This shape with `extent` at `axis`.
+    pub fn with(mut self, axis: usize, extent: usize) -> Shape {
+        self.dims[..self.rank as usize][axis] = extent;
+        self
+    }
+}
+
+impl Deref for Shape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.dims[..self.rank as usize]
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, d) in self.iter().enumerate() {
+            write!(f, "{}{d}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
