@@ -1,0 +1,218 @@
+//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform buffer.
+
+use super::errors::Gate;
+use super::groups::{Bound, Groups};
+use super::memory::Buffers;
+use super::pipelines::{fold, Pipeline, Pipelines};
+use crate::backend::BufferId;
+use crate::codegen::{Source, PARAMS_HEAD};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Batch, Dispatch, Limits};
+use std::sync::{Arc, Weak};
+
+/// Dynamic offsets into the uniform buffer are multiples of this on every device.
+const ALIGNMENT: usize = 256;
+
+/// Bytes of params that one kernel may bind on every device.
+const MOST_PARAMS: usize = 64 << 10;
+
+/// A batch ready to run.
+pub(super) struct Prepared {
+    /// While this is held, no other batch gets the same address.
+    batch: Weak<Batch>,
+    steps: Vec<Step>,
+    /// The uniform buffer's contents, heads filled in. Kernels without params share the first block.
+    image: Vec<u8>,
+    /// Where in the image which scalar goes.
+    words: Vec<(usize, usize)>,
+}
+
+/// A dispatch ready to run.
+struct Step {
+    pipeline: Arc<Pipeline>,
+    /// None where there is nothing to do.
+    grid: Option<(u32, u32)>,
+    /// Where its params begin, and how many bytes of them are bound.
+    offset: u32,
+    block: u64,
+    /// Each binding's slot, and the bytes of it.
+    slots: Vec<(usize, u64)>,
+}
+
+/// A slot's bytes as they are bound: kernels may read whole `vec4`s.
+pub(super) fn bound_bytes(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(16)
+}
+
+impl Prepared {
+    /// Compiles what is not compiled yet. `text` gives the source of a dispatch, by number.
+    pub(super) fn new(
+        gate: &Gate,
+        limits: &Limits,
+        pipelines: &mut Pipelines,
+        batch: &Arc<Batch>,
+        mut text: impl FnMut(usize) -> Source,
+    ) -> Result<Prepared> {
+        let mut prepared = Prepared {
+            batch: Arc::downgrade(batch),
+            steps: Vec::with_capacity(batch.dispatches.len()),
+            image: Vec::new(),
+            words: Vec::new(),
+        };
+        prepared.block(1);
+        for (number, dispatch) in batch.dispatches.iter().enumerate() {
+            let source = text(number);
+            let step = prepared.step(gate, limits, pipelines, batch, dispatch, &source)?;
+            prepared.steps.push(step);
+        }
+        Ok(prepared)
+    }
+
+    fn step(
+        &mut self,
+        gate: &Gate,
+        limits: &Limits,
+        pipelines: &mut Pipelines,
+        batch: &Batch,
+        dispatch: &Dispatch,
+        source: &Source,
+    ) -> Result<Step> {
+        let kind = dispatch.kernel.kind();
+        let buffers = dispatch.inputs.len() + dispatch.outputs.len();
+        if buffers > limits.buffers_per_kernel {
+            return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
+        }
+        let words = PARAMS_HEAD.len() + dispatch.params.len();
+        let vectors = source.params.max(words.div_ceil(4));
+        if vectors * 16 > MOST_PARAMS {
+            return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
+        }
+        let mut slots = Vec::with_capacity(buffers);
+        for &slot in dispatch.inputs.iter().chain(&dispatch.outputs) {
+            let bytes = bound_bytes(slot_of(batch, slot)?.bytes);
+            if bytes > limits.binding_bytes {
+                return Err(limit(kind, "bytes in one buffer", bytes, limits.binding_bytes));
+            }
+            slots.push((slot, bytes));
+        }
+        let grid = match source.workgroups {
+            0 => None,
+            many => Some(fold(many, limits.workgroups).ok_or_else(|| {
+                let most = u64::from(limits.workgroups).pow(2);
+                limit(kind, "workgroups", many, most)
+            })?),
+        };
+        let plain = dispatch.params.is_empty() && vectors == 1;
+        let offset = if plain { 0 } else { self.block(vectors) };
+        for (i, &scalar) in dispatch.params.iter().enumerate() {
+            self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
+        }
+        let arity = (dispatch.inputs.len(), dispatch.outputs.len());
+        let pipeline = pipelines.get(gate, limits, source, arity, (kind, &dispatch.label));
+        let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
+        Ok(Step { pipeline, grid, offset: offset as u32, block, slots })
+    }
+
+    /// Appends a params block of so many `vec4`s with its head; where it begins.
+    fn block(&mut self, vectors: usize) -> usize {
+        let offset = self.image.len();
+        self.image.extend_from_slice(bytemuck::cast_slice(&PARAMS_HEAD));
+        self.image.resize(offset + (vectors * 16).next_multiple_of(ALIGNMENT), 0);
+        offset
+    }
+
+    /// Whether nobody can run it any more.
+    pub(super) fn dead(&self) -> bool {
+        self.batch.strong_count() == 0
+    }
+
+    /// The error of the first kernel that could not be made, where there is one.
+    pub(super) fn broken(&self) -> Option<&Error> {
+        self.steps.iter().find_map(|step| step.pipeline.broken.get())
+    }
+
+    /// How many kernels a run of it starts.
+    pub(super) fn dispatches(&self) -> u64 {
+        self.steps.iter().filter(|step| step.grid.is_some()).count() as u64
+    }
+
+    /// The uniform buffer's contents for these scalars.
+    pub(super) fn params(&mut self, scalars: &[u32]) -> Result<&[u8]> {
+        for &(at, scalar) in &self.words {
+            let Some(word) = scalars.get(scalar) else {
+                let message = format!(
+                    "run: the batch reads scalar {scalar}, and {} scalars were passed",
+                    scalars.len()
+                );
+                return Err(Error::data(message));
+            };
+            self.image[at..at + 4].copy_from_slice(bytemuck::bytes_of(word));
+        }
+        Ok(&self.image)
+    }
+
+    /// Looks whether every slot has a buffer that is there and large enough.
+    pub(super) fn check(batch: &Batch, buffers: &[BufferId], memory: &Buffers) -> Result<()> {
+        if buffers.len() != batch.slots.len() {
+            let message = format!(
+                "run: the batch has {} slots, and {} buffers were passed",
+                batch.slots.len(),
+                buffers.len()
+            );
+            return Err(Error::data(message));
+        }
+        for (slot, &id) in batch.slots.iter().zip(buffers) {
+            let bytes = memory.get("run", id)?.bytes;
+            if bytes < bound_bytes(slot.bytes) {
+                let message = format!(
+                    "run: a slot of {} bytes was given a buffer of {bytes} bytes",
+                    slot.bytes
+                );
+                return Err(Error::data(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Records all kernels into one compute pass. `check` has passed, and no kernel is broken.
+    pub(super) fn record(
+        &self,
+        gate: &Gate,
+        groups: &mut Groups,
+        memory: &Buffers,
+        uniform: &wgpu::Buffer,
+        buffers: &[BufferId],
+    ) -> Result<wgpu::CommandBuffer> {
+        let mut encoder = gate.device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for step in &self.steps {
+                let (Some((x, y)), Some(pipeline)) = (step.grid, &step.pipeline.compiled) else {
+                    continue;
+                };
+                let mut bound = Vec::with_capacity(step.slots.len());
+                for &(slot, bytes) in &step.slots {
+                    let id = buffers[slot];
+                    bound.push(Bound { id, buffer: &memory.get("run", id)?.buffer, bytes });
+                }
+                let layout = &step.pipeline.layout;
+                let group = groups.get(gate, layout, (uniform, step.block), &bound);
+                pass.set_pipeline(pipeline);
+                pass.set_bind_group(0, &group, &[step.offset]);
+                pass.dispatch_workgroups(x, y, 1);
+            }
+        }
+        Ok(encoder.finish())
+    }
+}
+
+fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {
+    batch.slots.get(slot).ok_or_else(|| {
+        let message = format!("run: slot {slot} of a batch with {} slots", batch.slots.len());
+        Error::data(message)
+    })
+}
+
+fn limit(kind: &str, of: &str, wanted: u64, most: u64) -> Error {
+    Error::new(ErrorKind::Limit, format!("{kind}: {wanted} {of}, and the device takes {most}"))
+}

@@ -1,0 +1,357 @@
+//! What goes wrong on a GPU, and which read hears of it: error scopes, stored errors, the loss of the device.
+
+use crate::backend::Pending;
+use crate::error::{Error, ErrorKind, Result};
+use std::future::poll_fn;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// Locks, also after another thread panicked: the state behind these locks is never left half written.
+pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A promise of the machine: a mapping, or the end of the work submitted so far.
+pub(super) struct Ticket {
+    /// When it was asked for, on the ledger's clock.
+    pub(super) at: u64,
+    /// The submission to wait for; none for the last one.
+    pub(super) submission: Option<wgpu::SubmissionIndex>,
+    state: Mutex<TicketState>,
+}
+
+#[derive(Default)]
+struct TicketState {
+    /// Whether it was kept, once that is known.
+    kept: Option<bool>,
+    waker: Option<Waker>,
+}
+
+impl Ticket {
+    pub(super) fn new(at: u64, submission: Option<wgpu::SubmissionIndex>) -> Arc<Ticket> {
+        Arc::new(Ticket { at, submission, state: Mutex::default() })
+    }
+
+    /// Says whether the promise was kept; only the first word counts.
+    pub(super) fn settle(&self, kept: bool) {
+        let waker = {
+            let mut state = lock(&self.state);
+            state.kept.get_or_insert(kept);
+            state.waker.take()
+        };
+        // Woken without the lock: a waker may run anything.
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(super) fn settled(&self) -> bool {
+        lock(&self.state).kept.is_some()
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = lock(&self.state);
+        match state.kept {
+            Some(kept) => Poll::Ready(kept),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every target.
+#[derive(Default)]
+pub(super) struct Ledger {
+    state: Mutex<LedgerState>,
+    /// Tickets were opened, the device was lost, or the backend is going.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct LedgerState {
+    clock: u64,
+    lost: Option<String>,
+    /// Errors that no read has heard of yet, with their times.
+    errors: Vec<(u64, Error)>,
+    open: Vec<Arc<Ticket>>,
+    closing: bool,
+    released: bool,
+}
+
+/// What the polling thread does next.
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) enum Next {
+    /// Wait for this ticket.
+    Ticket(Arc<Ticket>),
+    /// The device is lost: one poll lets wgpu give its memory back.
+    Release,
+    /// The backend is gone, and nothing is awaited any more.
+    Stop,
+}
+
+impl Ledger {
+    /// The next moment.
+    pub(super) fn tick(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.clock += 1;
+        state.clock
+    }
+
+    /// Keeps an error of moment `at` for the first read after it.
+    pub(super) fn store(&self, at: u64, error: Error) {
+        const MOST: usize = 64;
+        let errors = &mut lock(&self.state).errors;
+        if errors.len() < MOST {
+            errors.push((at, error));
+        }
+    }
+
+    /// The first error before moment `at`; it and the other ones before `at` are told by it.
+    pub(super) fn take_before(&self, at: u64) -> Option<Error> {
+        let errors = &mut lock(&self.state).errors;
+        let first = errors.iter().filter(|e| e.0 < at).min_by_key(|e| e.0)?.1.clone();
+        errors.retain(|e| e.0 >= at);
+        Some(first)
+    }
+
+    /// An error where the device is lost.
+    pub(super) fn check(&self, operation: &str) -> Result<()> {
+        match &lock(&self.state).lost {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                ErrorKind::DeviceLost,
+                format!("{operation}: the device was lost: {why}"),
+            )),
+        }
+    }
+
+    /// The device is gone: nothing that was promised will come.
+    pub(super) fn lose(&self, why: &str) {
+        let open = {
+            let mut state = lock(&self.state);
+            if state.lost.is_none() {
+                state.lost = Some(why.to_string());
+            }
+            std::mem::take(&mut state.open)
+        };
+        self.changed.notify_all();
+        for ticket in open {
+            ticket.settle(false);
+        }
+    }
+
+    /// A ticket is awaited from now on.
+    pub(super) fn open(&self, ticket: &Arc<Ticket>) {
+        let lost = {
+            let mut state = lock(&self.state);
+            state.open.retain(|t| !t.settled());
+            if state.lost.is_none() {
+                state.open.push(ticket.clone());
+            }
+            state.lost.is_some()
+        };
+        if lost {
+            ticket.settle(false);
+        }
+        self.changed.notify_all();
+    }
+
+    /// The backend goes.
+    pub(super) fn close(&self) {
+        lock(&self.state).closing = true;
+        self.changed.notify_all();
+    }
+
+    /// Parks until there is something to poll for.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn next(&self) -> Next {
+        let mut state = lock(&self.state);
+        loop {
+            state.open.retain(|t| !t.settled());
+            if let Some(ticket) = state.open.first() {
+                return Next::Ticket(ticket.clone());
+            }
+            if state.closing {
+                return Next::Stop;
+            }
+            if state.lost.is_some() && !state.released {
+                state.released = true;
+                return Next::Release;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Wakes everyone who waits for a late error.
+#[derive(Default)]
+struct Wakers(Mutex<Vec<Waker>>);
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        let all = std::mem::take(&mut *lock(&self.0));
+        for waker in all {
+            waker.wake();
+        }
+    }
+}
+
+/// An error scope that answers later, as they do in a browser.
+struct Late {
+    at: u64,
+    what: String,
+    broken: Option<Broken>,
+    answer: Pending<Option<wgpu::Error>>,
+}
+
+/// Where a thing keeps the error it was made with.
+pub(super) type Broken = Arc<OnceLock<Error>>;
+
+/// The device, and what is known of its errors.
+pub(super) struct Gate {
+    pub(super) device: wgpu::Device,
+    pub(super) ledger: Arc<Ledger>,
+    late: Mutex<Vec<Late>>,
+    wakers: Arc<Wakers>,
+}
+
+impl Gate {
+    pub(super) fn new(device: wgpu::Device) -> Gate {
+        let ledger = Arc::new(Ledger::default());
+        let on_loss = ledger.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            let message = message.trim().trim_end_matches('.');
+            if message.is_empty() {
+                on_loss.lose(&format!("{reason:?}").to_lowercase());
+            } else {
+                on_loss.lose(message);
+            }
+        });
+        // Every call below that can fail has its own error scope; this is for what wgpu reports outside of them.
+        // In a browser wgpu's own conversion panics on an internal error before the handler sees it, so none is set
+        // there: an internal error leaves an invalid object, and the scope around its use reports that.
+        #[cfg(not(target_arch = "wasm32"))]
+        {
+            let ledger = ledger.clone();
+            device.on_uncaptured_error(Arc::new(move |error| {
+                let at = ledger.tick();
+                ledger.store(at, convert("device", &error));
+            }));
+        }
+        Gate { device, ledger, late: Mutex::default(), wakers: Arc::default() }
+    }
+
+    /// Does `work` inside error scopes. The error is returned where it is known at once; where it comes later it
+    /// goes into `broken`, and to the next read. Its message begins with `what`.
+    pub(super) fn watch<T>(
+        &self,
+        what: &str,
+        broken: Option<&Broken>,
+        work: impl FnOnce() -> T,
+    ) -> (T, Option<Error>) {
+        // An internal scope in a browser would panic in wgpu when it catches something.
+        #[cfg(not(target_arch = "wasm32"))]
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let made = work();
+        let mut answers: Vec<Pending<Option<wgpu::Error>>> = Vec::with_capacity(3);
+        answers.push(Box::pin(validation.pop()));
+        answers.push(Box::pin(memory.pop()));
+        #[cfg(not(target_arch = "wasm32"))]
+        answers.push(Box::pin(internal.pop()));
+
+        let at = self.ledger.tick();
+        let waker = Waker::from(self.wakers.clone());
+        let mut first = None;
+        for mut answer in answers {
+            match answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(None) => {}
+                Poll::Ready(Some(error)) => {
+                    first.get_or_insert_with(|| convert(what, &error));
+                }
+                Poll::Pending => lock(&self.late).push(Late {
+                    at,
+                    what: what.to_string(),
+                    broken: broken.cloned(),
+                    answer,
+                }),
+            }
+        }
+        (made, first)
+    }
+
+    /// As `watch`, for work whose errors belong to the next read.
+    pub(super) fn watch_for_read<T>(&self, what: &str, work: impl FnOnce() -> T) -> T {
+        let (made, error) = self.watch(what, None, work);
+        if let Some(error) = error {
+            self.ledger.store(self.ledger.tick(), error);
+        }
+        made
+    }
+
+    /// Asks the scopes that have not answered; whether any from before `at` is left.
+    pub(super) fn ask_late(&self, at: u64) -> bool {
+        let waker = Waker::from(self.wakers.clone());
+        let mut late = lock(&self.late);
+        late.retain_mut(|scope| {
+            match scope.answer.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => true,
+                Poll::Ready(None) => false,
+                Poll::Ready(Some(error)) => {
+                    let error = convert(&scope.what, &error);
+                    if let Some(broken) = &scope.broken {
+                        let _ = broken.set(error.clone());
+                    }
+                    self.ledger.store(scope.at, error);
+                    false
+                }
+            }
+        });
+        late.iter().any(|scope| scope.at < at)
+    }
+
+    /// Waits until `ticket` is settled and all earlier errors are known; then tells the first of them.
+    pub(super) async fn finished(&self, ticket: &Ticket, operation: &str) -> Result<()> {
+        let kept = poll_fn(|context| ticket.poll(context)).await;
+        if !kept {
+            // A browser may refuse a mapping a moment before it says that the device is lost.
+            for _ in 0..3 {
+                let answer = { self.device.push_error_scope(wgpu::ErrorFilter::Validation).pop() };
+                answer.await;
+            }
+        }
+        poll_fn(|context| {
+            lock(&self.wakers.0).push(context.waker().clone());
+            if self.ask_late(ticket.at) {
+                Poll::Pending
+            } else {
+                Poll::Ready(())
+            }
+        })
+        .await;
+        self.ledger.check(operation)?;
+        match self.ledger.take_before(ticket.at) {
+            Some(error) => Err(error),
+            None if kept => Ok(()),
+            None => Err(Error::new(
+                ErrorKind::Memory,
+                format!("{operation}: the device could not map the memory to read from"),
+            )),
+        }
+    }
+}
+
+/// wgpu's error in our words.
+fn convert(what: &str, error: &wgpu::Error) -> Error {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => {
+            Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory"))
+        }
+        wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+            Error::new(ErrorKind::Unsupported, format!("{what}: {}", description.trim()))
+        }
+    }
+}
