@@ -11,8 +11,15 @@ pub mod expr;
 
 pub mod op;
 
+pub mod graph;
 pub mod kernel;
 
 pub mod codegen;
 
+pub mod plan;
+
 pub mod backend;
+
+pub mod device;
+
+pub mod tensor;

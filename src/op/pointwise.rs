@@ -140,10 +140,54 @@ fn infer(expr: &Expr, arguments: &[DType]) -> Option<DType> {
 #[doc(hidden)]
 macro_rules! pointwise_rows {
     ($callback:ident) => { $callback! {
-        /// The absolute value.
+/// abs
         unary abs(x): Signed, [(-10.0, 10.0)] => x.abs();
-        /// The sum.
+        /// neg
+        unary neg(x): Signed, [(-10.0, 10.0)] => -x;
+        /// exp
+        unary exp(x): Float, [(-10.0, 10.0)] => x.exp();
+        /// log
+        unary log(x): Float, [(0.1, 10.0)] => x.log();
+        /// sqrt
+        unary sqrt(x): Float, [(0.1, 10.0)] => x.sqrt();
+        /// cos
+        unary cos(x): Float, [(0.1, 10.0)] => x.cos();
+        /// rsqrt
+        unary rsqrt(x): Float, [(0.1, 10.0)] => x.inverse_sqrt();
+        /// square
+        unary square(x): Number, [(0.1, 10.0)] => x.square();
+        /// relu
+        unary relu(x): Signed, [(-10.0, 10.0)] => x.max(0.0);
+        /// gelu
+        unary gelu(x): Float, [(-10.0, 10.0)] => x / ((x * -1.702).exp() + 1.0);
+        /// is_nan
+        unary is_nan(x): Float, [(-10.0, 10.0)] => x.is_nan();
+        /// is_inf
+        unary is_inf(x): Float, [(-10.0, 10.0)] => x.is_inf();
+        /// unit_float
+        unary unit_float(x): U32, [(0.0, 10.0)] => x.shr(8.0).cast(DType::F32) * 5.9604644775390625e-8;
+        /// add
         binary add(x, y): Number, [(-10.0, 10.0)] => x + y;
+        /// sub
+        binary sub(x, y): Number, [(-10.0, 10.0)] => x - y;
+        /// mul
+        binary mul(x, y): Number, [(-10.0, 10.0)] => x * y;
+        /// div
+        binary div(x, y): Number, [(-10.0, 10.0)] => x / y;
+        /// rem
+        binary rem(x, y): Number, [(-10.0, 10.0)] => x.rem(y);
+        /// eq
+        binary eq(x, y): Any, [(-10.0, 10.0)] => x.eq(y);
+        /// lt
+        binary lt(x, y): Number, [(-10.0, 10.0)] => x.lt(y);
+        /// le
+        binary le(x, y): Number, [(-10.0, 10.0)] => x.le(y);
+        /// ge
+        binary ge(x, y): Number, [(-10.0, 10.0)] => x.ge(y);
+        /// or
+        binary logical_or(x, y): Bool, [(0.0, 1.0)] => x.or(y);
+        /// bits
+        binary random_bits(x, y): U32, [(0.0, 1.0)] => (x + y) * 747796405.0;
         /// `x` where it is positive, else `alpha * x`.
         unary leaky_relu(x; alpha = 0.01): Float, [(-10.0, 10.0), (0.0, 0.5)] => x.gt(0.0).select(x, alpha * x);
         /// `x` where the condition holds, else `y`.
