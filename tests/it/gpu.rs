@@ -194,7 +194,7 @@ mod cases {
             }
         }
         let limits = backend.limits();
-        assert!(limits.binding_bytes >= 128 << 20 && limits.binding_bytes % 16 == 0);
+        assert!(limits.binding_bytes >= 128 << 20 && limits.binding_bytes.is_multiple_of(16));
         assert!(limits.buffers_per_kernel >= 8 && limits.workgroup_size >= 256);
         assert!(limits.workgroups >= 65_535 && limits.workgroup_bytes >= 16 << 10);
     }
@@ -511,7 +511,7 @@ mod cases {
                         let expected = |i: usize| i as u32 * (thread + 1) + round;
                         assert!(read.iter().enumerate().all(|(i, &x)| x == expected(i)));
                     }
-                    buffers.map(|buffer| backend.free(buffer));
+                    buffers.into_iter().for_each(|buffer| backend.free(buffer));
                 });
             }
         });

@@ -31,6 +31,9 @@ struct Late {
 /// Where a thing keeps the error it was made with.
 pub(super) type Broken = Arc<OnceLock<Error>>;
 
+/// Error scopes around watched work. An internal one would panic in a browser, when wgpu sees what it caught.
+const SCOPES: usize = if cfg!(target_arch = "wasm32") { 2 } else { 3 };
+
 /// The device, and what is known of its errors.
 pub(super) struct Gate {
     pub(super) device: wgpu::Device,
@@ -73,17 +76,17 @@ impl Gate {
         broken: Option<&Broken>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
-        // An internal scope in a browser would panic in wgpu when it catches something.
         #[cfg(not(target_arch = "wasm32"))]
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made = work();
-        let mut answers: Vec<Pending<Option<wgpu::Error>>> = Vec::with_capacity(3);
-        answers.push(Box::pin(validation.pop()));
-        answers.push(Box::pin(memory.pop()));
-        #[cfg(not(target_arch = "wasm32"))]
-        answers.push(Box::pin(internal.pop()));
+        let answers: [Pending<Option<wgpu::Error>>; SCOPES] = [
+            Box::pin(validation.pop()),
+            Box::pin(memory.pop()),
+            #[cfg(not(target_arch = "wasm32"))]
+            Box::pin(internal.pop()),
+        ];
 
         let at = self.ledger.tick();
         let waker = Waker::from(self.wakers.clone());
