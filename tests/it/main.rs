@@ -1,1 +1,4 @@
 //! All native tests: one binary.
+
+#[cfg(feature = "gpu")]
+mod gpu;
