@@ -1,4 +1,3 @@
 //! All native tests: one binary.
 
-#[cfg(feature = "gpu")]
-mod gpu;
+mod table;
