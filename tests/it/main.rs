@@ -1,1 +1,2 @@
 //! All native tests: one binary.
+mod shaders;
