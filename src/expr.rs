@@ -1,5 +1,6 @@
-//! What one thread computes: a formula over its arguments, built with ordinary operators, that can be evaluated in
-//! `f64` and differentiated. Kernels contain formulas flattened into instructions (`kernel::Program`).
+//! What one thread computes: a formula over its arguments, built with ordinary operators, that can
+//! be evaluated in `f64` and differentiated. Kernels contain formulas flattened into instructions
+//! (`kernel::Program`).
 
 mod calculus;
 
@@ -31,7 +32,8 @@ pub enum Unary {
     Atan,
     /// Logical on `bool`, bitwise on integers.
     Not,
-    /// `bool` results; must hold even where the compiler assumes there are no NaNs, so they look at the bits.
+    /// `bool` results; must hold even where the compiler assumes there are no NaNs, so they look at
+    /// the bits.
     IsNan,
     IsInf,
     /// Whether the sign bit is set (so -0.0 is told from 0.0).
@@ -82,7 +84,8 @@ pub enum Node {
     Lit(f64),
     Unary(Unary, Expr),
     Binary(Binary, Expr, Expr),
-    /// `Select(c, a, b)` is `a` where `c`, else `b`; both are evaluated, and the other one's NaN does not leak.
+    /// `Select(c, a, b)` is `a` where `c`, else `b`; both are evaluated, and the other one's NaN
+    /// does not leak.
     Select(Expr, Expr, Expr),
     Cast(DType, Expr),
 }
@@ -152,10 +155,12 @@ macro_rules! methods {
         pub fn $name(&self, other: impl Into<Expr>) -> Expr { self.binary(Binary::$op, other) }
     )* } };
 }
-methods!(unary abs Abs, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp, exp2 Exp2, log Log, log2 Log2,
-    sqrt Sqrt, inverse_sqrt InverseSqrt, sin Sin, cos Cos, tan Tan, asin Asin, acos Acos, atan Atan, not Not,
+methods!(unary abs Abs, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp, exp2 Exp2,
+    log Log, log2 Log2, sqrt Sqrt, inverse_sqrt InverseSqrt, sin Sin, cos Cos, tan Tan, asin Asin,
+    acos Acos, atan Atan, not Not,
     is_nan IsNan, is_inf IsInf, sign_bit SignBit);
-methods!(binary min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl, shr Shr, rem Rem,
+methods!(binary min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl,
+    shr Shr, rem Rem,
     lt Lt, le Le, eq Eq, ne Ne);
 
 impl Expr {
@@ -199,7 +204,8 @@ impl From<&Expr> for Expr {
     }
 }
 
-/// `a op b` with the few simplifications that keep derivatives short: x + 0, 0 - x, x * 1, x * -1, x * 0, constants.
+/// `a op b` with the few simplifications that keep derivatives short: x + 0, 0 - x, x * 1, x * -1,
+/// x * 0, constants.
 fn arithmetic(op: Binary, a: Expr, b: Expr) -> Expr {
     match (op, a.literal(), b.literal()) {
         (_, Some(x), Some(y)) => Expr::lit(calculus::eval_binary(op, x, y)),
@@ -218,19 +224,27 @@ macro_rules! operators {
     ($($trait:ident $method:ident $op:ident;)*) => { $(
         impl<R: Into<Expr>> ops::$trait<R> for Expr {
             type Output = Expr;
-            fn $method(self, other: R) -> Expr { arithmetic(Binary::$op, self, other.into()) }
+            fn $method(self, other: R) -> Expr {
+                arithmetic(Binary::$op, self, other.into())
+            }
         }
         impl<R: Into<Expr>> ops::$trait<R> for &Expr {
             type Output = Expr;
-            fn $method(self, other: R) -> Expr { arithmetic(Binary::$op, self.clone(), other.into()) }
+            fn $method(self, other: R) -> Expr {
+                arithmetic(Binary::$op, self.clone(), other.into())
+            }
         }
         impl ops::$trait<Expr> for f64 {
             type Output = Expr;
-            fn $method(self, other: Expr) -> Expr { arithmetic(Binary::$op, Expr::lit(self), other) }
+            fn $method(self, other: Expr) -> Expr {
+                arithmetic(Binary::$op, Expr::lit(self), other)
+            }
         }
         impl ops::$trait<&Expr> for f64 {
             type Output = Expr;
-            fn $method(self, other: &Expr) -> Expr { arithmetic(Binary::$op, Expr::lit(self), other.clone()) }
+            fn $method(self, other: &Expr) -> Expr {
+                arithmetic(Binary::$op, Expr::lit(self), other.clone())
+            }
         }
     )* };
 }

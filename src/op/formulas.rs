@@ -2,7 +2,7 @@
 //!
 //! All of them are evaluated in `f32` by compilers that may contract `a * b + c`, flush subnormal
 //! numbers and, on Metal, reassociate and assume that there is no NaN. Hence these habits:
-//! exponentials of `-|x|`, which cannot overflow; odd functions as `x + x * small` near 0; no `(1 +
+//! exponentials of `-|x|`, which cannot overflow; odd functions as `x * p(x^2)` near 0; no `(1 +
 //! x) - 1`; conditions written so that NaN falls through to arithmetic. Polynomials are minimax
 //! fits in the relative error; "error 3e-8" is theirs, before rounding.
 
@@ -18,9 +18,9 @@ use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 /// 1 / sqrt(2 pi).
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
-/// `x + x * p(x^2)`.
+/// `x * p(x^2)`, which keeps the sign of 0.
 fn odd_series(x: &Expr, coefficients: &[f64]) -> Expr {
-    x + x * x.square().polynomial(coefficients)
+    x * x.square().polynomial(coefficients)
 }
 
 /// `magnitude` with the sign of `x`, which is not 0.
@@ -54,14 +54,14 @@ pub fn maximum(x: &Expr, y: &Expr) -> Expr {
 pub fn expm1(x: &Expr) -> Expr {
     // Error 4e-8 for |x| < 0.42; beyond, the subtraction loses two bits at most.
     let series =
-        [0.499_999_942, 0.166_664_017, 0.041_667_815_2, 0.008_382_062_32, 0.001_387_957_39];
-    let near = x + x.square() * x.polynomial(&series);
+        [1.0, 0.499_999_942, 0.166_664_017, 0.041_667_815_2, 0.008_382_062_32, 0.001_387_957_39];
+    let near = x * x.polynomial(&series);
     x.abs().lt(0.42).select(near, x.exp() - 1.0)
 }
 
 /// atanh(s) for |s| <= 1/3, error 5e-9.
 fn atanh_series(s: &Expr) -> Expr {
-    odd_series(s, &[0.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
+    odd_series(s, &[1.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
 }
 
 /// log(1 + x) for -0.5 <= x <= 1, without a logarithm: 2 atanh(x / (2 + x)).
@@ -117,7 +117,7 @@ pub fn silu_slope(x: &Expr) -> Expr {
 /// tanh x.
 pub fn tanh(x: &Expr) -> Expr {
     // Error 4e-8 for x^2 < 0.3.
-    let near = odd_series(x, &[0.0, -0.333_329_584, 0.133_210_081, -0.052_690_667, 0.016_474_732]);
+    let near = odd_series(x, &[1.0, -0.333_329_584, 0.133_210_081, -0.052_690_667, 0.016_474_732]);
     let e = (-2.0 * x.abs()).exp();
     let far = (1.0 - &e) / (1.0 + &e);
     x.abs().lt(0.547).select(near, signed(x, &far))
@@ -137,7 +137,7 @@ fn half_exp(x: &Expr) -> Expr {
 /// sinh x.
 pub fn sinh(x: &Expr) -> Expr {
     // Error 3e-8 for |x| < 1.
-    let near = odd_series(x, &[0.0, 0.166_667_16, 0.008_330_283_72, 0.000_203_721_946]);
+    let near = odd_series(x, &[1.0, 0.166_667_16, 0.008_330_283_72, 0.000_203_721_946]);
     let q = half_exp(x);
     let far = &q - 0.25 / &q;
     x.abs().lt(1.0).select(near, signed(x, &far))
@@ -155,7 +155,7 @@ const LARGE: f64 = 1e9;
 /// asinh x.
 pub fn asinh(x: &Expr) -> Expr {
     // Error 3e-8 for x^2 < 0.25.
-    let near = odd_series(x, &[0.0, -0.166_662_881, 0.074_847_585, -0.042_699_333, 0.020_121_986]);
+    let near = odd_series(x, &[1.0, -0.166_662_881, 0.074_847_585, -0.042_699_333, 0.020_121_986]);
     let a = x.abs();
     let large = a.gt(LARGE);
     let root = (x.square() + 1.0).sqrt();
@@ -210,11 +210,9 @@ fn erfcx(a: &Expr) -> Expr {
 
 /// The error function.
 pub fn erf(x: &Expr) -> Expr {
-    // 2 / sqrt(pi) times (1 - t / 3 + ...), error 4e-8 for t = x^2 < 0.5.
-    let k = FRAC_2_SQRT_PI;
-    let series = [-0.333_330_47, 0.099_944_519_6, -0.023_471_327_4, 0.003_799_238_98];
-    let [a, b, c, d] = series.map(|s| s * k);
-    let near = odd_series(x, &[k - 1.0, a, b, c, d]);
+    // Error 4e-8 for t = x^2 < 0.5.
+    let series = [1.0, -0.333_330_47, 0.099_944_519_6, -0.023_471_327_4, 0.003_799_238_98];
+    let near = odd_series(x, &series.map(|c| c * FRAC_2_SQRT_PI));
     let tail = erfcx(&x.abs()) * gaussian(x);
     x.abs().lt(0.707).select(near, signed(x, &(1.0 - tail)))
 }
@@ -327,8 +325,12 @@ pub fn floor_mod(x: &Expr, y: &Expr) -> Expr {
     apart.select(&r + y, &r)
 }
 
-/// x + t (y - x), from the nearer end, so that both ends are exact.
+/// x + t (y - x): exact at both ends, where x and y are equal, and without overflow where they are
+/// far apart on both sides of 0.
 pub fn lerp(x: &Expr, y: &Expr, t: &Expr) -> Expr {
+    let rest = &(1.0 - t);
     let d = &(y - x);
-    t.lt(0.5).select(x + t * d, y - d * (1.0 - t))
+    let apart = (x * y).le(0.0);
+    let nearer = t.lt(0.5).select(x + t * d, y - rest * d);
+    apart.select(x * rest + y * t, nearer)
 }

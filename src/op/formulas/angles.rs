@@ -9,7 +9,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 /// atan(z) for |z| <= 1, error 2e-8.
 fn atan_series(z: &Expr) -> Expr {
     let series = [
-        0.0,
+        1.0,
         -0.333_331_527,
         0.199_937_728,
         -0.142_110_552,
@@ -53,8 +53,8 @@ pub fn atan2_slopes(y: &Expr, x: &Expr) -> [Expr; 2] {
 /// asin(x) for |x| <= 0.5, error 5e-9; `z` is x^2.
 fn asin_series(x: &Expr, z: &Expr) -> Expr {
     let series =
-        [0.166_667_525, 0.074_952_976_4, 0.045_470_375_9, 0.024_179_514_8, 0.042_166_308_3];
-    x + x * (z * z.polynomial(&series))
+        [1.0, 0.166_667_525, 0.074_952_976_4, 0.045_470_375_9, 0.024_179_514_8, 0.042_166_308_3];
+    x * z.polynomial(&series)
 }
 
 /// Of |x|: whether it is above 1/2; what asin is to be taken of, and its square. asin a = pi/2 - 2

@@ -1,5 +1,5 @@
-//! A machine for formulas: runs the instructions that kernels are made of, one value at a time, in `f32` and with the
-//! liberties that GPUs take.
+//! A machine for formulas: runs the instructions that kernels are made of, one value at a time, in
+//! `f32` and with the liberties that GPUs take.
 
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Expr, Unary};
@@ -13,7 +13,8 @@ pub enum Arithmetic {
     Exact,
     /// Subnormal numbers are 0, and a sum with a product is one fused operation wherever it can be.
     Contracted,
-    /// Divisions, roots and transcendental functions are up to two units in the last place off; subnormals are 0.
+    /// Divisions, roots and transcendental functions are up to two units in the last place off;
+    /// subnormals are 0.
     Coarse,
 }
 
@@ -29,10 +30,8 @@ pub struct Machine {
 impl Machine {
     pub fn new(expr: &Expr, types: &[DType]) -> Machine {
         let mut builder = Builder::default();
-        let argument = |(word, dtype): (usize, &DType)| Inst::Param {
-            word: word as u32,
-            dtype: *dtype,
-        };
+        let argument =
+            |(word, dtype): (usize, &DType)| Inst::Param { word: word as u32, dtype: *dtype };
         let arguments: Vec<ValueId> =
             types.iter().enumerate().map(argument).map(|inst| builder.push(inst)).collect();
         let result = builder.expr(expr, &arguments);
@@ -79,7 +78,8 @@ impl Machine {
         values[self.result as usize]
     }
 
-    /// `a * b + c` with one rounding, where the instruction is a sum or difference with a product in it.
+    /// `a * b + c` with one rounding, where the instruction is a sum or difference with a product
+    /// in it.
     fn fused(
         &self,
         op: Binary,
@@ -192,7 +192,7 @@ fn float_binary(op: Binary, x: f32, y: f32, arithmetic: Arithmetic) -> u32 {
         Binary::Min => float(x.min(y)),
         Binary::Max => float(x.max(y)),
         Binary::Pow => {
-            assert!(!(x < 0.0), "the power of a negative number");
+            assert!(x.is_nan() || x >= 0.0, "the power of a negative number");
             rough(x.powf(y))
         }
         Binary::Atan2 => rough(x.atan2(y)),
@@ -265,4 +265,3 @@ pub fn grid<T: Copy>(values: &[T], arity: usize) -> Vec<Vec<T>> {
         points.iter().flat_map(|point| values.iter().map(move |&v| longer(point, v))).collect()
     })
 }
-

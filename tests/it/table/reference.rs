@@ -1,4 +1,5 @@
-//! What the rows of the table mean, written a second time in `f64` and in integers, with the tolerances.
+//! What the rows of the table mean, written a second time in `f64` and in integers, with the
+//! tolerances.
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
@@ -28,7 +29,8 @@ pub struct Reference {
     pub scale: Option<Function>,
     /// The same for derivatives.
     pub slope_scale: Option<Function>,
-    /// Whether the tolerance grows with |log value|, as rounding the argument of an exponential makes it.
+    /// Whether the tolerance grows with |log value|, as rounding the argument of an exponential
+    /// makes it.
     pub tail: bool,
     /// What may be called 0: products of a subnormal number may have become 0 on the way.
     pub tiny: f64,
@@ -40,9 +42,6 @@ pub struct Reference {
 }
 
 impl Reference {
-    fn rel(self, rel: f64) -> Reference {
-        Reference { rel, ..self }
-    }
     fn slope_rel(self, slope_rel: f64) -> Reference {
         Reference { slope_rel, ..self }
     }
@@ -108,8 +107,7 @@ fn unary(name: &str) -> Option<Reference> {
             below + flag(up)
         })
         .smooth(steps_seen),
-        "trunc" => of(|a| if a[0] < 0.0 { a[0].ceil() } else { a[0].floor() })
-            .smooth(steps_seen),
+        "trunc" => of(|a| if a[0] < 0.0 { a[0].ceil() } else { a[0].floor() }).smooth(steps_seen),
         "fract" => of(|a| a[0].rem_euclid(1.0)).smooth(steps_seen),
         "recip" => of(|a| a[0].powi(-1)).relative(),
         "square" => of(|a| a[0].powi(2)),
@@ -126,7 +124,8 @@ fn unary(name: &str) -> Option<Reference> {
         "cos" => of(|a| a[0].cos()).slope_scale(|_| 1.0),
         "tan" => of(|a| a[0].tan()).slope_rel(2e-6),
         "asin" => of(|a| a[0].asin()),
-        // The difference to pi / 2 cancels near 0 in x, that is, near pi / 2 in the result: no digits are lost.
+        // The difference to pi / 2 cancels near 0 in x, that is, near pi / 2 in the result: no
+        // digits are lost.
         "acos" => of(|a| a[0].acos()),
         "atan" => of(|a| a[0].atan()),
         "sinh" => of(|a| a[0].sinh()),
@@ -163,16 +162,27 @@ fn activation(name: &str) -> Option<Reference> {
         "sigmoid" => of(|a| sigmoid(a[0])),
         "hard_sigmoid" => of(|a| (a[0] / 6.0 + 0.5).clamp(0.0, 1.0)).scale(|_| 1e-6),
         "log_sigmoid" => of(|a| -softplus(-a[0])),
-        "silu" => of(|a| a[0] * sigmoid(a[0])).slope_scale(|a| a[0].abs().exp().recip()).tiny(1e-35),
+        "silu" => {
+            of(|a| a[0] * sigmoid(a[0])).slope_scale(|a| a[0].abs().exp().recip()).tiny(1e-35)
+        }
         "hard_swish" => of(|a| a[0] * (a[0] / 6.0 + 0.5).clamp(0.0, 1.0)).slope_scale(|_| 1.0),
-        "gelu" => of(|a| a[0] * 0.5 * erfc(-a[0] * 0.5f64.sqrt())).tail().slope_scale(|_| 1.0),
+        "gelu" => of(|a| a[0] * 0.5 * erfc(-a[0] * 0.5f64.sqrt()))
+            .tail()
+            .slope_scale(|a| a[0].abs() * (-0.5 * a[0] * a[0]).exp())
+            .tiny(1e-35),
         "gelu_tanh" => of(|a| {
             let u = (2.0 / PI).sqrt() * (a[0] + 0.044715 * a[0].powi(3));
             a[0] * sigmoid(2.0 * u)
         })
         .tail()
-        .slope_scale(|_| 1.0),
-        "mish" => of(|a| a[0] * softplus(a[0]).tanh()).slope_scale(|a| a[0].abs().exp().recip()).tiny(1e-35),
+        .slope_scale(|a| {
+            let u = (2.0 / PI).sqrt() * (a[0] + 0.044715 * a[0].powi(3));
+            a[0].abs() * (1.0 + a[0] * a[0]) * (-2.0 * u.abs()).exp()
+        })
+        .tiny(1e-35),
+        "mish" => of(|a| a[0] * softplus(a[0]).tanh())
+            .slope_scale(|a| a[0].abs().exp().recip())
+            .tiny(1e-35),
         "softplus" => of(|a| softplus(a[0])),
         "softsign" => of(|a| a[0] / (1.0 + a[0].abs())),
         "hard_tanh" => of(|a| a[0].max(a[1]).min(a[2])),
@@ -187,15 +197,16 @@ fn several(name: &str) -> Option<Reference> {
         "mul" => of(|a| a[0] * a[1]),
         "div" => of(|a| a[0] / a[1]).relative(),
         "rem" => of(|a| a[0] % a[1]).smooth(few_periods),
-        "floor_mod" => of(floor_mod).scale(|a| a[1].abs()).smooth(few_periods),
-        // The exponent y - 1 is rounded, and that is multiplied by log x; y x^(y-1) for small y overflows on the way.
-        "pow" => of(|a| a[0].powf(a[1])).relative().slope_rel(1e-5).headroom(1e4),
+        "floor_mod" => of(floor_mod).scale(|a| a[1].abs()).tiny(1e-36).smooth(few_periods),
+        // The exponent y - 1 is rounded, and that is multiplied by log x; y x^(y-1) for small y
+        // overflows on the way.
+        "pow" => of(|a| a[0].powf(a[1])).relative().slope_rel(1e-5).headroom(1e4).tiny(1e-34),
         "minimum" => of(|a| if a[0] <= a[1] { a[0] } else { a[1] }),
         "maximum" => of(|a| if a[0] >= a[1] { a[0] } else { a[1] }),
         "atan2" => of(|a| a[0].atan2(a[1])).joint(),
-        "hypot" => of(|a| a[0].hypot(a[1])).joint(),
+        "hypot" => of(|a| a[0].hypot(a[1])).joint().smooth(|a| a[0].hypot(a[1]) < 3.4e38),
         "copysign" => of(|a| a[0].copysign(a[1])),
-        "squared_difference" => of(|a| (a[0] - a[1]).powi(2)),
+        "squared_difference" => of(|a| (a[0] - a[1]).powi(2)).joint(),
         "eq" => of(|a| flag(a[0] == a[1])),
         "ne" => of(|a| flag(a[0] != a[1])),
         "lt" => of(|a| flag(a[0] < a[1])),
@@ -205,9 +216,16 @@ fn several(name: &str) -> Option<Reference> {
         "select" => of(|a| if a[0] != 0.0 { a[1] } else { a[2] }),
         "clamp" => of(|a| a[0].max(a[1]).min(a[2])).smooth(|a| a[1] + 1e-3 < a[2]),
         "fma" => of(|a| a[0].mul_add(a[1], a[2])).scale(|a| (a[0] * a[1]).abs()),
-        "lerp" => of(|a| (1.0 - a[2]) * a[0] + a[2] * a[1])
-            .scale(|a| a[0].abs().max(a[1].abs()) * (1.0 + a[2].abs()))
-            .slope_scale(|a| 1.0 + a[2].abs()),
+        "lerp" => of(|a| {
+            // From the nearer end, or the difference drowns in the larger one.
+            let d = a[1] - a[0];
+            if a[2] < 0.5 {
+                a[0] + a[2] * d
+            } else {
+                a[1] - (1.0 - a[2]) * d
+            }
+        })
+        .scale(|a| a[0].abs().max(a[1].abs()) * (1.0 + a[2].abs())),
         _ => return None,
     })
 }
@@ -229,7 +247,11 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
                 return 0;
             }
             let euclid = a[0].rem_euclid(a[1]);
-            if a[1] < 0 && euclid != 0 { euclid + a[1] } else { euclid }
+            if a[1] < 0 && euclid != 0 {
+                euclid + a[1]
+            } else {
+                euclid
+            }
         },
         "minimum" => |a| a[0].min(a[1]),
         "maximum" => |a| a[0].max(a[1]),
@@ -282,12 +304,20 @@ fn sigmoid(x: f64) -> f64 {
 }
 
 fn softplus(x: f64) -> f64 {
-    if x > 30.0 { x + (-x).exp() } else { x.exp().ln_1p() }
+    if x > 30.0 {
+        x + (-x).exp()
+    } else {
+        x.exp().ln_1p()
+    }
 }
 
 fn floor_mod(a: &[f64]) -> f64 {
     let r = a[0] % a[1];
-    if r != 0.0 && (r < 0.0) != (a[1] < 0.0) { r + a[1] } else { r }
+    if r != 0.0 && (r < 0.0) != (a[1] < 0.0) {
+        r + a[1]
+    } else {
+        r
+    }
 }
 
 /// Where a finite difference does not step over integers.
@@ -314,7 +344,8 @@ fn erf(x: f64) -> f64 {
     FRAC_2_SQRT_PI * (-x * x).exp() * sum
 }
 
-/// erfc; above 3 by the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 / ...))).
+/// erfc; above 3 by the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 /
+/// ...))).
 fn erfc(x: f64) -> f64 {
     if x <= 3.0 {
         return 1.0 - erf(x);
