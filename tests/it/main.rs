@@ -1,1 +1,3 @@
 //! All native tests: one binary.
+
+mod cpu;
