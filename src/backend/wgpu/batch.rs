@@ -167,7 +167,7 @@ impl Prepared {
         }
         let mut found = Vec::with_capacity(buffers.len());
         for (slot, &id) in batch.slots.iter().zip(buffers) {
-            let Memory { buffer, bytes } = memory.get("run", id)?;
+            let Memory { buffer, bytes, .. } = memory.get("run", id)?;
             if *bytes < bound_bytes(slot.bytes) {
                 let message = format!(
                     "run: a slot of {} bytes was given a buffer of {bytes} bytes",

@@ -1,7 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
-use super::errors::Gate;
+use super::errors::{Broken, Gate};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Memory {
     pub(super) buffer: wgpu::Buffer,
     pub(super) bytes: u64,
+    /// That there was no memory for it, where the device said so late.
+    broken: Broken,
 }
 
 /// All buffers of a device.
@@ -49,9 +51,10 @@ impl Buffers {
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST;
-        let buffer = create(gate, "allocate", bytes, usage, false)?;
+        let broken = Broken::default();
+        let buffer = create(gate, "allocate", (bytes, usage), false, Some(&broken))?;
         let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.all.insert(id, Memory { buffer, bytes });
+        self.all.insert(id, Memory { buffer, bytes, broken });
         self.made += 1;
         self.bytes += bytes;
         Ok(id)
@@ -65,13 +68,17 @@ impl Buffers {
         }
     }
 
-    /// The buffer, or an error of `operation` where it was freed.
+    /// The buffer, or an error of `operation` where it was freed or never had memory.
     pub(super) fn get(&self, operation: &str, id: BufferId) -> Result<&Memory> {
-        self.all.get(&id).ok_or_else(|| {
+        let Some(memory) = self.all.get(&id) else {
             let message =
                 format!("{operation}: buffer {} was freed, or is not this device's", id.0);
-            Error::data(message)
-        })
+            return Err(Error::data(message));
+        };
+        match memory.broken.get() {
+            Some(error) => Err(error.clone()),
+            None => Ok(memory),
+        }
     }
 
     /// The buffer, where `len` bytes from `offset` lie in it.
@@ -107,11 +114,11 @@ impl Drop for Buffers {
 pub(super) fn create(
     gate: &Gate,
     operation: &str,
-    size: u64,
-    usage: wgpu::BufferUsages,
+    (size, usage): (u64, wgpu::BufferUsages),
     mapped_at_creation: bool,
+    broken: Option<&Broken>,
 ) -> Result<wgpu::Buffer> {
-    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), None, || {
+    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), broken, || {
         gate.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size,
@@ -155,7 +162,7 @@ impl Uniform {
         if new {
             let size = bytes.next_power_of_two().max(SMALLEST);
             let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-            let larger = create(gate, "run", size, usage, false)?;
+            let larger = create(gate, "run", (size, usage), false, None)?;
             if let Some(old) = self.buffer.replace(larger) {
                 discard(&old);
             }

@@ -156,7 +156,7 @@ impl Readbacks {
             Some(buffer) => buffer,
             None => {
                 let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-                create(gate, "read", size, usage, false)?
+                create(gate, "read", (size, usage), false, None)?
             }
         };
         Ok(Readback { buffer: Some(buffer), home: home.clone() })
@@ -302,7 +302,7 @@ mod staging {
                 };
                 let Some(oldest) = oldest else {
                     let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
-                    let made = create(gate, "write", PIECE as u64, usage, true);
+                    let made = create(gate, "write", (PIECE as u64, usage), true, None);
                     if made.is_err() {
                         lock(&self.pool).there -= 1;
                     }
