@@ -3,3 +3,4 @@
 mod gpu;
 mod shaders;
 mod table;
+mod cpu;
