@@ -631,3 +631,33 @@ fn random_bits_are_balanced() {
     assert_eq!([top(0), top(0xff), top(0x100)], [0.0, 0.0, 1.0 / 16_777_216.0]);
     assert_eq!(top(u32::MAX), 1.0 - 1.0 / 16_777_216.0);
 }
+
+/// Where value and slope are finite, the slope's own derivative is a number too; but for the very
+/// largest and smallest arguments, of which 2 x and 1 / x are not finite themselves.
+#[test]
+fn second_derivatives_are_numbers() {
+    let mut failures = String::new();
+    for (row, reference) in float_rows() {
+        let types = argument_types(row, DType::F32);
+        for n in 0..row.arity() {
+            let slope = row.derivative(n);
+            let first = Machine::new(&slope, &types);
+            for m in 0..row.arity() {
+                let second = Machine::new(&slope.derivative(m), &types);
+                let ordinary = |x: &f64| *x == 0.0 || (2e-37..1e38).contains(&x.abs());
+                for point in float_points(row) {
+                    let bits = float_bits(row, &point);
+                    let value =
+                        |machine: &Machine| number(machine, machine.run(&bits, Arithmetic::Exact));
+                    let finite = (reference.value)(&point).is_finite() && value(&first).is_finite();
+                    let finite = finite && point.iter().all(ordinary);
+                    if finite && value(&second).is_nan() {
+                        failures += &format!("\n{} by {n} and {m} at {point:?}", row.name);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
