@@ -32,12 +32,7 @@ pub const ALL: [Filter; 11] = [
 ///
 /// # Errors
 /// Those of the operations.
-pub fn program(
-    device: &Device,
-    width: usize,
-    height: usize,
-    chain: &[Filter],
-) -> Result<Program> {
+pub fn program(device: &Device, width: usize, height: usize, chain: &[Filter]) -> Result<Program> {
     device.compile(&[(&[height, width], DType::U32)], |inputs| {
         let mut image = unpack(&inputs[0])?;
         for &(name, strength) in chain {
