@@ -15,6 +15,7 @@ pub mod graph;
 pub mod kernel;
 
 pub mod codegen;
+pub mod expand;
 
 pub mod plan;
 

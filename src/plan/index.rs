@@ -123,6 +123,17 @@ impl Writer {
         coords
     }
 
+    /// The coordinates in `shape` of the space's own element, both row-major.
+    pub fn reshaped(&mut self, shape: &[usize]) -> Vec<Index> {
+        let mut linear = constant(0);
+        let mut stride = 1;
+        for (dim, &extent) in self.dims.iter().enumerate().rev() {
+            linear = add(&scale(&coordinate(dim), stride, 0), &linear);
+            stride *= extent as i64;
+        }
+        self.delinearise(&linear, shape)
+    }
+
     /// `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` put together to `a` again.
     pub fn linearise(&self, coords: &[Index], strides: &[usize]) -> Index {
         let mut sum = constant(0);

@@ -68,57 +68,90 @@ fn piece(
     region: Region,
 ) -> Result<Piece, Stop> {
     let shape = trace.nodes[node].shape;
-    let identity: Vec<Index> = (0..shape.rank()).map(coordinate).collect();
     let attempt = Attempt { trace, marks, limits, node, region };
-    match attempt.run(&shape, shape.rank(), &identity) {
-        Err(Stop::Rows { reduce, depends }) => {
-            let (dims, outer, coords) =
-                rows(trace, &shape, reduce, depends).ok_or(Stop::Realise(reduce))?;
-            match attempt.run(&dims, outer, &coords) {
-                // Rows were found, and yet not these: the reduction is computed before.
-                Err(Stop::Rows { .. }) => Err(Stop::Realise(reduce)),
-                // A broadcast of row values alone: compute the rows before.
-                Err(Stop::Realise(n)) if n == node => Err(Stop::Realise(reduce)),
-                other => other,
-            }
+    let (other, before) = match attempt.run(&Layout::of(&shape)) {
+        Err(Stop::Rows { reduce, depends }) => (rows(trace, &shape, reduce, depends), reduce),
+        Err(Stop::Elsewhere { routine, coords }) => {
+            (around(&trace.nodes[routine].shape, &shape, &coords), routine)
         }
+        other => return other,
+    };
+    // Another space was found, or what stands in the way is computed before.
+    match attempt.run(&other.ok_or(Stop::Realise(before))?) {
+        Err(Stop::Rows { .. } | Stop::Elsewhere { .. }) => Err(Stop::Realise(before)),
+        Err(Stop::Realise(n)) if n == node => Err(Stop::Realise(before)),
         other => other,
     }
 }
 
-/// The space of a row program that computes `shape` around the reduction: its extents, how many of them are rows, and
-/// where in it each axis of `shape` lies.
-fn rows(
-    trace: &Trace,
-    shape: &Shape,
-    reduce: usize,
-    depends: Option<Vec<u32>>,
-) -> Option<(Vec<usize>, usize, Vec<Index>)> {
+/// The space a kernel runs over, and where in it the axes of what it computes lie.
+struct Layout {
+    dims: Vec<usize>,
+    outer: usize,
+    /// One index per axis; `None` where both have the same elements in row-major order.
+    coords: Option<Vec<Index>>,
+}
+
+impl Layout {
+    fn of(shape: &Shape) -> Layout {
+        let coords = Some((0..shape.rank()).map(coordinate).collect());
+        Layout { dims: shape.to_vec(), outer: shape.rank(), coords }
+    }
+}
+
+/// The space of a routine whose result is reshaped or permuted afterwards.
+fn around(routine: &Shape, shape: &Shape, coords: &[Index]) -> Option<Layout> {
+    let dims = routine.to_vec();
+    let plain = |index: &Index| match index.terms[..] {
+        [(Atom::Coord(d), 1)] if index.offset == 0 => Some(d as usize),
+        _ => None,
+    };
+    let mut inverse: Vec<Option<Index>> = vec![None; shape.rank()];
+    for (j, coord) in coords.iter().enumerate() {
+        if let Some(axis) = plain(coord) {
+            inverse[axis] = Some(coordinate(j));
+        }
+    }
+    for (axis, index) in inverse.iter_mut().enumerate() {
+        if shape[axis] == 1 {
+            *index = Some(constant(0));
+        }
+    }
+    let permuted = routine.numel() == shape.numel();
+    let coords: Option<Vec<Index>> = inverse.into_iter().collect();
+    permuted.then_some(Layout { outer: dims.len(), dims, coords })
+}
+
+/// The space of a row program that computes `shape` around the reduction.
+fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) -> Option<Layout> {
     let traced = &trace.nodes[reduce];
     let Op::Reduce { axes, .. } = &traced.op else { return None };
     let from = trace.nodes[traced.inputs[0]].shape;
     let inner: Vec<usize> = axes.iter().map(|&a| from[a]).filter(|&d| d != 1).collect();
     // One result per element of the shape: the rows are the shape, the columns are new.
     if traced.shape.numel() == shape.numel() {
-        let dims = [&shape[..], &inner].concat();
-        return Some((dims, shape.rank(), (0..shape.rank()).map(coordinate).collect()));
+        let Layout { dims, outer, coords } = Layout::of(shape);
+        return Some(Layout { dims: [&dims[..], &inner].concat(), outer, coords });
     }
     // The reduction's result is spread over the axes it does not depend on: those are the columns.
     let depends = depends?;
-    let kept = |d: &usize| depends.contains(&(*d as u32));
-    let outer: Vec<usize> = (0..shape.rank()).filter(|d| kept(d) || shape[*d] == 1).collect();
-    let columns: Vec<usize> = (0..shape.rank()).filter(|d| !kept(d) && shape[*d] != 1).collect();
+    let kept = |d: &usize| shape[*d] == 1 || depends.contains(&(*d as u32));
+    let (outer, columns): (Vec<usize>, Vec<usize>) = (0..shape.rank()).partition(kept);
     let rows: usize = outer.iter().map(|&d| shape[d]).product();
-    if rows != traced.shape.numel() || !columns.iter().map(|&d| shape[d]).eq(inner) {
-        return None;
+    if rows == traced.shape.numel() && columns.iter().map(|&d| shape[d]).eq(inner.iter().copied()) {
+        let order = [&outer[..], &columns].concat();
+        let mut coords = vec![constant(0); shape.rank()];
+        for (position, &axis) in order.iter().enumerate() {
+            coords[axis] = coordinate(position);
+        }
+        let dims = order.iter().map(|&axis| shape[axis]).collect();
+        return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
     }
-    let order = [&outer[..], &columns].concat();
-    let mut coords = vec![constant(0); shape.rank()];
-    for (position, &axis) in order.iter().enumerate() {
-        coords[axis] = coordinate(position);
-    }
-    let dims = order.iter().map(|&axis| shape[axis]).collect();
-    Some((dims, outer.len(), coords))
+    // Reshaped afterwards: where the last axes are reduced, the order of elements is still the same.
+    let trailing = axes.iter().copied().eq(from.rank() - axes.len()..from.rank());
+    let dims = [&traced.shape[..from.rank() - axes.len()], &inner].concat();
+    let whole = trailing && from.numel() == shape.numel();
+    whole.then_some(Layout { dims, outer: from.rank() - axes.len(), coords: None })
 }
 
 struct Attempt<'a> {
@@ -130,7 +163,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn run(&self, dims: &[usize], outer: usize, coords: &[Index]) -> Result<Piece, Stop> {
+    fn run(&self, layout: &Layout) -> Result<Piece, Stop> {
+        let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
         let attached = (0..node).filter(|&n| marks.attached[n] == Some(region.output));
         let attached: Vec<usize> = attached.collect();
@@ -141,9 +175,13 @@ impl Attempt<'_> {
         let max_inputs = self.limits.buffers_per_kernel - outputs;
         let mut context = Context::new(trace, marks, region.output, max_inputs);
         let mut writer = Writer::new(dims, outer, Part::Body);
-        let value = context.value(&mut writer, node, coords).map_err(|stop| self.crowded(stop))?;
+        let coords = match &layout.coords {
+            Some(coords) => coords.clone(),
+            None => writer.reshaped(&trace.nodes[node].shape),
+        };
+        let value = context.value(&mut writer, node, &coords).map_err(|stop| self.crowded(stop))?;
         let index =
-            add(&writer.linearise(coords, &region.shape.strides()), &constant(region.offset));
+            add(&writer.linearise(&coords, &region.shape.strides()), &constant(region.offset));
         let dtype = trace.nodes[region.output].dtype;
         writer.builder.store(Store { output: 0, index, value, dtype });
         for (i, &n) in attached.iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::expr::Binary;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Atom, Builder, Index, Inst, Operand, ValueId};
-use crate::op::{Op, Span};
+use crate::op::{Const, Op, Span};
 use std::collections::HashMap;
 
 /// Why a kernel cannot be written as it was tried.
@@ -17,6 +17,8 @@ pub enum Stop {
     Realise(usize),
     /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
     Rows { reduce: usize, depends: Option<Vec<u32>> },
+    /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
+    Elsewhere { routine: usize, coords: Vec<Index> },
     /// More buffers than a kernel may use.
     Crowded,
     /// It cannot be planned at all.
@@ -134,7 +136,7 @@ impl<'a> Context<'a> {
         let mut writer = Writer::new(dims, dims.len(), Part::Operand);
         let own = self.marks.in_memory[node];
         let value = match self.value(&mut writer, node, coords) {
-            Err(Stop::Crowded | Stop::Rows { .. }) if !own => return Err(Stop::Realise(node)),
+            Err(Stop::Crowded) if !own => return Err(Stop::Realise(node)),
             other => other?,
         };
         // Division in every load's index costs more than a copy.
@@ -163,6 +165,10 @@ impl<'a> Context<'a> {
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let traced = &self.trace.nodes[node];
+        // Nothing is ever read from an empty tensor, and nothing need be there.
+        if traced.shape.numel() == 0 {
+            return Ok(writer.builder.number(traced.dtype, 0.0));
+        }
         let input = match self.inputs.iter().position(|&i| i == node) {
             Some(at) => at,
             None if self.inputs.len() == self.max_inputs => return Err(Stop::Crowded),
@@ -198,7 +204,10 @@ impl<'a> Context<'a> {
                 let dtype = traced.dtype.compute();
                 Ok(writer.builder.push(Inst::Param { word: word as u32, dtype }))
             }
-            Op::Fill { value, .. } => Ok(writer.builder.push(Inst::Const(*value))),
+            Op::Fill { value, .. } => {
+                let value = Const { dtype: value.dtype.compute(), bits: value.bits };
+                Ok(writer.builder.push(Inst::Const(value)))
+            }
             Op::Iota { axis, .. } => Ok(writer.index_value(&coords[*axis])),
             Op::Pointwise(_) => self.pointwise(writer, node, traced, coords),
             Op::Cast(to) => {
@@ -247,6 +256,10 @@ impl<'a> Context<'a> {
                         && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
                             *c == d || (writer.dims[i] == 1 && *c == constant(0))
                         });
+                let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
+                if !here && free {
+                    return Err(Stop::Elsewhere { routine: node, coords: coords.to_vec() });
+                }
                 if !here || self.routine.is_some_and(|r| r != node) {
                     return Err(Stop::Realise(node));
                 }

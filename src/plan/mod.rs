@@ -7,6 +7,7 @@ mod kernels;
 mod lower;
 mod mark;
 mod memory;
+mod merge;
 mod show;
 mod split;
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let operations = trace.nodes.len();
     let trace = split::split(trace)?;
-    let pieces = pieces(&trace, limits)?;
+    let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
     for slot in &memory.slots {
         if slot.bytes > limits.binding_bytes {
@@ -73,7 +74,7 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
                 Ok(found) => pieces.extend(found),
                 Err(Stop::Realise(n)) if forced.insert(n) => more = true,
                 Err(Stop::Refuse(error)) => return Err(error),
-                Err(Stop::Realise(_) | Stop::Rows { .. } | Stop::Crowded) => {
+                Err(_) => {
                     let message = format!("{}: it cannot be planned", node.op.name());
                     return Err(Error::new(ErrorKind::Limit, message));
                 }

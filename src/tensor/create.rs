@@ -2,8 +2,8 @@
 
 use super::Tensor;
 use crate::device::Device;
-use crate::dtype::{DType, Element};
-use crate::error::{Error, Result};
+use crate::dtype::{f16_to_f32, f32_to_f16, DType, Element};
+use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
 
@@ -39,12 +39,15 @@ impl Device {
     /// # Errors
     /// `Shape`, `Limit`; `Unsupported` for `f16` on a device without it.
     pub fn full(&self, dtype: DType, value: f64, shape: &[usize]) -> Result<Tensor> {
-        let value = Const { dtype: dtype.compute(), bits: dtype.bits(value) };
-        let filled = self.made(Op::Fill { shape: Shape::new("full", shape)?, value })?;
+        let mut bits = dtype.bits(value);
         if dtype == DType::F16 {
-            return filled.cast(dtype);
+            if !self.limits().f16 {
+                let message = format!("full: {} has no f16", self.info().name);
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            bits = f16_to_f32(f32_to_f16(value as f32)).to_bits();
         }
-        Ok(filled)
+        self.made(Op::Fill { shape: Shape::new("full", shape)?, value: Const { dtype, bits } })
     }
 
     /// Zeros of type `f32`.

@@ -1,1 +1,5 @@
 //! All native tests: one binary.
+
+mod gpu;
+mod shaders;
+mod table;

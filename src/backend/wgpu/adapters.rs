@@ -177,10 +177,12 @@ fn required(has: &wgpu::Limits) -> wgpu::Limits {
 
 /// wgpu's limits in our words.
 fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
-    // One buffer less than the stage takes: the params are a uniform, which some adapters count among them.
-    let buffers = has
-        .max_storage_buffers_per_shader_stage
-        .min(has.max_bindings_per_bind_group.saturating_sub(1));
+    // Beside its storage buffers a kernel binds one uniform.
+    let others = has
+        .max_bindings_per_bind_group
+        .min(has.max_buffers_and_acceleration_structures_per_shader_stage)
+        .saturating_sub(1);
+    let buffers = has.max_storage_buffers_per_shader_stage.min(others);
     let binding = has.max_storage_buffer_binding_size.min(has.max_buffer_size);
     Limits {
         buffers_per_kernel: buffers as usize,

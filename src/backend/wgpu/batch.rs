@@ -2,7 +2,7 @@
 
 use super::errors::Gate;
 use super::groups::{Bound, Groups};
-use super::memory::Buffers;
+use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
@@ -151,8 +151,12 @@ impl Prepared {
         Ok(&self.image)
     }
 
-    /// Looks whether every slot has a buffer that is there and large enough.
-    pub(super) fn check(batch: &Batch, buffers: &[BufferId], memory: &Buffers) -> Result<()> {
+    /// Each slot's buffer, if they are all there and large enough.
+    pub(super) fn slots<'a>(
+        batch: &Batch,
+        buffers: &[BufferId],
+        memory: &'a Buffers,
+    ) -> Result<Vec<&'a wgpu::Buffer>> {
         if buffers.len() != batch.slots.len() {
             let message = format!(
                 "run: the batch has {} slots, and {} buffers were passed",
@@ -161,40 +165,44 @@ impl Prepared {
             );
             return Err(Error::data(message));
         }
+        let mut found = Vec::with_capacity(buffers.len());
         for (slot, &id) in batch.slots.iter().zip(buffers) {
-            let bytes = memory.get("run", id)?.bytes;
-            if bytes < bound_bytes(slot.bytes) {
+            let Memory { buffer, bytes } = memory.get("run", id)?;
+            if *bytes < bound_bytes(slot.bytes) {
                 let message = format!(
                     "run: a slot of {} bytes was given a buffer of {bytes} bytes",
                     slot.bytes
                 );
                 return Err(Error::data(message));
             }
+            found.push(buffer);
         }
-        Ok(())
+        Ok(found)
     }
 
-    /// Records all kernels into one compute pass. `check` has passed, and no kernel is broken.
+    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no kernel is broken.
     pub(super) fn record(
         &self,
         gate: &Gate,
         groups: &mut Groups,
-        memory: &Buffers,
         uniform: &wgpu::Buffer,
-        buffers: &[BufferId],
-    ) -> Result<wgpu::CommandBuffer> {
+        ids: &[BufferId],
+        slots: &[&wgpu::Buffer],
+    ) -> wgpu::CommandBuffer {
         let mut encoder = gate.device.create_command_encoder(&Default::default());
         {
             let mut pass = encoder.begin_compute_pass(&Default::default());
+            let mut bound = Vec::new();
             for step in &self.steps {
                 let (Some((x, y)), Some(pipeline)) = (step.grid, &step.pipeline.compiled) else {
                     continue;
                 };
-                let mut bound = Vec::with_capacity(step.slots.len());
-                for &(slot, bytes) in &step.slots {
-                    let id = buffers[slot];
-                    bound.push(Bound { id, buffer: &memory.get("run", id)?.buffer, bytes });
-                }
+                bound.clear();
+                bound.extend(step.slots.iter().map(|&(slot, bytes)| Bound {
+                    id: ids[slot],
+                    buffer: slots[slot],
+                    bytes,
+                }));
                 let layout = &step.pipeline.layout;
                 let group = groups.get(gate, layout, (uniform, step.block), &bound);
                 pass.set_pipeline(pipeline);
@@ -202,7 +210,7 @@ impl Prepared {
                 pass.dispatch_workgroups(x, y, 1);
             }
         }
-        Ok(encoder.finish())
+        encoder.finish()
     }
 }
 

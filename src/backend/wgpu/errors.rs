@@ -1,189 +1,11 @@
-//! What goes wrong on a GPU, and which read hears of it: error scopes, stored errors, the loss of the device.
+//! What goes wrong on a GPU: every call that can fail is watched, and its error finds its way to a read.
 
+use super::ledger::{lock, Ledger, Ticket};
 use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use std::future::poll_fn;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
-
-/// Locks, also after another thread panicked: the state behind these locks is never left half written.
-pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A promise of the machine: a mapping, or the end of the work submitted so far.
-pub(super) struct Ticket {
-    /// When it was asked for, on the ledger's clock.
-    pub(super) at: u64,
-    /// The submission to wait for; none for the last one.
-    pub(super) submission: Option<wgpu::SubmissionIndex>,
-    state: Mutex<TicketState>,
-}
-
-#[derive(Default)]
-struct TicketState {
-    /// Whether it was kept, once that is known.
-    kept: Option<bool>,
-    waker: Option<Waker>,
-}
-
-impl Ticket {
-    pub(super) fn new(at: u64, submission: Option<wgpu::SubmissionIndex>) -> Arc<Ticket> {
-        Arc::new(Ticket { at, submission, state: Mutex::default() })
-    }
-
-    /// Says whether the promise was kept; only the first word counts.
-    pub(super) fn settle(&self, kept: bool) {
-        let waker = {
-            let mut state = lock(&self.state);
-            state.kept.get_or_insert(kept);
-            state.waker.take()
-        };
-        // Woken without the lock: a waker may run anything.
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
-
-    pub(super) fn settled(&self) -> bool {
-        lock(&self.state).kept.is_some()
-    }
-
-    fn poll(&self, context: &mut Context<'_>) -> Poll<bool> {
-        let mut state = lock(&self.state);
-        match state.kept {
-            Some(kept) => Poll::Ready(kept),
-            None => {
-                state.waker = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every target.
-#[derive(Default)]
-pub(super) struct Ledger {
-    state: Mutex<LedgerState>,
-    /// Tickets were opened, the device was lost, or the backend is going.
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct LedgerState {
-    clock: u64,
-    lost: Option<String>,
-    /// Errors that no read has heard of yet, with their times.
-    errors: Vec<(u64, Error)>,
-    open: Vec<Arc<Ticket>>,
-    closing: bool,
-    released: bool,
-}
-
-/// What the polling thread does next.
-#[cfg(not(target_arch = "wasm32"))]
-pub(super) enum Next {
-    /// Wait for this ticket.
-    Ticket(Arc<Ticket>),
-    /// The device is lost: one poll lets wgpu give its memory back.
-    Release,
-    /// The backend is gone, and nothing is awaited any more.
-    Stop,
-}
-
-impl Ledger {
-    /// The next moment.
-    pub(super) fn tick(&self) -> u64 {
-        let mut state = lock(&self.state);
-        state.clock += 1;
-        state.clock
-    }
-
-    /// Keeps an error of moment `at` for the first read after it.
-    pub(super) fn store(&self, at: u64, error: Error) {
-        const MOST: usize = 64;
-        let errors = &mut lock(&self.state).errors;
-        if errors.len() < MOST {
-            errors.push((at, error));
-        }
-    }
-
-    /// The first error before moment `at`; it and the other ones before `at` are told by it.
-    pub(super) fn take_before(&self, at: u64) -> Option<Error> {
-        let errors = &mut lock(&self.state).errors;
-        let first = errors.iter().filter(|e| e.0 < at).min_by_key(|e| e.0)?.1.clone();
-        errors.retain(|e| e.0 >= at);
-        Some(first)
-    }
-
-    /// An error where the device is lost.
-    pub(super) fn check(&self, operation: &str) -> Result<()> {
-        match &lock(&self.state).lost {
-            None => Ok(()),
-            Some(why) => Err(Error::new(
-                ErrorKind::DeviceLost,
-                format!("{operation}: the device was lost: {why}"),
-            )),
-        }
-    }
-
-    /// The device is gone: nothing that was promised will come.
-    pub(super) fn lose(&self, why: &str) {
-        let open = {
-            let mut state = lock(&self.state);
-            if state.lost.is_none() {
-                state.lost = Some(why.to_string());
-            }
-            std::mem::take(&mut state.open)
-        };
-        self.changed.notify_all();
-        for ticket in open {
-            ticket.settle(false);
-        }
-    }
-
-    /// A ticket is awaited from now on.
-    pub(super) fn open(&self, ticket: &Arc<Ticket>) {
-        let lost = {
-            let mut state = lock(&self.state);
-            state.open.retain(|t| !t.settled());
-            if state.lost.is_none() {
-                state.open.push(ticket.clone());
-            }
-            state.lost.is_some()
-        };
-        if lost {
-            ticket.settle(false);
-        }
-        self.changed.notify_all();
-    }
-
-    /// The backend goes.
-    pub(super) fn close(&self) {
-        lock(&self.state).closing = true;
-        self.changed.notify_all();
-    }
-
-    /// Parks until there is something to poll for.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub(super) fn next(&self) -> Next {
-        let mut state = lock(&self.state);
-        loop {
-            state.open.retain(|t| !t.settled());
-            if let Some(ticket) = state.open.first() {
-                return Next::Ticket(ticket.clone());
-            }
-            if state.closing {
-                return Next::Stop;
-            }
-            if state.lost.is_some() && !state.released {
-                state.released = true;
-                return Next::Release;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
 
 /// Wakes everyone who waits for a late error.
 #[derive(Default)]
@@ -208,6 +30,9 @@ struct Late {
 
 /// Where a thing keeps the error it was made with.
 pub(super) type Broken = Arc<OnceLock<Error>>;
+
+/// Error scopes around watched work. An internal one would panic in a browser, when wgpu sees what it caught.
+const SCOPES: usize = if cfg!(target_arch = "wasm32") { 2 } else { 3 };
 
 /// The device, and what is known of its errors.
 pub(super) struct Gate {
@@ -251,17 +76,17 @@ impl Gate {
         broken: Option<&Broken>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
-        // An internal scope in a browser would panic in wgpu when it catches something.
         #[cfg(not(target_arch = "wasm32"))]
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made = work();
-        let mut answers: Vec<Pending<Option<wgpu::Error>>> = Vec::with_capacity(3);
-        answers.push(Box::pin(validation.pop()));
-        answers.push(Box::pin(memory.pop()));
-        #[cfg(not(target_arch = "wasm32"))]
-        answers.push(Box::pin(internal.pop()));
+        let answers: [Pending<Option<wgpu::Error>>; SCOPES] = [
+            Box::pin(validation.pop()),
+            Box::pin(memory.pop()),
+            #[cfg(not(target_arch = "wasm32"))]
+            Box::pin(internal.pop()),
+        ];
 
         let at = self.ledger.tick();
         let waker = Waker::from(self.wakers.clone());

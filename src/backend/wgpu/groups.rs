@@ -93,7 +93,7 @@ impl Groups {
     pub(super) fn tick(&mut self) {
         const LATELY: u64 = 256;
         self.now += 1;
-        if self.groups.len() > MANY && self.now % LATELY == 0 {
+        if self.groups.len() > MANY && self.now.is_multiple_of(LATELY) {
             let oldest = self.now - LATELY;
             let old: Vec<Key> =
                 self.groups.iter().filter(|g| g.1.used < oldest).map(|g| g.0.clone()).collect();

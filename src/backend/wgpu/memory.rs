@@ -34,7 +34,7 @@ impl Buffers {
     ) -> Result<BufferId> {
         // Numbers are not used twice, not even by another device: a mix-up shall be found out.
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if bytes == 0 || bytes % 4 != 0 {
+        if bytes == 0 || !bytes.is_multiple_of(4) {
             let message = format!("allocate: {bytes} bytes; a positive multiple of 4 is needed");
             return Err(Error::data(message));
         }
@@ -84,7 +84,7 @@ impl Buffers {
     ) -> Result<&wgpu::Buffer> {
         let memory = self.get(operation, id)?;
         let fits = offset.checked_add(len).is_some_and(|end| end <= memory.bytes);
-        if offset % 4 != 0 || len % 4 != 0 || !fits {
+        if !offset.is_multiple_of(4) || !len.is_multiple_of(4) || !fits {
             let message = format!(
                 "{operation}: {len} bytes from {offset} of a buffer of {} bytes; both must be multiples of 4",
                 memory.bytes

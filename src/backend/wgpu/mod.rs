@@ -4,6 +4,7 @@ mod adapters;
 mod batch;
 mod errors;
 mod groups;
+mod ledger;
 mod memory;
 mod pipelines;
 mod transfer;
@@ -16,11 +17,12 @@ pub use pipelines::fold;
 
 use crate::backend::{Backend, BufferId, Counters, Info, Pending};
 use crate::codegen::{self, Source};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::kernel::{Batch, Kernel, Limits};
 use batch::Prepared;
-use errors::{lock, Gate, Ticket};
+use errors::Gate;
 use groups::Groups;
+use ledger::{lock, Ticket};
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use std::collections::HashMap;
@@ -36,6 +38,8 @@ pub struct WgpuBackend {
     gate: Arc<Gate>,
     queue: wgpu::Queue,
     transfer: Transfer,
+    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both are.
+    pipelines: Mutex<Pipelines>,
     state: Mutex<State>,
 }
 
@@ -43,7 +47,6 @@ pub struct WgpuBackend {
 struct State {
     buffers: Buffers,
     uniform: Uniform,
-    pipelines: Pipelines,
     groups: Groups,
     /// By the batch's address.
     batches: HashMap<usize, Prepared>,
@@ -58,7 +61,8 @@ impl WgpuBackend {
         #[cfg(not(target_arch = "wasm32"))]
         waiting::start(gate.clone(), queue.clone())?;
         let transfer = Transfer::new();
-        Ok(WgpuBackend { info, limits, gate, queue, transfer, state: Mutex::default() })
+        let (pipelines, state) = (Mutex::default(), Mutex::default());
+        Ok(WgpuBackend { info, limits, gate, queue, transfer, pipelines, state })
     }
 
     /// Loses the device: everything that is awaited, and every later call, answers `DeviceLost`.
@@ -89,22 +93,16 @@ impl WgpuBackend {
         let (gate, ledger) = (&self.gate, &self.gate.ledger);
         ledger.check("run")?;
         gate.ask_late(0);
+        self.prepare(batch, text)?;
         let mut guard = lock(&self.state);
         let state = &mut *guard;
-        let key = Arc::as_ptr(batch) as usize;
-        if !state.batches.contains_key(&key) {
-            state.batches.retain(|_, prepared| !prepared.dead());
-            let made = Prepared::new(gate, &self.limits, &mut state.pipelines, batch, text)?;
-            state.batches.insert(key, made);
-        }
-        let Some(prepared) = state.batches.get_mut(&key) else { unreachable!("made above") };
-        Prepared::check(batch, buffers, &state.buffers)?;
+        let Some(prepared) = state.batches.get_mut(&address(batch)) else {
+            return Err(Error::data("run: the batch was forgotten while it was run"));
+        };
+        let slots = Prepared::slots(batch, buffers, &state.buffers)?;
         if let Some(error) = prepared.broken() {
             // Not run at all: the outputs hold nothing, and the read says so.
             ledger.store(ledger.tick(), error.clone());
-            return Ok(());
-        }
-        if prepared.dispatches() == 0 {
             return Ok(());
         }
         let params = prepared.params(scalars)?;
@@ -112,16 +110,35 @@ impl WgpuBackend {
         if new {
             state.groups.clear();
         }
+        let dispatches = prepared.dispatches();
+        if dispatches == 0 {
+            return Ok(());
+        }
         gate.watch_for_read("run", || {
-            let commands =
-                prepared.record(gate, &mut state.groups, &state.buffers, uniform, buffers)?;
+            let commands = prepared.record(gate, &mut state.groups, uniform, buffers, &slots);
             self.queue.submit([commands]);
-            Ok(())
-        })?;
+        });
         self.transfer.submitted();
         state.groups.tick();
         state.submits += 1;
-        state.dispatches += prepared.dispatches();
+        state.dispatches += dispatches;
+        Ok(())
+    }
+
+    /// Compiles a batch, unless that was done.
+    fn prepare(&self, batch: &Arc<Batch>, text: impl FnMut(usize) -> Source) -> Result<()> {
+        let known = || lock(&self.state).batches.contains_key(&address(batch));
+        if known() {
+            return Ok(());
+        }
+        let mut pipelines = lock(&self.pipelines);
+        // Another thread may have done it meanwhile.
+        if !known() {
+            let made = Prepared::new(&self.gate, &self.limits, &mut pipelines, batch, text)?;
+            let batches = &mut lock(&self.state).batches;
+            batches.retain(|_, prepared| !prepared.dead());
+            batches.insert(address(batch), made);
+        }
         Ok(())
     }
 
@@ -201,13 +218,14 @@ impl Backend for WgpuBackend {
     }
 
     fn forget(&self, batch: &Arc<Batch>) {
-        lock(&self.state).batches.remove(&(Arc::as_ptr(batch) as usize));
+        lock(&self.state).batches.remove(&address(batch));
     }
 
     fn counters(&self) -> Counters {
+        let pipelines = lock(&self.pipelines).made;
         let state = lock(&self.state);
         Counters {
-            pipelines: state.pipelines.made,
+            pipelines,
             buffers: state.buffers.made,
             bytes: state.buffers.bytes,
             bind_groups: state.groups.made,
@@ -222,7 +240,18 @@ impl Backend for WgpuBackend {
 }
 
 impl Drop for WgpuBackend {
+    /// What is awaited still comes.
     fn drop(&mut self) {
         self.gate.ledger.close();
+        // Otherwise the memory would stay until the next garbage collection.
+        #[cfg(target_arch = "wasm32")]
+        if !self.gate.ledger.awaited() {
+            self.gate.device.destroy();
+        }
     }
+}
+
+/// What a batch is known by.
+fn address(batch: &Arc<Batch>) -> usize {
+    Arc::as_ptr(batch) as usize
 }

@@ -1,6 +1,7 @@
 //! Bytes between this side and the device: uploads in pieces, and reads through buffers that can be mapped.
 
-use super::errors::{lock, Gate, Ticket};
+use super::errors::Gate;
+use super::ledger::{lock, Ticket};
 use super::memory::{create, discard};
 use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
@@ -49,7 +50,7 @@ impl Transfer {
         if data.len() > LARGE {
             return self.staging.upload(gate, queue, target, offset, data);
         }
-        gate.watch_for_read("write", || queue.write_buffer(target, offset, data));
+        queue.write_buffer(target, offset, data);
         if self.unsubmitted.fetch_add(data.len(), Ordering::Relaxed) + data.len() > UNSUBMITTED {
             self.submitted();
             queue.submit([]);
@@ -61,13 +62,13 @@ impl Transfer {
     #[cfg(target_arch = "wasm32")]
     pub(super) fn upload(
         &self,
-        gate: &Gate,
+        _: &Gate,
         queue: &wgpu::Queue,
         target: &wgpu::Buffer,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        gate.watch_for_read("write", || queue.write_buffer(target, offset, data));
+        queue.write_buffer(target, offset, data);
         Ok(())
     }
 
@@ -159,6 +160,14 @@ impl Readbacks {
             }
         };
         Ok(Readback { buffer: Some(buffer), home: home.clone() })
+    }
+}
+
+impl Drop for Readbacks {
+    fn drop(&mut self) {
+        for buffer in lock(&self.free).iter() {
+            discard(buffer);
+        }
     }
 }
 

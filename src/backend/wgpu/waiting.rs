@@ -1,6 +1,7 @@
 //! The thread that polls for a native device while something is awaited. Browsers poll by themselves.
 
-use super::errors::{Gate, Ledger, Next};
+use super::errors::Gate;
+use super::ledger::{Ledger, Next};
 use crate::error::{Error, ErrorKind, Result};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
