@@ -1,4 +1,7 @@
 //! All native tests: one binary.
 
-#[cfg(feature = "gpu")]
 mod gpu;
+mod js;
+mod shaders;
+mod table;
+mod cpu;

@@ -1,0 +1,159 @@
+//! Runs prepared loop kernels: blocks of values through registers, tasks over threads.
+
+use super::memory::zeroed;
+use super::output::{settle, Outputs, Part, Piece};
+use super::parallel;
+use super::plan::{Body, LoopPlan, Register, Stage, Step};
+use super::reduce::Rectangle;
+use super::tiling::{cut, Layout};
+use super::worker::{Block, Worker};
+use crate::error::Result;
+use std::sync::Mutex;
+
+/// What a kernel reads.
+#[derive(Clone)]
+pub(super) struct Inputs<'a> {
+    pub buffers: Vec<&'a [u32]>,
+    pub params: Vec<u32>,
+}
+
+impl LoopPlan {
+    /// Runs the kernel. Each output is taken by the store that writes it.
+    pub fn run(&self, inputs: &Inputs<'_>, buffers: &mut [&mut [u32]]) -> Result<()> {
+        let tiling = &self.tiling;
+        let mut aside = Vec::new();
+        for target in self.targets.iter().filter(|target| target.output.is_none()) {
+            aside.push(zeroed(target.walk.count())?);
+        }
+        if tiling.rows > 0 {
+            let mut places = buffers.iter_mut().map(|b| Some(&mut **b)).collect::<Vec<_>>();
+            let mut outputs = Outputs::new(&self.targets, &mut places, &mut aside)?;
+            let crew = Crew::new(self, inputs);
+            match (&self.body, tiling.by_columns) {
+                (Body::Staged { first, stages, last }, true) => {
+                    crew.by_columns(&mut outputs, first, stages, last);
+                }
+                _ => crew.by_rows(&mut outputs),
+            }
+        }
+        let number = |target: usize| {
+            self.targets[..target].iter().filter(|target| target.output.is_none()).count()
+        };
+        for after in &self.afters {
+            let positions = after.positions.map(|target| &aside[number(target)][..]);
+            let values = &aside[number(after.values)];
+            settle(after, buffers[after.output], values, positions)?;
+        }
+        Ok(())
+    }
+}
+
+/// The workers of a run; those that are done with a task wait here for the next.
+struct Crew<'r> {
+    plan: &'r LoopPlan,
+    inputs: &'r Inputs<'r>,
+    uniforms: Vec<(Register, u32)>,
+    idle: Mutex<Vec<Worker<'r>>>,
+}
+
+impl<'r> Crew<'r> {
+    fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> Crew<'r> {
+        let mut worker = Worker::new(plan, inputs, 1);
+        let shape = Rectangle { layout: Layout::Rows, rows: 1, columns: 1 };
+        let block = Block { row: 0, element: 0, elements: 1, shape };
+        worker.steps(&plan.uniform, &block, &mut []);
+        let uniforms = plan.uniforms.iter().map(|&r| (r, worker.get(r, 1)[0])).collect();
+        Crew { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Worker<'r>) -> T) -> T {
+        let idle = || self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let waiting = idle().pop();
+        let mut worker = waiting.unwrap_or_else(|| {
+            let mut worker = Worker::new(self.plan, self.inputs, self.plan.width);
+            for &(register, word) in &self.uniforms {
+                worker.write(register, |out| {
+                    out.clear();
+                    out.resize(self.plan.width, word);
+                });
+            }
+            worker
+        });
+        let result = work(&mut worker);
+        idle().push(worker);
+        result
+    }
+
+    /// Each task has rows of its own.
+    fn by_rows(&self, outputs: &mut Outputs<'_, '_>) {
+        let tiling = &self.plan.tiling;
+        let ranges = cut(tiling.rows, tiling.task);
+        let part = |&rows: &(usize, usize)| Part {
+            rows,
+            elements: tiling.span(rows, (0, tiling.columns)),
+        };
+        let parts: Vec<Part> = ranges.iter().map(part).collect();
+        let tasks = ranges.into_iter().zip(outputs.divide(&parts)).collect();
+        parallel::for_each(tasks, |(rows, mut pieces): ((usize, usize), Vec<Piece<'_>>)| {
+            self.with(|worker| {
+                for (first, past) in cut(rows.1 - rows.0, tiling.row_block) {
+                    worker.rows((rows.0 + first, rows.0 + past), &mut pieces);
+                }
+            });
+        });
+    }
+
+    /// One block of rows after the other; each task has columns of its own.
+    fn by_columns(
+        &self,
+        outputs: &mut Outputs<'_, '_>,
+        first: &[Step],
+        stages: &[Stage],
+        last: &[Step],
+    ) {
+        let tiling = &self.plan.tiling;
+        let tasks = cut(tiling.columns, tiling.task);
+        for rows in cut(tiling.rows, tiling.row_block) {
+            let part = |&columns: &(usize, usize)| Part {
+                rows: (0, 0),
+                elements: tiling.span(rows, columns),
+            };
+            let parts: Vec<Part> = tasks.iter().map(part).collect();
+            let block = Block::new(tiling, rows, (0, 0));
+            let shared = self.with(|leader| {
+                let whole = Part { rows, elements: (0, 0) };
+                let mut pieces = outputs.divide(&[whole]).pop().unwrap_or_default();
+                leader.steps(first, &block, &mut pieces);
+                for stage in stages {
+                    let shared = leader.share();
+                    let partial = parallel::map(tasks.clone(), |columns| {
+                        self.with(|worker| {
+                            worker.adopt(&shared);
+                            worker.combine(stage, rows, columns)
+                        })
+                    });
+                    let mut partial = partial.into_iter();
+                    let mut all = partial.next().unwrap_or_default();
+                    for later in partial {
+                        for (sum, later) in all.iter_mut().zip(&later) {
+                            sum.merge(later);
+                        }
+                    }
+                    leader.finish(&stage.combines, &all, &block);
+                    leader.steps(&stage.rows, &block, &mut pieces);
+                }
+                leader.share()
+            });
+            if last.is_empty() {
+                continue;
+            }
+            let jobs = tasks.iter().copied().zip(outputs.divide(&parts)).collect();
+            parallel::for_each(jobs, |(columns, mut pieces): ((usize, usize), Vec<Piece<'_>>)| {
+                self.with(|worker| {
+                    worker.adopt(&shared);
+                    worker.columns(last, rows, columns, &mut pieces);
+                });
+            });
+        }
+    }
+}
