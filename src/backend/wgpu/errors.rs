@@ -119,11 +119,15 @@ impl Gate {
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made = work();
-        let mut answers: Vec<Pending<Option<wgpu::Error>>> =
+        let answers: Vec<Pending<Option<wgpu::Error>>> =
             vec![Box::pin(validation.pop()), Box::pin(memory.pop())];
         // In a browser wgpu panics when it sees what such a scope caught.
         #[cfg(not(target_arch = "wasm32"))]
-        answers.push(Box::pin(internal.pop()));
+        let answers = {
+            let mut answers = answers;
+            answers.push(Box::pin(internal.pop()));
+            answers
+        };
 
         let (at, what, fate) = (self.ledger.tick(), what.to_string(), fate.cloned());
         let mut late = Late { at, what, fate, answers, error: None };
