@@ -317,8 +317,8 @@ macro_rules! pointwise_rows {
         binary mul(x, y): Number, [(-10.0, 10.0)] => x * y;
         /// The quotient, `x / y`; integers truncate towards 0, and an integer over 0 is itself.
         binary div(x, y): Number, [(-10.0, 10.0), (0.5, 10.0)] => x / y;
-        /// The remainder `x - y trunc(x / y)`, with the sign of `x`; of integers by 0 it is 0. GPUs may
-        /// be one `y` off where `x / y` is within rounding of an integer, and have no digits left
+        /// The remainder `x - y trunc(x / y)`, with the sign of `x`; of integers by 0 it is 0. GPUs
+        /// may be one `y` off where `x / y` is within rounding of an integer, with no digits left
         /// where it is above 2^24.
         binary rem(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
         /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers
