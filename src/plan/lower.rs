@@ -246,6 +246,8 @@ impl<'a> Context<'a> {
                 let body = self.reduce_body(writer, node, traced, &axes, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
+            // A routine reads views, not through an index.
+            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
             Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
             Op::Routine(_) => {
                 let identity = (0..writer.dims.len()).map(coordinate);
@@ -376,9 +378,6 @@ impl<'a> Context<'a> {
         let (input, indices) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
         let rank = self.trace.nodes[indices].shape.rank();
-        if writer.part == Part::Operand {
-            return Err(Stop::Realise(indices));
-        }
         let mut at = self.value(writer, indices, &coords[axis..axis + rank])?;
         let unsigned = match writer.builder.dtype(at) {
             DType::U32 => at,
