@@ -24,3 +24,6 @@ pub mod backend;
 pub mod device;
 
 pub mod tensor;
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+mod js;

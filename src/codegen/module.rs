@@ -29,20 +29,28 @@ pub enum Helper {
     /// Maximum and minimum that give NaN where either argument is NaN.
     Max,
     Min,
-    /// With `x^0` and `1^y` equal to 1.
+    /// `exp2`, `exp`, `log2` and `log` of `x`, given as `y`, with what IEEE says of 0, Inf and NaN.
+    Exp,
+    Log,
+    /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
     Pow,
-    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side.
+    Atan2,
+    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least, where
+    /// the quotient has more digits than an `f32`.
     Rem,
     /// Saturating; NaN is 0.
     ToI32,
     ToU32,
 }
 
-const HELPERS: [Helper; 7] = [
+const HELPERS: [Helper; 10] = [
     Helper::IsNan,
     Helper::Max,
     Helper::Min,
+    Helper::Exp,
+    Helper::Log,
     Helper::Pow,
+    Helper::Atan2,
     Helper::Rem,
     Helper::ToI32,
     Helper::ToU32,
@@ -124,10 +132,11 @@ impl Module {
 
     fn print_helpers(&self, text: &mut String) {
         let mut used = self.helpers.get();
-        // All but the power and the remainder look for NaN.
-        let looks = [Helper::Max, Helper::Min, Helper::ToI32, Helper::ToU32];
-        for helper in looks {
-            used |= used >> (2 * helper as u32) & 3;
+        // All but these look for NaN.
+        for helper in HELPERS {
+            if !matches!(helper, Helper::Atan2 | Helper::Rem) {
+                used |= used >> (2 * helper as u32) & 3;
+            }
         }
         for helper in HELPERS {
             for wide in [false, true] {
@@ -152,7 +161,10 @@ fn helper_name(helper: Helper) -> &'static str {
         Helper::IsNan => "is_nan",
         Helper::Max => "max_nan",
         Helper::Min => "min_nan",
+        Helper::Exp => "exp_of",
+        Helper::Log => "log_of",
         Helper::Pow => "power",
+        Helper::Atan2 => "angle",
         Helper::Rem => "remainder",
         Helper::ToI32 => "to_i32",
         Helper::ToU32 => "to_u32",
@@ -177,9 +189,31 @@ fn helper_text(helper: Helper, wide: bool) -> String {
             return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
             }"
         }
+        Helper::Exp => {
+            "(x: F, y: F) -> F {
+            return select(y, x, is_nan_(x));
+            }"
+        }
+        Helper::Log => {
+            "(x: F, y: F) -> F {
+            let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
+            let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
+            return select(s, F(bitcast<f32>(params[0].w)), x < F());
+            }"
+        }
         Helper::Pow => {
             "(x: F, y: F) -> F {
-            return select(pow(x, y), F(1.0), (x == F(1.0)) | (y == F()));
+            let inf = F(bitcast<f32>(params[0].z));
+            let edge = select(F(), inf, (x == F()) == (y < F()));
+            let r = select(pow(x, y), edge, (x == F()) | (x == inf));
+            let s = select(r, x + y, is_nan_(x) | is_nan_(y));
+            return select(s, F(1.0), (x == F(1.0)) | (y == F()));
+            }"
+        }
+        Helper::Atan2 => {
+            "(y: F, x: F) -> F {
+            let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
+            return select(atan2(y, x), select(y, half_turn, x < F()), y == F());
             }"
         }
         Helper::Rem => {
@@ -189,6 +223,7 @@ fn helper_text(helper: Helper, wide: bool) -> String {
             var r = a - b * trunc(a / b);
             r = select(r, r + b, r < F());
             r = select(r, r - b, r >= b);
+            r = select(r, F(), (r < F()) | (r >= b));
             r = select(r, a, a < b);
             return select(r, -r, x < F());
             }"

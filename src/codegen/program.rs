@@ -169,6 +169,9 @@ impl Place<'_> {
 
     fn unary(&self, op: Unary, x: &str, dtype: DType, wide: bool) -> String {
         let call = |function: &str| format!("{function}({x})");
+        let special = |helper: Helper, function: &str| {
+            format!("{}({x}, {function}({x}))", self.module.helper(helper, wide))
+        };
         let float = dtype.is_float();
         let bits = |and: &str, compare: &str| {
             let u32s = type_name(DType::U32, wide);
@@ -183,10 +186,10 @@ impl Place<'_> {
             Unary::Ceil => call("ceil"),
             Unary::Round => call("round"),
             Unary::Trunc => call("trunc"),
-            Unary::Exp => call("exp"),
-            Unary::Exp2 => call("exp2"),
-            Unary::Log => call("log"),
-            Unary::Log2 => call("log2"),
+            Unary::Exp => special(Helper::Exp, "exp"),
+            Unary::Exp2 => special(Helper::Exp, "exp2"),
+            Unary::Log => special(Helper::Log, "log"),
+            Unary::Log2 => special(Helper::Log, "log2"),
             Unary::Sqrt => call("sqrt"),
             Unary::InverseSqrt => call("inverseSqrt"),
             Unary::Sin => call("sin"),
@@ -229,7 +232,7 @@ impl Place<'_> {
             Binary::Max if float => helper(Helper::Max),
             Binary::Max => call("max"),
             Binary::Pow => helper(Helper::Pow),
-            Binary::Atan2 => call("atan2"),
+            Binary::Atan2 => helper(Helper::Atan2),
             Binary::And => infix("&"),
             Binary::Or => infix("|"),
             Binary::Xor if logical => infix("!="),
@@ -241,6 +244,8 @@ impl Place<'_> {
             Binary::Lt => infix("<"),
             Binary::Le => infix("<="),
             Binary::Eq => infix("=="),
+            // Some compilers' own `!=` does not hold for NaN.
+            Binary::Ne if float => format!("!({x} == {y})"),
             Binary::Ne => infix("!="),
         }
     }

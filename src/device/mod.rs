@@ -3,6 +3,7 @@
 mod choose;
 mod pool;
 
+pub use crate::kernel::Batch as Plan;
 pub use choose::{Found, Preference};
 
 use crate::backend::{Backend, Info, Pending};

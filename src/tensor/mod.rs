@@ -9,12 +9,14 @@ mod random;
 mod reduce;
 mod routine;
 
+pub use crate::dtype::DType;
+pub use crate::op::Pointwise;
 pub use batch::{Batch, Program};
-pub use pointwise::Value;
+pub use pointwise::{pointwise, Value};
 pub use routine::{AttentionOptions, Conv2dOptions, Padding};
 
 use crate::device::Device;
-use crate::dtype::{DType, Element};
+use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
@@ -142,7 +144,11 @@ impl Tensor {
         self.read_bytes_range(0, self.numel())
     }
 
-    fn read_bytes_range(
+    /// The `len` elements from the `start`-th on, as the device stores them.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_range`].
+    pub fn read_bytes_range(
         &self,
         start: usize,
         len: usize,

@@ -70,8 +70,12 @@ macro_rules! define_methods {
 
 pointwise_rows!(define_methods);
 
-/// Records a row of the table on operands of which the first is a tensor.
-pub(super) fn pointwise(row: Pointwise, values: &[Value]) -> Result<Tensor> {
+/// Records a row of the table, by its name: its operands, the first of which is a tensor, then its parameters.
+///
+/// # Errors
+/// `Shape` if the operands do not broadcast, `DType` if their types do not go together, `Data` if they are not as many
+/// as the row takes or the first is a number.
+pub fn pointwise(row: Pointwise, values: &[Value]) -> Result<Tensor> {
     let name = row.row().name;
     let tensors: Vec<&Tensor> = values
         .iter()
@@ -80,9 +84,13 @@ pub(super) fn pointwise(row: Pointwise, values: &[Value]) -> Result<Tensor> {
             Value::Number(_) => None,
         })
         .collect();
-    let Some(first) = tensors.first() else {
-        return Err(Error::data(format!("{name}: no operand is a tensor")));
+    let Some(Value::Tensor(first)) = values.first() else {
+        return Err(Error::data(format!("{name}: the first operand is not a tensor")));
     };
+    if values.len() != row.row().arity() {
+        let (have, want) = (values.len(), row.row().arity());
+        return Err(Error::data(format!("{name}: {have} values instead of {want}")));
+    }
     let device = &first.device;
     // A condition's type says nothing about the numbers it chooses from.
     let typed = match row.row().types {

@@ -1,5 +1,7 @@
 //! The CPU backend against plain loops in `f64`, kernels built by hand.
 
+mod routines;
+
 use std::sync::Arc;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId};

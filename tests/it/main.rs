@@ -1,6 +1,6 @@
 //! All native tests: one binary.
 
-mod cpu;
 mod gpu;
 mod shaders;
 mod table;
+mod cpu;

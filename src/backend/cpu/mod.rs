@@ -18,6 +18,7 @@ mod prepared;
 mod reduce;
 mod steps;
 mod tiling;
+mod worker;
 
 use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
 use crate::error::{Error, Result};

@@ -146,3 +146,9 @@ fn layout(space: &Space, rows: usize, touched: &[&Index]) -> Layout {
         false => Layout::Rows,
     }
 }
+
+/// Ranges of `size` that make up `0..count`.
+pub(super) fn cut(count: usize, size: usize) -> Vec<(usize, usize)> {
+    let size = size.max(1);
+    (0..count).step_by(size).map(|start| (start, count.min(start.saturating_add(size)))).collect()
+}
