@@ -1,7 +1,7 @@
 //! Loads whose place depends on a comparison or on data: padding and gathering.
 
 use super::index::{add, constant};
-use super::lower::{Context, Part, Stop, Writer};
+use super::lower::{Context, Stop, Writer};
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::graph::Traced;
@@ -55,9 +55,6 @@ impl Context<'_> {
         let (input, indices) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
         let rank = self.trace.nodes[indices].shape.rank();
-        if writer.part == Part::Operand {
-            return Err(Stop::Realise(indices));
-        }
         let mut at = self.value(writer, indices, &coords[axis..axis + rank])?;
         let unsigned = match writer.builder.dtype(at) {
             DType::U32 => at,

@@ -244,6 +244,8 @@ impl<'a> Context<'a> {
                 let body = self.reduce_body(writer, node, traced, &axes, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
+            // A routine reads views, not through an index.
+            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
             Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
             Op::Routine(_) => {
                 let identity = (0..writer.dims.len()).map(coordinate);
