@@ -1,1 +1,281 @@
-//! cpu
+//! The CPU as a machine: the same kernels, run by a block interpreter and the `gemm` crate, over all cores natively.
+//! It is what users get where there is no GPU, and the reference that other backends are held against.
+
+mod attention;
+mod conv;
+mod elementary;
+mod engine;
+mod function;
+mod index;
+mod lists;
+mod matmul;
+mod memory;
+mod operand;
+mod output;
+mod parallel;
+mod plan;
+mod prepared;
+mod reduce;
+mod steps;
+mod tiling;
+
+use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
+use crate::error::{Error, Result};
+use crate::kernel::{Batch, Dispatch, Kernel, Limits};
+use engine::Inputs;
+use parallel::Pool;
+use prepared::Prepared;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+/// The CPU. Work is done when it is submitted, so reading and waiting are ready at once.
+pub struct CpuBackend {
+    info: Info,
+    limits: Limits,
+    pool: Pool,
+    state: Mutex<State>,
+}
+
+/// What the machine holds.
+#[derive(Default)]
+struct State {
+    buffers: HashMap<BufferId, Vec<u32>>,
+    next: u64,
+    /// Batches by address; the weak reference keeps the address from being used again.
+    batches: HashMap<usize, (Weak<Batch>, Arc<[Prepared]>)>,
+    counters: Counters,
+}
+
+impl Default for CpuBackend {
+    fn default() -> CpuBackend {
+        CpuBackend::new()
+    }
+}
+
+impl CpuBackend {
+    /// The CPU with all its cores; `RAYON_NUM_THREADS` limits them.
+    pub fn new() -> CpuBackend {
+        CpuBackend::on(Pool::shared())
+    }
+
+    /// The CPU with this many threads (in a browser always one). Results do not depend on it.
+    pub fn with_threads(threads: usize) -> CpuBackend {
+        CpuBackend::on(Pool::with_threads(threads))
+    }
+
+    fn on(pool: Pool) -> CpuBackend {
+        let (model, vendor) = processor();
+        let info = Info {
+            backend: "cpu",
+            name: format!("{model}, threads: {}", pool.threads()),
+            vendor,
+            kind: DeviceKind::Cpu,
+            driver: String::new(),
+        };
+        let limits = Limits {
+            buffers_per_kernel: 64,
+            binding_bytes: 1 << 33,
+            workgroups: u32::MAX,
+            workgroup_size: 1024,
+            workgroup_bytes: 1 << 20,
+            f16: true,
+        };
+        CpuBackend { info, limits, pool, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves at most a buffer missing, which is an error of its own.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Backend for CpuBackend {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        let words = usize::try_from(bytes.div_ceil(4).max(1)).unwrap_or(usize::MAX);
+        let buffer = memory::zeroed(words)?;
+        let mut state = self.state();
+        let id = BufferId(state.next);
+        state.next += 1;
+        state.counters.buffers += 1;
+        state.counters.bytes += words as u64 * 4;
+        state.buffers.insert(id, buffer);
+        Ok(id)
+    }
+
+    fn free(&self, buffer: BufferId) {
+        let mut state = self.state();
+        if let Some(words) = state.buffers.remove(&buffer) {
+            state.counters.bytes -= words.len() as u64 * 4;
+        }
+    }
+
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        let mut state = self.state();
+        let words = state.buffers.get_mut(&buffer).ok_or_else(|| unknown("write", buffer))?;
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
+        let (len, place) = (bytes.len(), range(offset, data.len() as u64));
+        let place = place.and_then(|place| bytes.get_mut(place));
+        let place = place.ok_or_else(|| outside("write", offset, data.len() as u64, len))?;
+        place.copy_from_slice(data);
+        Ok(())
+    }
+
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.check(batch, buffers, scalars)?;
+        let prepared = state.prepare(batch)?;
+        state.counters.submits += 1;
+        self.pool.enter(|| {
+            for (dispatch, prepared) in batch.dispatches.iter().zip(prepared.iter()) {
+                state.dispatch(dispatch, prepared, buffers, scalars)?;
+                state.counters.dispatches += 1;
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        let read = || {
+            let state = self.state();
+            let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
+            let bytes: &[u8] = bytemuck::cast_slice(words);
+            let part = range(offset, len).and_then(|place| bytes.get(place));
+            Ok(part.ok_or_else(|| outside("read", offset, len, bytes.len()))?.to_vec())
+        };
+        Box::pin(std::future::ready(read()))
+    }
+
+    fn sync(&self) -> Pending<Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn forget(&self, batch: &Arc<Batch>) {
+        self.state().batches.remove(&address(batch));
+    }
+
+    fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    fn source(&self, _: &Kernel) -> Option<String> {
+        None
+    }
+}
+
+impl State {
+    fn check(&self, batch: &Batch, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        if buffers.len() != batch.slots.len() || scalars.len() < batch.scalars {
+            return Err(Error::data(format!(
+                "run: {} buffers and {} numbers for a batch of {} and {}",
+                buffers.len(),
+                scalars.len(),
+                batch.slots.len(),
+                batch.scalars
+            )));
+        }
+        for (number, (slot, &id)) in batch.slots.iter().zip(buffers).enumerate() {
+            let words = self.buffers.get(&id).ok_or_else(|| unknown("run", id))?;
+            let bytes = words.len() as u64 * 4;
+            if bytes < slot.bytes {
+                return Err(Error::data(format!(
+                    "run: slot {number} needs {} bytes, its buffer has {bytes}",
+                    slot.bytes
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Arc<[Prepared]>> {
+        let key = address(batch);
+        if let Some((_, prepared)) = self.batches.get(&key) {
+            return Ok(prepared.clone());
+        }
+        let prepared = batch.dispatches.iter().map(Prepared::new);
+        let prepared: Arc<[Prepared]> = prepared.collect::<Result<Vec<Prepared>>>()?.into();
+        self.batches.retain(|_, (batch, _)| batch.strong_count() > 0);
+        self.batches.insert(key, (Arc::downgrade(batch), prepared.clone()));
+        self.counters.pipelines += prepared.len() as u64;
+        Ok(prepared)
+    }
+
+    fn dispatch(
+        &mut self,
+        dispatch: &Dispatch,
+        prepared: &Prepared,
+        buffers: &[BufferId],
+        scalars: &[u32],
+    ) -> Result<()> {
+        let label = &dispatch.label;
+        let nowhere = || Error::data(format!("run: {label}: a slot or number that does not exist"));
+        let id = |slot: &usize| buffers.get(*slot).copied().ok_or_else(nowhere);
+        let outputs = dispatch.outputs.iter().map(id).collect::<Result<Vec<BufferId>>>()?;
+        let params = dispatch.params.iter().map(|&p| scalars.get(p).copied().ok_or_else(nowhere));
+        let params = params.collect::<Result<Vec<u32>>>()?;
+        // While a kernel writes a buffer nobody else has it: a slot that is also read is found missing.
+        let mut taken: Vec<(BufferId, Vec<u32>)> = Vec::with_capacity(outputs.len());
+        for &id in &outputs {
+            taken.extend(self.buffers.remove(&id).map(|words| (id, words)));
+        }
+        let run = || {
+            if taken.len() < outputs.len() {
+                return Err(shared(label));
+            }
+            let find = |slot: &usize| {
+                let words = self.buffers.get(&id(slot)?).ok_or_else(|| shared(label))?;
+                Ok(&words[..])
+            };
+            let inputs = dispatch.inputs.iter().map(find).collect::<Result<Vec<&[u32]>>>()?;
+            let inputs = Inputs { buffers: inputs, params };
+            let mut outputs: Vec<&mut [u32]> = taken.iter_mut().map(|t| &mut t.1[..]).collect();
+            prepared.run(&inputs, &mut outputs)
+        };
+        let result = run();
+        self.buffers.extend(taken);
+        result
+    }
+}
+
+fn address(batch: &Arc<Batch>) -> usize {
+    Arc::as_ptr(batch) as usize
+}
+
+fn range(offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
+    let end = usize::try_from(offset.checked_add(len)?).ok()?;
+    Some(usize::try_from(offset).ok()?..end)
+}
+
+fn unknown(op: &str, buffer: BufferId) -> Error {
+    Error::data(format!("{op}: buffer {} does not exist", buffer.0))
+}
+
+fn outside(op: &str, offset: u64, len: u64, have: usize) -> Error {
+    Error::data(format!("{op}: {len} bytes at {offset} in a buffer of {have}"))
+}
+
+fn shared(label: &str) -> Error {
+    Error::data(format!("run: {label}: a buffer is written and used for something else"))
+}
+
+/// The processor's name and maker, where the system tells.
+fn processor() -> (String, String) {
+    let text = match cfg!(target_os = "linux") {
+        true => std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default(),
+        false => String::new(),
+    };
+    let field = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_string())
+    };
+    let name = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_string());
+    (name, field("vendor_id").unwrap_or_default())
+}

@@ -1,0 +1,224 @@
+//! Attention in blocks of queries and keys, with a running maximum and sum for each query.
+
+use super::elementary::exp;
+use super::engine::Inputs;
+use super::function::larger;
+use super::matmul::{multiply, Matrix};
+use super::operand::{EpiloguePlan, OperandPlan, Strided};
+use super::parallel;
+use super::plan::Counts;
+use super::tiling::count;
+use crate::error::{Error, Result};
+use crate::kernel::Attend;
+
+/// Queries and keys taken together.
+const QUERIES: usize = 32;
+const KEYS: usize = 128;
+
+/// Attention, prepared.
+pub(super) struct AttentionPlan {
+    causal: bool,
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
+    queries: usize,
+    keys: usize,
+    head_size: usize,
+    value_size: usize,
+    q: OperandPlan,
+    k: OperandPlan,
+    v: OperandPlan,
+    mask: Option<OperandPlan>,
+    scale: OperandPlan,
+    epilogue: EpiloguePlan,
+}
+
+/// The operands' values.
+struct Operands<'a> {
+    q: Strided<'a>,
+    k: Strided<'a>,
+    v: Strided<'a>,
+    mask: Option<Strided<'a>>,
+    scale: f32,
+}
+
+/// A block's own memory.
+struct Scratch {
+    scores: Vec<f32>,
+    maximum: [f32; QUERIES],
+    sum: [f32; QUERIES],
+}
+
+impl AttentionPlan {
+    /// Prepares `attend`.
+    pub fn new(attend: &Attend, counts: Counts) -> Result<AttentionPlan> {
+        let &Attend { batch, heads, kv_heads, queries, keys, head_size, value_size, .. } = attend;
+        if kv_heads == 0 || heads % kv_heads != 0 {
+            let message = format!("cpu: malformed kernel: {heads} heads over {kv_heads}");
+            return Err(Error::data(message));
+        }
+        let operand = |operand, dims: &[usize]| OperandPlan::new(operand, dims, counts);
+        let mask = attend.mask.as_ref();
+        let result = [batch, heads, queries, value_size];
+        Ok(AttentionPlan {
+            causal: attend.causal,
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            head_size,
+            value_size,
+            q: operand(&attend.q, &[batch, heads, queries, head_size])?,
+            k: operand(&attend.k, &[batch, kv_heads, keys, head_size])?,
+            v: operand(&attend.v, &[batch, kv_heads, keys, value_size])?,
+            mask: mask.map(|mask| operand(mask, &[batch, heads, queries, keys])).transpose()?,
+            scale: operand(&attend.scale, &[])?,
+            epilogue: EpiloguePlan::new(&attend.epilogue, &result, counts)?,
+        })
+    }
+
+    /// Runs it.
+    pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
+        if count(&[self.batch, self.heads, self.queries, self.value_size])? == 0 {
+            return Ok(());
+        }
+        self.epilogue.run(inputs, outputs, |out| {
+            let scale = self.scale.read(inputs)?;
+            let operands = Operands {
+                q: self.q.read(inputs)?,
+                k: self.k.read(inputs)?,
+                v: self.v.read(inputs)?,
+                mask: self.mask.as_ref().map(|mask| mask.read(inputs)).transpose()?,
+                scale: scale.data[scale.offset as usize],
+            };
+            let heads = out.chunks_mut(self.queries * self.value_size).enumerate();
+            let blocks = heads.flat_map(|(head, out)| {
+                let blocks = out.chunks_mut(QUERIES * self.value_size).enumerate();
+                blocks.map(move |(block, out)| (head, block * QUERIES, out))
+            });
+            parallel::for_each(
+                blocks.collect(),
+                |(head, first, out): (usize, usize, &mut [f32])| {
+                    self.block(&operands, [head / self.heads, head % self.heads], first, out);
+                },
+            );
+            Ok(())
+        })
+    }
+
+    /// The queries from `first` on, as many as `out` has rows.
+    fn block(&self, operands: &Operands<'_>, at: [usize; 2], first: usize, out: &mut [f32]) {
+        let rows = out.len() / self.value_size;
+        let mut scratch = Scratch {
+            scores: vec![0.0; rows * KEYS.min(self.keys)],
+            maximum: [f32::NEG_INFINITY; QUERIES],
+            sum: [0.0; QUERIES],
+        };
+        out.fill(0.0);
+        let seen = self.seen(first + rows - 1);
+        for start in (0..seen).step_by(KEYS) {
+            let keys = KEYS.min(seen - start);
+            self.scores(operands, at, (first, rows), (start, keys), &mut scratch.scores);
+            self.weigh((first, rows), (start, keys), &mut scratch, out);
+            let v = &operands.v;
+            let b = Matrix {
+                data: &v.data,
+                offset: v.at(&[at[0], self.kv_head(at[1]), start]),
+                strides: [v.strides[2], v.strides[3]],
+            };
+            let a = Matrix { data: &scratch.scores, offset: 0, strides: [keys as i64, 1] };
+            let size = [rows, self.value_size, keys];
+            multiply(size, out, self.value_size, a, b, (true, false));
+        }
+        for (row, sum) in out.chunks_mut(self.value_size).zip(scratch.sum) {
+            if sum != 0.0 {
+                row.iter_mut().for_each(|x| *x /= sum);
+            }
+        }
+    }
+
+    /// The number of keys that a query sees.
+    fn seen(&self, query: usize) -> usize {
+        match self.causal {
+            true => (query + 1 + self.keys).saturating_sub(self.queries).min(self.keys),
+            false => self.keys,
+        }
+    }
+
+    fn kv_head(&self, head: usize) -> usize {
+        head / (self.heads / self.kv_heads)
+    }
+
+    /// Scaled and masked scores of a block.
+    fn scores(
+        &self,
+        operands: &Operands<'_>,
+        [image, head]: [usize; 2],
+        (first, rows): (usize, usize),
+        (start, keys): (usize, usize),
+        scores: &mut [f32],
+    ) {
+        let (q, k) = (&operands.q, &operands.k);
+        let a = Matrix {
+            data: &q.data,
+            offset: q.at(&[image, head, first]),
+            strides: [q.strides[2], q.strides[3]],
+        };
+        let b = Matrix {
+            data: &k.data,
+            offset: k.at(&[image, self.kv_head(head), start]),
+            strides: [k.strides[3], k.strides[2]],
+        };
+        multiply([rows, keys, self.head_size], scores, keys, a, b, (false, false));
+        for (row, scores) in scores.chunks_mut(keys).take(rows).enumerate() {
+            scores.iter_mut().for_each(|x| *x *= operands.scale);
+            if let Some(mask) = &operands.mask {
+                let from = mask.at(&[image, head, first + row, start]);
+                if mask.strides[3] == 1 {
+                    let from = &mask.data[from as usize..from as usize + keys];
+                    scores.iter_mut().zip(from).for_each(|(x, m)| *x += m);
+                } else {
+                    for (i, x) in scores.iter_mut().enumerate() {
+                        *x += mask.data[(from + i as i64 * mask.strides[3]) as usize];
+                    }
+                }
+            }
+        }
+    }
+
+    /// From scores to weights, with what is there already scaled to the new maximum.
+    fn weigh(
+        &self,
+        (first, rows): (usize, usize),
+        (start, keys): (usize, usize),
+        scratch: &mut Scratch,
+        out: &mut [f32],
+    ) {
+        for row in 0..rows {
+            let scores = &mut scratch.scores[row * keys..(row + 1) * keys];
+            let seen = self.seen(first + row).saturating_sub(start).min(keys);
+            let (scores, unseen) = scores.split_at_mut(seen);
+            unseen.fill(0.0);
+            let before = scratch.maximum[row];
+            let maximum = scores.iter().fold(before, |m, &x| larger(m, x));
+            if maximum == f32::NEG_INFINITY {
+                scores.fill(0.0);
+                continue;
+            }
+            let mut sum = 0.0;
+            for lanes in scores.chunks_mut(16) {
+                lanes.iter_mut().for_each(|x| *x = exp(*x - maximum));
+                sum += lanes.iter().sum::<f32>();
+            }
+            if maximum != before {
+                let shrink = exp(before - maximum);
+                scratch.sum[row] *= shrink;
+                let out = &mut out[row * self.value_size..(row + 1) * self.value_size];
+                out.iter_mut().for_each(|x| *x *= shrink);
+            }
+            scratch.sum[row] += sum;
+            scratch.maximum[row] = maximum;
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! The functions of instructions over blocks of values: one table, resolved when a kernel is prepared. A value is a
+//! word; its type says how to read it.
+
+use super::elementary;
+use crate::dtype::DType;
+use crate::expr::{Binary, Unary};
+
+/// `out[i] = f(x[i])`.
+pub(super) type UnaryFn = fn(&mut [u32], &[u32]);
+/// `out[i] = f(x[i], y[i])`.
+pub(super) type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
+
+#[inline(always)]
+fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = f(X::from_word(x)).word();
+    }
+}
+
+#[inline(always)]
+fn zip<X: Value, Y: Value>(out: &mut [u32], x: &[u32], y: &[u32], f: impl Fn(X, X) -> Y) {
+    for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
+        *out = f(X::from_word(x), X::from_word(y)).word();
+    }
+}
+
+/// `out[i] = if c[i] { a[i] } else { b[i] }`.
+pub(super) fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
+    for (((out, &c), &a), &b) in out.iter_mut().zip(c).zip(a).zip(b) {
+        *out = if c != 0 { a } else { b };
+    }
+}
+
+/// A type that words are read as.
+trait Value: Copy {
+    fn from_word(word: u32) -> Self;
+    fn word(self) -> u32;
+}
+
+impl Value for f32 {
+    #[inline(always)]
+    fn from_word(word: u32) -> f32 {
+        f32::from_bits(word)
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self.to_bits()
+    }
+}
+
+impl Value for i32 {
+    #[inline(always)]
+    fn from_word(word: u32) -> i32 {
+        word as i32
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self as u32
+    }
+}
+
+impl Value for u32 {
+    #[inline(always)]
+    fn from_word(word: u32) -> u32 {
+        word
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        self
+    }
+}
+
+impl Value for bool {
+    #[inline(always)]
+    fn from_word(word: u32) -> bool {
+        word != 0
+    }
+    #[inline(always)]
+    fn word(self) -> u32 {
+        u32::from(self)
+    }
+}
+
+/// The larger one; NaN if either is.
+#[inline(always)]
+pub(super) fn larger(x: f32, y: f32) -> f32 {
+    if x > y || x.is_nan() {
+        x
+    } else {
+        y
+    }
+}
+
+/// The smaller one; NaN if either is.
+#[inline(always)]
+pub(super) fn smaller(x: f32, y: f32) -> f32 {
+    if x < y || x.is_nan() {
+        x
+    } else {
+        y
+    }
+}
+
+/// `op` on values of type `dtype`, where it has a meaning.
+pub(super) fn unary(op: Unary, dtype: DType) -> Option<UnaryFn> {
+    match dtype.compute() {
+        DType::I32 => unary_i32(op),
+        DType::U32 => unary_u32(op),
+        DType::Bool => matches!(op, Unary::Not).then_some(|o, x| map(o, x, |x: bool| !x)),
+        DType::F32 | DType::F16 => unary_f32(op),
+    }
+}
+
+fn unary_f32(op: Unary) -> Option<UnaryFn> {
+    macro_rules! of {
+        ($f:expr) => {
+            Some(|out, x| map::<f32, _>(out, x, $f))
+        };
+    }
+    match op {
+        Unary::Neg => of!(|x| -x),
+        Unary::Abs => of!(f32::abs),
+        Unary::Floor => of!(elementary::floor),
+        Unary::Ceil => of!(elementary::ceil),
+        Unary::Round => of!(elementary::round),
+        Unary::Trunc => of!(elementary::trunc),
+        Unary::Exp => of!(elementary::exp),
+        Unary::Exp2 => of!(f32::exp2),
+        Unary::Log => of!(f32::ln),
+        Unary::Log2 => of!(f32::log2),
+        Unary::Sqrt => of!(f32::sqrt),
+        Unary::InverseSqrt => of!(|x| 1.0 / x.sqrt()),
+        Unary::Sin => of!(f32::sin),
+        Unary::Cos => of!(f32::cos),
+        Unary::Tan => of!(f32::tan),
+        Unary::Asin => of!(f32::asin),
+        Unary::Acos => of!(f32::acos),
+        Unary::Atan => of!(f32::atan),
+        Unary::IsNan => of!(f32::is_nan),
+        Unary::IsInf => of!(f32::is_infinite),
+        Unary::SignBit => of!(f32::is_sign_negative),
+        Unary::Not => None,
+    }
+}
+
+fn unary_i32(op: Unary) -> Option<UnaryFn> {
+    match op {
+        Unary::Neg => Some(|o, x| map(o, x, i32::wrapping_neg)),
+        Unary::Abs => Some(|o, x| map(o, x, i32::wrapping_abs)),
+        Unary::Not => Some(|o, x| map(o, x, |x: i32| !x)),
+        Unary::SignBit => Some(|o, x| map(o, x, i32::is_negative)),
+        _ => unary_u32(op),
+    }
+}
+
+/// Also what integers of either sign have in common: they are whole, finite numbers.
+fn unary_u32(op: Unary) -> Option<UnaryFn> {
+    match op {
+        Unary::Neg => Some(|o, x| map(o, x, u32::wrapping_neg)),
+        Unary::Not => Some(|o, x| map(o, x, |x: u32| !x)),
+        Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => {
+            Some(|o, x| o.copy_from_slice(x))
+        }
+        Unary::IsNan | Unary::IsInf | Unary::SignBit => Some(|o, _| o.fill(0)),
+        _ => None,
+    }
+}
+
+/// `op` on two values of type `dtype`, where it has a meaning.
+pub(super) fn binary(op: Binary, dtype: DType) -> Option<BinaryFn> {
+    match dtype.compute() {
+        DType::I32 => binary_i32(op),
+        // Truth values are the words 0 and 1.
+        DType::U32 | DType::Bool => binary_u32(op),
+        DType::F32 | DType::F16 => binary_f32(op),
+    }
+}
+
+fn binary_f32(op: Binary) -> Option<BinaryFn> {
+    macro_rules! of {
+        ($f:expr) => {
+            Some(|out, x, y| zip::<f32, _>(out, x, y, $f))
+        };
+    }
+    match op {
+        Binary::Add => of!(|x, y| x + y),
+        Binary::Sub => of!(|x, y| x - y),
+        Binary::Mul => of!(|x, y| x * y),
+        Binary::Div => of!(|x, y| x / y),
+        Binary::Rem => of!(|x, y| x % y),
+        Binary::Min => of!(smaller),
+        Binary::Max => of!(larger),
+        Binary::Pow => of!(f32::powf),
+        Binary::Atan2 => of!(f32::atan2),
+        Binary::Lt => of!(|x, y| x < y),
+        Binary::Le => of!(|x, y| x <= y),
+        Binary::Eq => of!(|x, y| x == y),
+        Binary::Ne => of!(|x, y| x != y),
+        Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr => None,
+    }
+}
+
+fn binary_i32(op: Binary) -> Option<BinaryFn> {
+    macro_rules! of {
+        ($f:expr) => {
+            Some(|out, x, y| zip::<i32, _>(out, x, y, $f))
+        };
+    }
+    match op {
+        Binary::Add => of!(i32::wrapping_add),
+        Binary::Sub => of!(i32::wrapping_sub),
+        Binary::Mul => of!(i32::wrapping_mul),
+        Binary::Div => of!(|x, y| if y == 0 { x } else { x.wrapping_div(y) }),
+        Binary::Rem => of!(|x, y| if y == 0 { 0 } else { x.wrapping_rem(y) }),
+        Binary::Min => of!(|x, y| x.min(y)),
+        Binary::Max => of!(|x, y| x.max(y)),
+        Binary::And => of!(|x, y| x & y),
+        Binary::Or => of!(|x, y| x | y),
+        Binary::Xor => of!(|x, y| x ^ y),
+        Binary::Shl => of!(|x, y| x.wrapping_shl(y as u32)),
+        Binary::Shr => of!(|x, y| x.wrapping_shr(y as u32)),
+        Binary::Lt => of!(|x, y| x < y),
+        Binary::Le => of!(|x, y| x <= y),
+        Binary::Eq => of!(|x, y| x == y),
+        Binary::Ne => of!(|x, y| x != y),
+        Binary::Pow | Binary::Atan2 => None,
+    }
+}
+
+fn binary_u32(op: Binary) -> Option<BinaryFn> {
+    macro_rules! of {
+        ($f:expr) => {
+            Some(|out, x, y| zip::<u32, _>(out, x, y, $f))
+        };
+    }
+    match op {
+        Binary::Add => of!(u32::wrapping_add),
+        Binary::Sub => of!(u32::wrapping_sub),
+        Binary::Mul => of!(u32::wrapping_mul),
+        Binary::Div => of!(|x, y| x.checked_div(y).unwrap_or(x)),
+        Binary::Rem => of!(|x, y| x.checked_rem(y).unwrap_or(0)),
+        Binary::Min => of!(|x, y| x.min(y)),
+        Binary::Max => of!(|x, y| x.max(y)),
+        Binary::And => of!(|x, y| x & y),
+        Binary::Or => of!(|x, y| x | y),
+        Binary::Xor => of!(|x, y| x ^ y),
+        Binary::Shl => of!(u32::wrapping_shl),
+        Binary::Shr => of!(u32::wrapping_shr),
+        Binary::Lt => of!(|x, y| x < y),
+        Binary::Le => of!(|x, y| x <= y),
+        Binary::Eq => of!(|x, y| x == y),
+        Binary::Ne => of!(|x, y| x != y),
+        Binary::Pow | Binary::Atan2 => None,
+    }
+}
+
+/// Conversion as WGSL does it: floats truncate and saturate, NaN becomes 0.
+pub(super) fn cast(from: DType, to: DType) -> UnaryFn {
+    use DType::{Bool, F32, I32, U32};
+    match (from.compute(), to.compute()) {
+        (F32, I32) => |o, x| map(o, x, |x: f32| x as i32),
+        (F32, U32) => |o, x| map(o, x, |x: f32| x as u32),
+        (F32, Bool) => |o, x| map(o, x, |x: f32| x != 0.0),
+        (I32, F32) => |o, x| map(o, x, |x: i32| x as f32),
+        (U32 | Bool, F32) => |o, x| map(o, x, |x: u32| x as f32),
+        (I32 | U32, Bool) => |o, x| map(o, x, |x: u32| x != 0),
+        _ => |o, x| o.copy_from_slice(x),
+    }
+}
+
+/// Roughly how many additions `op` costs, for cutting work into tasks.
+pub(super) fn unary_cost(op: Unary) -> usize {
+    match op {
+        Unary::Neg | Unary::Abs | Unary::Not | Unary::IsNan | Unary::IsInf | Unary::SignBit => 1,
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 2,
+        Unary::Sqrt | Unary::InverseSqrt | Unary::Exp => 6,
+        _ => 24,
+    }
+}
+
+/// Roughly how many additions `op` costs, for cutting work into tasks.
+pub(super) fn binary_cost(op: Binary) -> usize {
+    match op {
+        Binary::Div | Binary::Rem => 6,
+        Binary::Pow | Binary::Atan2 => 48,
+        _ => 1,
+    }
+}

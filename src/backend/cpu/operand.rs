@@ -1,0 +1,145 @@
+//! What routines read and leave: operands as strided floats, and the epilogue.
+
+use super::engine::Inputs;
+use super::index::Walk;
+use super::memory::zeroed;
+use super::plan::{Counts, LoopPlan};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernel::{Atom, Index, Inst, Operand, Program, Store};
+use bytemuck::{cast_slice, cast_slice_mut};
+use std::borrow::Cow;
+
+/// An operand, prepared.
+pub(super) struct OperandPlan {
+    dims: Vec<usize>,
+    /// Where it is a plain view of floats: input, offset, strides.
+    view: Option<(usize, i64, Vec<i64>)>,
+    /// Otherwise, or where the view leaves its buffer: it is computed first, along the axes it depends on.
+    program: LoopPlan,
+    strides: Vec<i64>,
+    count: usize,
+}
+
+/// An operand's values: those of `data` at `offset` and multiples of the strides, all inside.
+pub(super) struct Strided<'a> {
+    pub data: Cow<'a, [f32]>,
+    pub offset: i64,
+    pub strides: Vec<i64>,
+}
+
+impl OperandPlan {
+    /// An operand whose axes have the extents `dims`.
+    pub fn new(operand: &Operand, dims: &[usize], counts: Counts) -> Result<OperandPlan> {
+        if operand.value as usize >= operand.program.insts.len() {
+            return Err(Error::data("cpu: malformed kernel: an operand without a value"));
+        }
+        let view = operand.view().filter(|view| view.2 == DType::F32);
+        let view = view.map(|(input, index, _)| {
+            let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
+            (input as usize, index.offset, strides)
+        });
+        let kept: Vec<usize> = dims
+            .iter()
+            .enumerate()
+            .map(|(d, &extent)| if depends(&operand.program, d) { extent } else { extent.min(1) })
+            .collect();
+        let (mut strides, mut count) = (vec![0i64; dims.len()], 1usize);
+        for d in (0..dims.len()).rev() {
+            if kept[d] > 1 {
+                strides[d] = count as i64;
+            }
+            count = count.saturating_mul(kept[d]);
+        }
+        let terms = strides.iter().enumerate().filter(|s| *s.1 != 0);
+        let terms = terms.map(|(d, &stride)| (Atom::Coord(d as u32), stride)).collect();
+        let mut program = operand.program.clone();
+        program.stores = vec![Store {
+            output: 0,
+            index: Index { offset: 0, terms },
+            value: operand.value,
+            dtype: DType::F32,
+        }];
+        let counts = Counts { outputs: 1, epilogue: false, ..counts };
+        let program = LoopPlan::map(&kept, &program, counts)?;
+        Ok(OperandPlan { dims: dims.to_vec(), view, program, strides, count })
+    }
+
+    /// The operand's values.
+    pub fn read<'a>(&self, inputs: &Inputs<'a>) -> Result<Strided<'a>> {
+        if let Some((input, offset, strides)) = &self.view {
+            let data: &[f32] = cast_slice(inputs.buffers[*input]);
+            let each = self.dims.iter().copied().zip(strides.iter().copied());
+            if Walk::strided(*offset, each).inside(data.len()) {
+                let strides = strides.clone();
+                return Ok(Strided { data: Cow::Borrowed(data), offset: *offset, strides });
+            }
+        }
+        let mut words = zeroed(self.count)?;
+        self.program.run(inputs, &mut [&mut words])?;
+        let data = Cow::Owned(bytemuck::allocation::cast_vec(words));
+        Ok(Strided { data, offset: 0, strides: self.strides.clone() })
+    }
+}
+
+impl Strided<'_> {
+    /// The position at the leading coordinates.
+    pub fn at(&self, coordinates: &[usize]) -> i64 {
+        let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);
+        self.offset + steps.sum::<i64>()
+    }
+}
+
+fn stride(index: &Index, d: usize) -> i64 {
+    index.terms.iter().filter(|t| t.0 == Atom::Coord(d as u32)).map(|t| t.1).sum()
+}
+
+/// Whether a program looks at coordinate `d`.
+fn depends(program: &Program, d: usize) -> bool {
+    program.insts.iter().any(|inst| match inst {
+        Inst::Coord(of) => *of as usize == d,
+        Inst::Load { index, .. } => index.terms.iter().any(|t| t.0 == Atom::Coord(d as u32)),
+        _ => false,
+    })
+}
+
+/// What follows a routine, prepared.
+pub(super) struct EpiloguePlan {
+    program: LoopPlan,
+    count: usize,
+}
+
+impl EpiloguePlan {
+    /// An epilogue over the coordinates `dims`.
+    pub fn new(program: &Program, dims: &[usize], counts: Counts) -> Result<EpiloguePlan> {
+        let count = super::tiling::count(dims)?;
+        let program = LoopPlan::map(dims, program, Counts { epilogue: true, ..counts })?;
+        Ok(EpiloguePlan { program, count })
+    }
+
+    /// Lets `routine` leave its result, row-major, where the epilogue finds it, and runs the epilogue. What lies
+    /// there before is anything.
+    pub fn run(
+        &self,
+        inputs: &Inputs<'_>,
+        outputs: &mut [&mut [u32]],
+        routine: impl FnOnce(&mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(home) = self.program.home {
+            let output = &mut *outputs[home.output];
+            let place = output.get_mut(home.offset..home.offset.saturating_add(self.count));
+            let place =
+                place.ok_or_else(|| Error::data("cpu: a kernel writes beyond its output"))?;
+            routine(cast_slice_mut(place))?;
+            if self.program.identity {
+                return Ok(());
+            }
+            return self.program.run(inputs, outputs);
+        }
+        let mut words = zeroed(self.count)?;
+        routine(cast_slice_mut(&mut words))?;
+        let mut inputs = inputs.clone();
+        inputs.buffers.push(&words);
+        self.program.run(&inputs, outputs)
+    }
+}

@@ -1,0 +1,190 @@
+//! Outputs, divided between tasks.
+
+use super::index::Walk;
+use super::plan::{After, Level, Target};
+use crate::dtype::f32_to_f16;
+use crate::error::{Error, Result};
+use bytemuck::cast_slice_mut;
+
+/// Elements that someone may write.
+#[derive(Debug)]
+pub(super) enum Elements<'a> {
+    Words(&'a mut [u32]),
+    Halves(&'a mut [u16]),
+}
+
+impl<'a> Elements<'a> {
+    /// The elements of a buffer.
+    pub fn of(buffer: &'a mut [u32], half: bool) -> Elements<'a> {
+        match half {
+            true => Elements::Halves(cast_slice_mut(buffer)),
+            false => Elements::Words(buffer),
+        }
+    }
+
+    /// The number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            Elements::Words(words) => words.len(),
+            Elements::Halves(halves) => halves.len(),
+        }
+    }
+
+    fn reborrow(&mut self) -> Elements<'_> {
+        match self {
+            Elements::Words(words) => Elements::Words(words),
+            Elements::Halves(halves) => Elements::Halves(halves),
+        }
+    }
+
+    /// Takes the first `len` elements off.
+    fn take(&mut self, len: usize) -> Elements<'a> {
+        match self {
+            Elements::Words(words) => {
+                let (taken, rest) = std::mem::take(words).split_at_mut(len);
+                *words = rest;
+                Elements::Words(taken)
+            }
+            Elements::Halves(halves) => {
+                let (taken, rest) = std::mem::take(halves).split_at_mut(len);
+                *halves = rest;
+                Elements::Halves(taken)
+            }
+        }
+    }
+}
+
+/// A task's part of a target: the elements from position `base` on.
+#[derive(Debug)]
+pub(super) struct Piece<'a> {
+    elements: Elements<'a>,
+    base: i64,
+}
+
+impl Piece<'_> {
+    /// Nothing.
+    pub fn empty() -> Piece<'static> {
+        Piece { elements: Elements::Words(&mut []), base: 0 }
+    }
+
+    /// Writes `values` at the counts from `start` on.
+    pub fn store(&mut self, walk: &Walk, start: usize, values: &[u32]) {
+        match &mut self.elements {
+            Elements::Words(words) => walk.store(start, self.base, values, words, |x| x),
+            Elements::Halves(halves) => {
+                let half = |x| f32_to_f16(f32::from_bits(x));
+                walk.store(start, self.base, values, halves, half);
+            }
+        }
+    }
+
+    /// What lies at the counts from `start` on.
+    pub fn load(&self, walk: &Walk, start: usize, out: &mut [u32]) {
+        let Elements::Words(words) = &self.elements else { return };
+        let at = walk.position(start).wrapping_sub(self.base);
+        let there = usize::try_from(at).ok().and_then(|at| words.get(at..at + out.len()));
+        if let Some(there) = there {
+            out.copy_from_slice(there);
+        }
+    }
+}
+
+/// Each target with the elements it writes.
+pub(super) struct Outputs<'p, 'a> {
+    targets: &'p [Target],
+    elements: Vec<Elements<'a>>,
+}
+
+impl<'p, 'a> Outputs<'p, 'a> {
+    /// The outputs `buffers`, and words `aside` for the targets that have none.
+    pub fn new(
+        targets: &'p [Target],
+        buffers: &mut [Option<&'a mut [u32]>],
+        aside: &'a mut [Vec<u32>],
+    ) -> Result<Outputs<'p, 'a>> {
+        let mut aside = aside.iter_mut();
+        let mut elements = Vec::with_capacity(targets.len());
+        for target in targets {
+            let found = match target.output {
+                Some((output, half)) => {
+                    let buffer = buffers.get_mut(output).and_then(Option::take);
+                    buffer.map(|buffer| Elements::of(buffer, half))
+                }
+                None => aside.next().map(|words| Elements::Words(words)),
+            };
+            let there = found.filter(|found| target.walk.inside(found.len()));
+            elements.push(there.ok_or_else(too_short)?);
+        }
+        Ok(Outputs { targets, elements })
+    }
+
+    /// For each of `parts` its pieces; a part says which counts of rows and of elements it has.
+    pub fn divide(&mut self, parts: &[Part]) -> Vec<Vec<Piece<'_>>> {
+        let mut pieces: Vec<Vec<Piece<'_>>> = Vec::with_capacity(parts.len());
+        pieces.resize_with(parts.len(), || Vec::with_capacity(self.targets.len()));
+        for (target, elements) in self.targets.iter().zip(&mut self.elements) {
+            let mut rest = elements.reborrow();
+            let mut base = 0i64;
+            for (part, pieces) in parts.iter().zip(&mut pieces) {
+                let (start, end) = match target.level {
+                    Level::Element => part.elements,
+                    _ => part.rows,
+                };
+                if start >= end {
+                    pieces.push(Piece::empty());
+                    continue;
+                }
+                let first = target.walk.position(start);
+                let past = target.walk.position(end - 1) + 1;
+                rest.take((first - base) as usize);
+                pieces.push(Piece { elements: rest.take((past - first) as usize), base: first });
+                base = past;
+            }
+        }
+        pieces
+    }
+}
+
+/// A task's part of a space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub rows: (usize, usize),
+    pub elements: (usize, usize),
+}
+
+/// Moves words on the side to where they belong.
+pub(super) fn settle(
+    after: &After,
+    buffer: &mut [u32],
+    values: &[u32],
+    positions: Option<&[u32]>,
+) -> Result<()> {
+    let mut elements = Elements::of(buffer, after.half);
+    let Some(positions) = positions else {
+        if !after.walk.inside(elements.len()) {
+            return Err(too_short());
+        }
+        Piece { elements, base: 0 }.store(&after.walk, 0, values);
+        return Ok(());
+    };
+    for (&position, &value) in positions.iter().zip(values) {
+        let at = position as usize;
+        match &mut elements {
+            Elements::Words(words) => {
+                if let Some(word) = words.get_mut(at) {
+                    *word = value;
+                }
+            }
+            Elements::Halves(halves) => {
+                if let Some(half) = halves.get_mut(at) {
+                    *half = f32_to_f16(f32::from_bits(value));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn too_short() -> Error {
+    Error::data("cpu: a kernel writes beyond its output")
+}

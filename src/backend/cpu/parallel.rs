@@ -1,0 +1,117 @@
+//! Threads: natively a pool of the backend's own, in a browser plain loops. Work is always cut by its shape alone,
+//! so that results do not depend on how many threads there are.
+
+#[cfg(not(target_arch = "wasm32"))]
+pub(super) use native::{for_each, map, threads, Pool};
+#[cfg(target_arch = "wasm32")]
+pub(super) use single::{for_each, map, threads, Pool};
+
+#[cfg(not(target_arch = "wasm32"))]
+mod native {
+    use rayon::prelude::*;
+    use std::sync::{Arc, OnceLock};
+
+    /// Where the work of a backend runs.
+    #[derive(Clone)]
+    pub struct Pool(Option<Arc<rayon::ThreadPool>>);
+
+    impl Pool {
+        /// One pool for the process, with a thread per core (or as `RAYON_NUM_THREADS` says).
+        pub fn shared() -> Pool {
+            static SHARED: OnceLock<Pool> = OnceLock::new();
+            SHARED.get_or_init(|| Pool::with_threads(0)).clone()
+        }
+
+        /// A pool of this many threads.
+        pub fn with_threads(threads: usize) -> Pool {
+            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let named = builder.thread_name(|i| format!("warpweft-cpu-{i}"));
+            Pool(named.build().ok().map(Arc::new))
+        }
+
+        /// The number of threads.
+        pub fn threads(&self) -> usize {
+            self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
+        }
+
+        /// Runs `work` on the pool and waits for it.
+        pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+            let Some(pool) = &self.0 else {
+                // No thread could be started: rayon then does everything on this one.
+                return work();
+            };
+            if rayon::current_thread_index().is_none() {
+                return pool.install(work);
+            }
+            // A worker of the caller's own pool would take up other work while it waits; that work may come back here
+            // and wait for the lock we hold. A plain thread just waits.
+            std::thread::scope(|scope| match scope.spawn(|| pool.install(work)).join() {
+                Ok(value) => value,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        }
+    }
+
+    /// The number of threads work is spread over here.
+    pub fn threads() -> usize {
+        rayon::current_num_threads()
+    }
+
+    /// Does `f` for each item, in any order.
+    pub fn for_each<T: Send>(mut items: Vec<T>, f: impl Fn(T) + Send + Sync) {
+        match items.len() {
+            0 => {}
+            1 => f(items.remove(0)),
+            _ => items.into_par_iter().for_each(f),
+        }
+    }
+
+    /// `f` of each item, in the items' order.
+    pub fn map<T: Send, R: Send>(items: Vec<T>, f: impl Fn(T) -> R + Send + Sync) -> Vec<R> {
+        items.into_par_iter().map(f).collect()
+    }
+}
+
+#[cfg(target_arch = "wasm32")]
+mod single {
+    /// Where the work of a backend runs.
+    #[derive(Clone)]
+    pub struct Pool;
+
+    impl Pool {
+        /// The one thread there is.
+        pub fn shared() -> Pool {
+            Pool
+        }
+
+        /// The one thread there is.
+        pub fn with_threads(_: usize) -> Pool {
+            Pool
+        }
+
+        /// The number of threads.
+        pub fn threads(&self) -> usize {
+            1
+        }
+
+        /// Runs `work`.
+        pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
+            work()
+        }
+    }
+
+    /// The number of threads work is spread over here.
+    pub fn threads() -> usize {
+        1
+    }
+
+    /// Does `f` for each item.
+    pub fn for_each<T>(items: Vec<T>, f: impl Fn(T)) {
+        items.into_iter().for_each(f);
+    }
+
+    /// `f` of each item, in the items' order.
+    pub fn map<T, R>(items: Vec<T>, f: impl Fn(T) -> R) -> Vec<R> {
+        items.into_iter().map(f).collect()
+    }
+}

@@ -1,0 +1,48 @@
+//! Kernels, prepared: what can be decided before the buffers are known.
+
+use super::engine::Inputs;
+use super::plan::{Counts, LoopPlan};
+use crate::error::Result;
+use crate::kernel::{Dispatch, Kernel};
+
+/// A kernel, prepared.
+pub(super) enum Prepared {
+    Loop(LoopPlan),
+    Matmul(super::matmul::MatmulPlan),
+    Conv2d(super::conv::ConvPlan),
+    Attention(super::attention::AttentionPlan),
+}
+
+impl Prepared {
+    /// Prepares a dispatch's kernel.
+    pub fn new(dispatch: &Dispatch) -> Result<Prepared> {
+        let counts = Counts {
+            inputs: dispatch.inputs.len(),
+            outputs: dispatch.outputs.len(),
+            params: dispatch.params.len(),
+            epilogue: false,
+        };
+        Ok(match &*dispatch.kernel {
+            Kernel::Loop { space, program } => {
+                Prepared::Loop(LoopPlan::new(space, program, counts)?)
+            }
+            Kernel::Matmul(matmul) => {
+                Prepared::Matmul(super::matmul::MatmulPlan::new(matmul, counts)?)
+            }
+            Kernel::Conv2d(conv) => Prepared::Conv2d(super::conv::ConvPlan::new(conv, counts)?),
+            Kernel::Attention(attend) => {
+                Prepared::Attention(super::attention::AttentionPlan::new(attend, counts)?)
+            }
+        })
+    }
+
+    /// Runs it.
+    pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
+        match self {
+            Prepared::Loop(plan) => plan.run(inputs, outputs),
+            Prepared::Matmul(plan) => plan.run(inputs, outputs),
+            Prepared::Conv2d(plan) => plan.run(inputs, outputs),
+            Prepared::Attention(plan) => plan.run(inputs, outputs),
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! From placed instructions to the steps a worker runs.
+
+use super::function;
+use super::index::{Order, Walk};
+use super::lists::{Key, Lists, Placed, PlacedBody, PlacedStage};
+use super::plan::{After, Body, Combine, Counts, Home, Level, Register, Stage, Step, Target, Work};
+use super::tiling::Tiling;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
+
+/// The orders in which rows and elements are counted.
+pub(super) struct Orders {
+    rows: Order,
+    elements: Order,
+    counts: [usize; 2],
+}
+
+impl Orders {
+    /// Of a space that is cut as `tiling` says.
+    pub fn new(space: &Space, tiling: &Tiling) -> Orders {
+        let rows = Order::new(&space.dims, 0..space.outer);
+        let counts = [tiling.rows, tiling.rows.saturating_mul(tiling.columns)];
+        Orders { rows, elements: tiling.elements(space), counts }
+    }
+
+    fn walk(&self, index: &Index, level: Level) -> Walk {
+        match level {
+            Level::Uniform => Walk::strided(index.offset, std::iter::empty()),
+            Level::Row => Walk::new(index, &self.rows),
+            Level::Element => Walk::new(index, &self.elements),
+        }
+    }
+
+    fn count(&self, level: Level) -> usize {
+        match level {
+            Level::Uniform => 1,
+            Level::Row => self.counts[0],
+            Level::Element => self.counts[1],
+        }
+    }
+}
+
+/// Makes steps.
+pub(super) struct Maker<'a> {
+    program: &'a Program,
+    orders: Orders,
+    counts: Counts,
+    /// For each store its target, and the one for its positions.
+    places: Vec<(usize, Option<usize>)>,
+    pub targets: Vec<Target>,
+    pub afters: Vec<After>,
+    pub home: Option<Home>,
+}
+
+impl<'a> Maker<'a> {
+    /// For a program over `rows` outer coordinates.
+    pub fn new(
+        program: &'a Program,
+        lists: &Lists<'_>,
+        orders: Orders,
+        counts: Counts,
+        rows: usize,
+    ) -> Maker<'a> {
+        let (mut targets, mut afters, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut home = None;
+        for (number, store) in program.stores.iter().enumerate() {
+            let level = lists.store_level(number);
+            let walk = orders.walk(&store.index, level);
+            let by_value = store.index.terms.iter().any(|t| matches!(t.0, Atom::Value(_)));
+            let half = store.dtype == DType::F16;
+            let output = store.output as usize;
+            let target = targets.len();
+            if lists.sole(store.output) && !by_value && walk.ascends() {
+                let offset = walk.offset_if_contiguous(rows);
+                if let (None, Level::Row, false, Some(offset)) = (home, level, half, offset) {
+                    let found = Home { target, output, offset };
+                    home = lists.follows_accumulator(number).then_some(found);
+                }
+                targets.push(Target { output: Some((output, half)), level, walk });
+                places.push((target, None));
+                continue;
+            }
+            let aside = || {
+                let walk = Walk::strided(0, std::iter::once((orders.count(level), 1)));
+                Target { output: None, level, walk }
+            };
+            targets.push(aside());
+            if by_value {
+                targets.push(aside());
+            }
+            let positions = by_value.then_some(target + 1);
+            afters.push(After { output, half, values: target, positions, walk });
+            places.push((target, positions));
+        }
+        Maker { program, orders, counts, places, targets, afters, home }
+    }
+
+    /// Whether an epilogue leaves the routine's result as it is.
+    pub fn identity(&self) -> bool {
+        let inst = |store: &crate::kernel::Store| &self.program.insts[store.value as usize];
+        match &self.program.stores[..] {
+            [store] => self.home.is_some() && *inst(store) == Inst::Accumulator,
+            _ => false,
+        }
+    }
+
+    /// All lists.
+    pub fn body(&self, body: PlacedBody) -> Result<Body> {
+        Ok(match body {
+            PlacedBody::Whole(list) => Body::Whole(self.steps(&list)?),
+            PlacedBody::Staged { first, stages, last } => Body::Staged {
+                first: self.steps(&first)?,
+                stages: stages.iter().map(|stage| self.stage(stage)).collect::<Result<_>>()?,
+                last: self.steps(&last)?,
+            },
+        })
+    }
+
+    fn stage(&self, stage: &PlacedStage) -> Result<Stage> {
+        let combines = stage.reduces.iter().filter_map(|placed| {
+            let Inst::Reduce(op, x) = self.program.insts[placed.value as usize] else {
+                return None;
+            };
+            let (source, target) = (placed.source, placed.target);
+            Some(Combine { op, dtype: self.program.types[x as usize], source, target })
+        });
+        Ok(Stage {
+            elements: self.steps(&stage.elements)?,
+            combines: combines.collect(),
+            rows: self.steps(&stage.rows)?,
+        })
+    }
+
+    /// A list.
+    pub fn steps(&self, list: &[Placed]) -> Result<Vec<Step>> {
+        let step = |placed: &Placed| {
+            let work = match placed.key {
+                Key::Value(v) => self.value(v, placed)?,
+                Key::Expanded(_) => Work::Expand(placed.uses[0]),
+                Key::Position(s) => {
+                    let index = &self.program.stores[s].index;
+                    let walk = self.orders.walk(index, placed.level);
+                    Work::Position { walk, terms: terms(index, &placed.uses) }
+                }
+                Key::Store(s) => Work::Store(self.places[s].0, placed.uses[0]),
+            };
+            Ok(Step { level: placed.level, target: placed.target, work })
+        };
+        let mut steps = Vec::with_capacity(list.len());
+        for placed in list {
+            steps.push(step(placed)?);
+            // A position is written aside as soon as it is known.
+            if let Key::Position(s) = placed.key {
+                let to = self.places[s].1.unwrap_or(self.places[s].0);
+                let work = Work::Store(to, placed.target);
+                steps.push(Step { level: placed.level, target: placed.target, work });
+            }
+        }
+        Ok(steps)
+    }
+
+    fn value(&self, value: ValueId, placed: &Placed) -> Result<Work> {
+        let inst = &self.program.insts[value as usize];
+        let (uses, level) = (&placed.uses, placed.level);
+        let dtype = |v: ValueId| self.program.types[v as usize];
+        let unknown = || {
+            let message = format!("cpu: {inst:?} has no meaning for its operands' type");
+            Error::new(ErrorKind::Unsupported, message)
+        };
+        Ok(match inst {
+            Inst::Const(constant) => Work::Word(constant.bits),
+            Inst::Param { word, .. } => Work::Param(*word as usize),
+            Inst::Coord(d) => {
+                let index = Index { offset: 0, terms: vec![(Atom::Coord(*d), 1)] };
+                Work::Coordinate(self.orders.walk(&index, level))
+            }
+            Inst::Load { input, index, dtype } => Work::Load {
+                input: *input as usize,
+                walk: self.orders.walk(index, level),
+                half: *dtype == DType::F16,
+                terms: terms(index, uses),
+            },
+            Inst::Accumulator => match self.home {
+                Some(home) => Work::Accumulator(home.target),
+                None => Work::Load {
+                    input: self.counts.inputs,
+                    walk: Walk::strided(0, std::iter::once((self.orders.count(level), 1))),
+                    half: false,
+                    terms: Vec::new(),
+                },
+            },
+            Inst::Unary(op, x) => {
+                Work::Unary(function::unary(*op, dtype(*x)).ok_or_else(unknown)?, uses[0])
+            }
+            Inst::Binary(op, x, _) => {
+                let f = function::binary(*op, dtype(*x)).ok_or_else(unknown)?;
+                Work::Binary(f, uses[0], uses[1])
+            }
+            Inst::Select(..) => Work::Select(uses[0], uses[1], uses[2]),
+            Inst::Cast(to, x) => Work::Unary(function::cast(dtype(*x), *to), uses[0]),
+            Inst::Reduce(op, x) => Work::Reduce(*op, dtype(*x), uses[0]),
+        })
+    }
+}
+
+fn terms(index: &Index, registers: &[Register]) -> Vec<(Register, i64)> {
+    let by_value = index.terms.iter().filter(|t| matches!(t.0, Atom::Value(_)));
+    by_value.zip(registers).map(|(term, &register)| (register, term.1)).collect()
+}

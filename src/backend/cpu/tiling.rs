@@ -1,0 +1,148 @@
+//! How a space is cut into blocks: by its shape alone.
+
+use super::index::Order;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Atom, Index, Space};
+
+/// Values a block has, where the space has as many.
+pub(super) const BLOCK: usize = 1024;
+
+/// Rows of up to this many elements are computed whole, so that nothing is computed twice.
+const WHOLE: usize = 8192;
+
+/// Rows that lie side by side in memory are taken together from this many on.
+const NEIGHBOURS: usize = 8;
+
+/// Work per task, in additions; enough to hide what a task costs.
+const TASK: usize = 1 << 18;
+
+/// Which coordinate of a block moves fastest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// The columns: each row lies side by side.
+    Rows,
+    /// The rows: each column lies side by side.
+    Columns,
+}
+
+/// What a loop kernel's tasks and blocks are.
+#[derive(Clone, Debug)]
+pub(super) struct Tiling {
+    pub rows: usize,
+    pub columns: usize,
+    pub layout: Layout,
+    /// Rows of a block.
+    pub row_block: usize,
+    /// Columns of a block.
+    pub column_block: usize,
+    /// Whether a block has all columns, so that reductions need no second block.
+    pub whole: bool,
+    /// Whether tasks are ranges of columns (of one row block after the other), not of rows.
+    pub by_columns: bool,
+    /// Rows, or columns, of a task: a multiple of the block's.
+    pub task: usize,
+}
+
+/// The number of elements of `dims`, unless it is beyond counting.
+pub(super) fn count(dims: &[usize]) -> Result<usize> {
+    let product = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+    product
+        .filter(|&n| i64::try_from(n).is_ok())
+        .ok_or_else(|| Error::new(ErrorKind::Limit, format!("cpu: {dims:?} has too many elements")))
+}
+
+impl Tiling {
+    /// For kernels whose values are all per row.
+    pub fn map(space: &Space, cost: usize) -> Result<Tiling> {
+        let rows = count(&space.dims[..space.outer])?;
+        Ok(Tiling {
+            rows,
+            columns: count(&space.dims[space.outer..])?,
+            layout: Layout::Rows,
+            row_block: BLOCK.min(rows.max(1)),
+            column_block: 0,
+            whole: true,
+            by_columns: false,
+            task: task(1, BLOCK, cost),
+        })
+    }
+
+    /// For kernels that reduce or compute per element. `touched` are the indices of per-element loads and stores;
+    /// `stores` says whether there are such stores.
+    pub fn rows(space: &Space, touched: &[&Index], stores: bool, cost: usize) -> Result<Tiling> {
+        let rows = count(&space.dims[..space.outer])?;
+        let columns = count(&space.dims[space.outer..])?;
+        count(&space.dims)?;
+        let layout = layout(space, rows, touched);
+        let (row_block, column_block) = match layout {
+            Layout::Rows if columns <= WHOLE => {
+                ((BLOCK / columns.max(1)).clamp(1, rows.max(1)), columns)
+            }
+            Layout::Rows => (1, BLOCK),
+            Layout::Columns if rows <= BLOCK => {
+                (rows, (BLOCK / rows.max(1)).clamp(1, columns.max(1)))
+            }
+            Layout::Columns => (BLOCK, 1),
+        };
+        let whole = column_block >= columns;
+        let groups = rows.div_ceil(row_block.max(1));
+        // Rows that interleave in memory cannot be handed to different threads to write.
+        let interleaved = layout == Layout::Columns && groups > 1 && stores;
+        let few = groups < 16 && row_block * columns >= 8 * BLOCK;
+        let by_columns = !whole && (interleaved || few);
+        let task = match by_columns {
+            true => task(row_block, column_block, cost),
+            false => task(columns, row_block, cost),
+        };
+        Ok(Tiling { rows, columns, layout, row_block, column_block, whole, by_columns, task })
+    }
+
+    /// The order in which elements are counted.
+    pub fn elements(&self, space: &Space) -> Order {
+        let (outer, all) = (space.outer, space.dims.len());
+        match self.layout {
+            Layout::Rows => Order::new(&space.dims, 0..all),
+            Layout::Columns => Order::new(&space.dims, (outer..all).chain(0..outer)),
+        }
+    }
+
+    /// The counts of the first element of rows `row..` and columns `column..`, and past the last one of a
+    /// rectangle that is contiguous in the order of elements.
+    pub fn span(&self, row: (usize, usize), column: (usize, usize)) -> (usize, usize) {
+        if row.0 >= row.1 || column.0 >= column.1 {
+            return (0, 0);
+        }
+        let at = |row: usize, column: usize| match self.layout {
+            Layout::Rows => row * self.columns + column,
+            Layout::Columns => column * self.rows + row,
+        };
+        (at(row.0, column.0), at(row.1 - 1, column.1 - 1) + 1)
+    }
+}
+
+/// Multiples of `unit` in a task, where one of what is counted has `elements` of `cost` each.
+fn task(elements: usize, unit: usize, cost: usize) -> usize {
+    let unit = unit.max(1);
+    let each = elements.max(1).saturating_mul(cost.max(1)).saturating_mul(unit);
+    unit.saturating_mul((TASK / each).max(1))
+}
+
+/// Columns where most of what is touched lies side by side along the last outer dimension.
+fn layout(space: &Space, rows: usize, touched: &[&Index]) -> Layout {
+    let last = |from: usize, to: usize| (from..to).rev().find(|&d| space.dims[d] != 1);
+    let inner = last(space.outer, space.dims.len());
+    let (Some(outer), Some(inner)) = (last(0, space.outer), inner) else { return Layout::Rows };
+    let stride = |index: &Index, d: usize| {
+        let term = index.terms.iter().find(|t| t.0 == Atom::Coord(d as u32));
+        term.map_or(0, |t| t.1)
+    };
+    let votes = |d: usize, other: usize| {
+        let side_by_side = |i: &&&Index| stride(i, d) == 1 && stride(i, other) != 1;
+        touched.iter().filter(side_by_side).count()
+    };
+    let worth = space.dims[outer] >= NEIGHBOURS || rows <= BLOCK;
+    match worth && votes(outer, inner) > votes(inner, outer) {
+        true => Layout::Columns,
+        false => Layout::Rows,
+    }
+}

@@ -1,0 +1,598 @@
+//! The CPU backend against plain loops in `f64`, kernels built by hand.
+
+use std::sync::Arc;
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::{Backend, BufferId};
+use warpweft::dtype::{f16_to_f32, f32_to_f16, DType};
+use warpweft::error::{ErrorKind, Result};
+use warpweft::expr::{Binary, Unary};
+use warpweft::kernel::{
+    Atom, Attend, Batch, Builder, Convolution, Dispatch, Index, Inst, Kernel, Matmul, Operand,
+    Place, Program, Slot, Space, Store, ValueId,
+};
+use warpweft::op::{Conv2d, Reduction};
+
+/// A batch of one kernel.
+fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize) -> Arc<Batch> {
+    let slot = |place, words: usize| Slot { place, bytes: words as u64 * 4, dtype: DType::F32 };
+    let ins = inputs.iter().enumerate().map(|(i, &words)| slot(Place::Input(i), words));
+    let outs = outputs.iter().enumerate().map(|(i, &words)| slot(Place::Output(i), words));
+    Arc::new(Batch {
+        slots: ins.chain(outs).collect(),
+        dispatches: vec![Dispatch {
+            kernel: Arc::new(kernel),
+            inputs: (0..inputs.len()).collect(),
+            outputs: (inputs.len()..inputs.len() + outputs.len()).collect(),
+            params: (0..scalars).collect(),
+            label: "test".to_string(),
+            flops: 0,
+        }],
+        outputs: outputs.iter().map(|&words| words as u64 * 4).collect(),
+        inputs: inputs.len(),
+        scalars,
+        ..Batch::default()
+    })
+}
+
+fn words_of(data: &[f32]) -> Vec<u32> {
+    data.iter().map(|x| x.to_bits()).collect()
+}
+
+fn floats_of(words: &[u32]) -> Vec<f32> {
+    words.iter().map(|&x| f32::from_bits(x)).collect()
+}
+
+fn upload(backend: &CpuBackend, words: &[u32]) -> BufferId {
+    let id = backend.allocate((words.len() as u64 * 4).max(4)).unwrap();
+    let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+    backend.write(id, 0, &bytes).unwrap();
+    id
+}
+
+fn download(backend: &CpuBackend, id: BufferId, words: usize) -> Vec<u32> {
+    let bytes = pollster::block_on(backend.read(id, 0, words as u64 * 4)).unwrap();
+    bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+fn try_run(
+    backend: &CpuBackend,
+    kernel: Kernel,
+    inputs: &[&[u32]],
+    outputs: &[usize],
+    scalars: &[u32],
+) -> Result<Vec<Vec<u32>>> {
+    let sizes: Vec<usize> = inputs.iter().map(|i| i.len()).collect();
+    let batch = batch_of(kernel, &sizes, outputs, scalars.len());
+    let mut ids: Vec<BufferId> = inputs.iter().map(|words| upload(backend, words)).collect();
+    // What an output holds before must not matter.
+    ids.extend(outputs.iter().map(|&words| upload(backend, &vec![0x7fc0_dead; words.max(1)])));
+    backend.run(&batch, &ids, scalars)?;
+    let results = outputs.iter().zip(&ids[inputs.len()..]);
+    let results = results.map(|(&words, &id)| download(backend, id, words)).collect();
+    ids.iter().for_each(|&id| backend.free(id));
+    backend.forget(&batch);
+    Ok(results)
+}
+
+/// The first output of a kernel, after making sure that threads and repetition do not change it.
+fn run_words(kernel: Kernel, inputs: &[&[u32]], words: usize) -> Vec<u32> {
+    let run = |backend: &CpuBackend| {
+        try_run(backend, kernel.clone(), inputs, &[words], &[]).unwrap().remove(0)
+    };
+    let (shared, one, three) =
+        (CpuBackend::new(), CpuBackend::with_threads(1), CpuBackend::with_threads(3));
+    let result = run(&shared);
+    assert!(result == run(&shared), "two runs differ");
+    assert!(result == run(&one), "one thread gives other bits");
+    assert!(result == run(&three), "three threads give other bits");
+    result
+}
+
+fn run(kernel: Kernel, inputs: &[&[f32]], count: usize) -> Vec<f32> {
+    let inputs: Vec<Vec<u32>> = inputs.iter().map(|i| words_of(i)).collect();
+    let inputs: Vec<&[u32]> = inputs.iter().map(|i| &i[..]).collect();
+    floats_of(&run_words(kernel, &inputs, count))
+}
+
+/// Numbers in -1..1 that look random and are the same each time.
+fn noise(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2654435761).wrapping_add(12345);
+    let next = |_| {
+        state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+        (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..count).map(next).collect()
+}
+
+#[track_caller]
+fn close(found: &[f32], wanted: &[f64], tolerance: f64) {
+    assert_eq!(found.len(), wanted.len());
+    for (i, (&x, &y)) in found.iter().zip(wanted).enumerate() {
+        let same = f64::from(x) == y || x.is_nan() && y.is_nan();
+        let near = (f64::from(x) - y).abs() <= tolerance * (1.0 + y.abs());
+        assert!(same || near, "element {i} of {}: {x} is not {y}", found.len());
+    }
+}
+
+fn index(offset: i64, strides: &[i64]) -> Index {
+    let terms = strides.iter().enumerate().filter(|s| *s.1 != 0);
+    Index { offset, terms: terms.map(|(d, &s)| (Atom::Coord(d as u32), s)).collect() }
+}
+
+fn row_major(dims: &[usize]) -> Vec<i64> {
+    let mut strides = vec![1i64; dims.len()];
+    for d in (1..dims.len()).rev() {
+        strides[d - 1] = strides[d] * dims[d] as i64;
+    }
+    strides
+}
+
+fn load(b: &mut Builder, input: u32, offset: i64, strides: &[i64]) -> ValueId {
+    b.push(Inst::Load { input, index: index(offset, strides), dtype: DType::F32 })
+}
+
+fn put(b: &mut Builder, output: u32, strides: &[i64], value: ValueId) {
+    let dtype = b.dtype(value);
+    b.store(Store { output, index: index(0, strides), value, dtype });
+}
+
+fn kernel(dims: &[usize], outer: usize, b: Builder) -> Kernel {
+    Kernel::Loop { space: Space { dims: dims.to_vec(), outer }, program: b.finish() }
+}
+
+/// Calls `f` with the coordinates of each point.
+fn each(dims: &[usize], mut f: impl FnMut(&[usize])) {
+    let count: usize = dims.iter().product();
+    for number in 0..count {
+        let (mut at, mut rest) = (vec![0; dims.len()], number);
+        for d in (0..dims.len()).rev() {
+            at[d] = rest % dims[d];
+            rest /= dims[d];
+        }
+        f(&at);
+    }
+}
+
+fn dot(at: &[usize], strides: &[i64]) -> usize {
+    at.iter().zip(strides).map(|(&a, &s)| a as i64 * s).sum::<i64>() as usize
+}
+
+#[test]
+fn maps_of_every_size() {
+    for n in [0, 1, 31, 32, 33, 1023, 1024, 1025, 100_003] {
+        let (x, y) = (noise(n, 1), noise(n, 2));
+        let mut b = Builder::default();
+        let (u, v) = (load(&mut b, 0, 0, &[1]), load(&mut b, 1, 0, &[1]));
+        let sum = b.push(Inst::Binary(Binary::Add, u, v));
+        let half = b.number(DType::F32, 0.5);
+        let product = b.push(Inst::Binary(Binary::Mul, sum, half));
+        put(&mut b, 0, &[1], product);
+        let found = run(kernel(&[n], 1, b), &[&x, &y], n);
+        let wanted: Vec<f64> =
+            x.iter().zip(&y).map(|(&x, &y)| (f64::from(x) + f64::from(y)) / 2.0).collect();
+        close(&found, &wanted, 1e-7);
+    }
+}
+
+#[test]
+fn maps_of_views() {
+    // Broadcast over each axis, transposed, reversed, with a gap; several splits into blocks.
+    for dims in [[3, 5, 7], [40, 33, 17], [2, 3, 1500], [1500, 3, 2]] {
+        let [a, c, e] = dims.map(|d| d as i64);
+        let full = (a * c * e) as usize;
+        let x = noise(full * 2, 3);
+        let views: [(i64, [i64; 3]); 7] = [
+            (0, [c * e, e, 1]),
+            (1, [0, e, 1]),
+            (0, [c * e, 0, 1]),
+            (2, [e, 1, 0]),
+            (0, [1, a, a * c]),
+            (a * c * e - 1, [-c * e, -e, -1]),
+            (3, [2, 0, 0]),
+        ];
+        for (offset, strides) in views {
+            let mut b = Builder::default();
+            let u = load(&mut b, 0, offset, &strides);
+            let coordinate = b.push(Inst::Coord(1));
+            let coordinate = b.push(Inst::Cast(DType::F32, coordinate));
+            let sum = b.push(Inst::Binary(Binary::Add, u, coordinate));
+            put(&mut b, 0, &row_major(&dims), sum);
+            let found = run(kernel(&dims, 3, b), &[&x], full);
+            let mut wanted = Vec::new();
+            each(&dims, |at| {
+                let position = (offset as usize).wrapping_add(dot(at, &strides));
+                wanted.push(f64::from(x[position]) + at[1] as f64);
+            });
+            close(&found, &wanted, 1e-6);
+        }
+    }
+}
+
+#[test]
+fn stores_of_every_kind() {
+    let dims = [37, 53];
+    let x = noise(37 * 53, 4);
+    let pairs: [(i64, [i64; 2], usize); 3] =
+        [(0, [1, 37], 37 * 53), (5, [60, 1], 37 * 60), (37 * 53 - 1, [-53, -1], 37 * 53)];
+    for (offset, strides, size) in pairs {
+        let mut b = Builder::default();
+        let u = load(&mut b, 0, 0, &[53, 1]);
+        let store = |dtype| Store { output: 0, index: index(offset, &strides), value: u, dtype };
+        b.store(store(DType::F32));
+        let program = b.finish();
+        let space = Space { dims: dims.to_vec(), outer: 2 };
+        let kernel = Kernel::Loop { space: space.clone(), program: program.clone() };
+        let mut wanted = vec![0x7fc0_deadu32; size];
+        each(&dims, |at| {
+            let position = (offset as usize).wrapping_add(dot(at, &strides));
+            wanted[position] = x[at[0] * 53 + at[1]].to_bits();
+        });
+        assert_eq!(run_words(kernel, &[&words_of(&x)], size), wanted);
+        // The same in halves.
+        let mut program = program;
+        program.stores[0].dtype = DType::F16;
+        let found = run_words(Kernel::Loop { space, program }, &[&words_of(&x)], size.div_ceil(2));
+        let found: &[u16] = bytemuck::cast_slice(&found);
+        each(&dims, |at| {
+            let position = (offset as usize).wrapping_add(dot(at, &strides));
+            assert_eq!(found[position], f32_to_f16(x[at[0] * 53 + at[1]]));
+        });
+    }
+}
+
+#[test]
+fn several_outputs_and_params() {
+    let n = 5000;
+    let x = noise(n, 5);
+    let mut b = Builder::default();
+    let u = load(&mut b, 0, 0, &[1]);
+    let p = b.push(Inst::Param { word: 1, dtype: DType::F32 });
+    let scaled = b.push(Inst::Binary(Binary::Mul, u, p));
+    let positive = {
+        let zero = b.number(DType::F32, 0.0);
+        b.push(Inst::Binary(Binary::Lt, zero, u))
+    };
+    let chosen = b.push(Inst::Select(positive, scaled, u));
+    put(&mut b, 1, &[1], chosen);
+    put(&mut b, 0, &[1], positive);
+    let backend = CpuBackend::new();
+    let params = [7u32, 3.0f32.to_bits()];
+    let found = try_run(&backend, kernel(&[n], 1, b), &[&words_of(&x)], &[n, n], &params).unwrap();
+    for (i, &x) in x.iter().enumerate() {
+        assert_eq!(found[0][i], u32::from(x > 0.0));
+        assert_eq!(f32::from_bits(found[1][i]), if x > 0.0 { 3.0 * x } else { x });
+    }
+}
+
+/// One binary instruction on words.
+fn binary(op: Binary, dtype: DType, x: &[u32], y: &[u32]) -> Vec<u32> {
+    let mut b = Builder::default();
+    let u = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype });
+    let v = b.push(Inst::Load { input: 1, index: index(0, &[1]), dtype });
+    let z = b.push(Inst::Binary(op, u, v));
+    put(&mut b, 0, &[1], z);
+    run_words(kernel(&[x.len()], 1, b), &[x, y], x.len())
+}
+
+fn unary(inst: fn(ValueId) -> Inst, dtype: DType, x: &[u32]) -> Vec<u32> {
+    let mut b = Builder::default();
+    let u = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype });
+    let z = b.push(inst(u));
+    put(&mut b, 0, &[1], z);
+    run_words(kernel(&[x.len()], 1, b), &[x], x.len())
+}
+
+#[test]
+fn integers_wrap_and_divide_by_zero() {
+    let x: Vec<u32> = [i32::MIN, i32::MIN, i32::MAX, -7, 7, -7, 1].map(|x| x as u32).to_vec();
+    let y: Vec<u32> = [-1, 0, 2, 2, 0, -2, 33].map(|y| y as u32).to_vec();
+    let signed =
+        |op| binary(op, DType::I32, &x, &y).into_iter().map(|w| w as i32).collect::<Vec<_>>();
+    assert_eq!(signed(Binary::Div), [i32::MIN, i32::MIN, i32::MAX / 2, -3, 7, 3, 0]);
+    assert_eq!(signed(Binary::Rem), [0, 0, 1, -1, 0, -1, 1]);
+    assert_eq!(signed(Binary::Mul)[..3], [i32::MIN, 0, -2]);
+    assert_eq!(signed(Binary::Add)[..3], [i32::MAX, i32::MIN, i32::MIN + 1]);
+    assert_eq!(signed(Binary::Sub)[2], i32::MAX - 2);
+    assert_eq!(signed(Binary::Shl)[6], 2);
+    assert_eq!(signed(Binary::Shr)[3], -2);
+    let unsigned = |op| binary(op, DType::U32, &[5, 5, u32::MAX, 1 << 31], &[0, 3, 2, 32]);
+    assert_eq!(unsigned(Binary::Div), [5, 1, u32::MAX / 2, 1 << 26]);
+    assert_eq!(unsigned(Binary::Rem), [0, 2, 1, 0]);
+    assert_eq!(unsigned(Binary::Mul)[2], u32::MAX - 1);
+    assert_eq!(unsigned(Binary::Shr)[3], 1 << 31);
+    assert_eq!(unsigned(Binary::Lt), [0, 0, 0, 0]);
+    let not = |dtype, x: &[u32]| unary(|x| Inst::Unary(Unary::Not, x), dtype, x);
+    assert_eq!(not(DType::Bool, &[0, 1]), [1, 0]);
+    assert_eq!(not(DType::I32, &[0, 1]), [u32::MAX, u32::MAX - 1]);
+    assert_eq!(unary(|x| Inst::Unary(Unary::Neg, x), DType::I32, &[1 << 31]), [1 << 31]);
+    assert_eq!(
+        unary(|x| Inst::Unary(Unary::Abs, x), DType::I32, &[1 << 31, -5i32 as u32]),
+        [1 << 31, 5]
+    );
+}
+
+#[test]
+fn casts_and_floats_at_the_edges() {
+    let x = [f32::NAN, f32::INFINITY, -1e20, 1.9, -1.9, 3e9, 0.0, -0.0, 5e-40];
+    let words = words_of(&x);
+    let to = |inst| unary(inst, DType::F32, &words);
+    let signed = to(|x| Inst::Cast(DType::I32, x));
+    assert_eq!(signed, x.map(|x| x as i32 as u32));
+    assert_eq!(to(|x| Inst::Cast(DType::U32, x)), x.map(|x| x as u32));
+    assert_eq!(to(|x| Inst::Cast(DType::Bool, x)), x.map(|x| u32::from(x != 0.0)));
+    assert_eq!(to(|x| Inst::Unary(Unary::IsNan, x)), x.map(|x| u32::from(x.is_nan())));
+    assert_eq!(to(|x| Inst::Unary(Unary::SignBit, x)), x.map(|x| u32::from(x.is_sign_negative())));
+    let ints = unary(|x| Inst::Cast(DType::F32, x), DType::I32, &[u32::MAX, 7]);
+    assert_eq!(floats_of(&ints), [-1.0, 7.0]);
+    let bools = unary(|x| Inst::Cast(DType::Bool, x), DType::I32, &[u32::MAX, 0]);
+    assert_eq!(bools, [1, 0]);
+    for (op, right) in [(Binary::Max, 2.0f32), (Binary::Min, 1.0)] {
+        let found = binary(
+            op,
+            DType::F32,
+            &words_of(&[f32::NAN, 1.0, 1.0]),
+            &words_of(&[1.0, f32::NAN, 2.0]),
+        );
+        let found = floats_of(&found);
+        assert!(found[0].is_nan() && found[1].is_nan() && found[2] == right);
+    }
+}
+
+#[test]
+fn rounding_and_exp_hold_everywhere() {
+    let mut x: Vec<f32> = (0..40_000).map(|i| (i - 20_000) as f32 * 0.0063).collect();
+    x.extend([0.5, 1.5, 2.5, -0.5, -1.5, 8_388_607.5, 8_388_609.0, -8_388_607.5, 1e30, -1e30]);
+    x.extend([0.0, -0.0, 0.49999997, -0.49999997, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
+    x.extend([88.72283, 88.8, -87.4, -100.0, -103.9, -104.5, 1e-40]);
+    let pairs: [(fn(ValueId) -> Inst, fn(f32) -> f32); 4] = [
+        (|x| Inst::Unary(Unary::Round, x), f32::round_ties_even),
+        (|x| Inst::Unary(Unary::Floor, x), f32::floor),
+        (|x| Inst::Unary(Unary::Ceil, x), f32::ceil),
+        (|x| Inst::Unary(Unary::Trunc, x), f32::trunc),
+    ];
+    for (inst, right) in pairs {
+        let found = floats_of(&unary(inst, DType::F32, &words_of(&x)));
+        for (&x, found) in x.iter().zip(found) {
+            let right = right(x);
+            assert!(
+                found.to_bits() == right.to_bits() || x.is_nan(),
+                "{x}: {found} is not {right}"
+            );
+        }
+    }
+    let found = floats_of(&unary(|x| Inst::Unary(Unary::Exp, x), DType::F32, &words_of(&x)));
+    let mut worst = 0f64;
+    for (&x, found) in x.iter().zip(found) {
+        let right = f64::from(x).exp();
+        if right > f64::from(f32::MAX) || x.is_nan() || x == f32::NEG_INFINITY {
+            let right = right as f32;
+            assert!(found == right || found.is_nan() && x.is_nan(), "exp {x}: {found}");
+        } else if right >= f64::from(f32::MIN_POSITIVE) {
+            worst = worst.max((f64::from(found) - right).abs() / right);
+        } else {
+            assert!((f64::from(found) - right).abs() <= 2e-45, "exp {x}: {found}, {right}");
+        }
+    }
+    println!("exp: largest relative error {worst:.2e}");
+    assert!(worst < 1.5e-7, "{worst}");
+}
+
+#[test]
+fn gathers_scatters_and_masked_loads() {
+    // Rows of a table by index; an index outside gives anything, but nothing breaks.
+    let (rows, width) = (300, 37);
+    let table = noise(50 * width, 6);
+    let ids: Vec<u32> =
+        (0..rows as u32).map(|i| if i == 77 { u32::MAX } else { i * 7 % 50 }).collect();
+    let mut b = Builder::default();
+    let id = b.push(Inst::Load { input: 1, index: index(0, &[1, 0]), dtype: DType::I32 });
+    let terms = vec![(Atom::Coord(1), 1), (Atom::Value(id), width as i64)];
+    let x = b.push(Inst::Load { input: 0, index: Index { offset: 0, terms }, dtype: DType::F32 });
+    put(&mut b, 0, &[width as i64, 1], x);
+    let found = run_words(kernel(&[rows, width], 2, b), &[&words_of(&table), &ids], rows * width);
+    for i in (0..rows).filter(|&i| i != 77) {
+        let at = ids[i] as usize * width;
+        assert_eq!(found[i * width..(i + 1) * width], words_of(&table[at..at + width]));
+    }
+    // The reverse: element i goes to place (i * 7) % n.
+    let n = 1003u32;
+    let mut b = Builder::default();
+    let to = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype: DType::I32 });
+    let value = b.push(Inst::Coord(0));
+    let at = Index { offset: 0, terms: vec![(Atom::Value(to), 1)] };
+    b.store(Store { output: 0, index: at, value, dtype: DType::I32 });
+    let places: Vec<u32> = (0..n).map(|i| if i == 5 { 9999 } else { i * 7 % n }).collect();
+    let found = run_words(kernel(&[n as usize], 1, b), &[&places], n as usize);
+    for i in (0..n).filter(|&i| i != 5) {
+        assert_eq!(found[(i * 7 % n) as usize], i);
+    }
+    // Padding: where the coordinate is outside, the load is too, and the select hides it.
+    let x = noise(100, 7);
+    let mut b = Builder::default();
+    let c = b.push(Inst::Coord(0));
+    let ten = b.number(DType::I32, 10.0);
+    let inside = b.number(DType::I32, 110.0);
+    let before = b.push(Inst::Binary(Binary::Lt, c, ten));
+    let within = b.push(Inst::Binary(Binary::Lt, c, inside));
+    let u = load(&mut b, 0, -10, &[1]);
+    let zero = b.number(DType::F32, 0.0);
+    let z = b.push(Inst::Select(within, u, zero));
+    let z = b.push(Inst::Select(before, zero, z));
+    put(&mut b, 0, &[1], z);
+    let found = run(kernel(&[130], 1, b), &[&x], 130);
+    let wanted: Vec<f64> =
+        (0..130).map(|i| if (10..110).contains(&i) { f64::from(x[i - 10]) } else { 0.0 }).collect();
+    close(&found, &wanted, 0.0);
+}
+
+#[test]
+fn halves_load_exactly() {
+    let words: Vec<u32> = (0..1 << 15).map(|i: u32| i * 2 | (i * 2 + 1) << 16).collect();
+    let mut b = Builder::default();
+    let x = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype: DType::F16 });
+    put(&mut b, 0, &[1], x);
+    let found = run_words(kernel(&[1 << 16], 1, b), &[&words], 1 << 16);
+    for (half, found) in found.into_iter().enumerate() {
+        assert_eq!(found, f16_to_f32(half as u16).to_bits());
+    }
+}
+
+/// Softmax over the inner dimension; `strides` of both input and output.
+fn softmax(dims: [usize; 2], strides: [i64; 2]) -> Kernel {
+    let mut b = Builder::default();
+    let x = load(&mut b, 0, 0, &strides);
+    let maximum = b.push(Inst::Reduce(Reduction::Max, x));
+    let less = b.push(Inst::Binary(Binary::Sub, x, maximum));
+    let power = b.push(Inst::Unary(Unary::Exp, less));
+    let sum = b.push(Inst::Reduce(Reduction::Sum, power));
+    let share = b.push(Inst::Binary(Binary::Div, power, sum));
+    put(&mut b, 0, &strides, share);
+    kernel(&dims, 1, b)
+}
+
+#[test]
+fn softmax_of_every_shape() {
+    let shapes =
+        [[1, 1], [7, 1], [1000, 10], [33, 257], [5, 5000], [3, 20_000], [1, 300_000], [2000, 64]];
+    for [rows, columns] in shapes {
+        let x: Vec<f32> = noise(rows * columns, 8).iter().map(|x| x * 20.0).collect();
+        for strides in [[columns as i64, 1], [1, rows as i64]] {
+            let found = run(softmax([rows, columns], strides), &[&x], rows * columns);
+            let mut wanted = vec![0.0; rows * columns];
+            for r in 0..rows {
+                let at = |c: usize| dot(&[r, c], &strides);
+                let max = (0..columns).map(|c| f64::from(x[at(c)])).fold(f64::MIN, f64::max);
+                let sum: f64 = (0..columns).map(|c| (f64::from(x[at(c)]) - max).exp()).sum();
+                for c in 0..columns {
+                    wanted[at(c)] = (f64::from(x[at(c)]) - max).exp() / sum;
+                }
+            }
+            close(&found, &wanted, 1e-6);
+            let total: f64 = found.iter().map(|&x| f64::from(x)).sum();
+            assert!((total - rows as f64).abs() < 1e-5 * rows as f64);
+        }
+    }
+}
+
+/// Reduces the inner dimension and writes one number per row.
+fn reduction(op: Reduction, dtype: DType, dims: [usize; 2], strides: [i64; 2]) -> Kernel {
+    let mut b = Builder::default();
+    let x = b.push(Inst::Load { input: 0, index: index(0, &strides), dtype });
+    let all = b.push(Inst::Reduce(op, x));
+    put(&mut b, 0, &[1], all);
+    kernel(&dims, 1, b)
+}
+
+#[test]
+fn reductions_of_every_kind() {
+    for [rows, columns] in
+        [[1, 1], [3, 0], [5, 33], [600, 17], [4, 30_000], [2000, 9], [1, 100_000]]
+    {
+        let x = noise(rows * columns, 9);
+        for strides in [[columns as i64, 1], [1, rows as i64]] {
+            let fold = |start: f64, f: &dyn Fn(f64, f64) -> f64| -> Vec<f64> {
+                let row = |r: usize| {
+                    (0..columns).fold(start, |all, c| f(all, f64::from(x[dot(&[r, c], &strides)])))
+                };
+                (0..rows).map(row).collect()
+            };
+            let reduce = |op| run(reduction(op, DType::F32, [rows, columns], strides), &[&x], rows);
+            close(&reduce(Reduction::Sum), &fold(0.0, &|a, x| a + x), 2e-6);
+            close(&reduce(Reduction::Max), &fold(f64::NEG_INFINITY, &f64::max), 0.0);
+            close(&reduce(Reduction::Min), &fold(f64::INFINITY, &f64::min), 0.0);
+            close(&reduce(Reduction::Prod), &fold(1.0, &|a, x| a * x), 1e-6);
+        }
+    }
+    let ints: Vec<u32> = (0..40_000u32).map(|i| i.wrapping_mul(2654435761)).collect();
+    let of = |op, dtype| run_words(reduction(op, dtype, [2, 20_000], [20_000, 1]), &[&ints], 2);
+    let half = |i: usize| &ints[i * 20_000..(i + 1) * 20_000];
+    let fold = |f: fn(u32, u32) -> u32| [0, 1].map(|i| half(i).iter().copied().reduce(f).unwrap());
+    assert_eq!(of(Reduction::Sum, DType::I32), fold(u32::wrapping_add));
+    assert_eq!(of(Reduction::Prod, DType::U32), fold(u32::wrapping_mul));
+    assert_eq!(of(Reduction::Max, DType::I32), fold(|a, b| (a as i32).max(b as i32) as u32));
+    assert_eq!(of(Reduction::Min, DType::U32), fold(u32::min));
+    let bits: Vec<u32> = (0..3000).map(|i| u32::from(i % 1500 == 1499)).collect();
+    let logical = |op| run_words(reduction(op, DType::Bool, [3, 1000], [1000, 1]), &[&bits], 3);
+    assert_eq!(logical(Reduction::Any), [0, 1, 1]);
+    assert_eq!(logical(Reduction::All), [0, 0, 0]);
+    for (op, dtype) in [
+        (Reduction::Max, DType::I32),
+        (Reduction::Min, DType::U32),
+        (Reduction::All, DType::Bool),
+        (Reduction::Any, DType::Bool),
+        (Reduction::Prod, DType::F32),
+    ] {
+        let found = run_words(reduction(op, dtype, [4, 0], [0, 1]), &[&[]], 4);
+        assert_eq!(found, [op.identity(dtype); 4]);
+    }
+    let mut x = noise(5000, 10);
+    x[4321] = f32::NAN;
+    for op in [Reduction::Max, Reduction::Min, Reduction::Sum] {
+        for strides in [[1000, 1], [1, 5]] {
+            let found = run(reduction(op, DType::F32, [5, 1000], strides), &[&x], 5);
+            assert_eq!(found.iter().filter(|x| x.is_nan()).count(), 1);
+        }
+    }
+}
+
+#[test]
+fn long_sums_stay_exact() {
+    for (n, scale) in [(1_000_000, 1.0f32), (10_000_019, 1e3)] {
+        let x: Vec<f32> = noise(n, 11).iter().map(|x| (x + 1.0) * scale).collect();
+        let wanted: f64 = x.iter().map(|&x| f64::from(x)).sum();
+        let found = run(reduction(Reduction::Sum, DType::F32, [1, n], [0, 1]), &[&x], 1)[0];
+        let error = (f64::from(found) - wanted).abs() / wanted;
+        println!("sum of {n}: relative error {error:.1e}");
+        assert!(error < 1.2e-7, "{error}");
+    }
+    // Columns: 16 of them, and many.
+    for (rows, columns) in [(16, 62_500), (5000, 200)] {
+        let x: Vec<f32> = noise(rows * columns, 12).iter().map(|x| x + 1.0).collect();
+        let kernel = reduction(Reduction::Sum, DType::F32, [rows, columns], [1, rows as i64]);
+        let found = run(kernel, &[&x], rows);
+        let sum = |r: usize| (0..columns).map(|c| f64::from(x[c * rows + r])).sum();
+        close(&found, &(0..rows).map(sum).collect::<Vec<f64>>(), 1e-7);
+    }
+}
+
+#[test]
+fn row_programs_with_several_stages() {
+    // A layer norm: mean, variance, both per row; a weight per column; the mean is written as well.
+    for (rows, columns) in [(50, 96), (3, 10_000), (1, 70_000), (1500, 4)] {
+        let (x, w) = (noise(rows * columns, 13), noise(columns, 14));
+        let mut b = Builder::default();
+        let u = load(&mut b, 0, 0, &[columns as i64, 1]);
+        let scale = b.number(DType::F32, 1.0 / columns as f64);
+        let sum = b.push(Inst::Reduce(Reduction::Sum, u));
+        let mean = b.push(Inst::Binary(Binary::Mul, sum, scale));
+        let less = b.push(Inst::Binary(Binary::Sub, u, mean));
+        let square = b.push(Inst::Binary(Binary::Mul, less, less));
+        let squares = b.push(Inst::Reduce(Reduction::Sum, square));
+        let variance = b.push(Inst::Binary(Binary::Mul, squares, scale));
+        let epsilon = b.number(DType::F32, 1e-5);
+        let variance = b.push(Inst::Binary(Binary::Add, variance, epsilon));
+        let inverse = b.push(Inst::Unary(Unary::InverseSqrt, variance));
+        let normal = b.push(Inst::Binary(Binary::Mul, less, inverse));
+        let weight = load(&mut b, 1, 0, &[0, 1]);
+        let result = b.push(Inst::Binary(Binary::Mul, normal, weight));
+        put(&mut b, 0, &[columns as i64, 1], result);
+        put(&mut b, 1, &[1], mean);
+        let sizes = [rows * columns, rows];
+        let backend = CpuBackend::new();
+        let inputs = [&words_of(&x)[..], &words_of(&w)[..]];
+        let found =
+            try_run(&backend, kernel(&[rows, columns], 1, b), &inputs, &sizes, &[]).unwrap();
+        let (mut wanted, mut means) = (Vec::new(), Vec::new());
+        for row in x.chunks(columns) {
+            let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / columns as f64;
+            let square = |&x: &f32| (f64::from(x) - mean).powi(2);
+            let variance = row.iter().map(square).sum::<f64>() / columns as f64;
+            let inverse = 1.0 / (variance + 1e-5).sqrt();
+            let each = row.iter().zip(&w);
+            wanted.extend(each.map(|(&x, &w)| (f64::from(x) - mean) * inverse * f64::from(w)));
+            means.push(mean);
+        }
+        close(&floats_of(&found[0]), &wanted, 2e-5);
+        close(&floats_of(&found[1]), &means, 1e-6);
+    }
+}
