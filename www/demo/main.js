@@ -35,7 +35,8 @@ connect();
 Object.assign(window, {
   demo: {
     ready: Promise.all([updateImage(), updateAttention()]).then(() => undefined),
-    figures: () => figures(engine, cpu),
+    device: engine.about(),
+    figures: () => figures(engine.device, cpu),
   },
 });
 

@@ -18,15 +18,15 @@ const counted = {
 
 /** @type {Record<string, string>} */
 const kinds = {
-  discretegpu: "a graphics card",
-  integratedgpu: "a GPU beside the CPU",
+  discrete: "a graphics card",
+  integrated: "a GPU beside the CPU",
   gpu: "a GPU",
   cpu: "the CPU, in WebAssembly",
   software: "software: WebGPU computed by a CPU",
 };
 
 /** @param {string} kind */
-export const kindInWords = (kind) => kinds[kind.toLowerCase().replace(/[^a-z]/g, "")] ?? kind;
+export const kindInWords = (kind) => kinds[kind] ?? kind;
 
 /** @param {Engine} engine */
 export function showDevice(engine) {
