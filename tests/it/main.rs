@@ -4,5 +4,7 @@ mod cases;
 mod cpu;
 mod gpu;
 mod paper;
+mod plan;
 mod shaders;
 mod table;
+mod tidy;
