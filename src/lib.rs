@@ -11,8 +11,19 @@ pub mod expr;
 
 pub mod op;
 
+pub mod graph;
 pub mod kernel;
 
 pub mod codegen;
+pub mod expand;
+
+pub mod plan;
 
 pub mod backend;
+
+pub mod device;
+
+pub mod tensor;
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+mod js;

@@ -60,6 +60,19 @@ pub enum DeviceKind {
     Software,
 }
 
+impl DeviceKind {
+    /// The word for it: `discrete`, `integrated`, `gpu`, `cpu`, `software`.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::DiscreteGpu => "discrete",
+            DeviceKind::IntegratedGpu => "integrated",
+            DeviceKind::Gpu => "gpu",
+            DeviceKind::Cpu => "cpu",
+            DeviceKind::Software => "software",
+        }
+    }
+}
+
 /// Counts of what a backend made since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {

@@ -1,5 +1,14 @@
 //! Kernel to text. `wgsl` prints what every wgpu backend and every browser compiles.
 
+mod analysis;
+mod direct;
+mod loops;
+mod module;
+mod program;
+mod routine;
+mod rows;
+mod slot;
+
 use crate::kernel::Kernel;
 
 /// A kernel's text, ready to compile.
@@ -20,8 +29,19 @@ pub struct Source {
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
-/// The WGSL of `kernel`. Valid for browsers as it stands.
+/// The WGSL of `kernel`. Valid for browsers as it stands. The highest input that a program loads is the kernel's last
+/// one: an output's binding follows it.
 pub fn wgsl(kernel: &Kernel) -> Source {
-    let _ = kernel;
-    todo!("being written")
+    match kernel {
+        Kernel::Loop { space, program } => loops::wgsl(space, program),
+        Kernel::Matmul(matmul) => match direct::matmul(matmul) {
+            Some((space, program)) => loops::wgsl(&space, &program),
+            None => routine::matmul(matmul),
+        },
+        Kernel::Conv2d(conv) => match direct::conv2d(conv) {
+            Some((space, program)) => loops::wgsl(&space, &program),
+            None => routine::conv2d(conv),
+        },
+        Kernel::Attention(attend) => routine::attention(attend),
+    }
 }

@@ -1,5 +1,6 @@
 //! What can be asked of a tensor: the pointwise table, structural operations, and routines.
 
+pub mod formulas;
 pub mod pointwise;
 pub mod routine;
 pub mod structural;

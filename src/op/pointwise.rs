@@ -1,9 +1,11 @@
-//! The table of pointwise operations: one row each. Shape rule, CPU value, WGSL, derivative, fusion, the Rust and
-//! JavaScript methods and their docs, and the property tests all come from the row.
+//! The table of pointwise operations: one row each. Shape rule, CPU value, WGSL, derivative,
+//! fusion, the Rust and JavaScript methods and their docs, and the property tests all come from the
+//! row.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Node};
+use crate::op::formulas;
 
 /// Which element types a row takes. All operands have one type, unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +60,8 @@ pub struct Row {
     pub parameters: &'static [(&'static str, f64)],
     /// Which element types it takes.
     pub types: Types,
-    /// Where it is tested, one range per operand and parameter; the last one stands for those that follow.
+    /// Where it is tested, one range per operand and parameter; the last one stands for those that
+    /// follow.
     pub domain: &'static [(f64, f64)],
     /// The formula of operands and parameters.
     pub formula: fn(&[Expr]) -> Expr,
@@ -133,27 +136,285 @@ fn infer(expr: &Expr, arguments: &[DType]) -> Option<DType> {
     }
 }
 
-/// Hands the whole table to the macro named: `pointwise_rows!(callback)` becomes `callback! { rows }`. A row reads
-/// `/// doc`, `kind name(operands; parameter = usual, ...): types, domain => formula;` and may end in
-/// `, gradient |y| [by each argument]` before the semicolon.
+/// Hands the whole table to the macro named: `pointwise_rows!(callback)` becomes `callback! { rows
+/// }`. A row reads `/// doc`, `kind name(operands; parameter = usual, ...): types, domain =>
+/// formula;` and may end in `, gradient |y| [by each argument]` before the semicolon.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pointwise_rows {
     ($callback:ident) => { $callback! {
-        /// The absolute value.
+        // One value: sign, rounding, powers.
+        /// The absolute value, `|x|`; its derivative at 0 is 0.
         unary abs(x): Signed, [(-10.0, 10.0)] => x.abs();
-        /// The sum.
+        /// The value with its sign changed, `-x`.
+        unary neg(x): Signed, [(-10.0, 10.0)] => -x;
+        /// The sign: -1, 1, or `x` itself where that is 0, -0 or NaN.
+        unary sign(x): Signed, [(-10.0, 10.0)] => x.gt(0.0).select(1.0, x.lt(0.0).select(-1.0, x)),
+            gradient |y| [Expr::lit(0.0)];
+        /// Whether the sign bit is set: true for negative values and for -0.
+        unary sign_bit(x): Float, [(-10.0, 10.0)] => x.sign_bit();
+        /// The largest integer not above `x`.
+        unary floor(x): Float, [(-10.0, 10.0)] => x.floor();
+        /// The smallest integer not below `x`.
+        unary ceil(x): Float, [(-10.0, 10.0)] => x.ceil();
+        /// The nearest integer; halves go to the even one.
+        unary round(x): Float, [(-10.0, 10.0)] => x.round();
+        /// The integer part: `x` rounded towards 0.
+        unary trunc(x): Float, [(-10.0, 10.0)] => x.trunc();
+        /// The fractional part `x - floor(x)`, from 0 up to 1; the 1 where a tiny negative `x`
+        /// rounds to it.
+        unary fract(x): Float, [(-10.0, 10.0)] => x - x.floor();
+        /// The multiplicative inverse, `1 / x`.
+        unary recip(x): Float, [(0.1, 10.0)] => x.recip();
+        /// The square, `x * x`.
+        unary square(x): Number, [(-10.0, 10.0)] => x.square();
+        /// The square root; NaN below 0.
+        unary sqrt(x): Float, [(0.01, 10.0)] => x.sqrt();
+        /// The inverse of the square root, `1 / sqrt(x)`; NaN below 0.
+        unary rsqrt(x): Float, [(0.01, 10.0)] => x.inverse_sqrt();
+
+        // One value: exponentials and logarithms.
+        /// The exponential, `e^x`. GPUs may be wrong by `3 + 2 |x|` units in the last place.
+        unary exp(x): Float, [(-10.0, 10.0)] => x.exp();
+        /// `2^x`. GPUs may be wrong by `3 + 2 |x|` units in the last place.
+        unary exp2(x): Float, [(-10.0, 10.0)] => x.exp2();
+        /// `e^x - 1`, accurate near 0 too.
+        unary expm1(x): Float, [(-10.0, 10.0)] => formulas::expm1(x), gradient |y| [x.exp()];
+        /// The natural logarithm; -Inf at 0, NaN below. GPUs may be off by 5e-7 (not relative) for
+        /// `x` from 1/2 to 2; where `x` is close to 1, `log1p` of the difference keeps its digits.
+        unary log(x): Float, [(0.01, 100.0)] => x.log();
+        /// The logarithm to base 2; -Inf at 0, NaN below.
+        unary log2(x): Float, [(0.01, 100.0)] => x.log2();
+        /// The logarithm to base 10, `log(x) / log(10)`; -Inf at 0, NaN below.
+        unary log10(x): Float, [(0.01, 100.0)] => x.log() * std::f64::consts::LOG10_E;
+        /// `log(1 + x)`, accurate near 0 too; -Inf at -1, NaN below.
+        unary log1p(x): Float, [(-0.9, 100.0)] => formulas::log1p(x),
+            gradient |y| [(x + 1.0).recip()];
+
+        // One value: trigonometry, in radians.
+        /// The sine of `x` radians. GPUs lose digits as `|x|` grows; keep it below some thousands.
+        unary sin(x): Float, [(-6.0, 6.0)] => x.sin();
+        /// The cosine of `x` radians. GPUs lose digits as `|x|` grows; keep it below some
+        /// thousands.
+        unary cos(x): Float, [(-6.0, 6.0)] => x.cos();
+        /// The tangent of `x` radians. GPUs lose digits as `|x|` grows, and next to the poles.
+        unary tan(x): Float, [(-1.4, 1.4)] => x.tan();
+        /// The angle in [-pi/2, pi/2] whose sine is `x`; NaN outside [-1, 1].
+        unary asin(x): Float, [(-0.99, 0.99)] => formulas::asin(x),
+            gradient |y| [formulas::asin_slope(x)];
+        /// The angle in [0, pi] whose cosine is `x`; NaN outside [-1, 1].
+        unary acos(x): Float, [(-0.99, 0.99)] => formulas::acos(x),
+            gradient |y| [-formulas::asin_slope(x)];
+        /// The angle in [-pi/2, pi/2] whose tangent is `x`.
+        unary atan(x): Float, [(-10.0, 10.0)] => formulas::atan(x),
+            gradient |y| [(x.square() + 1.0).recip()];
+        /// The hyperbolic sine, `(e^x - e^-x) / 2`.
+        unary sinh(x): Float, [(-10.0, 10.0)] => formulas::sinh(x),
+            gradient |y| [formulas::cosh(x)];
+        /// The hyperbolic cosine, `(e^x + e^-x) / 2`.
+        unary cosh(x): Float, [(-10.0, 10.0)] => formulas::cosh(x),
+            gradient |y| [formulas::sinh(x)];
+        /// The hyperbolic tangent, `(e^x - e^-x) / (e^x + e^-x)`, from -1 to 1.
+        unary tanh(x): Float, [(-10.0, 10.0)] => formulas::tanh(x),
+            gradient |y| [formulas::tanh_slope(x)];
+        /// The inverse hyperbolic sine, `log(x + sqrt(x^2 + 1))`.
+        unary asinh(x): Float, [(-100.0, 100.0)] => formulas::asinh(x),
+            gradient |y| [formulas::asinh_slope(x)];
+        /// The inverse hyperbolic cosine, `log(x + sqrt(x^2 - 1))`; NaN below 1.
+        unary acosh(x): Float, [(1.01, 100.0)] => formulas::acosh(x),
+            gradient |y| [formulas::acosh_slope(x)];
+        /// The inverse hyperbolic tangent, `log((1 + x) / (1 - x)) / 2`; Inf at 1, NaN outside [-1,
+        /// 1].
+        unary atanh(x): Float, [(-0.99, 0.99)] => formulas::atanh(x),
+            gradient |y| [((1.0 - x) * (1.0 + x)).recip()];
+        /// The error function, the integral of `2 / sqrt(pi) e^(-t^2)` from 0 to `x`.
+        unary erf(x): Float, [(-4.0, 4.0)] => formulas::erf(x),
+            gradient |y| [formulas::erf_slope(x)];
+        /// `1 - erf(x)`, accurate in the tail too; the relative error grows to 1e-5 at 9, where f32
+        /// ends.
+        unary erfc(x): Float, [(-4.0, 4.0)] => formulas::erfc(x),
+            gradient |y| [-formulas::erf_slope(x)];
+
+        // One value: activations.
+        /// The rectifier: `x` above 0, else 0; its derivative at 0 is 0.
+        unary relu(x): Float, [(-10.0, 10.0)] => x.le(0.0).select(0.0, x);
+        /// The rectifier that stops at 6: `min(max(x, 0), 6)`.
+        unary relu6(x): Float, [(-10.0, 10.0)] => x.le(0.0).select(0.0, x.ge(6.0).select(6.0, x));
+        /// `x` above 0, else `alpha * x`.
+        unary leaky_relu(x; alpha = 0.01): Float, [(-10.0, 10.0), (0.0, 0.5)] =>
+            x.gt(0.0).select(x, alpha * x);
+        /// The exponential linear unit: `x` above 0, else `alpha (e^x - 1)`. Clevert et al. 2015.
+        unary elu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.1, 2.0)] =>
+            x.gt(0.0).select(x, alpha * formulas::expm1(x)),
+            gradient |y| [
+                x.gt(0.0).select(1.0, alpha * x.exp()),
+                x.gt(0.0).select(0.0, formulas::expm1(x)),
+            ];
+        /// The self-normalising unit: 1.0507 times `x` above 0, else 1.0507 * 1.67326 `(e^x - 1)`.
+        /// Klambauer et al. 2017.
+        unary selu(x): Float, [(-10.0, 10.0)] =>
+            x.gt(0.0).select(x * SELU_SCALE, formulas::expm1(x) * (SELU_SCALE * SELU_ALPHA)),
+            gradient |y| [x.gt(0.0).select(SELU_SCALE, x.exp() * (SELU_SCALE * SELU_ALPHA))];
+        /// The continuously differentiable unit: `x` above 0, else `alpha (e^(x / alpha) - 1)`.
+        /// Barron 2017.
+        unary celu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.5, 2.0)] =>
+            x.gt(0.0).select(x, alpha * formulas::expm1(&(x / alpha))),
+            gradient |y| formulas::celu_slopes(x, alpha);
+        /// The logistic function `1 / (1 + e^-x)`, from 0 to 1.
+        unary sigmoid(x): Float, [(-10.0, 10.0)] => formulas::sigmoid(x),
+            gradient |y| [formulas::sigmoid_slope(x)];
+        /// `min(max(x / 6 + 1/2, 0), 1)`, the sigmoid in straight lines.
+        unary hard_sigmoid(x): Float, [(-10.0, 10.0)] =>
+            x.le(-3.0).select(0.0, x.ge(3.0).select(1.0, (x + 3.0) * (1.0 / 6.0)));
+        /// The logarithm of the logistic function, `-log(1 + e^-x)`.
+        unary log_sigmoid(x): Float, [(-10.0, 10.0)] => formulas::log_sigmoid(x),
+            gradient |y| [formulas::sigmoid(&-x)];
+        /// The sigmoid linear unit, also called swish: `x / (1 + e^-x)`.
+        unary silu(x): Float, [(-10.0, 10.0)] => formulas::silu(x),
+            gradient |y| [formulas::silu_slope(x)];
+        /// `x min(max(x / 6 + 1/2, 0), 1)`, the swish in parabolas. Howard et al. 2019.
+        unary hard_swish(x): Float, [(-10.0, 10.0)] =>
+            x.le(-3.0).select(0.0, x.ge(3.0).select(x, x * ((x + 3.0) * (1.0 / 6.0))));
+        /// The Gaussian error linear unit `x (1 + erf(x / sqrt(2))) / 2`. Hendrycks and Gimpel
+        /// 2016.
+        unary gelu(x): Float, [(-5.0, 5.0)] => formulas::gelu(x),
+            gradient |y| [formulas::gelu_slope(x)];
+        /// The tanh form of gelu: `x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2`; up to 5e-4
+        /// away from it.
+        unary gelu_tanh(x): Float, [(-5.0, 5.0)] => formulas::gelu_tanh(x),
+            gradient |y| [formulas::gelu_tanh_slope(x)];
+        /// `x tanh(log(1 + e^x))`. Misra 2019.
+        unary mish(x): Float, [(-10.0, 10.0)] => formulas::mish(x),
+            gradient |y| [formulas::mish_slope(x)];
+        /// The smooth rectifier `log(1 + e^x)`.
+        unary softplus(x): Float, [(-10.0, 10.0)] => formulas::softplus(x),
+            gradient |y| [formulas::sigmoid(x)];
+        /// `x / (1 + |x|)`, from -1 to 1.
+        unary softsign(x): Float, [(-10.0, 10.0)] => x / (x.abs() + 1.0),
+            gradient |y| [(x.abs() + 1.0).recip().square()];
+        /// `x` limited to [min, max].
+        unary hard_tanh(x; min = -1.0, max = 1.0): Float, [(-3.0, 3.0), (-1.5, -0.5), (0.5, 1.5)] =>
+            formulas::clamp(x, min, max);
+
+        // One value: tests and bits.
+        /// Whether `x` is NaN.
+        unary is_nan(x): Float, [(-10.0, 10.0)] => x.is_nan();
+        /// Whether `x` is Inf or -Inf.
+        unary is_inf(x): Float, [(-10.0, 10.0)] => x.is_inf();
+        /// Whether `x` is neither NaN nor infinite.
+        unary is_finite(x): Float, [(-10.0, 10.0)] => x.is_nan().or(x.is_inf()).not();
+        /// True where `x` is false.
+        unary logical_not(x): Bool, [(0.0, 1.0)] => x.not();
+        /// Every bit inverted; of `bool`, the logical not.
+        unary bitwise_not(x): Bits, [(0.0, 1e6)] => x.not();
+
+        // Two values.
+        /// The sum, `x + y`; integers wrap.
         binary add(x, y): Number, [(-10.0, 10.0)] => x + y;
-        /// `x` where it is positive, else `alpha * x`.
-        unary leaky_relu(x; alpha = 0.01): Float, [(-10.0, 10.0), (0.0, 0.5)] => x.gt(0.0).select(x, alpha * x);
+        /// The difference, `x - y`; integers wrap.
+        binary sub(x, y): Number, [(-10.0, 10.0)] => x - y;
+        /// The product, `x * y`; integers wrap.
+        binary mul(x, y): Number, [(-10.0, 10.0)] => x * y;
+        /// The quotient, `x / y`; integers truncate towards 0, and an integer over 0 is itself.
+        binary div(x, y): Number, [(-10.0, 10.0), (0.5, 10.0)] => x / y;
+        /// The remainder `x - y trunc(x / y)`, with the sign of `x`; of integers by 0 it is 0. GPUs
+        /// may be one `y` off where `x / y` is within rounding of an integer, with no digits left
+        /// where it is above 2^24.
+        binary rem(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
+        /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers
+        /// by 0 it is 0.
+        binary floor_mod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => formulas::floor_mod(x, y);
+        /// `x` to the power `y`: `x^0` and `1^y` are 1, `0^y` is Inf for negative `y`, and a
+        /// negative `x` gives NaN unless `y` is an integer. The relative error on GPUs grows with
+        /// `|y log2(x)|`, about 1e-7 for each.
+        binary pow(x, y): Float, [(0.1, 5.0), (-3.0, 3.0)] => formulas::pow(x, y),
+            gradient |z| formulas::pow_slopes(x, y, z);
+        /// The smaller one; NaN if one is NaN. The gradient goes to the smaller one, to `x` where
+        /// they are equal.
+        binary minimum(x, y): Number, [(-10.0, 10.0)] => formulas::minimum(x, y);
+        /// The larger one; NaN if one is NaN. The gradient goes to the larger one, to `x` where
+        /// they are equal.
+        binary maximum(x, y): Number, [(-10.0, 10.0)] => formulas::maximum(x, y);
+        /// The angle of the point (x, y) in radians, from -pi to pi; signed zeros count as IEEE 754
+        /// says.
+        binary atan2(y, x): Float, [(-10.0, 10.0)] => formulas::atan2(y, x),
+            gradient |z| formulas::atan2_slopes(y, x);
+        /// `sqrt(x^2 + y^2)`, without overflow on the way; its gradient at (0, 0) is 0.
+        binary hypot(x, y): Float, [(-10.0, 10.0)] => formulas::hypot(x, y),
+            gradient |z| formulas::hypot_slopes(x, y, z);
+        /// `x` with the sign of `y`; -0 and NaN have signs too.
+        binary copysign(x, y): Float, [(-10.0, 10.0)] =>
+            x.sign_bit().xor(y.sign_bit()).select(-x, x);
+        /// `(x - y)^2`.
+        binary squared_difference(x, y): Number, [(-10.0, 10.0)] => (x - y).square();
+        /// Whether `x` equals `y`; NaN equals nothing.
+        binary eq(x, y): Any, [(-10.0, 10.0)] => x.eq(y);
+        /// Whether `x` differs from `y`; NaN differs from everything.
+        binary ne(x, y): Any, [(-10.0, 10.0)] => x.ne(y);
+        /// Whether `x < y`.
+        binary lt(x, y): Number, [(-10.0, 10.0)] => x.lt(y);
+        /// Whether `x <= y`.
+        binary le(x, y): Number, [(-10.0, 10.0)] => x.le(y);
+        /// Whether `x > y`.
+        binary gt(x, y): Number, [(-10.0, 10.0)] => x.gt(y);
+        /// Whether `x >= y`.
+        binary ge(x, y): Number, [(-10.0, 10.0)] => x.ge(y);
+        /// Whether both are true.
+        binary logical_and(x, y): Bool, [(0.0, 1.0)] => x.and(y);
+        /// Whether at least one is true.
+        binary logical_or(x, y): Bool, [(0.0, 1.0)] => x.or(y);
+        /// Whether exactly one is true.
+        binary logical_xor(x, y): Bool, [(0.0, 1.0)] => x.xor(y);
+        /// The bits set in both; of `bool`, the logical and.
+        binary bitwise_and(x, y): Bits, [(0.0, 1e6)] => x.and(y);
+        /// The bits set in at least one; of `bool`, the logical or.
+        binary bitwise_or(x, y): Bits, [(0.0, 1e6)] => x.or(y);
+        /// The bits set in exactly one; of `bool`, the logical exclusive or.
+        binary bitwise_xor(x, y): Bits, [(0.0, 1e6)] => x.xor(y);
+        /// The bits of `x` moved `count` places up, zeros following; the count is taken modulo 32.
+        binary shl(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shl(count);
+        /// The bits of `x` moved `count` places down, copies of the sign following; the count is
+        /// taken modulo 32.
+        binary shr(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
+
+        // Three values.
         /// `x` where the condition holds, else `y`.
-        ternary select(condition, x, y): Select, [(0.0, 1.0), (-10.0, 10.0)] => condition.select(x, y);
+        ternary select(condition, x, y): Select, [(0.0, 1.0), (-10.0, 10.0)] =>
+            condition.select(x, y),
+            // The condition's own type must not become the derivative's.
+            gradient |z| [
+                Expr::lit(0.0),
+                condition.cast(DType::F32),
+                condition.not().cast(DType::F32),
+            ];
+        /// `x` limited to [min, max], `min(max(x, min), max)`; NaN stays NaN. The gradient goes to
+        /// `x` inside, both ends included, and to the limit outside.
+        ternary clamp(x, min, max): Number, [(-10.0, 10.0), (-6.0, -1.0), (1.0, 6.0)] =>
+            formulas::clamp(x, min, max);
+        /// `x * y + z`, in one rounding where the device has it.
+        ternary fma(x, y, z): Number, [(-10.0, 10.0)] => x * y + z;
+        /// The point between `x` (at `t = 0`) and `y` (at `t = 1`): `x + t (y - x)`; both ends are
+        /// exact.
+        ternary lerp(x, y, t): Float, [(-10.0, 10.0), (-10.0, 10.0), (0.0, 1.0)] =>
+            formulas::lerp(x, y, t),
+            gradient |z| [1.0 - t, t.clone(), y - x];
+
+        // Random numbers.
+        /// 32 random bits, the same on every device: the first word of Threefry-2x32-20 for the
+        /// counter `(counter, 0)` and the key `(key, 0)`. Salmon et al. 2011.
+        binary random_bits(counter, key): U32, [(0.0, 4294967295.0)] =>
+            formulas::random_bits(counter, key),
+            gradient |z| [Expr::lit(0.0), Expr::lit(0.0)];
+        /// The number in [0, 1) that the top 24 bits make: `(bits >> 8) / 2^24`, as `f32`.
+        unary unit_float(bits): U32, [(0.0, 4294967295.0)] => formulas::unit_float(bits);
     } };
 }
 
 macro_rules! define_table {
-    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?):
-        $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident(
+        $($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?
+    ): $types:ident, $domain:expr => $formula:expr
+        $(, gradient |$y:ident| $gradient:expr)?;)*) => {
         /// The name of a row of the table.
         // Written as the methods are, so that a row is named once.
         #[allow(non_camel_case_types)]
@@ -184,13 +445,18 @@ macro_rules! define_table {
     };
     (@gradient [$($arg:ident),+]) => { None };
     (@gradient [$($arg:ident),+] |$y:ident| $gradient:expr) => {
-        Some(|arguments: &[Expr], $y: &Expr| {
+        // A gradient names what it needs.
+        Some(#[allow(unused_variables)] |arguments: &[Expr], $y: &Expr| {
             let mut rest = arguments.iter();
             $(let $arg = rest.next().expect("as many as the row names");)+
             $gradient.into_iter().map(|g| g.clone()).collect::<Vec<Expr>>()
         })
     };
 }
+
+/// The constants that keep mean 0 and variance 1 fixed, from the paper's appendix.
+const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
+const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 
 pointwise_rows!(define_table);
 

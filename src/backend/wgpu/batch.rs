@@ -1,0 +1,273 @@
+//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform buffer.
+
+use super::errors::{Fate, Gate};
+use super::groups::{Bound, Groups};
+use super::memory::{Buffers, Memory};
+use super::pipelines::{fold, Pipeline, Pipelines};
+use crate::backend::BufferId;
+use crate::codegen::{Source, PARAMS_HEAD};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Batch, Dispatch, Limits};
+use std::sync::{Arc, Weak};
+
+/// Dynamic offsets into the uniform buffer are multiples of this on every device.
+const ALIGNMENT: usize = 256;
+
+/// Bytes of params that one kernel may bind on every device.
+const MOST_PARAMS: usize = 64 << 10;
+
+/// A batch ready to run.
+pub(super) struct Prepared {
+    /// While this is held, no other batch gets the same address.
+    batch: Weak<Batch>,
+    steps: Vec<Step>,
+    /// The slots that it writes, and those that it only reads.
+    written: Vec<usize>,
+    read: Vec<usize>,
+    /// Pipelines of which it is not known yet that they are good.
+    unproven: Vec<Fate>,
+    /// Whether a run of it is known to have gone well.
+    proven: bool,
+    /// The last run of it, while that is not so.
+    trial: Fate,
+    /// The uniform buffer's contents, heads filled in. Kernels without params share the first block.
+    image: Vec<u8>,
+    /// Where in the image which scalar goes.
+    words: Vec<(usize, usize)>,
+}
+
+/// A dispatch ready to run.
+struct Step {
+    pipeline: Arc<Pipeline>,
+    /// None where there is nothing to do.
+    grid: Option<(u32, u32)>,
+    /// Where its params begin, and how many bytes of them are bound.
+    offset: u32,
+    block: u64,
+    /// Each binding's slot, and the bytes of it.
+    slots: Vec<(usize, u64)>,
+}
+
+/// A slot's bytes as they are bound: kernels may read whole `vec4`s.
+pub(super) fn bound_bytes(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(16)
+}
+
+impl Prepared {
+    /// Compiles what is not compiled yet. `text` gives the source of a dispatch, by number.
+    pub(super) fn new(
+        gate: &Gate,
+        limits: &Limits,
+        pipelines: &mut Pipelines,
+        batch: &Arc<Batch>,
+        mut text: impl FnMut(usize) -> Source,
+    ) -> Result<Prepared> {
+        let mut prepared = Prepared {
+            batch: Arc::downgrade(batch),
+            steps: Vec::with_capacity(batch.dispatches.len()),
+            written: Vec::new(),
+            read: Vec::new(),
+            unproven: Vec::new(),
+            proven: false,
+            trial: Fate::default(),
+            image: Vec::new(),
+            words: Vec::new(),
+        };
+        prepared.block(1);
+        for (number, dispatch) in batch.dispatches.iter().enumerate() {
+            let source = text(number);
+            let step = prepared.step(gate, limits, pipelines, batch, dispatch, &source)?;
+            prepared.steps.push(step);
+        }
+        let all = || batch.dispatches.iter();
+        prepared.written = unique(all().flat_map(|d| &d.outputs));
+        prepared.read = unique(all().flat_map(|d| &d.inputs));
+        prepared.read.retain(|slot| prepared.written.binary_search(slot).is_err());
+        prepared.unproven = prepared.steps.iter().map(|step| step.pipeline.fate.clone()).collect();
+        Ok(prepared)
+    }
+
+    fn step(
+        &mut self,
+        gate: &Gate,
+        limits: &Limits,
+        pipelines: &mut Pipelines,
+        batch: &Batch,
+        dispatch: &Dispatch,
+        source: &Source,
+    ) -> Result<Step> {
+        let kind = dispatch.kernel.kind();
+        let buffers = dispatch.inputs.len() + dispatch.outputs.len();
+        if buffers > limits.buffers_per_kernel {
+            return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
+        }
+        let words = PARAMS_HEAD.len() + dispatch.params.len();
+        let vectors = source.params.max(words.div_ceil(4));
+        if vectors * 16 > MOST_PARAMS {
+            return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
+        }
+        let mut slots = Vec::with_capacity(buffers);
+        for &slot in dispatch.inputs.iter().chain(&dispatch.outputs) {
+            let bytes = bound_bytes(slot_of(batch, slot)?.bytes);
+            if bytes > limits.binding_bytes {
+                return Err(limit(kind, "bytes in one buffer", bytes, limits.binding_bytes));
+            }
+            slots.push((slot, bytes));
+        }
+        let grid = match source.workgroups {
+            0 => None,
+            many => Some(fold(many, limits.workgroups).ok_or_else(|| {
+                let most = u64::from(limits.workgroups).pow(2);
+                limit(kind, "workgroups", many, most)
+            })?),
+        };
+        let plain = dispatch.params.is_empty() && vectors == 1;
+        let offset = if plain { 0 } else { self.block(vectors) };
+        for (i, &scalar) in dispatch.params.iter().enumerate() {
+            self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
+        }
+        let arity = (dispatch.inputs.len(), dispatch.outputs.len());
+        let pipeline = pipelines.get(gate, limits, source, arity, (kind, &dispatch.label));
+        let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
+        Ok(Step { pipeline, grid, offset: offset as u32, block, slots })
+    }
+
+    /// Appends a params block of so many `vec4`s with its head; where it begins.
+    fn block(&mut self, vectors: usize) -> usize {
+        let offset = self.image.len();
+        self.image.extend_from_slice(bytemuck::cast_slice(&PARAMS_HEAD));
+        self.image.resize(offset + (vectors * 16).next_multiple_of(ALIGNMENT), 0);
+        offset
+    }
+
+    /// Whether nobody can run it any more.
+    pub(super) fn dead(&self) -> bool {
+        self.batch.strong_count() == 0
+    }
+
+    /// The error of the first kernel that could not be made, where there is one.
+    pub(super) fn broken(&self) -> Option<&Error> {
+        self.unproven.iter().find_map(Fate::error)
+    }
+
+    /// What settles whether the run that comes next goes well; none once one has.
+    pub(super) fn trial(&mut self) -> Option<Fate> {
+        self.proven |= self.trial.good();
+        self.trial = Fate::default();
+        (!self.proven).then(|| self.trial.clone())
+    }
+
+    /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
+    pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<Fate>) {
+        self.unproven.retain(|fate| !fate.good());
+        let mut doubts = self.unproven.clone();
+        doubts.extend(trial.filter(|fate| !fate.good()));
+        for &slot in &self.read {
+            if let Ok(memory) = memory.get("run", ids[slot]) {
+                doubts.extend(memory.doubts().cloned());
+            }
+        }
+        memory.depend(self.written.iter().map(|&slot| ids[slot]), &doubts);
+    }
+
+    /// How many kernels a run of it starts.
+    pub(super) fn dispatches(&self) -> u64 {
+        self.steps.iter().filter(|step| step.grid.is_some()).count() as u64
+    }
+
+    /// The uniform buffer's contents for these scalars.
+    pub(super) fn params(&mut self, scalars: &[u32]) -> Result<&[u8]> {
+        for &(at, scalar) in &self.words {
+            let Some(word) = scalars.get(scalar) else {
+                let message = format!(
+                    "run: the batch reads scalar {scalar}, and {} scalars were passed",
+                    scalars.len()
+                );
+                return Err(Error::data(message));
+            };
+            self.image[at..at + 4].copy_from_slice(bytemuck::bytes_of(word));
+        }
+        Ok(&self.image)
+    }
+
+    /// Each slot's buffer, if they are all there and large enough.
+    pub(super) fn slots<'a>(
+        batch: &Batch,
+        buffers: &[BufferId],
+        memory: &'a Buffers,
+    ) -> Result<Vec<&'a wgpu::Buffer>> {
+        if buffers.len() != batch.slots.len() {
+            let message = format!(
+                "run: the batch has {} slots, and {} buffers were passed",
+                batch.slots.len(),
+                buffers.len()
+            );
+            return Err(Error::data(message));
+        }
+        let mut found = Vec::with_capacity(buffers.len());
+        for (slot, &id) in batch.slots.iter().zip(buffers) {
+            let Memory { buffer, bytes, .. } = memory.get("run", id)?;
+            if *bytes < bound_bytes(slot.bytes) {
+                let message = format!(
+                    "run: a slot of {} bytes was given a buffer of {bytes} bytes",
+                    slot.bytes
+                );
+                return Err(Error::data(message));
+            }
+            found.push(buffer);
+        }
+        Ok(found)
+    }
+
+    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no kernel is broken.
+    pub(super) fn record(
+        &self,
+        gate: &Gate,
+        groups: &mut Groups,
+        uniform: &wgpu::Buffer,
+        ids: &[BufferId],
+        slots: &[&wgpu::Buffer],
+    ) -> wgpu::CommandBuffer {
+        let mut encoder = gate.device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            let mut bound = Vec::new();
+            for step in &self.steps {
+                let (Some((x, y)), Some(pipeline)) = (step.grid, &step.pipeline.compiled) else {
+                    continue;
+                };
+                bound.clear();
+                bound.extend(step.slots.iter().map(|&(slot, bytes)| Bound {
+                    id: ids[slot],
+                    buffer: slots[slot],
+                    bytes,
+                }));
+                let layout = &step.pipeline.layout;
+                let group = groups.get(gate, layout, (uniform, step.block), &bound);
+                pass.set_pipeline(pipeline);
+                pass.set_bind_group(0, &group, &[step.offset]);
+                pass.dispatch_workgroups(x, y, 1);
+            }
+        }
+        encoder.finish()
+    }
+}
+
+/// Each slot once, in order.
+fn unique<'a>(slots: impl Iterator<Item = &'a usize>) -> Vec<usize> {
+    let mut slots: Vec<usize> = slots.copied().collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {
+    batch.slots.get(slot).ok_or_else(|| {
+        let message = format!("run: slot {slot} of a batch with {} slots", batch.slots.len());
+        Error::data(message)
+    })
+}
+
+fn limit(kind: &str, of: &str, wanted: u64, most: u64) -> Error {
+    Error::new(ErrorKind::Limit, format!("{kind}: {wanted} {of}, and the device takes {most}"))
+}

@@ -1,0 +1,171 @@
+//! What printing needs to know about a program: what is used, what varies, what can be done four elements at a time.
+
+use crate::codegen::module::Module;
+use crate::codegen::program::stride;
+use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
+
+/// The values that stores, or `roots`, need.
+pub fn live(program: &Program, roots: &[ValueId]) -> Vec<bool> {
+    let mut live = vec![false; program.insts.len()];
+    let mut stack = roots.to_vec();
+    for store in &program.stores {
+        stack.push(store.value);
+        stack.extend(index_values(&store.index));
+    }
+    while let Some(id) = stack.pop() {
+        if !std::mem::replace(&mut live[id as usize], true) {
+            stack.extend(program.insts[id as usize].operands());
+        }
+    }
+    live
+}
+
+/// For each value, whether it depends on a coordinate from `outer` on (other than through `Reduce`), or on the
+/// accumulator.
+pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
+    let mut varying = program.per_element(outer);
+    for (i, inst) in program.insts.iter().enumerate() {
+        varying[i] |= match inst {
+            Inst::Accumulator => true,
+            Inst::Reduce(..) => false,
+            other => other.operands().any(|v| varying[v as usize]),
+        };
+    }
+    varying
+}
+
+/// Whether a position depends on a coordinate from `outer` on.
+pub fn index_varies(index: &Index, outer: usize, varying: &[bool]) -> bool {
+    index.terms.iter().any(|(atom, _)| match atom {
+        Atom::Coord(d) => *d as usize >= outer,
+        Atom::Value(v) => varying[*v as usize],
+    })
+}
+
+/// The coordinates that the live values and the stores name, as bits.
+pub fn coordinates(program: &Program, live: &[bool]) -> u64 {
+    let of_index = |index: &Index| {
+        let coords = index.terms.iter().map(|(atom, _)| match atom {
+            Atom::Coord(d) => 1 << d,
+            Atom::Value(_) => 0,
+        });
+        coords.fold(0, |all: u64, one: u64| all | one)
+    };
+    let insts = program.insts.iter().zip(live).filter(|(_, live)| **live);
+    let loads = insts.fold(0, |all, (inst, _)| match inst {
+        Inst::Coord(d) => all | 1 << d,
+        Inst::Load { index, .. } => all | of_index(index),
+        _ => all,
+    });
+    program.stores.iter().fold(loads, |all, store| all | of_index(&store.index))
+}
+
+/// Whether the program can compute four neighbours along `axis`, an extent of `extent`, at a time: what varies with the
+/// coordinates from `outer` on is read and written in steps of one, and something of it in whole `vec4`s. A program
+/// that looks at its coordinates may guard a buffer's end that is no multiple of four: never.
+pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent: usize) -> bool {
+    if extent == 0 || extent % 4 != 0 {
+        return false;
+    }
+    let varying = varying(program, outer);
+    let mut whole = false;
+    for (i, inst) in program.insts.iter().enumerate().filter(|(i, _)| live[*i]) {
+        match inst {
+            Inst::Coord(_) => return false,
+            Inst::Load { index, .. } if varying[i] => {
+                let by_value = index.terms.iter().any(|(atom, _)| match atom {
+                    Atom::Value(v) => varying[*v as usize],
+                    Atom::Coord(_) => false,
+                });
+                if by_value || !(0..=1).contains(&stride(index, axis)) {
+                    return false;
+                }
+                whole |= is_whole(index, axis);
+            }
+            _ => {}
+        }
+    }
+    for store in &program.stores {
+        let varies = index_varies(&store.index, outer, &varying);
+        if varies && !is_whole(&store.index, axis) || !varies && varying[store.value as usize] {
+            return false;
+        }
+        let mixes = |other: &Store| {
+            other.output == store.output && index_varies(&other.index, outer, &varying) != varies
+        };
+        if program.stores.iter().any(mixes) {
+            return false;
+        }
+        whole |= varies;
+    }
+    whole
+}
+
+/// Whether four neighbours along `axis` are one `vec4` in memory.
+fn is_whole(index: &Index, axis: u32) -> bool {
+    stride(index, axis) == 1
+        && index.offset % 4 == 0
+        && index.terms.iter().all(|(atom, s)| *atom == Atom::Coord(axis) || s % 4 == 0)
+}
+
+/// Declares those buffers as `vec4`s that every program reads or writes in whole `vec4`s along its own axis.
+pub fn bind_quads(module: &mut Module, programs: &[(&Program, Option<u32>)]) {
+    for bound in module.inputs.iter_mut().chain(&mut module.outputs).flatten() {
+        bound.quads = true;
+    }
+    for (program, axis) in programs {
+        let whole = |index: &Index| axis.is_some_and(|axis| is_whole(index, axis));
+        for inst in &program.insts {
+            if let Inst::Load { input, index, .. } = inst {
+                if let Some(bound) = &mut module.inputs[*input as usize] {
+                    bound.quads &= whole(index);
+                }
+            }
+        }
+        for store in &program.stores {
+            if let Some(bound) = &mut module.outputs[store.output as usize] {
+                bound.quads &= whole(&store.index);
+            }
+        }
+    }
+}
+
+/// The values that an index names.
+pub fn index_values(index: &Index) -> impl Iterator<Item = ValueId> + '_ {
+    index.terms.iter().filter_map(|(atom, _)| match atom {
+        Atom::Value(v) => Some(*v),
+        Atom::Coord(_) => None,
+    })
+}
+
+/// `let c2 = i32(from / 4u % 3u);` for each coordinate in `used`: `from` counts the coordinates of `dims`, the last one
+/// fastest, which are numbered from `first` on and get `suffix` to their names. Along `quad` it counts by fours.
+pub fn decompose(
+    from: &str,
+    dims: &[usize],
+    first: usize,
+    used: u64,
+    suffix: &str,
+    quad: Option<u32>,
+) -> String {
+    let mut text = String::new();
+    let mut count: usize = 1;
+    for (i, &extent) in dims.iter().enumerate().rev() {
+        let d = first + i;
+        let by_fours = quad == Some(d as u32);
+        let extent = if by_fours { extent / 4 } else { extent }.max(1);
+        if used >> d & 1 == 1 {
+            let mut value = from.to_string();
+            if count > 1 {
+                value += &format!(" / {count}u");
+            }
+            if dims[..i].iter().any(|&e| e > 1) {
+                value += &format!(" % {extent}u");
+            }
+            let times = if by_fours { " * 4" } else { "" };
+            text += &format!("let c{d}{suffix} = i32({value}){times};\n");
+        }
+        count *= extent;
+    }
+    text
+}

@@ -1,0 +1,51 @@
+//! Loop kernels without inner dimensions: a thread per element, or per four.
+
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, live, varying, widens};
+use crate::codegen::module::Module;
+use crate::codegen::program::Place;
+use crate::codegen::{rows, Source};
+use crate::kernel::{Inst, Program, Space, ValueId};
+
+/// The arguments of every entry point, and the workgroup's number.
+pub const ENTRY: &str = "fn main(@builtin(workgroup_id) group_id: vec3<u32>, \
+    @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let group = group_id.x + group_id.y * groups.x;\n";
+
+/// The text of a loop kernel.
+pub fn wgsl(space: &Space, program: &Program) -> Source {
+    if space.outer < space.dims.len() {
+        rows::wgsl(space, program)
+    } else {
+        map(&space.dims, program)
+    }
+}
+
+fn map(dims: &[usize], program: &Program) -> Source {
+    let live = live(program, &[]);
+    let outer = dims.len().saturating_sub(1);
+    let reduces = program.insts.iter().any(|inst| matches!(inst, Inst::Reduce(..)));
+    let extent = dims.last().copied().unwrap_or(1);
+    let quad =
+        (!reduces && widens(program, &live, outer, outer as u32, extent)).then_some(outer as u32);
+    let mut module = Module::new(&[program]);
+    let mut varies = Vec::new();
+    if quad.is_some() {
+        bind_quads(&mut module, &[(program, quad)]);
+        varies = varying(program, outer);
+    }
+    let count = dims.iter().product::<usize>() / if quad.is_some() { 4 } else { 1 };
+    // Few threads spread better in small groups.
+    let size = if count <= 16384 { 64 } else { 256 };
+    let mut text = format!("@compute @workgroup_size({size})\n{ENTRY}");
+    text += &format!("let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
+    text += &decompose("n", dims, 0, coordinates(program, &live), "", quad);
+    let place = Place { module: &module, program, varying: &varies, outer, step: None, quad };
+    for id in (0..program.insts.len()).filter(|&id| live[id]) {
+        text += &place.define(id as ValueId);
+    }
+    for store in &program.stores {
+        text += &place.store(store);
+    }
+    text += "}\n";
+    module.finish(&text, (count as u64).div_ceil(size))
+}

@@ -1,0 +1,280 @@
+//! What stands around a kernel's statements: bindings, helper functions, the entry point, the layout of the text.
+
+use crate::codegen::Source;
+use crate::dtype::DType;
+use crate::kernel::{Inst, Program};
+use std::cell::Cell;
+
+/// A buffer as the text declares it.
+#[derive(Clone, Copy)]
+pub struct Bound {
+    pub dtype: DType,
+    /// Declared as `array<vec4<..>>`.
+    pub quads: bool,
+}
+
+/// The module's bindings, and the helper functions its statements call.
+pub struct Module {
+    /// By number; `None` where no program loads it.
+    pub inputs: Vec<Option<Bound>>,
+    pub outputs: Vec<Option<Bound>>,
+    words: u32,
+    helpers: Cell<u32>,
+}
+
+/// Functions that WGSL lacks, or whose special cases it leaves open. A bit each, and one for the form on `vec4`s.
+#[derive(Clone, Copy)]
+pub enum Helper {
+    IsNan,
+    /// Maximum and minimum that give NaN where either argument is NaN.
+    Max,
+    Min,
+    /// `exp2`, `exp`, `log2` and `log` of `x`, given as `y`, with what IEEE says of 0, Inf and NaN.
+    Exp,
+    Log,
+    /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
+    Pow,
+    Atan2,
+    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least, where
+    /// the quotient has more digits than an `f32`.
+    Rem,
+    /// Saturating; NaN is 0.
+    ToI32,
+    ToU32,
+}
+
+const HELPERS: [Helper; 10] = [
+    Helper::IsNan,
+    Helper::Max,
+    Helper::Min,
+    Helper::Exp,
+    Helper::Log,
+    Helper::Pow,
+    Helper::Atan2,
+    Helper::Rem,
+    Helper::ToI32,
+    Helper::ToU32,
+];
+
+/// A type's name inside functions, `vec4` of it where `wide`.
+pub fn type_name(dtype: DType, wide: bool) -> String {
+    let name = dtype.compute().name();
+    if wide {
+        format!("vec4<{name}>")
+    } else {
+        name.to_string()
+    }
+}
+
+/// A type's name in memory.
+pub fn memory_name(dtype: DType, quads: bool) -> String {
+    let name = match dtype {
+        DType::Bool => "u32",
+        other => other.name(),
+    };
+    if quads {
+        format!("vec4<{name}>")
+    } else {
+        name.to_string()
+    }
+}
+
+impl Module {
+    /// The bindings of a kernel made of these programs.
+    pub fn new(programs: &[&Program]) -> Module {
+        let (mut inputs, mut outputs, mut words) = (Vec::new(), Vec::new(), 0);
+        for program in programs {
+            for inst in &program.insts {
+                match inst {
+                    Inst::Load { input, dtype, .. } => bind(&mut inputs, *input, *dtype),
+                    Inst::Param { word, .. } => words = words.max(word + 1),
+                    _ => {}
+                }
+            }
+            for store in &program.stores {
+                bind(&mut outputs, store.output, store.dtype);
+            }
+        }
+        Module { inputs, outputs, words, helpers: Cell::new(0) }
+    }
+
+    /// The name of a helper, which the module will have.
+    pub fn helper(&self, helper: Helper, wide: bool) -> String {
+        self.helpers.set(self.helpers.get() | 1 << (2 * helper as u32 + u32::from(wide)));
+        format!("{}{}", helper_name(helper), if wide { "4" } else { "" })
+    }
+
+    /// The whole text: bindings, then `rest`, then the helpers.
+    pub fn finish(&self, rest: &str, workgroups: u64) -> Source {
+        let params = 1 + self.words.div_ceil(4) as usize;
+        let buffers = || self.inputs.iter().chain(&self.outputs).flatten();
+        let f16 = buffers().any(|b| b.dtype == DType::F16);
+        let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
+        let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
+            text += &format!("@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
+        };
+        declare(0, "uniform", "params", &format!("array<vec4<u32>, {params}>"));
+        let sides = [("in", "storage, read", &self.inputs, 1)];
+        let after = 1 + self.inputs.len();
+        let sides = sides.into_iter().chain([("out", "storage, read_write", &self.outputs, after)]);
+        for (name, access, buffers, first) in sides {
+            for (i, buffer) in buffers.iter().enumerate() {
+                if let Some(Bound { dtype, quads }) = *buffer {
+                    let of = format!("array<{}>", memory_name(dtype, quads));
+                    declare(first + i, access, &format!("{name}{i}"), &of);
+                }
+            }
+        }
+        text += rest;
+        self.print_helpers(&mut text);
+        Source { text: tidy(&text), workgroups, params, f16 }
+    }
+
+    fn print_helpers(&self, text: &mut String) {
+        let mut used = self.helpers.get();
+        // All but these look for NaN.
+        for helper in HELPERS {
+            if !matches!(helper, Helper::Atan2 | Helper::Rem) {
+                used |= used >> (2 * helper as u32) & 3;
+            }
+        }
+        for helper in HELPERS {
+            for wide in [false, true] {
+                if used >> (2 * helper as u32 + u32::from(wide)) & 1 == 1 {
+                    *text += &helper_text(helper, wide);
+                }
+            }
+        }
+    }
+}
+
+fn bind(buffers: &mut Vec<Option<Bound>>, number: u32, dtype: DType) {
+    let number = number as usize;
+    if buffers.len() <= number {
+        buffers.resize(number + 1, None);
+    }
+    buffers[number] = Some(Bound { dtype, quads: false });
+}
+
+fn helper_name(helper: Helper) -> &'static str {
+    match helper {
+        Helper::IsNan => "is_nan",
+        Helper::Max => "max_nan",
+        Helper::Min => "min_nan",
+        Helper::Exp => "exp_of",
+        Helper::Log => "log_of",
+        Helper::Pow => "power",
+        Helper::Atan2 => "angle",
+        Helper::Rem => "remainder",
+        Helper::ToI32 => "to_i32",
+        Helper::ToU32 => "to_u32",
+    }
+}
+
+/// The bits are looked at because compilers may assume that no comparison meets a NaN.
+fn helper_text(helper: Helper, wide: bool) -> String {
+    let body = match helper {
+        Helper::IsNan => {
+            "(x: F) -> B {
+            return (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u);
+            }"
+        }
+        Helper::Max => {
+            "(x: F, y: F) -> F {
+            return select(select(max(x, y), y, is_nan_(y)), x, is_nan_(x));
+            }"
+        }
+        Helper::Min => {
+            "(x: F, y: F) -> F {
+            return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
+            }"
+        }
+        Helper::Exp => {
+            "(x: F, y: F) -> F {
+            return select(y, x, is_nan_(x));
+            }"
+        }
+        Helper::Log => {
+            "(x: F, y: F) -> F {
+            let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
+            let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
+            return select(s, F(bitcast<f32>(params[0].w)), x < F());
+            }"
+        }
+        Helper::Pow => {
+            "(x: F, y: F) -> F {
+            let inf = F(bitcast<f32>(params[0].z));
+            let edge = select(F(), inf, (x == F()) == (y < F()));
+            let r = select(pow(x, y), edge, (x == F()) | (x == inf));
+            let s = select(r, x + y, is_nan_(x) | is_nan_(y));
+            return select(s, F(1.0), (x == F(1.0)) | (y == F()));
+            }"
+        }
+        Helper::Atan2 => {
+            "(y: F, x: F) -> F {
+            let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
+            return select(atan2(y, x), select(y, half_turn, x < F()), y == F());
+            }"
+        }
+        Helper::Rem => {
+            "(x: F, y: F) -> F {
+            let a = abs(x);
+            let b = abs(y);
+            var r = a - b * trunc(a / b);
+            r = select(r, r + b, r < F());
+            r = select(r, r - b, r >= b);
+            r = select(r, F(), (r < F()) | (r >= b));
+            r = select(r, a, a < b);
+            return select(r, -r, x < F());
+            }"
+        }
+        Helper::ToI32 => {
+            "(x: F) -> I {
+            let i = I(clamp(x, F(-2147483648.0), F(2147483520.0)));
+            return select(select(i, I(2147483647), x >= F(2147483648.0)), I(), is_nan_(x));
+            }"
+        }
+        Helper::ToU32 => {
+            "(x: F) -> U {
+            let i = U(clamp(x, F(), F(4294967040.0)));
+            return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
+            }"
+        }
+    };
+    let mut text = format!("fn {}{}", helper_name(helper), if wide { "4" } else { "" });
+    for c in body.chars() {
+        match c {
+            'F' => text += &type_name(DType::F32, wide),
+            'I' => text += &type_name(DType::I32, wide),
+            'U' => text += &type_name(DType::U32, wide),
+            'B' => text += &type_name(DType::Bool, wide),
+            '_' if text.ends_with("is_nan") => text += if wide { "4" } else { "" },
+            c => text.push(c),
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// Indents by braces; drops comments and blank lines.
+fn tidy(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut depth = 0usize;
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with("//") {
+            continue;
+        }
+        if line.starts_with('}') {
+            depth = depth.saturating_sub(1);
+        }
+        for _ in 0..depth {
+            out += "  ";
+        }
+        out += line;
+        out.push('\n');
+        if line.ends_with('{') {
+            depth += 1;
+        }
+    }
+    out
+}

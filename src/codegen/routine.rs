@@ -1,0 +1,187 @@
+//! Routines: which shader computes them, with which constants, operands and tile.
+
+use crate::codegen::analysis::live;
+use crate::codegen::program::stride;
+use crate::codegen::slot::{Shader, Slot};
+use crate::codegen::Source;
+use crate::kernel::{Attend, Convolution, Inst, Matmul, Operand};
+
+const MATMUL: &str = include_str!("../../shaders/matmul.wgsl");
+const ATTENTION: &str = include_str!("../../shaders/attention.wgsl");
+
+/// The arguments of the product's functions.
+const CELL: &[&str] = &["batch", "row", "col"];
+
+/// The text of a matrix product.
+pub fn matmul(matmul: &Matmul) -> Source {
+    let rank = matmul.batch.len() as u32;
+    let (m, n, k) = (matmul.m, matmul.n, matmul.k);
+    let mut at = folded("batch", &matmul.batch);
+    at.extend(["i32(row)".to_string(), "i32(col)".to_string()]);
+    product(Product {
+        batch: matmul.batch.iter().product(),
+        m,
+        n,
+        k,
+        a_along_k: !contiguous(&matmul.a, rank) || contiguous(&matmul.a, rank + 1),
+        b_along_k: contiguous(&matmul.b, rank) && !contiguous(&matmul.b, rank + 1),
+        a: Slot::operand("a", &matmul.a, CELL, at.clone())
+            .quads(rank + 1, &[("row", m), ("col", k)]),
+        b: Slot::operand("b", &matmul.b, CELL, at.clone())
+            .quads(rank + 1, &[("row", k), ("col", n)]),
+        epilogue: Slot::epilogue(&matmul.epilogue, CELL, at)
+            .quads(rank + 1, &[("row", m), ("col", n)]),
+    })
+}
+
+/// The text of a convolution: per group the product of the weights `[out, channel ky kx]` and the windows
+/// `[channel ky kx, batch y x]`, which are gathered while they are read.
+pub fn conv2d(conv: &Convolution) -> Source {
+    let params = &conv.params;
+    let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
+    let [kh, kw] = conv.kernel;
+    let [oh, ow] = [conv.out_height.max(1), conv.out_width.max(1)];
+    let split = |name: &str, [_, h, w]: [usize; 3]| {
+        [
+            format!("i32({name} / {}u)", h * w),
+            format!("i32({name} / {w}u % {h}u)"),
+            format!("i32({name} % {w}u)"),
+        ]
+    };
+    let out_channel = format!("i32(batch * {out}u + row)");
+    let [channel, ky, kx] = split("row", [channels, kh, kw]);
+    let [image, oy, ox] = split("col", [conv.batch, oh, ow]);
+    let position = |axis: usize, o: &str, k: &str| {
+        let (s, d, p) = (params.stride[axis], params.dilation[axis], params.padding[axis].0);
+        format!("{o} * {s} + {k} * {d} - {p}")
+    };
+    let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
+    let inside = format!("u32({y}) < {}u && u32({x}) < {}u", conv.height, conv.width);
+    let nearest =
+        |position: &str, extent: usize| format!("clamp({position}, 0, {})", extent.max(1) - 1);
+    let at_x = vec![
+        image.clone(),
+        format!("i32(batch) * {channels} + {channel}"),
+        nearest(&y, conv.height),
+        nearest(&x, conv.width),
+    ];
+    let [wc, wy, wx] = split("col", [channels, kh, kw]);
+    let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
+    windows.condition = Some(inside);
+    product(Product {
+        batch: params.groups,
+        m: out,
+        n: conv.batch * conv.out_height * conv.out_width,
+        k: channels * kh * kw,
+        a_along_k: true,
+        b_along_k: false,
+        a: Slot::operand("a", &conv.w, CELL, vec![out_channel.clone(), wc, wy, wx]),
+        b: windows,
+        epilogue: Slot::epilogue(&conv.epilogue, CELL, vec![image, out_channel, oy, ox]),
+    })
+}
+
+/// The text of an attention.
+pub fn attention(a: &Attend) -> Source {
+    let (queries, size) = (a.queries.max(1), a.head_size);
+    let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads);
+    const QUERY: &[&str] = &["batch", "head", "query", "d"];
+    const KEY: &[&str] = &["batch", "head", "key", "d"];
+    const SCORE: &[&str] = &["batch", "head", "query", "key"];
+    let at = |names: &[&str]| names.iter().map(|name| format!("i32({name})")).collect();
+    let mut slots = vec![
+        Slot::operand("q", &a.q, QUERY, at(QUERY)).quads(3, &[("d", size)]),
+        Slot::operand("k", &a.k, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", size)]),
+        Slot::operand("v", &a.v, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", value_size)]),
+        Slot::operand("scale", &a.scale, &[], Vec::new()),
+        Slot::epilogue(&a.epilogue, QUERY, at(QUERY)).quads(3, &[("d", value_size)]),
+    ];
+    if let Some(mask) = &a.mask {
+        slots.push(Slot::operand("mask", mask, SCORE, at(SCORE)));
+    }
+    let mut shader = Shader::new(ATTENTION);
+    for (name, value) in [
+        ("BATCH", a.batch.max(1)),
+        ("KV_HEADS", a.kv_heads),
+        ("REPEAT", repeat),
+        ("QUERIES", queries),
+        ("KEYS", a.keys),
+        ("SIZE", size),
+        ("VALUE_SIZE", value_size),
+        ("LAST_KEY", a.keys.saturating_sub(1)),
+        ("LAST_D", size.saturating_sub(1)),
+    ] {
+        shader.set(name, &format!("{value}u"));
+    }
+    shader.set("CAUSAL", &a.causal.to_string());
+    shader.set("MASK", &a.mask.is_some().to_string());
+    let empty = a.queries * a.value_size == 0;
+    let groups = a.batch * a.kv_heads * (repeat * queries).div_ceil(32);
+    shader.fill(slots, if empty { 0 } else { groups as u64 })
+}
+
+/// A matrix product by its shader.
+struct Product<'a> {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    a_along_k: bool,
+    b_along_k: bool,
+    a: Slot<'a>,
+    b: Slot<'a>,
+    epilogue: Slot<'a>,
+}
+
+fn product(product: Product) -> Source {
+    let Product { batch, m, n, k, .. } = product;
+    let (threads_m, threads_n) = variant(batch, m, n);
+    let mut shader = Shader::new(MATMUL);
+    for (name, value) in [
+        ("BATCH", batch.max(1)),
+        ("M", m.max(1)),
+        ("N", n.max(1)),
+        ("K", k),
+        ("LAST_K", k.saturating_sub(1)),
+        ("THREADS_M", threads_m),
+        ("THREADS_N", threads_n),
+    ] {
+        shader.set(name, &format!("{value}u"));
+    }
+    shader.set("A_ALONG_K", &product.a_along_k.to_string());
+    shader.set("B_ALONG_K", &product.b_along_k.to_string());
+    let groups = batch * m.div_ceil(4 * threads_m) * n.div_ceil(4 * threads_n);
+    shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
+}
+
+/// A workgroup's threads along rows and columns; each has 4 x 4 results. Small products get small tiles, so that there
+/// are enough workgroups.
+fn variant(batch: usize, m: usize, n: usize) -> (usize, usize) {
+    let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
+    match (m, n) {
+        (..=8, _) => (2, 32),
+        (_, ..=8) => (32, 2),
+        (..=16, _) => (4, 16),
+        (_, ..=16) => (16, 4),
+        _ if tiles >= 64 => (16, 16),
+        _ => (8, 8),
+    }
+}
+
+/// Whether the operand reads neighbours along a coordinate from neighbouring places.
+fn contiguous(operand: &Operand, axis: u32) -> bool {
+    let live = live(&operand.program, &[operand.value]);
+    operand.program.insts.iter().zip(live).any(|(inst, live)| match inst {
+        Inst::Load { index, .. } => live && stride(index, axis) == 1,
+        _ => false,
+    })
+}
+
+/// Coordinates along `dims` from a number that counts them all.
+fn folded(name: &str, dims: &[usize]) -> Vec<String> {
+    let each = (0..dims.len()).map(|i| {
+        let after: usize = dims[i + 1..].iter().map(|&e| e.max(1)).product();
+        format!("i32({name} / {after}u % {}u)", dims[i].max(1))
+    });
+    each.collect()
+}

@@ -1,0 +1,479 @@
+//! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of a
+//! stage share one walk over the row. A short row's values stay in registers from walk to walk.
+
+use crate::codegen::analysis::{
+    bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,
+};
+use crate::codegen::loops::ENTRY;
+use crate::codegen::module::{type_name, Module};
+use crate::codegen::program::{literal, stride, Place};
+use crate::codegen::Source;
+use crate::dtype::DType;
+use crate::kernel::{Inst, Program, Space, Store, ValueId};
+use crate::op::{Const, Reduction};
+
+/// Steps of a walk that are written out at most, and statements they may become.
+const UNROLL_STEPS: usize = 16;
+const UNROLL_STATEMENTS: usize = 400;
+
+/// How rows are spread over threads: a workgroup has `rows * lanes` of them.
+struct Layout {
+    /// Rows of a workgroup.
+    rows: usize,
+    /// Threads of a row.
+    lanes: usize,
+    /// Neighbouring threads have neighbouring rows, not neighbouring elements of a row.
+    across: bool,
+}
+
+struct Writer<'a> {
+    program: &'a Program,
+    module: &'a Module,
+    live: Vec<bool>,
+    varying: Vec<bool>,
+    stages: Vec<u32>,
+    layout: Layout,
+    /// The inner extents, and which coordinates are used.
+    inner: &'a [usize],
+    outer: usize,
+    used: u64,
+    /// Elements of a row, or quads.
+    columns: usize,
+    quad: Option<u32>,
+    /// Steps that are written out, where they are.
+    steps: Option<usize>,
+    /// Varying values that are written out already.
+    done: Vec<bool>,
+    text: String,
+}
+
+/// The text of a kernel that walks rows.
+pub fn wgsl(space: &Space, program: &Program) -> Source {
+    let live = live(program, &[]);
+    let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
+    let inner = &space.dims[space.outer..];
+    let wide = widens(program, &live, space.outer, axis, space.dims[axis as usize]);
+    let quad = wide.then_some(axis);
+    let mut module = Module::new(&[program]);
+    if wide {
+        bind_quads(&mut module, &[(program, quad)]);
+    }
+    let columns = space.columns() / if wide { 4 } else { 1 };
+    let varying = varying(program, space.outer);
+    let stages = program.stages();
+    let layout = Layout::new(space, program, &live, &varying, columns);
+    let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
+    let steps = columns.div_ceil(layout.lanes);
+    let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;
+    let used = coordinates(program, &live);
+    let groups = rows.div_ceil(layout.rows) as u64;
+    let mut writer = Writer {
+        program,
+        module: &module,
+        done: vec![false; live.len()],
+        live,
+        varying,
+        stages,
+        layout,
+        inner,
+        outer: space.outer,
+        used,
+        columns,
+        quad,
+        steps: unrolled.then_some(steps),
+        text: String::new(),
+    };
+    writer.shared_memory();
+    writer.text +=
+        &format!("@compute @workgroup_size({})\n{ENTRY}", writer.layout.rows * writer.layout.lanes);
+    writer.find_row(rows, groups);
+    writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
+    writer.body();
+    let text = writer.text + "}\n";
+    module.finish(&text, groups)
+}
+
+impl Layout {
+    fn new(
+        space: &Space,
+        program: &Program,
+        live: &[bool],
+        varying: &[bool],
+        columns: usize,
+    ) -> Layout {
+        let rows = space.rows();
+        let across = prefers_across(space, program, live, varying);
+        let (mut group_rows, mut lanes);
+        if across {
+            // Enough threads to fill a large GPU, in runs of neighbours that fill a memory transaction.
+            lanes = 1;
+            let most = 256 / rows.next_power_of_two().min(16);
+            while rows * lanes < 16384 && lanes * 8 <= columns && lanes < most {
+                lanes *= 2;
+            }
+            group_rows = if lanes == 1 { 64 } else { 256 / lanes };
+        } else {
+            let per_lane = if rows >= 1024 { 4 } else { 1 };
+            let wanted = columns.div_ceil(per_lane).next_power_of_two().clamp(8, 256);
+            lanes = if columns <= 16 { 1 } else { wanted };
+            group_rows = (64 / lanes).max(1);
+        }
+        // 16 KiB of workgroup memory hold every partial result of a stage.
+        let stages = program.stages();
+        let of_stage = |stage: u32| {
+            let reduces = program.insts.iter().zip(&stages);
+            reduces.filter(|(inst, s)| **s == stage && matches!(inst, Inst::Reduce(..))).count()
+        };
+        let most = stages.iter().map(|&stage| of_stage(stage)).max().unwrap_or(0).max(1);
+        while lanes > 1 && group_rows * lanes * most > 4096 {
+            if group_rows > 1 {
+                group_rows /= 2;
+            } else {
+                lanes /= 2;
+            }
+        }
+        Layout { rows: group_rows, lanes, across }
+    }
+}
+
+/// Whether most of what differs from row to row lies contiguous along the rows.
+fn prefers_across(space: &Space, program: &Program, live: &[bool], varying: &[bool]) -> bool {
+    let last = |range: std::ops::Range<usize>| range.rev().find(|&d| space.dims[d] > 1);
+    let (Some(outer), Some(inner)) = (last(0..space.outer), last(space.outer..space.dims.len()))
+    else {
+        return false;
+    };
+    let mut votes = 0;
+    for (i, inst) in program.insts.iter().enumerate() {
+        if let (Inst::Load { index, .. }, true, true) = (inst, live[i], varying[i]) {
+            let along = |d: usize| stride(index, d as u32).abs();
+            if (0..space.outer).any(|d| along(d) != 0) {
+                votes += i32::from(along(outer) == 1) - i32::from(along(inner) == 1);
+            }
+        }
+    }
+    votes > 0
+}
+
+impl<'a> Writer<'a> {
+    fn place(&self, step: Option<usize>) -> Place<'_> {
+        Place {
+            module: self.module,
+            program: self.program,
+            varying: &self.varying,
+            outer: self.outer,
+            step,
+            quad: self.quad,
+        }
+    }
+
+    /// The live reductions after `stage` others, with their kind and what they reduce.
+    fn reduces(&self, stage: u32) -> Vec<(ValueId, Reduction, ValueId)> {
+        let insts = self.program.insts.iter().enumerate().filter(|(i, _)| self.live[*i]);
+        insts
+            .filter_map(|(i, inst)| match inst {
+                Inst::Reduce(op, x) if self.stages[i] == stage + 1 => Some((i as ValueId, *op, *x)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn last_stage(&self) -> u32 {
+        let reduces = self.program.insts.iter().enumerate().filter(|(i, _)| self.live[*i]);
+        let stages = reduces.filter(|(_, inst)| matches!(inst, Inst::Reduce(..)));
+        stages.map(|(i, _)| self.stages[i]).max().unwrap_or(0)
+    }
+
+    fn dtype(&self, id: ValueId) -> DType {
+        self.program.types[id as usize]
+    }
+
+    /// The names of the arrays that a stage's partial results meet in.
+    fn arrays(&self, stage: u32) -> Vec<(String, DType)> {
+        let reduces = self.reduces(stage);
+        let each = reduces.iter().enumerate().map(|(n, (id, ..))| {
+            let dtype = self.dtype(*id);
+            let same = reduces[..n].iter().filter(|(other, ..)| self.dtype(*other) == dtype);
+            (format!("part_{}_{}", dtype.name(), same.count()), dtype)
+        });
+        each.collect()
+    }
+
+    fn shared_memory(&mut self) {
+        if self.layout.lanes == 1 {
+            return;
+        }
+        let size = self.layout.rows * self.layout.lanes;
+        let mut arrays: Vec<(String, DType)> =
+            (0..self.last_stage()).flat_map(|stage| self.arrays(stage)).collect();
+        arrays.sort_by(|x, y| x.0.cmp(&y.0));
+        arrays.dedup();
+        for (name, dtype) in arrays {
+            let dtype = dtype.name();
+            self.text += &format!("var<workgroup> {name}: array<{dtype}, {size}>;\n");
+        }
+    }
+
+    /// `row`, `strip` (the thread's number in its row), and `valid` where a workgroup may have rows beyond the last:
+    /// threads must not leave before a barrier that others wait at.
+    fn find_row(&mut self, rows: usize, groups: u64) {
+        let Layout { rows: group_rows, lanes, across } = self.layout;
+        self.text += &match (lanes, group_rows) {
+            (1, _) => format!(
+                "let row = group * {group_rows}u + lane;\nif (row >= {rows}u) {{\nreturn;\n}}\n"
+            ),
+            (_, 1) => format!(
+                "if (group >= {groups}u) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
+            ),
+            _ => {
+                let (row, strip) = match across {
+                    true => (format!("lane % {group_rows}u"), format!("lane / {group_rows}u")),
+                    false => (format!("lane / {lanes}u"), format!("lane % {lanes}u")),
+                };
+                let last = rows.saturating_sub(1);
+                format!(
+                    "let strip = {strip};\nlet any_row = group * {group_rows}u + {row};\n\
+                    let row = min(any_row, {last}u);\nlet valid = any_row < {rows}u;\n"
+                )
+            }
+        };
+    }
+
+    fn checks_row(&self) -> bool {
+        self.layout.lanes > 1 && self.layout.rows > 1
+    }
+
+    fn body(&mut self) {
+        if let Some(steps) = self.steps {
+            self.unrolled_coordinates(steps);
+        }
+        let last = self.last_stage();
+        for stage in 0..=last {
+            for id in 0..self.program.insts.len() {
+                let reduces = matches!(self.program.insts[id], Inst::Reduce(..));
+                if self.live[id] && !self.varying[id] && !reduces && self.stages[id] == stage {
+                    self.text += &self.place(None).define(id as ValueId);
+                }
+            }
+            if stage < last {
+                self.reduce(stage);
+            }
+        }
+        self.element_stores();
+        self.row_stores();
+    }
+
+    /// Whether step `k` may lie beyond the row.
+    fn is_tail(&self, k: usize) -> bool {
+        (k + 1) * self.layout.lanes > self.columns
+    }
+
+    fn unrolled_coordinates(&mut self, steps: usize) {
+        for k in 0..steps {
+            let start = k * self.layout.lanes;
+            let mut j = match (self.layout.lanes, start) {
+                (1, _) => format!("{start}u"),
+                (_, 0) => "strip".to_string(),
+                _ => format!("strip + {start}u"),
+            };
+            if self.is_tail(k) {
+                self.text += &format!("let inside_{k} = {j} < {}u;\n", self.columns);
+                j = format!("min({j}, {}u)", self.columns - 1);
+            }
+            self.text += &format!("let j_{k} = {j};\n");
+            let from = format!("j_{k}");
+            let suffix = format!("_{k}");
+            self.text += &decompose(&from, self.inner, self.outer, self.used, &suffix, self.quad);
+        }
+    }
+
+    /// The varying values that `roots` need and that are not there yet, in order.
+    fn needed(&self, roots: &[ValueId]) -> Vec<ValueId> {
+        let mut needed = vec![false; self.live.len()];
+        let mut stack = roots.to_vec();
+        while let Some(id) = stack.pop() {
+            let i = id as usize;
+            if self.varying[i] && !self.done[i] && !std::mem::replace(&mut needed[i], true) {
+                stack.extend(self.program.insts[i].operands());
+            }
+        }
+        (0..self.live.len() as ValueId).filter(|&id| needed[id as usize]).collect()
+    }
+
+    /// Writes the values that `roots` need: for every step, or inside a loop.
+    fn elements(&mut self, roots: &[ValueId]) {
+        for id in self.needed(roots) {
+            match self.steps {
+                Some(steps) => {
+                    for k in 0..steps {
+                        self.text += &self.place(Some(k)).define(id);
+                    }
+                    self.done[id as usize] = true;
+                }
+                None => self.text += &self.place(None).define(id),
+            }
+        }
+    }
+
+    fn open_loop(&mut self) {
+        let (columns, lanes) = (self.columns, self.layout.lanes);
+        let start = if lanes == 1 { "0u" } else { "strip" };
+        self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
+        self.text += &decompose("j", self.inner, self.outer, self.used, "", self.quad);
+    }
+
+    fn identity(&self, op: Reduction, dtype: DType) -> String {
+        let value = literal(Const { dtype, bits: op.identity(dtype) });
+        match self.quad {
+            Some(_) => format!("{}({value})", type_name(dtype, true)),
+            None => value,
+        }
+    }
+
+    /// One walk over the row: `r7` gathers what this thread sees, then the threads' results meet as `v7`.
+    fn reduce(&mut self, stage: u32) {
+        let reduces = self.reduces(stage);
+        for (id, op, _) in &reduces {
+            let identity = self.identity(*op, self.dtype(*id));
+            self.text += &format!("var r{id} = {identity};\n");
+        }
+        let wide = self.quad.is_some();
+        let roots: Vec<ValueId> = reduces.iter().map(|reduce| reduce.2).collect();
+        if self.steps.is_none() {
+            self.open_loop();
+        }
+        self.elements(&roots);
+        for k in 0..self.steps.unwrap_or(1) {
+            for (id, op, x) in &reduces {
+                let dtype = self.dtype(*id);
+                let place = self.place(self.steps.map(|_| k));
+                let mut value = place.operand(*x, wide);
+                if self.steps.is_some() && self.is_tail(k) {
+                    let identity = self.identity(*op, dtype);
+                    value = format!("select({identity}, {value}, inside_{k})");
+                }
+                let sum = place.combine(*op, &format!("r{id}"), &value, dtype, wide);
+                self.text += &format!("r{id} = {sum};\n");
+            }
+        }
+        if self.steps.is_none() {
+            self.text += "}\n";
+        }
+        let results = reduces.iter().map(|(id, op, _)| self.horizontal(*id, *op)).collect();
+        if self.layout.lanes == 1 {
+            self.name_results(&reduces, results);
+        } else {
+            self.meet(stage, &reduces, results);
+        }
+    }
+
+    /// The four elements of a `vec4` as one.
+    fn horizontal(&self, id: ValueId, op: Reduction) -> String {
+        if self.quad.is_none() {
+            return format!("r{id}");
+        }
+        let (place, dtype) = (self.place(None), self.dtype(id));
+        let combine = |x: &str, y: &str| place.combine(op, x, y, dtype, false);
+        let low = combine(&format!("r{id}.x"), &format!("r{id}.y"));
+        let high = combine(&format!("r{id}.z"), &format!("r{id}.w"));
+        combine(&format!("({low})"), &format!("({high})"))
+    }
+
+    fn name_results(&mut self, reduces: &[(ValueId, Reduction, ValueId)], results: Vec<String>) {
+        for ((id, ..), result) in reduces.iter().zip(results) {
+            self.text += &format!("let v{id} = {result};\n");
+        }
+    }
+
+    /// The threads of a row combine their results in workgroup memory, in a fixed order.
+    fn meet(
+        &mut self,
+        stage: u32,
+        reduces: &[(ValueId, Reduction, ValueId)],
+        results: Vec<String>,
+    ) {
+        let Layout { rows, lanes, across } = self.layout;
+        let arrays = self.arrays(stage);
+        for ((name, _), result) in arrays.iter().zip(results) {
+            self.text += &format!("{name}[lane] = {result};\n");
+        }
+        let (times, first) = match (across, rows) {
+            (_, 1) => ("".to_string(), "0".to_string()),
+            (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
+            (false, _) => ("".to_string(), "lane - strip".to_string()),
+        };
+        self.text += &format!(
+            "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half / 2u) {{\n\
+            if (strip < half) {{\n",
+            lanes / 2
+        );
+        for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
+            let (here, there) = (format!("{name}[lane]"), format!("{name}[lane + half{times}]"));
+            let sum = self.place(None).combine(*op, &here, &there, *dtype, false);
+            self.text += &format!("{here} = {sum};\n");
+        }
+        self.text += "}\nworkgroupBarrier();\n}\n";
+        let results = arrays.iter().map(|(name, _)| format!("{name}[{first}]")).collect();
+        self.name_results(reduces, results);
+        if stage + 1 < self.last_stage() {
+            // The arrays are used again.
+            self.text += "workgroupBarrier();\n";
+        }
+    }
+
+    fn is_element(&self, store: &Store) -> bool {
+        self.varying[store.value as usize] || index_varies(&store.index, self.outer, &self.varying)
+    }
+
+    fn element_stores(&mut self) {
+        let program = self.program;
+        let stores: Vec<&Store> = program.stores.iter().filter(|s| self.is_element(s)).collect();
+        if stores.is_empty() {
+            return;
+        }
+        let mut roots: Vec<ValueId> = stores.iter().map(|store| store.value).collect();
+        roots.extend(stores.iter().flat_map(|store| index_values(&store.index)));
+        if self.steps.is_none() {
+            self.open_loop();
+        }
+        self.elements(&roots);
+        for k in 0..self.steps.unwrap_or(1) {
+            let mut guards = Vec::new();
+            if self.checks_row() {
+                guards.push("valid".to_string());
+            }
+            if self.steps.is_some() && self.is_tail(k) {
+                guards.push(format!("inside_{k}"));
+            }
+            let place = self.place(self.steps.map(|_| k));
+            let text: String = stores.iter().map(|store| place.store(store)).collect();
+            self.guarded(&guards, &text);
+        }
+        if self.steps.is_none() {
+            self.text += "}\n";
+        }
+    }
+
+    fn row_stores(&mut self) {
+        let stores = self.program.stores.iter().filter(|store| !self.is_element(store));
+        let text: String = stores.map(|store| self.place(None).store(store)).collect();
+        let mut guards = Vec::new();
+        if self.layout.lanes > 1 {
+            guards.push("strip == 0u".to_string());
+        }
+        if self.checks_row() {
+            guards.push("valid".to_string());
+        }
+        self.guarded(&guards, &text);
+    }
+
+    fn guarded(&mut self, guards: &[String], text: &str) {
+        match (text.is_empty(), guards.is_empty()) {
+            (true, _) => {}
+            (false, true) => self.text += text,
+            (false, false) => {
+                self.text += &format!("if ({}) {{\n{text}}}\n", guards.join(" && "));
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Puts constants, operands and epilogues into the hand-written shaders. A shader is valid as it lies on disk; what is
+//! replaced are whole `const NAME = ...;` lines, whole functions and the bindings.
+
+use crate::codegen::analysis::{bind_quads, coordinates, live, varying, widens};
+use crate::codegen::module::Module;
+use crate::codegen::program::Place;
+use crate::codegen::Source;
+use crate::kernel::{Operand, Program, ValueId};
+
+/// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
+pub struct Slot<'a> {
+    name: &'static str,
+    program: &'a Program,
+    /// The value that is loaded; `None` for the epilogue.
+    value: Option<ValueId>,
+    /// The functions' arguments, all `u32`.
+    arguments: &'static [&'static str],
+    /// The arguments that may lie beyond their extent in `quad_x` and `finish`.
+    bounds: Vec<(&'static str, usize)>,
+    /// The program's coordinates, from the arguments.
+    at: Vec<String>,
+    /// The coordinate that quads lie along: the last argument's.
+    axis: Option<u32>,
+    /// A condition without which the value is 0.
+    pub condition: Option<String>,
+}
+
+impl<'a> Slot<'a> {
+    /// The place where an operand is read.
+    pub fn operand(
+        name: &'static str,
+        operand: &'a Operand,
+        arguments: &'static [&'static str],
+        at: Vec<String>,
+    ) -> Slot<'a> {
+        let (program, value) = (&operand.program, Some(operand.value));
+        let bounds = Vec::new();
+        Slot { name, program, value, arguments, bounds, at, axis: None, condition: None }
+    }
+
+    /// The place where results go.
+    pub fn epilogue(
+        program: &'a Program,
+        arguments: &'static [&'static str],
+        at: Vec<String>,
+    ) -> Slot<'a> {
+        let (bounds, value) = (Vec::new(), None);
+        Slot {
+            name: "epilogue",
+            program,
+            value,
+            arguments,
+            bounds,
+            at,
+            axis: None,
+            condition: None,
+        }
+    }
+
+    /// Allows quads along `axis`, the last of `bounds`.
+    pub fn quads(mut self, axis: u32, bounds: &[(&'static str, usize)]) -> Slot<'a> {
+        self.axis = Some(axis);
+        self.bounds = bounds.to_vec();
+        self
+    }
+
+    /// The axis, if the program can be done four elements at a time along it.
+    fn quad(&self) -> Option<u32> {
+        let axis = self.axis?;
+        let extent = self.bounds.last()?.1;
+        let live = self.live();
+        widens(self.program, &live, axis as usize, axis, extent).then_some(axis)
+    }
+
+    fn live(&self) -> Vec<bool> {
+        live(self.program, self.value.as_slice())
+    }
+
+    /// The statements of the function: coordinates, values, stores.
+    fn statements(&self, place: &Place) -> String {
+        let live = self.live();
+        let used = coordinates(self.program, &live);
+        let mut text = String::new();
+        for (d, at) in self.at.iter().enumerate().filter(|(d, _)| used >> d & 1 == 1) {
+            text += &format!("let c{d} = {at};\n");
+        }
+        for id in (0..live.len()).filter(|&id| live[id]) {
+            text += &place.define(id as ValueId);
+        }
+        for store in &self.program.stores {
+            text += &place.store(store);
+        }
+        text
+    }
+
+    fn signature(&self, prefix: &str) -> String {
+        let arguments: Vec<String> =
+            self.arguments.iter().map(|name| format!("{prefix}{name}: u32")).collect();
+        arguments.join(", ")
+    }
+
+    /// The functions that this slot replaces, and what by.
+    fn functions(&self, module: &Module, quad: Option<u32>) -> Vec<(String, String)> {
+        let outer = quad.unwrap_or(0) as usize;
+        let varying = if quad.is_some() { varying(self.program, outer) } else { Vec::new() };
+        let place =
+            Place { module, program: self.program, varying: &varying, outer, step: None, quad };
+        let statements = self.statements(&place);
+        let name = self.name;
+        let conditions = |prefix: &str| -> Vec<String> {
+            self.bounds.iter().map(|(name, extent)| format!("{prefix}{name} < {extent}u")).collect()
+        };
+        match (self.value, quad) {
+            (Some(value), None) => {
+                let value = match &self.condition {
+                    Some(condition) => format!("select(0.0, v{value}, {condition})"),
+                    None => format!("v{value}"),
+                };
+                let signature = self.signature("");
+                let text = format!(
+                    "fn load_{name}({signature}) -> f32 {{\n{statements}return {value};\n}}\n"
+                );
+                vec![(format!("load_{name}"), text)]
+            }
+            (Some(value), Some(_)) => {
+                let value = place.operand(value, true);
+                let inside = conditions("any_").join(" && ");
+                let mut text =
+                    format!("fn quad_{name}({}) -> vec4<f32> {{\n", self.signature("any_"));
+                let last = self.bounds.len() - 1;
+                for argument in self.arguments {
+                    let at = self.bounds.iter().position(|(name, _)| name == argument);
+                    let nearest = match at {
+                        Some(i) => {
+                            let step = if i == last { 4 } else { 1 };
+                            let extent = self.bounds[i].1.max(step);
+                            format!("min(any_{argument}, {}u)", extent - step)
+                        }
+                        None => format!("any_{argument}"),
+                    };
+                    text += &format!("let {argument} = {nearest};\n");
+                }
+                text +=
+                    &format!("{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
+                let gone = ["load", "inside"].map(|f| (format!("{f}_{name}"), String::new()));
+                gone.into_iter().chain([(format!("quad_{name}"), text)]).collect()
+            }
+            (None, None) => {
+                let signature = self.signature("");
+                let text =
+                    format!("fn epilogue({signature}, accumulator: f32) {{\n{statements}}}\n");
+                vec![("epilogue".to_string(), text)]
+            }
+            (None, Some(_)) => {
+                let (signature, inside) = (self.signature(""), conditions("").join(" && "));
+                let text = format!(
+                    "fn finish({signature}, accumulator: vec4<f32>) {{\n\
+                    if ({inside}) {{\n{statements}}}\n}}\n"
+                );
+                vec![("epilogue".to_string(), String::new()), ("finish".to_string(), text)]
+            }
+        }
+    }
+}
+
+/// A shader's text while its parts are replaced.
+pub struct Shader(String);
+
+impl Shader {
+    pub fn new(text: &str) -> Shader {
+        let lines = text.lines().filter(|line| !line.starts_with("@group("));
+        Shader(lines.flat_map(|line| [line, "\n"]).collect())
+    }
+
+    /// Gives a constant its value.
+    pub fn set(&mut self, name: &str, value: &str) {
+        let start = format!("\nconst {name} = ");
+        self.replace_between(&start, ";\n", &format!("{start}{value};\n"));
+    }
+
+    /// Puts a function in the place of another.
+    fn replace(&mut self, name: &str, text: &str) {
+        self.replace_between(&format!("\nfn {name}("), "\n}\n", &format!("\n{text}"));
+    }
+
+    fn replace_between(&mut self, start: &str, end: &str, text: &str) {
+        let from = self.0.find(start);
+        let to = from.and_then(|from| Some(from + self.0[from..].find(end)? + end.len()));
+        debug_assert!(to.is_some(), "the shader has no {start}");
+        if let (Some(from), Some(to)) = (from, to) {
+            self.0.replace_range(from..to, text);
+        }
+    }
+
+    /// Puts the programs into their places.
+    pub fn fill(mut self, slots: Vec<Slot>, workgroups: u64) -> Source {
+        let programs: Vec<&Program> = slots.iter().map(|slot| slot.program).collect();
+        let mut module = Module::new(&programs);
+        let quads: Vec<Option<u32>> = slots.iter().map(Slot::quad).collect();
+        let axes: Vec<_> = programs.into_iter().zip(quads.iter().copied()).collect();
+        bind_quads(&mut module, &axes);
+        for (slot, quad) in slots.iter().zip(quads) {
+            for (name, text) in slot.functions(&module, quad) {
+                self.replace(&name, &text);
+            }
+        }
+        module.finish(&self.0, workgroups)
+    }
+}

@@ -1,0 +1,339 @@
+//! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
+
+mod choose;
+mod pool;
+mod state;
+
+pub use crate::kernel::Batch as Plan;
+pub use choose::{Found, Preference};
+
+use crate::backend::{Backend, Info, Pending};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::{NodeId, Taken};
+use crate::kernel::{Batch, Limits};
+use crate::op::Op;
+use crate::shape::Shape;
+use state::{no_data, State};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A machine that tensors live on. Cloning it is cheap and gives the same device.
+///
+/// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
+/// that is needed, as one submission.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Box<dyn Backend>,
+    /// Why this is not the device one would expect.
+    fallback: Option<String>,
+    state: Mutex<State>,
+}
+
+/// What a device has made and holds. Counts only grow; a loop that has settled leaves `plans`, `pipelines` and
+/// `buffers` as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Plans made.
+    pub plans: u64,
+    /// Pipelines compiled.
+    pub pipelines: u64,
+    /// Buffers allocated.
+    pub buffers: u64,
+    /// Bind groups made.
+    pub bind_groups: u64,
+    /// Batches submitted.
+    pub submits: u64,
+    /// Kernels run.
+    pub kernels: u64,
+    /// Bytes allocated now, used and pooled.
+    pub bytes: u64,
+    /// Bytes in use now.
+    pub used_bytes: u64,
+    /// Bytes kept for reuse now.
+    pub pooled_bytes: u64,
+    /// The most bytes in use at once so far.
+    pub peak_bytes: u64,
+    /// Recorded nodes alive now: tensors and what they still need.
+    pub nodes: u64,
+}
+
+impl Device {
+    /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
+    /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
+    /// [`Device::discover`], or part of a name.
+    ///
+    /// # Errors
+    /// `NoDevice` where nothing answers.
+    pub async fn new() -> Result<Device> {
+        Device::with(Preference::from_environment()?).await
+    }
+
+    /// A device of a given kind; see [`Preference`].
+    ///
+    /// # Errors
+    /// `NoDevice` where nothing like it answers; the message says what does.
+    pub async fn with(preference: Preference) -> Result<Device> {
+        let (backend, fallback) = choose::open(preference).await?;
+        Ok(Device::from_backend(backend, fallback))
+    }
+
+    /// Every device there is, the recommended one first; with a reason beside each that cannot be used.
+    pub async fn discover() -> Vec<Found> {
+        choose::discover().await
+    }
+
+    /// A device on a backend of one's own.
+    pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
+        Device { inner: Arc::new(Inner { backend, fallback, state: Mutex::default() }) }
+    }
+
+    /// What the device is.
+    pub fn info(&self) -> &Info {
+        self.inner.backend.info()
+    }
+
+    /// What the device can do.
+    pub fn limits(&self) -> &Limits {
+        self.inner.backend.limits()
+    }
+
+    /// Why it is the CPU, where a GPU was to be expected.
+    pub fn fallback(&self) -> Option<&str> {
+        self.inner.fallback.as_deref()
+    }
+
+    /// Counters and memory.
+    pub fn stats(&self) -> Stats {
+        let counters = self.inner.backend.counters();
+        let state = self.state();
+        Stats {
+            plans: state.made,
+            pipelines: counters.pipelines,
+            buffers: counters.buffers,
+            bind_groups: counters.bind_groups,
+            submits: counters.submits,
+            kernels: counters.dispatches,
+            bytes: counters.bytes,
+            used_bytes: state.pool.used,
+            pooled_bytes: state.pool.pooled,
+            peak_bytes: state.pool.peak,
+            nodes: state.graph.len() as u64,
+        }
+    }
+
+    /// Gives memory that is kept for reuse back to the system.
+    pub fn trim(&self) {
+        self.state().pool.trim(&*self.inner.backend);
+    }
+
+    /// Submits everything recorded that a tensor holds and nothing else has used yet, as one batch.
+    ///
+    /// # Errors
+    /// `Limit` and `Memory`, as with reading.
+    pub fn flush(&self) -> Result<()> {
+        let mut state = self.state();
+        let sinks = state.graph.sinks();
+        self.evaluate(&mut state, &sinks)
+    }
+
+    /// Resolves when all work submitted so far is done.
+    ///
+    /// # Errors
+    /// What went wrong with it since something was last waited for.
+    pub fn sync(&self) -> Pending<Result<()>> {
+        self.inner.backend.sync()
+    }
+
+    /// What the last submission was planned as.
+    pub fn last_plan(&self) -> Option<Arc<Batch>> {
+        self.state().latest.clone()
+    }
+
+    /// The text a kernel of a plan is compiled from; `None` on the CPU.
+    pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
+        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel)
+    }
+
+    /// Whether both are the same device.
+    pub fn is_same(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere leaves the state as it was between two calls.
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Data from the host, as a source.
+    pub(crate) fn upload(&self, shape: Shape, dtype: DType, data: &[u8]) -> Result<NodeId> {
+        if dtype == DType::F16 && !self.limits().f16 {
+            let message = format!("tensor: {} has no f16", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.check_binding(shape, dtype)?;
+        let mut state = self.state();
+        let backend = &*self.inner.backend;
+        let held = state.pool.take(backend, (data.len() as u64).max(16))?;
+        let written = if data.len() % 4 == 0 {
+            backend.write(held.buffer, 0, data)
+        } else {
+            // An odd number of halves.
+            backend.write(held.buffer, 0, &[data, &[0; 2]].concat())
+        };
+        if let Err(error) = written {
+            state.pool.give(held);
+            return Err(error);
+        }
+        let node = state.graph.source(shape, dtype);
+        state.buffers.insert(node, held);
+        Ok(node)
+    }
+
+    fn check_binding(&self, shape: Shape, dtype: DType) -> Result<()> {
+        let bytes = shape.numel() as u64 * dtype.size() as u64;
+        let limit = self.limits().binding_bytes;
+        if bytes > limit {
+            let message = format!(
+                "tensor: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        Ok(())
+    }
+
+    /// A source without data, which a program's inputs stand for.
+    pub(crate) fn placeholder(&self, shape: Shape, dtype: DType) -> NodeId {
+        self.state().graph.source(shape, dtype)
+    }
+
+    /// A number the user passed.
+    pub(crate) fn scalar(&self, dtype: DType, bits: u32) -> NodeId {
+        self.state().graph.scalar(dtype, bits)
+    }
+
+    pub(crate) fn record(&self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
+        let cast_to_f16 = op == Op::Cast(DType::F16);
+        if cast_to_f16 && !self.limits().f16 {
+            let message = format!("cast: {} has no f16", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        self.state().graph.record(op, inputs)
+    }
+
+    pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {
+        let state = self.state();
+        (state.graph.shape(node), state.graph.dtype(node))
+    }
+
+    pub(crate) fn retain(&self, node: NodeId) {
+        self.state().graph.retain(node);
+    }
+
+    pub(crate) fn release(&self, node: NodeId) {
+        let mut state = self.state();
+        let freed = state.graph.release(node);
+        state.reclaim(freed);
+    }
+
+    /// Makes the nodes' values, in one submission.
+    pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
+        let mut state = self.state();
+        self.evaluate(&mut state, nodes)
+    }
+
+    /// Makes a node's value and reads `len` elements from `start`.
+    pub(crate) fn read(
+        &self,
+        node: NodeId,
+        start: usize,
+        len: usize,
+    ) -> Result<Pending<Result<Vec<u8>>>> {
+        let mut state = self.state();
+        self.evaluate(&mut state, &[node])?;
+        let size = state.graph.dtype(node).size();
+        let held = *state.buffers.get(&node).ok_or_else(no_data)?;
+        if len == 0 {
+            return Ok(Box::pin(std::future::ready(Ok(Vec::new()))));
+        }
+        // Machines read whole words.
+        let from = (start * size) as u64 / 4 * 4;
+        let skip = start * size - from as usize;
+        let bytes = ((skip + len * size) as u64).next_multiple_of(4);
+        let read = self.inner.backend.read(held.buffer, from, bytes);
+        Ok(Box::pin(async move {
+            let data = read.await?;
+            Ok(data[skip..skip + len * size].to_vec())
+        }))
+    }
+
+    /// Those that are not computed yet, each once.
+    pub(crate) fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        self.state().pending(nodes)
+    }
+
+    /// The structure of what `nodes` need, and its plan.
+    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<(Taken, Arc<Batch>)> {
+        let mut state = self.state();
+        let taken = state.graph.trace(nodes);
+        let batch = state.plan(&taken.trace, &*self.inner.backend)?;
+        Ok((taken, batch))
+    }
+
+    /// Runs a plan with these sources and numbers; new sources hold the results.
+    pub(crate) fn replay(
+        &self,
+        batch: &Arc<Batch>,
+        sources: &[NodeId],
+        scalars: &[u32],
+        results: &[(Shape, DType)],
+    ) -> Result<Vec<NodeId>> {
+        let mut state = self.state();
+        self.evaluate(&mut state, sources)?;
+        let outputs = state.submit(&*self.inner.backend, batch, sources, scalars)?;
+        let mut nodes = Vec::with_capacity(outputs.len());
+        for (held, &(shape, dtype)) in outputs.into_iter().zip(results) {
+            let node = state.graph.source(shape, dtype);
+            state.buffers.insert(node, held);
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    fn evaluate(&self, state: &mut State, nodes: &[NodeId]) -> Result<()> {
+        let pending = state.pending(nodes);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let backend = &*self.inner.backend;
+        let taken = state.graph.trace(&pending);
+        let batch = state.plan(&taken.trace, backend)?;
+        let outputs = state.submit(backend, &batch, &taken.sources, &taken.scalars)?;
+        for (node, held) in pending.into_iter().zip(outputs) {
+            let freed = state.graph.materialise(node);
+            state.buffers.insert(node, held);
+            state.reclaim(freed);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.pool.trim(&*self.backend);
+        for (_, held) in state.buffers.drain() {
+            self.backend.free(held.buffer);
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({}: {})", self.info().backend, self.info().name)
+    }
+}

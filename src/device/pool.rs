@@ -1,0 +1,81 @@
+//! Buffers that are not in use, kept for the next one who needs such a size.
+
+use crate::backend::{Backend, BufferId};
+use crate::error::{ErrorKind, Result};
+use std::collections::BTreeMap;
+
+/// Free buffers by size. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
+/// has been submitted.
+#[derive(Default)]
+pub struct Pool {
+    vacant: BTreeMap<u64, Vec<BufferId>>,
+    /// Bytes that lie here unused.
+    pub pooled: u64,
+    /// Bytes that are in use now.
+    pub used: u64,
+    /// The most bytes that were ever in use at once.
+    pub peak: u64,
+}
+
+/// A buffer with the size it was made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub buffer: BufferId,
+    pub bytes: u64,
+}
+
+/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers.
+fn class(bytes: u64) -> u64 {
+    let step = (bytes.next_power_of_two() / 16).max(256);
+    bytes.next_multiple_of(step)
+}
+
+impl Pool {
+    /// A buffer of at least `bytes` bytes with any contents.
+    pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
+        let bytes = class(bytes);
+        // One up to a half larger will do.
+        let near = self.vacant.range(bytes..=bytes + bytes / 2).next().map(|(&size, _)| size);
+        let held = match near {
+            Some(size) => {
+                let list = self.vacant.get_mut(&size).expect("found above");
+                let buffer = list.pop().expect("lists are not empty");
+                if list.is_empty() {
+                    self.vacant.remove(&size);
+                }
+                self.pooled -= size;
+                Held { buffer, bytes: size }
+            }
+            None => Held { buffer: self.allocate(backend, bytes)?, bytes },
+        };
+        self.used += held.bytes;
+        self.peak = self.peak.max(self.used);
+        Ok(held)
+    }
+
+    /// Where memory is short, what lies unused is given back first.
+    fn allocate(&mut self, backend: &dyn Backend, bytes: u64) -> Result<BufferId> {
+        match backend.allocate(bytes) {
+            Err(error) if error.kind() == ErrorKind::Memory && self.pooled > 0 => {
+                self.trim(backend);
+                backend.allocate(bytes)
+            }
+            other => other,
+        }
+    }
+
+    /// The buffer is not needed any more.
+    pub fn give(&mut self, held: Held) {
+        self.vacant.entry(held.bytes).or_default().push(held.buffer);
+        self.used -= held.bytes;
+        self.pooled += held.bytes;
+    }
+
+    /// Gives everything unused back to the system.
+    pub fn trim(&mut self, backend: &dyn Backend) {
+        for buffer in std::mem::take(&mut self.vacant).into_values().flatten() {
+            backend.free(buffer);
+        }
+        self.pooled = 0;
+    }
+}

@@ -1,0 +1,179 @@
+//! What each routine means in ordinary operations. Tests hold the hand-written kernels against it, and a backend without
+//! such a kernel can run it instead.
+
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::Trace;
+use crate::op::{Attention, Const, Conv2d, Op, Pointwise, Reduction, Routine, Span};
+use crate::shape::Shape;
+
+/// The same computation without routines.
+///
+/// # Errors
+/// `Shape` or `Limit` where an intermediate of the expansion would be too large or of too high a rank.
+pub fn expand(trace: &Trace) -> Result<Trace> {
+    let mut out = Trace::default();
+    let mut moved: Vec<usize> = Vec::with_capacity(trace.nodes.len());
+    for node in &trace.nodes {
+        let inputs: Vec<usize> = node.inputs.iter().map(|&i| moved[i]).collect();
+        let at = match &node.op {
+            Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
+            Op::Routine(routine) => {
+                let mut writer = Writer { trace: &mut out };
+                match routine {
+                    Routine::Matmul => writer.matmul(inputs[0], inputs[1])?,
+                    Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1])?,
+                    Routine::Attention(attention) => writer.attention(attention, &inputs)?,
+                }
+            }
+            op => out.push(op.clone(), &inputs)?,
+        };
+        moved.push(at);
+    }
+    out.outputs = trace.outputs.iter().map(|&o| moved[o]).collect();
+    Ok(out)
+}
+
+struct Writer<'a> {
+    trace: &'a mut Trace,
+}
+
+impl Writer<'_> {
+    fn shape(&self, node: usize) -> Shape {
+        self.trace.nodes[node].shape
+    }
+
+    fn pointwise(&mut self, row: Pointwise, inputs: &[usize]) -> Result<usize> {
+        self.trace.push(Op::Pointwise(row), inputs)
+    }
+
+    fn reshape(&mut self, node: usize, dims: &[usize]) -> Result<usize> {
+        let shape = Shape::new("expand", dims)?;
+        self.trace.push(Op::Reshape(shape), &[node])
+    }
+
+    fn transpose(&mut self, node: usize) -> Result<usize> {
+        let rank = self.shape(node).rank();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
+        self.trace.push(Op::Permute(order), &[node])
+    }
+
+    fn constant(&mut self, dtype: DType, value: f64) -> Result<usize> {
+        let value = Const { dtype, bits: dtype.bits(value) };
+        self.trace.push(Op::Fill { shape: Shape::SCALAR, value }, &[])
+    }
+
+    fn reduce(&mut self, op: Reduction, node: usize, axis: usize) -> Result<usize> {
+        self.trace.push(Op::Reduce { op, axes: vec![axis] }, &[node])
+    }
+
+    /// `a[.., m, 1, k] * b^T[.., 1, n, k]`, summed over k.
+    fn matmul(&mut self, a: usize, b: usize) -> Result<usize> {
+        let spread = |shape: &[usize], at: usize| {
+            let mut dims = shape.to_vec();
+            dims.insert(at, 1);
+            dims
+        };
+        let rank = self.shape(a).rank();
+        let a = self.reshape(a, &spread(&self.shape(a), rank - 1))?;
+        let b = self.transpose(b)?;
+        let rank = self.shape(b).rank();
+        let b = self.reshape(b, &spread(&self.shape(b), rank - 2))?;
+        let product = self.pointwise(Pointwise::mul, &[a, b])?;
+        let last = self.shape(product).rank() - 1;
+        let sum = self.reduce(Reduction::Sum, product, last)?;
+        let dims = self.shape(sum)[..last].to_vec();
+        self.reshape(sum, &dims)
+    }
+
+    /// For each position of the kernel: the input seen there, times the weight there, summed over the channels.
+    fn conv2d(&mut self, conv: &Conv2d, x: usize, w: usize) -> Result<usize> {
+        let (from, weight) = (self.shape(x), self.shape(w));
+        let (batch, groups, out) = (from[0], conv.groups, weight[0]);
+        let (channels, per_group) = (weight[1], out / groups);
+        let extent = |i: usize| conv.extent(i, from[2 + i], weight[2 + i]).unwrap_or(0);
+        let (height, width) = (extent(0), extent(1));
+        let zero = self.constant(self.trace.nodes[x].dtype, 0.0)?;
+        let [rows, columns] = conv.padding;
+        let padded = self.trace.push(Op::Pad(vec![(0, 0), (0, 0), rows, columns]), &[x, zero])?;
+        let mut sum: Option<usize> = None;
+        for (ky, kx) in (0..weight[2]).flat_map(|ky| (0..weight[3]).map(move |kx| (ky, kx))) {
+            let whole = |len| Span { start: 0, len, step: 1 };
+            let seen = |i: usize, at: usize, len| Span {
+                start: at * conv.dilation[i],
+                len,
+                step: conv.stride[i] as isize,
+            };
+            let spans = vec![whole(batch), whole(from[1]), seen(0, ky, height), seen(1, kx, width)];
+            let seen = self.trace.push(Op::Slice(spans), &[padded])?;
+            let seen = self.reshape(seen, &[batch, groups, 1, channels, height, width])?;
+            let one = |start| Span { start, len: 1, step: 1 };
+            let spans = vec![whole(out), whole(channels), one(ky), one(kx)];
+            let tap = self.trace.push(Op::Slice(spans), &[w])?;
+            let tap = self.reshape(tap, &[1, groups, per_group, channels, 1, 1])?;
+            let product = self.pointwise(Pointwise::mul, &[seen, tap])?;
+            let product = self.reduce(Reduction::Sum, product, 3)?;
+            sum = Some(match sum {
+                Some(sum) => self.pointwise(Pointwise::add, &[sum, product])?,
+                None => product,
+            });
+        }
+        let dims = [batch, out, height, width];
+        match sum {
+            Some(sum) => self.reshape(sum, &dims),
+            None => {
+                let shape = Shape::new("conv2d", &dims)?;
+                self.trace.push(Op::Expand(shape), &[zero])
+            }
+        }
+    }
+
+    /// `softmax(q k^T * scale + mask) v`, with zeros for queries that see nothing.
+    fn attention(&mut self, attention: &Attention, inputs: &[usize]) -> Result<usize> {
+        let (q, k) = (self.shape(inputs[0]), self.shape(inputs[1]));
+        let dtype = self.trace.nodes[inputs[0]].dtype;
+        let (heads, queries, keys) = (q[1], q[2], k[2]);
+        let k = self.repeat(inputs[1], heads)?;
+        let v = self.repeat(inputs[2], heads)?;
+        let k = self.transpose(k)?;
+        let mut scores = self.matmul(inputs[0], k)?;
+        scores = self.pointwise(Pointwise::mul, &[scores, inputs[3]])?;
+        if attention.mask {
+            scores = self.pointwise(Pointwise::add, &[scores, inputs[4]])?;
+        }
+        let hidden = self.constant(dtype, f64::NEG_INFINITY)?;
+        if attention.causal {
+            let shape = Shape::new("attention", &[queries, keys])?;
+            let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
+            let column = self.trace.push(Op::Iota { shape, axis: 1 }, &[])?;
+            let shift = self.constant(DType::I32, keys as f64 - queries as f64)?;
+            let last = self.pointwise(Pointwise::add, &[row, shift])?;
+            let seen = self.pointwise(Pointwise::le, &[column, last])?;
+            scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+        }
+        let max = self.reduce(Reduction::Max, scores, 3)?;
+        // Where all is hidden, measure from 0: every weight is 0 then, and the sum is taken as 1.
+        let zero = self.constant(dtype, 0.0)?;
+        let one = self.constant(dtype, 1.0)?;
+        let nothing = self.pointwise(Pointwise::eq, &[max, hidden])?;
+        let from = self.pointwise(Pointwise::select, &[nothing, zero, max])?;
+        let distance = self.pointwise(Pointwise::sub, &[scores, from])?;
+        let weights = self.pointwise(Pointwise::exp, &[distance])?;
+        let sum = self.reduce(Reduction::Sum, weights, 3)?;
+        let sum = self.pointwise(Pointwise::select, &[nothing, one, sum])?;
+        let weights = self.pointwise(Pointwise::div, &[weights, sum])?;
+        self.matmul(weights, v)
+    }
+
+    /// Each of the axis-1 heads as often as it serves one of `heads`.
+    fn repeat(&mut self, node: usize, heads: usize) -> Result<usize> {
+        let [batch, own, length, size] = self.shape(node)[..] else {
+            unreachable!("attention's operands have rank 4")
+        };
+        let spread = self.reshape(node, &[batch, own, 1, length, size])?;
+        let wide = Shape::new("attention", &[batch, own, heads / own, length, size])?;
+        let spread = self.trace.push(Op::Expand(wide), &[spread])?;
+        self.reshape(spread, &[batch, heads, length, size])
+    }
+}

@@ -1,0 +1,169 @@
+//! One operation by its code: the arguments taken from the lists they come in, and the tensor method called.
+
+use super::codes::Code;
+use super::numbers::Numbers;
+use super::objects;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+use std::rc::Rc;
+
+/// Creates a tensor on a device.
+pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
+    let n = &mut Numbers::new(code.name(), numbers);
+    match code {
+        Code::full => {
+            let (dtype, value) = (n.dtype()?, n.real()?);
+            device.full(dtype, value, &n.sizes()?)
+        }
+        Code::iota => {
+            let axis = n.axis()?;
+            device.iota(&n.sizes()?, axis)
+        }
+        Code::arange => device.arange(n.real()?, n.real()?, n.size()?),
+        Code::linspace => device.linspace(n.real()?, n.real()?, n.size()?),
+        Code::eye => device.eye(n.size()?),
+        Code::uniform => {
+            let (low, high, seed) = (n.real()?, n.real()?, n.seed()?);
+            device.uniform(&n.sizes()?, low, high, seed)
+        }
+        Code::normal => {
+            let (mean, deviation, seed) = (n.real()?, n.real()?, n.seed()?);
+            device.normal(&n.sizes()?, mean, deviation, seed)
+        }
+        Code::bernoulli => {
+            let (p, seed) = (n.real()?, n.seed()?);
+            device.bernoulli(&n.sizes()?, p, seed)
+        }
+        _ => Err(unknown(code)),
+    }
+}
+
+fn unknown(code: Code) -> Error {
+    Error::data(format!("{}: does not work like this", code.name()))
+}
+
+/// The operands of an operation; a handle of 0 stands for one that is left out.
+struct Operands(Vec<Option<Rc<Tensor>>>);
+
+impl Operands {
+    fn new(handles: &[u32]) -> Result<Operands> {
+        let one = |&handle: &u32| (handle != 0).then(|| objects::tensor(handle)).transpose();
+        Ok(Operands(handles.iter().map(one).collect::<Result<_>>()?))
+    }
+
+    fn get(&self, n: usize) -> Option<&Tensor> {
+        self.0.get(n)?.as_deref()
+    }
+
+    fn need(&self, n: usize, code: Code) -> Result<&Tensor> {
+        let missing = || Error::data(format!("{}: an operand is missing", code.name()));
+        self.get(n).ok_or_else(missing)
+    }
+
+    fn others(&self) -> Vec<&Tensor> {
+        self.0.iter().skip(1).flatten().map(|tensor| &**tensor).collect()
+    }
+}
+
+/// Applies an operation to tensors.
+pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
+    let operands = &Operands::new(handles)?;
+    let x = operands.need(0, code)?;
+    let n = &mut Numbers::new(code.name(), numbers);
+    match code {
+        Code::cast => x.cast(n.dtype()?),
+        Code::reshape => x.reshape(&n.sizes()?),
+        Code::permute => x.permute(&n.axes()?),
+        Code::transpose => x.transpose(n.axis()?, n.axis()?),
+        Code::expand => x.expand(&n.sizes()?),
+        Code::unsqueeze => x.unsqueeze(n.axis()?),
+        Code::squeeze => x.squeeze(n.axis()?),
+        Code::slice => x.slice_step(n.axis()?, n.axis()?, n.axis()?, n.size()?),
+        Code::flip => x.flip(&n.axes()?),
+        Code::pad => {
+            let value = n.real()?;
+            let amounts = n.sizes()?;
+            let pairs: Vec<(usize, usize)> =
+                amounts.chunks_exact(2).map(|p| (p[0], p[1])).collect();
+            x.pad(&pairs, value)
+        }
+        Code::concat => x.concat(&operands.others(), n.axis()?),
+        Code::stack => x.stack(&operands.others(), n.axis()?),
+        Code::index_select => x.index_select(n.axis()?, operands.need(1, code)?),
+        Code::tril => x.tril(n.integer()?),
+        Code::triu => x.triu(n.integer()?),
+        Code::one_hot => x.one_hot(n.size()?),
+        Code::tile => x.tile(&n.sizes()?),
+        Code::dropout => x.dropout(n.real()?, n.seed()?),
+        Code::softmax => x.softmax(n.axis()?),
+        Code::log_softmax => x.log_softmax(n.axis()?),
+        Code::layer_norm => {
+            let epsilon = n.real()?;
+            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
+        }
+        Code::rms_norm => {
+            let epsilon = n.real()?;
+            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
+        }
+        Code::matmul => x.matmul(operands.need(1, code)?),
+        Code::outer => x.outer(operands.need(1, code)?),
+        Code::dot => x.dot(operands.need(1, code)?),
+        Code::conv2d => conv2d(x, operands.need(1, code)?, operands.get(2), n),
+        Code::attention => {
+            let causal = n.flag()?;
+            let scale = n.flag()?.then(|| n.real()).transpose()?;
+            let options = AttentionOptions { causal, mask: operands.get(3), scale };
+            x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
+        }
+        _ => reduce(code, x, n),
+    }
+}
+
+fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
+    if matches!(code, Code::argmax | Code::argmin) {
+        let axis = n.axis()?;
+        return if code == Code::argmax { x.argmax(axis) } else { x.argmin(axis) };
+    }
+    let keep = n.flag()?;
+    if code == Code::var {
+        let correction = n.real()?;
+        let axes = n.axes()?;
+        return if keep { x.var_keepdim(&axes, correction) } else { x.var(&axes, correction) };
+    }
+    let axes = &n.axes()?;
+    match (code, keep) {
+        (Code::sum, false) => x.sum(axes),
+        (Code::sum, true) => x.sum_keepdim(axes),
+        (Code::prod, false) => x.prod(axes),
+        (Code::prod, true) => x.prod_keepdim(axes),
+        (Code::max, false) => x.max(axes),
+        (Code::max, true) => x.max_keepdim(axes),
+        (Code::min, false) => x.min(axes),
+        (Code::min, true) => x.min_keepdim(axes),
+        (Code::any, false) => x.any(axes),
+        (Code::any, true) => x.any_keepdim(axes),
+        (Code::all, false) => x.all(axes),
+        (Code::all, true) => x.all_keepdim(axes),
+        (Code::mean, false) => x.mean(axes),
+        (Code::mean, true) => x.mean_keepdim(axes),
+        (Code::logsumexp, false) => x.logsumexp(axes),
+        (Code::norm_l1, false) => x.norm_l1(axes),
+        (Code::norm_l2, false) => x.norm_l2(axes),
+        (Code::norm_linf, false) => x.norm_linf(axes),
+        _ => Err(unknown(code)),
+    }
+}
+
+/// Numbers: stride, dilation, groups, then 0 (valid), 1 (same) or 2 and the zeros before and after each axis.
+fn conv2d(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, n: &mut Numbers) -> Result<Tensor> {
+    let stride = [n.size()?, n.size()?];
+    let dilation = [n.size()?, n.size()?];
+    let groups = n.size()?;
+    let padding = match n.size()? {
+        0 => Padding::Valid,
+        1 => Padding::Same,
+        _ => Padding::Explicit([(n.size()?, n.size()?), (n.size()?, n.size()?)]),
+    };
+    x.conv2d(weight, bias, Conv2dOptions { stride, padding, dilation, groups })
+}

@@ -1,0 +1,60 @@
+//! The operations JavaScript asks for by number, other than the rows of the pointwise table. This file names nothing
+//! else of the crate: the test that writes `www/src/generated/codes.ts` reads it too.
+
+macro_rules! codes {
+    ($($name:ident)*) => {
+        /// An operation by number.
+        // Written as the methods are, so that an operation is named once.
+        #[allow(non_camel_case_types)]
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub enum Code { $($name),* }
+
+        impl Code {
+            /// All, by number.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// The method's name.
+            pub fn name(self) -> &'static str {
+                NAMES[self as usize]
+            }
+        }
+
+        /// The methods' names, by number.
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+codes! {
+    full iota arange linspace eye uniform normal bernoulli
+    cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat stack index_select tril triu one_hot
+    tile dropout
+    sum prod max min any all mean var argmax argmin logsumexp norm_l1 norm_l2 norm_linf
+    softmax log_softmax layer_norm rms_norm
+    matmul outer dot conv2d attention
+}
+
+/// Element types by number, as JavaScript has them.
+pub const DTYPES: &[&str] = &["f32", "f16", "i32", "u32", "bool"];
+
+/// Continues a fingerprint (FNV-1a) with a name and a count.
+pub const fn fingerprint(mut hash: u32, name: &str, count: usize) -> u32 {
+    let bytes = name.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u32).wrapping_mul(0x0100_0193);
+        i += 1;
+    }
+    (hash ^ count as u32).wrapping_mul(0x0100_0193)
+}
+
+/// The fingerprint of the types and codes; the pointwise table's rows continue it.
+pub const CODES_FINGERPRINT: u32 = fingerprint_all(fingerprint_all(0x811c_9dc5, DTYPES), NAMES);
+
+const fn fingerprint_all(mut hash: u32, names: &[&str]) -> u32 {
+    let mut i = 0;
+    while i < names.len() {
+        hash = fingerprint(hash, names[i], i);
+        i += 1;
+    }
+    hash
+}

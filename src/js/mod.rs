@@ -1,0 +1,306 @@
+//! The JavaScript face, without logic: tensors by number, operations by code, numbers checked. The methods that people
+//! call, with their documentation, are in `www/src`. Errors are thrown as text, kind and message on two lines.
+
+mod apply;
+mod codes;
+mod numbers;
+mod objects;
+
+use crate::device::{Device, Preference};
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
+use codes::Code;
+use js_sys::{Function, Promise, Uint8Array};
+use numbers::{dtype_code, Numbers};
+use objects::{keep, keep_tensor, Object};
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+use wasm_bindgen::prelude::*;
+
+/// What is thrown.
+pub struct Thrown(JsValue);
+
+impl From<Error> for Thrown {
+    fn from(error: Error) -> Thrown {
+        let text = [error.kind().name(), "\n", error.message()].concat();
+        Thrown(JsValue::from_str(&text))
+    }
+}
+
+impl From<Thrown> for JsValue {
+    fn from(thrown: Thrown) -> JsValue {
+        thrown.0
+    }
+}
+
+type Answer<T> = std::result::Result<T, Thrown>;
+
+fn promise<T: Into<JsValue>>(work: impl Future<Output = Result<T>> + 'static) -> Promise {
+    wasm_bindgen_futures::future_to_promise(async move {
+        work.await.map(Into::into).map_err(|error| Thrown::from(error).0)
+    })
+}
+
+#[wasm_bindgen(start)]
+fn start() {
+    console_error_panic_hook::set_once();
+}
+
+/// What this build's table and codes are; JavaScript compares it with its own.
+#[wasm_bindgen]
+pub fn fingerprint() -> u32 {
+    let rows = Pointwise::ALL.iter().map(|row| row.row());
+    rows.fold(codes::CODES_FINGERPRINT, |hash, row| codes::fingerprint(hash, row.name, row.arity()))
+}
+
+/// Opens a device: a word that [`Preference::parse`] knows.
+#[wasm_bindgen]
+pub fn open(preference: &str) -> Promise {
+    let preference = Preference::parse(preference);
+    promise(async move { Ok(keep(Object::Device(Device::with(preference).await?))) })
+}
+
+/// Backend, name, vendor, kind and driver of a device.
+#[wasm_bindgen]
+pub fn about(device: u32) -> Answer<Vec<String>> {
+    let device = objects::device(device)?;
+    let info = device.info();
+    let (backend, kind) = (info.backend.to_string(), info.kind.name().to_string());
+    Ok(vec![backend, info.name.clone(), info.vendor.clone(), kind, info.driver.clone()])
+}
+
+/// The limits of a device, then its counters.
+#[wasm_bindgen]
+pub fn figures(device: u32) -> Answer<Vec<f64>> {
+    let device = objects::device(device)?;
+    let (limits, stats) = (device.limits(), device.stats());
+    Ok(vec![
+        limits.buffers_per_kernel as f64,
+        limits.binding_bytes as f64,
+        f64::from(limits.workgroups),
+        f64::from(limits.workgroup_size),
+        f64::from(limits.workgroup_bytes),
+        f64::from(u8::from(limits.f16)),
+        stats.plans as f64,
+        stats.pipelines as f64,
+        stats.buffers as f64,
+        stats.bind_groups as f64,
+        stats.submits as f64,
+        stats.kernels as f64,
+        stats.bytes as f64,
+        stats.used_bytes as f64,
+        stats.pooled_bytes as f64,
+        stats.peak_bytes as f64,
+        stats.nodes as f64,
+    ])
+}
+
+/// Gives a device's unused memory back.
+#[wasm_bindgen]
+pub fn trim(device: u32) -> Answer<()> {
+    objects::device(device)?.trim();
+    Ok(())
+}
+
+/// Submits what is recorded on a device.
+#[wasm_bindgen]
+pub fn flush(device: u32) -> Answer<()> {
+    Ok(objects::device(device)?.flush()?)
+}
+
+/// Resolves when a device has done what was submitted.
+#[wasm_bindgen]
+pub fn sync(device: u32) -> Answer<Promise> {
+    let done = objects::device(device)?.sync();
+    Ok(promise(async move { done.await.map(|()| JsValue::UNDEFINED) }))
+}
+
+/// A tensor of elements as devices store them. Numbers: the type, and the shape.
+#[wasm_bindgen]
+pub fn upload(device: u32, data: &Uint8Array, numbers: &[f64]) -> Answer<u32> {
+    let device = objects::device(device)?;
+    let mut numbers = Numbers::new("tensor", numbers);
+    let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
+    let length = data.length() as usize;
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(length).is_err() {
+        let message = format!("tensor: no room for {length} bytes in WebAssembly's memory");
+        return Err(Error::new(ErrorKind::Memory, message).into());
+    }
+    bytes.resize(length, 0);
+    data.copy_to(&mut bytes);
+    Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
+}
+
+fn code(number: u32) -> Result<Code> {
+    let known = Code::ALL.get(number as usize).copied();
+    known.ok_or_else(|| Error::data(format!("warpweft: there is no operation {number}")))
+}
+
+/// Creates a tensor on a device.
+#[wasm_bindgen]
+pub fn create(operation: u32, device: u32, numbers: &[f64]) -> Answer<u32> {
+    let device = objects::device(device)?;
+    Ok(keep_tensor(apply::create(code(operation)?, &device, numbers)?)?)
+}
+
+/// Applies an operation to tensors.
+#[wasm_bindgen]
+pub fn apply(operation: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
+    Ok(keep_tensor(apply::apply(code(operation)?, handles, numbers)?)?)
+}
+
+/// Applies a row of the table. A handle of 0 takes the next of `numbers`; parameters follow.
+#[wasm_bindgen]
+pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
+    let row = Pointwise::ALL.get(row as usize).copied();
+    let row = row.ok_or_else(|| Error::data("warpweft: there is no such row"))?;
+    let mut numbers = Numbers::new(row.row().name, numbers);
+    let operands = handles.iter().map(|&handle| match handle {
+        0 => Ok(None),
+        handle => objects::tensor(handle).map(Some),
+    });
+    let operands: Vec<Option<Rc<Tensor>>> = operands.collect::<Result<_>>()?;
+    let mut values = Vec::with_capacity(row.row().arity());
+    for operand in &operands {
+        values.push(match operand {
+            Some(tensor) => Value::Tensor(tensor),
+            None => Value::Number(numbers.real()?),
+        });
+    }
+    for _ in row.row().parameters {
+        values.push(Value::Number(numbers.real()?));
+    }
+    Ok(keep_tensor(apply_row(row, &values)?)?)
+}
+
+/// A tensor's type and extents.
+#[wasm_bindgen]
+pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
+    let tensor = objects::tensor(tensor)?;
+    let extents = tensor.shape().iter().map(|&extent| extent as u32);
+    Ok(std::iter::once(dtype_code(tensor.dtype())).chain(extents).collect())
+}
+
+/// Submits what a tensor needs; resolves to its elements from `start` on, as the device stores them.
+#[wasm_bindgen]
+pub fn read(tensor: u32, start: f64, length: f64) -> Answer<Promise> {
+    let tensor = objects::tensor(tensor)?;
+    let range = [start, length];
+    let mut numbers = Numbers::new("read", &range);
+    let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
+    Ok(promise(async move { bytes.await.map(|bytes| Uint8Array::from(bytes.as_slice())) }))
+}
+
+/// Submits what a tensor needs.
+#[wasm_bindgen]
+pub fn run(tensor: u32) -> Answer<()> {
+    Ok(objects::tensor(tensor)?.run()?)
+}
+
+/// Frees an object, and with a device all that lives on it.
+#[wasm_bindgen]
+pub fn dispose(handle: u32) {
+    objects::drop_object(handle);
+}
+
+/// Submits tensors together, or (with `only_plan`) gives the plan of that.
+#[wasm_bindgen]
+pub fn batch(device: u32, handles: &[u32], only_plan: bool) -> Answer<u32> {
+    let device = objects::device(device)?;
+    let mut batch = device.batch();
+    for tensor in objects::tensors(handles)? {
+        batch.add(&tensor)?;
+    }
+    if only_plan {
+        return Ok(keep(Object::Plan(device, batch.plan()?)));
+    }
+    batch.run()?;
+    Ok(0)
+}
+
+/// Compiles a program. Numbers: for each input its rank, type and extents. `build` is called with the inputs' handles
+/// and gives the results'.
+#[wasm_bindgen]
+pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
+    let device = objects::device(device)?;
+    let inputs = program_inputs(numbers)?;
+    let inputs: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (s.as_slice(), *d)).collect();
+    let mut thrown = None;
+    let program = device.compile(&inputs, |inputs| {
+        let handles: Vec<u32> =
+            inputs.iter().map(|x| keep_tensor(x.clone())).collect::<Result<_>>()?;
+        let handles = js_sys::Uint32Array::from(handles.as_slice());
+        match build.call1(&JsValue::NULL, &handles) {
+            Ok(results) => {
+                let results = js_sys::Uint32Array::new(&results).to_vec();
+                let results = objects::tensors(&results)?;
+                Ok(results.iter().map(|tensor| Tensor::clone(tensor)).collect())
+            }
+            Err(error) => {
+                thrown = Some(Thrown(error));
+                Err(Error::data("compile: it threw"))
+            }
+        }
+    });
+    match (program, thrown) {
+        (_, Some(thrown)) => Err(thrown),
+        (program, None) => Ok(keep(Object::Program(device, Rc::new(program?)))),
+    }
+}
+
+fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
+    let mut inputs = Vec::new();
+    let mut numbers = Numbers::new("compile", numbers);
+    while !numbers.is_empty() {
+        let (rank, dtype) = (numbers.size()?, numbers.dtype()?);
+        inputs.push((numbers.some_sizes(rank)?, dtype));
+    }
+    Ok(inputs)
+}
+
+/// Runs a program; the results' handles.
+#[wasm_bindgen]
+pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
+    let (_, program) = objects::program(program)?;
+    let inputs = objects::tensors(handles)?;
+    let inputs: Vec<&Tensor> = inputs.iter().map(|tensor| &**tensor).collect();
+    let results = program.run(&inputs)?;
+    Ok(results.into_iter().map(keep_tensor).collect::<Result<_>>()?)
+}
+
+/// The plan of a program.
+#[wasm_bindgen]
+pub fn program_plan(program: u32) -> Answer<u32> {
+    let (device, program) = objects::program(program)?;
+    let plan = Arc::new(program.plan().clone());
+    Ok(keep(Object::Plan(device, plan)))
+}
+
+/// The plan of a device's last submission; 0 if there was none.
+#[wasm_bindgen]
+pub fn last_plan(device: u32) -> Answer<u32> {
+    let device = objects::device(device)?;
+    let plan = device.last_plan();
+    Ok(plan.map_or(0, |plan| keep(Object::Plan(device, plan))))
+}
+
+/// A plan in words: operations, buffers and bytes as numbers, its text, and a label for each kernel.
+#[wasm_bindgen]
+pub fn plan_words(plan: u32) -> Answer<Vec<String>> {
+    let (_, plan) = objects::plan(plan)?;
+    let buffers = plan.temporaries.len() + plan.outputs.len();
+    let bytes: u64 = plan.temporaries.iter().chain(&plan.outputs).sum();
+    let mut words = vec![plan.operations.to_string(), buffers.to_string(), bytes.to_string()];
+    words.push(plan.to_string());
+    words.extend(plan.dispatches.iter().map(|dispatch| dispatch.label.clone()));
+    Ok(words)
+}
+
+/// The text that a kernel of a plan is compiled from, where there is one.
+#[wasm_bindgen]
+pub fn plan_source(plan: u32, kernel: u32) -> Answer<Option<String>> {
+    let (device, plan) = objects::plan(plan)?;
+    Ok(device.kernel_source(&plan, kernel as usize))
+}

@@ -1,0 +1,131 @@
+//! What JavaScript holds, by number: one slab per thread. 0 is no object; numbers of disposed objects are used again.
+
+use crate::device::{Device, Plan};
+use crate::error::{Error, Result};
+use crate::tensor::{Program, Tensor};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Something that JavaScript holds.
+#[derive(Clone)]
+pub enum Object {
+    Device(Device),
+    Tensor(Rc<Tensor>),
+    Program(Device, Rc<Program>),
+    Plan(Device, Arc<Plan>),
+}
+
+impl Object {
+    fn device(&self) -> &Device {
+        match self {
+            Object::Device(device) | Object::Program(device, _) | Object::Plan(device, _) => device,
+            Object::Tensor(tensor) => tensor.device(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Slab {
+    entries: Vec<Option<Object>>,
+    vacant: Vec<u32>,
+}
+
+thread_local! {
+    static SLAB: RefCell<Slab> = RefCell::default();
+}
+
+/// Keeps an object, and gives its number.
+pub fn keep(object: Object) -> u32 {
+    SLAB.with_borrow_mut(|slab| match slab.vacant.pop() {
+        Some(at) => {
+            slab.entries[at as usize] = Some(object);
+            at + 1
+        }
+        None => {
+            slab.entries.push(Some(object));
+            slab.entries.len() as u32
+        }
+    })
+}
+
+/// Keeps the result of an operation, unless it carries an error: JavaScript throws at once.
+pub fn keep_tensor(tensor: Tensor) -> Result<u32> {
+    match tensor.error() {
+        Some(error) => Err(error.clone()),
+        None => Ok(keep(Object::Tensor(Rc::new(tensor)))),
+    }
+}
+
+fn get(handle: u32) -> Option<Object> {
+    let at = (handle as usize).checked_sub(1)?;
+    SLAB.with_borrow(|slab| slab.entries.get(at).cloned().flatten())
+}
+
+fn gone(what: &str, handle: u32) -> Error {
+    Error::data(format!("warpweft: there is no {what} {handle}; it was disposed"))
+}
+
+/// The tensor with this number.
+pub fn tensor(handle: u32) -> Result<Rc<Tensor>> {
+    match get(handle) {
+        Some(Object::Tensor(tensor)) => Ok(tensor),
+        _ => Err(gone("tensor", handle)),
+    }
+}
+
+/// The tensors with these numbers.
+pub fn tensors(handles: &[u32]) -> Result<Vec<Rc<Tensor>>> {
+    handles.iter().map(|&handle| tensor(handle)).collect()
+}
+
+/// The device with this number.
+pub fn device(handle: u32) -> Result<Device> {
+    match get(handle) {
+        Some(Object::Device(device)) => Ok(device),
+        _ => Err(gone("device", handle)),
+    }
+}
+
+/// The program with this number.
+pub fn program(handle: u32) -> Result<(Device, Rc<Program>)> {
+    match get(handle) {
+        Some(Object::Program(device, program)) => Ok((device, program)),
+        _ => Err(gone("program", handle)),
+    }
+}
+
+/// The plan with this number, and the device it is for.
+pub fn plan(handle: u32) -> Result<(Device, Arc<Plan>)> {
+    match get(handle) {
+        Some(Object::Plan(device, plan)) => Ok((device, plan)),
+        _ => Err(gone("plan", handle)),
+    }
+}
+
+/// Drops the object with this number, and with a device everything that lives on it.
+pub fn drop_object(handle: u32) {
+    let dropped = match get(handle) {
+        Some(Object::Device(device)) => take(|object| object.device().is_same(&device)),
+        Some(_) => SLAB.with_borrow_mut(|slab| {
+            slab.vacant.push(handle - 1);
+            slab.entries[handle as usize - 1].take().into_iter().collect()
+        }),
+        None => Vec::new(),
+    };
+    // Outside of the slab's borrow: what goes here gives its memory back to the device.
+    drop(dropped);
+}
+
+fn take(which: impl Fn(&Object) -> bool) -> Vec<Object> {
+    SLAB.with_borrow_mut(|slab| {
+        let mut taken = Vec::new();
+        for (at, entry) in slab.entries.iter_mut().enumerate() {
+            if entry.as_ref().is_some_and(&which) {
+                taken.extend(entry.take());
+                slab.vacant.push(at as u32);
+            }
+        }
+        taken
+    })
+}

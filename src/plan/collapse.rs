@@ -1,0 +1,70 @@
+//! Joins dimensions of a loop that every access walks as one, so that most kernels become one- or two-dimensional.
+
+use crate::dtype::DType;
+use crate::kernel::{Atom, Index, Inst, Program, Space};
+use crate::op::Const;
+
+/// The same loop with as few dimensions as its indices allow.
+pub fn collapse(mut space: Space, mut program: Program) -> (Space, Program) {
+    let mut dim = space.dims.len();
+    while dim > 0 {
+        dim -= 1;
+        if space.dims[dim] == 1 {
+            remove(&mut space, &mut program, dim);
+        }
+    }
+    let mut dim = space.dims.len().saturating_sub(1);
+    while dim > 0 {
+        dim -= 1;
+        let inner = dim + 1;
+        // Rows and columns stay apart.
+        if inner != space.outer && joins(&space, &program, dim) {
+            space.dims[inner] *= space.dims[dim];
+            remove(&mut space, &mut program, dim);
+        }
+    }
+    (space, program)
+}
+
+/// Whether `dim` and the next dimension are walked as one everywhere.
+fn joins(space: &Space, program: &Program, dim: usize) -> bool {
+    let (outer, inner) = (Atom::Coord(dim as u32), Atom::Coord(dim as u32 + 1));
+    let extent = space.dims[dim + 1] as i64;
+    let named =
+        |i: &Inst| matches!(i, Inst::Coord(d) if *d as usize == dim || *d as usize == dim + 1);
+    let stride =
+        |index: &Index, atom: Atom| index.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1);
+    let one = |index: &Index| stride(index, outer) == stride(index, inner) * extent;
+    let loads = program.insts.iter().filter_map(|i| match i {
+        Inst::Load { index, .. } => Some(index),
+        _ => None,
+    });
+    let mut indices = loads.chain(program.stores.iter().map(|s| &s.index));
+    !program.insts.iter().any(named) && indices.all(one)
+}
+
+/// Takes a dimension out: its coordinate is 0, or counted by the next one.
+fn remove(space: &mut Space, program: &mut Program, dim: usize) {
+    space.dims.remove(dim);
+    space.outer -= usize::from(dim < space.outer);
+    let renumber = |d: u32| if d as usize > dim { d - 1 } else { d };
+    let fix = |index: &mut Index| {
+        index.terms.retain(|t| t.0 != Atom::Coord(dim as u32));
+        for (atom, _) in &mut index.terms {
+            if let Atom::Coord(d) = atom {
+                *d = renumber(*d);
+            }
+        }
+    };
+    for inst in &mut program.insts {
+        match inst {
+            Inst::Coord(d) if *d as usize == dim => {
+                *inst = Inst::Const(Const { dtype: DType::I32, bits: 0 });
+            }
+            Inst::Coord(d) => *d = renumber(*d),
+            Inst::Load { index, .. } => fix(index),
+            _ => {}
+        }
+    }
+    program.stores.iter_mut().for_each(|s| fix(&mut s.index));
+}

@@ -1,0 +1,350 @@
+//! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
+
+use super::collapse::collapse;
+use super::index::{add, constant, coordinate};
+use super::lower::{broadcast, Context, Part, Stop, Writer};
+use super::mark::Marks;
+use crate::error::{Error, ErrorKind};
+use crate::graph::Trace;
+use crate::kernel::{
+    Atom, Attend, Convolution, Index, Kernel, Limits, Matmul, Operand, Program, Space, Store,
+};
+use crate::op::{Attention, Conv2d, Op, Routine};
+use crate::shape::Shape;
+
+/// A kernel before its buffers are placed.
+pub struct Piece {
+    pub kernel: Kernel,
+    /// Nodes it reads.
+    pub inputs: Vec<usize>,
+    /// Nodes it writes.
+    pub outputs: Vec<usize>,
+    /// Which of the trace's scalars its params hold.
+    pub params: Vec<usize>,
+    /// Operations it stands for.
+    pub operations: Vec<usize>,
+}
+
+/// The kernels that compute `root`: one, or one per operand of a concatenation.
+pub fn pieces(
+    trace: &Trace,
+    marks: &Marks,
+    limits: &Limits,
+    root: usize,
+) -> Result<Vec<Piece>, Stop> {
+    let node = &trace.nodes[root];
+    let Op::Concat { axis } = node.op else {
+        let region = Region { output: root, shape: node.shape, offset: 0 };
+        return Ok(vec![piece(trace, marks, limits, root, region)?]);
+    };
+    let strides = node.shape.strides();
+    let (mut pieces, mut start) = (Vec::new(), 0);
+    for &input in &node.inputs {
+        let offset = (start * strides[axis]) as i64;
+        start += trace.nodes[input].shape[axis];
+        if trace.nodes[input].shape.numel() > 0 {
+            let region = Region { output: root, shape: node.shape, offset };
+            let mut written = piece(trace, marks, limits, input, region)?;
+            written.operations.push(root);
+            pieces.push(written);
+        }
+    }
+    Ok(pieces)
+}
+
+/// Where a kernel writes the node it computes: the elements of `output` from `offset` on.
+#[derive(Clone, Copy)]
+struct Region {
+    output: usize,
+    shape: Shape,
+    offset: i64,
+}
+
+fn piece(
+    trace: &Trace,
+    marks: &Marks,
+    limits: &Limits,
+    node: usize,
+    region: Region,
+) -> Result<Piece, Stop> {
+    let shape = trace.nodes[node].shape;
+    let attempt = Attempt { trace, marks, limits, node, region };
+    let (other, before) = match attempt.run(&Layout::of(&shape)) {
+        Err(Stop::Rows { reduce, depends }) => (rows(trace, &shape, reduce, depends), reduce),
+        Err(Stop::Elsewhere { routine, coords }) => {
+            (around(&trace.nodes[routine].shape, &shape, &coords), routine)
+        }
+        other => return other,
+    };
+    // Another space was found, or what stands in the way is computed before.
+    match attempt.run(&other.ok_or(Stop::Realise(before))?) {
+        Err(Stop::Rows { .. } | Stop::Elsewhere { .. }) => Err(Stop::Realise(before)),
+        Err(Stop::Realise(n)) if n == node => Err(Stop::Realise(before)),
+        other => other,
+    }
+}
+
+/// The space a kernel runs over, and where in it the axes of what it computes lie.
+struct Layout {
+    dims: Vec<usize>,
+    outer: usize,
+    /// One index per axis; `None` where both have the same elements in row-major order.
+    coords: Option<Vec<Index>>,
+}
+
+impl Layout {
+    fn of(shape: &Shape) -> Layout {
+        let coords = Some((0..shape.rank()).map(coordinate).collect());
+        Layout { dims: shape.to_vec(), outer: shape.rank(), coords }
+    }
+}
+
+/// The space of a routine whose result is reshaped or permuted afterwards.
+fn around(routine: &Shape, shape: &Shape, coords: &[Index]) -> Option<Layout> {
+    let dims = routine.to_vec();
+    let plain = |index: &Index| match index.terms[..] {
+        [(Atom::Coord(d), 1)] if index.offset == 0 => Some(d as usize),
+        _ => None,
+    };
+    let mut inverse: Vec<Option<Index>> = vec![None; shape.rank()];
+    for (j, coord) in coords.iter().enumerate() {
+        if let Some(axis) = plain(coord) {
+            inverse[axis] = Some(coordinate(j));
+        }
+    }
+    for (axis, index) in inverse.iter_mut().enumerate() {
+        if shape[axis] == 1 {
+            *index = Some(constant(0));
+        }
+    }
+    let permuted = routine.numel() == shape.numel();
+    let coords: Option<Vec<Index>> = inverse.into_iter().collect();
+    permuted.then_some(Layout { outer: dims.len(), dims, coords })
+}
+
+/// The space of a row program that computes `shape` around the reduction.
+fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) -> Option<Layout> {
+    let traced = &trace.nodes[reduce];
+    let Op::Reduce { axes, .. } = &traced.op else { return None };
+    let from = trace.nodes[traced.inputs[0]].shape;
+    let inner: Vec<usize> = axes.iter().map(|&a| from[a]).filter(|&d| d != 1).collect();
+    // One result per element of the shape: the rows are the shape, the columns are new.
+    if traced.shape.numel() == shape.numel() {
+        let Layout { dims, outer, coords } = Layout::of(shape);
+        return Some(Layout { dims: [&dims[..], &inner].concat(), outer, coords });
+    }
+    // The reduction's result is spread over the axes it does not depend on: those are the columns.
+    let depends = depends?;
+    let kept = |d: &usize| shape[*d] == 1 || depends.contains(&(*d as u32));
+    let (outer, columns): (Vec<usize>, Vec<usize>) = (0..shape.rank()).partition(kept);
+    let rows: usize = outer.iter().map(|&d| shape[d]).product();
+    if rows == traced.shape.numel() && columns.iter().map(|&d| shape[d]).eq(inner.iter().copied()) {
+        let order = [&outer[..], &columns].concat();
+        let mut coords = vec![constant(0); shape.rank()];
+        for (position, &axis) in order.iter().enumerate() {
+            coords[axis] = coordinate(position);
+        }
+        let dims = order.iter().map(|&axis| shape[axis]).collect();
+        return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
+    }
+    // Reshaped afterwards: where the last axes are reduced, the order of elements is still the same.
+    let trailing = axes.iter().copied().eq(from.rank() - axes.len()..from.rank());
+    let dims = [&traced.shape[..from.rank() - axes.len()], &inner].concat();
+    let whole = trailing && from.numel() == shape.numel();
+    whole.then_some(Layout { dims, outer: from.rank() - axes.len(), coords: None })
+}
+
+struct Attempt<'a> {
+    trace: &'a Trace,
+    marks: &'a Marks,
+    limits: &'a Limits,
+    node: usize,
+    region: Region,
+}
+
+impl Attempt<'_> {
+    fn run(&self, layout: &Layout) -> Result<Piece, Stop> {
+        let (dims, outer) = (&layout.dims[..], layout.outer);
+        let Attempt { trace, marks, node, region, .. } = *self;
+        let attached = (0..node).filter(|&n| marks.attached[n] == Some(region.output));
+        let attached: Vec<usize> = attached.collect();
+        let outputs = 1 + attached.len();
+        if outputs >= self.limits.buffers_per_kernel {
+            return Err(Stop::Realise(attached[0]));
+        }
+        let max_inputs = self.limits.buffers_per_kernel - outputs;
+        let mut context = Context::new(trace, marks, region.output, max_inputs);
+        let mut writer = Writer::new(dims, outer, Part::Body);
+        let coords = match &layout.coords {
+            Some(coords) => coords.clone(),
+            None => writer.reshaped(&trace.nodes[node].shape),
+        };
+        let value = context.value(&mut writer, node, &coords).map_err(|stop| self.crowded(stop))?;
+        let index =
+            add(&writer.linearise(&coords, &region.shape.strides()), &constant(region.offset));
+        let dtype = trace.nodes[region.output].dtype;
+        writer.builder.store(Store { output: 0, index, value, dtype });
+        for (i, &n) in attached.iter().enumerate() {
+            let found = context.attached.iter().find(|a| a.0 == n);
+            let (_, coords, value) = found.ok_or(Stop::Realise(n))?.clone();
+            let shape = trace.nodes[n].shape;
+            let index = writer.linearise(&coords, &shape.strides());
+            let dtype = trace.nodes[n].dtype;
+            writer.builder.store(Store { output: i as u32 + 1, index, value, dtype });
+        }
+        let program = writer.builder.finish();
+        self.check_stores(dims, outer, &program, &attached)?;
+        let kernel = match context.routine {
+            Some(routine) => {
+                routine_kernel(&mut context, routine, program).map_err(|stop| self.crowded(stop))?
+            }
+            None => {
+                let (space, program) = collapse(Space { dims: dims.to_vec(), outer }, program);
+                Kernel::Loop { space, program }
+            }
+        };
+        let outputs = [&[region.output], &attached[..]].concat();
+        let Context { inputs, params, mut operations, .. } = context;
+        operations.sort_unstable();
+        operations.dedup();
+        Ok(Piece { kernel, inputs, outputs, params, operations })
+    }
+
+    /// Each store must write each element of its output once: as many as there are rows, or elements.
+    fn check_stores(
+        &self,
+        dims: &[usize],
+        outer: usize,
+        program: &Program,
+        attached: &[usize],
+    ) -> Result<(), Stop> {
+        let per_element = program.per_element(outer);
+        for (store, &node) in program.stores.iter().zip([self.node].iter().chain(attached)) {
+            let reach = if per_element[store.value as usize] { dims.len() } else { outer };
+            let mut seen = vec![false; reach];
+            let mut distinct = true;
+            for (atom, _) in &store.index.terms {
+                match atom {
+                    Atom::Coord(d) if (*d as usize) < reach => seen[*d as usize] = true,
+                    _ => distinct = false,
+                }
+            }
+            let covers = (0..reach).all(|d| seen[d] || dims[d] <= 1);
+            let count: usize = dims[..reach].iter().product();
+            if !distinct || !covers || count != self.trace.nodes[node].shape.numel() {
+                return Err(Stop::Realise(node));
+            }
+        }
+        Ok(())
+    }
+
+    fn crowded(&self, stop: Stop) -> Stop {
+        let Stop::Crowded = stop else { return stop };
+        let name = self.trace.nodes[self.node].op.name();
+        let limit = self.limits.buffers_per_kernel;
+        let message = format!("{name}: it needs more than the {limit} buffers a kernel may use");
+        Stop::Refuse(Error::new(ErrorKind::Limit, message))
+    }
+}
+
+fn routine_kernel(context: &mut Context, node: usize, epilogue: Program) -> Result<Kernel, Stop> {
+    let traced = &context.trace.nodes[node];
+    let Op::Routine(routine) = traced.op else { unreachable!("only routines have accumulators") };
+    let shapes: Vec<Shape> = traced.inputs.iter().map(|&i| context.trace.nodes[i].shape).collect();
+    let inputs = traced.inputs.clone();
+    match routine {
+        Routine::Matmul => matmul(context, &inputs, &shapes, &traced.shape, epilogue),
+        Routine::Conv2d(params) => {
+            conv2d(context, params, &inputs, &shapes, &traced.shape, epilogue)
+        }
+        Routine::Attention(params) => attention(context, params, &inputs, &shapes, epilogue),
+    }
+}
+
+fn matmul(
+    context: &mut Context,
+    inputs: &[usize],
+    shapes: &[Shape],
+    result: &Shape,
+    epilogue: Program,
+) -> Result<Kernel, Stop> {
+    let batch = result[..result.rank() - 2].to_vec();
+    let (m, n) = (result[result.rank() - 2], result[result.rank() - 1]);
+    let k = shapes[0][shapes[0].rank() - 1];
+    let mut operand = |i: usize, last: [usize; 2]| {
+        let dims = [&batch[..], &last].concat();
+        let all: Vec<Index> = (0..dims.len()).map(coordinate).collect();
+        context.operand(inputs[i], &dims, &broadcast(&all, &shapes[i]))
+    };
+    let a = operand(0, [m, k])?;
+    let b = operand(1, [k, n])?;
+    Ok(Kernel::Matmul(Matmul { batch, m, n, k, a, b, epilogue }))
+}
+
+fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, Stop> {
+    let coords: Vec<Index> = (0..shape.rank())
+        .map(|d| if shape[d] == 1 { constant(0) } else { coordinate(d) })
+        .collect();
+    context.operand(node, shape, &coords)
+}
+
+fn conv2d(
+    context: &mut Context,
+    params: Conv2d,
+    inputs: &[usize],
+    shapes: &[Shape],
+    result: &Shape,
+    epilogue: Program,
+) -> Result<Kernel, Stop> {
+    let x = whole(context, inputs[0], &shapes[0])?;
+    let w = whole(context, inputs[1], &shapes[1])?;
+    Ok(Kernel::Conv2d(Convolution {
+        params,
+        batch: shapes[0][0],
+        channels: shapes[0][1],
+        height: shapes[0][2],
+        width: shapes[0][3],
+        out: shapes[1][0],
+        kernel: [shapes[1][2], shapes[1][3]],
+        out_height: result[2],
+        out_width: result[3],
+        x,
+        w,
+        epilogue,
+    }))
+}
+
+fn attention(
+    context: &mut Context,
+    params: Attention,
+    inputs: &[usize],
+    shapes: &[Shape],
+    epilogue: Program,
+) -> Result<Kernel, Stop> {
+    let (q, k, v) = (&shapes[0], &shapes[1], &shapes[2]);
+    let scores = [q[0], q[1], q[2], k[2]];
+    let mask = match params.mask {
+        true => {
+            let all: Vec<Index> = (0..4).map(coordinate).collect();
+            let coords = broadcast(&all, &shapes[4]);
+            Some(context.operand(inputs[4], &scores, &coords)?)
+        }
+        false => None,
+    };
+    Ok(Kernel::Attention(Attend {
+        causal: params.causal,
+        batch: q[0],
+        heads: q[1],
+        kv_heads: k[1],
+        queries: q[2],
+        keys: k[2],
+        head_size: q[3],
+        value_size: v[3],
+        q: whole(context, inputs[0], q)?,
+        k: whole(context, inputs[1], k)?,
+        v: whole(context, inputs[2], v)?,
+        mask,
+        scale: context.operand(inputs[3], &[], &[])?,
+        epilogue,
+    }))
+}

@@ -1,0 +1,346 @@
+//! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
+//! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
+
+use super::index::{constant, coordinate, scale, Origin};
+use super::mark::Marks;
+use crate::error::Error;
+use crate::graph::{Trace, Traced};
+use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
+use crate::op::{Const, Op, Span};
+use std::collections::HashMap;
+
+/// Why a kernel cannot be written as it was tried.
+pub enum Stop {
+    /// This node must be computed by a kernel of its own.
+    Realise(usize),
+    /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
+    Rows { reduce: usize, depends: Option<Vec<u32>> },
+    /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
+    Elsewhere { routine: usize, coords: Vec<Index> },
+    /// More buffers than a kernel may use.
+    Crowded,
+    /// It cannot be planned at all.
+    Refuse(Error),
+}
+
+/// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
+const OPERATIONS_PER_KERNEL: usize = 64;
+/// The same for movement, which costs less text.
+const VISITS_PER_KERNEL: usize = 256;
+
+/// What a kernel's programs share: which buffers and numbers it reads.
+pub struct Context<'a> {
+    pub trace: &'a Trace,
+    pub marks: &'a Marks,
+    /// The node the kernel writes: computed, though it will be in memory.
+    pub root: usize,
+    /// How many inputs it may have.
+    pub max_inputs: usize,
+    /// Nodes that are read from memory.
+    pub inputs: Vec<usize>,
+    /// Which of the trace's scalars the params words hold.
+    pub params: Vec<usize>,
+    /// The routine whose result the epilogue works on.
+    pub routine: Option<usize>,
+    /// Operations it stands for, in the order met.
+    pub operations: Vec<usize>,
+    /// Nodes that are results as well as parts of this kernel: where they were computed.
+    pub attached: Vec<(usize, Vec<Index>, ValueId)>,
+    visits: usize,
+}
+
+/// Whether a program is a kernel's body or how a routine reads an operand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Body,
+    Operand,
+}
+
+/// Writes one program over a space.
+pub struct Writer {
+    pub builder: Builder,
+    pub dims: Vec<usize>,
+    pub outer: usize,
+    pub origins: HashMap<ValueId, Origin>,
+    pub part: Part,
+    memo: HashMap<(usize, Vec<Index>), ValueId>,
+}
+
+impl Writer {
+    pub fn new(dims: &[usize], outer: usize, part: Part) -> Writer {
+        Writer {
+            builder: Builder::default(),
+            dims: dims.to_vec(),
+            outer,
+            origins: HashMap::new(),
+            part,
+            memo: HashMap::new(),
+        }
+    }
+
+    fn is_map(&self) -> bool {
+        self.outer == self.dims.len()
+    }
+}
+
+impl<'a> Context<'a> {
+    pub fn new(trace: &'a Trace, marks: &'a Marks, root: usize, max_inputs: usize) -> Context<'a> {
+        Context {
+            trace,
+            marks,
+            root,
+            max_inputs,
+            inputs: Vec::new(),
+            params: Vec::new(),
+            routine: None,
+            operations: Vec::new(),
+            attached: Vec::new(),
+            visits: 0,
+        }
+    }
+
+    /// The value of `node` at `coords`, one index per axis of its shape.
+    pub fn value(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let key = (node, coords.to_vec());
+        if let Some(&value) = writer.memo.get(&key) {
+            return Ok(value);
+        }
+        let traced = &self.trace.nodes[node];
+        let value = if self.marks.in_memory[node] && node != self.root {
+            self.load(writer, node, coords)?
+        } else {
+            self.count(node)?;
+            self.compute(writer, node, traced, coords)?
+        };
+        if self.marks.attached[node] == Some(self.root) && writer.part == Part::Body {
+            self.attached.push((node, coords.to_vec(), value));
+        }
+        writer.memo.insert(key, value);
+        Ok(value)
+    }
+
+    /// The program with which a routine reads `node`, over the operand's own axes `dims`.
+    pub fn operand(
+        &mut self,
+        node: usize,
+        dims: &[usize],
+        coords: &[Index],
+    ) -> Result<Operand, Stop> {
+        let mut writer = Writer::new(dims, dims.len(), Part::Operand);
+        let own = self.marks.in_memory[node];
+        let value = match self.value(&mut writer, node, coords) {
+            Err(Stop::Crowded) if !own => return Err(Stop::Realise(node)),
+            other => other?,
+        };
+        // Division in every load's index costs more than a copy.
+        if !own && !writer.origins.is_empty() {
+            return Err(Stop::Realise(node));
+        }
+        Ok(Operand { program: writer.builder.finish(), value })
+    }
+
+    fn count(&mut self, node: usize) -> Result<(), Stop> {
+        self.visits += 1;
+        if !self.marks.free[node] {
+            self.operations.push(node);
+        }
+        let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
+        if full && node != self.root && !self.marks.leaf[node] {
+            return Err(Stop::Realise(node));
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let traced = &self.trace.nodes[node];
+        // Nothing is ever read from an empty tensor, and nothing need be there.
+        if traced.shape.numel() == 0 {
+            return Ok(writer.builder.number(traced.dtype, 0.0));
+        }
+        let input = match self.inputs.iter().position(|&i| i == node) {
+            Some(at) => at,
+            None if self.inputs.len() == self.max_inputs => return Err(Stop::Crowded),
+            None => {
+                self.inputs.push(node);
+                self.inputs.len() - 1
+            }
+        };
+        let index = writer.linearise(coords, &traced.shape.strides());
+        Ok(writer.builder.push(Inst::Load { input: input as u32, index, dtype: traced.dtype }))
+    }
+
+    fn compute(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        traced: &Traced,
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let input = traced.inputs.first().copied().unwrap_or(node);
+        let from = self.trace.nodes[input].shape;
+        match &traced.op {
+            Op::Source | Op::Concat { .. } => Err(Stop::Realise(node)),
+            Op::Scalar => {
+                let scalar = self.marks.scalars[node];
+                let word = match self.params.iter().position(|&p| p == scalar) {
+                    Some(word) => word,
+                    None => {
+                        self.params.push(scalar);
+                        self.params.len() - 1
+                    }
+                };
+                let dtype = traced.dtype.compute();
+                Ok(writer.builder.push(Inst::Param { word: word as u32, dtype }))
+            }
+            Op::Fill { value, .. } => {
+                let value = Const { dtype: value.dtype.compute(), bits: value.bits };
+                Ok(writer.builder.push(Inst::Const(value)))
+            }
+            Op::Iota { axis, .. } => Ok(writer.index_value(&coords[*axis])),
+            Op::Pointwise(_) => self.pointwise(writer, node, traced, coords),
+            Op::Cast(to) => {
+                let value = self.value(writer, input, coords)?;
+                // To f16 rounds even where both are computed in f32.
+                let same = writer.builder.dtype(value) == *to;
+                Ok(if same { value } else { writer.builder.push(Inst::Cast(*to, value)) })
+            }
+            Op::Reshape(_) => {
+                let linear = writer.linearise(coords, &traced.shape.strides());
+                let coords = writer.delinearise(&linear, &from);
+                self.value(writer, input, &coords)
+            }
+            Op::Permute(permutation) => {
+                let mut moved = vec![constant(0); coords.len()];
+                for (coord, &axis) in coords.iter().zip(permutation) {
+                    moved[axis] = coord.clone();
+                }
+                self.value(writer, input, &moved)
+            }
+            Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
+            Op::Slice(spans) => {
+                let step = |(coord, span): (&Index, &Span)| {
+                    scale(coord, span.step as i64, span.start as i64)
+                };
+                let coords: Vec<Index> = coords.iter().zip(spans).map(step).collect();
+                self.value(writer, input, &coords)
+            }
+            Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
+            Op::Reduce { op, axes } => {
+                let inner = |&&a: &&usize| from[a] != 1;
+                let axes: Vec<usize> = axes.iter().filter(inner).copied().collect();
+                if axes.is_empty() {
+                    return self.value(writer, input, coords);
+                }
+                let body = self.reduce_body(writer, node, traced, &axes, coords)?;
+                Ok(writer.builder.push(Inst::Reduce(*op, body)))
+            }
+            // A routine reads views, not through an index.
+            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
+            Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
+            Op::Routine(_) => {
+                let identity = (0..writer.dims.len()).map(coordinate);
+                let here =
+                    writer.part == Part::Body
+                        && writer.is_map()
+                        && writer.dims[..] == traced.shape[..]
+                        && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
+                            *c == d || (writer.dims[i] == 1 && *c == constant(0))
+                        });
+                let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
+                if !here && free {
+                    return Err(Stop::Elsewhere { routine: node, coords: coords.to_vec() });
+                }
+                if !here || self.routine.is_some_and(|r| r != node) {
+                    return Err(Stop::Realise(node));
+                }
+                self.routine = Some(node);
+                Ok(writer.builder.push(Inst::Accumulator))
+            }
+        }
+    }
+
+    fn pointwise(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        traced: &Traced,
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let Op::Pointwise(pointwise) = traced.op else { unreachable!("asked for pointwise only") };
+        if writer.part == Part::Operand && !self.marks.light[node] {
+            return Err(Stop::Realise(node));
+        }
+        let mut arguments = Vec::with_capacity(traced.inputs.len());
+        for &input in &traced.inputs {
+            let coords = broadcast(coords, &self.trace.nodes[input].shape);
+            match self.value(writer, input, &coords) {
+                Ok(value) => arguments.push(value),
+                // Compute the largest part before, so that this kernel reads one buffer in its place.
+                Err(Stop::Crowded) => {
+                    let parts = traced.inputs.iter().copied();
+                    let parts = parts.filter(|&i| !self.marks.in_memory[i] && !self.marks.leaf[i]);
+                    let largest = parts.max_by_key(|&i| self.marks.leaves[i]);
+                    let worth = largest.filter(|&i| self.marks.leaves[i] > 1);
+                    return Err(worth.map_or(Stop::Crowded, Stop::Realise));
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(writer.builder.expr(&pointwise.row().expr(), &arguments))
+    }
+
+    /// The value a reduction combines, over this space's inner coordinates.
+    fn reduce_body(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        traced: &Traced,
+        axes: &[usize],
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        if writer.part == Part::Operand {
+            return Err(Stop::Realise(node));
+        }
+        let depends: Option<Vec<Vec<u32>>> = coords.iter().map(|c| writer.coordinates(c)).collect();
+        let depends = depends.map(|d| d.concat());
+        if writer.is_map() {
+            return Err(Stop::Rows { reduce: node, depends });
+        }
+        let from = self.trace.nodes[traced.inputs[0]].shape;
+        let same = axes.iter().map(|&a| from[a]).eq(writer.dims[writer.outer..].iter().copied());
+        let per_row = depends.is_some_and(|d| d.iter().all(|&d| (d as usize) < writer.outer));
+        // Fewer results than rows would be computed again and again.
+        let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
+        if !same || !per_row || !once {
+            return Err(Stop::Realise(node));
+        }
+        let mut inside = coords.to_vec();
+        for (i, &axis) in axes.iter().enumerate() {
+            inside[axis] = coordinate(writer.outer + i);
+        }
+        self.value(writer, traced.inputs[0], &inside)
+    }
+}
+
+/// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
+pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
+    let aligned = &coords[coords.len() - from.len()..];
+    let one = |(coord, &extent): (&Index, &usize)| {
+        if extent == 1 {
+            constant(0)
+        } else {
+            coord.clone()
+        }
+    };
+    aligned.iter().zip(from).map(one).collect()
+}

@@ -1,0 +1,147 @@
+//! Which nodes get memory of their own, and which are computed inside the kernels that use them.
+
+use crate::dtype::DType;
+use crate::graph::{Trace, Traced};
+use crate::kernel::{Builder, Inst};
+use crate::op::{Op, Pointwise};
+use std::collections::HashSet;
+
+/// For each node of a trace, how it is placed.
+pub struct Marks {
+    /// Its value is in a buffer when a kernel reads it.
+    pub in_memory: Vec<bool>,
+    /// It is a result that the kernel of this root writes along with its own.
+    pub attached: Vec<Option<usize>>,
+    /// It has no inputs.
+    pub leaf: Vec<bool>,
+    /// It costs no instruction: movement, leaves.
+    pub free: Vec<bool>,
+    /// Cheap enough to be computed at every load of a routine's operand.
+    pub light: Vec<bool>,
+    /// How many loads computing it takes, if all is computed in place.
+    pub leaves: Vec<u32>,
+    /// For scalars, which of the trace's scalars it is.
+    pub scalars: Vec<usize>,
+}
+
+/// The kernels a node's value flows into without passing through memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Nothing,
+    One(usize),
+    Many,
+}
+
+/// Instructions up to which computing a value again is better than a round trip through memory.
+const CHEAP: u32 = 8;
+/// The same where a routine would do it at every load.
+const LIGHT: u32 = 4;
+
+struct Costs {
+    leaves: Vec<u32>,
+    instructions: Vec<u32>,
+    /// Nothing but pointwise work and movement lies between it and data.
+    plain: Vec<bool>,
+}
+
+impl Marks {
+    /// Places the nodes; `forced` ones get memory whatever else holds.
+    pub fn new(trace: &Trace, forced: &HashSet<usize>) -> Marks {
+        let count = trace.nodes.len();
+        let costs = costs(trace);
+        let again = |n: usize, limit: u32| {
+            costs.plain[n] && costs.leaves[n] <= 1 && costs.instructions[n] <= limit
+        };
+        let mut marks = Marks {
+            in_memory: vec![false; count],
+            attached: vec![None; count],
+            leaf: trace.nodes.iter().map(|n| n.inputs.is_empty()).collect(),
+            free: trace.nodes.iter().map(|n| is_free(&n.op)).collect(),
+            light: (0..count).map(|n| again(n, LIGHT)).collect(),
+            leaves: costs.leaves.clone(),
+            scalars: number_scalars(trace),
+        };
+        let outputs: HashSet<usize> = trace.outputs.iter().copied().collect();
+        let mut reach = vec![Reach::Nothing; count];
+        for n in (0..count).rev() {
+            let node = &trace.nodes[n];
+            let output = outputs.contains(&n);
+            let force = forced.contains(&n) || matches!(node.op, Op::Concat { .. });
+            let memory = match (&node.op, reach[n]) {
+                (Op::Source, _) => true,
+                (Op::Scalar, _) => false,
+                _ if force => true,
+                (Op::Pointwise(_) | Op::Cast(_) | Op::Reduce { .. }, Reach::One(root))
+                    if output =>
+                {
+                    marks.attached[n] = Some(root);
+                    false
+                }
+                _ if output => true,
+                _ if marks.leaf[n] => false,
+                (_, Reach::Many) => !(marks.free[n] || again(n, CHEAP)),
+                _ => false,
+            };
+            marks.in_memory[n] = memory;
+            let here = if memory { Reach::One(n) } else { reach[n] };
+            for &input in &node.inputs {
+                reach[input] = match (reach[input], here) {
+                    (Reach::Nothing, r) => r,
+                    (a, b) if a == b => a,
+                    _ => Reach::Many,
+                };
+            }
+        }
+        marks
+    }
+}
+
+fn is_free(op: &Op) -> bool {
+    match op {
+        Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => true,
+        Op::Pointwise(_) | Op::Cast(_) | Op::Pad(_) | Op::Reduce { .. } => false,
+        Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
+    }
+}
+
+fn costs(trace: &Trace) -> Costs {
+    let count = trace.nodes.len();
+    let mut costs =
+        Costs { leaves: vec![0; count], instructions: vec![0; count], plain: vec![true; count] };
+    for (n, node) in trace.nodes.iter().enumerate() {
+        let sum =
+            |values: &[u32]| node.inputs.iter().fold(0u32, |sum, &i| sum.saturating_add(values[i]));
+        costs.leaves[n] = sum(&costs.leaves) + u32::from(node.op == Op::Source);
+        let own = match &node.op {
+            Op::Pointwise(p) => cost(*p),
+            Op::Cast(_) => 1,
+            _ => 0,
+        };
+        costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
+        let plain = is_free(&node.op) || matches!(node.op, Op::Pointwise(_) | Op::Cast(_));
+        costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
+    }
+    costs
+}
+
+/// Instructions of a row, roughly.
+fn cost(pointwise: Pointwise) -> u32 {
+    let expr = pointwise.row().expr();
+    let mut builder = Builder::default();
+    let arguments: Vec<_> = (0..pointwise.row().arity() as u32)
+        .map(|word| builder.push(Inst::Param { word, dtype: DType::F32 }))
+        .collect();
+    builder.expr(&expr, &arguments);
+    (builder.len() - arguments.len()) as u32
+}
+
+fn number_scalars(trace: &Trace) -> Vec<usize> {
+    let mut next = 0;
+    let number = |n: &Traced| {
+        let here = next;
+        next += usize::from(n.op == Op::Scalar);
+        here
+    };
+    trace.nodes.iter().map(number).collect()
+}

@@ -1,0 +1,95 @@
+//! Gives every value in memory a slot; temporaries whose lifetimes do not meet share one.
+
+use super::kernels::Piece;
+use crate::graph::Trace;
+use crate::kernel::{Place, Slot};
+use crate::op::Op;
+
+/// Where everything lies.
+pub struct Memory {
+    pub slots: Vec<Slot>,
+    /// For each node in memory, its slot.
+    pub slot: Vec<Option<usize>>,
+    pub outputs: Vec<u64>,
+    pub temporaries: Vec<u64>,
+    pub inputs: usize,
+}
+
+/// Bytes of a node's value; a buffer is never empty, and `vec4` accesses want multiples of 16.
+pub fn bytes(trace: &Trace, node: usize) -> u64 {
+    let traced = &trace.nodes[node];
+    let bytes = (traced.shape.numel() * traced.dtype.size()) as u64;
+    bytes.max(1).next_multiple_of(16)
+}
+
+/// Places sources, results and temporaries of the pieces, which run in order.
+pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
+    let count = trace.nodes.len();
+    let mut memory = Memory {
+        slots: Vec::new(),
+        slot: vec![None; count],
+        outputs: trace.outputs.iter().map(|&o| bytes(trace, o)).collect(),
+        temporaries: Vec::new(),
+        inputs: 0,
+    };
+    for n in (0..count).filter(|&n| trace.nodes[n].op == Op::Source) {
+        memory.push(trace, n, Place::Input(memory.inputs));
+        memory.inputs += 1;
+    }
+    for (i, &output) in trace.outputs.iter().enumerate() {
+        memory.push(trace, output, Place::Output(i));
+    }
+    let mut last_use = vec![0; count];
+    for (at, piece) in pieces.iter().enumerate() {
+        for &n in piece.inputs.iter().chain(&piece.outputs) {
+            last_use[n] = at;
+        }
+    }
+    let mut vacant: Vec<usize> = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        for &n in &piece.outputs {
+            if memory.slot[n].is_none() {
+                let temporary = memory.temporary(&mut vacant, bytes(trace, n));
+                memory.push(trace, n, Place::Temporary(temporary));
+            }
+        }
+        // Only after this piece's outputs have theirs: it may not write what it reads.
+        let mut done: Vec<usize> = piece.inputs.iter().chain(&piece.outputs).copied().collect();
+        done.sort_unstable();
+        done.dedup();
+        for n in done {
+            let place = memory.slot[n].map(|s| memory.slots[s].place);
+            if let (true, Some(Place::Temporary(t))) = (last_use[n] == at, place) {
+                vacant.push(t);
+            }
+        }
+    }
+    memory
+}
+
+impl Memory {
+    fn push(&mut self, trace: &Trace, node: usize, place: Place) {
+        let dtype = trace.nodes[node].dtype;
+        self.slot[node] = Some(self.slots.len());
+        self.slots.push(Slot { place, bytes: bytes(trace, node), dtype });
+    }
+
+    /// The smallest vacant temporary that holds `bytes`, else the largest one grown, else a new one.
+    fn temporary(&mut self, vacant: &mut Vec<usize>, bytes: u64) -> usize {
+        let sizes = &mut self.temporaries;
+        let fits = (0..vacant.len()).filter(|&i| sizes[vacant[i]] >= bytes);
+        let best = fits.min_by_key(|&i| sizes[vacant[i]]);
+        let best = best.or_else(|| (0..vacant.len()).max_by_key(|&i| sizes[vacant[i]]));
+        match best {
+            Some(at) => {
+                let temporary = vacant.swap_remove(at);
+                sizes[temporary] = sizes[temporary].max(bytes);
+                temporary
+            }
+            None => {
+                sizes.push(bytes);
+                sizes.len() - 1
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Puts kernels that run over the same space into one that writes several results: an optimiser's step reads each
+//! parameter once, and many small tensors take few dispatches.
+
+use super::kernels::Piece;
+use crate::kernel::{Atom, Builder, Index, Inst, Kernel, Limits, Program, Store, ValueId};
+use std::collections::HashMap;
+
+/// Earlier kernels that are looked at.
+const WINDOW: usize = 8;
+/// Instructions a merged kernel may have.
+const INSTRUCTIONS: usize = 256;
+/// Spaces up to this many elements are merged even if they read nothing in common.
+const SMALL: usize = 1 << 14;
+
+/// The same work in fewer kernels, still in an order in which every value is written before it is read.
+pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
+    let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
+    // Where each node is written, as a position in `merged`.
+    let mut written: HashMap<usize, usize> = HashMap::new();
+    for piece in pieces {
+        let ready = piece.inputs.iter().filter_map(|n| written.get(n)).max().map_or(0, |at| at + 1);
+        let window = merged.len().saturating_sub(WINDOW).max(ready)..merged.len();
+        let joined = window.rev().find_map(|at| Some((at, join(&merged[at], &piece, limits)?)));
+        let at = match joined {
+            Some((at, joined)) => {
+                merged[at] = joined;
+                at
+            }
+            None => {
+                merged.push(piece);
+                merged.len() - 1
+            }
+        };
+        for &output in &merged[at].outputs {
+            // A concatenation is written by several: it is there after the last.
+            let last = written.entry(output).or_insert(at);
+            *last = at.max(*last);
+        }
+    }
+    merged
+}
+
+fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
+    let (Kernel::Loop { space, program }, Kernel::Loop { space: other, program: second }) =
+        (&a.kernel, &b.kernel)
+    else {
+        return None;
+    };
+    let shared = b.inputs.iter().any(|i| a.inputs.contains(i));
+    let small = space.dims.iter().product::<usize>() <= SMALL;
+    let apart = !b.outputs.iter().any(|o| a.outputs.contains(o));
+    let short = program.insts.len() + second.insts.len() <= INSTRUCTIONS;
+    if space != other || !(shared || small) || !apart || !short {
+        return None;
+    }
+    let (inputs, input_map) = union(&a.inputs, &b.inputs);
+    let (params, param_map) = union(&a.params, &b.params);
+    let outputs = [&a.outputs[..], &b.outputs].concat();
+    if inputs.len() + outputs.len() > limits.buffers_per_kernel {
+        return None;
+    }
+    let mut builder = Builder::default();
+    append(&mut builder, program, &|i| i, &|p| p, 0);
+    let first = a.outputs.len() as u32;
+    append(&mut builder, second, &|i| input_map[i as usize], &|p| param_map[p as usize], first);
+    let mut operations = [&a.operations[..], &b.operations].concat();
+    operations.sort_unstable();
+    operations.dedup();
+    let kernel = Kernel::Loop { space: space.clone(), program: builder.finish() };
+    Some(Piece { kernel, inputs, outputs, params, operations })
+}
+
+/// Both lists without repetition, and where the elements of the second went.
+fn union(a: &[usize], b: &[usize]) -> (Vec<usize>, Vec<u32>) {
+    let mut all = a.to_vec();
+    let place = |&x: &usize| {
+        let at = all.iter().position(|&y| y == x).unwrap_or_else(|| {
+            all.push(x);
+            all.len() - 1
+        });
+        at as u32
+    };
+    let map = b.iter().map(place).collect();
+    (all, map)
+}
+
+/// Appends a program with its inputs and params renumbered, and its outputs counted from `first`.
+fn append(
+    builder: &mut Builder,
+    program: &Program,
+    input: &dyn Fn(u32) -> u32,
+    param: &dyn Fn(u32) -> u32,
+    first: u32,
+) {
+    let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
+    for inst in &program.insts {
+        let value = |v: &ValueId| values[*v as usize];
+        let moved = match inst {
+            Inst::Const(_) | Inst::Coord(_) | Inst::Accumulator => inst.clone(),
+            Inst::Param { word, dtype } => Inst::Param { word: param(*word), dtype: *dtype },
+            Inst::Load { input: n, index, dtype } => {
+                Inst::Load { input: input(*n), index: renumber(index, &values), dtype: *dtype }
+            }
+            Inst::Unary(op, x) => Inst::Unary(*op, value(x)),
+            Inst::Binary(op, x, y) => Inst::Binary(*op, value(x), value(y)),
+            Inst::Select(c, x, y) => Inst::Select(value(c), value(x), value(y)),
+            Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
+            Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
+        };
+        values.push(builder.push(moved));
+    }
+    for store in &program.stores {
+        builder.store(Store {
+            output: store.output + first,
+            index: renumber(&store.index, &values),
+            value: values[store.value as usize],
+            dtype: store.dtype,
+        });
+    }
+}
+
+fn renumber(index: &Index, values: &[ValueId]) -> Index {
+    let moved = index.terms.iter().map(|&(atom, stride)| match atom {
+        Atom::Coord(_) => (atom, stride),
+        Atom::Value(v) => (Atom::Value(values[v as usize]), stride),
+    });
+    let mut terms: Vec<(Atom, i64)> = moved.collect();
+    terms.sort_unstable();
+    Index { offset: index.offset, terms }
+}

@@ -1,0 +1,88 @@
+//! Graph to batch: which operations share a kernel, in what order kernels run, and where their values lie. Knows
+//! nothing of devices but their [`Limits`].
+
+mod choose;
+mod collapse;
+mod index;
+mod kernels;
+mod lower;
+mod mark;
+mod memory;
+mod merge;
+mod show;
+mod split;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::Trace;
+use crate::kernel::{Batch, Dispatch, Limits};
+use kernels::Piece;
+use lower::Stop;
+use mark::Marks;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Plans `trace` for a device with `limits`.
+pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
+    let operations = trace.nodes.len();
+    let trace = split::split(trace)?;
+    let pieces = merge::merge(pieces(&trace, limits)?, limits);
+    let memory = memory::place(&trace, &pieces);
+    for slot in &memory.slots {
+        if slot.bytes > limits.binding_bytes {
+            let message = format!(
+                "a tensor of {} bytes is larger than the {} bytes a kernel can use on this device",
+                slot.bytes, limits.binding_bytes
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+    }
+    let slot = |n: &usize| memory.slot[*n].expect("what a piece reads or writes is placed");
+    let dispatches = pieces.into_iter().map(|piece| Dispatch {
+        inputs: piece.inputs.iter().map(slot).collect(),
+        outputs: piece.outputs.iter().map(slot).collect(),
+        label: show::label(&trace, &piece),
+        flops: show::flops(&piece.kernel),
+        kernel: Arc::new(piece.kernel),
+        params: piece.params,
+    });
+    let dispatches = dispatches.collect();
+    let scalars = trace.nodes.iter().filter(|n| n.op == crate::op::Op::Scalar).count();
+    Ok(Batch {
+        slots: memory.slots,
+        dispatches,
+        outputs: memory.outputs,
+        temporaries: memory.temporaries,
+        inputs: memory.inputs,
+        scalars,
+        operations,
+    })
+}
+
+/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried again.
+fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
+    let mut forced = HashSet::new();
+    loop {
+        let marks = Marks::new(trace, &forced);
+        let mut pieces = Vec::new();
+        let mut more = false;
+        for root in 0..trace.nodes.len() {
+            let node = &trace.nodes[root];
+            let computed = marks.in_memory[root] && node.op != crate::op::Op::Source;
+            if !computed || node.shape.numel() == 0 {
+                continue;
+            }
+            match kernels::pieces(trace, &marks, limits, root) {
+                Ok(found) => pieces.extend(found),
+                Err(Stop::Realise(n)) if forced.insert(n) => more = true,
+                Err(Stop::Refuse(error)) => return Err(error),
+                Err(_) => {
+                    let message = format!("{}: it cannot be planned", node.op.name());
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
+            }
+        }
+        if !more {
+            return Ok(pieces);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest. One workgroup would leave the
+//! machine idle, and a dispatch that runs too long is killed by drivers.
+
+use crate::error::Result;
+use crate::graph::Trace;
+use crate::op::{Const, Op, Reduction};
+use crate::shape::Shape;
+
+/// Rows at least this long are cut.
+const LONG: usize = 1 << 16;
+/// Unless there are more rows than this.
+const FEW: usize = 64;
+/// Elements of a chunk, at least.
+const CHUNK: usize = 1 << 11;
+/// Chunks of a row, at most.
+const CHUNKS: usize = 1 << 10;
+
+/// The same computation with long reductions cut.
+pub fn split(trace: &Trace) -> Result<Trace> {
+    let mut out = Trace::default();
+    let mut moved = Vec::with_capacity(trace.nodes.len());
+    for node in &trace.nodes {
+        let inputs: Vec<usize> = node.inputs.iter().map(|&i| moved[i]).collect();
+        let at = match &node.op {
+            Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
+            Op::Reduce { op, axes } if is_long(&out, inputs[0], axes, &node.shape) => {
+                cut(&mut out, inputs[0], *op, axes, node.shape)?
+            }
+            op => out.push(op.clone(), &inputs)?,
+        };
+        moved.push(at);
+    }
+    out.outputs = trace.outputs.iter().map(|&o| moved[o]).collect();
+    Ok(out)
+}
+
+fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool {
+    let from = trace.nodes[input].shape;
+    let row: usize = axes.iter().map(|&a| from[a]).product();
+    row >= LONG && result.numel() <= FEW
+}
+
+fn cut(
+    out: &mut Trace,
+    input: usize,
+    op: Reduction,
+    axes: &[usize],
+    result: Shape,
+) -> Result<usize> {
+    let (from, dtype) = (out.nodes[input].shape, out.nodes[input].dtype);
+    let kept: Vec<usize> = (0..from.rank()).filter(|a| !axes.contains(a)).collect();
+    let order = [&kept[..], axes].concat();
+    let rows = result.numel();
+    let row = from.numel() / rows;
+    let length = row.div_ceil(CHUNKS).max(CHUNK);
+    let chunks = row.div_ceil(length);
+    let shape = |dims: &[usize]| Shape::new(op.name(), dims);
+    let mut at = out.push(Op::Permute(order), &[input])?;
+    at = out.push(Op::Reshape(shape(&[rows, row])?), &[at])?;
+    if chunks * length != row {
+        let identity = Const { dtype, bits: op.identity(dtype.compute()) };
+        let fill = out.push(Op::Fill { shape: Shape::SCALAR, value: identity }, &[])?;
+        at = out.push(Op::Pad(vec![(0, 0), (0, chunks * length - row)]), &[at, fill])?;
+    }
+    at = out.push(Op::Reshape(shape(&[rows, chunks, length])?), &[at])?;
+    at = out.push(Op::Reduce { op, axes: vec![2] }, &[at])?;
+    at = out.push(Op::Reduce { op, axes: vec![1] }, &[at])?;
+    out.push(Op::Reshape(result), &[at])
+}

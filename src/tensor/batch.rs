@@ -1,0 +1,200 @@
+//! Command batches: several results in one submission, and programs that are compiled once and run again.
+
+use super::{State, Tensor};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+use crate::kernel;
+use crate::shape::Shape;
+use std::fmt;
+use std::sync::Arc;
+
+/// Tensors that are to be computed together. Record operations as always, add the results, and run: one submission.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let x = device.tensor(&[1.0f32, 2.0, 3.0], &[3])?;
+/// let (sum, top) = (x.exp().sum(&[])?, x.max(&[])?);
+/// let mut batch = device.batch();
+/// batch.add(&sum)?.add(&top)?;
+/// println!("{}", batch.plan()?);
+/// batch.run()?;
+/// assert_eq!(top.item::<f32>().await?, 3.0);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub struct Batch {
+    device: Device,
+    results: Vec<Tensor>,
+}
+
+impl Device {
+    /// An empty batch.
+    pub fn batch(&self) -> Batch {
+        Batch { device: self.clone(), results: Vec::new() }
+    }
+
+    /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
+    /// returns the results. Other tensors that it uses are kept by the program as they are.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let program = device.compile(&[(&[2], DType::F32)], |x| Ok(vec![x[0].mul(2.0)?.relu()]))?;
+    /// let y = program.run(&[&device.tensor(&[3.0f32, -1.0], &[2])?])?;
+    /// assert_eq!(y[0].read::<f32>().await?, [6.0, 0.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What `build` returns; `Limit` if it cannot be planned.
+    pub fn compile(
+        &self,
+        inputs: &[(&[usize], DType)],
+        build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    ) -> Result<Program> {
+        let placeholder = |&(dims, dtype): &(&[usize], DType)| {
+            let shape = Shape::new("compile", dims)?;
+            Ok(Tensor::adopt(self, self.placeholder(shape, dtype)))
+        };
+        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect::<Result<_>>()?;
+        let results = build(&placeholders)?;
+        Program::new(self, placeholders, results)
+    }
+}
+
+impl Batch {
+    /// Adds a result.
+    ///
+    /// # Errors
+    /// `Data` if it lives on another device; the tensor's own error if it carries one.
+    pub fn add(&mut self, tensor: &Tensor) -> Result<&mut Batch> {
+        if !self.device.is_same(&tensor.device) {
+            return Err(Error::data("batch: the tensor lives on another device"));
+        }
+        tensor.node()?;
+        self.results.push(tensor.clone());
+        Ok(self)
+    }
+
+    /// What running it now would do: operations, kernels, buffers and bytes, printable.
+    ///
+    /// # Errors
+    /// `Limit` if it cannot be planned.
+    pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
+        let pending = self.pending()?;
+        Ok(self.device.prepare(&pending)?.1)
+    }
+
+    /// Submits it. The results can be read afterwards, in any order.
+    ///
+    /// # Errors
+    /// `Limit`, `Memory`.
+    pub fn run(&self) -> Result<()> {
+        self.device.run(&self.pending()?)
+    }
+
+    /// The results that are not computed yet, each once.
+    fn pending(&self) -> Result<Vec<NodeId>> {
+        let nodes: Vec<NodeId> = self.results.iter().map(Tensor::node).collect::<Result<_>>()?;
+        Ok(self.device.pending(&nodes))
+    }
+}
+
+/// A compiled computation: running it plans, compiles and (once its results are dropped) allocates nothing.
+pub struct Program {
+    device: Device,
+    batch: Arc<kernel::Batch>,
+    inputs: Vec<(Shape, DType)>,
+    sources: Vec<Source>,
+    scalars: Vec<u32>,
+    results: Vec<(Shape, DType)>,
+}
+
+/// What a source of the plan is.
+enum Source {
+    /// The n-th input.
+    Input(usize),
+    /// A tensor that the program keeps.
+    Kept(Tensor),
+}
+
+impl Program {
+    fn new(device: &Device, placeholders: Vec<Tensor>, results: Vec<Tensor>) -> Result<Program> {
+        let mut nodes = Vec::with_capacity(results.len());
+        for result in &results {
+            let node = result.node()?;
+            if !device.is_same(&result.device) {
+                return Err(Error::data("compile: a result lives on another device"));
+            }
+            if device.pending(&[node]).is_empty() || nodes.contains(&node) {
+                return Err(Error::data("compile: each result must be computed, and named once"));
+            }
+            nodes.push(node);
+        }
+        let (taken, batch) = device.prepare(&nodes)?;
+        let source = |&node: &NodeId| match placeholders
+            .iter()
+            .position(|p| matches!(p.state, State::Node(n) if n == node))
+        {
+            Some(n) => Source::Input(n),
+            None => {
+                device.retain(node);
+                Source::Kept(Tensor::adopt(device, node))
+            }
+        };
+        Ok(Program {
+            device: device.clone(),
+            batch,
+            sources: taken.sources.iter().map(source).collect(),
+            scalars: taken.scalars,
+            inputs: placeholders.iter().map(|p| (p.shape, p.dtype)).collect(),
+            results: results.iter().map(|r| (r.shape, r.dtype)).collect(),
+        })
+    }
+
+    /// What it does: operations, kernels, buffers and bytes, printable.
+    pub fn plan(&self) -> &kernel::Batch {
+        &self.batch
+    }
+
+    /// Submits it with new inputs; the results can be read, or passed on.
+    ///
+    /// # Errors
+    /// `Shape`, `DType` or `Data` if the inputs are not those it was compiled for; `Memory`.
+    pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        if inputs.len() != self.inputs.len() {
+            let (have, want) = (inputs.len(), self.inputs.len());
+            return Err(Error::data(format!("program: {have} inputs instead of {want}")));
+        }
+        for (i, (input, (shape, dtype))) in inputs.iter().zip(&self.inputs).enumerate() {
+            if !self.device.is_same(&input.device) {
+                return Err(Error::data(format!("program: input {i} lives on another device")));
+            }
+            if input.shape != *shape {
+                let why = format!("input {i} has another shape than it was compiled for");
+                return Err(Error::shapes("program", &input.shape, shape, &why));
+            }
+            if input.dtype != *dtype {
+                let message = format!("program: input {i} is {} instead of {dtype}", input.dtype);
+                return Err(Error::dtype(message));
+            }
+        }
+        let node = |source: &Source| match source {
+            Source::Input(n) => inputs[*n].node(),
+            Source::Kept(tensor) => tensor.node(),
+        };
+        let sources: Vec<NodeId> = self.sources.iter().map(node).collect::<Result<_>>()?;
+        let nodes = self.device.replay(&self.batch, &sources, &self.scalars, &self.results)?;
+        Ok(nodes.into_iter().map(|node| Tensor::adopt(&self.device, node)).collect())
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Program: {}", self.batch)
+    }
+}

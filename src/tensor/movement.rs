@@ -1,0 +1,260 @@
+//! Moving elements: reshaping, transposing, slicing, joining, choosing. All but joining are views, which cost nothing
+//! until a kernel reads through them.
+
+use super::Tensor;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Op, Span};
+use crate::shape::Shape;
+
+impl Tensor {
+    /// The same elements, row-major in another shape.
+    ///
+    /// # Errors
+    /// `Shape` if the number of elements differs.
+    pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
+        self.apply(Op::Reshape(Shape::new("reshape", shape)?), &[])
+    }
+
+    /// All elements along one axis.
+    pub fn flatten(&self) -> Tensor {
+        self.reshape(&[self.numel()]).unwrap_or_else(|error| Tensor::failed(self, error))
+    }
+
+    /// Axis i of the result is axis `order[i]` of this.
+    ///
+    /// # Errors
+    /// `Shape` if `order` does not name each axis once.
+    pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
+        let axes: Result<Vec<usize>> =
+            order.iter().map(|&a| self.shape.axis("permute", a)).collect();
+        self.apply(Op::Permute(axes?), &[])
+    }
+
+    /// With two axes exchanged.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist.
+    pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
+        let (a, b) = (self.shape.axis("transpose", a)?, self.shape.axis("transpose", b)?);
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.swap(a, b);
+        self.apply(Op::Permute(order), &[])
+    }
+
+    /// Broadcast to a shape: axes of extent 1 are repeated, axes are added in front.
+    ///
+    /// # Errors
+    /// `Shape` if it does not broadcast to that.
+    pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
+        self.apply(Op::Expand(Shape::new("expand", shape)?), &[])
+    }
+
+    /// With an axis of extent 1 at `axis`; -1 puts it last.
+    ///
+    /// # Errors
+    /// `Shape` if the rank would exceed 8 or the axis does not exist.
+    pub fn unsqueeze(&self, axis: isize) -> Result<Tensor> {
+        let mut dims = self.shape.to_vec();
+        let rank = dims.len() as isize + 1;
+        if axis < -rank || axis >= rank {
+            let message = format!("unsqueeze: axis {axis} for shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        dims.insert(axis.rem_euclid(rank) as usize, 1);
+        self.reshape(&dims)
+    }
+
+    /// Without an axis of extent 1.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has another extent.
+    pub fn squeeze(&self, axis: isize) -> Result<Tensor> {
+        let at = self.shape.axis("squeeze", axis)?;
+        if self.shape[at] != 1 {
+            let message = format!("squeeze: axis {axis} of shape {} is not 1", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut dims = self.shape.to_vec();
+        dims.remove(at);
+        self.reshape(&dims)
+    }
+
+    /// The elements from `start` up to but not including `end` along `axis`; negative positions count from the end.
+    ///
+    /// # Errors
+    /// `Shape` if the range does not lie within the axis.
+    pub fn slice(&self, axis: isize, start: isize, end: isize) -> Result<Tensor> {
+        self.slice_step(axis, start, end, 1)
+    }
+
+    /// Every `step`-th element from `start` up to but not including `end` along `axis`, `step` at least 1.
+    ///
+    /// # Errors
+    /// `Shape` if the range does not lie within the axis or the step is 0.
+    pub fn slice_step(&self, axis: isize, start: isize, end: isize, step: usize) -> Result<Tensor> {
+        let at = self.shape.axis("slice", axis)?;
+        let extent = self.shape[at] as isize;
+        let position = |p: isize| if p < 0 { p.checked_add(extent) } else { Some(p) };
+        let range = position(start).zip(position(end));
+        let within = |&(s, e): &(isize, isize)| 0 <= s && s <= e && e <= extent;
+        let Some((from, to)) = range.filter(within).filter(|_| step > 0) else {
+            let message = format!(
+                "slice: {start}..{end} step {step} along axis {axis} of shape {}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        };
+        let len = ((to - from) as usize).div_ceil(step);
+        self.spans(at, Span { start: from as usize, len, step: step as isize })
+    }
+
+    /// The elements along each of `axes` in reverse.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist or is named twice.
+    pub fn flip(&self, axes: &[isize]) -> Result<Tensor> {
+        let axes = self.shape.axes("flip", axes)?;
+        let span = |(axis, &extent): (usize, &usize)| match axes.contains(&axis) && extent > 0 {
+            true => Span { start: extent - 1, len: extent, step: -1 },
+            false => Span { start: 0, len: extent, step: 1 },
+        };
+        let spans = self.shape.iter().enumerate().map(span).collect();
+        self.apply(Op::Slice(spans), &[])
+    }
+
+    fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
+        let whole = |&len: &usize| Span { start: 0, len, step: 1 };
+        let mut spans: Vec<Span> = self.shape.iter().map(whole).collect();
+        spans[axis] = span;
+        self.apply(Op::Slice(spans), &[])
+    }
+
+    /// `value` before and after the elements: `amounts[axis]` is how many on each side.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one pair per axis; `DType` if the value is not one of the tensor's type.
+    pub fn pad(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
+        self.with_number(Op::Pad(amounts.to_vec()), &[], value)
+    }
+
+    /// Joined with others along an axis that exists.
+    ///
+    /// # Errors
+    /// `Shape` if they differ along another axis, `DType` if their types differ.
+    pub fn concat(&self, others: &[&Tensor], axis: isize) -> Result<Tensor> {
+        let axis = self.shape.axis("concat", axis)?;
+        self.apply(Op::Concat { axis }, others)
+    }
+
+    /// Joined with others of the same shape along a new axis.
+    ///
+    /// # Errors
+    /// `Shape` if the shapes differ, `DType` if their types differ.
+    pub fn stack(&self, others: &[&Tensor], axis: isize) -> Result<Tensor> {
+        if let Some(other) = others.iter().find(|o| o.shape != self.shape) {
+            return Err(Error::shapes("stack", &self.shape, &other.shape, "they must be equal"));
+        }
+        let first = self.unsqueeze(axis)?;
+        let others: Result<Vec<Tensor>> = others.iter().map(|o| o.unsqueeze(axis)).collect();
+        first.concat(&others?.iter().collect::<Vec<_>>(), axis)
+    }
+
+    /// Cut into pieces of these lengths along an axis.
+    ///
+    /// # Errors
+    /// `Shape` if the lengths do not add up to the axis.
+    pub fn split(&self, lengths: &[usize], axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("split", axis)?;
+        let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+        if total != Some(self.shape[at]) {
+            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut start = 0;
+        let mut piece = |&len: &usize| {
+            let piece = self.spans(at, Span { start, len, step: 1 });
+            start += len;
+            piece
+        };
+        lengths.iter().map(&mut piece).collect()
+    }
+
+    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
+    /// axis's place. Positions outside give 0.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
+    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let axis = self.shape.axis("index_select", axis)?;
+        self.apply(Op::Gather { axis }, &[index])
+    }
+
+    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("tril", diagonal, |row, column| column.le(row))
+    }
+
+    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("triu", diagonal, |row, column| column.ge(row))
+    }
+
+    fn triangle(
+        &self,
+        name: &str,
+        diagonal: i32,
+        keep: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        if self.rank() < 2 {
+            let message = format!("{name}: shape {} has no matrices", self.shape);
+            return Err(Error::shape(message));
+        }
+        let matrix = &self.shape[self.rank() - 2..];
+        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
+        let keep = keep(&row, &self.device.iota(matrix, 1)?)?;
+        let zero = self.device.full(self.dtype, 0.0, &[])?;
+        keep.select(self, &zero)
+    }
+
+    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
+    ///
+    /// # Errors
+    /// `DType` for other types; `Limit`.
+    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
+        let index = self.cast_index("one_hot")?.unsqueeze(-1)?;
+        index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
+    }
+
+    fn cast_index(&self, name: &str) -> Result<Tensor> {
+        if !self.dtype.is_int() {
+            let message = format!("{name}: does not take {}; cast it to i32", self.dtype);
+            return Err(Error::dtype(message));
+        }
+        self.cast(DType::I32)
+    }
+
+    /// Repeated `repeats[axis]` times along each axis.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one number per axis; `Limit`.
+    pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
+        if repeats.len() != self.rank() || 2 * self.rank() > crate::shape::MAX_RANK {
+            let message = format!("tile: {repeats:?} for shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let pairs = |f: fn(usize, usize) -> [usize; 2]| -> Vec<usize> {
+            self.shape.iter().zip(repeats).flat_map(|(&d, &r)| f(d, r)).collect()
+        };
+        let spread = self.reshape(&pairs(|d, _| [1, d]))?.expand(&pairs(|d, r| [r, d]))?;
+        let dims: Option<Vec<usize>> =
+            self.shape.iter().zip(repeats).map(|(d, r)| d.checked_mul(*r)).collect();
+        spread.reshape(&dims.unwrap_or_default())
+    }
+}

@@ -1,0 +1,81 @@
+//! Random tensors: the n-th element is a function of the seed and n alone, so the same seed gives the same numbers on
+//! every device and in any order of execution.
+
+use super::Tensor;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::shape::Shape;
+
+impl Device {
+    /// Random 32-bit words: see the table's `random_bits` for the generator.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`.
+    pub fn random_bits(&self, shape: &[usize], seed: u32) -> Result<Tensor> {
+        self.bits(shape, seed, 0)
+    }
+
+    /// Independent words for each `stream`.
+    fn bits(&self, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
+        let count = Shape::new("random", shape)?.numel();
+        let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
+        // The counter's top bit is free: elements are numbered below 2^31.
+        let counter = counter.add(stream << 31)?;
+        counter.random_bits(seed)?.reshape(shape)
+    }
+
+    /// Uniform in `[low, high)`, `f32`.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`.
+    pub fn uniform(&self, shape: &[usize], low: f64, high: f64, seed: u32) -> Result<Tensor> {
+        if !(low.is_finite() && high.is_finite() && low <= high) {
+            return Err(Error::data(format!("uniform: the range from {low} to {high}")));
+        }
+        let unit = self.bits(shape, seed, 0)?.unit_float();
+        unit.mul(high - low)?.add(low)
+    }
+
+    /// Normally distributed, `f32`, by the Box-Muller transform of two uniform numbers.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless both are finite and `deviation >= 0`.
+    pub fn normal(&self, shape: &[usize], mean: f64, deviation: f64, seed: u32) -> Result<Tensor> {
+        if !(mean.is_finite() && deviation.is_finite() && deviation >= 0.0) {
+            let message = format!("normal: mean {mean} and deviation {deviation}");
+            return Err(Error::data(message));
+        }
+        // 1 - u lies in (0, 1], so its logarithm is finite.
+        let radius = self.bits(shape, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
+        let radius = radius.log().mul(-2.0)?.sqrt();
+        let angle = self.bits(shape, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
+        radius.mul(&angle.cos())?.mul(deviation)?.add(mean)
+    }
+
+    /// 1.0 with probability `p`, else 0.0, `f32`.
+    ///
+    /// # Errors
+    /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`.
+    pub fn bernoulli(&self, shape: &[usize], p: f64, seed: u32) -> Result<Tensor> {
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::data(format!("bernoulli: the probability {p}")));
+        }
+        self.bits(shape, seed, 0)?.unit_float().lt(p)?.cast(DType::F32)
+    }
+}
+
+impl Tensor {
+    /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise.
+    ///
+    /// # Errors
+    /// `Data` unless p lies in `[0, 1)`; `DType` unless it is of floats.
+    pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
+        if !(0.0..1.0).contains(&p) {
+            return Err(Error::data(format!("dropout: the probability {p}")));
+        }
+        let kept = self.device.bits(&self.shape, seed, 0)?.unit_float().ge(p)?;
+        let zero = self.device.full(self.dtype, 0.0, &[])?;
+        kept.select(&self.mul(1.0 / (1.0 - p))?, &zero)
+    }
+}

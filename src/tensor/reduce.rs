@@ -1,0 +1,191 @@
+//! Reductions over axes. No axes named means all of them.
+
+use super::Tensor;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Op, Reduction};
+
+macro_rules! reductions {
+    ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident => $op:ident;)*) => { impl Tensor { $(
+        $(#[doc = $doc])+
+        ///
+        /// # Errors
+        /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+        pub fn $name(&self, axes: &[isize]) -> Result<Tensor> {
+            self.reduce(Reduction::$op, axes, false)
+        }
+
+        #[doc = concat!("[`Tensor::", stringify!($name), "`] with the axes kept, of extent 1.")]
+        ///
+        /// # Errors
+        /// The same.
+        pub fn $keepdim(&self, axes: &[isize]) -> Result<Tensor> {
+            self.reduce(Reduction::$op, axes, true)
+        }
+    )* } };
+}
+
+reductions! {
+    /// The sum over these axes; 0 over nothing.
+    sum sum_keepdim => Sum;
+    /// The product over these axes; 1 over nothing.
+    prod prod_keepdim => Prod;
+    /// The largest element over these axes; NaN if there is one, -Inf over nothing.
+    max max_keepdim => Max;
+    /// The smallest element over these axes; NaN if there is one, +Inf over nothing.
+    min min_keepdim => Min;
+    /// Whether any `bool` over these axes is true.
+    any any_keepdim => Any;
+    /// Whether every `bool` over these axes is true.
+    all all_keepdim => All;
+}
+
+impl Tensor {
+    fn reduce(&self, op: Reduction, axes: &[isize], keep: bool) -> Result<Tensor> {
+        let axes = self.shape.axes(op.name(), axes)?;
+        let reduced = self.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
+        if keep {
+            return Ok(reduced);
+        }
+        reduced.without(&axes)
+    }
+
+    fn without(&self, axes: &[usize]) -> Result<Tensor> {
+        let kept = (0..self.rank()).filter(|a| !axes.contains(a));
+        self.reshape(&kept.map(|a| self.shape[a]).collect::<Vec<_>>())
+    }
+
+    /// How many elements a reduction over these axes combines.
+    fn count(&self, name: &str, axes: &[isize]) -> Result<usize> {
+        Ok(self.shape.axes(name, axes)?.iter().map(|&a| self.shape[a]).product())
+    }
+
+    fn need_float(&self, name: &str) -> Result<()> {
+        if self.dtype.is_float() {
+            return Ok(());
+        }
+        Err(Error::dtype(format!("{name}: does not take {}; cast it first", self.dtype)))
+    }
+
+    /// The arithmetic mean over these axes; NaN over nothing.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
+    pub fn mean(&self, axes: &[isize]) -> Result<Tensor> {
+        let found = self.shape.axes("mean", axes)?;
+        self.mean_keepdim(axes)?.without(&found)
+    }
+
+    /// [`Tensor::mean`] with the axes kept, of extent 1.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn mean_keepdim(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("mean")?;
+        let count = self.count("mean", axes)?;
+        self.sum_keepdim(axes)?.div(count as f64)
+    }
+
+    /// The variance over these axes: the squared distances from the mean, summed and divided by the count less
+    /// `correction` (1 for the unbiased estimate, 0 for the population's).
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn var(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
+        let found = self.shape.axes("var", axes)?;
+        self.var_keepdim(axes, correction)?.without(&found)
+    }
+
+    /// [`Tensor::var`] with the axes kept, of extent 1.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn var_keepdim(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
+        self.need_float("var")?;
+        let count = self.count("var", axes)?;
+        let distance = self.sub(&self.mean_keepdim(axes)?)?;
+        let divisor = (count as f64 - correction).max(0.0);
+        distance.square().sum_keepdim(axes)?.div(divisor)
+    }
+
+    /// The standard deviation: the square root of [`Tensor::var`].
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn std(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
+        Ok(self.var(axes, correction)?.sqrt())
+    }
+
+    /// The position along `axis` of the largest element, as `i32`; the first of equal ones, and the first NaN if there
+    /// is one.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or is empty; `DType` for `bool`.
+    pub fn argmax(&self, axis: isize) -> Result<Tensor> {
+        self.arg("argmax", Reduction::Max, axis)
+    }
+
+    /// The position along `axis` of the smallest element, as [`Tensor::argmax`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn argmin(&self, axis: isize) -> Result<Tensor> {
+        self.arg("argmin", Reduction::Min, axis)
+    }
+
+    fn arg(&self, name: &str, op: Reduction, axis: isize) -> Result<Tensor> {
+        let at = self.shape.axis(name, axis)?;
+        if self.shape[at] == 0 {
+            let message = format!("{name}: axis {axis} of shape {} is empty", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut found = self.eq(&self.reduce(op, &[axis], true)?)?;
+        if self.dtype.is_float() {
+            found = found.logical_or(&self.is_nan())?;
+        }
+        let position = self.device.iota(&self.shape, at as isize)?;
+        let none = self.device.full(DType::I32, f64::from(i32::MAX), &[])?;
+        found.select(&position, &none)?.min(&[axis])
+    }
+
+    /// `log(sum(exp(x)))` over these axes, without overflow.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn logsumexp(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("logsumexp")?;
+        let found = self.shape.axes("logsumexp", axes)?;
+        let max = self.max_keepdim(axes)?;
+        // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
+        let from = max.is_inf().select(0.0, &max)?;
+        let sum = self.sub(&from)?.exp().sum_keepdim(axes)?;
+        sum.log().add(&from)?.without(&found)
+    }
+
+    /// The sum of absolute values over these axes.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_l1(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("norm_l1")?;
+        self.abs().sum(axes)
+    }
+
+    /// The square root of the sum of squares over these axes.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_l2(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("norm_l2")?;
+        Ok(self.square().sum(axes)?.sqrt())
+    }
+
+    /// The largest absolute value over these axes.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_linf(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("norm_linf")?;
+        self.abs().max(axes)
+    }
+}

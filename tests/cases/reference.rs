@@ -1,0 +1,355 @@
+//! What the rows of the table mean, written a second time in `f64` and in integers, with the
+//! tolerances.
+
+use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+
+/// A function of operands and parameters.
+pub type Function = fn(&[f64]) -> f64;
+
+/// How far a finite difference steps.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Step {
+    /// 1e-4: the function changes over distances of about 1.
+    Absolute,
+    /// 1e-4 of the argument: the function changes over distances of about |x|.
+    Relative,
+    /// 1e-4 of the largest argument.
+    Joint,
+}
+
+/// What a row must compute, and how exactly.
+#[derive(Clone, Copy)]
+pub struct Reference {
+    pub value: Function,
+    /// Relative tolerance of values.
+    pub rel: f64,
+    /// Relative tolerance of derivatives.
+    pub slope_rel: f64,
+    /// Where terms cancel: the size of the largest, of which 2e-7 is tolerated.
+    pub scale: Option<Function>,
+    /// The same for derivatives.
+    pub slope_scale: Option<Function>,
+    /// Whether the tolerance grows with |log value|, as rounding the argument of an exponential
+    /// makes it.
+    pub tail: bool,
+    /// What may be called 0: products of a subnormal number may have become 0 on the way.
+    pub tiny: f64,
+    /// How far below the largest number overflow is forgiven.
+    pub headroom: f64,
+    pub step: Step,
+    /// Where a finite difference means anything; everywhere, if not said.
+    pub smooth: Option<fn(&[f64]) -> bool>,
+}
+
+impl Reference {
+    fn slope_rel(self, slope_rel: f64) -> Reference {
+        Reference { slope_rel, ..self }
+    }
+    fn scale(self, scale: Function) -> Reference {
+        Reference { scale: Some(scale), ..self }
+    }
+    fn slope_scale(self, scale: Function) -> Reference {
+        Reference { slope_scale: Some(scale), ..self }
+    }
+    fn tail(self) -> Reference {
+        Reference { tail: true, ..self }
+    }
+    fn tiny(self, tiny: f64) -> Reference {
+        Reference { tiny, ..self }
+    }
+    fn headroom(self, headroom: f64) -> Reference {
+        Reference { headroom, ..self }
+    }
+    fn relative(self) -> Reference {
+        Reference { step: Step::Relative, ..self }
+    }
+    fn joint(self) -> Reference {
+        Reference { step: Step::Joint, ..self }
+    }
+    fn smooth(self, smooth: fn(&[f64]) -> bool) -> Reference {
+        Reference { smooth: Some(smooth), ..self }
+    }
+}
+
+/// The common case: four units in the last place.
+fn of(value: Function) -> Reference {
+    Reference {
+        value,
+        rel: 5e-7,
+        slope_rel: 1e-6,
+        scale: None,
+        slope_scale: None,
+        tail: false,
+        tiny: 2.0 * f64::from(f32::MIN_POSITIVE),
+        headroom: 1.0 + 1e-5,
+        step: Step::Absolute,
+        smooth: None,
+    }
+}
+
+/// The meaning of a row that takes floats.
+pub fn float(name: &str) -> Option<Reference> {
+    unary(name).or_else(|| activation(name)).or_else(|| several(name))
+}
+
+fn unary(name: &str) -> Option<Reference> {
+    Some(match name {
+        "abs" => of(|a| a[0].abs()),
+        "neg" => of(|a| 0.0 - a[0]),
+        "sign" => of(|a| if a[0] == 0.0 { 0.0 } else { a[0].signum() }),
+        "sign_bit" => of(|a| flag(a[0].is_sign_negative())),
+        "floor" => of(|a| a[0].floor()).smooth(steps_seen),
+        "ceil" => of(|a| a[0].ceil()).smooth(steps_seen),
+        "round" => of(|a| {
+            let below = a[0].floor();
+            let rest = a[0] - below;
+            let up = rest > 0.5 || rest == 0.5 && below % 2.0 != 0.0;
+            below + flag(up)
+        })
+        .smooth(steps_seen),
+        "trunc" => of(|a| if a[0] < 0.0 { a[0].ceil() } else { a[0].floor() }).smooth(steps_seen),
+        "fract" => of(|a| a[0].rem_euclid(1.0)).smooth(steps_seen),
+        "recip" => of(|a| a[0].powi(-1)).relative(),
+        "square" => of(|a| a[0].powi(2)),
+        "sqrt" => of(|a| a[0].sqrt()).relative(),
+        "rsqrt" => of(|a| a[0].powf(-0.5)).relative(),
+        "exp" => of(|a| a[0].exp()),
+        "exp2" => of(|a| a[0].exp2()),
+        "expm1" => of(|a| a[0].exp_m1()),
+        "log" => of(|a| a[0].ln()).relative(),
+        "log2" => of(|a| a[0].log2()).relative(),
+        "log10" => of(|a| a[0].log10()).relative(),
+        "log1p" => of(|a| a[0].ln_1p()),
+        "sin" => of(|a| a[0].sin()).slope_scale(|_| 1.0),
+        "cos" => of(|a| a[0].cos()).slope_scale(|_| 1.0),
+        "tan" => of(|a| a[0].tan()).slope_rel(2e-6),
+        "asin" => of(|a| a[0].asin()),
+        // The difference to pi / 2 cancels near 0 in x, that is, near pi / 2 in the result: no
+        // digits are lost.
+        "acos" => of(|a| a[0].acos()),
+        "atan" => of(|a| a[0].atan()),
+        "sinh" => of(|a| a[0].sinh()),
+        "cosh" => of(|a| a[0].cosh()),
+        "tanh" => of(|a| a[0].tanh()),
+        "asinh" => of(|a| a[0].signum() * a[0].abs().asinh()),
+        "acosh" => of(|a| {
+            let d = if a[0] < 1.0 { f64::NAN } else { a[0] - 1.0 };
+            (d + (d * (a[0] + 1.0)).sqrt()).ln_1p()
+        }),
+        "atanh" => of(|a| 0.5 * (a[0].ln_1p() - (-a[0]).ln_1p())),
+        "erf" => of(|a| erf(a[0])),
+        "erfc" => of(|a| erfc(a[0])).tail(),
+        "is_nan" => of(|a| flag(a[0].is_nan())),
+        "is_inf" => of(|a| flag(a[0].is_infinite())),
+        "is_finite" => of(|a| flag(a[0].is_finite())),
+        _ => return None,
+    })
+}
+
+fn activation(name: &str) -> Option<Reference> {
+    Some(match name {
+        "relu" => of(|a| if a[0] > 0.0 { a[0] } else { 0.0 }),
+        "relu6" => of(|a| a[0].clamp(0.0, 6.0)),
+        "leaky_relu" => of(|a| if a[0] > 0.0 { a[0] } else { a[1] * a[0] }),
+        "elu" => of(|a| if a[0] > 0.0 { a[0] } else { a[1] * a[0].exp_m1() }),
+        "selu" => of(|a| {
+            let inner = if a[0] > 0.0 { a[0] } else { 1.6732632423543772 * a[0].exp_m1() };
+            1.0507009873554805 * inner
+        }),
+        // By alpha, e^z - 1 - z e^z is z^2 / 2 near 0: digits of both terms are lost.
+        "celu" => of(|a| if a[0] > 0.0 { a[0] } else { a[1] * (a[0] / a[1]).exp_m1() })
+            .slope_scale(|a| (a[0] / a[1]).abs().min(1.0)),
+        "sigmoid" => of(|a| sigmoid(a[0])),
+        "hard_sigmoid" => of(|a| (a[0] / 6.0 + 0.5).clamp(0.0, 1.0)).scale(|_| 1e-6),
+        "log_sigmoid" => of(|a| -softplus(-a[0])),
+        "silu" => {
+            of(|a| a[0] * sigmoid(a[0])).slope_scale(|a| a[0].abs().exp().recip()).tiny(1e-35)
+        }
+        "hard_swish" => of(|a| a[0] * (a[0] / 6.0 + 0.5).clamp(0.0, 1.0)).slope_scale(|_| 1.0),
+        "gelu" => of(|a| a[0] * 0.5 * erfc(-a[0] * 0.5f64.sqrt()))
+            .tail()
+            .slope_scale(|a| a[0].abs() * (-0.5 * a[0] * a[0]).exp())
+            .tiny(1e-35),
+        "gelu_tanh" => of(|a| {
+            let u = (2.0 / PI).sqrt() * (a[0] + 0.044715 * a[0].powi(3));
+            a[0] * sigmoid(2.0 * u)
+        })
+        .tail()
+        .slope_scale(|a| {
+            let u = (2.0 / PI).sqrt() * (a[0] + 0.044715 * a[0].powi(3));
+            a[0].abs() * (1.0 + a[0] * a[0]) * (-2.0 * u.abs()).exp()
+        })
+        .tiny(1e-35),
+        "mish" => of(|a| a[0] * softplus(a[0]).tanh())
+            .slope_scale(|a| a[0].abs().exp().recip())
+            .tiny(1e-35),
+        "softplus" => of(|a| softplus(a[0])),
+        "softsign" => of(|a| a[0] / (1.0 + a[0].abs())),
+        "hard_tanh" => of(|a| a[0].max(a[1]).min(a[2])),
+        _ => return None,
+    })
+}
+
+fn several(name: &str) -> Option<Reference> {
+    Some(match name {
+        "add" => of(|a| a[0] + a[1]),
+        "sub" => of(|a| a[0] - a[1]),
+        "mul" => of(|a| a[0] * a[1]),
+        "div" => of(|a| a[0] / a[1]).relative(),
+        "rem" => of(|a| a[0] % a[1]).smooth(few_periods),
+        "floor_mod" => of(floor_mod).scale(|a| a[1].abs()).tiny(1e-36).smooth(few_periods),
+        // The exponent y - 1 is rounded, and that is multiplied by log x; y x^(y-1) for small y
+        // overflows on the way.
+        "pow" => of(|a| a[0].powf(a[1])).relative().slope_rel(1e-5).headroom(1e4).tiny(1e-34),
+        "minimum" => of(|a| if a[0] <= a[1] { a[0] } else { a[1] }),
+        "maximum" => of(|a| if a[0] >= a[1] { a[0] } else { a[1] }),
+        "atan2" => of(|a| a[0].atan2(a[1])).joint(),
+        "hypot" => of(|a| a[0].hypot(a[1])).joint().smooth(|a| a[0].hypot(a[1]) < 3.4e38),
+        "copysign" => of(|a| a[0].copysign(a[1])),
+        "squared_difference" => of(|a| (a[0] - a[1]).powi(2)).joint(),
+        "eq" => of(|a| flag(a[0] == a[1])),
+        "ne" => of(|a| flag(a[0] != a[1])),
+        "lt" => of(|a| flag(a[0] < a[1])),
+        "le" => of(|a| flag(a[0] <= a[1])),
+        "gt" => of(|a| flag(a[0] > a[1])),
+        "ge" => of(|a| flag(a[0] >= a[1])),
+        "select" => of(|a| if a[0] != 0.0 { a[1] } else { a[2] }),
+        "clamp" => of(|a| a[0].max(a[1]).min(a[2])).smooth(|a| a[1] + 1e-3 < a[2]),
+        "fma" => of(|a| a[0].mul_add(a[1], a[2])).scale(|a| (a[0] * a[1]).abs()),
+        "lerp" => of(|a| {
+            // From the nearer end, or the difference drowns in the larger one.
+            let d = a[1] - a[0];
+            if a[2] < 0.5 {
+                a[0] + a[2] * d
+            } else {
+                a[1] - (1.0 - a[2]) * d
+            }
+        })
+        .scale(|a| a[0].abs().max(a[1].abs()) * (1.0 + a[2].abs())),
+        _ => return None,
+    })
+}
+
+/// The meaning of a row that takes integers or `bool`, before wrapping to 32 bits.
+pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
+    Some(match name {
+        "abs" => |a| a[0].abs(),
+        "neg" => |a| -a[0],
+        "sign" => |a| a[0].signum(),
+        "square" => |a| a[0].wrapping_mul(a[0]),
+        "add" => |a| a[0] + a[1],
+        "sub" => |a| a[0] - a[1],
+        "mul" => |a| a[0].wrapping_mul(a[1]),
+        "div" => |a| if a[1] == 0 { a[0] } else { a[0] / a[1] },
+        "rem" => |a| if a[1] == 0 { 0 } else { a[0] % a[1] },
+        "floor_mod" => |a| {
+            if a[1] == 0 {
+                return 0;
+            }
+            let euclid = a[0].rem_euclid(a[1]);
+            if a[1] < 0 && euclid != 0 {
+                euclid + a[1]
+            } else {
+                euclid
+            }
+        },
+        "minimum" => |a| a[0].min(a[1]),
+        "maximum" => |a| a[0].max(a[1]),
+        "squared_difference" => |a| (a[0] - a[1]).wrapping_mul(a[0] - a[1]),
+        "eq" => |a| i64::from(a[0] == a[1]),
+        "ne" => |a| i64::from(a[0] != a[1]),
+        "lt" => |a| i64::from(a[0] < a[1]),
+        "le" => |a| i64::from(a[0] <= a[1]),
+        "gt" => |a| i64::from(a[0] > a[1]),
+        "ge" => |a| i64::from(a[0] >= a[1]),
+        "logical_not" => |a| 1 - a[0],
+        "logical_and" | "bitwise_and" => |a| a[0] & a[1],
+        "logical_or" | "bitwise_or" => |a| a[0] | a[1],
+        "logical_xor" | "bitwise_xor" => |a| a[0] ^ a[1],
+        "shl" => |a| a[0] << (a[1] & 31),
+        "shr" => |a| a[0] >> (a[1] & 31),
+        "select" => |a| if a[0] != 0 { a[1] } else { a[2] },
+        "clamp" => |a| a[0].max(a[1]).min(a[2]),
+        "fma" => |a| a[0].wrapping_mul(a[1]).wrapping_add(a[2]),
+        // -1 - x inverts; of bool it is 1 - x, which the last bit of this is.
+        "bitwise_not" => |a| -1 - a[0],
+        _ => return None,
+    })
+}
+
+/// Threefry-2x32-20, after the paper's pseudo-code.
+pub fn threefry(counter: [u32; 2], key: [u32; 2]) -> [u32; 2] {
+    let schedule = [key[0], key[1], 0x1bd1_1bda ^ key[0] ^ key[1]];
+    let rotations = [13, 15, 26, 6, 17, 29, 16, 24];
+    let mut state = [counter[0].wrapping_add(key[0]), counter[1].wrapping_add(key[1])];
+    for round in 0..20u32 {
+        state[0] = state[0].wrapping_add(state[1]);
+        state[1] = state[1].rotate_left(rotations[round as usize % 8]) ^ state[0];
+        if round % 4 == 3 {
+            let injection = round / 4 + 1;
+            state[0] = state[0].wrapping_add(schedule[injection as usize % 3]);
+            let second = schedule[(injection as usize + 1) % 3].wrapping_add(injection);
+            state[1] = state[1].wrapping_add(second);
+        }
+    }
+    state
+}
+
+fn flag(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn softplus(x: f64) -> f64 {
+    if x > 30.0 {
+        x + (-x).exp()
+    } else {
+        x.exp().ln_1p()
+    }
+}
+
+fn floor_mod(a: &[f64]) -> f64 {
+    let r = a[0] % a[1];
+    if r != 0.0 && (r < 0.0) != (a[1] < 0.0) {
+        r + a[1]
+    } else {
+        r
+    }
+}
+
+/// Where a finite difference does not step over integers.
+fn steps_seen(a: &[f64]) -> bool {
+    a[0].abs() < 1e6
+}
+
+/// Where the remainder does not jump between the points of a finite difference.
+fn few_periods(a: &[f64]) -> bool {
+    a[1].abs() > 0.1 && (a[0] / a[1]).abs() < 1e3
+}
+
+/// erf by its series of positive terms, 2 / sqrt(pi) e^(-x^2) sum 2^n x^(2n+1) / (2n+1)!!.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 3.0 {
+        return x.signum() * (1.0 - erfc(x.abs()));
+    }
+    let (mut term, mut sum, mut n) = (x, x, 0.0);
+    while term.abs() > 1e-18 * sum.abs() {
+        n += 1.0;
+        term *= 2.0 * x * x / (2.0 * n + 1.0);
+        sum += term;
+    }
+    FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}
+
+/// erfc; above 3 by the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 /
+/// ...))).
+fn erfc(x: f64) -> f64 {
+    if x <= 3.0 {
+        return 1.0 - erf(x);
+    }
+    let fraction = (1..=200).rev().fold(x, |f, n| x + 0.5 * f64::from(n) / f);
+    (-x * x).exp() * FRAC_2_SQRT_PI / 2.0 / fraction
+}

@@ -1,0 +1,576 @@
+//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed by the CPU.
+
+use pollster::block_on;
+use std::io::Write as _;
+use std::sync::{Arc, Once};
+use std::time::{Duration, Instant};
+use warpweft::backend::wgpu::{adapters, fold, open, Choice, WgpuBackend};
+use warpweft::backend::{Backend, BufferId, DeviceKind};
+use warpweft::codegen::Source;
+use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
+use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
+
+/// An open device of the test's own. Where there is none that is said past the test harness, and is a failure if
+/// `WARPWEFT_REQUIRE` names wgpu.
+fn device() -> Option<WgpuBackend> {
+    static SAID: Once = Once::new();
+    match block_on(open(Choice { software: true, ..Choice::default() })) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+            assert!(!required.contains("wgpu"), "WARPWEFT_REQUIRE={required}, but {error}");
+            SAID.call_once(|| {
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "wgpu: no adapter, {CASES} cases not run ({error})"
+                );
+            });
+            None
+        }
+    }
+}
+
+/// Tests that each need a device, and how many they are.
+macro_rules! cases {
+    ($($name:ident)*) => {
+        const CASES: usize = [$(stringify!($name)),*].len();
+        $(
+            #[test]
+            fn $name() {
+                if let Some(backend) = device() {
+                    cases::$name(backend);
+                }
+            }
+        )*
+    };
+}
+
+cases! {
+    describes_itself
+    bytes_come_back
+    parts_of_a_buffer
+    sizes_that_cannot_be
+    scalars_arrive
+    many_workgroups
+    nothing_new_the_second_time
+    freed_buffers_take_their_bind_groups
+    params_outgrow_the_uniform_buffer
+    a_broken_shader_is_told_once_per_run
+    a_missing_f16_is_told
+    wrong_calls_are_data_errors
+    an_earlier_read_does_not_hear_of_a_later_error
+    a_destroyed_device_answers
+    reads_under_tokio
+    a_thousand_reads_at_once
+    eight_threads
+    dropped_with_reads_in_flight
+    dropped_futures
+    memory_comes_and_goes
+}
+
+#[test]
+fn folding_wastes_little() {
+    for limit in [1, 3, 65_535] {
+        for count in [1, 2, 3, 7, 65_535, 65_536, 70_000, 131_071, 1 << 26, 4_294_836_225] {
+            let Some((x, y)) = fold(count, limit) else {
+                assert!(count > u64::from(limit).pow(2), "{count} fits into {limit} squared");
+                continue;
+            };
+            let made = u64::from(x) * u64::from(y);
+            assert!(x <= limit && y <= limit && made >= count && made - count < u64::from(y));
+        }
+    }
+}
+
+#[test]
+fn no_such_device() {
+    let choice = Choice { index: Some(1000), ..Choice::default() };
+    let Err(error) = block_on(open(choice)) else { panic!("there is no thousandth GPU") };
+    assert_eq!(error.kind(), ErrorKind::NoDevice);
+    assert!(error.message().contains("number 1000"), "{error}");
+}
+
+/// A batch of dispatches on two slots, each reading the first and writing the second; `params` names the scalars that
+/// each takes.
+fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
+    let slot = |place| Slot { place, bytes, dtype: DType::F32 };
+    let kernel = Arc::new(Kernel::Loop {
+        space: Space { dims: Vec::new(), outer: 0 },
+        program: Program::default(),
+    });
+    let dispatches = params.iter().map(|params| Dispatch {
+        kernel: kernel.clone(),
+        inputs: vec![0],
+        outputs: vec![1],
+        params: params.to_vec(),
+        label: "by hand".to_string(),
+        flops: 0,
+    });
+    Arc::new(Batch {
+        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
+        dispatches: dispatches.collect(),
+        outputs: vec![bytes],
+        temporaries: Vec::new(),
+        inputs: 1,
+        scalars,
+        operations: params.len(),
+    })
+}
+
+/// A kernel with `body` for each `i` below `count`, reading `a` and writing `o`, both `u32`.
+fn source(count: u64, params: usize, body: &str) -> Source {
+    let words = params.div_ceil(4) + 1;
+    let text = format!(
+        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {words}>;
+@group(0) @binding(1) var<storage, read> a: array<u32>;
+@group(0) @binding(2) var<storage, read_write> o: array<u32>;
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {{
+    let i = (group.x + group.y * groups.x) * 64u + local;
+    if (i >= {count}u) {{ return; }}
+    {body}
+}}"
+    );
+    Source { text, workgroups: count.div_ceil(64), params: words, f16: false }
+}
+
+/// Two buffers of so many words; the first holds 0, 1, 2...
+fn two(backend: &WgpuBackend, words: u32) -> Result<[BufferId; 2]> {
+    let bytes = u64::from(words) * 4;
+    let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
+    let counted: Vec<u32> = (0..words).collect();
+    backend.write(buffers[0], 0, bytemuck::cast_slice(&counted))?;
+    Ok(buffers)
+}
+
+/// The first words of a buffer.
+fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
+    Ok(to_words(&block_on(backend.read(buffer, 0, count * 4))?))
+}
+
+fn to_words(bytes: &[u8]) -> Vec<u32> {
+    bytemuck::pod_collect_to_vec(bytes)
+}
+
+/// Bytes that differ everywhere.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
+}
+
+/// A kernel that keeps the device busy for a while.
+fn busy(rounds: u32) -> Source {
+    let body = format!(
+        "var x = a[i];
+    for (var round = 0u; round < {rounds}u; round++) {{ x = x * 1664525u + (x >> 7u) + round; }}
+    o[i] = x;"
+    );
+    source(64, 0, &body)
+}
+
+mod cases {
+    use super::*;
+
+    pub fn describes_itself(backend: WgpuBackend) {
+        let listed = block_on(adapters());
+        let info = backend.info();
+        assert!(listed.iter().any(|adapter| adapter.info == *info), "{info:?} in {listed:?}");
+        assert!(["vulkan", "metal", "dx12"].contains(&info.backend));
+        assert!(!info.name.is_empty() && info.kind != DeviceKind::Cpu, "{info:?}");
+        let mut kinds: Vec<DeviceKind> = listed.iter().map(|adapter| adapter.info.kind).collect();
+        let sorted = kinds.is_sorted();
+        kinds.retain(|&kind| kind != DeviceKind::Software);
+        assert!(sorted);
+        // Without being asked for, one that is computed by the CPU is never opened.
+        match block_on(open(Choice::default())) {
+            Ok(other) => assert_ne!(other.info().kind, DeviceKind::Software),
+            Err(error) => {
+                assert!(kinds.is_empty() && error.kind() == ErrorKind::NoDevice);
+                assert!(error.message().contains(&info.name), "{error}");
+            }
+        }
+        let limits = backend.limits();
+        assert!(limits.binding_bytes >= 128 << 20 && limits.binding_bytes.is_multiple_of(16));
+        assert!(limits.buffers_per_kernel >= 8 && limits.workgroup_size >= 256);
+        assert!(limits.workgroups >= 65_535 && limits.workgroup_bytes >= 16 << 10);
+    }
+
+    pub fn bytes_come_back(backend: WgpuBackend) {
+        for len in [4, 20, (1 << 20) - 4, 1 << 20, (1 << 20) + 4, (9 << 20) + 4, 40 << 20] {
+            let buffer = backend.allocate(len as u64).unwrap();
+            let data = pattern(len);
+            for _ in 0..2 {
+                backend.write(buffer, 0, &data).unwrap();
+                assert!(block_on(backend.read(buffer, 0, len as u64)).unwrap() == data, "{len}");
+            }
+            backend.free(buffer);
+        }
+        let live = backend.counters();
+        assert_eq!((live.buffers, live.bytes, live.submits), (7, 0, 0));
+    }
+
+    pub fn parts_of_a_buffer(backend: WgpuBackend) {
+        let len = 24 << 20;
+        let buffer = backend.allocate(len as u64).unwrap();
+        let mut mirror = vec![0; len];
+        backend.write(buffer, 0, &mirror).unwrap();
+        // Small and large pieces over each other, in order.
+        for (offset, size) in
+            [(4, 8), (1 << 20, 17 << 20), ((1 << 20) + 8, 4), (len - 4, 4), (0, 4)]
+        {
+            let data = &pattern(size + offset)[offset..];
+            backend.write(buffer, offset as u64, data).unwrap();
+            mirror[offset..offset + size].copy_from_slice(data);
+        }
+        for (offset, size) in [(0, 16), (4, 4), (len - 8, 8), ((1 << 20) - 4, 16 << 20), (8, 0)] {
+            let read = block_on(backend.read(buffer, offset as u64, size as u64)).unwrap();
+            assert!(read == mirror[offset..offset + size], "{size} bytes from {offset}");
+        }
+    }
+
+    pub fn sizes_that_cannot_be(backend: WgpuBackend) {
+        let most = backend.limits().binding_bytes;
+        let error = backend.allocate(most + 4).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        let (wanted, most) = ((most + 4).to_string(), most.to_string());
+        assert!(error.message().contains(&wanted) && error.message().contains(&most), "{error}");
+        assert_eq!(backend.allocate(0).unwrap_err().kind(), ErrorKind::Data);
+        assert_eq!(backend.allocate(6).unwrap_err().kind(), ErrorKind::Data);
+        // Two workgroups more than two dimensions hold, and more params than can be bound.
+        let buffers = two(&backend, 64).unwrap();
+        let mut source = source(64, 0, "o[i] = a[i];");
+        source.workgroups = u64::from(backend.limits().workgroups).pow(2) + 2;
+        let one = batch(256, &[&[]], 0);
+        let error = backend.run_sources(&one, &[source.clone()], &buffers, &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(error.message().contains(&source.workgroups.to_string()), "{error}");
+        let many = vec![0; 5000];
+        let two = batch(256, &[&many], 1);
+        let error = backend.run_sources(&two, &[source], &buffers, &[1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert!(block_on(backend.sync()).is_ok());
+    }
+
+    pub fn scalars_arrive(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        // The head's words, and then the dispatch's own choice of the scalars.
+        let head = source(64, 0, "if (i < 4u) { o[i] = params[0][i]; }");
+        let rest = source(64, 5, "if (i >= 4u && i < 9u) { o[i] = params[i / 4u][i % 4u]; }");
+        let last = source(64, 1, "if (i == 9u) { o[i] = a[i] + params[1].x; }");
+        let batch = batch(256, &[&[], &[2, 0, 1, 1, 2], &[1]], 3);
+        for scalars in [[7, 8, 9], [0xffff_ffff, 1, 0x7fc0_0000], [7, 8, 9], [7, 8, 9]] {
+            let [x, y, z] = scalars;
+            let sources = [head.clone(), rest.clone(), last.clone()];
+            backend.run_sources(&batch, &sources, &buffers, &scalars).unwrap();
+            let expected = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000, z, x, y, y, z, 9 + y];
+            assert_eq!(words(&backend, buffers[1], 10).unwrap(), expected);
+        }
+        assert_eq!(backend.counters().pipelines, 3);
+    }
+
+    pub fn many_workgroups(backend: WgpuBackend) {
+        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be 69,999.
+        let count: u32 = 69_999 * 64 + 3;
+        let bytes = u64::from(count) * 4;
+        let buffers = two(&backend, count).unwrap();
+        let source = source(u64::from(count), 0, "o[i] = a[i] * 3u + 1u;");
+        assert_eq!(source.workgroups, 70_000);
+        backend.run_sources(&batch(bytes, &[&[]], 0), &[source], &buffers, &[]).unwrap();
+        let read = words(&backend, buffers[1], u64::from(count)).unwrap();
+        assert!(read.iter().enumerate().all(|(i, &x)| x == i as u32 * 3 + 1));
+    }
+
+    pub fn nothing_new_the_second_time(backend: WgpuBackend) {
+        let buffers = two(&backend, 1000).unwrap();
+        let one = source(1000, 0, "o[i] = a[i] + 1u;");
+        let other = source(1000, 1, "o[i] += params[1].x;");
+        let sources = [one.clone(), other.clone(), one, other];
+        let batch = batch(4000, &[&[], &[0], &[], &[1]], 2);
+        backend.run_sources(&batch, &sources, &buffers, &[5, 6]).unwrap();
+        let first = backend.counters();
+        assert_eq!((first.pipelines, first.submits, first.dispatches), (2, 1, 4));
+        assert_eq!((first.buffers, first.bytes, first.bind_groups), (2, 8000, 1));
+        for round in 0..50 {
+            // An empty slice of sources: nothing asks for them again.
+            backend.run_sources(&batch, &[], &buffers, &[round, round + 1]).unwrap();
+            let read = words(&backend, buffers[1], 1000).unwrap();
+            assert!(read.iter().enumerate().all(|(i, &x)| x == i as u32 + 2 + round));
+        }
+        let last = backend.counters();
+        assert_eq!((last.submits, last.dispatches), (51, 204));
+        let made =
+            |c: warpweft::backend::Counters| (c.pipelines, c.bind_groups, c.buffers, c.bytes);
+        assert_eq!(made(first), made(last));
+        // Forgotten and run again, it still compiles nothing: the texts are known.
+        backend.forget(&batch);
+        backend.run_sources(&batch, &sources, &buffers, &[1, 2]).unwrap();
+        assert_eq!(made(first), made(backend.counters()));
+    }
+
+    pub fn freed_buffers_take_their_bind_groups(backend: WgpuBackend) {
+        let source = [source(64, 0, "o[i] = a[i] + 1u;")];
+        let batch = batch(256, &[&[]], 0);
+        let input = two(&backend, 64).unwrap()[0];
+        for round in 1..=20 {
+            let output = backend.allocate(256).unwrap();
+            backend.run_sources(&batch, &source, &[input, output], &[]).unwrap();
+            // Freed with the work in flight: the work and the read still see it.
+            let read = backend.read(output, 0, 256);
+            backend.free(output);
+            let read = to_words(&block_on(read).unwrap());
+            assert!(read.iter().enumerate().all(|(i, &x)| x == i as u32 + 1));
+            assert_eq!(backend.counters().bind_groups, round);
+            assert_eq!(backend.counters().bytes, 512);
+            let error = backend.run_sources(&batch, &source, &[input, output], &[]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Data);
+        }
+    }
+
+    pub fn params_outgrow_the_uniform_buffer(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let add = source(64, 1, "o[i] += params[1].x;");
+        let copy = source(64, 0, "o[i] = a[i];");
+        for many in [1, 100, 1000, 10] {
+            let mut params: Vec<&[usize]> = vec![&[]];
+            params.resize(many + 1, &[0]);
+            let mut sources = vec![copy.clone()];
+            sources.resize(many + 1, add.clone());
+            let batch = batch(256, &params, 1);
+            backend.run_sources(&batch, &sources, &buffers, &[3]).unwrap();
+            let read = words(&backend, buffers[1], 64).unwrap();
+            assert!(read.iter().enumerate().all(|(i, &x)| x == (i + 3 * many) as u32));
+        }
+        assert_eq!(backend.counters().dispatches, 1115);
+        assert_eq!(backend.counters().submits, 4);
+    }
+
+    pub fn a_broken_shader_is_told_once_per_run(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let good = source(64, 0, "o[i] = a[i] + 1u;");
+        let copy = batch(256, &[&[]], 0);
+        // One that does not parse, one that does not type, one whose entry point has another name.
+        let mut nameless = good.clone();
+        nameless.text = nameless.text.replace("fn main", "fn other");
+        for bad in [source(64, 0, "o[i] = ;"), source(64, 0, "o[i] = 1.5f;"), nameless] {
+            let batch = batch(256, &[&[], &[]], 0);
+            let sources = [good.clone(), bad];
+            let submits = backend.counters().submits;
+            for _ in 0..2 {
+                backend.run_sources(&batch, &sources, &buffers, &[]).unwrap();
+                let error = words(&backend, buffers[1], 64).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Unsupported);
+                assert!(error.message().starts_with("map: "), "{error}");
+                assert!(error.message().contains("by hand"), "{error}");
+                // It was told; but what was not computed stays so, and what comes of it.
+                assert!(words(&backend, buffers[0], 64).is_ok());
+                assert!(block_on(backend.sync()).is_ok());
+                assert_eq!(words(&backend, buffers[1], 64).unwrap_err(), error);
+            }
+            assert_eq!(backend.counters().submits, submits);
+            let next = backend.allocate(256).unwrap();
+            let [input, output] = buffers;
+            backend.run_sources(&copy, &[good.clone()], &[output, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 64).unwrap_err().kind(), ErrorKind::Unsupported);
+            backend.run_sources(&copy, &[good.clone()], &[input, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 3).unwrap(), [1, 2, 3]);
+            backend.write(output, 0, &[1; 256]).unwrap();
+            assert!(words(&backend, output, 64).is_ok());
+        }
+        let error = {
+            let batch = batch(256, &[&[]], 0);
+            let bad = source(64, 0, "o[i] = no_such_thing;");
+            backend.run_sources(&batch, &[bad], &buffers, &[]).unwrap();
+            block_on(backend.sync()).unwrap_err()
+        };
+        // The compiler's own words, with the line.
+        assert!(error.message().contains("no_such_thing"), "{error}");
+        assert!(error.message().contains(":12:"), "{error}");
+        backend.run_sources(&batch(256, &[&[]], 0), &[good], &buffers, &[]).unwrap();
+        assert_eq!(words(&backend, buffers[1], 3).unwrap(), [1, 2, 3]);
+    }
+
+    pub fn a_missing_f16_is_told(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let mut source = source(64, 0, "o[i] = u32(f16(a[i]) * 2.0h);");
+        source.text = format!("enable f16;\n{}", source.text);
+        source.f16 = true;
+        backend.run_sources(&batch(256, &[&[]], 0), &[source], &buffers, &[]).unwrap();
+        let read = words(&backend, buffers[1], 4);
+        if backend.limits().f16 {
+            assert_eq!(read.unwrap(), [0, 2, 4, 6]);
+        } else {
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::Unsupported);
+        }
+    }
+
+    pub fn wrong_calls_are_data_errors(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let gone = backend.allocate(256).unwrap();
+        backend.free(gone);
+        backend.free(gone);
+        let copy = [source(64, 0, "o[i] = a[i];")];
+        let one = batch(256, &[&[]], 0);
+        let asks = batch(256, &[&[4]], 0);
+        let large = batch(4096, &[&[]], 0);
+        let errors = [
+            backend.write(gone, 0, &[0; 4]).unwrap_err(),
+            backend.write(buffers[0], 0, &[0; 6]).unwrap_err(),
+            backend.write(buffers[0], 2, &[0; 4]).unwrap_err(),
+            backend.write(buffers[0], 256, &[0; 4]).unwrap_err(),
+            backend.write(buffers[0], u64::MAX - 3, &[0; 8]).unwrap_err(),
+            block_on(backend.read(gone, 0, 4)).unwrap_err(),
+            block_on(backend.read(buffers[0], 0, 260)).unwrap_err(),
+            block_on(backend.read(buffers[0], 1, 4)).unwrap_err(),
+            backend.run_sources(&one, &copy, &[buffers[0], gone], &[]).unwrap_err(),
+            backend.run_sources(&one, &copy, &buffers[..1], &[]).unwrap_err(),
+            backend.run_sources(&asks, &copy, &buffers, &[1]).unwrap_err(),
+            backend.run_sources(&large, &copy, &buffers, &[]).unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+        }
+        assert!(block_on(backend.sync()).is_ok());
+    }
+
+    pub fn an_earlier_read_does_not_hear_of_a_later_error(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let earlier = backend.read(buffers[0], 0, 8);
+        let bad = [source(64, 0, "o[i] = ;")];
+        backend.run_sources(&batch(256, &[&[]], 0), &bad, &buffers, &[]).unwrap();
+        let later = backend.read(buffers[0], 0, 8);
+        assert_eq!(to_words(&block_on(earlier).unwrap()), [0, 1]);
+        assert_eq!(block_on(later).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    pub fn a_destroyed_device_answers(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let work = batch(256, &[&[]], 0);
+        backend.run_sources(&work, &[busy(100_000_000)], &buffers, &[]).unwrap();
+        let waiting = [backend.read(buffers[1], 0, 256), backend.read(buffers[0], 0, 4)];
+        let synced = backend.sync();
+        let start = Instant::now();
+        backend.destroy();
+        for read in waiting {
+            assert_eq!(block_on(read).unwrap_err().kind(), ErrorKind::DeviceLost);
+        }
+        let errors = [
+            block_on(synced).unwrap_err(),
+            block_on(backend.read(buffers[0], 0, 4)).unwrap_err(),
+            block_on(backend.sync()).unwrap_err(),
+            backend.write(buffers[0], 0, &[0; 4]).unwrap_err(),
+            backend.write(buffers[0], 0, &[0; 256]).unwrap_err(),
+            backend.allocate(64).unwrap_err(),
+            backend.run_sources(&work, &[busy(1)], &buffers, &[]).unwrap_err(),
+        ];
+        assert!(start.elapsed() < Duration::from_secs(2), "took {:?}", start.elapsed());
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::DeviceLost, "{error}");
+        }
+        backend.free(buffers[0]);
+        // A new device works.
+        let Some(next) = device() else { panic!("there was one before") };
+        let buffers = two(&next, 64).unwrap();
+        assert_eq!(words(&next, buffers[0], 3).unwrap(), [0, 1, 2]);
+    }
+
+    pub fn reads_under_tokio(backend: WgpuBackend) {
+        let backend = Arc::new(backend);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
+        let tasks: Vec<_> = (0..32u32)
+            .map(|number| {
+                let backend = backend.clone();
+                runtime.spawn(async move {
+                    let buffer = backend.allocate(4096)?;
+                    backend.write(buffer, 0, bytemuck::cast_slice(&vec![number; 1024]))?;
+                    backend.sync().await?;
+                    let read = backend.read(buffer, 0, 4096).await?;
+                    backend.free(buffer);
+                    Result::Ok(to_words(&read))
+                })
+            })
+            .collect();
+        for (number, task) in tasks.into_iter().enumerate() {
+            assert_eq!(runtime.block_on(task).unwrap().unwrap(), vec![number as u32; 1024]);
+        }
+        assert_eq!(backend.counters().bytes, 0);
+    }
+
+    pub fn a_thousand_reads_at_once(backend: WgpuBackend) {
+        let buffers = two(&backend, 1000).unwrap();
+        let reads: Vec<_> = (0..1000).map(|i| backend.read(buffers[0], i * 4, 4)).collect();
+        for (i, read) in reads.into_iter().enumerate().rev() {
+            assert_eq!(to_words(&block_on(read).unwrap()), [i as u32]);
+        }
+    }
+
+    pub fn eight_threads(backend: WgpuBackend) {
+        std::thread::scope(|scope| {
+            for thread in 0..8u32 {
+                let backend = &backend;
+                scope.spawn(move || {
+                    let buffers = two(backend, 5000).unwrap();
+                    let body = format!("o[i] = a[i] * {}u + params[1].x;", thread + 1);
+                    let source = [source(5000, 1, &body)];
+                    let batch = batch(20_000, &[&[0]], 1);
+                    for round in 0..20 {
+                        backend.run_sources(&batch, &source, &buffers, &[round]).unwrap();
+                        let read = words(backend, buffers[1], 5000).unwrap();
+                        let expected = |i: usize| i as u32 * (thread + 1) + round;
+                        assert!(read.iter().enumerate().all(|(i, &x)| x == expected(i)));
+                    }
+                    buffers.into_iter().for_each(|buffer| backend.free(buffer));
+                });
+            }
+        });
+        let counters = backend.counters();
+        assert_eq!((counters.submits, counters.dispatches), (160, 160));
+        assert_eq!((counters.pipelines, counters.bind_groups), (8, 8));
+        assert_eq!((counters.buffers, counters.bytes), (16, 0));
+    }
+
+    pub fn dropped_with_reads_in_flight(backend: WgpuBackend) {
+        let buffers = two(&backend, 64).unwrap();
+        let work = batch(256, &[&[]], 0);
+        backend.run_sources(&work, &[busy(5_000_000)], &buffers, &[]).unwrap();
+        let reads = [backend.read(buffers[1], 0, 256), backend.read(buffers[0], 0, 256)];
+        let synced = backend.sync();
+        drop(backend);
+        let [first, second] = reads;
+        assert_eq!(to_words(&block_on(second).unwrap()), (0..64).collect::<Vec<u32>>());
+        assert!(to_words(&block_on(first).unwrap()).iter().any(|&x| x != 0));
+        block_on(synced).unwrap();
+    }
+
+    pub fn dropped_futures(backend: WgpuBackend) {
+        let buffers = two(&backend, 1 << 20).unwrap();
+        for round in 0..200 {
+            drop(backend.read(buffers[0], 0, 4 << (round % 20)));
+            drop(backend.sync());
+        }
+        assert_eq!(words(&backend, buffers[0], 3).unwrap(), [0, 1, 2]);
+        let bad = [source(64, 0, "o[i] = ;")];
+        backend.run_sources(&batch(256, &[&[]], 0), &bad, &buffers, &[]).unwrap();
+        // A dropped read tells nobody; the next one does.
+        drop(backend.read(buffers[0], 0, 4));
+        assert_eq!(block_on(backend.sync()).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    pub fn memory_comes_and_goes(backend: WgpuBackend) {
+        // 6 GiB in all, through a device that may have 2.
+        let source = [source(64, 0, "o[i] = a[i];")];
+        let small = two(&backend, 64).unwrap()[0];
+        for _ in 0..96 {
+            let large = backend.allocate(64 << 20).unwrap();
+            backend.run_sources(&batch(256, &[&[]], 0), &source, &[small, large], &[]).unwrap();
+            backend.free(large);
+        }
+        block_on(backend.sync()).unwrap();
+        let counters = backend.counters();
+        assert_eq!((counters.bytes, counters.buffers, counters.pipelines), (512, 98, 1));
+    }
+}

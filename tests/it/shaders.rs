@@ -1,0 +1,104 @@
+//! Every shader parses and validates, as it lies on disk and as codegen fills it in; a few whole texts are snapshots.
+
+use std::path::Path;
+use warpweft::codegen;
+use warpweft::kernel::Kernel;
+
+#[path = "../cases/kernels.rs"]
+pub mod kernels;
+
+pub use kernels::samples;
+
+/// What a browser without optional features validates, and `shader-f16` where the text enables it.
+fn validate(name: &str, text: &str) {
+    let module = naga::front::wgsl::parse_str(text)
+        .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
+    let f16 = text.starts_with("enable f16;");
+    let capabilities = match f16 {
+        true => naga::valid::Capabilities::SHADER_FLOAT16,
+        false => naga::valid::Capabilities::empty(),
+    };
+    let mut validator =
+        naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
+    if let Err(error) = validator.validate(&module) {
+        panic!("{name}: {}\n{text}", error.emit_to_string(text));
+    }
+    let entry = &module.entry_points[0];
+    assert_eq!(entry.name, "main", "{name}");
+    assert!(entry.workgroup_size.iter().product::<u32>() <= 256, "{name}");
+    let mut layouter = naga::proc::Layouter::default();
+    layouter.update(module.to_ctx()).expect("a valid module has a layout");
+    let globals = module.global_variables.iter().map(|(_, global)| global);
+    let (mut shared, mut buffers) = (0, 0);
+    for global in globals {
+        match global.space {
+            naga::AddressSpace::WorkGroup => shared += layouter[global.ty].size,
+            naga::AddressSpace::Storage { .. } => buffers += 1,
+            _ => {}
+        }
+    }
+    assert!(shared <= 16384, "{name}: {shared} bytes of workgroup memory");
+    assert!(buffers <= 8, "{name}: {buffers} buffers");
+}
+
+#[test]
+fn stored_shaders_are_valid() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("shaders/ is there") {
+        let path = entry.expect("it can be listed").path();
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        validate(&path.display().to_string(), &text);
+        count += 1;
+    }
+    assert!(count >= 2, "found {count} shaders");
+}
+
+#[test]
+fn sample_kernels_are_valid() {
+    let samples = samples();
+    assert!(samples.len() > 400, "{} samples", samples.len());
+    for (name, kernel) in samples {
+        let source = codegen::wgsl(&kernel);
+        validate(&name, &source.text);
+        assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
+        assert!(source.text.contains(&format!("array<vec4<u32>, {}>", source.params)), "{name}");
+        let empty = name.contains("empty") || name.contains("[0, 5]");
+        assert_eq!(source.workgroups == 0, empty, "{name}: {} workgroups", source.workgroups);
+    }
+}
+
+/// The names of the samples whose text is committed.
+const SNAPSHOTS: [&str; 9] = [
+    "map bias f32 [6, 8]",
+    "map pad",
+    "reduce Max f32 [9, 100]",
+    "reduce columns Sum [4096, 64]",
+    "softmax [2, 1024]",
+    "layer norm [2, 50000]",
+    "matmul fused 36x20x44",
+    "conv2d [2, 8, 12, 7] 8 [3, 3] Conv2d { stride: [1, 1], padding: [(1, 1), (1, 1)], dilation: [1, 1], groups: 8 }",
+    "attention f16 [1,4/2,40/70,64/64] causal mask",
+];
+
+#[test]
+fn snapshots() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let samples = samples();
+    for name in SNAPSHOTS {
+        let kernel = &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
+        check(&folder, name, kernel);
+    }
+}
+
+fn check(folder: &Path, name: &str, kernel: &Kernel) {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
+    let path = folder.join(file.to_lowercase());
+    let text = codegen::wgsl(kernel).text;
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &text).expect("the snapshot can be written");
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == text, "{} differs; UPDATE=1 rewrites it. Now:\n{text}", path.display());
+}

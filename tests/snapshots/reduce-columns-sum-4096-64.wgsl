@@ -1,0 +1,31 @@
+@group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
+@group(0) @binding(1) var<storage, read> in0: array<f32>;
+@group(0) @binding(2) var<storage, read_write> out0: array<f32>;
+var<workgroup> part_f32_0: array<f32, 256>;
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let group = group_id.x + group_id.y * groups.x;
+  let strip = lane / 16u;
+  let any_row = group * 16u + lane % 16u;
+  let row = min(any_row, 63u);
+  let valid = any_row < 64u;
+  let c0 = i32(row);
+  var r1 = 0f;
+  for (var j = strip; j < 4096u; j += 16u) {
+    let c1 = i32(j);
+    let v0 = in0[u32(c0 + c1 * 64)];
+    r1 = r1 + v0;
+  }
+  part_f32_0[lane] = r1;
+  workgroupBarrier();
+  for (var half = 8u; half > 0u; half = half / 2u) {
+    if (strip < half) {
+      part_f32_0[lane] = part_f32_0[lane] + part_f32_0[lane + half * 16u];
+    }
+    workgroupBarrier();
+  }
+  let v1 = part_f32_0[lane % 16u];
+  if (strip == 0u && valid) {
+    out0[u32(c0)] = v1;
+  }
+}

@@ -1,0 +1,43 @@
+@group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
+@group(0) @binding(1) var<storage, read> in0: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read_write> out0: array<f32>;
+var<workgroup> part_f32_0: array<f32, 64>;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let group = group_id.x + group_id.y * groups.x;
+  let strip = lane % 32u;
+  let any_row = group * 2u + lane / 32u;
+  let row = min(any_row, 8u);
+  let valid = any_row < 9u;
+  let c0 = i32(row);
+  let inside_0 = strip < 25u;
+  let j_0 = min(strip, 24u);
+  let c1_0 = i32(j_0) * 4;
+  var r1 = vec4<f32>(bitcast<f32>(params[0].y));
+  let v0_0 = in0[u32(c0 * 100 + c1_0) >> 2u];
+  r1 = max_nan4(r1, select(vec4<f32>(bitcast<f32>(params[0].y)), v0_0, inside_0));
+  part_f32_0[lane] = max_nan((max_nan(r1.x, r1.y)), (max_nan(r1.z, r1.w)));
+  workgroupBarrier();
+  for (var half = 16u; half > 0u; half = half / 2u) {
+    if (strip < half) {
+      part_f32_0[lane] = max_nan(part_f32_0[lane], part_f32_0[lane + half]);
+    }
+    workgroupBarrier();
+  }
+  let v1 = part_f32_0[lane - strip];
+  if (strip == 0u && valid) {
+    out0[u32(c0)] = v1;
+  }
+}
+fn is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & u32(0x7fffffffu)) > u32(0x7f800000u);
+}
+fn is_nan4(x: vec4<f32>) -> vec4<bool> {
+  return (bitcast<vec4<u32>>(x) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+}
+fn max_nan(x: f32, y: f32) -> f32 {
+  return select(select(max(x, y), y, is_nan(y)), x, is_nan(x));
+}
+fn max_nan4(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
+  return select(select(max(x, y), y, is_nan4(y)), x, is_nan4(x));
+}
