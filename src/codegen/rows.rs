@@ -4,9 +4,10 @@
 use crate::codegen::analysis::{
     bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,
 };
+use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
-use crate::codegen::program::{literal, stride, Place};
+use crate::codegen::program::{literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
@@ -15,16 +16,6 @@ use crate::op::{Const, Reduction};
 /// Steps of a walk that are written out at most, and statements they may become.
 const UNROLL_STEPS: usize = 16;
 const UNROLL_STATEMENTS: usize = 400;
-
-/// How rows are spread over threads: a workgroup has `rows * lanes` of them.
-struct Layout {
-    /// Rows of a workgroup.
-    rows: usize,
-    /// Threads of a row.
-    lanes: usize,
-    /// Neighbouring threads have neighbouring rows, not neighbouring elements of a row.
-    across: bool,
-}
 
 struct Writer<'a> {
     program: &'a Program,
@@ -86,73 +77,11 @@ pub fn wgsl(space: &Space, program: &Program) -> Source {
     writer.shared_memory();
     writer.text +=
         &format!("@compute @workgroup_size({})\n{ENTRY}", writer.layout.rows * writer.layout.lanes);
-    writer.find_row(rows, groups);
+    writer.text += &writer.layout.find_row(rows, groups);
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
     writer.body();
     let text = writer.text + "}\n";
     module.finish(&text, groups)
-}
-
-impl Layout {
-    fn new(
-        space: &Space,
-        program: &Program,
-        live: &[bool],
-        varying: &[bool],
-        columns: usize,
-    ) -> Layout {
-        let rows = space.rows();
-        let across = prefers_across(space, program, live, varying);
-        let (mut group_rows, mut lanes);
-        if across {
-            // Enough threads to fill a large GPU, in runs of neighbours that fill a memory transaction.
-            lanes = 1;
-            let most = 256 / rows.next_power_of_two().min(16);
-            while rows * lanes < 16384 && lanes * 8 <= columns && lanes < most {
-                lanes *= 2;
-            }
-            group_rows = if lanes == 1 { 64 } else { 256 / lanes };
-        } else {
-            let per_lane = if rows >= 1024 { 4 } else { 1 };
-            let wanted = columns.div_ceil(per_lane).next_power_of_two().clamp(8, 256);
-            lanes = if columns <= 16 { 1 } else { wanted };
-            group_rows = (64 / lanes).max(1);
-        }
-        // 16 KiB of workgroup memory hold every partial result of a stage.
-        let stages = program.stages();
-        let of_stage = |stage: u32| {
-            let reduces = program.insts.iter().zip(&stages);
-            reduces.filter(|(inst, s)| **s == stage && matches!(inst, Inst::Reduce(..))).count()
-        };
-        let most = stages.iter().map(|&stage| of_stage(stage)).max().unwrap_or(0).max(1);
-        while lanes > 1 && group_rows * lanes * most > 4096 {
-            if group_rows > 1 {
-                group_rows /= 2;
-            } else {
-                lanes /= 2;
-            }
-        }
-        Layout { rows: group_rows, lanes, across }
-    }
-}
-
-/// Whether most of what differs from row to row lies contiguous along the rows.
-fn prefers_across(space: &Space, program: &Program, live: &[bool], varying: &[bool]) -> bool {
-    let last = |range: std::ops::Range<usize>| range.rev().find(|&d| space.dims[d] > 1);
-    let (Some(outer), Some(inner)) = (last(0..space.outer), last(space.outer..space.dims.len()))
-    else {
-        return false;
-    };
-    let mut votes = 0;
-    for (i, inst) in program.insts.iter().enumerate() {
-        if let (Inst::Load { index, .. }, true, true) = (inst, live[i], varying[i]) {
-            let along = |d: usize| stride(index, d as u32).abs();
-            if (0..space.outer).any(|d| along(d) != 0) {
-                votes += i32::from(along(outer) == 1) - i32::from(along(inner) == 1);
-            }
-        }
-    }
-    votes > 0
 }
 
 impl<'a> Writer<'a> {
@@ -179,9 +108,7 @@ impl<'a> Writer<'a> {
     }
 
     fn last_stage(&self) -> u32 {
-        let reduces = self.program.insts.iter().enumerate().filter(|(i, _)| self.live[*i]);
-        let stages = reduces.filter(|(_, inst)| matches!(inst, Inst::Reduce(..)));
-        stages.map(|(i, _)| self.stages[i]).max().unwrap_or(0)
+        (0..).take_while(|&stage| !self.reduces(stage).is_empty()).count() as u32
     }
 
     fn dtype(&self, id: ValueId) -> DType {
@@ -212,31 +139,6 @@ impl<'a> Writer<'a> {
             let dtype = dtype.name();
             self.text += &format!("var<workgroup> {name}: array<{dtype}, {size}>;\n");
         }
-    }
-
-    /// `row`, `strip` (the thread's number in its row), and `valid` where a workgroup may have rows beyond the last:
-    /// threads must not leave before a barrier that others wait at.
-    fn find_row(&mut self, rows: usize, groups: u64) {
-        let Layout { rows: group_rows, lanes, across } = self.layout;
-        self.text += &match (lanes, group_rows) {
-            (1, _) => format!(
-                "let row = group * {group_rows}u + lane;\nif (row >= {rows}u) {{\nreturn;\n}}\n"
-            ),
-            (_, 1) => format!(
-                "if (group >= {groups}u) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
-            ),
-            _ => {
-                let (row, strip) = match across {
-                    true => (format!("lane % {group_rows}u"), format!("lane / {group_rows}u")),
-                    false => (format!("lane / {lanes}u"), format!("lane % {lanes}u")),
-                };
-                let last = rows.saturating_sub(1);
-                format!(
-                    "let strip = {strip};\nlet any_row = group * {group_rows}u + {row};\n\
-                    let row = min(any_row, {last}u);\nlet valid = any_row < {rows}u;\n"
-                )
-            }
-        };
     }
 
     fn checks_row(&self) -> bool {
