@@ -29,7 +29,7 @@ impl Layout {
             // Enough threads to fill a large GPU, in runs of neighbours that fill a memory transaction.
             lanes = 1;
             let most = 256 / rows.next_power_of_two().min(16);
-            while rows * lanes < 16384 && lanes * 8 <= columns && lanes < most {
+            while rows * lanes < 65536 && lanes * 8 <= columns && lanes < most {
                 lanes *= 2;
             }
             group_rows = if lanes == 1 { 64 } else { 256 / lanes };

@@ -165,9 +165,14 @@ impl<'a> Writer<'a> {
         self.row_stores();
     }
 
-    /// Whether step `k` may lie beyond the row.
+    /// Whether step `k` of a row that is written out may lie beyond the row.
     fn is_tail(&self, k: usize) -> bool {
-        (k + 1) * self.layout.lanes > self.columns
+        self.steps.is_some() && (k + 1) * self.layout.lanes > self.columns
+    }
+
+    /// The condition under which a step lies in the row, where it may not.
+    fn inside(&self, step: Option<usize>) -> Option<String> {
+        step.filter(|&k| self.is_tail(k)).map(|k| format!("inside_{k}"))
     }
 
     fn unrolled_coordinates(&mut self, steps: usize) {
@@ -183,9 +188,7 @@ impl<'a> Writer<'a> {
                 j = format!("min({j}, {}u)", self.columns - 1);
             }
             self.text += &format!("let j_{k} = {j};\n");
-            let from = format!("j_{k}");
-            let suffix = format!("_{k}");
-            self.text += &decompose(&from, self.inner, self.outer, self.used, &suffix, self.quad);
+            self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
         }
     }
 
@@ -202,26 +205,60 @@ impl<'a> Writer<'a> {
         (0..self.live.len() as ValueId).filter(|&id| needed[id as usize]).collect()
     }
 
-    /// Writes the values that `roots` need: for every step, or inside a loop.
-    fn elements(&mut self, roots: &[ValueId]) {
-        for id in self.needed(roots) {
-            match self.steps {
-                Some(steps) => {
-                    for k in 0..steps {
-                        self.text += &self.place(Some(k)).define(id);
-                    }
-                    self.done[id as usize] = true;
-                }
-                None => self.text += &self.place(None).define(id),
+    /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
+    /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
+    fn walk(&mut self, roots: &[ValueId], each: impl Fn(&Self, Option<usize>) -> String) {
+        let needed = self.needed(roots);
+        let (columns, lanes) = (self.columns, self.layout.lanes);
+        if let Some(steps) = self.steps {
+            self.written_out(&needed, steps, &each);
+            for id in needed {
+                self.done[id as usize] = true;
             }
+            return;
+        }
+        let start = if lanes == 1 { "0u" } else { "strip" };
+        let whole = columns / (4 * lanes) * 4 * lanes;
+        if whole > 0 {
+            let step = 4 * lanes;
+            self.text += &format!("for (var j = {start}; j < {whole}u; j += {step}u) {{\n");
+            for k in 0..4 {
+                self.text += &format!("let j_{k} = j + {}u;\n", k * lanes);
+                self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
+            }
+            self.written_out(&needed, 4, &each);
+            self.text += "}\n";
+        }
+        if whole < columns {
+            let start = format!("{whole}u + {start}");
+            self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
+            self.text += &self.coordinates("j", "");
+            for id in needed {
+                self.text += &self.place(None).define(id);
+            }
+            self.text += &each(self, None);
+            self.text += "}\n";
         }
     }
 
-    fn open_loop(&mut self) {
-        let (columns, lanes) = (self.columns, self.layout.lanes);
-        let start = if lanes == 1 { "0u" } else { "strip" };
-        self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
-        self.text += &decompose("j", self.inner, self.outer, self.used, "", self.quad);
+    fn written_out(
+        &mut self,
+        needed: &[ValueId],
+        steps: usize,
+        each: &impl Fn(&Self, Option<usize>) -> String,
+    ) {
+        for &id in needed {
+            for k in 0..steps {
+                self.text += &self.place(Some(k)).define(id);
+            }
+        }
+        for k in 0..steps {
+            self.text += &each(self, Some(k));
+        }
+    }
+
+    fn coordinates(&self, from: &str, suffix: &str) -> String {
+        decompose(from, self.inner, self.outer, self.used, suffix, self.quad)
     }
 
     fn identity(&self, op: Reduction, dtype: DType) -> String {
@@ -241,26 +278,18 @@ impl<'a> Writer<'a> {
         }
         let wide = self.quad.is_some();
         let roots: Vec<ValueId> = reduces.iter().map(|reduce| reduce.2).collect();
-        if self.steps.is_none() {
-            self.open_loop();
-        }
-        self.elements(&roots);
-        for k in 0..self.steps.unwrap_or(1) {
-            for (id, op, x) in &reduces {
-                let dtype = self.dtype(*id);
-                let place = self.place(self.steps.map(|_| k));
+        self.walk(&roots, |writer, step| {
+            let one = |(id, op, x): &(ValueId, Reduction, ValueId)| {
+                let (place, dtype) = (writer.place(step), writer.dtype(*id));
                 let mut value = place.operand(*x, wide);
-                if self.steps.is_some() && self.is_tail(k) {
-                    let identity = self.identity(*op, dtype);
-                    value = format!("select({identity}, {value}, inside_{k})");
+                if let Some(inside) = writer.inside(step) {
+                    value = format!("select({}, {value}, {inside})", writer.identity(*op, dtype));
                 }
                 let sum = place.combine(*op, &format!("r{id}"), &value, dtype, wide);
-                self.text += &format!("r{id} = {sum};\n");
-            }
-        }
-        if self.steps.is_none() {
-            self.text += "}\n";
-        }
+                format!("r{id} = {sum};\n")
+            };
+            reduces.iter().map(one).collect()
+        });
         let results = reduces.iter().map(|(id, op, _)| self.horizontal(*id, *op)).collect();
         if self.layout.lanes == 1 {
             self.name_results(&reduces, results);
@@ -335,47 +364,28 @@ impl<'a> Writer<'a> {
         }
         let mut roots: Vec<ValueId> = stores.iter().map(|store| store.value).collect();
         roots.extend(stores.iter().flat_map(|store| index_values(&store.index)));
-        if self.steps.is_none() {
-            self.open_loop();
-        }
-        self.elements(&roots);
-        for k in 0..self.steps.unwrap_or(1) {
-            let mut guards = Vec::new();
-            if self.checks_row() {
-                guards.push("valid".to_string());
-            }
-            if self.steps.is_some() && self.is_tail(k) {
-                guards.push(format!("inside_{k}"));
-            }
-            let place = self.place(self.steps.map(|_| k));
+        self.walk(&roots, |writer, step| {
+            let place = writer.place(step);
             let text: String = stores.iter().map(|store| place.store(store)).collect();
-            self.guarded(&guards, &text);
-        }
-        if self.steps.is_none() {
-            self.text += "}\n";
-        }
+            let valid = writer.checks_row().then(|| "valid".to_string());
+            guarded(&[valid, writer.inside(step)], &text)
+        });
     }
 
     fn row_stores(&mut self) {
         let stores = self.program.stores.iter().filter(|store| !self.is_element(store));
         let text: String = stores.map(|store| self.place(None).store(store)).collect();
-        let mut guards = Vec::new();
-        if self.layout.lanes > 1 {
-            guards.push("strip == 0u".to_string());
-        }
-        if self.checks_row() {
-            guards.push("valid".to_string());
-        }
-        self.guarded(&guards, &text);
+        let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
+        let valid = self.checks_row().then(|| "valid".to_string());
+        self.text += &guarded(&[first, valid], &text);
     }
+}
 
-    fn guarded(&mut self, guards: &[String], text: &str) {
-        match (text.is_empty(), guards.is_empty()) {
-            (true, _) => {}
-            (false, true) => self.text += text,
-            (false, false) => {
-                self.text += &format!("if ({}) {{\n{text}}}\n", guards.join(" && "));
-            }
-        }
+/// Statements under the conditions there are.
+fn guarded(guards: &[Option<String>], text: &str) -> String {
+    let guards: Vec<&str> = guards.iter().flatten().map(String::as_str).collect();
+    if text.is_empty() || guards.is_empty() {
+        return text.to_string();
     }
+    format!("if ({}) {{\n{text}}}\n", guards.join(" && "))
 }
