@@ -41,25 +41,29 @@ export function button(text, act, attributes = {}) {
 }
 
 /**
- * Runs `work` when called, and once more at its end if it was called meanwhile.
+ * Runs `work` when called, and once more at its end if it was called meanwhile. Resolves when nothing is left to do;
+ * `idle` is the same without asking for more.
  * @param {() => Promise<void>} work
  */
 export function latest(work) {
-  let running = false;
+  /** @type {Promise<void> | undefined} */
+  let running;
   let again = false;
-  return async () => {
-    again = true;
-    if (running) return;
-    running = true;
+  const run = async () => {
     try {
       while (again) {
         again = false;
         await work();
       }
     } finally {
-      running = false;
+      running = undefined;
     }
   };
+  const start = () => {
+    again = true;
+    return (running ??= run());
+  };
+  return Object.assign(start, { idle: () => running });
 }
 
 /** @param {number} ms */
