@@ -66,5 +66,16 @@ export function latest(work) {
   return Object.assign(start, { idle: () => running });
 }
 
-/** @param {number} ms */
-export const milliseconds = (ms) => `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`;
+/** @param {number | undefined} ms */
+export const milliseconds = (ms) => (ms === undefined ? "…" : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`);
+
+/**
+ * A small number: 1.2 × 10⁻⁶.
+ * @param {number} value
+ */
+export function tiny(value) {
+  if (value === 0 || !Number.isFinite(value)) return `${value}`;
+  const [digits, power] = value.toExponential(1).split("e");
+  const raised = [...power.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]));
+  return `${digits} × 10${raised.join("")}`;
+}

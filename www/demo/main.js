@@ -3,11 +3,11 @@
 import { Device } from "../dist/index.js";
 import * as attention from "./attention.js";
 import { ChainEditor } from "./chain.js";
-import { byId, latest, make, milliseconds } from "./dom.js";
+import { byId, latest, make, milliseconds, tiny } from "./dom.js";
 import { Engine } from "./engine.js";
 import { difference, figures, isSoftware, rowSums } from "./figures.js";
 import { showHeat } from "./heat.js";
-import { kindInWords, shortName, showCounters, showDevice, showPlan } from "./panel.js";
+import { kindInWords, showCounters, showDevice, showPlan } from "./panel.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
 
@@ -122,7 +122,7 @@ async function showTheirs() {
   paint("cpu-canvas", theirs.pixels, picture);
   const mine = await engine.image(picture, chain);
   const apart = difference(mine.values, theirs.values);
-  const text = `The largest difference between the two is ${apart.toExponential(1)}, on a scale from 0 to 1.`;
+  const text = `The largest difference between the two is ${tiny(apart)}, on a scale from 0 to 1.`;
   judge("image-difference", apart <= near, text);
   tell(standing);
   showPanel();
@@ -159,12 +159,12 @@ async function showAttention() {
   const apart = Math.max(difference(mine.fused, theirs.fused), difference(mine.weights, theirs.weights));
   const sums = rowSums(mine.weights, words.length);
   const times = [await engine.time("attention"), await cpu.time("attention")];
-  const [gpuTime, cpuTime] = times.map((ms) => (ms === undefined ? "?" : milliseconds(ms)));
+  const [gpuTime, cpuTime] = times.map(milliseconds);
   judge(
     "attention-difference",
     fused <= near && apart <= near && sums <= near,
-    `attention() and softmax(scores) · V differ by ${fused.toExponential(1)}, the device and the CPU by ` +
-      `${apart.toExponential(1)}; rows sum to 1 within ${sums.toExponential(1)}. ${shortName(engine)} took ${gpuTime}, the CPU ${cpuTime}.`,
+    `attention() and softmax(scores) · V differ by ${tiny(fused)}, the device and the CPU by ${tiny(apart)}; rows sum ` +
+      `to 1 within ${tiny(sums)}. It took ${gpuTime}, and ${cpuTime} on the CPU.`,
   );
   showPanel();
 }
