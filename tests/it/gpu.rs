@@ -351,6 +351,7 @@ mod cases {
     pub fn a_broken_shader_is_told_once_per_run(backend: WgpuBackend) {
         let buffers = two(&backend, 64).unwrap();
         let good = source(64, 0, "o[i] = a[i] + 1u;");
+        let copy = batch(256, &[&[]], 0);
         // One that does not parse, one that does not type, one whose entry point has another name.
         let mut nameless = good.clone();
         nameless.text = nameless.text.replace("fn main", "fn other");
@@ -364,9 +365,20 @@ mod cases {
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.message().starts_with("map: "), "{error}");
                 assert!(error.message().contains("by hand"), "{error}");
-                assert!(words(&backend, buffers[1], 64).is_ok());
+                // It was told; but what was not computed stays so, and what comes of it.
+                assert!(words(&backend, buffers[0], 64).is_ok());
+                assert!(block_on(backend.sync()).is_ok());
+                assert_eq!(words(&backend, buffers[1], 64).unwrap_err(), error);
             }
             assert_eq!(backend.counters().submits, submits);
+            let next = backend.allocate(256).unwrap();
+            let [input, output] = buffers;
+            backend.run_sources(&copy, &[good.clone()], &[output, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 64).unwrap_err().kind(), ErrorKind::Unsupported);
+            backend.run_sources(&copy, &[good.clone()], &[input, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 3).unwrap(), [1, 2, 3]);
+            backend.write(output, 0, &[1; 256]).unwrap();
+            assert!(words(&backend, output, 64).is_ok());
         }
         let error = {
             let batch = batch(256, &[&[]], 0);

@@ -1,6 +1,6 @@
 //! Shaders compiled, once per text.
 
-use super::errors::{Broken, Gate};
+use super::errors::{Fate, Gate};
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
@@ -21,7 +21,7 @@ pub(super) struct Pipeline {
     pub(super) layout: Arc<Layout>,
     /// None where it was not even tried.
     pub(super) compiled: Option<wgpu::ComputePipeline>,
-    pub(super) broken: Broken,
+    pub(super) fate: Fate,
 }
 
 /// The kernels with as many inputs and outputs, by text.
@@ -55,24 +55,20 @@ impl Pipelines {
         if let Some(found) = family.pipelines.get(&source.text) {
             return found.clone();
         }
-        let broken = Broken::default();
+        let fate = Fate::default();
         let mut compiled = None;
         if source.f16 && !limits.f16 {
             let message =
                 format!("{kind}: the kernel `{label}` needs f16, which this device lacks");
-            let _ = broken.set(Error::new(ErrorKind::Unsupported, message));
+            fate.settle(Some(Error::new(ErrorKind::Unsupported, message)));
         } else {
             let what = format!("{kind}: the device refuses the kernel `{label}`");
-            let (pipeline, error) = gate.watch(&what, Some(&broken), || {
-                compile(&gate.device, &family.layout, source, kind)
-            });
+            let (pipeline, _) = gate
+                .watch(&what, Some(&fate), || compile(&gate.device, &family.layout, source, kind));
             self.made += 1;
             compiled = Some(pipeline);
-            if let Some(error) = error {
-                let _ = broken.set(error);
-            }
         }
-        let made = Arc::new(Pipeline { layout: family.layout.clone(), compiled, broken });
+        let made = Arc::new(Pipeline { layout: family.layout.clone(), compiled, fate });
         family.pipelines.insert(source.text.clone(), made.clone());
         made
     }
