@@ -4,9 +4,11 @@ use pollster::block_on;
 use std::io::Write as _;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
+use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, fold, open, Choice, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::codegen::Source;
+use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
@@ -67,6 +69,7 @@ cases! {
     dropped_with_reads_in_flight
     dropped_futures
     memory_comes_and_goes
+    planned_batches
 }
 
 #[test]
@@ -572,5 +575,32 @@ mod cases {
         block_on(backend.sync()).unwrap();
         let counters = backend.counters();
         assert_eq!((counters.bytes, counters.buffers, counters.pipelines), (512, 98, 1));
+    }
+
+    pub fn planned_batches(backend: WgpuBackend) {
+        let device = Device::from_backend(Box::new(backend), None);
+        let cpu = Device::from_backend(Box::new(CpuBackend::new()), None);
+        let numbers = |len: usize| -> Vec<f32> {
+            pattern(len).into_iter().map(|byte| f32::from(byte) / 128.0 - 1.0).collect()
+        };
+        let compute = |device: &Device, scale: f64| -> Result<Vec<f32>> {
+            let x = device.tensor(&numbers(65 * 130), &[65, 130])?;
+            let w = device.tensor(&numbers(130 * 33), &[130, 33])?;
+            block_on(x.matmul(&w)?.mul(scale)?.softmax(-1)?.read())
+        };
+        let mut made = None;
+        for scale in [0.5, 1.0, 2.0, 3.0] {
+            let (gpu, cpu) = (compute(&device, scale).unwrap(), compute(&cpu, scale).unwrap());
+            let worst = gpu.iter().zip(&cpu).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(gpu.len() == 65 * 33 && worst < 1e-4, "off by {worst}");
+            let stats = device.stats();
+            let now = (stats.plans, stats.pipelines, stats.buffers, stats.bind_groups);
+            // From the second time on the pool has what is needed.
+            if scale > 1.0 {
+                assert_eq!(made, Some(now));
+            }
+            made = Some(now);
+        }
+        assert_eq!(device.stats().submits, 4);
     }
 }
