@@ -82,21 +82,33 @@ impl Sizes {
 pub fn cases() -> Suite {
     let mut suite = Suite::new("attention");
     for size in [1, 8, 64, 65, 128, 256] {
-        plain(&mut suite, format!("heads of {size}"), Sizes { size, width: size, queries: 9, keys: 11, ..SMALL });
+        plain(
+            &mut suite,
+            format!("heads of {size}"),
+            Sizes { size, width: size, queries: 9, keys: 11, ..SMALL },
+        );
     }
     for length in [1, 31, 33, 65, 257] {
         let sizes = Sizes { queries: length, keys: length, heads: 1, kv_heads: 1, ..SMALL };
         plain(&mut suite, format!("length {length}"), sizes);
     }
     for (queries, keys) in [(1, 33), (1, 257), (3, 65), (65, 3), (33, 1), (7, 129)] {
-        plain(&mut suite, format!("{queries} queries of {keys} keys"), Sizes { queries, keys, ..SMALL });
+        plain(
+            &mut suite,
+            format!("{queries} queries of {keys} keys"),
+            Sizes { queries, keys, ..SMALL },
+        );
     }
     for (heads, kv_heads) in [(4, 2), (6, 3), (4, 1), (8, 2), (1, 1)] {
         let sizes = Sizes { batch: 2, heads, kv_heads, queries: 7, keys: 9, ..SMALL };
         plain(&mut suite, format!("{heads} heads on {kv_heads}"), sizes);
     }
     for (size, width) in [(8, 5), (5, 8), (64, 1), (3, 130)] {
-        plain(&mut suite, format!("values of {width}, heads of {size}"), Sizes { size, width, ..SMALL });
+        plain(
+            &mut suite,
+            format!("values of {width}, heads of {size}"),
+            Sizes { size, width, ..SMALL },
+        );
     }
     masks(&mut suite);
     options(&mut suite);
@@ -122,7 +134,15 @@ fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
 
 fn masks(suite: &mut Suite) {
     const SHAPES: &[&[usize]] = &[
-        &[], &[6], &[5, 6], &[5, 1], &[3, 5, 6], &[3, 1, 1], &[2, 1, 5, 6], &[2, 3, 5, 6], &[2, 1, 1, 6],
+        &[],
+        &[6],
+        &[5, 6],
+        &[5, 1],
+        &[3, 5, 6],
+        &[3, 1, 1],
+        &[2, 1, 5, 6],
+        &[2, 3, 5, 6],
+        &[2, 1, 1, 6],
     ];
     let sizes = Sizes { batch: 2, heads: 3, kv_heads: 3, queries: 5, keys: 6, ..SMALL };
     for &shape in SHAPES {
@@ -202,7 +222,8 @@ fn blocks(suite: &mut Suite) {
         let (batch, length, heads, size) = (2, 10, 3, 8);
         let x = random(&[batch, length, 3 * heads * size], -1.0, 1.0, 7);
         let pieces = x.f32(device)?.split(&[heads * size; 3], -1)?;
-        let head = |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
+        let head =
+            |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
         let options = AttentionOptions { causal: true, ..Default::default() };
         let got = head(0)?.attention(&head(1)?, &head(2)?, options)?;
         let got = got.permute(&[0, 2, 1, 3])?.reshape(&[batch, length, heads * size])?;

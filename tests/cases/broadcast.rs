@@ -62,7 +62,8 @@ fn three_operands(suite: &mut Suite) {
         suite.add(format!("select {c:?} {x:?} {y:?}"), move |device| {
             let when = integers(c, 0, 1, 3);
             let (x, y) = (integers(x, -9, 9, 4), integers(y, 10, 19, 5));
-            let chosen = when.zip(&x, |c, x| (c, x)).zip(&y, |(c, x), y| if c > 0.0 { x } else { y });
+            let chosen =
+                when.zip(&x, |c, x| (c, x)).zip(&y, |(c, x), y| if c > 0.0 { x } else { y });
             let on = |a: &Array<f64>| a.f32(device);
             let got = when.on(device, DType::Bool)?.select(&on(&x)?, &on(&y)?)?;
             Ok(vec![near("select", got, chosen, Tolerance::EXACT)])
@@ -81,7 +82,12 @@ fn numbers(suite: &mut Suite) {
             near("operators", &(&a * 2.0) + 1, x.map(|x| x * 2.0 + 1.0), Tolerance::EXACT),
             near("-x", -&a, x.map(|x| -x), Tolerance::EXACT),
             near("one of rank 0", a.add(&zero)?, x.clone(), Tolerance::EXACT),
-            near("chosen", when.on(device, DType::Bool)?.select(1.0, 2.5)?, when.map(|c| 2.5 - 1.5 * c), Tolerance::EXACT),
+            near(
+                "chosen",
+                when.on(device, DType::Bool)?.select(1.0, 2.5)?,
+                when.map(|c| 2.5 - 1.5 * c),
+                Tolerance::EXACT,
+            ),
             exact("of i32", x.on(device, DType::I32)?.mul(-3)?, DType::I32, x.map(|x| x * -3.0)),
         ])
     });
@@ -91,7 +97,8 @@ fn chains(suite: &mut Suite) {
     suite.add("rows and columns of one matrix", |device| {
         let x = random(&[37, 41], -4.0, 4.0, 7);
         let (r, c) = (random(&[37, 1], -4.0, 4.0, 8), random(&[41], -4.0, 4.0, 9));
-        let got = x.f32(device)?.mul(&r.f32(device)?)?.add(&c.f32(device)?)?.mul(&x.f32(device)?)?;
+        let got =
+            x.f32(device)?.mul(&r.f32(device)?)?.add(&c.f32(device)?)?.mul(&x.f32(device)?)?;
         let want = x.zip(&r, |x, r| x * r).zip(&c, |a, c| a + c).zip(&x, |a, x| a * x);
         let by = Tolerance { absolute: 1e-5, ..Tolerance::F32 };
         Ok(vec![near("(x * r + c) * x", got, want, by)])

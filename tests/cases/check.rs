@@ -11,8 +11,11 @@ use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::tensor::Tensor;
 
+/// Nothing, or what is wrong.
+pub type Outcome = std::result::Result<(), String>;
+
 /// What a case does: it runs on a device, and says what is wrong.
-pub type Run = Rc<dyn Fn(Device) -> Pin<Box<dyn Future<Output = Result<(), String>>>>>;
+pub type Run = Rc<dyn Fn(Device) -> Pin<Box<dyn Future<Output = Outcome>>>>;
 
 /// Something every backend must do.
 pub struct Case {
@@ -39,6 +42,14 @@ pub enum Want {
     Values(Array<f64>, Tolerance),
     /// These bits.
     Bits(Array<u32>),
+    /// These values, as a judge sees it.
+    Judged(Array<f64>, Judge),
+}
+
+/// Accepts the n-th element or not, and says at what it was computed.
+pub struct Judge {
+    accepts: Box<dyn Fn(usize, f64) -> bool>,
+    describe: Box<dyn Fn(usize) -> String>,
 }
 
 /// The tensor has these values and is of type `f32`.
@@ -67,11 +78,33 @@ pub fn same_bits(what: impl Into<String>, tensor: Tensor, dtype: DType, want: Ar
     Check { what: what.into(), tensor, dtype, want: Want::Bits(want) }
 }
 
+/// Every element of the tensor is one that `accepts` takes.
+pub fn judged(
+    what: impl Into<String>,
+    tensor: Tensor,
+    dtype: DType,
+    want: Array<f64>,
+    accepts: impl Fn(usize, f64) -> bool + 'static,
+    describe: impl Fn(usize) -> String + 'static,
+) -> Check {
+    let judge = Judge { accepts: Box::new(accepts), describe: Box::new(describe) };
+    Check { what: what.into(), tensor, dtype, want: Want::Judged(want, judge) }
+}
+
+impl Want {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Want::Values(want, _) | Want::Judged(want, _) => &want.shape,
+            Want::Bits(want) => &want.shape,
+        }
+    }
+}
+
 impl Check {
     /// Reads the tensor and compares.
-    pub async fn run(self) -> Result<(), String> {
+    pub async fn run(self) -> Outcome {
         let Check { what, tensor, dtype, want } = self;
-        let (Want::Values(Array { shape, .. }, _) | Want::Bits(Array { shape, .. })) = &want;
+        let shape = want.shape();
         if let Some(error) = tensor.error() {
             return Err(format!("{what}: {error}"));
         }
@@ -83,14 +116,21 @@ impl Check {
         match &want {
             Want::Values(want, by) => {
                 let got = decode(dtype, &bytes);
-                let wrong = |(got, want): (&f64, &f64)| !by.accepts(*got, *want);
+                let wrong = |at: usize| !by.accepts(got[at], want.data[at]);
+                differences(&what, want, &got, wrong, |v| format!("{v:e}"))
+            }
+            Want::Judged(want, judge) => {
+                let got = decode(dtype, &bytes);
+                let wrong = |at: usize| !(judge.accepts)(at, got[at]);
+                let at = (0..got.len()).find(|&at| wrong(at)).map(|at| (judge.describe)(at));
+                let what = format!("{what} {}", at.unwrap_or_default());
                 differences(&what, want, &got, wrong, |v| format!("{v:e}"))
             }
             Want::Bits(want) => {
                 let word = |c: &[u8]| c.iter().rev().fold(0u32, |w, &b| w << 8 | u32::from(b));
                 let got: Vec<u32> = bytes.chunks_exact(dtype.size()).map(word).collect();
                 let bits = (8 * dtype.size()) as u32;
-                let wrong = |(got, want): (&u32, &u32)| *got != want << (32 - bits) >> (32 - bits);
+                let wrong = |at: usize| got[at] != want.data[at] << (32 - bits) >> (32 - bits);
                 differences(&what, want, &got, wrong, |v| format!("{v:#010x}"))
             }
         }
@@ -102,14 +142,13 @@ fn differences<T: Copy>(
     what: &str,
     want: &Array<T>,
     got: &[T],
-    wrong: impl Fn((&T, &T)) -> bool,
+    wrong: impl Fn(usize) -> bool,
     show: impl Fn(T) -> String,
-) -> Result<(), String> {
+) -> Outcome {
     if got.len() != want.data.len() {
         return Err(format!("{what}: {} elements instead of {}", got.len(), want.data.len()));
     }
-    let different: Vec<usize> =
-        (0..got.len()).filter(|&i| wrong((&got[i], &want.data[i]))).collect();
+    let different: Vec<usize> = (0..got.len()).filter(|&i| wrong(i)).collect();
     let Some(&first) = different.first() else { return Ok(()) };
     let mut at = Vec::new();
     let mut rest = first;
@@ -160,7 +199,7 @@ impl Suite {
     }
 
     /// A case that reads as it goes.
-    pub fn steps<F: Future<Output = Result<(), String>> + 'static>(
+    pub fn steps<F: Future<Output = Outcome> + 'static>(
         &mut self,
         name: impl AsRef<str>,
         run: impl Fn(Device) -> F + 'static,

@@ -67,18 +67,69 @@ const SHAPES: &[Shape] = &[
     Shape { name: "stride 2", x: [1, 3, 9, 10], w: [4, 3, 3, 3], stride: [2, 2], ..PLAIN },
     Shape { name: "strides 3 and 1", x: [1, 2, 11, 6], w: [3, 2, 2, 4], stride: [3, 1], ..PLAIN },
     Shape { name: "padding 1", x: [2, 2, 5, 5], w: [3, 2, 3, 3], pads: [(1, 1), (1, 1)], ..PLAIN },
-    Shape { name: "uneven padding", x: [1, 2, 4, 5], w: [3, 2, 3, 2], pads: [(2, 0), (0, 3)], ..PLAIN },
+    Shape {
+        name: "uneven padding",
+        x: [1, 2, 4, 5],
+        w: [3, 2, 3, 2],
+        pads: [(2, 0), (0, 3)],
+        ..PLAIN
+    },
     Shape { name: "dilation 2", x: [1, 2, 9, 9], w: [3, 2, 3, 3], dilation: [2, 2], ..PLAIN },
-    Shape { name: "dilations 1 and 3", x: [1, 2, 5, 12], w: [2, 2, 2, 3], dilation: [1, 3], ..PLAIN },
+    Shape {
+        name: "dilations 1 and 3",
+        x: [1, 2, 5, 12],
+        w: [2, 2, 2, 3],
+        dilation: [1, 3],
+        ..PLAIN
+    },
     Shape { name: "groups", x: [2, 6, 5, 5], w: [4, 3, 3, 3], groups: 2, ..PLAIN },
-    Shape { name: "depthwise", x: [2, 8, 6, 6], w: [8, 1, 3, 3], pads: [(1, 1), (1, 1)], groups: 8, ..PLAIN },
+    Shape {
+        name: "depthwise",
+        x: [2, 8, 6, 6],
+        w: [8, 1, 3, 3],
+        pads: [(1, 1), (1, 1)],
+        groups: 8,
+        ..PLAIN
+    },
     Shape { name: "depthwise, two each", x: [1, 4, 6, 6], w: [8, 1, 3, 3], groups: 4, ..PLAIN },
-    Shape { name: "all at once", x: [2, 6, 13, 11], w: [9, 2, 3, 2], stride: [2, 3], pads: [(2, 1), (0, 2)], dilation: [2, 1], groups: 3 },
+    Shape {
+        name: "all at once",
+        x: [2, 6, 13, 11],
+        w: [9, 2, 3, 2],
+        stride: [2, 3],
+        pads: [(2, 1), (0, 2)],
+        dilation: [2, 1],
+        groups: 3,
+    },
     Shape { name: "a kernel as large as the input", x: [1, 3, 4, 6], w: [2, 3, 4, 6], ..PLAIN },
-    Shape { name: "padding beyond the kernel", x: [1, 1, 2, 2], w: [1, 1, 2, 2], pads: [(3, 3), (3, 3)], ..PLAIN },
-    Shape { name: "rows of one", x: [1, 3, 1, 40], w: [5, 3, 1, 5], pads: [(0, 0), (2, 2)], ..PLAIN },
-    Shape { name: "33 by 33", x: [1, 4, 33, 33], w: [33, 4, 3, 3], pads: [(1, 1), (1, 1)], ..PLAIN },
-    Shape { name: "65 channels out", x: [1, 17, 9, 9], w: [65, 17, 3, 3], pads: [(1, 1), (1, 1)], ..PLAIN },
+    Shape {
+        name: "padding beyond the kernel",
+        x: [1, 1, 2, 2],
+        w: [1, 1, 2, 2],
+        pads: [(3, 3), (3, 3)],
+        ..PLAIN
+    },
+    Shape {
+        name: "rows of one",
+        x: [1, 3, 1, 40],
+        w: [5, 3, 1, 5],
+        pads: [(0, 0), (2, 2)],
+        ..PLAIN
+    },
+    Shape {
+        name: "33 by 33",
+        x: [1, 4, 33, 33],
+        w: [33, 4, 3, 3],
+        pads: [(1, 1), (1, 1)],
+        ..PLAIN
+    },
+    Shape {
+        name: "65 channels out",
+        x: [1, 17, 9, 9],
+        w: [65, 17, 3, 3],
+        pads: [(1, 1), (1, 1)],
+        ..PLAIN
+    },
     Shape { name: "no images", x: [0, 2, 5, 5], w: [3, 2, 3, 3], ..PLAIN },
     Shape { name: "no channels", x: [1, 0, 5, 5], w: [3, 0, 3, 3], ..PLAIN },
 ];
@@ -104,9 +155,15 @@ pub fn cases() -> Suite {
 fn paddings(suite: &mut Suite) {
     suite.add("valid and same", |device| {
         let mut checks = Vec::new();
-        for (size, kernel, stride, dilation) in
-            [(5, 3, 1, 1), (6, 3, 2, 1), (7, 2, 1, 1), (8, 4, 3, 1), (9, 3, 1, 2), (4, 1, 2, 1), (5, 3, 2, 2)]
-        {
+        for (size, kernel, stride, dilation) in [
+            (5, 3, 1, 1),
+            (6, 3, 2, 1),
+            (7, 2, 1, 1),
+            (8, 4, 3, 1),
+            (9, 3, 1, 2),
+            (4, 1, 2, 1),
+            (5, 3, 2, 2),
+        ] {
             let x = integers(&[1, 2, size, size + 1], -4, 4, 3);
             let w = integers(&[3, 2, kernel, kernel], -4, 4, 4);
             let (a, b) = (x.f32(device)?, w.f32(device)?);
@@ -150,12 +207,28 @@ fn fused(suite: &mut Suite) {
         let check = |what, got, want| near(what, got, want, Tolerance::EXACT);
         Ok(vec![
             check("bias", a.conv2d(&k, Some(&bias), options)?, sum.clone()),
-            check("bias and relu", a.conv2d(&k, Some(&bias), options)?.relu(), sum.map(|v| v.max(0.0))),
-            check("residual", a.conv2d(&k, Some(&bias), options)?.add(&r.f32(device)?)?, sum.zip(&r, |s, r| s + r)),
-            check("a transpose", a.transpose(2, 3)?.conv2d(&k, None, options)?, convolve(&turned, &w, [1, 1], pads, [1, 1], 1)),
+            check(
+                "bias and relu",
+                a.conv2d(&k, Some(&bias), options)?.relu(),
+                sum.map(|v| v.max(0.0)),
+            ),
+            check(
+                "residual",
+                a.conv2d(&k, Some(&bias), options)?.add(&r.f32(device)?)?,
+                sum.zip(&r, |s, r| s + r),
+            ),
+            check(
+                "a transpose",
+                a.transpose(2, 3)?.conv2d(&k, None, options)?,
+                convolve(&turned, &w, [1, 1], pads, [1, 1], 1),
+            ),
             check("channels last", channels_last.conv2d(&k, None, options)?, plain.clone()),
             check("doubled before", a.mul(2.0)?.conv2d(&k, None, options)?, plain.map(|v| 2.0 * v)),
-            check("a negative input is not read for padding", a.add(1.0)?.conv2d(&k, None, options)?, convolve(&x.map(|x| x + 1.0), &w, [1, 1], pads, [1, 1], 1)),
+            check(
+                "a negative input is not read for padding",
+                a.add(1.0)?.conv2d(&k, None, options)?,
+                convolve(&x.map(|x| x + 1.0), &w, [1, 1], pads, [1, 1], 1),
+            ),
         ])
     });
     suite.add("fractions", |device| {

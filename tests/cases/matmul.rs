@@ -43,11 +43,34 @@ pub fn cases() -> Suite {
 
 fn sizes(suite: &mut Suite) {
     const SIZES: &[[usize; 3]] = &[
-        [1, 1, 1], [1, 1, 33], [1, 33, 1], [33, 1, 1], [1, 64, 65], [65, 64, 1], [2, 3, 4], [7, 5, 3],
-        [31, 31, 31], [32, 32, 32], [33, 33, 33], [64, 64, 64], [65, 65, 65], [31, 65, 33],
-        [64, 1, 64], [65, 2, 127], [128, 16, 128], [129, 17, 130], [129, 129, 129], [3, 257, 5],
-        [257, 3, 129], [16, 1000, 16], [1, 257, 257], [257, 257, 1], [4, 129, 64], [64, 129, 4],
-        [128, 128, 128], [130, 64, 257],
+        [1, 1, 1],
+        [1, 1, 33],
+        [1, 33, 1],
+        [33, 1, 1],
+        [1, 64, 65],
+        [65, 64, 1],
+        [2, 3, 4],
+        [7, 5, 3],
+        [31, 31, 31],
+        [32, 32, 32],
+        [33, 33, 33],
+        [64, 64, 64],
+        [65, 65, 65],
+        [31, 65, 33],
+        [64, 1, 64],
+        [65, 2, 127],
+        [128, 16, 128],
+        [129, 17, 130],
+        [129, 129, 129],
+        [3, 257, 5],
+        [257, 3, 129],
+        [16, 1000, 16],
+        [1, 257, 257],
+        [257, 257, 1],
+        [4, 129, 64],
+        [64, 129, 4],
+        [128, 128, 128],
+        [130, 64, 257],
     ];
     for &[m, k, n] in SIZES {
         suite.add(format!("[{m}, {k}] by [{k}, {n}]"), move |device| {
@@ -137,11 +160,31 @@ fn views(suite: &mut Suite) {
         let steps = x.slice(0, 1, 4, 2);
         let row = x.slice(0, 0, 1, 1).expand(&[7, 12]);
         Ok(vec![
-            check("a slice", a.slice_step(0, 1, 9, 2)?.matmul(&a.transpose(0, 1)?)?, product(&steps, &x.permute(&[1, 0]))),
-            check("a flip", a.flip(&[1])?.matmul(&a.transpose(0, 1)?)?, product(&x.flip(&[1]), &x.permute(&[1, 0]))),
-            check("an expansion", a.slice(0, 0, 1)?.expand(&[7, 12])?.matmul(&a.transpose(0, 1)?)?, product(&row, &x.permute(&[1, 0]))),
-            check("a reshape", a.reshape(&[12, 10])?.matmul(&a)?, product(&x.reshape(&[12, 10]), &x)),
-            check("a join", a.concat(&[&a], 1)?.matmul(&a.concat(&[&a], 1)?.transpose(0, 1)?)?, product(&x, &x.permute(&[1, 0])).map(|v| 2.0 * v)),
+            check(
+                "a slice",
+                a.slice_step(0, 1, 9, 2)?.matmul(&a.transpose(0, 1)?)?,
+                product(&steps, &x.permute(&[1, 0])),
+            ),
+            check(
+                "a flip",
+                a.flip(&[1])?.matmul(&a.transpose(0, 1)?)?,
+                product(&x.flip(&[1]), &x.permute(&[1, 0])),
+            ),
+            check(
+                "an expansion",
+                a.slice(0, 0, 1)?.expand(&[7, 12])?.matmul(&a.transpose(0, 1)?)?,
+                product(&row, &x.permute(&[1, 0])),
+            ),
+            check(
+                "a reshape",
+                a.reshape(&[12, 10])?.matmul(&a)?,
+                product(&x.reshape(&[12, 10]), &x),
+            ),
+            check(
+                "a join",
+                a.concat(&[&a], 1)?.matmul(&a.concat(&[&a], 1)?.transpose(0, 1)?)?,
+                product(&x, &x.permute(&[1, 0])).map(|v| 2.0 * v),
+            ),
         ])
     });
     suite.add("heads, batch in the middle", |device| {
@@ -168,9 +211,21 @@ fn vectors(suite: &mut Suite) {
                 check("dot", a.dot(&b)?, inner),
                 check("outer", a.outer(&b)?, x.reshape(&[n, 1]).zip(&y, |x, y| x * y)),
                 check("row", a.matmul(&w.f32(device)?)?, product(&row, &w).reshape(&[5])),
-                check("column", w.f32(device)?.transpose(0, 1)?.matmul(&b)?, product(&y.reshape(&[1, n]), &w).reshape(&[5])),
-                check("row by batch", a.matmul(&batch.f32(device)?)?, product(&row, &batch).reshape(&[3, 5])),
-                check("batch by column", batch.f32(device)?.transpose(1, 2)?.matmul(&b)?, product(&y.reshape(&[1, n]), &batch).reshape(&[3, 5])),
+                check(
+                    "column",
+                    w.f32(device)?.transpose(0, 1)?.matmul(&b)?,
+                    product(&y.reshape(&[1, n]), &w).reshape(&[5]),
+                ),
+                check(
+                    "row by batch",
+                    a.matmul(&batch.f32(device)?)?,
+                    product(&row, &batch).reshape(&[3, 5]),
+                ),
+                check(
+                    "batch by column",
+                    batch.f32(device)?.transpose(1, 2)?.matmul(&b)?,
+                    product(&y.reshape(&[1, n]), &batch).reshape(&[3, 5]),
+                ),
             ])
         });
     }
@@ -193,14 +248,41 @@ fn fused(suite: &mut Suite) {
             let check = |what, got, want| near(what, got, want, Tolerance::EXACT);
             Ok(vec![
                 check("bias and relu", a.matmul(&w)?.add(&bias)?.relu(), sum.map(gelu_like)),
-                check("residual", a.matmul(&w)?.add(&bias)?.add(&residual)?, sum.zip(&r, |s, r| s + r)),
+                check(
+                    "residual",
+                    a.matmul(&w)?.add(&bias)?.add(&residual)?,
+                    sum.zip(&r, |s, r| s + r),
+                ),
                 check("scaled", a.matmul(&w)?.mul(0.5)?.sub(1.0)?, p.map(|p| p * 0.5 - 1.0)),
-                check("prologues", a.abs().matmul(&w.mul(2.0)?)?, product(&sizes(&x), &y.map(|y| 2.0 * y))),
+                check(
+                    "prologues",
+                    a.abs().matmul(&w.mul(2.0)?)?,
+                    product(&sizes(&x), &y.map(|y| 2.0 * y)),
+                ),
                 check("a cast", a.matmul(&w)?.cast(DType::I32)?.cast(DType::F32)?, p.clone()),
-                check("compared", a.matmul(&w)?.gt(&residual)?.cast(DType::F32)?, p.zip(&r, |p, r| f64::from(p > r))),
-                check("twice its result", { let p = a.matmul(&w)?; p.mul(&p)? }, p.map(|p| p * p)),
-                check("summed", a.matmul(&w)?.sum(&[1])?, p.reduce(&[1], |p| p.iter().sum()).squeeze(&[1])),
-                check("of sums", a.add(&a.sum_keepdim(&[1])?)?.matmul(&w)?, product(&x.zip(&x.reduce(&[1], |x| x.iter().sum::<f64>()), |x, s| x + s), &y)),
+                check(
+                    "compared",
+                    a.matmul(&w)?.gt(&residual)?.cast(DType::F32)?,
+                    p.zip(&r, |p, r| f64::from(p > r)),
+                ),
+                check(
+                    "twice its result",
+                    {
+                        let p = a.matmul(&w)?;
+                        p.mul(&p)?
+                    },
+                    p.map(|p| p * p),
+                ),
+                check(
+                    "summed",
+                    a.matmul(&w)?.sum(&[1])?,
+                    p.reduce(&[1], |p| p.iter().sum()).squeeze(&[1]),
+                ),
+                check(
+                    "of sums",
+                    a.add(&a.sum_keepdim(&[1])?)?.matmul(&w)?,
+                    product(&x.zip(&x.reduce(&[1], |x| x.iter().sum::<f64>()), |x, s| x + s), &y),
+                ),
             ])
         });
     }

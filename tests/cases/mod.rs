@@ -11,7 +11,6 @@ pub mod check;
 pub mod conv;
 pub mod create;
 pub mod half;
-pub mod integers;
 pub mod large;
 pub mod matmul;
 pub mod movement;
@@ -19,6 +18,7 @@ pub mod norm;
 pub mod pointwise;
 pub mod random;
 pub mod reduce;
+pub mod reference;
 pub mod refusals;
 pub mod tolerance;
 
@@ -41,7 +41,6 @@ pub const GROUPS: &[Group] = &[
     Group { name: "conv", cases: conv::cases },
     Group { name: "create", cases: create::cases },
     Group { name: "half", cases: half::cases },
-    Group { name: "integers", cases: integers::cases },
     Group { name: "large", cases: large::cases },
     Group { name: "matmul", cases: matmul::cases },
     Group { name: "movement", cases: movement::cases },

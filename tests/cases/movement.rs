@@ -6,7 +6,13 @@ use warpweft::dtype::DType;
 
 /// Bits that arithmetic would change: NaNs with payloads, infinities, -0, subnormals.
 const STUBBORN: [u32; 8] = [
-    0x7fc0_0001, 0xffc1_2345, 0x7f80_0000, 0xff80_0000, 0x8000_0000, 0x0000_0001, 0x807f_ffff,
+    0x7fc0_0001,
+    0xffc1_2345,
+    0x7f80_0000,
+    0xff80_0000,
+    0x8000_0000,
+    0x0000_0001,
+    0x807f_ffff,
     0x7fff_ffff,
 ];
 
@@ -15,7 +21,11 @@ fn words(shape: &[usize], seed: u32) -> Array<u32> {
     let mut next = 0;
     bits(shape, seed).map(|w| {
         next += 1;
-        if w % 5 == 0 { STUBBORN[next % 8] } else { w }
+        if w % 5 == 0 {
+            STUBBORN[next % 8]
+        } else {
+            w
+        }
     })
 }
 
@@ -63,9 +73,21 @@ fn reshapes(suite: &mut Suite) {
         let sliced = x.slice(1, 1, 4, 2);
         let check = |what, got, want| same_bits(what, got, DType::F32, want);
         Ok(vec![
-            check("of a transpose", a.transpose(0, 1)?.reshape(&[4, 15])?, turned.reshape(&[4, 15])),
-            check("of a slice", a.slice_step(1, 1, 9, 2)?.reshape(&[3, 8])?, sliced.reshape(&[3, 8])),
-            check("of an expansion", a.slice(0, 0, 1)?.expand(&[3, 10])?.reshape(&[5, 6])?, x.slice(0, 0, 1, 1).expand(&[3, 10]).reshape(&[5, 6])),
+            check(
+                "of a transpose",
+                a.transpose(0, 1)?.reshape(&[4, 15])?,
+                turned.reshape(&[4, 15]),
+            ),
+            check(
+                "of a slice",
+                a.slice_step(1, 1, 9, 2)?.reshape(&[3, 8])?,
+                sliced.reshape(&[3, 8]),
+            ),
+            check(
+                "of an expansion",
+                a.slice(0, 0, 1)?.expand(&[3, 10])?.reshape(&[5, 6])?,
+                x.slice(0, 0, 1, 1).expand(&[3, 10]).reshape(&[5, 6]),
+            ),
             check("flatten of a transpose", a.transpose(0, 1)?.flatten(), turned.reshape(&[60])),
         ])
     });
@@ -160,7 +182,11 @@ fn slices(suite: &mut Suite) {
             check("flip of all", a.flip(&[])?, x.flip(&[0, 1, 2])),
             check("flip of one", a.flip(&[1])?, x.flip(&[1])),
             check("flip of two", a.flip(&[-1, 0])?, x.flip(&[0, 2])),
-            check("a slice of a flip", a.flip(&[1])?.slice_step(1, 1, 8, 3)?, x.flip(&[1]).slice(1, 1, 3, 3)),
+            check(
+                "a slice of a flip",
+                a.flip(&[1])?.slice_step(1, 1, 8, 3)?,
+                x.flip(&[1]).slice(1, 1, 3, 3),
+            ),
         ])
     });
     suite.add("flip of nothing", |device| {
@@ -201,7 +227,10 @@ fn pads(suite: &mut Suite) {
         (&[31, 33], &[(1, 1), (3, 0)]),
         (&[2, 3, 4], &[(0, 0), (1, 1), (0, 0)]),
         (&[0, 3], &[(2, 0), (0, 1)]),
-        (&[1, 1, 1, 1, 1, 1, 1, 2], &[(1, 0), (0, 1), (0, 0), (1, 1), (0, 0), (0, 0), (0, 1), (1, 0)]),
+        (
+            &[1, 1, 1, 1, 1, 1, 1, 2],
+            &[(1, 0), (0, 1), (0, 0), (1, 1), (0, 0), (0, 0), (0, 1), (1, 0)],
+        ),
     ];
     for &(shape, amounts) in PADS {
         suite.add(format!("pad {shape:?} by {amounts:?}"), move |device| {
@@ -255,7 +284,8 @@ fn concats(suite: &mut Suite) {
     for &(shapes, axis) in JOINS {
         suite.add(format!("concat {shapes:?} along {axis}"), move |device| {
             let seeds = 20..;
-            let parts: Vec<Array<u32>> = shapes.iter().zip(seeds).map(|(s, n)| words(s, n)).collect();
+            let parts: Vec<Array<u32>> =
+                shapes.iter().zip(seeds).map(|(s, n)| words(s, n)).collect();
             let mut tensors = Vec::new();
             for part in &parts {
                 tensors.push(part.on(device, DType::F32)?);
@@ -391,10 +421,17 @@ fn gathers(suite: &mut Suite) {
             let a = x.on(device, DType::F32)?;
             let signed = integers(index, -2, extent + 1, 51);
             let unsigned = integers(index, 0, extent + 3, 52);
-            let at = |index: &Array<f64>, dtype| a.index_select(axis as isize, &index.on(device, dtype)?);
+            let at = |index: &Array<f64>, dtype| {
+                a.index_select(axis as isize, &index.on(device, dtype)?)
+            };
             Ok(vec![
                 same_bits("i32", at(&signed, DType::I32)?, DType::F32, gathered(&x, axis, &signed)),
-                same_bits("u32", at(&unsigned, DType::U32)?, DType::F32, gathered(&x, axis, &unsigned)),
+                same_bits(
+                    "u32",
+                    at(&unsigned, DType::U32)?,
+                    DType::F32,
+                    gathered(&x, axis, &unsigned),
+                ),
             ])
         });
     }
@@ -423,11 +460,11 @@ fn triangles(suite: &mut Suite) {
             let x = words(shape, 60);
             let a = x.on(device, DType::F32)?;
             for diagonal in [-2, -1, 0, 1, 7] {
-                let distance = |at: &[usize]| {
-                    at[at.len() - 1] as i32 - at[at.len() - 2] as i32
-                };
-                let below = Array::from_fn(shape, |at| if distance(at) <= diagonal { x.at(at) } else { 0 });
-                let above = Array::from_fn(shape, |at| if distance(at) >= diagonal { x.at(at) } else { 0 });
+                let distance = |at: &[usize]| at[at.len() - 1] as i32 - at[at.len() - 2] as i32;
+                let below =
+                    Array::from_fn(shape, |at| if distance(at) <= diagonal { x.at(at) } else { 0 });
+                let above =
+                    Array::from_fn(shape, |at| if distance(at) >= diagonal { x.at(at) } else { 0 });
                 let name = |what| format!("{what} {diagonal} of {shape:?}");
                 checks.push(same_bits(name("tril"), a.tril(diagonal)?, DType::F32, below));
                 checks.push(same_bits(name("triu"), a.triu(diagonal)?, DType::F32, above));

@@ -155,7 +155,12 @@ fn norms(suite: &mut Suite) {
                 near("layer_norm", plain, normal, by),
                 near("layer_norm, weight and bias", full, whole, by),
                 near("rms_norm", a.rms_norm(&over, None, 1e-6)?, root.clone(), by),
-                near("rms_norm, weight", a.rms_norm(&over, Some(&weight), 1e-6)?, root.zip(&w, |x, w| x * w), by),
+                near(
+                    "rms_norm, weight",
+                    a.rms_norm(&over, Some(&weight), 1e-6)?,
+                    root.zip(&w, |x, w| x * w),
+                    by,
+                ),
             ])
         });
     }

@@ -19,7 +19,9 @@ type Kind = (
 const NUMBERS: &[Kind] = &[
     ("sum", Tensor::sum, Tensor::sum_keepdim, |x| x.iter().sum()),
     ("prod", Tensor::prod, Tensor::prod_keepdim, |x| x.iter().product()),
-    ("max", Tensor::max, Tensor::max_keepdim, |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+    ("max", Tensor::max, Tensor::max_keepdim, |x| {
+        x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }),
     ("min", Tensor::min, Tensor::min_keepdim, |x| x.iter().copied().fold(f64::INFINITY, f64::min)),
 ];
 
@@ -28,9 +30,8 @@ const BOOLS: &[Kind] = &[
     ("all", Tensor::all, Tensor::all_keepdim, |x| f64::from(x.iter().all(|&x| x != 0.0))),
 ];
 
-const MEAN: Kind = ("mean", Tensor::mean, Tensor::mean_keepdim, |x| {
-    x.iter().sum::<f64>() / x.len() as f64
-});
+const MEAN: Kind =
+    ("mean", Tensor::mean, Tensor::mean_keepdim, |x| x.iter().sum::<f64>() / x.len() as f64);
 
 /// All choices of axes but none, which means all of them.
 fn subsets(rank: usize) -> Vec<Vec<usize>> {
@@ -142,7 +143,12 @@ fn sizes(suite: &mut Suite) {
             }
             let x = random(&[n], -1.0, 1.0, 5);
             let want = x.reduce(&[0], |x| x.iter().sum()).reshape(&[]);
-            checks.push(near("of fractions", x.f32(device)?.sum(&[])?, want, Tolerance::sum(n, 1.0)));
+            checks.push(near(
+                "of fractions",
+                x.f32(device)?.sum(&[])?,
+                want,
+                Tolerance::sum(n, 1.0),
+            ));
             Ok(checks)
         });
     }
@@ -154,15 +160,32 @@ fn sizes(suite: &mut Suite) {
                 let row = rows.reduce(&[1], f).squeeze(&[1]);
                 let column = columns.reduce(&[0], f).squeeze(&[0]);
                 let (a, b) = (rows.f32(device)?, columns.f32(device)?);
-                checks.push(near(format!("{name} of rows"), drop(&a, &[1])?, row, Tolerance::EXACT));
-                checks.push(near(format!("{name} of columns"), drop(&b, &[0])?, column, Tolerance::EXACT));
+                checks.push(near(
+                    format!("{name} of rows"),
+                    drop(&a, &[1])?,
+                    row,
+                    Tolerance::EXACT,
+                ));
+                checks.push(near(
+                    format!("{name} of columns"),
+                    drop(&b, &[0])?,
+                    column,
+                    Tolerance::EXACT,
+                ));
             }
             Ok(checks)
         });
     }
     suite.add("many short rows, few long ones", |device| {
         let mut checks = Vec::new();
-        for (shape, axis) in [([5000, 3], 1), ([3, 5000], 1), ([5000, 3], 0), ([300, 300], 0), ([2, 70_001], 1), ([70_001, 2], 0)] {
+        for (shape, axis) in [
+            ([5000, 3], 1),
+            ([3, 5000], 1),
+            ([5000, 3], 0),
+            ([300, 300], 0),
+            ([2, 70_001], 1),
+            ([70_001, 2], 0),
+        ] {
             let x = integers(&shape, -50, 50, 8);
             let want = x.reduce(&[axis], |x| x.iter().sum()).squeeze(&[axis]);
             let got = x.f32(device)?.sum(&[axis as isize])?;
@@ -176,7 +199,7 @@ fn empty(suite: &mut Suite) {
     suite.add("over nothing", |device| {
         let mut checks = Vec::new();
         for dtype in [DType::F32, DType::I32, DType::U32] {
-            let a = Array::new(&[2, 0], vec![]).on(device, dtype)?;
+            let a = Array::<f64>::new(&[2, 0], vec![]).on(device, dtype)?;
             let (low, high) = match dtype {
                 DType::I32 => (-2_147_483_648.0, 2_147_483_647.0),
                 DType::U32 => (0.0, 4_294_967_295.0),
@@ -192,7 +215,7 @@ fn empty(suite: &mut Suite) {
                 checks.push(exact(what, kind.1(&a, &[0])?, dtype, none));
             }
         }
-        let a = Array::new(&[0, 3], vec![]).on(device, DType::Bool)?;
+        let a = Array::<f64>::new(&[0, 3], vec![]).on(device, DType::Bool)?;
         checks.push(exact("any", a.any(&[0])?, DType::Bool, Array::new(&[3], vec![0.0; 3])));
         checks.push(exact("all", a.all(&[0])?, DType::Bool, Array::new(&[3], vec![1.0; 3])));
         let mean = device.zeros(&[2, 0])?.mean(&[1])?;
@@ -246,7 +269,8 @@ fn views(suite: &mut Suite) {
     suite.add("of views", |device| {
         let x = integers(&[6, 8, 10], -50, 50, 9);
         let a = x.f32(device)?;
-        let sum = |x: &Array<f64>, axis: usize| x.reduce(&[axis], |x| x.iter().sum()).squeeze(&[axis]);
+        let sum =
+            |x: &Array<f64>, axis: usize| x.reduce(&[axis], |x| x.iter().sum()).squeeze(&[axis]);
         let check = |what, got, want| near(what, got, want, Tolerance::EXACT);
         let turned = x.permute(&[2, 0, 1]);
         let padded = x.pad(&[(0, 0), (1, 2), (0, 0)], 1.0);
@@ -254,7 +278,11 @@ fn views(suite: &mut Suite) {
             check("a transpose", a.permute(&[2, 0, 1])?.sum(&[1])?, sum(&turned, 1)),
             check("a slice", a.slice_step(2, 1, 10, 3)?.sum(&[2])?, sum(&x.slice(2, 1, 3, 3), 2)),
             check("a flip", a.flip(&[1])?.max(&[1])?, x.reduce(&[1], NUMBERS[2].3).squeeze(&[1])),
-            check("an expansion", a.slice(0, 0, 1)?.expand(&[5, 8, 10])?.sum(&[0])?, x.slice(0, 0, 1, 1).map(|x| 5.0 * x).squeeze(&[0])),
+            check(
+                "an expansion",
+                a.slice(0, 0, 1)?.expand(&[5, 8, 10])?.sum(&[0])?,
+                x.slice(0, 0, 1, 1).map(|x| 5.0 * x).squeeze(&[0]),
+            ),
             check("a reshape", a.reshape(&[48, 10])?.sum(&[0])?, sum(&x.reshape(&[48, 10]), 0)),
             check("a pad", a.pad(&[(0, 0), (1, 2), (0, 0)], 1.0)?.sum(&[1])?, sum(&padded, 1)),
             check("a join", a.concat(&[&a], 1)?.sum(&[1])?, sum(&x, 1).map(|x| 2.0 * x)),
@@ -342,23 +370,36 @@ fn derived(suite: &mut Suite) {
         (&[257], &[0]),
         (&[2, 1000], &[1]),
     ] {
-        suite.add(format!("mean, var, std, norms, logsumexp of {shape:?} over {axes:?}"), move |device| {
-            let x = random(shape, -3.0, 5.0, 13);
-            let (a, over) = (x.f32(device)?, signed(axes));
-            let of = |f: &dyn Fn(&[f64]) -> f64| x.reduce(axes, f).squeeze(axes);
-            let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
-            let largest = |x: &[f64]| x.iter().fold(0.0f64, |m, x| m.max(x.abs()));
-            Ok(vec![
-                near("mean", a.mean(&over)?, of(&MEAN.3), by),
-                near("var", a.var(&over, 1.0)?, of(&|x| variance(x, 1.0)), by),
-                near("population var", a.var(&over, 0.0)?, of(&|x| variance(x, 0.0)), by),
-                near("std", a.std(&over, 1.0)?, of(&|x| variance(x, 1.0).sqrt()), by),
-                near("norm_l1", a.norm_l1(&over)?, of(&|x| x.iter().map(|x| x.abs()).sum()), by),
-                near("norm_l2", a.norm_l2(&over)?, of(&|x| x.iter().map(|x| x * x).sum::<f64>().sqrt()), by),
-                near("norm_linf", a.norm_linf(&over)?, of(&largest), Tolerance::EXACT),
-                near("logsumexp", a.logsumexp(&over)?, of(&logsumexp), by),
-            ])
-        });
+        suite.add(
+            format!("mean, var, std, norms, logsumexp of {shape:?} over {axes:?}"),
+            move |device| {
+                let x = random(shape, -3.0, 5.0, 13);
+                let (a, over) = (x.f32(device)?, signed(axes));
+                let of = |f: &dyn Fn(&[f64]) -> f64| x.reduce(axes, f).squeeze(axes);
+                let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
+                let largest = |x: &[f64]| x.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+                Ok(vec![
+                    near("mean", a.mean(&over)?, of(&MEAN.3), by),
+                    near("var", a.var(&over, 1.0)?, of(&|x| variance(x, 1.0)), by),
+                    near("population var", a.var(&over, 0.0)?, of(&|x| variance(x, 0.0)), by),
+                    near("std", a.std(&over, 1.0)?, of(&|x| variance(x, 1.0).sqrt()), by),
+                    near(
+                        "norm_l1",
+                        a.norm_l1(&over)?,
+                        of(&|x| x.iter().map(|x| x.abs()).sum()),
+                        by,
+                    ),
+                    near(
+                        "norm_l2",
+                        a.norm_l2(&over)?,
+                        of(&|x| x.iter().map(|x| x * x).sum::<f64>().sqrt()),
+                        by,
+                    ),
+                    near("norm_linf", a.norm_linf(&over)?, of(&largest), Tolerance::EXACT),
+                    near("logsumexp", a.logsumexp(&over)?, of(&logsumexp), by),
+                ])
+            },
+        );
     }
     suite.add("var far from 0", |device| {
         let x = random(&[3, 100], -1.0, 1.0, 14).map(|x| f64::from((x + 1000.0) as f32));
@@ -404,8 +445,18 @@ fn fused(suite: &mut Suite) {
         Ok(vec![
             near("sum(2 x + 1) * -1", got, doubled.map(|x| -x), Tolerance::EXACT),
             near("x + sum(x)", spread, x.zip(&x.reduce(&[1], sum), |x, s| x + s), Tolerance::EXACT),
-            near("sum(x) * max(x)", twice, x.reduce(&[1], sum).zip(&max, |s, m| s * m), Tolerance::EXACT),
-            near("max(sum(x))", total, x.reduce(&[1], sum).reduce(&[0, 1], NUMBERS[2].3).reshape(&[]), Tolerance::EXACT),
+            near(
+                "sum(x) * max(x)",
+                twice,
+                x.reduce(&[1], sum).zip(&max, |s, m| s * m),
+                Tolerance::EXACT,
+            ),
+            near(
+                "max(sum(x))",
+                total,
+                x.reduce(&[1], sum).reduce(&[0, 1], NUMBERS[2].3).reshape(&[]),
+                Tolerance::EXACT,
+            ),
         ])
     });
     suite.add("rows and columns at once", |device| {

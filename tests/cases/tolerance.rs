@@ -1,5 +1,6 @@
 //! How far a result may lie from its value, by name and with the reason. Nothing else widens a comparison.
 
+use super::reference::Reference;
 use warpweft::dtype::DType;
 
 /// `|got - want| <= absolute + relative * |want|`. NaN is NaN, and an infinity is itself.
@@ -42,7 +43,10 @@ impl Tolerance {
     /// Exponentials of sums of products, as in attention and softmax of large arguments: an error in the argument is a
     /// relative error of the result.
     pub fn exponential(argument_error: f64) -> Tolerance {
-        Tolerance { absolute: 1e-7 + argument_error, relative: 64.0 * F32_HALF_ULP + argument_error }
+        Tolerance {
+            absolute: 1e-7 + argument_error,
+            relative: 64.0 * F32_HALF_ULP + argument_error,
+        }
     }
 
     /// The same computation stored as `dtype`.
@@ -63,4 +67,47 @@ impl Tolerance {
         }
         got == want || (got - want).abs() <= self.absolute + self.relative * want.abs()
     }
+}
+
+/// What GPUs may add to a row's own tolerance.
+#[derive(Clone, Copy, Debug)]
+pub struct Allowance {
+    /// Times the row's relative tolerance: WGSL allows division and roots 2.5 units in the last place, and products
+    /// with constants round again.
+    pub relative: f64,
+    pub absolute: f64,
+}
+
+/// What WGSL allows the primitives of the row called `name`.
+pub fn function(name: &str) -> Allowance {
+    let _ = name;
+    Allowance { relative: 2.5, absolute: 0.0 }
+}
+
+/// Whether `got` is the reference's `want` at `point`, for a result of type `dtype`.
+pub fn agrees(
+    reference: &Reference,
+    allowed: &Allowance,
+    dtype: DType,
+    point: &[f64],
+    got: f64,
+    want: f64,
+) -> bool {
+    if want.is_nan() || got.is_nan() {
+        return want.is_nan() && got.is_nan();
+    }
+    let (largest, smallest, ulp) = match dtype {
+        DType::F16 => (65_504.0, 6.2e-5, Tolerance::F16.relative),
+        _ => (f64::from(f32::MAX), reference.tiny, 0.0),
+    };
+    // An exponential whose argument was rounded is off by that much more.
+    let tail = if reference.tail && want != 0.0 { 1.0 + want.abs().ln().abs() / 4.0 } else { 1.0 };
+    let scale = reference.scale.map_or(0.0, |scale| 2e-7 * scale(point));
+    let relative = (reference.rel * allowed.relative * tail + ulp) * want.abs();
+    let difference = (got - want).abs();
+    let overflow = want.abs() * reference.headroom > largest;
+    difference <= relative + allowed.absolute + scale * allowed.relative
+        || got == want
+        || overflow && got.abs() >= largest * (1.0 - 1e-3) && got.signum() == want.signum()
+        || want.abs() < smallest && got.abs() < 2.0 * smallest
 }

@@ -152,7 +152,7 @@ impl Paper {
         batch: &Batch,
         buffers: &[BufferId],
         scalars: &[u32],
-    ) -> Result<(), String> {
+    ) -> std::result::Result<(), String> {
         let count = dispatch.inputs.len() + dispatch.outputs.len();
         if count > self.limits.buffers_per_kernel {
             return Err(format!("{count} buffers"));

@@ -2,6 +2,7 @@
 //! random points, types, docs, random bits. No device is needed.
 
 mod machine;
+#[path = "../cases/reference.rs"]
 mod reference;
 
 use machine::{grid, Arithmetic, Machine, Points, ARITHMETICS};

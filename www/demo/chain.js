@@ -11,8 +11,8 @@ const presets = {
   Dusk: [["brightness", -0.12], ["gamma", 1.2], ["contrast", 6]],
   Mist: [["blur", 6], ["brightness", 0.18], ["gamma", 0.8]],
   Relief: [["grayscale"], ["blur", 1], ["emboss", 2], ["contrast", 5]],
-  Neon: [["blur", 1], ["edges", 3], ["contrast", 7]],
-  Crisp: [["sharpen", 1.5], ["contrast", 4]],
+  Neon: [["blur", 1], ["edges", 4], ["gamma", 0.6]],
+  Crisp: [["gamma", 0.8], ["blur", 1], ["sharpen", 2.5], ["contrast", 5]],
   Nothing: [],
 };
 

@@ -41,26 +41,41 @@ export function button(text, act, attributes = {}) {
 }
 
 /**
- * Runs `work` when called, and once more at its end if it was called meanwhile.
+ * Runs `work` when called, and once more at its end if it was called meanwhile. Resolves when nothing is left to do;
+ * `idle` is the same without asking for more.
  * @param {() => Promise<void>} work
  */
 export function latest(work) {
-  let running = false;
+  /** @type {Promise<void> | undefined} */
+  let running;
   let again = false;
-  return async () => {
-    again = true;
-    if (running) return;
-    running = true;
+  const run = async () => {
     try {
       while (again) {
         again = false;
         await work();
       }
     } finally {
-      running = false;
+      running = undefined;
     }
   };
+  const start = () => {
+    again = true;
+    return (running ??= run());
+  };
+  return Object.assign(start, { idle: () => running });
 }
 
-/** @param {number} ms */
-export const milliseconds = (ms) => `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`;
+/** @param {number | undefined} ms */
+export const milliseconds = (ms) => (ms === undefined ? "…" : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(1)} ms`);
+
+/**
+ * A small number: 1.2 × 10⁻⁶.
+ * @param {number} value
+ */
+export function tiny(value) {
+  if (value === 0 || !Number.isFinite(value)) return `${value}`;
+  const [digits, power] = value.toExponential(1).split("e");
+  const raised = [...power.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(c)]));
+  return `${digits} × 10${raised.join("")}`;
+}

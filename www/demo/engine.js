@@ -123,10 +123,10 @@ export class Engine {
     return this.device.stats();
   }
 
-  dispose() {
+  /** Frees the programs; the device goes on. */
+  release() {
     for (const loaded of Object.values(this.#loaded)) unload(loaded);
     this.#loaded = {};
-    this.device.dispose();
   }
 
   /**

@@ -2,11 +2,13 @@
 // `warpweft demo --json` gives the same natively.
 
 import * as attention from "./attention.js";
+import { Engine } from "./engine.js";
 import * as image from "./image.js";
 import { hash, picture, usual } from "./picture.js";
 
 /**
- * @import { Engine } from "./engine.js"
+ * @import { Device } from "../dist/index.js"
+ * @import { Picture } from "./engine.js"
  * @import { Remote } from "./remote.js"
  * @typedef {{ ms: number, mean: number, difference: number, samples: number[] }} Measured
  * @typedef {{
@@ -19,18 +21,21 @@ import { hash, picture, usual } from "./picture.js";
  */
 
 /**
- * Does the work on both. Differences are the largest ones from the CPU's values.
- * @param {Engine} gpu
+ * Does the work on a device and in the CPU's worker. Differences are the largest ones from the CPU's values.
+ * @param {Device} device
  * @param {Remote} cpu
  * @returns {Promise<Figures>}
  */
-export async function figures(gpu, cpu) {
+export async function figures(device, cpu) {
+  // With programs of its own, whatever the page does meanwhile.
+  const gpu = new Engine(device);
   const { width, height } = usual;
   const pixels = picture(width, height);
   const source = { pixels, width, height };
   const [mine, reference] = [await work(gpu, source), await work(cpu, source)];
+  gpu.release();
   const devices = [
-    compare(await gpu.about(), mine, reference),
+    compare(gpu.about(), mine, reference),
     compare(await cpu.about(), reference, reference),
   ];
   return { picture: { width, height, hash: hash(pixels) }, devices };
@@ -40,7 +45,7 @@ export async function figures(gpu, cpu) {
 
 /**
  * @param {Engine | Remote} engine
- * @param {import("./engine.js").Picture} source
+ * @param {Picture} source
  */
 async function work(engine, source) {
   /** @type {Record<string, Float32Array>} */
@@ -94,7 +99,7 @@ function compare({ backend, name, kind, fallback }, mine, reference) {
  * Whether a device is a GPU interface that a CPU computes.
  * @param {string} kind
  */
-export const isSoftware = (kind) => /software/i.test(kind);
+export const isSoftware = (kind) => kind === "software";
 
 /**
  * The largest distance between two lists; NaN where one has a NaN.

@@ -20,6 +20,6 @@ export function showHeat(words, weights) {
     return make("tr", {}, make("th", { scope: "row" }, word), ...cells);
   });
   const caption = make("caption", { class: "hidden" }, "What each word looks at");
-  const top = make("thead", {}, make("tr", {}, make("td", { hidden: "" }), ...head));
+  const top = make("thead", {}, make("tr", {}, make("td"), ...head));
   byId("heat", HTMLTableElement).replaceChildren(caption, top, make("tbody", {}, ...rows));
 }

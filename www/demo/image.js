@@ -19,7 +19,7 @@ export const filters = {
   sharpen: { title: "Sharpen", strength: [1, 0, 4, 0.1] },
   "sobel-x": { title: "Sobel across", strength: [1, 0.25, 4, 0.05] },
   "sobel-y": { title: "Sobel down", strength: [1, 0.25, 4, 0.05] },
-  edges: { title: "Edges", strength: [1.2, 0.25, 4, 0.05] },
+  edges: { title: "Edges", strength: [3, 0.5, 8, 0.1] },
   emboss: { title: "Emboss", strength: [1, 0.25, 4, 0.05] },
 };
 
@@ -27,9 +27,9 @@ export const filters = {
 export const usual = [
   { name: "gamma", strength: 0.8 },
   { name: "blur", strength: 1 },
-  { name: "edges", strength: 1.2 },
+  { name: "edges", strength: 4 },
   { name: "invert", strength: 0 },
-  { name: "contrast", strength: 6 },
+  { name: "contrast", strength: 4 },
 ];
 
 /** Every filter, at its usual strength. @type {Filter[]} */

@@ -3,11 +3,11 @@
 import { Device } from "../dist/index.js";
 import * as attention from "./attention.js";
 import { ChainEditor } from "./chain.js";
-import { byId, latest, make, milliseconds } from "./dom.js";
+import { byId, latest, make, milliseconds, tiny } from "./dom.js";
 import { Engine } from "./engine.js";
 import { difference, figures, isSoftware, rowSums } from "./figures.js";
 import { showHeat } from "./heat.js";
-import { kindInWords, shortName, showCounters, showDevice, showPlan } from "./panel.js";
+import { kindInWords, showCounters, showDevice, showPlan } from "./panel.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
 
@@ -15,6 +15,8 @@ import { Source } from "./source.js";
 const near = 1e-4;
 
 const notice = byId("notice", HTMLElement);
+/** What is to be known about the device. */
+let standing = "";
 const cpu = new Remote();
 const engine = await begin();
 const source = new Source(() => void updateImage(), failed);
@@ -24,6 +26,7 @@ const editor = new ChainEditor(() => void updateImage());
 let planned = "image";
 /** @type {{ words: string[], weights: Float32Array } | undefined} */
 let attended;
+let frames = 0;
 
 const updateMine = latest(() => showMine().catch(failed));
 const updateTheirs = latest(() => showTheirs().catch(failed));
@@ -31,13 +34,27 @@ const updateImage = () => Promise.all([updateMine(), updateTheirs()]);
 const updateAttention = latest(() => showAttention().catch(failed));
 connect();
 
-// For programs: the first results are there, and fixed work that gives figures.
+// For programs that look at the page.
 Object.assign(window, {
   demo: {
+    device: engine.about(),
+    /** The first results are there. */
     ready: Promise.all([updateImage(), updateAttention()]).then(() => undefined),
-    figures: () => figures(engine, cpu),
+    /** Nothing is being computed. */
+    idle,
+    /** Fixed work, timed and compared. */
+    figures: () => figures(engine.device, cpu),
+    /** How many pictures the device has made. */
+    get frames() {
+      return frames;
+    },
   },
 });
+
+async function idle() {
+  const updates = [updateMine, updateTheirs, updateAttention];
+  while (updates.some((update) => update.idle())) await Promise.all(updates.map((update) => update.idle()));
+}
 
 /** Opens the device that the address asks for, `?device=`, and offers the others. */
 async function begin() {
@@ -60,8 +77,9 @@ async function begin() {
     select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
     const engine = await Engine.open(/^\d+$/.test(wanted) ? Number(wanted) : wanted);
     const about = engine.about();
-    if (about.fallback) tell(`${about.fallback}. Both pictures are computed by the CPU.`);
-    else if (isSoftware(about.kind)) tell("This is WebGPU computed by a CPU: good for tests, and slow.");
+    if (about.fallback) standing = `${about.fallback}. Both pictures are computed by the CPU.`;
+    else if (isSoftware(about.kind)) standing = "This is WebGPU computed by a CPU: good for tests, and slow.";
+    tell(standing);
     showDevice(engine);
     return engine;
   } catch (error) {
@@ -92,6 +110,7 @@ async function showMine() {
   const picture = source.now();
   const { pixels, ms } = await engine.frame(picture, editor.chain);
   paint("gpu-canvas", pixels, picture);
+  frames += 1;
   if (source.live) byId("gpu-time", HTMLElement).textContent = milliseconds(ms);
   showCounters(engine);
 }
@@ -103,8 +122,9 @@ async function showTheirs() {
   paint("cpu-canvas", theirs.pixels, picture);
   const mine = await engine.image(picture, chain);
   const apart = difference(mine.values, theirs.values);
-  const text = `The largest difference between the two is ${apart.toExponential(1)}, on a scale from 0 to 1.`;
+  const text = `The largest difference between the two is ${tiny(apart)}, on a scale from 0 to 1.`;
   judge("image-difference", apart <= near, text);
+  tell(standing);
   showPanel();
   if (source.live) {
     byId("cpu-time", HTMLElement).textContent = milliseconds(theirs.ms);
@@ -122,7 +142,10 @@ async function showAttention() {
   const words = attention.split(byId("sentence", HTMLInputElement).value);
   const verdict = byId("attention-difference", HTMLElement);
   if (words.length === 0) {
+    verdict.className = "verdict";
     verdict.textContent = "Write a word.";
+    attended = undefined;
+    showHeat([], new Float32Array());
     return;
   }
   const numbers = attention.numbers(words);
@@ -136,12 +159,12 @@ async function showAttention() {
   const apart = Math.max(difference(mine.fused, theirs.fused), difference(mine.weights, theirs.weights));
   const sums = rowSums(mine.weights, words.length);
   const times = [await engine.time("attention"), await cpu.time("attention")];
-  const [gpuTime, cpuTime] = times.map((ms) => (ms === undefined ? "?" : milliseconds(ms)));
+  const [gpuTime, cpuTime] = times.map(milliseconds);
   judge(
     "attention-difference",
     fused <= near && apart <= near && sums <= near,
-    `attention() and softmax(scores) · V differ by ${fused.toExponential(1)}, the device and the CPU by ` +
-      `${apart.toExponential(1)}; rows sum to 1 within ${sums.toExponential(1)}. ${shortName(engine)} took ${gpuTime}, the CPU ${cpuTime}.`,
+    `attention() and softmax(scores) · V differ by ${tiny(fused)}, the device and the CPU by ${tiny(apart)}; rows sum ` +
+      `to 1 within ${tiny(sums)}. It took ${gpuTime}, and ${cpuTime} on the CPU.`,
   );
   showPanel();
 }
@@ -188,7 +211,7 @@ function judge(id, good, text) {
 function tell(text) {
   notice.textContent = text;
   notice.className = "notice";
-  notice.hidden = false;
+  notice.hidden = !text;
 }
 
 /** @param {unknown} error */

@@ -18,15 +18,15 @@ const counted = {
 
 /** @type {Record<string, string>} */
 const kinds = {
-  discretegpu: "a graphics card",
-  integratedgpu: "a GPU beside the CPU",
+  discrete: "a graphics card",
+  integrated: "a GPU beside the CPU",
   gpu: "a GPU",
   cpu: "the CPU, in WebAssembly",
   software: "software: WebGPU computed by a CPU",
 };
 
 /** @param {string} kind */
-export const kindInWords = (kind) => kinds[kind.toLowerCase().replace(/[^a-z]/g, "")] ?? kind;
+export const kindInWords = (kind) => kinds[kind] ?? kind;
 
 /** @param {Engine} engine */
 export function showDevice(engine) {
@@ -37,7 +37,7 @@ export function showDevice(engine) {
     ["Backend", `${about.backend}: ${kindInWords(about.kind)}`],
     ["Made by", about.vendor],
     ["Driver", about.driver],
-    ["Fallback", about.fallback ?? "no"],
+    ["Fallback", about.fallback ?? "none"],
   ];
   const shown = facts.filter(([, value]) => value);
   const pairs = shown.flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value ?? "")]);
@@ -46,7 +46,7 @@ export function showDevice(engine) {
 }
 
 /** @param {Engine} engine */
-export function shortName(engine) {
+function shortName(engine) {
   const { backend, kind } = engine.about();
   if (isSoftware(kind)) return `${backend}, in software`;
   return backend === "webgpu" ? "GPU, by WebGPU" : `${backend}`;

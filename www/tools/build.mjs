@@ -4,11 +4,10 @@
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { homedir } from "node:os";
-import { join, relative } from "node:path";
+import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { read, root, run, tool, webEnv, webTarget } from "./env.mjs";
+import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -29,7 +28,6 @@ const cores = {
 /** The environment that a core is built, linted and tested in. */
 export function coreEnv(name) {
   const { targetDir, rustflags } = cores[name];
-  const cargoHome = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
   // Panic messages name source files; they need not tell where on this machine those are.
   const remap = [`--remap-path-prefix=${cargoHome}=cargo`, `--remap-path-prefix=${root}=warpweft`];
   return { ...webEnv(targetDir), CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
@@ -47,7 +45,7 @@ export async function build() {
   if (existsSync(join(root, "www", "src"))) {
     const types = Object.keys(cores).map((name) => relative(root, join(dist, name, "warpweft.d.ts")));
     const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", ...types];
-    await step("TypeScript", inputs, "", join(dist, "index.js"), () => tsc([]));
+    await step("TypeScript", inputs, "", join(dist, "index.js"), buildTypes);
   }
   for (const name of Object.keys(cores)) console.log(`build: ${name} core: ${sizes(join(dist, name))}`);
 }
@@ -75,6 +73,15 @@ async function buildCore(name) {
   const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
   await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
   for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
+}
+
+async function buildTypes() {
+  // What the last build made from a source that is gone by now must not be published.
+  const kept = [...Object.keys(cores), basename(stamps)];
+  for (const old of readdirSync(dist).filter((name) => !kept.includes(name))) {
+    rmSync(join(dist, old), { recursive: true });
+  }
+  await tsc([]);
 }
 
 const stamps = join(dist, ".built.json");

@@ -17,6 +17,9 @@ export const rustWeb = join(tools, "rust-web", "usr");
 /** Wasm builds: apart from native ones, so that neither throws the other's work away. */
 export const webTarget = join(root, "target", "web");
 
+/** Where cargo keeps the sources of dependencies. */
+export const cargoHome = process.env.CARGO_HOME ?? join(homedir(), ".cargo");
+
 const onLinux = platform() === "linux";
 const exe = platform() === "win32" ? ".exe" : "";
 

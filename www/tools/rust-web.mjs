@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, renameS
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { aptUnpack, haveApt } from "./apt.mjs";
-import { onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv } from "./env.mjs";
+import { cargoHome, onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv } from "./env.mjs";
 
 const target = "wasm32-unknown-unknown";
 
@@ -58,7 +58,7 @@ async function buildStd(home) {
   writeFileSync(join(empty, "Cargo.toml"), '[package]\nname = "nothing"\nedition = "2021"\n\n[workspace]\n');
   writeFileSync(join(empty, "src", "lib.rs"), "#![no_std]\n");
 
-  const sources = realpathSync(join(usr, "lib", "rustlib", "src", "rust"));
+  const sources = join(usr, "lib", "rustlib", "src", "rust");
   const path = [process.env.PATH];
   const env = {
     ...process.env,
@@ -66,7 +66,12 @@ async function buildStd(home) {
     CARGO_TARGET_DIR: join(empty, "target"),
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "1",
     // Bitcode for our LTO builds; and no path of this machine in the messages of panics.
-    RUSTFLAGS: `-Cembed-bitcode=yes --remap-path-prefix=${sources}=/rustc/std`,
+    CARGO_ENCODED_RUSTFLAGS: [
+      "-Cembed-bitcode=yes",
+      `--remap-path-prefix=${sources}=rust`,
+      `--remap-path-prefix=${realpathSync(sources)}=rust`,
+      `--remap-path-prefix=${cargoHome}=cargo`,
+    ].join("\x1f"),
     RUSTC_BOOTSTRAP: "1", // -Zbuild-std wants a nightly, or this.
   };
   const args = ["build", "--release", "-Zbuild-std=std,panic_abort,panic_unwind,test", "--target", target];

@@ -10,7 +10,7 @@ pub type Filter = (&'static str, f64);
 
 /// What figures are taken with: a coloured pencil drawing.
 pub const USUAL: [Filter; 5] =
-    [("gamma", 0.8), ("blur", 1.0), ("edges", 1.2), ("invert", 0.0), ("contrast", 6.0)];
+    [("gamma", 0.8), ("blur", 1.0), ("edges", 4.0), ("invert", 0.0), ("contrast", 4.0)];
 
 /// Every filter alone, at its usual strength.
 pub const ALL: [Filter; 11] = [
@@ -23,7 +23,7 @@ pub const ALL: [Filter; 11] = [
     ("sharpen", 1.0),
     ("sobel-x", 1.0),
     ("sobel-y", 1.0),
-    ("edges", 1.2),
+    ("edges", 3.0),
     ("emboss", 1.0),
 ];
 

@@ -64,3 +64,29 @@ pub(super) fn exp(x: f32) -> f32 {
     let power = |n: i32| f32::from_bits((n.wrapping_add(127) << 23) as u32);
     e * power(half) * power(whole - half)
 }
+
+/// The bits of a half's value as `f32`.
+#[inline(always)]
+pub(super) fn from_half(half: u16) -> u32 {
+    let half = u32::from(half);
+    let (sign, magnitude) = ((half & 0x8000) << 16, (half & 0x7fff) << 13);
+    // The exponent's bias grows by 112; as a product this is right for subnormals too.
+    let scaled = f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23);
+    let infinite = magnitude >= 0x0f80_0000;
+    sign | if infinite { magnitude | 0x7f80_0000 } else { scaled.to_bits() }
+}
+
+/// The nearest half to an `f32` given by its bits, ties to even; too large becomes infinity.
+#[inline(always)]
+pub(super) fn to_half(bits: u32) -> u16 {
+    let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+    let round = 0xfff + (magnitude >> 13 & 1);
+    let normal = magnitude.wrapping_add(round).wrapping_sub(112 << 23) >> 13;
+    // Added to a half, the multiple of 2^-24 that a subnormal is lies in the low bits.
+    let low = if magnitude < 0x3880_0000 { magnitude } else { 0 };
+    let subnormal = (f32::from_bits(low) + 0.5).to_bits() - 0x3f00_0000;
+    let finite = if magnitude < 0x3880_0000 { subnormal } else { normal };
+    let bounded = if magnitude >= 0x477f_f000 { 0x7c00 } else { finite };
+    let half = if magnitude > 0x7f80_0000 { 0x7e00 } else { bounded };
+    (sign | half) as u16
+}

@@ -236,7 +236,8 @@ impl Walk {
             let at = position.wrapping_sub(base);
             if stride == 1 {
                 let range = usize::try_from(at).ok().and_then(|at| out.get_mut(at..at + len));
-                for (out, &value) in range.into_iter().flatten().zip(values) {
+                let Some(range) = range else { return };
+                for (out, &value) in range.iter_mut().zip(values) {
                     *out = element(value);
                 }
                 return;

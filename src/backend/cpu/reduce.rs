@@ -2,6 +2,7 @@
 //! other in `f64`.
 
 use super::function::{larger, smaller};
+use super::simd::{self, Loop};
 use super::tiling::Layout;
 use crate::dtype::DType;
 use crate::op::Reduction;
@@ -64,10 +65,12 @@ impl Accumulators {
             }
             (Values::Wide(sums), Layout::Columns) => {
                 for column in cast_slice::<u32, f32>(data).chunks_exact(block.rows) {
-                    let each = sums.iter_mut().zip(column);
                     match op {
-                        Reduction::Prod => each.for_each(|(sum, &x)| *sum *= f64::from(x)),
-                        _ => each.for_each(|(sum, &x)| *sum += f64::from(x)),
+                        Reduction::Prod => {
+                            let each = sums.iter_mut().zip(column);
+                            each.for_each(|(sum, &x)| *sum *= f64::from(x));
+                        }
+                        _ => add_each(sums, column),
                     }
                 }
             }
@@ -117,25 +120,49 @@ impl Accumulators {
 
 /// The sum.
 fn total(row: &[f32]) -> f64 {
-    if row.len() < LANES {
-        return f64::from(row.iter().sum::<f32>());
-    }
-    let mut sum = 0.0;
-    for stretch in row.chunks(STRETCH) {
-        let mut lanes = [0f32; LANES];
-        let parts = stretch.chunks_exact(LANES);
-        let rest = parts.remainder();
-        for part in parts {
-            for (lane, x) in lanes.iter_mut().zip(part) {
-                *lane += x;
-            }
+    struct Total<'a>(&'a [f32]);
+    impl Loop for Total<'_> {
+        type Output = f64;
+        #[inline(always)]
+        fn run(self) -> f64 {
+            self.0.chunks(STRETCH).map(stretch).sum()
         }
-        for (lane, x) in lanes.iter_mut().zip(rest) {
+    }
+    match row.len() < LANES {
+        true => f64::from(row.iter().sum::<f32>()),
+        false => simd::run(Total(row)),
+    }
+}
+
+#[inline(always)]
+fn stretch(row: &[f32]) -> f64 {
+    let mut lanes = [0f32; LANES];
+    let parts = row.chunks_exact(LANES);
+    let rest = parts.remainder();
+    for part in parts {
+        for (lane, x) in lanes.iter_mut().zip(part) {
             *lane += x;
         }
-        sum += lanes.iter().map(|&x| f64::from(x)).sum::<f64>();
     }
-    sum
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *lane += x;
+    }
+    lanes.iter().map(|&x| f64::from(x)).sum()
+}
+
+/// Adds each of `more`.
+fn add_each(sums: &mut [f64], more: &[f32]) {
+    struct Add<'a>(&'a mut [f64], &'a [f32]);
+    impl Loop for Add<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for (sum, &x) in self.0.iter_mut().zip(self.1) {
+                *sum += f64::from(x);
+            }
+        }
+    }
+    simd::run(Add(sums, more));
 }
 
 /// The product; in `f64` throughout, because its range is what fails first.
@@ -193,23 +220,39 @@ fn combine_each(op: Reduction, dtype: DType, words: &mut [u32], more: &[u32]) {
     with_combiner!(op, dtype, go);
 }
 
-#[inline(always)]
 fn each(words: &mut [u32], more: &[u32], f: impl Fn(u32, u32) -> u32) {
-    for (word, &x) in words.iter_mut().zip(more) {
-        *word = f(*word, x);
-    }
-}
-
-#[inline(always)]
-fn fold(start: u32, identity: u32, row: &[u32], f: impl Fn(u32, u32) -> u32) -> u32 {
-    let mut lanes = [identity; LANES];
-    let parts = row.chunks_exact(LANES);
-    let rest = parts.remainder();
-    for part in parts {
-        for (lane, &x) in lanes.iter_mut().zip(part) {
-            *lane = f(*lane, x);
+    struct Each<'a, F>(&'a mut [u32], &'a [u32], F);
+    impl<F: Fn(u32, u32) -> u32> Loop for Each<'_, F> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for (word, &x) in self.0.iter_mut().zip(self.1) {
+                *word = (self.2)(*word, x);
+            }
         }
     }
-    let whole = if row.len() < LANES { start } else { lanes.into_iter().fold(start, &f) };
+    simd::run(Each(words, more, f));
+}
+
+fn fold(start: u32, identity: u32, row: &[u32], f: impl Fn(u32, u32) -> u32) -> u32 {
+    struct Fold<'a, F>(u32, &'a [u32], F);
+    impl<F: Fn(u32, u32) -> u32> Loop for Fold<'_, F> {
+        type Output = [u32; LANES];
+        #[inline(always)]
+        fn run(self) -> [u32; LANES] {
+            let mut lanes = [self.0; LANES];
+            for part in self.1.chunks_exact(LANES) {
+                for (lane, &x) in lanes.iter_mut().zip(part) {
+                    *lane = (self.2)(*lane, x);
+                }
+            }
+            lanes
+        }
+    }
+    let (lanes, rest) = row.split_at(row.len() / LANES * LANES);
+    let whole = match lanes.is_empty() {
+        true => start,
+        false => simd::run(Fold(identity, lanes, &f)).into_iter().fold(start, &f),
+    };
     rest.iter().fold(whole, |all, &x| f(all, x))
 }

@@ -1,5 +1,6 @@
 //! A thread's registers, and how steps go through them.
 
+use super::elementary::from_half;
 use super::engine::Inputs;
 use super::function;
 use super::index::Walk;
@@ -7,7 +8,6 @@ use super::output::Piece;
 use super::plan::{Body, Combine, Level, LoopPlan, Register, Stage, Step, Work};
 use super::reduce::{Accumulators, Rectangle};
 use super::tiling::{cut, Layout, Tiling};
-use crate::dtype::f16_to_f32;
 use bytemuck::cast_slice;
 
 /// A block's place in the space.
@@ -227,7 +227,7 @@ impl<'r> Worker<'r> {
                 let buffer = self.inputs.buffers[*input];
                 match (terms.is_empty(), half) {
                     (true, false) => walk.load(start, buffer, out, |x| x),
-                    (true, true) => walk.load(start, cast_slice(buffer), out, half_word),
+                    (true, true) => walk.load(start, cast_slice(buffer), out, from_half),
                     (false, _) => {
                         self.locate(walk, terms, start, len);
                         self.gather(buffer, *half, out);
@@ -280,7 +280,7 @@ impl<'r> Worker<'r> {
         if half {
             let halves: &[u16] = cast_slice(buffer);
             for (out, &position) in out.iter_mut().zip(&self.positions) {
-                *out = halves.get(at(position)).map_or(0, |&x| half_word(x));
+                *out = halves.get(at(position)).map_or(0, |&x| from_half(x));
             }
         } else {
             for (out, &position) in out.iter_mut().zip(&self.positions) {
@@ -288,10 +288,6 @@ impl<'r> Worker<'r> {
             }
         }
     }
-}
-
-fn half_word(half: u16) -> u32 {
-    f16_to_f32(half).to_bits()
 }
 
 /// Each row's value at all its elements.

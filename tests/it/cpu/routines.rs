@@ -214,7 +214,8 @@ fn convolutions() {
         let (x, w) = (noise(200_000, 30), noise(60_000, 31));
         let count = case.batch * case.out * case.out_height * case.out_width;
         let wanted = convolve(case, &x, &w);
-        close(&run(Kernel::Conv2d(case.clone()), &[&x, &w], count), &wanted, 1e-5);
+        // The longest sums have 576 terms and partial sums of about 8: their rounding adds up to 1.5e-5.
+        close(&run(Kernel::Conv2d(case.clone()), &[&x, &w], count), &wanted, 3e-5);
 
         // Computed operands, and an epilogue.
         let mut case = case.clone();

@@ -196,8 +196,20 @@ fn binary_i32(op: Binary, x: i32, y: i32) -> u32 {
         Binary::Add => x.wrapping_add(y),
         Binary::Sub => x.wrapping_sub(y),
         Binary::Mul => x.wrapping_mul(y),
-        Binary::Div => if y == 0 { x } else { x.wrapping_div(y) },
-        Binary::Rem => if y == 0 { 0 } else { x.wrapping_rem(y) },
+        Binary::Div => {
+            if y == 0 {
+                x
+            } else {
+                x.wrapping_div(y)
+            }
+        }
+        Binary::Rem => {
+            if y == 0 {
+                0
+            } else {
+                x.wrapping_rem(y)
+            }
+        }
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),
         Binary::Shl => x.wrapping_shl(y as u32),
@@ -217,8 +229,20 @@ fn binary_u32(op: Binary, x: u32, y: u32) -> u32 {
         Binary::Add => x.wrapping_add(y),
         Binary::Sub => x.wrapping_sub(y),
         Binary::Mul => x.wrapping_mul(y),
-        Binary::Div => if y == 0 { x } else { x / y },
-        Binary::Rem => if y == 0 { 0 } else { x % y },
+        Binary::Div => {
+            if y == 0 {
+                x
+            } else {
+                x / y
+            }
+        }
+        Binary::Rem => {
+            if y == 0 {
+                0
+            } else {
+                x % y
+            }
+        }
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),
         Binary::Shl => x.wrapping_shl(y),
