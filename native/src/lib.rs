@@ -1,1 +1,154 @@
-//! native
+//! [`warpweft`] with a blocking API: one crate for a Rust program that has no executor.
+//!
+//! Everything of `warpweft` is here under its own name. What is async there has a twin that ends in `_sync`, from the
+//! traits [`DeviceSync`] and [`TensorSync`]; [`prelude`] has them together with the types one needs first.
+//!
+//! ```
+//! use warpweft_native::prelude::*;
+//!
+//! let device = Device::with_sync(Preference::Cpu)?;
+//! let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+//! let y: Vec<f32> = x.matmul(&x)?.read_sync()?;
+//! assert_eq!(y, [7.0, 10.0, 15.0, 22.0]);
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! The calls block the thread they are made on. Under an async executor, await the originals instead.
+
+pub use warpweft::*;
+
+use device::{Device, Found, Preference};
+use dtype::Element;
+use error::Result;
+use pollster::block_on;
+use tensor::Tensor;
+
+/// What most programs need: `use warpweft_native::prelude::*;`.
+pub mod prelude {
+    pub use crate::device::{Device, Preference};
+    pub use crate::dtype::DType;
+    pub use crate::error::{Error, ErrorKind, Result};
+    pub use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+    pub use crate::{DeviceSync, TensorSync};
+}
+
+/// The blocking calls of a [`Device`].
+///
+/// ```
+/// use warpweft_native::prelude::*;
+///
+/// let device = Device::with_sync(Preference::Cpu)?;
+/// device.ones(&[3])?.run()?;
+/// device.wait()?;
+/// assert_eq!(device.stats().submits, 1);
+/// assert!(Device::discover_sync().iter().any(|found| found.info.backend == "cpu"));
+/// # Ok::<(), Error>(())
+/// ```
+pub trait DeviceSync: Sized {
+    /// [`Device::new`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn new_sync() -> Result<Self>;
+
+    /// [`Device::with`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn with_sync(preference: Preference) -> Result<Self>;
+
+    /// [`Device::discover`], blocking.
+    fn discover_sync() -> Vec<Found>;
+
+    /// [`Device::sync`], blocking: returns when all work submitted so far is done.
+    ///
+    /// # Errors
+    /// As there.
+    fn wait(&self) -> Result<()>;
+}
+
+impl DeviceSync for Device {
+    fn new_sync() -> Result<Device> {
+        block_on(Device::new())
+    }
+
+    fn with_sync(preference: Preference) -> Result<Device> {
+        block_on(Device::with(preference))
+    }
+
+    fn discover_sync() -> Vec<Found> {
+        block_on(Device::discover())
+    }
+
+    fn wait(&self) -> Result<()> {
+        block_on(self.sync())
+    }
+}
+
+/// The blocking calls of a [`Tensor`].
+///
+/// ```
+/// use warpweft_native::prelude::*;
+///
+/// let device = Device::with_sync(Preference::Cpu)?;
+/// let x = device.tensor(&[3.0f32, 4.0], &[2])?;
+/// assert_eq!(x.norm_l2(&[])?.item_sync::<f32>()?, 5.0);
+/// assert_eq!(x.read_range_sync::<f32>(1, 1)?, [4.0]);
+///
+/// let other = Device::with_sync(Preference::Cpu)?;
+/// assert_eq!(x.to_sync(&other)?.read_sync::<f32>()?, [3.0, 4.0]);
+/// # Ok::<(), Error>(())
+/// ```
+pub trait TensorSync: Sized {
+    /// [`Tensor::read`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn read_sync<T: Element>(&self) -> Result<Vec<T>>;
+
+    /// [`Tensor::read_range`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn read_range_sync<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>>;
+
+    /// [`Tensor::read_bytes`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn read_bytes_sync(&self) -> Result<Vec<u8>>;
+
+    /// [`Tensor::item`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn item_sync<T: Element>(&self) -> Result<T>;
+
+    /// [`Tensor::to`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn to_sync(&self, device: &Device) -> Result<Self>;
+}
+
+impl TensorSync for Tensor {
+    fn read_sync<T: Element>(&self) -> Result<Vec<T>> {
+        block_on(self.read())
+    }
+
+    fn read_range_sync<T: Element>(&self, start: usize, len: usize) -> Result<Vec<T>> {
+        block_on(self.read_range(start, len))
+    }
+
+    fn read_bytes_sync(&self) -> Result<Vec<u8>> {
+        block_on(self.read_bytes())
+    }
+
+    fn item_sync<T: Element>(&self) -> Result<T> {
+        block_on(self.item())
+    }
+
+    fn to_sync(&self, device: &Device) -> Result<Tensor> {
+        block_on(self.to(device))
+    }
+}

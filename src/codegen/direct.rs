@@ -1,5 +1,5 @@
 //! Routines whose shape makes a loop the better kernel: matrix times vector, long dot products, depthwise and narrow
-//! convolutions. Their operands and epilogue are written into one program.
+//! convolutions, tiny products. Their operands and epilogue are written into one program.
 
 use crate::dtype::DType;
 use crate::expr::Binary;
@@ -8,12 +8,12 @@ use crate::kernel::{
 };
 use crate::op::Reduction;
 
-/// The loop for a product with one row or one column, or with few results and a long sum.
+/// The loop for a product with one row or one column, with few results and a long sum, or with little to do at all.
 pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
     let Matmul { m, n, k, .. } = *matmul;
     let results = matmul.batch.iter().product::<usize>() * m * n;
-    let thin = m == 1 || n == 1;
-    if !thin && !(k >= 512 && results <= 4096) {
+    let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
+    if !thin && !tiny && !(k >= 512 && results <= 4096) {
         return None;
     }
     let rank = matmul.batch.len();

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod direct;
+mod layout;
 mod loops;
 mod module;
 mod program;

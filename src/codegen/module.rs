@@ -29,8 +29,9 @@ pub enum Helper {
     /// Maximum and minimum that give NaN where either argument is NaN.
     Max,
     Min,
-    /// `exp2`, `exp`, `log2` and `log` of `x`, given as `y`, with what IEEE says of 0, Inf and NaN.
-    Exp,
+    /// `y`, but NaN where `x` is; some compilers' functions lose it.
+    KeepNan,
+    /// `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
     Log,
     /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
     Pow,
@@ -47,7 +48,7 @@ const HELPERS: [Helper; 10] = [
     Helper::IsNan,
     Helper::Max,
     Helper::Min,
-    Helper::Exp,
+    Helper::KeepNan,
     Helper::Log,
     Helper::Pow,
     Helper::Atan2,
@@ -132,9 +133,9 @@ impl Module {
 
     fn print_helpers(&self, text: &mut String) {
         let mut used = self.helpers.get();
-        // All but these look for NaN.
+        // All but one look for NaN.
         for helper in HELPERS {
-            if !matches!(helper, Helper::Atan2 | Helper::Rem) {
+            if !matches!(helper, Helper::Rem) {
                 used |= used >> (2 * helper as u32) & 3;
             }
         }
@@ -161,7 +162,7 @@ fn helper_name(helper: Helper) -> &'static str {
         Helper::IsNan => "is_nan",
         Helper::Max => "max_nan",
         Helper::Min => "min_nan",
-        Helper::Exp => "exp_of",
+        Helper::KeepNan => "keep_nan",
         Helper::Log => "log_of",
         Helper::Pow => "power",
         Helper::Atan2 => "angle",
@@ -189,7 +190,7 @@ fn helper_text(helper: Helper, wide: bool) -> String {
             return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
             }"
         }
-        Helper::Exp => {
+        Helper::KeepNan => {
             "(x: F, y: F) -> F {
             return select(y, x, is_nan_(x));
             }"
@@ -213,7 +214,8 @@ fn helper_text(helper: Helper, wide: bool) -> String {
         Helper::Atan2 => {
             "(y: F, x: F) -> F {
             let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
-            return select(atan2(y, x), select(y, half_turn, x < F()), y == F());
+            let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
+            return select(r, x + y, is_nan_(x) | is_nan_(y));
             }"
         }
         Helper::Rem => {

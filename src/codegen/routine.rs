@@ -7,6 +7,8 @@ use crate::codegen::Source;
 use crate::kernel::{Attend, Convolution, Inst, Matmul, Operand};
 
 const MATMUL: &str = include_str!("../../shaders/matmul.wgsl");
+const MATMUL_LARGE: &str = include_str!("../../shaders/matmul_large.wgsl");
+const ATTENTION_FEW: &str = include_str!("../../shaders/attention_few.wgsl");
 const ATTENTION: &str = include_str!("../../shaders/attention.wgsl");
 
 /// The arguments of the product's functions.
@@ -56,9 +58,12 @@ pub fn conv2d(conv: &Convolution) -> Source {
         format!("{o} * {s} + {k} * {d} - {p}")
     };
     let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
+    let padded = params.padding != [(0, 0); 2];
     let inside = format!("u32({y}) < {}u && u32({x}) < {}u", conv.height, conv.width);
-    let nearest =
-        |position: &str, extent: usize| format!("clamp({position}, 0, {})", extent.max(1) - 1);
+    let nearest = |position: &String, extent: usize| match padded {
+        true => format!("clamp({position}, 0, {})", extent.max(1) - 1),
+        false => position.clone(),
+    };
     let at_x = vec![
         image.clone(),
         format!("i32(batch) * {channels} + {channel}"),
@@ -67,7 +72,7 @@ pub fn conv2d(conv: &Convolution) -> Source {
     ];
     let [wc, wy, wx] = split("col", [channels, kh, kw]);
     let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
-    windows.condition = Some(inside);
+    windows.condition = padded.then_some(inside);
     product(Product {
         batch: params.groups,
         m: out,
@@ -99,8 +104,10 @@ pub fn attention(a: &Attend) -> Source {
     if let Some(mask) = &a.mask {
         slots.push(Slot::operand("mask", mask, SCORE, at(SCORE)));
     }
-    let mut shader = Shader::new(ATTENTION);
-    for (name, value) in [
+    // A workgroup per query, where 32 would leave most of its rows empty.
+    let few = queries <= 4 && size <= 1024 && value_size <= 1024;
+    let mut shader = Shader::new(if few { ATTENTION_FEW } else { ATTENTION });
+    shader.constants(&[
         ("BATCH", a.batch.max(1)),
         ("KV_HEADS", a.kv_heads),
         ("REPEAT", repeat),
@@ -110,14 +117,11 @@ pub fn attention(a: &Attend) -> Source {
         ("VALUE_SIZE", value_size),
         ("LAST_KEY", a.keys.saturating_sub(1)),
         ("LAST_D", size.saturating_sub(1)),
-    ] {
-        shader.set(name, &format!("{value}u"));
-    }
+    ]);
     shader.set("CAUSAL", &a.causal.to_string());
     shader.set("MASK", &a.mask.is_some().to_string());
-    let empty = a.queries * a.value_size == 0;
-    let groups = a.batch * a.kv_heads * (repeat * queries).div_ceil(32);
-    shader.fill(slots, if empty { 0 } else { groups as u64 })
+    let groups = a.batch * a.kv_heads * (repeat * a.queries).div_ceil(if few { 1 } else { 32 });
+    shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
 }
 
 /// A matrix product by its shader.
@@ -135,36 +139,34 @@ struct Product<'a> {
 
 fn product(product: Product) -> Source {
     let Product { batch, m, n, k, .. } = product;
-    let (threads_m, threads_n) = variant(batch, m, n);
-    let mut shader = Shader::new(MATMUL);
-    for (name, value) in [
-        ("BATCH", batch.max(1)),
-        ("M", m.max(1)),
-        ("N", n.max(1)),
-        ("K", k),
-        ("LAST_K", k.saturating_sub(1)),
-        ("THREADS_M", threads_m),
-        ("THREADS_N", threads_n),
-    ] {
-        shader.set(name, &format!("{value}u"));
+    let variant = variant(batch, m, n);
+    let mut shader = Shader::new(if variant.is_some() { MATMUL } else { MATMUL_LARGE });
+    let mut constants = vec![("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)];
+    constants.push(("LAST_K", k.saturating_sub(1)));
+    let mut tile = (128, 128);
+    if let Some((threads_m, threads_n)) = variant {
+        constants.extend([("THREADS_M", threads_m), ("THREADS_N", threads_n)]);
+        tile = (4 * threads_m, 4 * threads_n);
     }
+    shader.constants(&constants);
     shader.set("A_ALONG_K", &product.a_along_k.to_string());
     shader.set("B_ALONG_K", &product.b_along_k.to_string());
-    let groups = batch * m.div_ceil(4 * threads_m) * n.div_ceil(4 * threads_n);
+    let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
     shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
 }
 
-/// A workgroup's threads along rows and columns; each has 4 x 4 results. Small products get small tiles, so that there
-/// are enough workgroups.
-fn variant(batch: usize, m: usize, n: usize) -> (usize, usize) {
-    let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
+/// A workgroup's threads along rows and columns, each with 4 x 4 results, or `None` for the shader for large products.
+/// Small products get small tiles, so that there are enough workgroups.
+fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
+    let tiles = |size: usize| batch * m.div_ceil(size) * n.div_ceil(size);
     match (m, n) {
-        (..=8, _) => (2, 32),
-        (_, ..=8) => (32, 2),
-        (..=16, _) => (4, 16),
-        (_, ..=16) => (16, 4),
-        _ if tiles >= 64 => (16, 16),
-        _ => (8, 8),
+        (..=8, _) => Some((2, 32)),
+        (_, ..=8) => Some((32, 2)),
+        (..=16, _) => Some((4, 16)),
+        (_, ..=16) => Some((16, 4)),
+        _ if m > 64 && n > 64 && tiles(128) >= 128 => None,
+        _ if tiles(64) >= 64 => Some((16, 16)),
+        _ => Some((8, 8)),
     }
 }
 

@@ -4,9 +4,10 @@
 use crate::codegen::analysis::{
     bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,
 };
+use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
-use crate::codegen::program::{literal, stride, Place};
+use crate::codegen::program::{literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
@@ -15,16 +16,6 @@ use crate::op::{Const, Reduction};
 /// Steps of a walk that are written out at most, and statements they may become.
 const UNROLL_STEPS: usize = 16;
 const UNROLL_STATEMENTS: usize = 400;
-
-/// How rows are spread over threads: a workgroup has `rows * lanes` of them.
-struct Layout {
-    /// Rows of a workgroup.
-    rows: usize,
-    /// Threads of a row.
-    lanes: usize,
-    /// Neighbouring threads have neighbouring rows, not neighbouring elements of a row.
-    across: bool,
-}
 
 struct Writer<'a> {
     program: &'a Program,
@@ -86,73 +77,11 @@ pub fn wgsl(space: &Space, program: &Program) -> Source {
     writer.shared_memory();
     writer.text +=
         &format!("@compute @workgroup_size({})\n{ENTRY}", writer.layout.rows * writer.layout.lanes);
-    writer.find_row(rows, groups);
+    writer.text += &writer.layout.find_row(rows, groups);
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
     writer.body();
     let text = writer.text + "}\n";
     module.finish(&text, groups)
-}
-
-impl Layout {
-    fn new(
-        space: &Space,
-        program: &Program,
-        live: &[bool],
-        varying: &[bool],
-        columns: usize,
-    ) -> Layout {
-        let rows = space.rows();
-        let across = prefers_across(space, program, live, varying);
-        let (mut group_rows, mut lanes);
-        if across {
-            // Enough threads to fill a large GPU, in runs of neighbours that fill a memory transaction.
-            lanes = 1;
-            let most = 256 / rows.next_power_of_two().min(16);
-            while rows * lanes < 16384 && lanes * 8 <= columns && lanes < most {
-                lanes *= 2;
-            }
-            group_rows = if lanes == 1 { 64 } else { 256 / lanes };
-        } else {
-            let per_lane = if rows >= 1024 { 4 } else { 1 };
-            let wanted = columns.div_ceil(per_lane).next_power_of_two().clamp(8, 256);
-            lanes = if columns <= 16 { 1 } else { wanted };
-            group_rows = (64 / lanes).max(1);
-        }
-        // 16 KiB of workgroup memory hold every partial result of a stage.
-        let stages = program.stages();
-        let of_stage = |stage: u32| {
-            let reduces = program.insts.iter().zip(&stages);
-            reduces.filter(|(inst, s)| **s == stage && matches!(inst, Inst::Reduce(..))).count()
-        };
-        let most = stages.iter().map(|&stage| of_stage(stage)).max().unwrap_or(0).max(1);
-        while lanes > 1 && group_rows * lanes * most > 4096 {
-            if group_rows > 1 {
-                group_rows /= 2;
-            } else {
-                lanes /= 2;
-            }
-        }
-        Layout { rows: group_rows, lanes, across }
-    }
-}
-
-/// Whether most of what differs from row to row lies contiguous along the rows.
-fn prefers_across(space: &Space, program: &Program, live: &[bool], varying: &[bool]) -> bool {
-    let last = |range: std::ops::Range<usize>| range.rev().find(|&d| space.dims[d] > 1);
-    let (Some(outer), Some(inner)) = (last(0..space.outer), last(space.outer..space.dims.len()))
-    else {
-        return false;
-    };
-    let mut votes = 0;
-    for (i, inst) in program.insts.iter().enumerate() {
-        if let (Inst::Load { index, .. }, true, true) = (inst, live[i], varying[i]) {
-            let along = |d: usize| stride(index, d as u32).abs();
-            if (0..space.outer).any(|d| along(d) != 0) {
-                votes += i32::from(along(outer) == 1) - i32::from(along(inner) == 1);
-            }
-        }
-    }
-    votes > 0
 }
 
 impl<'a> Writer<'a> {
@@ -179,9 +108,7 @@ impl<'a> Writer<'a> {
     }
 
     fn last_stage(&self) -> u32 {
-        let reduces = self.program.insts.iter().enumerate().filter(|(i, _)| self.live[*i]);
-        let stages = reduces.filter(|(_, inst)| matches!(inst, Inst::Reduce(..)));
-        stages.map(|(i, _)| self.stages[i]).max().unwrap_or(0)
+        (0..).take_while(|&stage| !self.reduces(stage).is_empty()).count() as u32
     }
 
     fn dtype(&self, id: ValueId) -> DType {
@@ -214,31 +141,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// `row`, `strip` (the thread's number in its row), and `valid` where a workgroup may have rows beyond the last:
-    /// threads must not leave before a barrier that others wait at.
-    fn find_row(&mut self, rows: usize, groups: u64) {
-        let Layout { rows: group_rows, lanes, across } = self.layout;
-        self.text += &match (lanes, group_rows) {
-            (1, _) => format!(
-                "let row = group * {group_rows}u + lane;\nif (row >= {rows}u) {{\nreturn;\n}}\n"
-            ),
-            (_, 1) => format!(
-                "if (group >= {groups}u) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
-            ),
-            _ => {
-                let (row, strip) = match across {
-                    true => (format!("lane % {group_rows}u"), format!("lane / {group_rows}u")),
-                    false => (format!("lane / {lanes}u"), format!("lane % {lanes}u")),
-                };
-                let last = rows.saturating_sub(1);
-                format!(
-                    "let strip = {strip};\nlet any_row = group * {group_rows}u + {row};\n\
-                    let row = min(any_row, {last}u);\nlet valid = any_row < {rows}u;\n"
-                )
-            }
-        };
-    }
-
     fn checks_row(&self) -> bool {
         self.layout.lanes > 1 && self.layout.rows > 1
     }
@@ -263,9 +165,14 @@ impl<'a> Writer<'a> {
         self.row_stores();
     }
 
-    /// Whether step `k` may lie beyond the row.
+    /// Whether step `k` of a row that is written out may lie beyond the row.
     fn is_tail(&self, k: usize) -> bool {
-        (k + 1) * self.layout.lanes > self.columns
+        self.steps.is_some() && (k + 1) * self.layout.lanes > self.columns
+    }
+
+    /// The condition under which a step lies in the row, where it may not.
+    fn inside(&self, step: Option<usize>) -> Option<String> {
+        step.filter(|&k| self.is_tail(k)).map(|k| format!("inside_{k}"))
     }
 
     fn unrolled_coordinates(&mut self, steps: usize) {
@@ -281,9 +188,7 @@ impl<'a> Writer<'a> {
                 j = format!("min({j}, {}u)", self.columns - 1);
             }
             self.text += &format!("let j_{k} = {j};\n");
-            let from = format!("j_{k}");
-            let suffix = format!("_{k}");
-            self.text += &decompose(&from, self.inner, self.outer, self.used, &suffix, self.quad);
+            self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
         }
     }
 
@@ -300,26 +205,60 @@ impl<'a> Writer<'a> {
         (0..self.live.len() as ValueId).filter(|&id| needed[id as usize]).collect()
     }
 
-    /// Writes the values that `roots` need: for every step, or inside a loop.
-    fn elements(&mut self, roots: &[ValueId]) {
-        for id in self.needed(roots) {
-            match self.steps {
-                Some(steps) => {
-                    for k in 0..steps {
-                        self.text += &self.place(Some(k)).define(id);
-                    }
-                    self.done[id as usize] = true;
-                }
-                None => self.text += &self.place(None).define(id),
+    /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
+    /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
+    fn walk(&mut self, roots: &[ValueId], each: impl Fn(&Self, Option<usize>) -> String) {
+        let needed = self.needed(roots);
+        let (columns, lanes) = (self.columns, self.layout.lanes);
+        if let Some(steps) = self.steps {
+            self.written_out(&needed, steps, &each);
+            for id in needed {
+                self.done[id as usize] = true;
             }
+            return;
+        }
+        let start = if lanes == 1 { "0u" } else { "strip" };
+        let whole = columns / (4 * lanes) * 4 * lanes;
+        if whole > 0 {
+            let step = 4 * lanes;
+            self.text += &format!("for (var j = {start}; j < {whole}u; j += {step}u) {{\n");
+            for k in 0..4 {
+                self.text += &format!("let j_{k} = j + {}u;\n", k * lanes);
+                self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
+            }
+            self.written_out(&needed, 4, &each);
+            self.text += "}\n";
+        }
+        if whole < columns {
+            let start = format!("{whole}u + {start}");
+            self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
+            self.text += &self.coordinates("j", "");
+            for id in needed {
+                self.text += &self.place(None).define(id);
+            }
+            self.text += &each(self, None);
+            self.text += "}\n";
         }
     }
 
-    fn open_loop(&mut self) {
-        let (columns, lanes) = (self.columns, self.layout.lanes);
-        let start = if lanes == 1 { "0u" } else { "strip" };
-        self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
-        self.text += &decompose("j", self.inner, self.outer, self.used, "", self.quad);
+    fn written_out(
+        &mut self,
+        needed: &[ValueId],
+        steps: usize,
+        each: &impl Fn(&Self, Option<usize>) -> String,
+    ) {
+        for &id in needed {
+            for k in 0..steps {
+                self.text += &self.place(Some(k)).define(id);
+            }
+        }
+        for k in 0..steps {
+            self.text += &each(self, Some(k));
+        }
+    }
+
+    fn coordinates(&self, from: &str, suffix: &str) -> String {
+        decompose(from, self.inner, self.outer, self.used, suffix, self.quad)
     }
 
     fn identity(&self, op: Reduction, dtype: DType) -> String {
@@ -339,26 +278,18 @@ impl<'a> Writer<'a> {
         }
         let wide = self.quad.is_some();
         let roots: Vec<ValueId> = reduces.iter().map(|reduce| reduce.2).collect();
-        if self.steps.is_none() {
-            self.open_loop();
-        }
-        self.elements(&roots);
-        for k in 0..self.steps.unwrap_or(1) {
-            for (id, op, x) in &reduces {
-                let dtype = self.dtype(*id);
-                let place = self.place(self.steps.map(|_| k));
+        self.walk(&roots, |writer, step| {
+            let one = |(id, op, x): &(ValueId, Reduction, ValueId)| {
+                let (place, dtype) = (writer.place(step), writer.dtype(*id));
                 let mut value = place.operand(*x, wide);
-                if self.steps.is_some() && self.is_tail(k) {
-                    let identity = self.identity(*op, dtype);
-                    value = format!("select({identity}, {value}, inside_{k})");
+                if let Some(inside) = writer.inside(step) {
+                    value = format!("select({}, {value}, {inside})", writer.identity(*op, dtype));
                 }
                 let sum = place.combine(*op, &format!("r{id}"), &value, dtype, wide);
-                self.text += &format!("r{id} = {sum};\n");
-            }
-        }
-        if self.steps.is_none() {
-            self.text += "}\n";
-        }
+                format!("r{id} = {sum};\n")
+            };
+            reduces.iter().map(one).collect()
+        });
         let results = reduces.iter().map(|(id, op, _)| self.horizontal(*id, *op)).collect();
         if self.layout.lanes == 1 {
             self.name_results(&reduces, results);
@@ -433,47 +364,28 @@ impl<'a> Writer<'a> {
         }
         let mut roots: Vec<ValueId> = stores.iter().map(|store| store.value).collect();
         roots.extend(stores.iter().flat_map(|store| index_values(&store.index)));
-        if self.steps.is_none() {
-            self.open_loop();
-        }
-        self.elements(&roots);
-        for k in 0..self.steps.unwrap_or(1) {
-            let mut guards = Vec::new();
-            if self.checks_row() {
-                guards.push("valid".to_string());
-            }
-            if self.steps.is_some() && self.is_tail(k) {
-                guards.push(format!("inside_{k}"));
-            }
-            let place = self.place(self.steps.map(|_| k));
+        self.walk(&roots, |writer, step| {
+            let place = writer.place(step);
             let text: String = stores.iter().map(|store| place.store(store)).collect();
-            self.guarded(&guards, &text);
-        }
-        if self.steps.is_none() {
-            self.text += "}\n";
-        }
+            let valid = writer.checks_row().then(|| "valid".to_string());
+            guarded(&[valid, writer.inside(step)], &text)
+        });
     }
 
     fn row_stores(&mut self) {
         let stores = self.program.stores.iter().filter(|store| !self.is_element(store));
         let text: String = stores.map(|store| self.place(None).store(store)).collect();
-        let mut guards = Vec::new();
-        if self.layout.lanes > 1 {
-            guards.push("strip == 0u".to_string());
-        }
-        if self.checks_row() {
-            guards.push("valid".to_string());
-        }
-        self.guarded(&guards, &text);
+        let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
+        let valid = self.checks_row().then(|| "valid".to_string());
+        self.text += &guarded(&[first, valid], &text);
     }
+}
 
-    fn guarded(&mut self, guards: &[String], text: &str) {
-        match (text.is_empty(), guards.is_empty()) {
-            (true, _) => {}
-            (false, true) => self.text += text,
-            (false, false) => {
-                self.text += &format!("if ({}) {{\n{text}}}\n", guards.join(" && "));
-            }
-        }
+/// Statements under the conditions there are.
+fn guarded(guards: &[Option<String>], text: &str) -> String {
+    let guards: Vec<&str> = guards.iter().flatten().map(String::as_str).collect();
+    if text.is_empty() || guards.is_empty() {
+        return text.to_string();
     }
+    format!("if ({}) {{\n{text}}}\n", guards.join(" && "))
 }

@@ -178,6 +178,13 @@ impl Shader {
         self.replace_between(&start, ";\n", &format!("{start}{value};\n"));
     }
 
+    /// Gives constants of type `u32` their values.
+    pub fn constants(&mut self, constants: &[(&str, usize)]) {
+        for (name, value) in constants {
+            self.set(name, &format!("{value}u"));
+        }
+    }
+
     /// Puts a function in the place of another.
     fn replace(&mut self, name: &str, text: &str) {
         self.replace_between(&format!("\nfn {name}("), "\n}\n", &format!("\n{text}"));

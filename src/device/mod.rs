@@ -2,6 +2,7 @@
 
 mod choose;
 mod pool;
+mod state;
 
 pub use crate::kernel::Batch as Plan;
 pub use choose::{Found, Preference};
@@ -9,13 +10,11 @@ pub use choose::{Found, Preference};
 use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::graph::{Graph, NodeId, Taken, Trace};
-use crate::kernel::{Batch, Limits, Place};
+use crate::graph::{NodeId, Taken};
+use crate::kernel::{Batch, Limits};
 use crate::op::Op;
-use crate::plan::plan;
 use crate::shape::Shape;
-use pool::{Held, Pool};
-use std::collections::HashMap;
+use state::{no_data, State};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,19 +33,6 @@ struct Inner {
     fallback: Option<String>,
     state: Mutex<State>,
 }
-
-#[derive(Default)]
-struct State {
-    graph: Graph,
-    buffers: HashMap<NodeId, Held>,
-    pool: Pool,
-    plans: HashMap<Trace, Arc<Batch>>,
-    made: u64,
-    latest: Option<Arc<Batch>>,
-}
-
-/// Plans kept; beyond that the cache starts anew, which costs planning again and nothing else.
-const PLANS: usize = 512;
 
 /// What a device has made and holds. Counts only grow; a loop that has settled leaves `plans`, `pipelines` and
 /// `buffers` as they are.
@@ -339,88 +325,6 @@ impl Device {
             state.reclaim(freed);
         }
         Ok(())
-    }
-}
-
-fn no_data() -> Error {
-    Error::data("read: an input of a program has no data outside of it")
-}
-
-impl State {
-    fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
-        let mut pending: Vec<NodeId> = Vec::with_capacity(nodes.len());
-        for &node in nodes {
-            if !self.graph.is_source(node) && !pending.contains(&node) {
-                pending.push(node);
-            }
-        }
-        pending
-    }
-
-    /// Whether all that `nodes` are computed from is there.
-    fn has_data(&self, nodes: &[NodeId]) -> bool {
-        let sources = self.graph.trace(nodes).sources;
-        sources.iter().all(|source| self.buffers.contains_key(source))
-    }
-
-    fn reclaim(&mut self, sources: Vec<NodeId>) {
-        for source in sources {
-            if let Some(held) = self.buffers.remove(&source) {
-                self.pool.give(held);
-            }
-        }
-    }
-
-    fn plan(&mut self, trace: &Trace, backend: &dyn Backend) -> Result<Arc<Batch>> {
-        if let Some(batch) = self.plans.get(trace) {
-            return Ok(batch.clone());
-        }
-        let batch = Arc::new(plan(trace, backend.limits())?);
-        self.made += 1;
-        if self.plans.len() >= PLANS {
-            for (_, old) in self.plans.drain() {
-                backend.forget(&old);
-            }
-        }
-        self.plans.insert(trace.clone(), batch.clone());
-        Ok(batch)
-    }
-
-    /// Runs a batch; the results' buffers.
-    fn submit(
-        &mut self,
-        backend: &dyn Backend,
-        batch: &Arc<Batch>,
-        sources: &[NodeId],
-        scalars: &[u32],
-    ) -> Result<Vec<Held>> {
-        let inputs = sources.iter().map(|s| self.buffers.get(s).copied().ok_or_else(no_data));
-        let inputs: Vec<Held> = inputs.collect::<Result<_>>()?;
-        let mut taken: Vec<Held> = Vec::new();
-        for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
-            match self.pool.take(backend, bytes) {
-                Ok(held) => taken.push(held),
-                Err(error) => {
-                    taken.into_iter().for_each(|held| self.pool.give(held));
-                    return Err(error);
-                }
-            }
-        }
-        let place = |place: Place| match place {
-            Place::Input(n) => inputs[n].buffer,
-            Place::Output(n) => taken[n].buffer,
-            Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
-        };
-        let buffers: Vec<_> = batch.slots.iter().map(|slot| place(slot.place)).collect();
-        let ran = backend.run(batch, &buffers, scalars);
-        let temporaries = taken.split_off(batch.outputs.len());
-        temporaries.into_iter().for_each(|held| self.pool.give(held));
-        if let Err(error) = ran {
-            taken.into_iter().for_each(|held| self.pool.give(held));
-            return Err(error);
-        }
-        self.latest = Some(batch.clone());
-        Ok(taken)
     }
 }
 

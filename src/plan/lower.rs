@@ -1,13 +1,11 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{add, constant, coordinate, scale, Origin};
+use super::index::{constant, coordinate, scale, Origin};
 use super::mark::Marks;
-use crate::dtype::DType;
 use crate::error::Error;
-use crate::expr::Binary;
 use crate::graph::{Trace, Traced};
-use crate::kernel::{Atom, Builder, Index, Inst, Operand, ValueId};
+use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
 use crate::op::{Const, Op, Span};
 use std::collections::HashMap;
 
@@ -64,7 +62,7 @@ pub struct Writer {
     pub dims: Vec<usize>,
     pub outer: usize,
     pub origins: HashMap<ValueId, Origin>,
-    part: Part,
+    pub part: Part,
     memo: HashMap<(usize, Vec<Index>), ValueId>,
 }
 
@@ -246,6 +244,8 @@ impl<'a> Context<'a> {
                 let body = self.reduce_body(writer, node, traced, &axes, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
+            // A routine reads views, not through an index.
+            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
             Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
             Op::Routine(_) => {
                 let identity = (0..writer.dims.len()).map(coordinate);
@@ -299,41 +299,6 @@ impl<'a> Context<'a> {
         Ok(writer.builder.expr(&pointwise.row().expr(), &arguments))
     }
 
-    fn pad(
-        &mut self,
-        writer: &mut Writer,
-        traced: &Traced,
-        amounts: &[(usize, usize)],
-        coords: &[Index],
-    ) -> Result<ValueId, Stop> {
-        let (input, fill) = (traced.inputs[0], traced.inputs[1]);
-        let from = self.trace.nodes[input].shape;
-        let mut inside: Option<ValueId> = None;
-        let mut moved = Vec::with_capacity(coords.len());
-        for ((coord, &(before, after)), &extent) in coords.iter().zip(amounts).zip(from.iter()) {
-            let coord = add(coord, &constant(-(before as i64)));
-            if before + after > 0 {
-                // As unsigned numbers, what lies before the start is too large as well.
-                let value = writer.index_value(&coord);
-                let value = writer.builder.push(Inst::Cast(DType::U32, value));
-                let extent = writer.builder.number(DType::U32, extent as f64);
-                let here = writer.builder.push(Inst::Binary(Binary::Lt, value, extent));
-                inside = Some(match inside {
-                    Some(all) => writer.builder.push(Inst::Binary(Binary::And, all, here)),
-                    None => here,
-                });
-            }
-            moved.push(coord);
-        }
-        let Some(inside) = inside else { return self.value(writer, input, &moved) };
-        let fill = self.value(writer, fill, &[])?;
-        if from.numel() == 0 {
-            return Ok(fill);
-        }
-        let value = self.value(writer, input, &moved)?;
-        Ok(writer.builder.push(Inst::Select(inside, value, fill)))
-    }
-
     /// The value a reduction combines, over this space's inner coordinates.
     fn reduce_body(
         &mut self,
@@ -364,36 +329,6 @@ impl<'a> Context<'a> {
             inside[axis] = coordinate(writer.outer + i);
         }
         self.value(writer, traced.inputs[0], &inside)
-    }
-
-    fn gather(
-        &mut self,
-        writer: &mut Writer,
-        traced: &Traced,
-        axis: usize,
-        coords: &[Index],
-    ) -> Result<ValueId, Stop> {
-        let (input, indices) = (traced.inputs[0], traced.inputs[1]);
-        let from = self.trace.nodes[input].shape;
-        let rank = self.trace.nodes[indices].shape.rank();
-        if writer.part == Part::Operand {
-            return Err(Stop::Realise(indices));
-        }
-        let mut at = self.value(writer, indices, &coords[axis..axis + rank])?;
-        let unsigned = match writer.builder.dtype(at) {
-            DType::U32 => at,
-            _ => writer.builder.push(Inst::Cast(DType::U32, at)),
-        };
-        let extent = writer.builder.number(DType::U32, from[axis] as f64);
-        let inside = writer.builder.push(Inst::Binary(Binary::Lt, unsigned, extent));
-        if writer.builder.dtype(at) != DType::I32 {
-            at = writer.builder.push(Inst::Cast(DType::I32, at));
-        }
-        let at = Index { offset: 0, terms: vec![(Atom::Value(at), 1)] };
-        let moved = [&coords[..axis], &[at], &coords[axis + rank..]].concat();
-        let value = if from.numel() == 0 { None } else { Some(self.value(writer, input, &moved)?) };
-        let zero = writer.builder.number(traced.dtype, 0.0);
-        Ok(value.map_or(zero, |v| writer.builder.push(Inst::Select(inside, v, zero))))
     }
 }
 

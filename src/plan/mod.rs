@@ -1,6 +1,7 @@
 //! Graph to batch: which operations share a kernel, in what order kernels run, and where their values lie. Knows
 //! nothing of devices but their [`Limits`].
 
+mod choose;
 mod collapse;
 mod index;
 mod kernels;

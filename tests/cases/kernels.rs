@@ -557,7 +557,7 @@ pub fn product(batch: &[usize], m: usize, k: usize, n: usize, dtype: DType) -> M
 }
 
 fn matmuls(all: &mut All) {
-    let shapes: [[usize; 3]; 17] = [
+    let shapes: [[usize; 3]; 18] = [
         [1, 1, 1],
         [2, 3, 2],
         [4, 4, 4],
@@ -575,6 +575,7 @@ fn matmuls(all: &mut All) {
         [16, 2000, 16],
         [3, 0, 5],
         [512, 64, 516],
+        [1290, 37, 1500],
     ];
     for [m, k, n] in shapes {
         let matmul = product(&[], m, k, n, DType::F32);
@@ -586,7 +587,7 @@ fn matmuls(all: &mut All) {
         all.push((format!("matmul f16 {m}x{k}x{n}"), Kernel::Matmul(matmul)));
     }
     for (name, a, b) in [("ab", 0, 0), ("at", 1, 0), ("bt", 0, 1), ("atbt", 1, 1)] {
-        for [m, k, n] in [[36, 20, 44], [37, 21, 45], [1, 40, 50], [50, 40, 1]] {
+        for [m, k, n] in [[36, 20, 44], [37, 21, 45], [1, 40, 50], [50, 40, 1], [1300, 20, 1400]] {
             let mut matmul = product(&[], m, k, n, DType::F32);
             if a == 1 {
                 matmul.a = operand(0, DType::F32, &[1, m as i64]);
@@ -664,7 +665,7 @@ fn convolutions(all: &mut All) {
 
 fn attentions(all: &mut All) {
     // [batch, heads, kv heads, queries, keys, head size, value size]
-    let shapes: [[usize; 7]; 10] = [
+    let shapes: [[usize; 7]; 13] = [
         [1, 1, 1, 1, 1, 1, 1],
         [2, 2, 2, 33, 33, 16, 16],
         [1, 4, 2, 40, 70, 64, 64],
@@ -675,6 +676,9 @@ fn attentions(all: &mut All) {
         [1, 2, 2, 9, 5, 33, 40],
         [1, 1, 1, 4, 0, 8, 8],
         [1, 1, 1, 3, 70, 0, 8],
+        [1, 1, 1, 5, 0, 8, 8],
+        [1, 2, 1, 8, 70, 0, 12],
+        [2, 4, 2, 2, 600, 64, 64],
     ];
     for [batch, heads, kv_heads, queries, keys, size, value_size] in shapes {
         for (causal, masked) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -1,18 +1,23 @@
-//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed by the CPU.
+//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed
+//! by the CPU.
 
+#[path = "../by_hand/mod.rs"]
+mod by_hand;
+
+use by_hand::{batch, busy, pattern, source, to_words, two};
 use pollster::block_on;
 use std::io::Write as _;
+use std::slice::from_ref;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
+use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, fold, open, Choice, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
-use warpweft::codegen::Source;
-use warpweft::dtype::DType;
+use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
 
-/// An open device of the test's own. Where there is none that is said past the test harness, and is a failure if
-/// `WARPWEFT_REQUIRE` names wgpu.
+/// An open device of the test's own. Where there is none that is said past the test harness, and is
+/// a failure if `WARPWEFT_REQUIRE` names wgpu.
 fn device() -> Option<WgpuBackend> {
     static SAID: Once = Once::new();
     match block_on(open(Choice { software: true, ..Choice::default() })) {
@@ -67,6 +72,7 @@ cases! {
     dropped_with_reads_in_flight
     dropped_futures
     memory_comes_and_goes
+    planned_batches
 }
 
 #[test]
@@ -91,85 +97,9 @@ fn no_such_device() {
     assert!(error.message().contains("number 1000"), "{error}");
 }
 
-/// A batch of dispatches on two slots, each reading the first and writing the second; `params` names the scalars that
-/// each takes.
-fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
-    let slot = |place| Slot { place, bytes, dtype: DType::F32 };
-    let kernel = Arc::new(Kernel::Loop {
-        space: Space { dims: Vec::new(), outer: 0 },
-        program: Program::default(),
-    });
-    let dispatches = params.iter().map(|params| Dispatch {
-        kernel: kernel.clone(),
-        inputs: vec![0],
-        outputs: vec![1],
-        params: params.to_vec(),
-        label: "by hand".to_string(),
-        flops: 0,
-    });
-    Arc::new(Batch {
-        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
-        dispatches: dispatches.collect(),
-        outputs: vec![bytes],
-        temporaries: Vec::new(),
-        inputs: 1,
-        scalars,
-        operations: params.len(),
-    })
-}
-
-/// A kernel with `body` for each `i` below `count`, reading `a` and writing `o`, both `u32`.
-fn source(count: u64, params: usize, body: &str) -> Source {
-    let words = params.div_ceil(4) + 1;
-    let text = format!(
-        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {words}>;
-@group(0) @binding(1) var<storage, read> a: array<u32>;
-@group(0) @binding(2) var<storage, read_write> o: array<u32>;
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {{
-    let i = (group.x + group.y * groups.x) * 64u + local;
-    if (i >= {count}u) {{ return; }}
-    {body}
-}}"
-    );
-    Source { text, workgroups: count.div_ceil(64), params: words, f16: false }
-}
-
-/// Two buffers of so many words; the first holds 0, 1, 2...
-fn two(backend: &WgpuBackend, words: u32) -> Result<[BufferId; 2]> {
-    let bytes = u64::from(words) * 4;
-    let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
-    let counted: Vec<u32> = (0..words).collect();
-    backend.write(buffers[0], 0, bytemuck::cast_slice(&counted))?;
-    Ok(buffers)
-}
-
 /// The first words of a buffer.
 fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&block_on(backend.read(buffer, 0, count * 4))?))
-}
-
-fn to_words(bytes: &[u8]) -> Vec<u32> {
-    bytemuck::pod_collect_to_vec(bytes)
-}
-
-/// Bytes that differ everywhere.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
-}
-
-/// A kernel that keeps the device busy for a while.
-fn busy(rounds: u32) -> Source {
-    let body = format!(
-        "var x = a[i];
-    for (var round = 0u; round < {rounds}u; round++) {{ x = x * 1664525u + (x >> 7u) + round; }}
-    o[i] = x;"
-    );
-    source(64, 0, &body)
 }
 
 mod cases {
@@ -273,7 +203,8 @@ mod cases {
     }
 
     pub fn many_workgroups(backend: WgpuBackend) {
-        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be 69,999.
+        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be
+        // 69,999.
         let count: u32 = 69_999 * 64 + 3;
         let bytes = u64::from(count) * 4;
         let buffers = two(&backend, count).unwrap();
@@ -351,6 +282,7 @@ mod cases {
     pub fn a_broken_shader_is_told_once_per_run(backend: WgpuBackend) {
         let buffers = two(&backend, 64).unwrap();
         let good = source(64, 0, "o[i] = a[i] + 1u;");
+        let copy = batch(256, &[&[]], 0);
         // One that does not parse, one that does not type, one whose entry point has another name.
         let mut nameless = good.clone();
         nameless.text = nameless.text.replace("fn main", "fn other");
@@ -364,9 +296,20 @@ mod cases {
                 assert_eq!(error.kind(), ErrorKind::Unsupported);
                 assert!(error.message().starts_with("map: "), "{error}");
                 assert!(error.message().contains("by hand"), "{error}");
-                assert!(words(&backend, buffers[1], 64).is_ok());
+                // It was told; but what was not computed stays so, and what comes of it.
+                assert!(words(&backend, buffers[0], 64).is_ok());
+                assert!(block_on(backend.sync()).is_ok());
+                assert_eq!(words(&backend, buffers[1], 64).unwrap_err(), error);
             }
             assert_eq!(backend.counters().submits, submits);
+            let next = backend.allocate(256).unwrap();
+            let [input, output] = buffers;
+            backend.run_sources(&copy, from_ref(&good), &[output, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 64).unwrap_err().kind(), ErrorKind::Unsupported);
+            backend.run_sources(&copy, from_ref(&good), &[input, next], &[]).unwrap();
+            assert_eq!(words(&backend, next, 3).unwrap(), [1, 2, 3]);
+            backend.write(output, 0, &[1; 256]).unwrap();
+            assert!(words(&backend, output, 64).is_ok());
         }
         let error = {
             let batch = batch(256, &[&[]], 0);
@@ -560,5 +503,32 @@ mod cases {
         block_on(backend.sync()).unwrap();
         let counters = backend.counters();
         assert_eq!((counters.bytes, counters.buffers, counters.pipelines), (512, 98, 1));
+    }
+
+    pub fn planned_batches(backend: WgpuBackend) {
+        let device = Device::from_backend(Box::new(backend), None);
+        let cpu = Device::from_backend(Box::new(CpuBackend::new()), None);
+        let numbers = |len: usize| -> Vec<f32> {
+            pattern(len).into_iter().map(|byte| f32::from(byte) / 128.0 - 1.0).collect()
+        };
+        let compute = |device: &Device, scale: f64| -> Result<Vec<f32>> {
+            let x = device.tensor(&numbers(65 * 130), &[65, 130])?;
+            let w = device.tensor(&numbers(130 * 33), &[130, 33])?;
+            block_on(x.matmul(&w)?.mul(scale)?.softmax(-1)?.read())
+        };
+        let mut made = None;
+        for scale in [0.5, 1.0, 2.0, 3.0] {
+            let (gpu, cpu) = (compute(&device, scale).unwrap(), compute(&cpu, scale).unwrap());
+            let worst = gpu.iter().zip(&cpu).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            assert!(gpu.len() == 65 * 33 && worst < 1e-4, "off by {worst}");
+            let stats = device.stats();
+            let now = (stats.plans, stats.pipelines, stats.buffers, stats.bind_groups);
+            // From the second time on the pool has what is needed.
+            if scale > 1.0 {
+                assert_eq!(made, Some(now));
+            }
+            made = Some(now);
+        }
+        assert_eq!(device.stats().submits, 4);
     }
 }

@@ -1,7 +1,11 @@
 //! All native tests: one binary.
+#![cfg(not(target_arch = "wasm32"))]
 
+mod cases;
 mod cpu;
 mod gpu;
-mod js;
+mod paper;
+mod plan;
 mod shaders;
 mod table;
+mod tidy;

@@ -51,7 +51,7 @@ fn stored_shaders_are_valid() {
         validate(&path.display().to_string(), &text);
         count += 1;
     }
-    assert!(count >= 2, "found {count} shaders");
+    assert!(count >= 4, "found {count} shaders");
 }
 
 #[test]

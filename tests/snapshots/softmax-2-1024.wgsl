@@ -28,7 +28,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   workgroupBarrier();
   var r4 = vec4<f32>(0f);
   let v2_0 = v0_0 - vec4<f32>(v1);
-  let v3_0 = exp_of4(v2_0, exp(v2_0));
+  let v3_0 = keep_nan4(v2_0, exp(v2_0));
   r4 = r4 + v3_0;
   part_f32_0[lane] = (r4.x + r4.y) + (r4.z + r4.w);
   workgroupBarrier();
@@ -54,6 +54,6 @@ fn max_nan(x: f32, y: f32) -> f32 {
 fn max_nan4(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
   return select(select(max(x, y), y, is_nan4(y)), x, is_nan4(x));
 }
-fn exp_of4(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
+fn keep_nan4(x: vec4<f32>, y: vec4<f32>) -> vec4<f32> {
   return select(y, x, is_nan4(x));
 }

@@ -2,6 +2,7 @@
 //! word; its type says how to read it.
 
 use super::elementary;
+use super::simd::{self, Loop};
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 
@@ -10,25 +11,48 @@ pub(super) type UnaryFn = fn(&mut [u32], &[u32]);
 /// `out[i] = f(x[i], y[i])`.
 pub(super) type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
 
-#[inline(always)]
 fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out = f(X::from_word(x)).word();
+    struct Map<'a, F>(&'a mut [u32], &'a [u32], F);
+    impl<F: Fn(u32) -> u32> Loop for Map<'_, F> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for (out, &x) in self.0.iter_mut().zip(self.1) {
+                *out = (self.2)(x);
+            }
+        }
     }
+    simd::run(Map(out, x, |x| f(X::from_word(x)).word()));
 }
 
-#[inline(always)]
 fn zip<X: Value, Y: Value>(out: &mut [u32], x: &[u32], y: &[u32], f: impl Fn(X, X) -> Y) {
-    for ((out, &x), &y) in out.iter_mut().zip(x).zip(y) {
-        *out = f(X::from_word(x), X::from_word(y)).word();
+    struct Zip<'a, F>(&'a mut [u32], &'a [u32], &'a [u32], F);
+    impl<F: Fn(u32, u32) -> u32> Loop for Zip<'_, F> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for ((out, &x), &y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+                *out = (self.3)(x, y);
+            }
+        }
     }
+    simd::run(Zip(out, x, y, |x, y| f(X::from_word(x), X::from_word(y)).word()));
 }
 
 /// `out[i] = if c[i] { a[i] } else { b[i] }`.
 pub(super) fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
-    for (((out, &c), &a), &b) in out.iter_mut().zip(c).zip(a).zip(b) {
-        *out = if c != 0 { a } else { b };
+    struct Select<'a>(&'a mut [u32], [&'a [u32]; 3]);
+    impl Loop for Select<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            let [c, a, b] = self.1;
+            for (((out, &c), &a), &b) in self.0.iter_mut().zip(c).zip(a).zip(b) {
+                *out = if c != 0 { a } else { b };
+            }
+        }
     }
+    simd::run(Select(out, [c, a, b]));
 }
 
 /// A type that words are read as.
@@ -125,9 +149,9 @@ fn unary_f32(op: Unary) -> Option<UnaryFn> {
         Unary::Round => of!(elementary::round),
         Unary::Trunc => of!(elementary::trunc),
         Unary::Exp => of!(elementary::exp),
-        Unary::Exp2 => of!(f32::exp2),
-        Unary::Log => of!(f32::ln),
-        Unary::Log2 => of!(f32::log2),
+        Unary::Exp2 => of!(elementary::exp2),
+        Unary::Log => of!(elementary::log),
+        Unary::Log2 => of!(elementary::log2),
         Unary::Sqrt => of!(f32::sqrt),
         Unary::InverseSqrt => of!(|x| 1.0 / x.sqrt()),
         Unary::Sin => of!(f32::sin),
@@ -273,7 +297,8 @@ pub(super) fn unary_cost(op: Unary) -> usize {
     match op {
         Unary::Neg | Unary::Abs | Unary::Not | Unary::IsNan | Unary::IsInf | Unary::SignBit => 1,
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 2,
-        Unary::Sqrt | Unary::InverseSqrt | Unary::Exp => 6,
+        Unary::Sqrt | Unary::InverseSqrt | Unary::Exp | Unary::Exp2 => 6,
+        Unary::Log | Unary::Log2 => 8,
         _ => 24,
     }
 }

@@ -16,8 +16,11 @@ mod parallel;
 mod plan;
 mod prepared;
 mod reduce;
+mod region;
+mod simd;
 mod steps;
 mod tiling;
+mod worker;
 
 use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
 use crate::error::{Error, Result};

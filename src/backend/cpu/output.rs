@@ -1,8 +1,8 @@
 //! Outputs, divided between tasks.
 
+use super::elementary::to_half;
 use super::index::Walk;
 use super::plan::{After, Level, Target};
-use crate::dtype::f32_to_f16;
 use crate::error::{Error, Result};
 use bytemuck::cast_slice_mut;
 
@@ -72,8 +72,7 @@ impl Piece<'_> {
         match &mut self.elements {
             Elements::Words(words) => walk.store(start, self.base, values, words, |x| x),
             Elements::Halves(halves) => {
-                let half = |x| f32_to_f16(f32::from_bits(x));
-                walk.store(start, self.base, values, halves, half);
+                walk.store(start, self.base, values, halves, to_half);
             }
         }
     }
@@ -177,7 +176,7 @@ pub(super) fn settle(
             }
             Elements::Halves(halves) => {
                 if let Some(half) = halves.get_mut(at) {
-                    *half = f32_to_f16(f32::from_bits(value));
+                    *half = to_half(value);
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! other in `f64`.
 
 use super::function::{larger, smaller};
+use super::simd::{self, Loop};
 use super::tiling::Layout;
 use crate::dtype::DType;
 use crate::op::Reduction;
@@ -11,6 +12,28 @@ use bytemuck::cast_slice;
 const STRETCH: usize = 512;
 
 const LANES: usize = 16;
+
+/// Names the function that combines two words, and goes on with it.
+macro_rules! with_combiner {
+    ($op:expr, $dtype:expr, $go:ident) => {
+        match ($op, $dtype) {
+            (Reduction::Max, DType::F32) => {
+                $go!(|x, y| larger(f32::from_bits(x), f32::from_bits(y)).to_bits())
+            }
+            (Reduction::Min, DType::F32) => {
+                $go!(|x, y| smaller(f32::from_bits(x), f32::from_bits(y)).to_bits())
+            }
+            (Reduction::Max, DType::I32) => $go!(|x, y| (x as i32).max(y as i32) as u32),
+            (Reduction::Min, DType::I32) => $go!(|x, y| (x as i32).min(y as i32) as u32),
+            (Reduction::Max, _) => $go!(|x, y| x.max(y)),
+            (Reduction::Min, _) => $go!(|x, y| x.min(y)),
+            (Reduction::Sum, _) => $go!(u32::wrapping_add),
+            (Reduction::Prod, _) => $go!(u32::wrapping_mul),
+            (Reduction::Any, _) => $go!(|x, y| x | y),
+            (Reduction::All, _) => $go!(|x, y| x & y),
+        }
+    };
+}
 
 /// A rectangle of a space: values of `rows` rows and `columns` columns.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +76,9 @@ impl Accumulators {
             return;
         }
         let (op, dtype) = (self.op, self.dtype);
+        if block.layout == Layout::Rows && block.columns < LANES {
+            return self.add_short(block.columns, data);
+        }
         match (&mut self.values, block.layout) {
             (Values::Wide(sums), Layout::Rows) => {
                 for (sum, row) in sums.iter_mut().zip(data.chunks_exact(block.columns)) {
@@ -64,10 +90,12 @@ impl Accumulators {
             }
             (Values::Wide(sums), Layout::Columns) => {
                 for column in cast_slice::<u32, f32>(data).chunks_exact(block.rows) {
-                    let each = sums.iter_mut().zip(column);
                     match op {
-                        Reduction::Prod => each.for_each(|(sum, &x)| *sum *= f64::from(x)),
-                        _ => each.for_each(|(sum, &x)| *sum += f64::from(x)),
+                        Reduction::Prod => {
+                            let each = sums.iter_mut().zip(column);
+                            each.for_each(|(sum, &x)| *sum *= f64::from(x));
+                        }
+                        _ => add_each(sums, column),
                     }
                 }
             }
@@ -80,6 +108,29 @@ impl Accumulators {
                 for column in data.chunks_exact(block.rows) {
                     combine_each(op, dtype, words, column);
                 }
+            }
+        }
+    }
+
+    /// Combines rows so short that several at a time are faster than each in lanes.
+    fn add_short(&mut self, columns: usize, data: &[u32]) {
+        let (op, dtype) = (self.op, self.dtype);
+        match &mut self.values {
+            Values::Wide(sums) => {
+                let data: &[f32] = cast_slice(data);
+                let wide = |x: f32| f64::from(x);
+                match op {
+                    Reduction::Prod => short_rows(sums, columns, data, |all, x| all * wide(x)),
+                    _ => short_rows(sums, columns, data, |all, x| all + wide(x)),
+                }
+            }
+            Values::Words(words) => {
+                macro_rules! go {
+                    ($f:expr) => {
+                        short_rows(words, columns, data, $f)
+                    };
+                }
+                with_combiner!(op, dtype, go)
             }
         }
     }
@@ -117,25 +168,49 @@ impl Accumulators {
 
 /// The sum.
 fn total(row: &[f32]) -> f64 {
-    if row.len() < LANES {
-        return f64::from(row.iter().sum::<f32>());
-    }
-    let mut sum = 0.0;
-    for stretch in row.chunks(STRETCH) {
-        let mut lanes = [0f32; LANES];
-        let parts = stretch.chunks_exact(LANES);
-        let rest = parts.remainder();
-        for part in parts {
-            for (lane, x) in lanes.iter_mut().zip(part) {
-                *lane += x;
-            }
+    struct Total<'a>(&'a [f32]);
+    impl Loop for Total<'_> {
+        type Output = f64;
+        #[inline(always)]
+        fn run(self) -> f64 {
+            self.0.chunks(STRETCH).map(stretch).sum()
         }
-        for (lane, x) in lanes.iter_mut().zip(rest) {
+    }
+    match row.len() < LANES {
+        true => f64::from(row.iter().sum::<f32>()),
+        false => simd::run(Total(row)),
+    }
+}
+
+#[inline(always)]
+fn stretch(row: &[f32]) -> f64 {
+    let mut lanes = [0f32; LANES];
+    let parts = row.chunks_exact(LANES);
+    let rest = parts.remainder();
+    for part in parts {
+        for (lane, x) in lanes.iter_mut().zip(part) {
             *lane += x;
         }
-        sum += lanes.iter().map(|&x| f64::from(x)).sum::<f64>();
     }
-    sum
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *lane += x;
+    }
+    lanes.iter().map(|&x| f64::from(x)).sum()
+}
+
+/// Adds each of `more`.
+fn add_each(sums: &mut [f64], more: &[f32]) {
+    struct Add<'a>(&'a mut [f64], &'a [f32]);
+    impl Loop for Add<'_> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for (sum, &x) in self.0.iter_mut().zip(self.1) {
+                *sum += f64::from(x);
+            }
+        }
+    }
+    simd::run(Add(sums, more));
 }
 
 /// The product; in `f64` throughout, because its range is what fails first.
@@ -152,26 +227,22 @@ fn product(row: &[f32]) -> f64 {
     (lanes[0] * lanes[1]) * (lanes[2] * lanes[3]) * rest
 }
 
-/// Names the function that combines two words, and goes on with it.
-macro_rules! with_combiner {
-    ($op:expr, $dtype:expr, $go:ident) => {
-        match ($op, $dtype) {
-            (Reduction::Max, DType::F32) => {
-                $go!(|x, y| larger(f32::from_bits(x), f32::from_bits(y)).to_bits())
+/// Eight rows side by side, so that none waits for its own last step.
+#[inline(always)]
+fn short_rows<A: Copy, T: Copy>(
+    all: &mut [A],
+    columns: usize,
+    data: &[T],
+    f: impl Fn(A, T) -> A + Copy,
+) {
+    let rows = all.chunks_mut(8).zip(data.chunks(8 * columns));
+    for (all, data) in rows {
+        for column in 0..columns {
+            for (all, &x) in all.iter_mut().zip(data[column..].iter().step_by(columns)) {
+                *all = f(*all, x);
             }
-            (Reduction::Min, DType::F32) => {
-                $go!(|x, y| smaller(f32::from_bits(x), f32::from_bits(y)).to_bits())
-            }
-            (Reduction::Max, DType::I32) => $go!(|x, y| (x as i32).max(y as i32) as u32),
-            (Reduction::Min, DType::I32) => $go!(|x, y| (x as i32).min(y as i32) as u32),
-            (Reduction::Max, _) => $go!(|x, y| x.max(y)),
-            (Reduction::Min, _) => $go!(|x, y| x.min(y)),
-            (Reduction::Sum, _) => $go!(u32::wrapping_add),
-            (Reduction::Prod, _) => $go!(u32::wrapping_mul),
-            (Reduction::Any, _) => $go!(|x, y| x | y),
-            (Reduction::All, _) => $go!(|x, y| x & y),
         }
-    };
+    }
 }
 
 fn combine_row(op: Reduction, dtype: DType, start: u32, row: &[u32]) -> u32 {
@@ -193,23 +264,39 @@ fn combine_each(op: Reduction, dtype: DType, words: &mut [u32], more: &[u32]) {
     with_combiner!(op, dtype, go);
 }
 
-#[inline(always)]
 fn each(words: &mut [u32], more: &[u32], f: impl Fn(u32, u32) -> u32) {
-    for (word, &x) in words.iter_mut().zip(more) {
-        *word = f(*word, x);
-    }
-}
-
-#[inline(always)]
-fn fold(start: u32, identity: u32, row: &[u32], f: impl Fn(u32, u32) -> u32) -> u32 {
-    let mut lanes = [identity; LANES];
-    let parts = row.chunks_exact(LANES);
-    let rest = parts.remainder();
-    for part in parts {
-        for (lane, &x) in lanes.iter_mut().zip(part) {
-            *lane = f(*lane, x);
+    struct Each<'a, F>(&'a mut [u32], &'a [u32], F);
+    impl<F: Fn(u32, u32) -> u32> Loop for Each<'_, F> {
+        type Output = ();
+        #[inline(always)]
+        fn run(self) {
+            for (word, &x) in self.0.iter_mut().zip(self.1) {
+                *word = (self.2)(*word, x);
+            }
         }
     }
-    let whole = if row.len() < LANES { start } else { lanes.into_iter().fold(start, &f) };
+    simd::run(Each(words, more, f));
+}
+
+fn fold(start: u32, identity: u32, row: &[u32], f: impl Fn(u32, u32) -> u32) -> u32 {
+    struct Fold<'a, F>(u32, &'a [u32], F);
+    impl<F: Fn(u32, u32) -> u32> Loop for Fold<'_, F> {
+        type Output = [u32; LANES];
+        #[inline(always)]
+        fn run(self) -> [u32; LANES] {
+            let mut lanes = [self.0; LANES];
+            for part in self.1.chunks_exact(LANES) {
+                for (lane, &x) in lanes.iter_mut().zip(part) {
+                    *lane = (self.2)(*lane, x);
+                }
+            }
+            lanes
+        }
+    }
+    let (lanes, rest) = row.split_at(row.len() / LANES * LANES);
+    let whole = match lanes.is_empty() {
+        true => start,
+        false => simd::run(Fold(identity, lanes, &f)).into_iter().fold(start, &f),
+    };
     rest.iter().fold(whole, |all, &x| f(all, x))
 }

@@ -1,6 +1,7 @@
-//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform buffer.
+//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
+//! buffer.
 
-use super::errors::Gate;
+use super::errors::{Fate, Gate};
 use super::groups::{Bound, Groups};
 use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
@@ -21,7 +22,17 @@ pub(super) struct Prepared {
     /// While this is held, no other batch gets the same address.
     batch: Weak<Batch>,
     steps: Vec<Step>,
-    /// The uniform buffer's contents, heads filled in. Kernels without params share the first block.
+    /// The slots that it writes, and those that it only reads.
+    written: Vec<usize>,
+    read: Vec<usize>,
+    /// Pipelines of which it is not known yet that they are good.
+    unproven: Vec<Fate>,
+    /// Whether a run of it is known to have gone well.
+    proven: bool,
+    /// The last run of it, while that is not so.
+    trial: Fate,
+    /// The uniform buffer's contents, heads filled in. Kernels without params share the first
+    /// block.
     image: Vec<u8>,
     /// Where in the image which scalar goes.
     words: Vec<(usize, usize)>,
@@ -56,6 +67,11 @@ impl Prepared {
         let mut prepared = Prepared {
             batch: Arc::downgrade(batch),
             steps: Vec::with_capacity(batch.dispatches.len()),
+            written: Vec::new(),
+            read: Vec::new(),
+            unproven: Vec::new(),
+            proven: false,
+            trial: Fate::default(),
             image: Vec::new(),
             words: Vec::new(),
         };
@@ -65,6 +81,11 @@ impl Prepared {
             let step = prepared.step(gate, limits, pipelines, batch, dispatch, &source)?;
             prepared.steps.push(step);
         }
+        let all = || batch.dispatches.iter();
+        prepared.written = unique(all().flat_map(|d| &d.outputs));
+        prepared.read = unique(all().flat_map(|d| &d.inputs));
+        prepared.read.retain(|slot| prepared.written.binary_search(slot).is_err());
+        prepared.unproven = prepared.steps.iter().map(|step| step.pipeline.fate.clone()).collect();
         Ok(prepared)
     }
 
@@ -128,7 +149,27 @@ impl Prepared {
 
     /// The error of the first kernel that could not be made, where there is one.
     pub(super) fn broken(&self) -> Option<&Error> {
-        self.steps.iter().find_map(|step| step.pipeline.broken.get())
+        self.unproven.iter().find_map(Fate::error)
+    }
+
+    /// What settles whether the run that comes next goes well; none once one has.
+    pub(super) fn trial(&mut self) -> Option<Fate> {
+        self.proven |= self.trial.good();
+        self.trial = Fate::default();
+        (!self.proven).then(|| self.trial.clone())
+    }
+
+    /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
+    pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<Fate>) {
+        self.unproven.retain(|fate| !fate.good());
+        let mut doubts = self.unproven.clone();
+        doubts.extend(trial.filter(|fate| !fate.good()));
+        for &slot in &self.read {
+            if let Ok(memory) = memory.get("run", ids[slot]) {
+                doubts.extend(memory.doubts().cloned());
+            }
+        }
+        memory.depend(self.written.iter().map(|&slot| ids[slot]), &doubts);
     }
 
     /// How many kernels a run of it starts.
@@ -167,7 +208,7 @@ impl Prepared {
         }
         let mut found = Vec::with_capacity(buffers.len());
         for (slot, &id) in batch.slots.iter().zip(buffers) {
-            let Memory { buffer, bytes } = memory.get("run", id)?;
+            let Memory { buffer, bytes, .. } = memory.get("run", id)?;
             if *bytes < bound_bytes(slot.bytes) {
                 let message = format!(
                     "run: a slot of {} bytes was given a buffer of {bytes} bytes",
@@ -180,7 +221,8 @@ impl Prepared {
         Ok(found)
     }
 
-    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no kernel is broken.
+    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no
+    /// kernel is broken.
     pub(super) fn record(
         &self,
         gate: &Gate,
@@ -212,6 +254,14 @@ impl Prepared {
         }
         encoder.finish()
     }
+}
+
+/// Each slot once, in order.
+fn unique<'a>(slots: impl Iterator<Item = &'a usize>) -> Vec<usize> {
+    let mut slots: Vec<usize> = slots.copied().collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }
 
 fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {

@@ -1,4 +1,5 @@
-//! What goes wrong on a GPU: every call that can fail is watched, and its error finds its way to a read.
+//! What goes wrong on a GPU: every call that can fail is watched, and its error finds its way to a
+//! read.
 
 use super::ledger::{lock, Ledger, Ticket};
 use crate::backend::Pending;
@@ -20,19 +21,57 @@ impl Wake for Wakers {
     }
 }
 
-/// An error scope that answers later, as they do in a browser.
+/// How something went, once that is known: natively at once, in a browser later.
+#[derive(Clone, Default)]
+pub(super) struct Fate(Arc<OnceLock<Option<Error>>>);
+
+impl Fate {
+    /// Only the first word counts.
+    pub(super) fn settle(&self, error: Option<Error>) {
+        let _ = self.0.set(error);
+    }
+
+    /// Whether it is known to have gone well.
+    pub(super) fn good(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+
+    /// What is known to have gone wrong.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.0.get()?.as_ref()
+    }
+}
+
+/// Error scopes that answer later, as they do in a browser.
 struct Late {
     at: u64,
     what: String,
-    broken: Option<Broken>,
-    answer: Pending<Option<wgpu::Error>>,
+    fate: Option<Fate>,
+    answers: Vec<Pending<Option<wgpu::Error>>>,
+    error: Option<Error>,
 }
 
-/// Where a thing keeps the error it was made with.
-pub(super) type Broken = Arc<OnceLock<Error>>;
-
-/// Error scopes around watched work. An internal one would panic in a browser, when wgpu sees what it caught.
-const SCOPES: usize = if cfg!(target_arch = "wasm32") { 2 } else { 3 };
+impl Late {
+    /// Asks the scopes; whether all have answered.
+    fn ask(&mut self, waker: &Waker) -> bool {
+        let Late { what, answers, error, .. } = self;
+        answers.retain_mut(|answer| match answer.as_mut().poll(&mut Context::from_waker(waker)) {
+            Poll::Pending => true,
+            Poll::Ready(answer) => {
+                if let Some(found) = answer {
+                    error.get_or_insert_with(|| convert(what, &found));
+                }
+                false
+            }
+        });
+        if answers.is_empty() {
+            if let Some(fate) = &self.fate {
+                fate.settle(self.error.clone());
+            }
+        }
+        self.answers.is_empty()
+    }
+}
 
 /// The device, and what is known of its errors.
 pub(super) struct Gate {
@@ -54,9 +93,10 @@ impl Gate {
                 on_loss.lose(message);
             }
         });
-        // Every call below that can fail has its own error scope; this is for what wgpu reports outside of them.
-        // In a browser wgpu's own conversion panics on an internal error before the handler sees it, so none is set
-        // there: an internal error leaves an invalid object, and the scope around its use reports that.
+        // Every call below that can fail has its own error scope; this is for what wgpu reports
+        // outside of them. In a browser wgpu's own conversion panics on an internal error before
+        // the handler sees it, so none is set there: an internal error leaves an invalid object,
+        // and the scope around its use reports that.
         #[cfg(not(target_arch = "wasm32"))]
         {
             let ledger = ledger.clone();
@@ -68,12 +108,13 @@ impl Gate {
         Gate { device, ledger, late: Mutex::default(), wakers: Arc::default() }
     }
 
-    /// Does `work` inside error scopes. The error is returned where it is known at once; where it comes later it
-    /// goes into `broken`, and to the next read. Its message begins with `what`.
+    /// Does `work` inside error scopes, and settles `fate` by it. The error is returned where it is
+    /// known at once; where it comes later it goes to the next read. Its message begins with
+    /// `what`.
     pub(super) fn watch<T>(
         &self,
         what: &str,
-        broken: Option<&Broken>,
+        fate: Option<&Fate>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
         #[cfg(not(target_arch = "wasm32"))]
@@ -81,36 +122,33 @@ impl Gate {
         let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
         let made = work();
-        let answers: [Pending<Option<wgpu::Error>>; SCOPES] = [
-            Box::pin(validation.pop()),
-            Box::pin(memory.pop()),
-            #[cfg(not(target_arch = "wasm32"))]
-            Box::pin(internal.pop()),
-        ];
+        let answers: Vec<Pending<Option<wgpu::Error>>> =
+            vec![Box::pin(validation.pop()), Box::pin(memory.pop())];
+        // In a browser wgpu panics when it sees what such a scope caught.
+        #[cfg(not(target_arch = "wasm32"))]
+        let answers = {
+            let mut answers = answers;
+            answers.push(Box::pin(internal.pop()));
+            answers
+        };
 
-        let at = self.ledger.tick();
-        let waker = Waker::from(self.wakers.clone());
-        let mut first = None;
-        for mut answer in answers {
-            match answer.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Ready(None) => {}
-                Poll::Ready(Some(error)) => {
-                    first.get_or_insert_with(|| convert(what, &error));
-                }
-                Poll::Pending => lock(&self.late).push(Late {
-                    at,
-                    what: what.to_string(),
-                    broken: broken.cloned(),
-                    answer,
-                }),
-            }
+        let (at, what, fate) = (self.ledger.tick(), what.to_string(), fate.cloned());
+        let mut late = Late { at, what, fate, answers, error: None };
+        if late.ask(&Waker::from(self.wakers.clone())) {
+            return (made, late.error);
         }
-        (made, first)
+        lock(&self.late).push(late);
+        (made, None)
     }
 
     /// As `watch`, for work whose errors belong to the next read.
-    pub(super) fn watch_for_read<T>(&self, what: &str, work: impl FnOnce() -> T) -> T {
-        let (made, error) = self.watch(what, None, work);
+    pub(super) fn watch_for_read<T>(
+        &self,
+        what: &str,
+        fate: Option<&Fate>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let (made, error) = self.watch(what, fate, work);
         if let Some(error) = error {
             self.ledger.store(self.ledger.tick(), error);
         }
@@ -121,25 +159,26 @@ impl Gate {
     pub(super) fn ask_late(&self, at: u64) -> bool {
         let waker = Waker::from(self.wakers.clone());
         let mut late = lock(&self.late);
-        late.retain_mut(|scope| {
-            match scope.answer.as_mut().poll(&mut Context::from_waker(&waker)) {
-                Poll::Pending => true,
-                Poll::Ready(None) => false,
-                Poll::Ready(Some(error)) => {
-                    let error = convert(&scope.what, &error);
-                    if let Some(broken) = &scope.broken {
-                        let _ = broken.set(error.clone());
-                    }
-                    self.ledger.store(scope.at, error);
-                    false
+        late.retain_mut(|late| {
+            let answered = late.ask(&waker);
+            if answered {
+                if let Some(error) = late.error.take() {
+                    self.ledger.store(late.at, error);
                 }
             }
+            !answered
         });
         late.iter().any(|scope| scope.at < at)
     }
 
-    /// Waits until `ticket` is settled and all earlier errors are known; then tells the first of them.
-    pub(super) async fn finished(&self, ticket: &Ticket, operation: &str) -> Result<()> {
+    /// Waits until `ticket` is settled and all earlier errors are known. Then tells the first of
+    /// `fates` that is bad, or else the first earlier error that nobody heard of.
+    pub(super) async fn finished(
+        &self,
+        ticket: &Ticket,
+        operation: &str,
+        fates: &[Fate],
+    ) -> Result<()> {
         let kept = poll_fn(|context| ticket.poll(context)).await;
         if !kept {
             // A browser may refuse a mapping a moment before it says that the device is lost.
@@ -158,7 +197,8 @@ impl Gate {
         })
         .await;
         self.ledger.check(operation)?;
-        match self.ledger.take_before(ticket.at) {
+        let unheard = self.ledger.take_before(ticket.at);
+        match fates.iter().find_map(Fate::error).cloned().or(unheard) {
             Some(error) => Err(error),
             None if kept => Ok(()),
             None => Err(Error::new(

@@ -1,7 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
-use super::errors::Gate;
+use super::errors::{Fate, Gate};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
@@ -12,6 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) struct Memory {
     pub(super) buffer: wgpu::Buffer,
     pub(super) bytes: u64,
+    /// Whether there was memory for it.
+    there: Fate,
+    /// What must have gone well for its contents to mean something. What is known to be good is
+    /// left out, so this is empty but for the first moments in a browser, and after a failure.
+    written: Vec<Fate>,
 }
 
 /// All buffers of a device.
@@ -49,9 +54,10 @@ impl Buffers {
         let usage = wgpu::BufferUsages::STORAGE
             | wgpu::BufferUsages::COPY_SRC
             | wgpu::BufferUsages::COPY_DST;
-        let buffer = create(gate, "allocate", bytes, usage, false)?;
+        let there = Fate::default();
+        let buffer = create(gate, "allocate", (bytes, usage), false, Some(&there))?;
         let id = BufferId(NEXT.fetch_add(1, Ordering::Relaxed));
-        self.all.insert(id, Memory { buffer, bytes });
+        self.all.insert(id, Memory { buffer, bytes, there, written: Vec::new() });
         self.made += 1;
         self.bytes += bytes;
         Ok(id)
@@ -65,13 +71,17 @@ impl Buffers {
         }
     }
 
-    /// The buffer, or an error of `operation` where it was freed.
+    /// The buffer, or an error of `operation` where it was freed or never had memory.
     pub(super) fn get(&self, operation: &str, id: BufferId) -> Result<&Memory> {
-        self.all.get(&id).ok_or_else(|| {
+        let Some(memory) = self.all.get(&id) else {
             let message =
                 format!("{operation}: buffer {} was freed, or is not this device's", id.0);
-            Error::data(message)
-        })
+            return Err(Error::data(message));
+        };
+        match memory.there.error() {
+            Some(error) => Err(error.clone()),
+            None => Ok(memory),
+        }
     }
 
     /// The buffer, where `len` bytes from `offset` lie in it.
@@ -81,17 +91,36 @@ impl Buffers {
         id: BufferId,
         offset: u64,
         len: u64,
-    ) -> Result<&wgpu::Buffer> {
+    ) -> Result<&Memory> {
         let memory = self.get(operation, id)?;
         let fits = offset.checked_add(len).is_some_and(|end| end <= memory.bytes);
         if !offset.is_multiple_of(4) || !len.is_multiple_of(4) || !fits {
             let message = format!(
-                "{operation}: {len} bytes from {offset} of a buffer of {} bytes; both must be multiples of 4",
+                "{operation}: {len} bytes from {offset} of a buffer of {} bytes \
+                 (multiples of 4 are needed)",
                 memory.bytes
             );
             return Err(Error::data(message));
         }
-        Ok(&memory.buffer)
+        Ok(memory)
+    }
+
+    /// The contents of `buffers` depend on these from now on.
+    pub(super) fn depend(&mut self, buffers: impl Iterator<Item = BufferId>, on: &[Fate]) {
+        for id in buffers {
+            if let Some(memory) = self.all.get_mut(&id) {
+                if !(memory.written.is_empty() && on.is_empty()) {
+                    memory.written = on.to_vec();
+                }
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// What must have gone well for its contents to mean something, and is not known to have.
+    pub(super) fn doubts(&self) -> impl Iterator<Item = &Fate> {
+        self.written.iter().filter(|fate| !fate.good())
     }
 }
 
@@ -107,11 +136,11 @@ impl Drop for Buffers {
 pub(super) fn create(
     gate: &Gate,
     operation: &str,
-    size: u64,
-    usage: wgpu::BufferUsages,
+    (size, usage): (u64, wgpu::BufferUsages),
     mapped_at_creation: bool,
+    fate: Option<&Fate>,
 ) -> Result<wgpu::Buffer> {
-    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), None, || {
+    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), fate, || {
         gate.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,
             size,
@@ -125,8 +154,9 @@ pub(super) fn create(
     }
 }
 
-/// A buffer is not needed any more. In a browser its memory would otherwise stay until the next garbage collection;
-/// natively dropping it is enough, and `destroy` would wait for the thread that polls.
+/// A buffer is not needed any more. In a browser its memory would otherwise stay until the next
+/// garbage collection; natively dropping it is enough, and `destroy` would wait for the thread that
+/// polls.
 pub(super) fn discard(buffer: &wgpu::Buffer) {
     if cfg!(target_arch = "wasm32") {
         buffer.destroy();
@@ -137,6 +167,8 @@ pub(super) fn discard(buffer: &wgpu::Buffer) {
 #[derive(Default)]
 pub(super) struct Uniform {
     buffer: Option<wgpu::Buffer>,
+    /// Whether there was memory for it.
+    there: Fate,
     /// What was written last, so that the same is not written again.
     contents: Vec<u8>,
 }
@@ -151,11 +183,13 @@ impl Uniform {
     ) -> Result<(&wgpu::Buffer, bool)> {
         const SMALLEST: u64 = 16 << 10;
         let bytes = params.len() as u64;
-        let new = self.buffer.as_ref().is_none_or(|buffer| buffer.size() < bytes);
+        let large = self.buffer.as_ref().is_some_and(|buffer| buffer.size() >= bytes);
+        let new = !large || self.there.error().is_some();
         if new {
             let size = bytes.next_power_of_two().max(SMALLEST);
             let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-            let larger = create(gate, "run", size, usage, false)?;
+            self.there = Fate::default();
+            let larger = create(gate, "run", (size, usage), false, Some(&self.there))?;
             if let Some(old) = self.buffer.replace(larger) {
                 discard(&old);
             }

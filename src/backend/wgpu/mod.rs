@@ -34,11 +34,13 @@ use transfer::Transfer;
 pub struct WgpuBackend {
     info: Info,
     limits: Limits,
-    // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs nothing there.
+    // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs nothing
+    // there.
     gate: Arc<Gate>,
     queue: wgpu::Queue,
     transfer: Transfer,
-    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both are.
+    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both
+    /// are.
     pipelines: Mutex<Pipelines>,
     state: Mutex<State>,
 }
@@ -101,8 +103,9 @@ impl WgpuBackend {
         };
         let slots = Prepared::slots(batch, buffers, &state.buffers)?;
         if let Some(error) = prepared.broken() {
-            // Not run at all: the outputs hold nothing, and the read says so.
+            // Not run at all: what it would have written means nothing, and reading it says so.
             ledger.store(ledger.tick(), error.clone());
+            prepared.pass_on(buffers, &mut state.buffers, None);
             return Ok(());
         }
         let params = prepared.params(scalars)?;
@@ -114,11 +117,13 @@ impl WgpuBackend {
         if dispatches == 0 {
             return Ok(());
         }
-        gate.watch_for_read("run", || {
+        let trial = prepared.trial();
+        gate.watch_for_read("run", trial.as_ref(), || {
             let commands = prepared.record(gate, &mut state.groups, uniform, buffers, &slots);
             self.queue.submit([commands]);
         });
         self.transfer.submitted();
+        prepared.pass_on(buffers, &mut state.buffers, trial);
         state.groups.tick();
         state.submits += 1;
         state.dispatches += dispatches;
@@ -149,12 +154,16 @@ impl WgpuBackend {
         len: u64,
     ) -> Result<Pending<Result<Vec<u8>>>> {
         self.gate.ledger.check("read")?;
-        let source = lock(&self.state).buffers.range("read", buffer, offset, len)?.clone();
+        let (source, doubts) = {
+            let state = lock(&self.state);
+            let memory = state.buffers.range("read", buffer, offset, len)?;
+            (memory.buffer.clone(), memory.doubts().cloned().collect())
+        };
         if len == 0 {
             let done = self.sync();
             return Ok(Box::pin(async move { done.await.map(|()| Vec::new()) }));
         }
-        self.transfer.read(&self.gate, &self.queue, &source, offset, len)
+        self.transfer.read(&self.gate, &self.queue, &source, offset..offset + len, doubts)
     }
 }
 
@@ -181,7 +190,15 @@ impl Backend for WgpuBackend {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         self.gate.ledger.check("write")?;
         let len = data.len() as u64;
-        let target = lock(&self.state).buffers.range("write", buffer, offset, len)?.clone();
+        let target = {
+            let mut state = lock(&self.state);
+            let target = state.buffers.range("write", buffer, offset, len)?.buffer.clone();
+            if offset == 0 {
+                // Written anew: what went wrong before does not matter any more.
+                state.buffers.depend([buffer].into_iter(), &[]);
+            }
+            target
+        };
         if data.is_empty() {
             return Ok(());
         }
@@ -214,7 +231,7 @@ impl Backend for WgpuBackend {
         self.queue.on_submitted_work_done(move || done.settle(true));
         self.transfer.submitted();
         gate.ledger.open(&ticket);
-        Box::pin(async move { gate.finished(&ticket, "sync").await })
+        Box::pin(async move { gate.finished(&ticket, "sync", &[]).await })
     }
 
     fn forget(&self, batch: &Arc<Batch>) {

@@ -1,6 +1,6 @@
 //! Shaders compiled, once per text.
 
-use super::errors::{Broken, Gate};
+use super::errors::{Fate, Gate};
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
@@ -21,7 +21,7 @@ pub(super) struct Pipeline {
     pub(super) layout: Arc<Layout>,
     /// None where it was not even tried.
     pub(super) compiled: Option<wgpu::ComputePipeline>,
-    pub(super) broken: Broken,
+    pub(super) fate: Fate,
 }
 
 /// The kernels with as many inputs and outputs, by text.
@@ -55,24 +55,20 @@ impl Pipelines {
         if let Some(found) = family.pipelines.get(&source.text) {
             return found.clone();
         }
-        let broken = Broken::default();
+        let fate = Fate::default();
         let mut compiled = None;
         if source.f16 && !limits.f16 {
             let message =
                 format!("{kind}: the kernel `{label}` needs f16, which this device lacks");
-            let _ = broken.set(Error::new(ErrorKind::Unsupported, message));
+            fate.settle(Some(Error::new(ErrorKind::Unsupported, message)));
         } else {
             let what = format!("{kind}: the device refuses the kernel `{label}`");
-            let (pipeline, error) = gate.watch(&what, Some(&broken), || {
-                compile(&gate.device, &family.layout, source, kind)
-            });
+            let (pipeline, _) = gate
+                .watch(&what, Some(&fate), || compile(&gate.device, &family.layout, source, kind));
             self.made += 1;
             compiled = Some(pipeline);
-            if let Some(error) = error {
-                let _ = broken.set(error);
-            }
         }
-        let made = Arc::new(Pipeline { layout: family.layout.clone(), compiled, broken });
+        let made = Arc::new(Pipeline { layout: family.layout.clone(), compiled, fate });
         family.pipelines.insert(source.text.clone(), made.clone());
         made
     }
@@ -126,8 +122,8 @@ fn layout(device: &wgpu::Device, inputs: usize, outputs: usize) -> Layout {
     Layout { inputs, outputs, bindings, pipelines }
 }
 
-/// A number of workgroups as two dimensions of at most `limit` each, with less than one row too many. None where two
-/// do not suffice.
+/// A number of workgroups as two dimensions of at most `limit` each, with less than one row too
+/// many. None where two do not suffice.
 pub fn fold(workgroups: u64, limit: u32) -> Option<(u32, u32)> {
     let limit = u64::from(limit.max(1));
     let rows = workgroups.div_ceil(limit).max(1);

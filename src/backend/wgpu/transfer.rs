@@ -1,18 +1,21 @@
-//! Bytes between this side and the device: uploads in pieces, and reads through buffers that can be mapped.
+//! Bytes between this side and the device: uploads in pieces, and reads through buffers that can be
+//! mapped.
 
-use super::errors::Gate;
+use super::errors::{Fate, Gate};
 use super::ledger::{lock, Ticket};
 use super::memory::{create, discard};
 use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Uploads beyond this go through staging buffers natively. wgpu's own way takes memory for each call, and loses the
-/// device where there is none.
+/// Uploads beyond this go through staging buffers natively. wgpu's own way takes memory for each
+/// call, and loses the device where there is none.
 #[cfg(not(target_arch = "wasm32"))]
 const LARGE: usize = 1 << 20;
 
-/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took for them.
+/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took
+/// for them.
 #[cfg(not(target_arch = "wasm32"))]
 const UNSUBMITTED: usize = 16 << 20;
 
@@ -78,20 +81,22 @@ impl Transfer {
         self.unsubmitted.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The `len` bytes from `offset` of `source`; the range was checked, and `len` is not 0.
+    /// The bytes of `source` in a range that was checked and is not empty; an error where one of
+    /// `doubts` is bad.
     pub(super) fn read(
         &self,
         gate: &Arc<Gate>,
         queue: &wgpu::Queue,
         source: &wgpu::Buffer,
-        offset: u64,
-        len: u64,
+        range: Range<u64>,
+        doubts: Vec<Fate>,
     ) -> Result<Pending<Result<Vec<u8>>>> {
+        let len = range.end - range.start;
         let mut readback = Readbacks::take(&self.readbacks, gate, len)?;
         let target = readback.buffer().clone();
-        let submission = gate.watch_for_read("read", || {
+        let submission = gate.watch_for_read("read", None, || {
             let mut encoder = gate.device.create_command_encoder(&Default::default());
-            encoder.copy_buffer_to_buffer(source, offset, &target, 0, len);
+            encoder.copy_buffer_to_buffer(source, range.start, &target, 0, len);
             queue.submit([encoder.finish()])
         });
         self.submitted();
@@ -101,7 +106,7 @@ impl Transfer {
         gate.ledger.open(&ticket);
         let gate = gate.clone();
         Ok(Box::pin(async move {
-            gate.finished(&ticket, "read").await?;
+            gate.finished(&ticket, "read", &doubts).await?;
             let bytes = copy_out(readback.buffer(), len);
             readback.recycle();
             bytes
@@ -156,7 +161,7 @@ impl Readbacks {
             Some(buffer) => buffer,
             None => {
                 let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-                create(gate, "read", size, usage, false)?
+                create(gate, "read", (size, usage), false, None)?
             }
         };
         Ok(Readback { buffer: Some(buffer), home: home.clone() })
@@ -259,7 +264,7 @@ mod staging {
                 }
                 staging.unmap();
                 let at = offset + (number * PIECE) as u64;
-                let submission = gate.watch_for_read("write", || {
+                let submission = gate.watch_for_read("write", None, || {
                     let mut encoder = gate.device.create_command_encoder(&Default::default());
                     encoder.copy_buffer_to_buffer(&staging, 0, target, at, len);
                     queue.submit([encoder.finish()])
@@ -302,7 +307,7 @@ mod staging {
                 };
                 let Some(oldest) = oldest else {
                     let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
-                    let made = create(gate, "write", PIECE as u64, usage, true);
+                    let made = create(gate, "write", (PIECE as u64, usage), true, None);
                     if made.is_err() {
                         lock(&self.pool).there -= 1;
                     }

@@ -1,10 +1,9 @@
-//! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
+//! What one thread executes: instructions over loads, coordinates and numbers, and the stores of their results.
 
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
-use crate::op::{Const, Conv2d, Reduction};
+use crate::op::{Const, Reduction};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
@@ -71,184 +70,6 @@ pub struct Program {
     /// The compute type of each value.
     pub types: Vec<DType>,
     pub stores: Vec<Store>,
-}
-
-/// The coordinates a loop kernel runs over. `dims[..outer]` have a thread (or a row's workgroup) each; `dims[outer..]`
-/// are what `Reduce` runs over. A value that depends on an inner coordinate outside of `Reduce` is per element, and a
-/// store of it happens at every inner coordinate; all others happen once per row. The inner extents may be 0, and
-/// then `Reduce` gives its identity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Space {
-    pub dims: Vec<usize>,
-    pub outer: usize,
-}
-
-impl Space {
-    /// Number of outer coordinates.
-    pub fn rows(&self) -> usize {
-        self.dims[..self.outer].iter().product()
-    }
-
-    /// Number of inner coordinates; 1 where there are none.
-    pub fn columns(&self) -> usize {
-        self.dims[self.outer..].iter().product()
-    }
-}
-
-/// How a routine reads an operand: a program whose coordinates are the operand's own axes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Operand {
-    pub program: Program,
-    pub value: ValueId,
-}
-
-impl Operand {
-    /// The input and index, where the operand is a plain strided view.
-    pub fn view(&self) -> Option<(u32, &Index, DType)> {
-        match self.program.insts.get(self.value as usize)? {
-            Inst::Load { input, index, dtype } => index
-                .terms
-                .iter()
-                .all(|(atom, _)| matches!(atom, Atom::Coord(_)))
-                .then_some((*input, index, *dtype)),
-            _ => None,
-        }
-    }
-}
-
-/// What a dispatch computes. Inputs and outputs are numbered as in the [`Dispatch`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kernel {
-    /// A map (no inner dimensions), a reduction, or a row program.
-    Loop {
-        space: Space,
-        program: Program,
-    },
-    Matmul(Matmul),
-    Conv2d(Convolution),
-    Attention(Attend),
-}
-
-/// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
-/// `[batch.., m, k]` and `[batch.., k, n]`, the epilogue's `[batch.., m, n]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Matmul {
-    pub batch: Vec<usize>,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub a: Operand,
-    pub b: Operand,
-    pub epilogue: Program,
-}
-
-/// A 2-D convolution. Coordinates: x `[batch, channel, y, x]`, w `[out, channel in group, ky, kx]`, epilogue
-/// `[batch, out, y, x]`. Positions in the padding count as 0 and x is not read there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Convolution {
-    pub params: Conv2d,
-    pub batch: usize,
-    pub channels: usize,
-    pub height: usize,
-    pub width: usize,
-    pub out: usize,
-    pub kernel: [usize; 2],
-    pub out_height: usize,
-    pub out_width: usize,
-    pub x: Operand,
-    pub w: Operand,
-    pub epilogue: Program,
-}
-
-/// Attention in one pass over the keys (a running maximum and sum; no scores in memory). Coordinates: q
-/// `[batch, head, query, d]`, k and v `[batch, kv head, key, d]`, mask `[batch, head, query, key]`, epilogue
-/// `[batch, head, query, dv]`. A query that sees no key (all masked by -Inf) gives zeros.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Attend {
-    pub causal: bool,
-    pub batch: usize,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub queries: usize,
-    pub keys: usize,
-    pub head_size: usize,
-    pub value_size: usize,
-    pub q: Operand,
-    pub k: Operand,
-    pub v: Operand,
-    pub mask: Option<Operand>,
-    /// A rank-0 operand.
-    pub scale: Operand,
-    pub epilogue: Program,
-}
-
-/// A kernel with its slots. Inputs are only read and outputs only written; no slot is both.
-#[derive(Clone, Debug)]
-pub struct Dispatch {
-    pub kernel: Arc<Kernel>,
-    /// Slots that `Load.input` numbers.
-    pub inputs: Vec<usize>,
-    /// Slots that `Store.output` numbers.
-    pub outputs: Vec<usize>,
-    /// For each params word, which of the batch's scalars it holds.
-    pub params: Vec<usize>,
-    /// The operations it stands for, for people: `matmul[8,4]x[4,2] + add + relu`.
-    pub label: String,
-    /// Floating-point operations, roughly, for benchmarks and splitting.
-    pub flops: u64,
-}
-
-/// Where a slot's bytes live while a batch runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// The n-th buffer passed in.
-    Input(usize),
-    /// The n-th result.
-    Output(usize),
-    /// The n-th temporary; temporaries whose lifetimes do not meet share one.
-    Temporary(usize),
-}
-
-/// A buffer as the kernels of a batch see it.
-#[derive(Clone, Debug)]
-pub struct Slot {
-    pub place: Place,
-    pub bytes: u64,
-    pub dtype: DType,
-}
-
-/// A whole program, planned: kernels in order, one submit.
-#[derive(Clone, Debug, Default)]
-pub struct Batch {
-    pub slots: Vec<Slot>,
-    pub dispatches: Vec<Dispatch>,
-    /// Bytes of each result.
-    pub outputs: Vec<u64>,
-    /// Bytes of each temporary.
-    pub temporaries: Vec<u64>,
-    /// How many buffers are passed in.
-    pub inputs: usize,
-    /// How many numbers are passed in.
-    pub scalars: usize,
-    /// How many recorded operations it stands for.
-    pub operations: usize,
-}
-
-/// What a device can do, as far as planning needs to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Storage buffers one kernel may use.
-    pub buffers_per_kernel: usize,
-    /// Bytes one buffer binding may have.
-    pub binding_bytes: u64,
-    /// Workgroups along one dimension of a dispatch.
-    pub workgroups: u32,
-    /// Threads in a workgroup.
-    pub workgroup_size: u32,
-    /// Bytes of workgroup memory.
-    pub workgroup_bytes: u32,
-    /// Whether buffers of `f16` can be used.
-    pub f16: bool,
 }
 
 /// Writes a [`Program`]; equal instructions become one value.
@@ -438,18 +259,5 @@ impl Inst {
                 Atom::Coord(_) => None,
             });
         fixed.into_iter().flatten().chain(indexed)
-    }
-}
-
-impl Kernel {
-    /// Its kind, for people and counters.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Kernel::Loop { space, .. } if space.outer == space.dims.len() => "map",
-            Kernel::Loop { .. } => "row",
-            Kernel::Matmul(_) => "matmul",
-            Kernel::Conv2d(_) => "conv2d",
-            Kernel::Attention(_) => "attention",
-        }
     }
 }

@@ -1,0 +1,70 @@
+//! The demo's attention block: the words of a sentence look at each other.
+//!
+//! `www/demo/attention.js` is the same block. Its weights are random, so the pattern says nothing about language; but
+//! queries and keys are made alike, so words look at themselves, at their repetitions and at what is near.
+
+use super::picture::hash;
+use warpweft_native::prelude::*;
+use warpweft_native::tensor::Program;
+
+/// What figures are taken with.
+pub const SENTENCE: &str = "the boat sails on the lake because the wind moves the boat";
+
+const MODEL: usize = 64;
+const HEADS: usize = 4;
+const HEAD: usize = MODEL / HEADS;
+const WORDS: usize = 256;
+
+/// The sentence's words as rows of the table of embeddings.
+pub fn words(sentence: &str) -> Vec<u32> {
+    sentence.split(' ').map(|word| hash(word.as_bytes()) % WORDS as u32).collect()
+}
+
+/// A program from the numbers of `count` words, `u32 [count]`, to the attention weights `[heads, count, count]`, to their
+/// product with the values `[1, heads, count, head size]`, and to the same in one step by [`Tensor::attention`].
+///
+/// # Errors
+/// Those of the operations.
+pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
+    let deviation = 1.0 / (MODEL as f64).sqrt();
+    let weight = |seed| device.normal(&[MODEL, MODEL], 0.0, deviation, seed);
+    let table = device.normal(&[WORDS, MODEL], 0.0, 1.0, 1)?;
+    let (query, own, value) = (weight(2)?, weight(3)?, weight(4)?);
+    let key = query.mul(0.9)?.add(&own.mul(0.4)?)?;
+    let mut batch = device.batch();
+    for tensor in [&table, &query, &key, &value] {
+        batch.add(tensor)?;
+    }
+    batch.run()?;
+    device.compile(&[(&[count], DType::U32)], |inputs| {
+        let x = table.index_select(0, &inputs[0])?.add(&positions(device, count)?)?;
+        let heads = |weight: &Tensor| {
+            let split = x.matmul(weight)?.reshape(&[1, count, HEADS, HEAD])?;
+            split.permute(&[0, 2, 1, 3])
+        };
+        let (q, k, v) = (heads(&query)?, heads(&key)?, heads(&value)?);
+        let mut scores = q.matmul(&k.transpose(-2, -1)?)?.mul(1.0 / (HEAD as f64).sqrt())?;
+        if causal {
+            let (row, column) =
+                (device.iota(&[count, count], 0)?, device.iota(&[count, count], 1)?);
+            scores = row.ge(&column)?.select(&scores, -1e9)?;
+        }
+        let weights = scores.softmax(-1)?;
+        let options = AttentionOptions { causal, ..Default::default() };
+        Ok(vec![
+            weights.reshape(&[HEADS, count, count])?,
+            weights.matmul(&v)?,
+            q.attention(&k, &v, options)?,
+        ])
+    })
+}
+
+/// Sines and cosines of the position at falling frequencies (Vaswani et al. 2017), `[count, MODEL]`.
+fn positions(device: &Device, count: usize) -> Result<Tensor> {
+    let shape = [count, MODEL];
+    let column = device.iota(&shape, 1)?;
+    let odd = column.rem(2)?;
+    let exponent = column.sub(&odd)?.cast(DType::F32)?.mul(-(1e4f64.ln()) / MODEL as f64)?;
+    let angle = device.iota(&shape, 0)?.cast(DType::F32)?.mul(&exponent.exp())?;
+    odd.eq(0)?.select(&angle.sin(), &angle.cos())
+}

@@ -1,0 +1,113 @@
+//! `warpweft demo`: the browser demo's work natively, on the GPU and on the CPU, timed and compared.
+
+mod attention;
+mod image;
+mod picture;
+mod report;
+
+use std::time::Instant;
+use warpweft_native::backend::DeviceKind;
+use warpweft_native::dtype::Element;
+use warpweft_native::prelude::*;
+use warpweft_native::tensor::Program;
+
+const WIDTH: usize = 480;
+const HEIGHT: usize = 320;
+
+/// What a device made of the work.
+struct Results {
+    /// The usual chain of filters.
+    image: Vec<f32>,
+    image_ms: f64,
+    /// Each filter alone.
+    filters: Vec<(&'static str, Vec<f32>)>,
+    /// The attention weights, `[heads, count, count]`.
+    weights: Vec<f32>,
+    /// Their product with the values.
+    composed: Vec<f32>,
+    /// The same in one step.
+    fused: Vec<f32>,
+    attention_ms: f64,
+    /// How many words there are.
+    words: usize,
+}
+
+/// Does the work on the best device and on the CPU, prints what came of it, and writes it to a file as JSON.
+///
+/// # Errors
+/// Those of the devices; `Data` where a result is wrong or the file cannot be written.
+pub fn run(json: Option<&str>) -> Result<()> {
+    let pixels = picture::picture(WIDTH as i32, HEIGHT as i32);
+    let mut devices = other_than_cpu()?;
+    devices.push(Device::with_sync(Preference::Cpu)?);
+    let mut results = Vec::with_capacity(devices.len());
+    for device in &devices {
+        println!("working on {} ({})", device.info().name, device.info().backend);
+        results.push(work(device, &pixels)?);
+    }
+    let reports = report::compare(&devices, &results);
+    print!("\n{}", report::table(&reports));
+    if let Some(file) = json {
+        let text = report::json(picture::hash(&pixels), &reports);
+        std::fs::write(file, text)
+            .map_err(|error| Error::data(format!("demo: {file} cannot be written: {error}")))?;
+    }
+    report::check(&reports)
+}
+
+/// The device that is taken unasked; where that is the CPU, a GPU interface that a CPU computes, if there is one.
+fn other_than_cpu() -> Result<Vec<Device>> {
+    let device = Device::new_sync()?;
+    if device.info().kind != DeviceKind::Cpu {
+        return Ok(vec![device]);
+    }
+    let Some(why) = device.fallback() else { return Ok(Vec::new()) };
+    println!("{why}");
+    match Device::with_sync(Preference::Software) {
+        Ok(software) => {
+            println!("showing {} beside it: software, and no GPU", software.info().name);
+            Ok(vec![software])
+        }
+        Err(error) if error.kind() == ErrorKind::NoDevice => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn work(device: &Device, pixels: &[u8]) -> Result<Results> {
+    let input = device.tensor_from_bytes(DType::U32, pixels, &[HEIGHT, WIDTH])?;
+    let chain = image::program(device, WIDTH, HEIGHT, &image::USUAL)?;
+    let image = chain.run(&[&input])?[1].read_sync()?;
+    let image_ms = median_ms::<u32>(&chain, &input)?;
+    let mut filters = Vec::new();
+    for filter in image::ALL {
+        let alone = image::program(device, WIDTH, HEIGHT, &[filter])?;
+        filters.push((filter.0, alone.run(&[&input])?[1].read_sync()?));
+    }
+
+    let words = attention::words(attention::SENTENCE);
+    let block = attention::program(device, words.len(), true)?;
+    let input = device.tensor(&words, &[words.len()])?;
+    let outputs = block.run(&[&input])?;
+    Ok(Results {
+        image,
+        image_ms,
+        filters,
+        weights: outputs[0].read_sync()?,
+        composed: outputs[1].read_sync()?,
+        fused: outputs[2].read_sync()?,
+        attention_ms: median_ms::<f32>(&block, &input)?,
+        words: words.len(),
+    })
+}
+
+/// How long a run takes until an element of its first result, of type `T`, has been read: the median of nine.
+fn median_ms<T: Element>(program: &Program, input: &Tensor) -> Result<f64> {
+    let mut times = Vec::with_capacity(9);
+    for _ in 0..9 {
+        let start = Instant::now();
+        program.run(&[input])?[0].read_range_sync::<T>(0, 1)?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[4])
+}

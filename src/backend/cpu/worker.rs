@@ -1,0 +1,316 @@
+//! A thread's registers, and how steps go through them.
+
+use super::elementary::from_half;
+use super::engine::Inputs;
+use super::function;
+use super::index::Walk;
+use super::output::Piece;
+use super::plan::{Body, Combine, Level, LoopPlan, Register, Stage, Step, Work};
+use super::reduce::{Accumulators, Rectangle};
+use super::tiling::{cut, Layout, Tiling};
+use bytemuck::cast_slice;
+
+/// A block's place in the space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub row: usize,
+    /// The count of its first element, and how many it has.
+    pub element: usize,
+    pub elements: usize,
+    pub shape: Rectangle,
+}
+
+impl Block {
+    pub fn new(tiling: &Tiling, row: (usize, usize), column: (usize, usize)) -> Block {
+        let (element, end) = tiling.span(row, column);
+        let (rows, columns) = (row.1 - row.0, column.1 - column.0);
+        let shape = Rectangle { layout: tiling.layout, rows, columns };
+        Block { row: row.0, element, elements: end - element, shape }
+    }
+
+    fn count(&self, level: Level) -> usize {
+        match level {
+            Level::Uniform => 1,
+            Level::Row => self.shape.rows,
+            Level::Element => self.elements,
+        }
+    }
+
+    fn start(&self, level: Level) -> usize {
+        match level {
+            Level::Uniform => 0,
+            Level::Row => self.row,
+            Level::Element => self.element,
+        }
+    }
+}
+
+/// A set of registers.
+pub(super) struct Worker<'r> {
+    plan: &'r LoopPlan,
+    inputs: &'r Inputs<'r>,
+    registers: Vec<Vec<u32>>,
+    /// Where a register's values lie in an input, instead of in the register.
+    borrowed: Vec<Option<(usize, usize)>>,
+    positions: Vec<i64>,
+    width: usize,
+}
+
+impl<'r> Worker<'r> {
+    pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>, width: usize) -> Worker<'r> {
+        let registers = vec![Vec::new(); plan.registers];
+        let borrowed = vec![None; plan.registers];
+        Worker { plan, inputs, registers, borrowed, positions: Vec::new(), width }
+    }
+
+    /// All stages for a block of rows.
+    pub fn rows(&mut self, rows: (usize, usize), pieces: &mut [Piece<'_>]) {
+        let plan = self.plan;
+        let tiling = &plan.tiling;
+        match &plan.body {
+            Body::Whole(steps) => {
+                let block = Block::new(tiling, rows, (0, tiling.columns));
+                self.steps(steps, &block, pieces);
+            }
+            Body::Staged { first, stages, last } => {
+                let block = Block::new(tiling, rows, (0, 0));
+                self.steps(first, &block, pieces);
+                for stage in stages {
+                    let sums = self.combine(stage, rows, (0, tiling.columns));
+                    self.finish(&stage.combines, &sums, &block);
+                    self.steps(&stage.rows, &block, pieces);
+                }
+                if !last.is_empty() {
+                    self.columns(last, rows, (0, tiling.columns), pieces);
+                }
+            }
+        }
+    }
+
+    /// Runs `steps` over the blocks of a range of columns.
+    pub fn columns(
+        &mut self,
+        steps: &[Step],
+        rows: (usize, usize),
+        columns: (usize, usize),
+        pieces: &mut [Piece<'_>],
+    ) {
+        let tiling = &self.plan.tiling;
+        for (first, past) in cut(columns.1 - columns.0, tiling.column_block) {
+            let range = (columns.0 + first, columns.0 + past);
+            self.steps(steps, &Block::new(tiling, rows, range), pieces);
+        }
+    }
+
+    /// A stage's reductions over a range of columns.
+    pub fn combine(
+        &mut self,
+        stage: &Stage,
+        rows: (usize, usize),
+        columns: (usize, usize),
+    ) -> Vec<Accumulators> {
+        let tiling = &self.plan.tiling;
+        let start = |c: &Combine| Accumulators::new(c.op, c.dtype, rows.1 - rows.0);
+        let mut sums: Vec<Accumulators> = stage.combines.iter().map(start).collect();
+        for (first, past) in cut(columns.1 - columns.0, tiling.column_block) {
+            let range = (columns.0 + first, columns.0 + past);
+            let block = Block::new(tiling, rows, range);
+            self.steps(&stage.elements, &block, &mut []);
+            for (combine, sum) in stage.combines.iter().zip(&mut sums) {
+                sum.add(block.shape, self.get(combine.source, block.elements));
+            }
+        }
+        sums
+    }
+
+    pub fn finish(&mut self, combines: &[Combine], sums: &[Accumulators], block: &Block) {
+        for (combine, sum) in combines.iter().zip(sums) {
+            self.fill(combine.target, block.shape.rows, |out| sum.finish(out));
+        }
+    }
+
+    /// The values per row that steps per element read.
+    pub fn share(&self) -> Vec<(Register, Vec<u32>)> {
+        let rows = self.plan.tiling.row_block.min(self.plan.tiling.rows);
+        let copy = |&register: &Register| {
+            let values = match self.borrowed[register] {
+                Some((input, start)) => {
+                    let buffer = self.inputs.buffers[input];
+                    &buffer[start..buffer.len().min(start + rows)]
+                }
+                None => {
+                    let values = &self.registers[register];
+                    &values[..rows.min(values.len())]
+                }
+            };
+            (register, values.to_vec())
+        };
+        self.plan.shared.iter().map(copy).collect()
+    }
+
+    pub fn adopt(&mut self, shared: &[(Register, Vec<u32>)]) {
+        for (register, values) in shared {
+            self.write(*register, |out| out.clone_from(values));
+        }
+    }
+
+    /// The first `len` values of a register.
+    pub fn get(&self, register: Register, len: usize) -> &[u32] {
+        match self.borrowed[register] {
+            Some((input, start)) => &self.inputs.buffers[input][start..start + len],
+            None => &self.registers[register][..len],
+        }
+    }
+
+    pub fn write(&mut self, register: Register, write: impl FnOnce(&mut Vec<u32>)) {
+        self.borrowed[register] = None;
+        write(&mut self.registers[register]);
+    }
+
+    fn fill(&mut self, register: Register, len: usize, write: impl FnOnce(&mut [u32])) {
+        let width = self.width.max(len);
+        self.write(register, |out| {
+            if out.len() < len {
+                out.resize(width, 0);
+            }
+            write(&mut out[..len]);
+        });
+    }
+
+    pub fn steps(&mut self, steps: &[Step], block: &Block, pieces: &mut [Piece<'_>]) {
+        for step in steps {
+            self.step(step, block, pieces);
+        }
+    }
+
+    fn step(&mut self, step: &Step, block: &Block, pieces: &mut [Piece<'_>]) {
+        let (len, start) = (block.count(step.level), block.start(step.level));
+        match &step.work {
+            Work::Store(target, source) => {
+                let values = self.get(*source, len);
+                if let Some(piece) = pieces.get_mut(*target) {
+                    piece.store(&self.plan.targets[*target].walk, start, values);
+                }
+                return;
+            }
+            Work::Load { input, walk, half: false, terms } if terms.is_empty() => {
+                let there = walk.contiguous(start, len).and_then(|at| usize::try_from(at).ok());
+                let buffer = self.inputs.buffers[*input];
+                if let Some(at) = there.filter(|&at| at + len <= buffer.len()) {
+                    self.borrowed[step.target] = Some((*input, at));
+                    return;
+                }
+            }
+            _ => {}
+        }
+        let mut out = std::mem::take(&mut self.registers[step.target]);
+        if out.len() < len {
+            out.resize(self.width.max(len), 0);
+        }
+        self.compute(&step.work, block, (start, len), pieces, &mut out[..len]);
+        self.registers[step.target] = out;
+        self.borrowed[step.target] = None;
+    }
+
+    fn compute(
+        &mut self,
+        work: &Work,
+        block: &Block,
+        (start, len): (usize, usize),
+        pieces: &[Piece<'_>],
+        out: &mut [u32],
+    ) {
+        match work {
+            Work::Word(word) => out.fill(*word),
+            Work::Param(word) => out.fill(self.inputs.params[*word]),
+            Work::Load { input, walk, half, terms } => {
+                let buffer = self.inputs.buffers[*input];
+                match (terms.is_empty(), half) {
+                    (true, false) => walk.load(start, buffer, out, |x| x),
+                    (true, true) => walk.load(start, cast_slice(buffer), out, from_half),
+                    (false, _) => {
+                        self.locate(walk, terms, start, len);
+                        self.gather(buffer, *half, out);
+                    }
+                }
+            }
+            Work::Coordinate(walk) => walk.indices(start, out),
+            Work::Accumulator(target) => {
+                if let Some(piece) = pieces.get(*target) {
+                    piece.load(&self.plan.targets[*target].walk, start, out);
+                }
+            }
+            Work::Unary(f, x) => f(out, self.get(*x, len)),
+            Work::Binary(f, x, y) => f(out, self.get(*x, len), self.get(*y, len)),
+            Work::Select(c, a, b) => {
+                function::select(out, self.get(*c, len), self.get(*a, len), self.get(*b, len));
+            }
+            Work::Expand(x) => expand(block.shape, self.get(*x, block.shape.rows), out),
+            Work::Reduce(op, dtype, x) => {
+                let mut sums = Accumulators::new(*op, *dtype, len);
+                sums.add(block.shape, self.get(*x, block.elements));
+                sums.finish(out);
+            }
+            Work::Position { walk, terms } => {
+                self.locate(walk, terms, start, len);
+                for (out, &at) in out.iter_mut().zip(&self.positions) {
+                    *out = u32::try_from(at).unwrap_or(u32::MAX);
+                }
+            }
+            Work::Store(..) => {}
+        }
+    }
+
+    /// Puts the positions of an index with values into `positions`.
+    fn locate(&mut self, walk: &Walk, terms: &[(Register, i64)], start: usize, len: usize) {
+        let mut positions = std::mem::take(&mut self.positions);
+        positions.resize(len.max(positions.len()), 0);
+        walk.positions(start, &mut positions[..len]);
+        for &(register, stride) in terms {
+            for (position, &value) in positions.iter_mut().zip(self.get(register, len)) {
+                let steps = i64::from(value as i32).wrapping_mul(stride);
+                *position = position.wrapping_add(steps);
+            }
+        }
+        self.positions = positions;
+    }
+
+    fn gather(&self, buffer: &[u32], half: bool, out: &mut [u32]) {
+        let at = |position: i64| usize::try_from(position).unwrap_or(usize::MAX);
+        if half {
+            let halves: &[u16] = cast_slice(buffer);
+            for (out, &position) in out.iter_mut().zip(&self.positions) {
+                *out = halves.get(at(position)).map_or(0, |&x| from_half(x));
+            }
+        } else {
+            for (out, &position) in out.iter_mut().zip(&self.positions) {
+                *out = buffer.get(at(position)).copied().unwrap_or(0);
+            }
+        }
+    }
+}
+
+/// Each row's value at all its elements.
+fn expand(shape: Rectangle, rows: &[u32], out: &mut [u32]) {
+    if out.is_empty() {
+        return;
+    }
+    match shape.layout {
+        Layout::Rows if shape.columns < 16 => {
+            for column in 0..shape.columns {
+                let each = out[column..].iter_mut().step_by(shape.columns);
+                each.zip(rows).for_each(|(out, &value)| *out = value);
+            }
+        }
+        Layout::Rows => {
+            for (out, &value) in out.chunks_exact_mut(shape.columns).zip(rows) {
+                out.fill(value);
+            }
+        }
+        Layout::Columns => {
+            for out in out.chunks_exact_mut(shape.rows) {
+                out.copy_from_slice(rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What changes on a device: the recorded graph, buffers, plans.
+
+use super::pool::{Held, Pool};
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, NodeId, Trace};
+use crate::kernel::{Batch, Place};
+use crate::plan::plan;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub(super) struct State {
+    pub graph: Graph,
+    pub buffers: HashMap<NodeId, Held>,
+    pub pool: Pool,
+    plans: HashMap<Trace, Arc<Batch>>,
+    /// Plans made so far.
+    pub made: u64,
+    /// What was submitted last.
+    pub latest: Option<Arc<Batch>>,
+}
+
+/// Plans kept; beyond that the cache starts anew, which costs planning again and nothing else.
+const PLANS: usize = 512;
+
+pub(super) fn no_data() -> Error {
+    Error::data("read: an input of a program has no data outside of it")
+}
+
+impl State {
+    /// Those that are not computed yet, each once.
+    pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        let mut pending: Vec<NodeId> = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            if !self.graph.is_source(node) && !pending.contains(&node) {
+                pending.push(node);
+            }
+        }
+        pending
+    }
+
+    /// These sources are gone: their buffers are free.
+    /// Whether all that `nodes` are computed from is there.
+    pub fn has_data(&self, nodes: &[NodeId]) -> bool {
+        let sources = self.graph.trace(nodes).sources;
+        sources.iter().all(|source| self.buffers.contains_key(source))
+    }
+
+    pub fn reclaim(&mut self, sources: Vec<NodeId>) {
+        for source in sources {
+            if let Some(held) = self.buffers.remove(&source) {
+                self.pool.give(held);
+            }
+        }
+    }
+
+    /// The plan for a trace, from the cache or new.
+    pub fn plan(&mut self, trace: &Trace, backend: &dyn Backend) -> Result<Arc<Batch>> {
+        if let Some(batch) = self.plans.get(trace) {
+            return Ok(batch.clone());
+        }
+        let batch = Arc::new(plan(trace, backend.limits())?);
+        self.made += 1;
+        if self.plans.len() >= PLANS {
+            for (_, old) in self.plans.drain() {
+                backend.forget(&old);
+            }
+        }
+        self.plans.insert(trace.clone(), batch.clone());
+        Ok(batch)
+    }
+
+    /// Runs a batch; the results' buffers.
+    pub fn submit(
+        &mut self,
+        backend: &dyn Backend,
+        batch: &Arc<Batch>,
+        sources: &[NodeId],
+        scalars: &[u32],
+    ) -> Result<Vec<Held>> {
+        let inputs = sources.iter().map(|s| self.buffers.get(s).copied().ok_or_else(no_data));
+        let inputs: Vec<Held> = inputs.collect::<Result<_>>()?;
+        let mut taken: Vec<Held> = Vec::new();
+        for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
+            match self.pool.take(backend, bytes) {
+                Ok(held) => taken.push(held),
+                Err(error) => {
+                    taken.into_iter().for_each(|held| self.pool.give(held));
+                    return Err(error);
+                }
+            }
+        }
+        let place = |place: Place| match place {
+            Place::Input(n) => inputs[n].buffer,
+            Place::Output(n) => taken[n].buffer,
+            Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
+        };
+        let buffers: Vec<_> = batch.slots.iter().map(|slot| place(slot.place)).collect();
+        let ran = backend.run(batch, &buffers, scalars);
+        let temporaries = taken.split_off(batch.outputs.len());
+        temporaries.into_iter().for_each(|held| self.pool.give(held));
+        if let Err(error) = ran {
+            taken.into_iter().for_each(|held| self.pool.give(held));
+            return Err(error);
+        }
+        self.latest = Some(batch.clone());
+        Ok(taken)
+    }
+}

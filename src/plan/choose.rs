@@ -1,0 +1,74 @@
+//! Loads whose place depends on a comparison or on data: padding and gathering.
+
+use super::index::{add, constant};
+use super::lower::{Context, Stop, Writer};
+use crate::dtype::DType;
+use crate::expr::Binary;
+use crate::graph::Traced;
+use crate::kernel::{Atom, Index, Inst, ValueId};
+
+impl Context<'_> {
+    /// The operand where the coordinates lie inside it, else the fill value.
+    pub fn pad(
+        &mut self,
+        writer: &mut Writer,
+        traced: &Traced,
+        amounts: &[(usize, usize)],
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let (input, fill) = (traced.inputs[0], traced.inputs[1]);
+        let from = self.trace.nodes[input].shape;
+        let mut inside: Option<ValueId> = None;
+        let mut moved = Vec::with_capacity(coords.len());
+        for ((coord, &(before, after)), &extent) in coords.iter().zip(amounts).zip(from.iter()) {
+            let coord = add(coord, &constant(-(before as i64)));
+            if before + after > 0 {
+                // As unsigned numbers, what lies before the start is too large as well.
+                let value = writer.index_value(&coord);
+                let value = writer.builder.push(Inst::Cast(DType::U32, value));
+                let extent = writer.builder.number(DType::U32, extent as f64);
+                let here = writer.builder.push(Inst::Binary(Binary::Lt, value, extent));
+                inside = Some(match inside {
+                    Some(all) => writer.builder.push(Inst::Binary(Binary::And, all, here)),
+                    None => here,
+                });
+            }
+            moved.push(coord);
+        }
+        let Some(inside) = inside else { return self.value(writer, input, &moved) };
+        let fill = self.value(writer, fill, &[])?;
+        if from.numel() == 0 {
+            return Ok(fill);
+        }
+        let value = self.value(writer, input, &moved)?;
+        Ok(writer.builder.push(Inst::Select(inside, value, fill)))
+    }
+
+    /// The operand's elements at loaded positions; 0 where those lie outside.
+    pub fn gather(
+        &mut self,
+        writer: &mut Writer,
+        traced: &Traced,
+        axis: usize,
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let (input, indices) = (traced.inputs[0], traced.inputs[1]);
+        let from = self.trace.nodes[input].shape;
+        let rank = self.trace.nodes[indices].shape.rank();
+        let mut at = self.value(writer, indices, &coords[axis..axis + rank])?;
+        let unsigned = match writer.builder.dtype(at) {
+            DType::U32 => at,
+            _ => writer.builder.push(Inst::Cast(DType::U32, at)),
+        };
+        let extent = writer.builder.number(DType::U32, from[axis] as f64);
+        let inside = writer.builder.push(Inst::Binary(Binary::Lt, unsigned, extent));
+        if writer.builder.dtype(at) != DType::I32 {
+            at = writer.builder.push(Inst::Cast(DType::I32, at));
+        }
+        let at = Index { offset: 0, terms: vec![(Atom::Value(at), 1)] };
+        let moved = [&coords[..axis], &[at], &coords[axis + rank..]].concat();
+        let value = if from.numel() == 0 { None } else { Some(self.value(writer, input, &moved)?) };
+        let zero = writer.builder.number(traced.dtype, 0.0);
+        Ok(value.map_or(zero, |v| writer.builder.push(Inst::Select(inside, v, zero))))
+    }
+}

@@ -1,0 +1,247 @@
+//! Scaled dot-product attention.
+
+use super::array::{random, Array};
+use super::check::{near, Suite};
+use super::tolerance::Tolerance;
+use warpweft::dtype::DType;
+use warpweft::tensor::AttentionOptions;
+
+/// Attention by its definition; a query that sees nothing gives zeros.
+fn attend(
+    q: &Array<f64>,
+    k: &Array<f64>,
+    v: &Array<f64>,
+    causal: bool,
+    mask: Option<&Array<f64>>,
+    scale: f64,
+) -> Array<f64> {
+    let [batch, heads, queries, size] = q.shape[..] else { panic!("rank 4") };
+    let [_, kv_heads, keys, _] = k.shape[..] else { panic!("rank 4") };
+    let width = v.shape[3];
+    let mut data = Vec::new();
+    for row in 0..batch * heads * queries {
+        let (b, h, i) = (row / queries / heads, row / queries % heads, row % queries);
+        let kv = h / (heads / kv_heads);
+        let score = |j: usize| {
+            if causal && (j as isize) > i as isize + keys as isize - queries as isize {
+                return f64::NEG_INFINITY;
+            }
+            let dot: f64 = (0..size).map(|d| q.at(&[b, h, i, d]) * k.at(&[b, kv, j, d])).sum();
+            dot * scale + mask.map_or(0.0, |mask| mask.at(&[b, h, i, j]))
+        };
+        let scores: Vec<f64> = (0..keys).map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weights: Vec<f64> = scores
+            .iter()
+            .map(|s| if max == f64::NEG_INFINITY { 0.0 } else { (s - max).exp() })
+            .collect();
+        let total: f64 = weights.iter().sum();
+        for d in 0..width {
+            let sum: f64 = weights.iter().enumerate().map(|(j, w)| w * v.at(&[b, kv, j, d])).sum();
+            data.push(if total == 0.0 { 0.0 } else { sum / total });
+        }
+    }
+    Array::new(&[batch, heads, queries, width], data)
+}
+
+/// Extents of attention.
+#[derive(Clone, Copy)]
+struct Sizes {
+    batch: usize,
+    heads: usize,
+    kv_heads: usize,
+    queries: usize,
+    keys: usize,
+    size: usize,
+    width: usize,
+}
+
+const SMALL: Sizes =
+    Sizes { batch: 1, heads: 2, kv_heads: 2, queries: 5, keys: 5, size: 8, width: 8 };
+
+impl Sizes {
+    fn data(&self) -> [Array<f64>; 3] {
+        let Sizes { batch, heads, kv_heads, queries, keys, size, width } = *self;
+        [
+            random(&[batch, heads, queries, size], -1.0, 1.0, 1),
+            random(&[batch, kv_heads, keys, size], -1.0, 1.0, 2),
+            random(&[batch, kv_heads, keys, width], -1.0, 1.0, 3),
+        ]
+    }
+
+    fn scale(&self) -> f64 {
+        1.0 / (self.size as f64).sqrt()
+    }
+
+    /// Scores are sums of `size` products below 1 in size.
+    fn tolerance(&self) -> Tolerance {
+        Tolerance::exponential(2.0 * Tolerance::sum(self.size, self.scale()).absolute)
+    }
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("attention");
+    for size in [1, 8, 64, 65, 128, 256] {
+        plain(
+            &mut suite,
+            format!("heads of {size}"),
+            Sizes { size, width: size, queries: 9, keys: 11, ..SMALL },
+        );
+    }
+    for length in [1, 31, 33, 65, 257] {
+        let sizes = Sizes { queries: length, keys: length, heads: 1, kv_heads: 1, ..SMALL };
+        plain(&mut suite, format!("length {length}"), sizes);
+    }
+    for (queries, keys) in [(1, 33), (1, 257), (3, 65), (65, 3), (33, 1), (7, 129)] {
+        plain(
+            &mut suite,
+            format!("{queries} queries of {keys} keys"),
+            Sizes { queries, keys, ..SMALL },
+        );
+    }
+    for (heads, kv_heads) in [(4, 2), (6, 3), (4, 1), (8, 2), (1, 1)] {
+        let sizes = Sizes { batch: 2, heads, kv_heads, queries: 7, keys: 9, ..SMALL };
+        plain(&mut suite, format!("{heads} heads on {kv_heads}"), sizes);
+    }
+    for (size, width) in [(8, 5), (5, 8), (64, 1), (3, 130)] {
+        plain(
+            &mut suite,
+            format!("values of {width}, heads of {size}"),
+            Sizes { size, width, ..SMALL },
+        );
+    }
+    masks(&mut suite);
+    options(&mut suite);
+    empty(&mut suite);
+    blocks(&mut suite);
+    suite
+}
+
+/// Without and with the causal mask.
+fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
+    suite.add(name, move |device| {
+        let [q, k, v] = sizes.data();
+        let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+        let mut checks = Vec::new();
+        for causal in [false, true] {
+            let got = a.attention(&b, &c, AttentionOptions { causal, ..Default::default() })?;
+            let want = attend(&q, &k, &v, causal, None, sizes.scale());
+            checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
+        }
+        Ok(checks)
+    });
+}
+
+fn masks(suite: &mut Suite) {
+    const SHAPES: &[&[usize]] = &[
+        &[],
+        &[6],
+        &[5, 6],
+        &[5, 1],
+        &[3, 5, 6],
+        &[3, 1, 1],
+        &[2, 1, 5, 6],
+        &[2, 3, 5, 6],
+        &[2, 1, 1, 6],
+    ];
+    let sizes = Sizes { batch: 2, heads: 3, kv_heads: 3, queries: 5, keys: 6, ..SMALL };
+    for &shape in SHAPES {
+        suite.add(format!("masks of {shape:?}"), move |device| {
+            let [q, k, v] = sizes.data();
+            let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+            let added = random(shape, -2.0, 2.0, 4);
+            let seen = random(shape, -2.0, 3.0, 5).map(|x| f64::from(x > 0.0));
+            let hidden = seen.map(|s| if s > 0.0 { 0.0 } else { f64::NEG_INFINITY });
+            let mut checks = Vec::new();
+            for causal in [false, true] {
+                let mask = added.f32(device)?;
+                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let want = attend(&q, &k, &v, causal, Some(&added), sizes.scale());
+                checks.push(near("added", a.attention(&b, &c, options)?, want, sizes.tolerance()));
+                let mask = seen.on(device, DType::Bool)?;
+                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let want = attend(&q, &k, &v, causal, Some(&hidden), sizes.scale());
+                checks.push(near("bool", a.attention(&b, &c, options)?, want, sizes.tolerance()));
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("queries that see nothing give zeros", |device| {
+        let sizes = Sizes { queries: 40, keys: 70, ..SMALL };
+        let [q, k, v] = sizes.data();
+        let seen = Array::from_fn(&[40, 70], |at| f64::from(at[0] % 3 != 0 && at[1] >= 65));
+        let hidden = seen.map(|s| if s > 0.0 { 0.0 } else { f64::NEG_INFINITY });
+        let mask = seen.on(device, DType::Bool)?;
+        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        let got = q.f32(device)?.attention(&k.f32(device)?, &v.f32(device)?, options)?;
+        let want = attend(&q, &k, &v, false, Some(&hidden), sizes.scale());
+        Ok(vec![near("attention", got, want, sizes.tolerance())])
+    });
+    suite.add("more queries than keys, causal", |device| {
+        let sizes = Sizes { queries: 9, keys: 4, ..SMALL };
+        let [q, k, v] = sizes.data();
+        let options = AttentionOptions { causal: true, ..Default::default() };
+        let got = q.f32(device)?.attention(&k.f32(device)?, &v.f32(device)?, options)?;
+        let want = attend(&q, &k, &v, true, None, sizes.scale());
+        Ok(vec![near("attention", got, want, sizes.tolerance())])
+    });
+}
+
+fn options(suite: &mut Suite) {
+    suite.add("scales and large scores", |device| {
+        let [q, k, v] = SMALL.data();
+        let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+        let mut checks = Vec::new();
+        for scale in [0.0, 1.0, -0.5, 100.0] {
+            let options = AttentionOptions { scale: Some(scale), ..Default::default() };
+            let want = attend(&q, &k, &v, false, None, scale);
+            let by = Tolerance::exponential(2.0 * Tolerance::sum(8, scale.abs()).absolute);
+            checks.push(near(format!("{scale}"), a.attention(&b, &c, options)?, want, by));
+        }
+        Ok(checks)
+    });
+}
+
+fn empty(suite: &mut Suite) {
+    suite.add("no keys give zeros", |device| {
+        let q = random(&[1, 2, 3, 4], -1.0, 1.0, 6).f32(device)?;
+        let none = device.zeros(&[1, 2, 0, 4])?;
+        let got = q.attention(&none, &none, AttentionOptions::default())?;
+        Ok(vec![near("zeros", got, Array::new(&[1, 2, 3, 4], vec![0.0; 24]), Tolerance::EXACT)])
+    });
+    suite.add("no queries", |device| {
+        let k = random(&[1, 2, 3, 4], -1.0, 1.0, 6).f32(device)?;
+        let none = device.zeros(&[1, 2, 0, 4])?;
+        let got = none.attention(&k, &k, AttentionOptions::default())?;
+        Ok(vec![near("nothing", got, Array::new(&[1, 2, 0, 4], vec![]), Tolerance::EXACT)])
+    });
+}
+
+fn blocks(suite: &mut Suite) {
+    suite.add("heads as views of one projection", |device| {
+        let (batch, length, heads, size) = (2, 10, 3, 8);
+        let x = random(&[batch, length, 3 * heads * size], -1.0, 1.0, 7);
+        let pieces = x.f32(device)?.split(&[heads * size; 3], -1)?;
+        let head =
+            |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
+        let options = AttentionOptions { causal: true, ..Default::default() };
+        let got = head(0)?.attention(&head(1)?, &head(2)?, options)?;
+        let got = got.permute(&[0, 2, 1, 3])?.reshape(&[batch, length, heads * size])?;
+        let part = |n: usize| {
+            let part = x.slice(2, n * heads * size, heads * size, 1);
+            part.reshape(&[batch, length, heads, size]).permute(&[0, 2, 1, 3])
+        };
+        let scale = 1.0 / (size as f64).sqrt();
+        let want = attend(&part(0), &part(1), &part(2), true, None, scale);
+        let want = want.permute(&[0, 2, 1, 3]).reshape(&[batch, length, heads * size]);
+        Ok(vec![near("joined", got, want, Sizes { size, ..SMALL }.tolerance())])
+    });
+    suite.add("work before and after", |device| {
+        let [q, k, v] = SMALL.data();
+        let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+        let got = a.mul(2.0)?.attention(&b, &c.add(1.0)?, AttentionOptions::default())?.mul(3.0)?;
+        let (q, v) = (q.map(|x| 2.0 * x), v.map(|x| x + 1.0));
+        let want = attend(&q, &k, &v, false, None, SMALL.scale()).map(|x| 3.0 * x);
+        Ok(vec![near("attention", got, want, Tolerance::exponential(1e-5))])
+    });
+}

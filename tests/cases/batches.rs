@@ -1,0 +1,429 @@
+//! Batches, programs, several reads, and what they cost.
+
+use super::array::{integers, random, Array};
+use super::check::{near, said, Outcome, Suite};
+use super::tolerance::Tolerance;
+use warpweft::device::{Device, Stats};
+use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
+use warpweft::tensor::Tensor;
+
+/// What must stay as it is in a loop that has settled.
+fn made(stats: Stats) -> [(&'static str, u64); 4] {
+    [
+        ("plans", stats.plans),
+        ("pipelines", stats.pipelines),
+        ("buffers", stats.buffers),
+        ("bind groups", stats.bind_groups),
+    ]
+}
+
+/// Whether nothing was made between the two.
+fn nothing_new(before: Stats, after: Stats) -> Outcome {
+    let pairs = made(before).into_iter().zip(made(after));
+    let grown: Vec<String> = pairs
+        .filter(|(b, a)| b != a)
+        .map(|((what, before), (_, after))| format!("{} new {what}", after - before))
+        .collect();
+    if grown.is_empty() {
+        Ok(())
+    } else {
+        Err(grown.join(", "))
+    }
+}
+
+fn ensure(holds: bool, what: impl Into<String>) -> Outcome {
+    if holds {
+        Ok(())
+    } else {
+        Err(what.into())
+    }
+}
+
+fn small_model(device: &Device) -> Result<[Tensor; 4]> {
+    Ok([
+        random(&[12, 16], -0.5, 0.5, 1).f32(device)?,
+        random(&[16], -0.5, 0.5, 2).f32(device)?,
+        random(&[16, 5], -0.5, 0.5, 3).f32(device)?,
+        random(&[5], -0.5, 0.5, 4).f32(device)?,
+    ])
+}
+
+fn forward(x: &Tensor, model: &[Tensor; 4]) -> Result<Tensor> {
+    let hidden = x.matmul(&model[0])?.add(&model[1])?.relu();
+    hidden.matmul(&model[2])?.add(&model[3])?.softmax(-1)
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("batches");
+    one_submission(&mut suite);
+    several_reads(&mut suite);
+    programs(&mut suite);
+    loops(&mut suite);
+    dropped(&mut suite);
+    refused(&mut suite);
+    same_twice(&mut suite);
+    suite
+}
+
+fn one_submission(suite: &mut Suite) {
+    suite.steps("nothing runs until something is read", |device| async move {
+        let before = device.stats();
+        let x = integers(&[40], -9, 9, 1);
+        let got = x.f32(&device).and_then(|a| a.mul(2.0)?.add(1.0)).map_err(said)?;
+        ensure(device.stats().submits == before.submits, "something ran")?;
+        near("2 x + 1", got, x.map(|x| 2.0 * x + 1.0), Tolerance::EXACT).run().await?;
+        let after = device.stats();
+        ensure(after.submits == before.submits + 1, "more than one submission")?;
+        ensure(after.kernels == before.kernels + 1, "more than one kernel")
+    });
+    suite.steps("a batch is one submission", |device| async move {
+        let x = integers(&[40, 3], -9, 9, 2);
+        let a = x.f32(&device).map_err(said)?;
+        let sums = a.sum(&[1]).map_err(said)?;
+        let (doubled, top) = (a.mul(2.0).map_err(said)?, a.max(&[0]).map_err(said)?);
+        let mut batch = device.batch();
+        for result in [&sums, &doubled, &top, &sums] {
+            batch.add(result).map_err(said)?;
+        }
+        let plan = batch.plan().map_err(said)?;
+        ensure(plan.outputs.len() == 3, format!("{} results", plan.outputs.len()))?;
+        let before = device.stats();
+        batch.run().map_err(said)?;
+        batch.run().map_err(said)?;
+        let after = device.stats();
+        ensure(after.submits == before.submits + 1, "not one submission")?;
+        let kernels = (after.kernels - before.kernels) as usize;
+        ensure(kernels == plan.dispatches.len(), "the plan says another number of kernels")?;
+        let sum = x.reduce(&[1], |x| x.iter().sum()).squeeze(&[1]);
+        let most = |x: &[f64]| x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        near("doubled", doubled, x.map(|x| 2.0 * x), Tolerance::EXACT).run().await?;
+        near("sums", sums, sum, Tolerance::EXACT).run().await?;
+        near("top", top, x.reduce(&[0], most).squeeze(&[0]), Tolerance::EXACT).run().await?;
+        ensure(device.stats().submits == after.submits, "reading ran something again")
+    });
+    suite.steps("flush runs what is held", |device| async move {
+        let x = integers(&[40], -9, 9, 3);
+        let a = x.f32(&device).map_err(said)?;
+        let (b, c) = (a.mul(2.0).map_err(said)?, a.exp());
+        drop(c.add(1.0).map_err(said)?);
+        let before = device.stats();
+        device.flush().map_err(said)?;
+        device.sync().await.map_err(said)?;
+        let after = device.stats();
+        ensure(after.submits == before.submits + 1, "not one submission")?;
+        near("2 x", b, x.map(|x| 2.0 * x), Tolerance::EXACT).run().await?;
+        near("exp", c, x.map(f64::exp), Tolerance::F32).run().await?;
+        ensure(device.stats().submits == after.submits, "something was left to run")
+    });
+    suite.steps("an empty batch", |device| async move {
+        let before = device.stats().submits;
+        device.batch().run().map_err(said)?;
+        device.flush().map_err(said)?;
+        ensure(device.stats().submits == before, "something ran")
+    });
+}
+
+fn several_reads(suite: &mut Suite) {
+    suite.steps("several reads at once, awaited in any order", |device| async move {
+        let x = integers(&[100], -9, 9, 4);
+        let a = x.f32(&device).map_err(said)?;
+        let tensors: Vec<Tensor> = (0..5).map(|n| a.mul(n)).collect::<Result<_>>().map_err(said)?;
+        let reads: Vec<_> = tensors.iter().map(Tensor::read::<f32>).collect();
+        drop(tensors);
+        for (n, read) in reads.into_iter().enumerate().rev() {
+            let got = read.await.map_err(said)?;
+            let right = got.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == x * n as f64);
+            ensure(right, format!("the {n}-th differs"))?;
+        }
+        Ok(())
+    });
+    suite.steps("one tensor read twice at once", |device| async move {
+        let a = integers(&[33], -9, 9, 5).f32(&device).map_err(said)?.exp();
+        let (one, two) = (a.read::<f32>(), a.read::<f32>());
+        ensure(two.await.map_err(said)? == one.await.map_err(said)?, "they differ")
+    });
+    suite.steps("a read that nobody awaits", |device| async move {
+        let x = integers(&[33], -9, 9, 6);
+        let a = x.f32(&device).and_then(|a| a.mul(3.0)).map_err(said)?;
+        for _ in 0..5 {
+            drop(a.read::<f32>());
+        }
+        near("3 x", a, x.map(|x| 3.0 * x), Tolerance::EXACT).run().await
+    });
+}
+
+fn programs(suite: &mut Suite) {
+    suite.steps("a program, replayed with new inputs, makes nothing new", |device| async move {
+        let model = small_model(&device).map_err(said)?;
+        let program = device
+            .compile(&[(&[7, 12], DType::F32)], |x| Ok(vec![forward(&x[0], &model)?]))
+            .map_err(said)?;
+        let mut settled = device.stats();
+        for step in 0..24 {
+            let x = random(&[7, 12], -1.0, 1.0, 10 + step);
+            let input = x.f32(&device).map_err(said)?;
+            let got = program.run(&[&input]).map_err(said)?.remove(0);
+            let (got, want) = (got.read::<f32>(), forward(&input, &model).map_err(said)?);
+            let (got, want) = (got.await.map_err(said)?, want.read::<f32>().await.map_err(said)?);
+            ensure(got == want, format!("step {step} differs from what it stands for"))?;
+            if step == 7 {
+                settled = device.stats();
+            }
+        }
+        nothing_new(settled, device.stats())
+    });
+    suite.steps("a program of several inputs and results", |device| async move {
+        let program = device
+            .compile(&[(&[4], DType::F32), (&[3, 4], DType::F32), (&[], DType::I32)], |x| {
+                let scale = x[2].cast(DType::F32)?;
+                Ok(vec![x[1].mul(&x[0])?.sum(&[1])?, x[0].mul(&scale)?, x[2].add(1)?])
+            })
+            .map_err(said)?;
+        ensure(!program.plan().to_string().is_empty(), "its plan says nothing")?;
+        for seed in 0..3 {
+            let (x, y) = (integers(&[4], -9, 9, seed), integers(&[3, 4], -9, 9, seed + 9));
+            let (a, b) = (x.f32(&device).map_err(said)?, y.f32(&device).map_err(said)?);
+            let n = device.tensor(&[seed as i32], &[]).map_err(said)?;
+            let mut got = program.run(&[&a, &b, &n]).map_err(said)?.into_iter();
+            let mut next = || got.next().ok_or_else(|| "too few results".to_string());
+            let sums = y.zip(&x, |y, x| y * x).reduce(&[1], |p| p.iter().sum()).squeeze(&[1]);
+            near("sums", next()?, sums, Tolerance::EXACT).run().await?;
+            let scaled = x.map(|x| x * f64::from(seed));
+            near("scaled", next()?, scaled, Tolerance::EXACT).run().await?;
+            ensure(next()?.item::<i32>().await.map_err(said)? == seed as i32 + 1, "the number")?;
+        }
+        Ok(())
+    });
+    suite.steps("a program's results feed it again", |device| async move {
+        let step = |x: &[Tensor]| Ok(vec![x[0].mul(0.5)?.add(1.0)?]);
+        let program = device.compile(&[(&[300], DType::F32)], step).map_err(said)?;
+        let x = integers(&[300], -64, 64, 12);
+        let mut state = x.f32(&device).map_err(said)?;
+        let mut want = x;
+        let mut settled = device.stats();
+        for n in 0..20 {
+            state = program.run(&[&state]).map_err(said)?.remove(0);
+            want = want.map(|x| f64::from((x * 0.5 + 1.0) as f32));
+            if n == 4 {
+                settled = device.stats();
+            }
+        }
+        nothing_new(settled, device.stats())?;
+        near("state", state, want, Tolerance::EXACT).run().await
+    });
+    suite.steps("a program keeps what it uses", |device| async move {
+        let program = {
+            let weight = integers(&[3], 1, 9, 13).f32(&device).map_err(said)?;
+            let doubled = weight.mul(2.0).map_err(said)?;
+            doubled.run().map_err(said)?;
+            device
+                .compile(&[(&[3], DType::F32)], |x| Ok(vec![x[0].mul(&doubled)?.add(&weight)?]))
+                .map_err(said)?
+        };
+        let w = integers(&[3], 1, 9, 13);
+        let x = Array::new(&[3], vec![1.0, 2.0, 3.0]);
+        // Memory that was given back would be overwritten by this.
+        let noise = device.full(DType::F32, 77.0, &[3]).map_err(said)?;
+        noise.run().map_err(said)?;
+        let got = program.run(&[&x.f32(&device).map_err(said)?]).map_err(said)?.remove(0);
+        near("result", got, x.zip(&w, |x, w| x * 2.0 * w + w), Tolerance::EXACT).run().await
+    });
+}
+
+fn loops(suite: &mut Suite) {
+    suite.steps("a loop with a changing number makes nothing new", |device| async move {
+        let x = integers(&[50], -9, 9, 14);
+        let a = x.f32(&device).map_err(said)?;
+        let mut settled = device.stats();
+        for step in 0..24 {
+            let rate = 1.0 / f64::from(1 << (step % 8));
+            let got = a.mul(rate).and_then(|a| a.sub(rate)).map_err(said)?;
+            near("step", got, x.map(|x| x * rate - rate), Tolerance::EXACT).run().await?;
+            if step == 7 {
+                settled = device.stats();
+            }
+        }
+        nothing_new(settled, device.stats())
+    });
+    suite.steps("a training-like loop holds its memory", |device| async move {
+        let mut model = small_model(&device).map_err(said)?;
+        let mut settled = device.stats();
+        for step in 0..40 {
+            let x = random(&[7, 12], -1.0, 1.0, step).f32(&device).map_err(said)?;
+            let loss = forward(&x, &model).and_then(|y| y.log().mean(&[])).map_err(said)?;
+            let mut batch = device.batch();
+            for weight in &mut model {
+                *weight = weight.sub(&weight.mul(1e-3).map_err(said)?).map_err(said)?;
+                batch.add(weight).map_err(said)?;
+            }
+            batch.add(&loss).and_then(|b| b.run()).map_err(said)?;
+            ensure(loss.item::<f32>().await.map_err(said)?.is_finite(), "the loss is lost")?;
+            if step == 19 {
+                settled = device.stats();
+            }
+        }
+        let after = device.stats();
+        nothing_new(settled, after)?;
+        ensure(after.used_bytes == settled.used_bytes, "more bytes are in use")?;
+        ensure(after.nodes == settled.nodes, "more nodes are alive")
+    });
+    suite.steps("a long chain is freed and runs", |device| async move {
+        let mut state = device.zeros(&[4]).map_err(said)?;
+        for _ in 0..2000 {
+            state = state.add(1.0).map_err(said)?;
+        }
+        let want = Array::new(&[4], vec![2000.0; 4]);
+        near("count", state, want, Tolerance::EXACT).run().await?;
+        let mut unread = device.zeros(&[4]).map_err(said)?;
+        for _ in 0..20_000 {
+            unread = unread.add(1.0).map_err(said)?;
+        }
+        drop(unread);
+        Ok(())
+    });
+    suite.steps("memory is given back", |device| async move {
+        let bytes = device.stats().bytes;
+        let a = device.zeros(&[100_000]).map_err(said)?;
+        a.run().map_err(said)?;
+        ensure(device.stats().used_bytes >= 400_000, "it takes no memory")?;
+        drop(a);
+        device.sync().await.map_err(said)?;
+        device.trim();
+        let stats = device.stats();
+        ensure(stats.pooled_bytes == 0, "something is pooled still")?;
+        ensure(stats.bytes <= bytes, format!("{} bytes are held, {bytes} before", stats.bytes))
+    });
+}
+
+fn dropped(suite: &mut Suite) {
+    suite.steps("tensors dropped while a read is in flight", |device| async move {
+        for seed in 0..10 {
+            let x = integers(&[500], -9, 9, seed);
+            let read = {
+                let a = x.f32(&device).map_err(said)?;
+                let y = a.mul(2.0).and_then(|y| y.add(&a)).map_err(said)?;
+                y.read::<f32>()
+            };
+            // Its memory is taken and written at once.
+            let noise = device.full(DType::F32, -1.0, &[500]).map_err(said)?;
+            noise.run().map_err(said)?;
+            let got = read.await.map_err(said)?;
+            let right = got.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == 3.0 * x);
+            ensure(right, "something else was read")?;
+        }
+        Ok(())
+    });
+    suite.steps("inputs dropped before the batch runs", |device| async move {
+        let x = integers(&[64, 64], -9, 9, 15);
+        let y = {
+            let a = x.f32(&device).map_err(said)?;
+            let b = a.transpose(0, 1).and_then(|t| t.add(1.0)).map_err(said)?;
+            b.mul(&a).map_err(said)?
+        };
+        let noise = device.full(DType::F32, -1.0, &[64, 64]).map_err(said)?;
+        noise.run().map_err(said)?;
+        let want = x.permute(&[1, 0]).zip(&x, |t, x| (t + 1.0) * x);
+        near("(xT + 1) x", y, want, Tolerance::EXACT).run().await
+    });
+    suite.steps("a result that is also an input of others", |device| async move {
+        let x = integers(&[33], -9, 9, 16);
+        let a = x.f32(&device).map_err(said)?;
+        let b = a.mul(2.0).map_err(said)?;
+        let c = b.add(1.0).map_err(said)?;
+        let first: Vec<f32> = b.read().await.map_err(said)?;
+        drop(b);
+        ensure(first.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == 2.0 * x), "2 x")?;
+        near("2 x + 1", c, x.map(|x| 2.0 * x + 1.0), Tolerance::EXACT).run().await
+    });
+    suite.steps("a tensor outlives its device's handles", |device| async move {
+        let a = device.ones(&[3]).map_err(said)?;
+        drop(device);
+        near("ones", a, Array::new(&[3], vec![1.0; 3]), Tolerance::EXACT).run().await
+    });
+}
+
+fn refused(suite: &mut Suite) {
+    suite.steps("an error is carried to the read", |device| async move {
+        let whole = device.tensor(&[1i32, 2], &[2]).map_err(said)?;
+        let bad = whole.exp();
+        ensure(bad.error().is_some_and(|e| e.kind() == ErrorKind::DType), "no error")?;
+        let next = bad.sqrt();
+        let read = next.read::<f32>().await;
+        ensure(read.is_err_and(|e| e.message().starts_with("exp:")), "it was forgotten")?;
+        let sum = bad.add(1.0);
+        ensure(sum.is_err_and(|e| e.kind() == ErrorKind::DType), "it was lost in a sum")?;
+        // The device goes on.
+        near(
+            "exp",
+            device.zeros(&[2]).map_err(said)?.exp(),
+            Array::new(&[2], vec![1.0; 2]),
+            Tolerance::F32,
+        )
+        .run()
+        .await
+    });
+    suite.steps("programs refuse what they were not made for", |device| async move {
+        let program =
+            device.compile(&[(&[3], DType::F32)], |x| Ok(vec![x[0].mul(2.0)?])).map_err(said)?;
+        let (other, whole) =
+            (device.zeros(&[4]).map_err(said)?, device.tensor(&[1i32; 3], &[3]).map_err(said)?);
+        let fine = device.zeros(&[3]).map_err(said)?;
+        let kind = |r: Result<Vec<Tensor>>| {
+            r.err().map(|e| (e.kind(), e.message().starts_with("program:")))
+        };
+        ensure(kind(program.run(&[])) == Some((ErrorKind::Data, true)), "no inputs")?;
+        ensure(kind(program.run(&[&fine, &fine])) == Some((ErrorKind::Data, true)), "two inputs")?;
+        ensure(kind(program.run(&[&other])) == Some((ErrorKind::Shape, true)), "a shape")?;
+        ensure(kind(program.run(&[&whole])) == Some((ErrorKind::DType, true)), "a type")?;
+        ensure(program.run(&[&fine]).is_ok(), "the right input")?;
+        let compile = |f: fn(&[Tensor]) -> Result<Vec<Tensor>>| {
+            device.compile(&[(&[3], DType::F32)], f).err().map(|e| e.kind())
+        };
+        ensure(compile(|x| Ok(vec![x[0].clone()])) == Some(ErrorKind::Data), "its input")?;
+        let twice = compile(|x| x[0].exp().add(1.0).map(|y| vec![y.clone(), y]));
+        ensure(twice == Some(ErrorKind::Data), "a result twice")
+    });
+    suite.steps("an input of a program has no data outside", |device| async move {
+        let mut leaked = None;
+        let program = device
+            .compile(&[(&[3], DType::F32)], |x| {
+                leaked = Some(x[0].clone());
+                Ok(vec![x[0].mul(2.0)?])
+            })
+            .map_err(said)?;
+        let leaked = leaked.ok_or("it was not called")?;
+        ensure(leaked.exp().read::<f32>().await.is_err(), "it was read")?;
+        ensure(leaked.read::<f32>().await.is_err(), "it was read itself")?;
+        ensure(program.run(&[&leaked]).is_err(), "it was run on")
+    });
+}
+
+fn same_twice(suite: &mut Suite) {
+    type Work = fn(&Tensor) -> Result<Tensor>;
+    const WORK: &[(&str, Work)] = &[
+        ("sums", |x| x.sum(&[])),
+        ("rows", |x| x.sum(&[1])),
+        ("softmax", |x| x.softmax(1)),
+        ("columns", |x| x.mean(&[0])),
+        ("matmul", |x| x.matmul(&x.transpose(0, 1)?)),
+        ("layer norm", |x| x.layer_norm(&[1], None, None, 1e-5)),
+        ("a chain", |x| x.gelu().mul(&x.exp())?.sum(&[0])),
+    ];
+    for &(name, work) in WORK {
+        suite.steps(format!("the same bits twice: {name}"), move |device| async move {
+            let x = random(&[130, 517], -3.0, 3.0, 17).f32(&device).map_err(said)?;
+            let one = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
+            // Other company in the batch must not change the order of a sum.
+            let company = x.exp().sum(&[]).map_err(said)?;
+            let again = work(&x).map_err(said)?;
+            let mut batch = device.batch();
+            batch.add(&company).and_then(|b| b.add(&again)).map_err(said)?;
+            batch.run().map_err(said)?;
+            let two = again.read_bytes().await.map_err(said)?;
+            let three = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
+            ensure(one == three, "a second run gives other bits")?;
+            ensure(one == two, "in a batch it gives other bits")
+        });
+    }
+}

@@ -1,0 +1,37 @@
+//! Rows of the table by name, through the public methods.
+
+use warpweft::error::{Error, Result};
+use warpweft::tensor::{Tensor, Value};
+
+macro_rules! define_calls {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?):
+        $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
+        /// Calls the method of this name: a tensor, further operands, parameters.
+        pub fn call(name: &str, first: &Tensor, rest: &[Value], parameters: &[f64]) -> Result<Tensor> {
+            match name {
+                $(stringify!($name) => {
+                    let mut _parameters = parameters.iter().copied();
+                    define_calls!(@$kind $name first rest _parameters [$($($parameter),+)?])
+                })*
+                _ => Err(Error::data(format!("there is no row {name}"))),
+            }
+        }
+    };
+    (@unary $name:ident $first:ident $rest:ident $p:ident [$($parameter:ident),*]) => {
+        Ok($first.$name($({ let $parameter = $p.next().expect("a parameter"); $parameter }),*))
+    };
+    (@binary $name:ident $first:ident $rest:ident $p:ident [$($parameter:ident),*]) => {
+        $first.$name($rest[0] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
+    };
+    (@ternary $name:ident $first:ident $rest:ident $p:ident [$($parameter:ident),*]) => {
+        $first.$name($rest[0], $rest[1] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
+    };
+}
+
+warpweft::pointwise_rows!(define_calls);
+
+/// [`call`] with tensors alone.
+pub fn apply(name: &str, operands: &[&Tensor]) -> Result<Tensor> {
+    let rest: Vec<Value> = operands[1..].iter().map(|&t| Value::Tensor(t)).collect();
+    call(name, operands[0], &rest, &[])
+}

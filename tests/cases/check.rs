@@ -1,0 +1,229 @@
+//! One case: tensors that are computed, and what they must be.
+
+use super::array::{decode, Array};
+use super::tolerance::Tolerance;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::{Error, Result};
+use warpweft::tensor::Tensor;
+
+/// Nothing, or what is wrong.
+pub type Outcome = std::result::Result<(), String>;
+
+/// What a case does: it runs on a device, and says what is wrong.
+pub type Run = Rc<dyn Fn(Device) -> Pin<Box<dyn Future<Output = Outcome>>>>;
+
+/// Something every backend must do.
+pub struct Case {
+    /// `group/name`, unique.
+    pub name: String,
+    pub run: Run,
+    /// Too large for a browser that computes on a CPU.
+    pub big: bool,
+    /// Needs a device with `f16`.
+    pub half: bool,
+}
+
+/// A tensor and what it must be.
+pub struct Check {
+    pub what: String,
+    pub tensor: Tensor,
+    pub dtype: DType,
+    pub want: Want,
+}
+
+/// What a tensor must be.
+pub enum Want {
+    /// These values, nearly.
+    Values(Array<f64>, Tolerance),
+    /// These bits.
+    Bits(Array<u32>),
+    /// These values, as a judge sees it.
+    Judged(Array<f64>, Judge),
+}
+
+/// Accepts the n-th element or not, and says at what it was computed.
+pub struct Judge {
+    accepts: Box<dyn Fn(usize, f64) -> bool>,
+    describe: Box<dyn Fn(usize) -> String>,
+}
+
+/// The tensor has these values and is of type `f32`.
+pub fn near(what: impl Into<String>, tensor: Tensor, want: Array<f64>, by: Tolerance) -> Check {
+    typed(what, tensor, DType::F32, want, by)
+}
+
+/// The tensor has these values.
+pub fn typed(
+    what: impl Into<String>,
+    tensor: Tensor,
+    dtype: DType,
+    want: Array<f64>,
+    by: Tolerance,
+) -> Check {
+    Check { what: what.into(), tensor, dtype, want: Want::Values(want, by) }
+}
+
+/// The tensor has exactly these values.
+pub fn exact(what: impl Into<String>, tensor: Tensor, dtype: DType, want: Array<f64>) -> Check {
+    typed(what, tensor, dtype, want, Tolerance::EXACT)
+}
+
+/// The tensor has these bits.
+pub fn same_bits(what: impl Into<String>, tensor: Tensor, dtype: DType, want: Array<u32>) -> Check {
+    Check { what: what.into(), tensor, dtype, want: Want::Bits(want) }
+}
+
+/// Every element of the tensor is one that `accepts` takes.
+pub fn judged(
+    what: impl Into<String>,
+    tensor: Tensor,
+    dtype: DType,
+    want: Array<f64>,
+    accepts: impl Fn(usize, f64) -> bool + 'static,
+    describe: impl Fn(usize) -> String + 'static,
+) -> Check {
+    let judge = Judge { accepts: Box::new(accepts), describe: Box::new(describe) };
+    Check { what: what.into(), tensor, dtype, want: Want::Judged(want, judge) }
+}
+
+impl Want {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Want::Values(want, _) | Want::Judged(want, _) => &want.shape,
+            Want::Bits(want) => &want.shape,
+        }
+    }
+}
+
+impl Check {
+    /// Reads the tensor and compares.
+    pub async fn run(self) -> Outcome {
+        let Check { what, tensor, dtype, want } = self;
+        let shape = want.shape();
+        if let Some(error) = tensor.error() {
+            return Err(format!("{what}: {error}"));
+        }
+        if tensor.shape() != shape || tensor.dtype() != dtype {
+            let (got, is) = (tensor.shape(), tensor.dtype());
+            return Err(format!("{what}: {is} {got:?} instead of {dtype} {shape:?}"));
+        }
+        let bytes = tensor.read_bytes().await.map_err(|error| format!("{what}: {error}"))?;
+        match &want {
+            Want::Values(want, by) => {
+                let got = decode(dtype, &bytes);
+                let wrong = |at: usize| !by.accepts(got[at], want.data[at]);
+                differences(&what, want, &got, wrong, |v| format!("{v:e}"))
+            }
+            Want::Judged(want, judge) => {
+                let got = decode(dtype, &bytes);
+                let wrong = |at: usize| !(judge.accepts)(at, got[at]);
+                let at = (0..got.len()).find(|&at| wrong(at)).map(|at| (judge.describe)(at));
+                let what = format!("{what} {}", at.unwrap_or_default());
+                differences(&what, want, &got, wrong, |v| format!("{v:e}"))
+            }
+            Want::Bits(want) => {
+                let word = |c: &[u8]| c.iter().rev().fold(0u32, |w, &b| w << 8 | u32::from(b));
+                let got: Vec<u32> = bytes.chunks_exact(dtype.size()).map(word).collect();
+                let bits = (8 * dtype.size()) as u32;
+                let wrong = |at: usize| got[at] != want.data[at] << (32 - bits) >> (32 - bits);
+                differences(&what, want, &got, wrong, |v| format!("{v:#010x}"))
+            }
+        }
+    }
+}
+
+/// Says where the first difference is, how many there are, and both values.
+fn differences<T: Copy>(
+    what: &str,
+    want: &Array<T>,
+    got: &[T],
+    wrong: impl Fn(usize) -> bool,
+    show: impl Fn(T) -> String,
+) -> Outcome {
+    if got.len() != want.data.len() {
+        return Err(format!("{what}: {} elements instead of {}", got.len(), want.data.len()));
+    }
+    let different: Vec<usize> = (0..got.len()).filter(|&i| wrong(i)).collect();
+    let Some(&first) = different.first() else { return Ok(()) };
+    let mut at = Vec::new();
+    let mut rest = first;
+    for &extent in want.shape.iter().rev() {
+        at.insert(0, rest % extent);
+        rest /= extent;
+    }
+    let mut message = String::new();
+    let (count, all) = (different.len(), got.len());
+    let _ = write!(
+        message,
+        "{what}: at {at:?} of {:?}: got {}, want {} ({count} of {all} differ)",
+        want.shape,
+        show(got[first]),
+        show(want.data[first]),
+    );
+    Err(message)
+}
+
+/// The cases of a group as they are written down.
+pub struct Suite {
+    group: &'static str,
+    pub cases: Vec<Case>,
+}
+
+impl Suite {
+    pub fn new(group: &'static str) -> Suite {
+        Suite { group, cases: Vec::new() }
+    }
+
+    /// A case that computes tensors, which are then compared.
+    pub fn add(
+        &mut self,
+        name: impl AsRef<str>,
+        build: impl Fn(&Device) -> Result<Vec<Check>> + 'static,
+    ) -> &mut Case {
+        let build = Rc::new(build);
+        self.steps(name, move |device| {
+            let build = build.clone();
+            async move {
+                let checks = build(&device).map_err(said)?;
+                for check in checks {
+                    check.run().await?;
+                }
+                Ok(())
+            }
+        })
+    }
+
+    /// A case that reads as it goes.
+    pub fn steps<F: Future<Output = Outcome> + 'static>(
+        &mut self,
+        name: impl AsRef<str>,
+        run: impl Fn(Device) -> F + 'static,
+    ) -> &mut Case {
+        let name = format!("{}/{}", self.group, name.as_ref());
+        let run: Run = Rc::new(move |device| Box::pin(run(device)));
+        self.cases.push(Case { name, run, big: false, half: false });
+        self.cases.last_mut().expect("it was just put there")
+    }
+}
+
+impl Case {
+    pub fn big(&mut self) -> &mut Case {
+        self.big = true;
+        self
+    }
+
+    pub fn half(&mut self) -> &mut Case {
+        self.half = true;
+        self
+    }
+}
+
+/// An error as a case tells it.
+pub fn said(error: Error) -> String {
+    error.to_string()
+}

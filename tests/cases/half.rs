@@ -1,0 +1,176 @@
+//! `f16`: stored in two bytes, computed in `f32`, rounded once.
+
+use super::array::{bits, integers, random, Array};
+use super::check::{exact, same_bits, typed, Suite};
+use super::matmul::product;
+use super::tolerance::Tolerance;
+use warpweft::dtype::DType;
+use warpweft::tensor::{AttentionOptions, Conv2dOptions};
+
+const HALF: DType = DType::F16;
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("half");
+    pointwise(&mut suite);
+    movement(&mut suite);
+    reductions(&mut suite);
+    routines(&mut suite);
+    suite.cases.iter_mut().for_each(|case| case.half = true);
+    suite
+}
+
+fn pointwise(suite: &mut Suite) {
+    for n in [0, 1, 2, 3, 7, 255, 256, 257] {
+        suite.add(format!("{n} elements"), move |device| {
+            let (x, y) = (random(&[n], -4.0, 4.0, 1), random(&[n], -4.0, 4.0, 2));
+            let (x, y) = (x.rounded(HALF), y.rounded(HALF));
+            let got = x.on(device, HALF)?.mul(&y.on(device, HALF)?)?.add(1.0)?;
+            let want = x.zip(&y, |x, y| x * y + 1.0);
+            let by = Tolerance { absolute: 1e-6, ..Tolerance::F16 };
+            Ok(vec![typed("x y + 1", got, HALF, want, by)])
+        });
+    }
+    suite.add("rounds once, at the end", |device| {
+        // 2048 + 1 is no half, but 2048 + 1 + 1 is.
+        let a = device.tensor(&[2048.0f32, 65_504.0], &[2])?.cast(HALF)?;
+        let got = a.add(1.0)?.add(1.0)?;
+        let large = a.mul(4.0)?.div(4.0)?;
+        Ok(vec![
+            exact("sum", got, HALF, Array::new(&[2], vec![2050.0, 65_504.0])),
+            exact("no overflow between", large, HALF, Array::new(&[2], vec![2048.0, 65_504.0])),
+        ])
+    });
+    suite.add("overflow, subnormals, signs", |device| {
+        let x = Array::new(&[6], vec![60_000.0, -60_000.0, 6e-8, -6e-8, 1e-4, -0.0]).rounded(HALF);
+        let a = x.on(device, HALF)?;
+        let doubled = x.map(|x| x * 2.0).rounded(HALF);
+        Ok(vec![
+            exact("doubled", a.mul(2.0)?, HALF, doubled),
+            exact("compared", a.lt(0.0)?, DType::Bool, x.map(|x| f64::from(x < 0.0))),
+        ])
+    });
+    suite.add("mixed with f32 by a cast", |device| {
+        let (x, y) = (integers(&[5, 3], -9, 9, 3), integers(&[3], -9, 9, 4));
+        let got = x.on(device, HALF)?.cast(DType::F32)?.mul(&y.f32(device)?)?.cast(HALF)?;
+        Ok(vec![exact("product", got, HALF, x.zip(&y, |x, y| x * y))])
+    });
+}
+
+fn movement(suite: &mut Suite) {
+    suite.add("moved as bits", |device| {
+        // No NaNs: reading one as f32 may quieten it.
+        let x =
+            bits(&[5, 7], 5).map(|w| if w & 0x7c00 == 0x7c00 { w & 0x83ff } else { w & 0xffff });
+        let a = x.on(device, HALF)?;
+        let joined = Array::concat(&[x.clone(), x.flip(&[0])], 1);
+        let check = |what, got, want| same_bits(what, got, HALF, want);
+        Ok(vec![
+            check("as it is", a.clone(), x.clone()),
+            check("transposed", a.transpose(0, 1)?, x.permute(&[1, 0])),
+            check("sliced", a.slice_step(1, 1, 7, 2)?, x.slice(1, 1, 3, 2)),
+            check("padded", a.pad(&[(1, 0), (0, 2)], 1.0)?, x.pad(&[(1, 0), (0, 2)], 0x3c00)),
+            check("joined", a.concat(&[&a.flip(&[0])?], 1)?, joined),
+            check(
+                "expanded",
+                a.slice(0, 0, 1)?.expand(&[3, 7])?,
+                x.slice(0, 0, 1, 1).expand(&[3, 7]),
+            ),
+        ])
+    });
+    suite.add("joined at odd places", |device| {
+        let parts: Vec<Array<u32>> = [1, 2, 3, 5, 1]
+            .iter()
+            .map(|&n| integers(&[n], 0, 0x7bff, n as u32).map(|v| v as u32))
+            .collect();
+        let mut tensors = Vec::new();
+        for part in &parts {
+            tensors.push(part.on(device, HALF)?);
+        }
+        let got = tensors[0].concat(&tensors[1..].iter().collect::<Vec<_>>(), 0)?;
+        Ok(vec![same_bits("joined", got, HALF, Array::concat(&parts, 0))])
+    });
+    suite.add("chosen rows", |device| {
+        let x = integers(&[6, 3], -99, 99, 6);
+        let index = Array::new(&[4], vec![5.0, 0.0, 6.0, 2.0]);
+        let got = x.on(device, HALF)?.index_select(0, &index.on(device, DType::I32)?)?;
+        let want = Array::from_fn(&[4, 3], |at| match index.data[at[0]] as usize {
+            6 => 0.0,
+            row => x.at(&[row, at[1]]),
+        });
+        Ok(vec![exact("rows", got, HALF, want)])
+    });
+    suite.steps("odd parts are read", |device| async move {
+        let x = integers(&[11], -9, 9, 7);
+        let a = x.on(&device, HALF).map_err(|e| e.to_string())?;
+        for (start, len) in [(0, 11), (1, 1), (1, 2), (3, 5), (10, 1)] {
+            let got: Vec<f32> = a.read_range(start, len).await.map_err(|e| e.to_string())?;
+            if !got.iter().zip(&x.data[start..start + len]).all(|(g, w)| f64::from(*g) == *w) {
+                return Err(format!("{len} from {start}: {got:?}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+fn reductions(suite: &mut Suite) {
+    suite.add("sums and softmax", |device| {
+        let x = random(&[5, 65], -4.0, 4.0, 8).rounded(HALF);
+        let a = x.on(device, HALF)?;
+        let sum = |x: &[f64]| x.iter().sum::<f64>();
+        let max = |x: &[f64]| x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let exp = x.zip(&x.reduce(&[1], max), |x, m| (x - m).exp());
+        let soft = exp.zip(&exp.reduce(&[1], sum), |e, s| e / s);
+        let by = Tolerance::sum(65, 4.0).stored(HALF);
+        Ok(vec![
+            typed("sum", a.sum(&[1])?, HALF, x.reduce(&[1], sum).squeeze(&[1]), by),
+            typed("columns", a.sum(&[0])?, HALF, x.reduce(&[0], sum).squeeze(&[0]), by),
+            exact("max", a.max(&[1])?, HALF, x.reduce(&[1], max).squeeze(&[1])),
+            typed("softmax", a.softmax(1)?, HALF, soft, Tolerance::F32.stored(HALF)),
+        ])
+    });
+    suite.add("a sum beyond the largest half on its way", |device| {
+        let x = Array::new(&[4], vec![60_000.0, 60_000.0, -60_000.0, -59_000.0]).rounded(HALF);
+        let total = x.data.iter().sum();
+        let got = x.on(device, HALF)?.sum(&[])?;
+        Ok(vec![exact("sum", got, HALF, Array::new(&[], vec![total]))])
+    });
+    suite.add("positions", |device| {
+        let x = Array::new(&[2, 3], vec![1.0, 3.0, 3.0, f64::NAN, 5.0, f64::NAN]);
+        let got = x.on(device, HALF)?.argmax(1)?;
+        Ok(vec![exact("argmax", got, DType::I32, Array::new(&[2], vec![1.0, 0.0]))])
+    });
+}
+
+fn routines(suite: &mut Suite) {
+    for [m, k, n] in [[3, 5, 7], [33, 64, 65], [64, 64, 64], [1, 65, 33]] {
+        suite.add(format!("matmul {m} {k} {n}"), move |device| {
+            let (x, y) = (integers(&[m, k], -3, 3, 9), integers(&[k, n], -3, 3, 10));
+            let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;
+            Ok(vec![exact("product", got, HALF, product(&x, &y).rounded(HALF))])
+        });
+    }
+    suite.add("matmul with bias and relu", |device| {
+        let (x, y) = (integers(&[9, 20], -3, 3, 11), integers(&[20, 6], -3, 3, 12));
+        let b = integers(&[6], -9, 9, 13);
+        let got =
+            x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?.add(&b.on(device, HALF)?)?.relu();
+        let want = product(&x, &y).zip(&b, |p, b| (p + b).max(0.0));
+        Ok(vec![exact("layer", got, HALF, want)])
+    });
+    suite.add("conv2d", |device| {
+        let (x, w) = (integers(&[1, 2, 5, 5], -3, 3, 14), integers(&[3, 2, 3, 3], -3, 3, 15));
+        let got =
+            x.on(device, HALF)?.conv2d(&w.on(device, HALF)?, None, Conv2dOptions::default())?;
+        let want = super::conv::convolve(&x, &w, [1, 1], [(0, 0); 2], [1, 1], 1);
+        Ok(vec![exact("conv2d", got, HALF, want)])
+    });
+    suite.add("attention of equal keys is the mean", |device| {
+        let q = random(&[1, 2, 3, 8], -1.0, 1.0, 16).rounded(HALF);
+        let k = Array::new(&[1, 2, 5, 8], vec![0.5; 80]);
+        let v = random(&[1, 2, 5, 8], -1.0, 1.0, 17).rounded(HALF);
+        let on = |a: &Array<f64>| a.on(device, HALF);
+        let got = on(&q)?.attention(&on(&k)?, &on(&v)?, AttentionOptions::default())?;
+        let mean = v.reduce(&[2], |v| v.iter().sum::<f64>() / 5.0).expand(&[1, 2, 3, 8]);
+        Ok(vec![typed("attention", got, HALF, mean, Tolerance::exponential(1e-6).stored(HALF))])
+    });
+}

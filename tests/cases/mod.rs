@@ -1,0 +1,114 @@
+//! The cases every backend runs: what the library promises, held against plain Rust in `f64`. Compiled natively by
+//! `tests/it/cases.rs` and for browsers by `tests/web.rs`.
+
+pub mod array;
+pub mod attention;
+pub mod batches;
+pub mod broadcast;
+pub mod call;
+pub mod casts;
+pub mod check;
+pub mod conv;
+pub mod create;
+pub mod half;
+pub mod large;
+pub mod matmul;
+pub mod movement;
+pub mod norm;
+pub mod pointwise;
+pub mod random;
+pub mod reduce;
+pub mod reference;
+pub mod refusals;
+pub mod tolerance;
+
+pub use check::Case;
+use check::Suite;
+use warpweft::device::Device;
+
+/// Cases that belong together.
+pub struct Group {
+    pub name: &'static str,
+    pub cases: fn() -> Suite,
+}
+
+/// All groups.
+pub const GROUPS: &[Group] = &[
+    Group { name: "attention", cases: attention::cases },
+    Group { name: "batches", cases: batches::cases },
+    Group { name: "broadcast", cases: broadcast::cases },
+    Group { name: "casts", cases: casts::cases },
+    Group { name: "conv", cases: conv::cases },
+    Group { name: "create", cases: create::cases },
+    Group { name: "half", cases: half::cases },
+    Group { name: "large", cases: large::cases },
+    Group { name: "matmul", cases: matmul::cases },
+    Group { name: "movement", cases: movement::cases },
+    Group { name: "norm", cases: norm::cases },
+    Group { name: "pointwise", cases: pointwise::cases },
+    Group { name: "random", cases: random::cases },
+    Group { name: "reduce", cases: reduce::cases },
+    Group { name: "refusals", cases: refusals::cases },
+];
+
+/// Every case.
+pub fn all() -> Vec<Case> {
+    GROUPS.iter().flat_map(|group| (group.cases)().cases).collect()
+}
+
+/// What became of cases on a device.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub ran: usize,
+    /// Not run, because the device has no `f16`.
+    pub without_half: usize,
+    /// Not run, because they are too large for this place.
+    pub too_big: usize,
+    /// Name and what is wrong.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    /// Adds another report's counts and failures.
+    pub fn join(&mut self, other: Report) {
+        self.ran += other.ran;
+        self.without_half += other.without_half;
+        self.too_big += other.too_big;
+        self.failures.extend(other.failures);
+    }
+
+    /// How many ran and how many did not, and why.
+    pub fn count(&self) -> String {
+        let mut count = format!("{}", self.ran);
+        if self.without_half > 0 {
+            count += &format!(" ({} not: no f16)", self.without_half);
+        }
+        if self.too_big > 0 {
+            count += &format!(" ({} not: too large here)", self.too_big);
+        }
+        count
+    }
+}
+
+/// Runs one case, if the device can; `big` ones only where asked for.
+pub async fn run(device: &Device, case: &Case, big: bool, report: &mut Report) {
+    if case.half && !device.limits().f16 {
+        report.without_half += 1;
+        return;
+    }
+    if case.big && !big {
+        report.too_big += 1;
+        return;
+    }
+    report.ran += 1;
+    if let Err(what) = (case.run)(device.clone()).await {
+        report.failures.push(format!("{}: {what}", case.name));
+    }
+}
+
+/// What cases left behind that nothing holds any more.
+pub fn leftovers(device: &Device) -> Option<String> {
+    let stats = device.stats();
+    let clean = stats.nodes == 0 && stats.used_bytes == 0;
+    (!clean).then(|| format!("{} nodes and {} bytes are left", stats.nodes, stats.used_bytes))
+}

@@ -1,0 +1,497 @@
+//! Reductions: every kind, every choice of axes, every awkward size.
+
+use super::array::{integers, random, word, Array};
+use super::check::{exact, near, typed, Check, Suite};
+use super::tolerance::Tolerance;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::tensor::Tensor;
+
+/// A reduction: its name, with the axes dropped, with the axes kept, and what it is.
+type Kind = (
+    &'static str,
+    fn(&Tensor, &[isize]) -> Result<Tensor>,
+    fn(&Tensor, &[isize]) -> Result<Tensor>,
+    fn(&[f64]) -> f64,
+);
+
+const NUMBERS: &[Kind] = &[
+    ("sum", Tensor::sum, Tensor::sum_keepdim, |x| x.iter().sum()),
+    ("prod", Tensor::prod, Tensor::prod_keepdim, |x| x.iter().product()),
+    ("max", Tensor::max, Tensor::max_keepdim, |x| {
+        x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }),
+    ("min", Tensor::min, Tensor::min_keepdim, |x| x.iter().copied().fold(f64::INFINITY, f64::min)),
+];
+
+const BOOLS: &[Kind] = &[
+    ("any", Tensor::any, Tensor::any_keepdim, |x| f64::from(x.iter().any(|&x| x != 0.0))),
+    ("all", Tensor::all, Tensor::all_keepdim, |x| f64::from(x.iter().all(|&x| x != 0.0))),
+];
+
+const MEAN: Kind =
+    ("mean", Tensor::mean, Tensor::mean_keepdim, |x| x.iter().sum::<f64>() / x.len() as f64);
+
+/// All choices of axes but none, which means all of them.
+fn subsets(rank: usize) -> Vec<Vec<usize>> {
+    (1..1 << rank).map(|mask| (0..rank).filter(|a| mask >> a & 1 == 1).collect()).collect()
+}
+
+fn signed(axes: &[usize]) -> Vec<isize> {
+    axes.iter().map(|&a| a as isize).collect()
+}
+
+/// Data on which the kind is exact in any order.
+fn data(name: &str, shape: &[usize], seed: u32) -> Array<f64> {
+    match name {
+        // Few factors of 2: products stay within f32 and i32.
+        "prod" => integers(shape, 0, 40, seed).map(|v| match v as i32 {
+            0 => 2.0,
+            n if n % 2 == 1 => -1.0,
+            _ => 1.0,
+        }),
+        "any" | "all" => integers(shape, 0, 1, seed),
+        _ => integers(shape, -50, 50, seed),
+    }
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("reduce");
+    every_axis(&mut suite);
+    sizes(&mut suite);
+    empty(&mut suite);
+    not_finite(&mut suite);
+    views(&mut suite);
+    positions(&mut suite);
+    derived(&mut suite);
+    fused(&mut suite);
+    million(&mut suite);
+    suite
+}
+
+fn every_axis(suite: &mut Suite) {
+    for &(name, drop, keep, f) in NUMBERS.iter().chain(BOOLS).chain([&MEAN]) {
+        for shape in [&[3usize, 4, 5][..], &[2, 3, 1, 4]] {
+            suite.add(format!("{name} over every choice of axes of {shape:?}"), move |device| {
+                let dtype = if matches!(name, "any" | "all") { DType::Bool } else { DType::F32 };
+                let x = data(name, shape, 1);
+                let a = x.on(device, dtype)?;
+                let by = if name == "mean" { Tolerance::ROUNDED } else { Tolerance::EXACT };
+                let mut checks = Vec::new();
+                for axes in subsets(shape.len()) {
+                    let want = x.reduce(&axes, f);
+                    let what = format!("{name} over {axes:?}");
+                    let (kept, dropped) = (keep(&a, &signed(&axes))?, drop(&a, &signed(&axes))?);
+                    checks.push(typed(what.clone(), dropped, dtype, want.squeeze(&axes), by));
+                    checks.push(typed(what, kept, dtype, want, by));
+                }
+                let all: Vec<usize> = (0..shape.len()).collect();
+                let want = x.reduce(&all, f).reshape(&[]);
+                checks.push(typed("over no axes named", drop(&a, &[])?, dtype, want, by));
+                Ok(checks)
+            });
+        }
+    }
+    for dtype in [DType::I32, DType::U32] {
+        suite.add(format!("all kinds of {dtype}"), move |device| {
+            let mut checks = Vec::new();
+            for &(name, drop, _, f) in NUMBERS {
+                let x = data(name, &[5, 33], 2);
+                let x = if dtype == DType::U32 { x.map(f64::abs) } else { x };
+                let got = drop(&x.on(device, dtype)?, &[-1])?;
+                checks.push(exact(name, got, dtype, x.reduce(&[1], f).squeeze(&[1])));
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("integer sums and products wrap", |device| {
+        let x = Array::new(&[3], vec![2_147_483_647.0, 2.0, 65_537.0]);
+        let a = x.on(device, DType::I32)?;
+        let sum = (2_147_483_647i32).wrapping_add(2).wrapping_add(65_537);
+        let product = (2_147_483_647i32).wrapping_mul(2).wrapping_mul(65_537);
+        let one = |v: i32| Array::new(&[], vec![f64::from(v)]);
+        Ok(vec![
+            exact("sum", a.sum(&[])?, DType::I32, one(sum)),
+            exact("prod", a.prod(&[])?, DType::I32, one(product)),
+        ])
+    });
+    suite.add("rank 0", |device| {
+        let x = Array::new(&[], vec![-2.5]);
+        let a = x.f32(device)?;
+        let of = |kind: &Kind| Ok(near(kind.0, kind.1(&a, &[])?, x.clone(), Tolerance::EXACT));
+        NUMBERS.iter().map(of).collect()
+    });
+    suite.add("rank 8", |device| {
+        let shape = [2, 3, 1, 2, 2, 1, 3, 2];
+        let x = integers(&shape, -9, 9, 3);
+        let axes = [0, 3, 6];
+        let want = x.reduce(&axes, |x| x.iter().sum()).squeeze(&axes);
+        Ok(vec![near("sum", x.f32(device)?.sum(&[0, 3, -2])?, want, Tolerance::EXACT)])
+    });
+}
+
+fn sizes(suite: &mut Suite) {
+    for n in [1, 31, 32, 33, 65, 257, 1000, 70_000] {
+        suite.add(format!("{n} elements"), move |device| {
+            let mut checks = Vec::new();
+            for &(name, drop, _, f) in NUMBERS {
+                let x = data(name, &[n], 4);
+                let x = if name == "prod" { x.map(|v| if v == 2.0 { 1.0 } else { v }) } else { x };
+                let want = x.reduce(&[0], f).reshape(&[]);
+                checks.push(near(name, drop(&x.f32(device)?, &[])?, want, Tolerance::EXACT));
+            }
+            let x = random(&[n], -1.0, 1.0, 5);
+            let want = x.reduce(&[0], |x| x.iter().sum()).reshape(&[]);
+            checks.push(near(
+                "of fractions",
+                x.f32(device)?.sum(&[])?,
+                want,
+                Tolerance::sum(n, 1.0),
+            ));
+            Ok(checks)
+        });
+    }
+    for n in [31, 32, 65, 257, 1000] {
+        suite.add(format!("rows and columns of {n}"), move |device| {
+            let (rows, columns) = (integers(&[3, n], -50, 50, 6), integers(&[n, 3], -50, 50, 7));
+            let mut checks = Vec::new();
+            for &(name, drop, _, f) in &[NUMBERS[0], NUMBERS[2]] {
+                let row = rows.reduce(&[1], f).squeeze(&[1]);
+                let column = columns.reduce(&[0], f).squeeze(&[0]);
+                let (a, b) = (rows.f32(device)?, columns.f32(device)?);
+                checks.push(near(
+                    format!("{name} of rows"),
+                    drop(&a, &[1])?,
+                    row,
+                    Tolerance::EXACT,
+                ));
+                checks.push(near(
+                    format!("{name} of columns"),
+                    drop(&b, &[0])?,
+                    column,
+                    Tolerance::EXACT,
+                ));
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("many short rows, few long ones", |device| {
+        let mut checks = Vec::new();
+        for (shape, axis) in [
+            ([5000, 3], 1),
+            ([3, 5000], 1),
+            ([5000, 3], 0),
+            ([300, 300], 0),
+            ([2, 70_001], 1),
+            ([70_001, 2], 0),
+        ] {
+            let x = integers(&shape, -50, 50, 8);
+            let want = x.reduce(&[axis], |x| x.iter().sum()).squeeze(&[axis]);
+            let got = x.f32(device)?.sum(&[axis as isize])?;
+            checks.push(near(format!("{shape:?} over {axis}"), got, want, Tolerance::EXACT));
+        }
+        Ok(checks)
+    });
+}
+
+fn empty(suite: &mut Suite) {
+    suite.add("over nothing", |device| {
+        let mut checks = Vec::new();
+        for dtype in [DType::F32, DType::I32, DType::U32] {
+            let a = Array::<f64>::new(&[2, 0], vec![]).on(device, dtype)?;
+            let (low, high) = match dtype {
+                DType::I32 => (-2_147_483_648.0, 2_147_483_647.0),
+                DType::U32 => (0.0, 4_294_967_295.0),
+                _ => (f64::NEG_INFINITY, f64::INFINITY),
+            };
+            for (kind, value) in NUMBERS.iter().zip([0.0, 1.0, low, high]) {
+                let two = Array::new(&[2], vec![value; 2]);
+                let what = format!("{} of {dtype}", kind.0);
+                checks.push(exact(what.clone(), kind.1(&a, &[1])?, dtype, two));
+                let one = Array::new(&[], vec![value]);
+                checks.push(exact(what.clone(), kind.1(&a, &[])?, dtype, one));
+                let none = Array::new(&[0], vec![]);
+                checks.push(exact(what, kind.1(&a, &[0])?, dtype, none));
+            }
+        }
+        let a = Array::<f64>::new(&[0, 3], vec![]).on(device, DType::Bool)?;
+        checks.push(exact("any", a.any(&[0])?, DType::Bool, Array::new(&[3], vec![0.0; 3])));
+        checks.push(exact("all", a.all(&[0])?, DType::Bool, Array::new(&[3], vec![1.0; 3])));
+        let mean = device.zeros(&[2, 0])?.mean(&[1])?;
+        checks.push(near("mean", mean, Array::new(&[2], vec![f64::NAN; 2]), Tolerance::EXACT));
+        Ok(checks)
+    });
+}
+
+fn not_finite(suite: &mut Suite) {
+    suite.add("NaN and infinities", |device| {
+        let inf = f64::INFINITY;
+        let rows = [
+            [1.0, f64::NAN, 3.0],
+            [1.0, inf, 3.0],
+            [1.0, -inf, 3.0],
+            [inf, -inf, 3.0],
+            [-inf, -inf, -inf],
+            [f64::NAN, inf, -inf],
+            [-0.0, 0.0, -0.0],
+            [3e38, 3e38, -3e38],
+        ];
+        let x = Array::new(&[8, 3], rows.concat());
+        let a = x.f32(device)?;
+        let nan_or = |f: fn(&[f64]) -> f64| {
+            move |x: &[f64]| if x.iter().any(|x| x.is_nan()) { f64::NAN } else { f(x) }
+        };
+        let mut checks = Vec::new();
+        for &(name, drop, _, f) in &NUMBERS[2..] {
+            let want = x.reduce(&[1], nan_or(f)).squeeze(&[1]);
+            checks.push(near(name, drop(&a, &[1])?, want, Tolerance::EXACT));
+        }
+        // The last row overflows or not, as the order is.
+        let sum = a.sum(&[1])?.slice(0, 0, 7)?;
+        let want = x.reduce(&[1], |x| x.iter().sum()).squeeze(&[1]).slice(0, 0, 7, 1);
+        checks.push(near("sum", sum, want, Tolerance::EXACT));
+        Ok(checks)
+    });
+    suite.add("NaN anywhere in a long row", |device| {
+        let mut checks = Vec::new();
+        for at in [0, 255, 256, 999] {
+            let x = Array::from_fn(&[1000], |c| if c[0] == at { f64::NAN } else { c[0] as f64 });
+            let want = Array::new(&[], vec![f64::NAN]);
+            checks.push(near("max", x.f32(device)?.max(&[])?, want.clone(), Tolerance::EXACT));
+            checks.push(near("min", x.f32(device)?.min(&[])?, want, Tolerance::EXACT));
+        }
+        Ok(checks)
+    });
+}
+
+fn views(suite: &mut Suite) {
+    suite.add("of views", |device| {
+        let x = integers(&[6, 8, 10], -50, 50, 9);
+        let a = x.f32(device)?;
+        let sum =
+            |x: &Array<f64>, axis: usize| x.reduce(&[axis], |x| x.iter().sum()).squeeze(&[axis]);
+        let check = |what, got, want| near(what, got, want, Tolerance::EXACT);
+        let turned = x.permute(&[2, 0, 1]);
+        let padded = x.pad(&[(0, 0), (1, 2), (0, 0)], 1.0);
+        Ok(vec![
+            check("a transpose", a.permute(&[2, 0, 1])?.sum(&[1])?, sum(&turned, 1)),
+            check("a slice", a.slice_step(2, 1, 10, 3)?.sum(&[2])?, sum(&x.slice(2, 1, 3, 3), 2)),
+            check("a flip", a.flip(&[1])?.max(&[1])?, x.reduce(&[1], NUMBERS[2].3).squeeze(&[1])),
+            check(
+                "an expansion",
+                a.slice(0, 0, 1)?.expand(&[5, 8, 10])?.sum(&[0])?,
+                x.slice(0, 0, 1, 1).map(|x| 5.0 * x).squeeze(&[0]),
+            ),
+            check("a reshape", a.reshape(&[48, 10])?.sum(&[0])?, sum(&x.reshape(&[48, 10]), 0)),
+            check("a pad", a.pad(&[(0, 0), (1, 2), (0, 0)], 1.0)?.sum(&[1])?, sum(&padded, 1)),
+            check("a join", a.concat(&[&a], 1)?.sum(&[1])?, sum(&x, 1).map(|x| 2.0 * x)),
+        ])
+    });
+    suite.add("a reduction's result used as a view", |device| {
+        let x = integers(&[4, 6], -9, 9, 10);
+        let a = x.f32(device)?;
+        let rows = x.reduce(&[1], |x| x.iter().sum::<f64>());
+        let columns = x.reduce(&[0], |x| x.iter().sum::<f64>());
+        let got = a.sum_keepdim(&[1])?.mul(&a.sum_keepdim(&[0])?)?.transpose(0, 1)?;
+        let want = rows.zip(&columns, |r, c| r * c).permute(&[1, 0]);
+        Ok(vec![near("outer", got, want, Tolerance::EXACT)])
+    });
+}
+
+fn best(x: &[f64], better: fn(f64, f64) -> bool) -> f64 {
+    let mut at = 0;
+    for (i, &v) in x.iter().enumerate() {
+        if !x[at].is_nan() && (v.is_nan() || better(v, x[at])) {
+            at = i;
+        }
+    }
+    at as f64
+}
+
+fn arg_checks(device: &Device, x: &Array<f64>, dtype: DType) -> Result<Vec<Check>> {
+    let a = x.on(device, dtype)?;
+    let mut checks = Vec::new();
+    for axis in 0..x.shape.len() {
+        let largest = x.reduce(&[axis], |x| best(x, |v, w| v > w)).squeeze(&[axis]);
+        let smallest = x.reduce(&[axis], |x| best(x, |v, w| v < w)).squeeze(&[axis]);
+        let what = |name| format!("{name} along {axis} of {dtype} {:?}", x.shape);
+        checks.push(exact(what("argmax"), a.argmax(axis as isize)?, DType::I32, largest));
+        checks.push(exact(what("argmin"), a.argmin(axis as isize)?, DType::I32, smallest));
+    }
+    Ok(checks)
+}
+
+fn positions(suite: &mut Suite) {
+    suite.add("argmax and argmin with ties", |device| {
+        let x = integers(&[5, 7, 3], -3, 3, 11);
+        let mut checks = arg_checks(device, &x, DType::F32)?;
+        checks.extend(arg_checks(device, &x, DType::I32)?);
+        checks.extend(arg_checks(device, &x.map(f64::abs), DType::U32)?);
+        Ok(checks)
+    });
+    suite.add("argmax and argmin of NaN and infinities", |device| {
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        let rows = [
+            [1.0, nan, 3.0, nan],
+            [nan, inf, -inf, 0.0],
+            [-inf, -inf, -inf, -inf],
+            [0.0, -0.0, 0.0, -0.0],
+            [inf, 1.0, inf, -inf],
+        ];
+        arg_checks(device, &Array::new(&[5, 4], rows.concat()), DType::F32)
+    });
+    for n in [1, 33, 257, 1000] {
+        suite.add(format!("argmax and argmin of {n}"), move |device| {
+            arg_checks(device, &random(&[2, n], -9.0, 9.0, 12), DType::F32)
+        });
+    }
+}
+
+fn variance(x: &[f64], correction: f64) -> f64 {
+    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    let squares: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
+    squares / (x.len() as f64 - correction).max(0.0)
+}
+
+fn logsumexp(x: &[f64]) -> f64 {
+    let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if max.is_infinite() {
+        return max;
+    }
+    max + x.iter().map(|x| (x - max).exp()).sum::<f64>().ln()
+}
+
+fn derived(suite: &mut Suite) {
+    for (shape, axes) in [
+        (&[7usize, 33][..], &[1usize][..]),
+        (&[33, 7], &[0]),
+        (&[3, 4, 65], &[1, 2]),
+        (&[257], &[0]),
+        (&[2, 1000], &[1]),
+    ] {
+        suite.add(
+            format!("mean, var, std, norms, logsumexp of {shape:?} over {axes:?}"),
+            move |device| {
+                let x = random(shape, -3.0, 5.0, 13);
+                let (a, over) = (x.f32(device)?, signed(axes));
+                let of = |f: &dyn Fn(&[f64]) -> f64| x.reduce(axes, f).squeeze(axes);
+                let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
+                let largest = |x: &[f64]| x.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+                Ok(vec![
+                    near("mean", a.mean(&over)?, of(&MEAN.3), by),
+                    near("var", a.var(&over, 1.0)?, of(&|x| variance(x, 1.0)), by),
+                    near("population var", a.var(&over, 0.0)?, of(&|x| variance(x, 0.0)), by),
+                    near("std", a.std(&over, 1.0)?, of(&|x| variance(x, 1.0).sqrt()), by),
+                    near(
+                        "norm_l1",
+                        a.norm_l1(&over)?,
+                        of(&|x| x.iter().map(|x| x.abs()).sum()),
+                        by,
+                    ),
+                    near(
+                        "norm_l2",
+                        a.norm_l2(&over)?,
+                        of(&|x| x.iter().map(|x| x * x).sum::<f64>().sqrt()),
+                        by,
+                    ),
+                    near("norm_linf", a.norm_linf(&over)?, of(&largest), Tolerance::EXACT),
+                    near("logsumexp", a.logsumexp(&over)?, of(&logsumexp), by),
+                ])
+            },
+        );
+    }
+    suite.add("var far from 0", |device| {
+        let x = random(&[3, 100], -1.0, 1.0, 14).map(|x| f64::from((x + 1000.0) as f32));
+        let want = x.reduce(&[1], |x| variance(x, 1.0)).squeeze(&[1]);
+        // The mean is rounded to 6e-5, and its square is added.
+        let by = Tolerance { absolute: 1e-6, relative: 1e-4 };
+        Ok(vec![near("var", x.f32(device)?.var(&[1], 1.0)?, want, by)])
+    });
+    suite.add("var of one element", |device| {
+        let a = device.tensor(&[3.0f32], &[1])?;
+        Ok(vec![
+            near("unbiased", a.var(&[0], 1.0)?, Array::new(&[], vec![f64::NAN]), Tolerance::EXACT),
+            near("population", a.var(&[0], 0.0)?, Array::new(&[], vec![0.0]), Tolerance::EXACT),
+        ])
+    });
+    suite.add("logsumexp of extremes", |device| {
+        let inf = f64::INFINITY;
+        let rows = [
+            [1000.0, 1000.0, 999.0],
+            [-1000.0, -1000.0, -1001.0],
+            [-inf, -inf, -inf],
+            [-inf, 0.0, 1.0],
+            [inf, 0.0, 1.0],
+            [1e30, -1e30, 0.0],
+        ];
+        let x = Array::new(&[6, 3], rows.concat());
+        let want = x.reduce(&[1], logsumexp).squeeze(&[1]);
+        Ok(vec![near("rows", x.f32(device)?.logsumexp(&[1])?, want, Tolerance::F32)])
+    });
+}
+
+fn fused(suite: &mut Suite) {
+    suite.add("pointwise work before and after", |device| {
+        let x = integers(&[9, 65], -9, 9, 15);
+        let a = x.f32(device)?;
+        let sum = |x: &[f64]| x.iter().sum::<f64>();
+        let doubled = x.map(|x| 2.0 * x + 1.0).reduce(&[1], sum);
+        let got = a.mul(2.0)?.add(1.0)?.sum_keepdim(&[1])?.mul(-1.0)?;
+        let spread = a.add(&a.sum_keepdim(&[1])?)?;
+        let twice = a.sum_keepdim(&[1])?.mul(&a.max_keepdim(&[1])?)?;
+        let max = x.reduce(&[1], NUMBERS[2].3);
+        let total = a.sum(&[1])?.max(&[])?;
+        Ok(vec![
+            near("sum(2 x + 1) * -1", got, doubled.map(|x| -x), Tolerance::EXACT),
+            near("x + sum(x)", spread, x.zip(&x.reduce(&[1], sum), |x, s| x + s), Tolerance::EXACT),
+            near(
+                "sum(x) * max(x)",
+                twice,
+                x.reduce(&[1], sum).zip(&max, |s, m| s * m),
+                Tolerance::EXACT,
+            ),
+            near(
+                "max(sum(x))",
+                total,
+                x.reduce(&[1], sum).reduce(&[0, 1], NUMBERS[2].3).reshape(&[]),
+                Tolerance::EXACT,
+            ),
+        ])
+    });
+    suite.add("rows and columns at once", |device| {
+        let x = integers(&[33, 17], -9, 9, 16);
+        let a = x.f32(device)?;
+        let sum = |x: &[f64]| x.iter().sum::<f64>();
+        let (rows, columns) = (x.reduce(&[1], sum), x.reduce(&[0], sum));
+        let got = a.add(&a.sum_keepdim(&[1])?)?.add(&a.sum_keepdim(&[0])?)?;
+        let want = x.zip(&rows, |x, r| x + r).zip(&columns, |x, c| x + c);
+        let own = a.add(&a.transpose(0, 1)?.sum(&[1])?)?;
+        Ok(vec![
+            near("x + rows + columns", got, want, Tolerance::EXACT),
+            near("x + sums of the transpose", own, x.zip(&columns, |x, c| x + c), Tolerance::EXACT),
+        ])
+    });
+}
+
+fn million(suite: &mut Suite) {
+    suite
+        .add("2^24 + 1 elements", |device| {
+            let n = (1 << 24) + 1;
+            let words: Vec<f32> = (0..n).map(|i| (word(17, i) & 1) as f32).collect();
+            let total: f64 = words.iter().map(|&w| f64::from(w)).sum();
+            let a = device.tensor(&words, &[n])?;
+            let ones = device.full(DType::I32, 1.0, &[n])?;
+            let mut peak = words;
+            peak[n - 1] = 7.0;
+            let peak = device.tensor(&peak, &[n])?;
+            let one = |v: f64| Array::new(&[], vec![v]);
+            Ok(vec![
+                near("sum", a.sum(&[])?, one(total), Tolerance::EXACT),
+                exact("sum of ones", ones.sum(&[])?, DType::I32, one(n as f64)),
+                near("max", peak.max(&[])?, one(7.0), Tolerance::EXACT),
+                exact("argmax", peak.argmax(0)?, DType::I32, one((n - 1) as f64)),
+            ])
+        })
+        .big();
+}

@@ -1,0 +1,449 @@
+//! What must be refused: for every operation, what kind of error, with the operation's name in front.
+
+use super::array::encode;
+use super::call::call;
+use super::check::{said, Outcome, Suite};
+use warpweft::device::Device;
+use warpweft::dtype::DType::{self, Bool, F16, F32, I32, U32};
+use warpweft::error::ErrorKind::{self, Data, Limit, Shape};
+use warpweft::error::{Error, Result};
+use warpweft::op::pointwise::TABLE;
+use warpweft::op::Row;
+use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor, Value};
+
+const TYPE: ErrorKind = ErrorKind::DType;
+
+/// The operation, the kind of error, and what must give it.
+type Refusal = (&'static str, ErrorKind, fn(&Device) -> Result<Tensor>);
+
+/// Ones of type `f32`.
+fn t(device: &Device, shape: &[usize]) -> Result<Tensor> {
+    of(device, F32, shape)
+}
+
+/// Ones.
+fn of(device: &Device, dtype: DType, shape: &[usize]) -> Result<Tensor> {
+    let count = shape.iter().product();
+    device.tensor_from_bytes(dtype, &encode(dtype, &vec![1.0; count]), shape)
+}
+
+/// A tensor that cannot refuse carries its error.
+fn carried(tensor: Tensor) -> Result<Tensor> {
+    tensor.error().map_or_else(|| Ok(tensor.clone()), |error| Err(error.clone()))
+}
+
+const NINE: &[usize] = &[1; 9];
+const HUGE: &[usize] = &[1 << 16, 1 << 16];
+
+const CREATION: &[Refusal] = &[
+    ("tensor", Shape, |d| d.tensor(&[1.0f32, 2.0], &[3])),
+    ("tensor", Shape, |d| d.tensor::<i32>(&[], &[])),
+    ("tensor", Shape, |d| d.tensor(&[1.0f32], NINE)),
+    ("tensor", Limit, |d| d.tensor(&[1.0f32], HUGE)),
+    ("tensor", Limit, |d| d.tensor::<f32>(&[], &[0, usize::MAX, usize::MAX])),
+    ("tensor", Shape, |d| d.tensor_from_bytes(F32, &[0; 7], &[2])),
+    ("full", Shape, |d| d.full(F32, 0.0, NINE)),
+    ("full", Limit, |d| d.full(F32, 0.0, HUGE)),
+    ("full", Limit, |d| d.full(I32, 0.0, &[usize::MAX, 2])),
+    ("full", TYPE, |d| d.full(I32, 0.5, &[2])),
+    ("full", TYPE, |d| d.full(U32, -1.0, &[2])),
+    ("full", TYPE, |d| d.full(Bool, 2.0, &[2])),
+    ("zeros", Shape, |d| d.zeros(NINE)),
+    ("zeros", Limit, |d| d.zeros(HUGE)),
+    ("ones", Limit, |d| d.ones(HUGE)),
+    ("iota", Shape, |d| d.iota(&[2, 3], 2)),
+    ("iota", Shape, |d| d.iota(&[2, 3], -3)),
+    ("iota", Shape, |d| d.iota(&[], 0)),
+    ("iota", Limit, |d| d.iota(HUGE, 0)),
+    ("arange", Limit, |d| d.arange(0.0, 1.0, 1 << 31)),
+    ("linspace", Limit, |d| d.linspace(0.0, 1.0, 1 << 31)),
+    ("eye", Limit, |d| d.eye(1 << 16)),
+    ("random_bits", Shape, |d| d.random_bits(NINE, 0)),
+    ("random_bits", Limit, |d| d.random_bits(HUGE, 0)),
+    ("uniform", Limit, |d| d.uniform(HUGE, 0.0, 1.0, 0)),
+    ("uniform", Data, |d| d.uniform(&[2], 1.0, 0.0, 0)),
+    ("uniform", Data, |d| d.uniform(&[2], f64::NAN, 0.0, 0)),
+    ("uniform", Data, |d| d.uniform(&[2], 0.0, f64::INFINITY, 0)),
+    ("normal", Data, |d| d.normal(&[2], 0.0, -1.0, 0)),
+    ("normal", Data, |d| d.normal(&[2], f64::NAN, 1.0, 0)),
+    ("normal", Shape, |d| d.normal(NINE, 0.0, 1.0, 0)),
+    ("bernoulli", Data, |d| d.bernoulli(&[2], 1.5, 0)),
+    ("bernoulli", Data, |d| d.bernoulli(&[2], -0.1, 0)),
+    ("bernoulli", Data, |d| d.bernoulli(&[2], f64::NAN, 0)),
+    ("dropout", Data, |d| t(d, &[2])?.dropout(1.0, 0)),
+    ("dropout", Data, |d| t(d, &[2])?.dropout(-0.5, 0)),
+    ("dropout", TYPE, |d| of(d, I32, &[2])?.dropout(0.5, 0)),
+];
+
+const MOVEMENT: &[Refusal] = &[
+    ("reshape", Shape, |d| t(d, &[2, 3])?.reshape(&[4])),
+    ("reshape", Shape, |d| t(d, &[2, 3])?.reshape(&[])),
+    ("reshape", Shape, |d| t(d, &[1])?.reshape(NINE)),
+    ("reshape", Limit, |d| t(d, &[1])?.reshape(HUGE)),
+    ("permute", Shape, |d| t(d, &[2, 3])?.permute(&[0])),
+    ("permute", Shape, |d| t(d, &[2, 3])?.permute(&[0, 0])),
+    ("permute", Shape, |d| t(d, &[2, 3])?.permute(&[0, 2])),
+    ("permute", Shape, |d| t(d, &[2, 3])?.permute(&[0, 1, -1])),
+    ("transpose", Shape, |d| t(d, &[2, 3])?.transpose(0, 2)),
+    ("transpose", Shape, |d| t(d, &[2, 3])?.transpose(-3, 0)),
+    ("transpose", Shape, |d| t(d, &[])?.transpose(0, 0)),
+    ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[3])),
+    ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[2, 1])),
+    ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[4, 3])),
+    ("expand", Limit, |d| t(d, &[1])?.expand(HUGE)),
+    ("unsqueeze", Shape, |d| t(d, &[2, 3])?.unsqueeze(3)),
+    ("unsqueeze", Shape, |d| t(d, &[2, 3])?.unsqueeze(-4)),
+    ("unsqueeze", Shape, |d| t(d, &[1; 8])?.unsqueeze(0)),
+    ("squeeze", Shape, |d| t(d, &[2, 1])?.squeeze(0)),
+    ("squeeze", Shape, |d| t(d, &[2, 1])?.squeeze(2)),
+    ("squeeze", Shape, |d| t(d, &[])?.squeeze(0)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(0, 0, 5)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(0, 3, 2)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(1, 0, 1)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(0, -5, 4)),
+    ("slice", Shape, |d| t(d, &[4])?.slice_step(0, 0, 4, 0)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(0, isize::MIN, isize::MAX)),
+    ("flip", Shape, |d| t(d, &[4])?.flip(&[1])),
+    ("flip", Shape, |d| t(d, &[4, 2])?.flip(&[0, 0])),
+    ("flip", Shape, |d| t(d, &[4, 2])?.flip(&[0, -2])),
+    ("pad", Shape, |d| t(d, &[4])?.pad(&[], 0.0)),
+    ("pad", Shape, |d| t(d, &[4])?.pad(&[(1, 1), (1, 1)], 0.0)),
+    ("pad", TYPE, |d| of(d, I32, &[4])?.pad(&[(1, 1)], 0.5)),
+    ("pad", Limit, |d| t(d, &[4])?.pad(&[(usize::MAX, 1)], 0.0)),
+    ("pad", Limit, |d| t(d, &[4])?.pad(&[(1 << 31, 0)], 0.0)),
+    ("concat", Shape, |d| t(d, &[2, 3])?.concat(&[&t(d, &[2, 4])?], 0)),
+    ("concat", Shape, |d| t(d, &[2, 3])?.concat(&[&t(d, &[3])?], 0)),
+    ("concat", Shape, |d| t(d, &[2, 3])?.concat(&[], 2)),
+    ("concat", Shape, |d| t(d, &[])?.concat(&[], 0)),
+    ("concat", TYPE, |d| t(d, &[2, 3])?.concat(&[&of(d, I32, &[2, 3])?], 0)),
+    ("stack", Shape, |d| t(d, &[2])?.stack(&[&t(d, &[3])?], 0)),
+    ("stack", Shape, |d| t(d, &[2])?.stack(&[&t(d, &[2])?], 2)),
+    ("stack", Shape, |d| t(d, &[1; 8])?.stack(&[&t(d, &[1; 8])?], 0)),
+    ("stack", TYPE, |d| t(d, &[2])?.stack(&[&of(d, I32, &[2])?], 0)),
+    ("split", Shape, |d| Ok(t(d, &[4])?.split(&[1, 2], 0)?.remove(0))),
+    ("split", Shape, |d| Ok(t(d, &[4])?.split(&[2, 2], 1)?.remove(0))),
+    ("split", Shape, |d| Ok(t(d, &[4])?.split(&[usize::MAX, 5], 0)?.remove(0))),
+    ("index_select", TYPE, |d| t(d, &[4])?.index_select(0, &t(d, &[2])?)),
+    ("index_select", Shape, |d| t(d, &[4])?.index_select(1, &of(d, I32, &[2])?)),
+    ("index_select", Shape, |d| t(d, &[1; 8])?.index_select(0, &of(d, I32, &[1, 1])?)),
+    ("index_select", TYPE, |d| t(d, &[4])?.index_select(0, &of(d, Bool, &[2])?)),
+    ("tril", Shape, |d| t(d, &[4])?.tril(0)),
+    ("tril", Shape, |d| t(d, &[])?.tril(0)),
+    ("triu", Shape, |d| t(d, &[4])?.triu(1)),
+    ("triu", Shape, |d| t(d, &[])?.triu(0)),
+    ("one_hot", TYPE, |d| t(d, &[4])?.one_hot(3)),
+    ("one_hot", TYPE, |d| of(d, Bool, &[4])?.one_hot(3)),
+    ("one_hot", Shape, |d| of(d, I32, &[1; 8])?.one_hot(3)),
+    ("one_hot", Limit, |d| of(d, I32, &[4])?.one_hot(1 << 30)),
+    ("tile", Shape, |d| t(d, &[4])?.tile(&[])),
+    ("tile", Shape, |d| t(d, &[4])?.tile(&[1, 2])),
+    ("tile", Limit, |d| t(d, &[4])?.tile(&[1 << 30])),
+    ("tile", Limit, |d| t(d, &[4])?.tile(&[usize::MAX])),
+];
+
+const REDUCTIONS: &[Refusal] = &[
+    ("sum", Shape, |d| t(d, &[4])?.sum(&[1])),
+    ("sum", Shape, |d| t(d, &[4, 2])?.sum(&[0, 0])),
+    ("sum", TYPE, |d| of(d, Bool, &[4])?.sum(&[])),
+    ("prod", Shape, |d| t(d, &[4])?.prod(&[-2])),
+    ("prod", Shape, |d| t(d, &[4, 2])?.prod(&[1, -1])),
+    ("prod", TYPE, |d| of(d, Bool, &[4])?.prod_keepdim(&[])),
+    ("max", Shape, |d| t(d, &[])?.max(&[0])),
+    ("max", Shape, |d| t(d, &[4, 2])?.max_keepdim(&[0, -2])),
+    ("max", TYPE, |d| of(d, Bool, &[4])?.max(&[])),
+    ("min", Shape, |d| t(d, &[4])?.min(&[3])),
+    ("min", Shape, |d| t(d, &[4, 2])?.min(&[1, 1])),
+    ("min", TYPE, |d| of(d, Bool, &[4])?.min(&[])),
+    ("any", TYPE, |d| t(d, &[4])?.any(&[])),
+    ("any", TYPE, |d| of(d, I32, &[4])?.any(&[])),
+    ("any", Shape, |d| of(d, Bool, &[4])?.any(&[1])),
+    ("all", TYPE, |d| t(d, &[4])?.all(&[])),
+    ("all", TYPE, |d| of(d, U32, &[4])?.all(&[])),
+    ("all", Shape, |d| of(d, Bool, &[4])?.all(&[0, 0])),
+    ("mean", Shape, |d| t(d, &[4])?.mean(&[1])),
+    ("mean", Shape, |d| t(d, &[4])?.mean_keepdim(&[0, 0])),
+    ("mean", TYPE, |d| of(d, I32, &[4])?.mean(&[])),
+    ("var", Shape, |d| t(d, &[4])?.var(&[1], 1.0)),
+    ("var", TYPE, |d| of(d, I32, &[4])?.var(&[], 1.0)),
+    ("var", TYPE, |d| of(d, Bool, &[4])?.var_keepdim(&[], 1.0)),
+    ("std", Shape, |d| t(d, &[4])?.std(&[1], 1.0)),
+    ("std", TYPE, |d| of(d, I32, &[4])?.std(&[], 1.0)),
+    ("std", TYPE, |d| of(d, U32, &[4])?.std(&[], 1.0)),
+    ("argmax", Shape, |d| t(d, &[4])?.argmax(1)),
+    ("argmax", Shape, |d| t(d, &[4, 0])?.argmax(1)),
+    ("argmax", TYPE, |d| of(d, Bool, &[4])?.argmax(0)),
+    ("argmin", Shape, |d| t(d, &[])?.argmin(0)),
+    ("argmin", Shape, |d| t(d, &[0])?.argmin(0)),
+    ("argmin", TYPE, |d| of(d, Bool, &[4])?.argmin(0)),
+    ("logsumexp", Shape, |d| t(d, &[4])?.logsumexp(&[1])),
+    ("logsumexp", Shape, |d| t(d, &[4])?.logsumexp(&[0, 0])),
+    ("logsumexp", TYPE, |d| of(d, I32, &[4])?.logsumexp(&[])),
+    ("norm_l1", Shape, |d| t(d, &[4])?.norm_l1(&[1])),
+    ("norm_l1", TYPE, |d| of(d, I32, &[4])?.norm_l1(&[])),
+    ("norm_l1", TYPE, |d| of(d, Bool, &[4])?.norm_l1(&[])),
+    ("norm_l2", Shape, |d| t(d, &[4])?.norm_l2(&[-2])),
+    ("norm_l2", TYPE, |d| of(d, I32, &[4])?.norm_l2(&[])),
+    ("norm_l2", TYPE, |d| of(d, U32, &[4])?.norm_l2(&[])),
+    ("norm_linf", Shape, |d| t(d, &[4])?.norm_linf(&[0, 0])),
+    ("norm_linf", TYPE, |d| of(d, I32, &[4])?.norm_linf(&[])),
+    ("norm_linf", TYPE, |d| of(d, Bool, &[4])?.norm_linf(&[])),
+    ("softmax", Shape, |d| t(d, &[4])?.softmax(1)),
+    ("softmax", TYPE, |d| of(d, I32, &[4])?.softmax(0)),
+    ("softmax", TYPE, |d| of(d, Bool, &[4])?.softmax(0)),
+    ("log_softmax", Shape, |d| t(d, &[4])?.log_softmax(-2)),
+    ("log_softmax", TYPE, |d| of(d, I32, &[4])?.log_softmax(0)),
+    ("log_softmax", TYPE, |d| of(d, U32, &[4])?.log_softmax(0)),
+    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[1], None, None, 1e-5)),
+    ("layer_norm", TYPE, |d| of(d, I32, &[4])?.layer_norm(&[0], None, None, 1e-5)),
+    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[0], Some(&t(d, &[3])?), None, 1e-5)),
+    ("layer_norm", Shape, |d| t(d, &[4])?.layer_norm(&[0], None, Some(&t(d, &[2, 4])?), 1e-5)),
+    ("layer_norm", TYPE, |d| t(d, &[4])?.layer_norm(&[0], Some(&of(d, I32, &[4])?), None, 1e-5)),
+    ("rms_norm", Shape, |d| t(d, &[4])?.rms_norm(&[0, 0], None, 1e-5)),
+    ("rms_norm", TYPE, |d| of(d, Bool, &[4])?.rms_norm(&[0], None, 1e-5)),
+    ("rms_norm", Shape, |d| t(d, &[4])?.rms_norm(&[0], Some(&t(d, &[5])?), 1e-5)),
+    ("rms_norm", TYPE, |d| t(d, &[4])?.rms_norm(&[0], Some(&of(d, U32, &[4])?), 1e-5)),
+];
+
+fn conv(d: &Device, x: &[usize], w: &[usize], options: Conv2dOptions) -> Result<Tensor> {
+    t(d, x)?.conv2d(&t(d, w)?, None, options)
+}
+
+fn plain() -> Conv2dOptions {
+    Conv2dOptions::default()
+}
+
+fn attend(d: &Device, q: &[usize], k: &[usize], v: &[usize]) -> Result<Tensor> {
+    t(d, q)?.attention(&t(d, k)?, &t(d, v)?, AttentionOptions::default())
+}
+
+fn masked(d: &Device, dtype: DType, mask: &[usize]) -> Result<Tensor> {
+    let (q, mask) = (t(d, &[1, 2, 3, 4])?, of(d, dtype, mask)?);
+    q.attention(&q, &q, AttentionOptions { mask: Some(&mask), ..Default::default() })
+}
+
+const ROUTINES: &[Refusal] = &[
+    ("matmul", Shape, |d| t(d, &[2, 3])?.matmul(&t(d, &[2, 3])?)),
+    ("matmul", Shape, |d| t(d, &[])?.matmul(&t(d, &[2, 3])?)),
+    ("matmul", Shape, |d| t(d, &[2, 3])?.matmul(&t(d, &[])?)),
+    ("matmul", Shape, |d| t(d, &[3])?.matmul(&t(d, &[4])?)),
+    ("matmul", Shape, |d| t(d, &[2, 3, 4])?.matmul(&t(d, &[3, 4, 5])?)),
+    ("matmul", TYPE, |d| of(d, I32, &[2, 3])?.matmul(&of(d, I32, &[3, 2])?)),
+    ("matmul", TYPE, |d| t(d, &[2, 3])?.matmul(&of(d, I32, &[3, 2])?)),
+    ("outer", Shape, |d| t(d, &[2, 3])?.outer(&t(d, &[3])?)),
+    ("outer", Shape, |d| t(d, &[3])?.outer(&t(d, &[])?)),
+    ("outer", TYPE, |d| t(d, &[3])?.outer(&of(d, I32, &[3])?)),
+    ("dot", Shape, |d| t(d, &[3])?.dot(&t(d, &[4])?)),
+    ("dot", Shape, |d| t(d, &[3, 1])?.dot(&t(d, &[3, 1])?)),
+    ("dot", TYPE, |d| t(d, &[3])?.dot(&of(d, I32, &[3])?)),
+    ("dot", TYPE, |d| of(d, Bool, &[3])?.dot(&of(d, Bool, &[3])?)),
+    ("conv2d", Shape, |d| conv(d, &[1, 2, 5], &[1, 2, 3, 3], plain())),
+    ("conv2d", Shape, |d| conv(d, &[1, 2, 5, 5], &[1, 2, 3], plain())),
+    ("conv2d", Shape, |d| conv(d, &[1, 2, 5, 5], &[1, 3, 3, 3], plain())),
+    ("conv2d", Shape, |d| conv(d, &[1, 2, 2, 2], &[1, 2, 3, 3], plain())),
+    ("conv2d", Shape, |d| conv(d, &[1, 2, 5, 5], &[1, 2, 0, 3], plain())),
+    ("conv2d", Shape, |d| {
+        conv(d, &[1, 2, 5, 5], &[1, 2, 3, 3], Conv2dOptions { stride: [0, 1], ..plain() })
+    }),
+    ("conv2d", Shape, |d| {
+        conv(d, &[1, 2, 5, 5], &[1, 2, 3, 3], Conv2dOptions { dilation: [1, 0], ..plain() })
+    }),
+    ("conv2d", Shape, |d| {
+        conv(d, &[1, 2, 5, 5], &[1, 2, 3, 3], Conv2dOptions { groups: 0, ..plain() })
+    }),
+    ("conv2d", Shape, |d| {
+        conv(d, &[1, 4, 5, 5], &[3, 2, 3, 3], Conv2dOptions { groups: 2, ..plain() })
+    }),
+    ("conv2d", Shape, |d| {
+        let padding = Padding::Explicit([(usize::MAX, 1), (0, 0)]);
+        conv(d, &[1, 2, 5, 5], &[1, 2, 3, 3], Conv2dOptions { padding, ..plain() })
+    }),
+    ("conv2d", Shape, |d| {
+        conv(
+            d,
+            &[1, 2, 5, 5],
+            &[1, 2, 3, 3],
+            Conv2dOptions { dilation: [usize::MAX, 1], ..plain() },
+        )
+    }),
+    ("conv2d", Shape, |d| {
+        t(d, &[1, 2, 5, 5])?.conv2d(&t(d, &[4, 2, 3, 3])?, Some(&t(d, &[3])?), plain())
+    }),
+    ("conv2d", TYPE, |d| {
+        t(d, &[1, 2, 5, 5])?.conv2d(&t(d, &[4, 2, 3, 3])?, Some(&of(d, I32, &[4])?), plain())
+    }),
+    ("conv2d", TYPE, |d| {
+        of(d, I32, &[1, 2, 5, 5])?.conv2d(&of(d, I32, &[1, 2, 3, 3])?, None, plain())
+    }),
+    ("attention", Shape, |d| attend(d, &[2, 3, 4], &[2, 3, 4], &[2, 3, 4])),
+    ("attention", Shape, |d| attend(d, &[1, 2, 3, 4], &[1, 2, 3, 5], &[1, 2, 3, 4])),
+    ("attention", Shape, |d| attend(d, &[1, 2, 3, 4], &[1, 2, 3, 4], &[1, 2, 5, 4])),
+    ("attention", Shape, |d| attend(d, &[1, 3, 3, 4], &[1, 2, 3, 4], &[1, 2, 3, 4])),
+    ("attention", Shape, |d| attend(d, &[2, 2, 3, 4], &[1, 2, 3, 4], &[1, 2, 3, 4])),
+    ("attention", Shape, |d| attend(d, &[1, 2, 3, 4], &[1, 0, 3, 4], &[1, 0, 3, 4])),
+    ("attention", Shape, |d| attend(d, &[], &[1, 2, 3, 4], &[1, 2, 3, 4])),
+    ("attention", TYPE, |d| {
+        let q = of(d, I32, &[1, 2, 3, 4])?;
+        q.attention(&q, &q, AttentionOptions::default())
+    }),
+    ("attention", TYPE, |d| {
+        let (q, k) = (t(d, &[1, 2, 3, 4])?, of(d, I32, &[1, 2, 3, 4])?);
+        q.attention(&k, &k, AttentionOptions::default())
+    }),
+    ("attention", TYPE, |d| masked(d, I32, &[3, 3])),
+    ("attention", Shape, |d| masked(d, F32, &[3, 4])),
+    ("attention", Shape, |d| masked(d, Bool, &[3, 4])),
+    ("attention", Shape, |d| masked(d, Bool, &[2, 1, 2, 3, 3])),
+];
+
+/// Whether an error is what it should be.
+fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
+    let error: Error = match result.and_then(carried) {
+        Ok(tensor) => return Err(format!("{name}: took it, and gave {tensor:?}")),
+        Err(error) => error,
+    };
+    if error.kind() != kind || !error.message().starts_with(&format!("{name}: ")) {
+        let (got, message) = (error.kind(), error.message());
+        return Err(format!("{name} should say {kind:?}, and says {got:?} {message:?}"));
+    }
+    Ok(())
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("refusals");
+    for (number, list) in [CREATION, MOVEMENT, REDUCTIONS, ROUTINES].into_iter().enumerate() {
+        for (at, &(name, kind, refused)) in list.iter().enumerate() {
+            suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {
+                is(refused(&device), name, kind)
+            });
+        }
+    }
+    for row in TABLE {
+        suite.steps(format!("{} of wrong types and shapes", row.name), move |device| async move {
+            pointwise(&device, row)
+        });
+    }
+    reading(&mut suite);
+    numbers(&mut suite);
+    suite
+}
+
+/// Every combination of types that the row does not take, and shapes that do not broadcast.
+fn pointwise(device: &Device, row: &'static Row) -> Outcome {
+    let mut all = vec![F32, I32, U32, Bool];
+    if device.limits().f16 {
+        all.push(F16);
+    }
+    let count = row.operands.len();
+    let parameters: Vec<f64> = row.parameters.iter().map(|p| p.1).collect();
+    let apply = |types: &[DType], shapes: &[&[usize]]| {
+        let operands: Vec<Tensor> = types
+            .iter()
+            .zip(shapes)
+            .map(|(&dtype, shape)| of(device, dtype, shape))
+            .collect::<Result<_>>()?;
+        let rest: Vec<Value> = operands[1..].iter().map(Value::from).collect();
+        call(row.name, &operands[0], &rest, &parameters)
+    };
+    let digit = |at: usize, n: usize| at / all.len().pow(n as u32) % all.len();
+    let mut fine = None;
+    for at in 0..all.len().pow(count as u32) {
+        let types: Vec<DType> = (0..count).map(|n| all[digit(at, n)]).collect();
+        let shapes = vec![&[2usize][..]; count];
+        if row.dtype(&types).is_ok() {
+            fine = fine.or(Some(types));
+        } else {
+            is(apply(&types, &shapes), row.name, TYPE).map_err(|e| format!("{types:?}: {e}"))?;
+        }
+    }
+    let fine = fine.ok_or_else(|| format!("{} takes nothing", row.name))?;
+    let pairs: [(&[usize], &[usize]); 3] = [(&[2], &[3]), (&[2, 3], &[3, 2]), (&[4, 0], &[4, 2])];
+    for (a, b) in pairs.iter().filter(|_| count > 1) {
+        for at in 1..count {
+            let mut shapes = vec![*a; count];
+            shapes[at] = b;
+            is(apply(&fine, &shapes), row.name, Shape).map_err(|e| format!("{shapes:?}: {e}"))?;
+        }
+    }
+    apply(&fine, &vec![&[2][..]; count]).and_then(carried).map(|_| ()).map_err(said)
+}
+
+/// Whether reading is refused so.
+fn refuses<T>(what: &str, result: Result<T>, kind: ErrorKind) -> Outcome {
+    match result {
+        Err(error) if error.kind() == kind && error.message().starts_with(what) => Ok(()),
+        Err(error) => Err(format!("{what} says {:?} {error}", error.kind())),
+        Ok(_) => Err(format!("{what} was taken")),
+    }
+}
+
+fn reading(suite: &mut Suite) {
+    suite.steps("read as another type", |device| async move {
+        let a = t(&device, &[3]).map_err(said)?;
+        let b = of(&device, Bool, &[3]).map_err(said)?;
+        refuses("read:", a.read::<i32>().await, TYPE)?;
+        refuses("read:", a.read::<bool>().await, TYPE)?;
+        refuses("read:", b.read::<u32>().await, TYPE)
+    });
+    suite.steps("read beyond the end", |device| async move {
+        let a = t(&device, &[3]).map_err(said)?;
+        refuses("read:", a.read_range::<f32>(0, 4).await, Shape)?;
+        refuses("read:", a.read_range::<f32>(4, 0).await, Shape)?;
+        refuses("read:", a.read_range::<f32>(1, usize::MAX).await, Shape)
+    });
+    suite.steps("item of several", |device| async move {
+        let a = t(&device, &[3]).map_err(said)?;
+        let none = t(&device, &[0]).map_err(said)?;
+        refuses("item:", a.item::<f32>().await, Shape)?;
+        refuses("item:", none.item::<f32>().await, Shape)?;
+        refuses("read:", t(&device, &[1]).map_err(said)?.item::<u32>().await, TYPE)
+    });
+    suite.steps("a cast to f16 where there is none", |device| async move {
+        if device.limits().f16 {
+            return Ok(());
+        }
+        let a = t(&device, &[3]).map_err(said)?;
+        refuses("cast:", a.cast(F16), ErrorKind::Unsupported)?;
+        refuses("tensor:", of(&device, F16, &[3]), ErrorKind::Unsupported)?;
+        refuses("full:", device.full(F16, 1.0, &[3]), ErrorKind::Unsupported)
+    });
+    suite.steps("a device goes on after an error", |device| async move {
+        let a = t(&device, &[3]).map_err(said)?;
+        refuses("reshape:", a.reshape(&[4]), Shape)?;
+        let sum = a.add(1.0).and_then(|a| a.sum(&[])).map_err(said)?;
+        let got = sum.item::<f32>().await.map_err(said)?;
+        if got == 6.0 {
+            Ok(())
+        } else {
+            Err(format!("{got}"))
+        }
+    });
+    suite.steps("a tensor beyond what a kernel can use", |device| async move {
+        let most = device.limits().binding_bytes / 4;
+        let Ok(count) = usize::try_from(most + 1) else { return Ok(()) };
+        if count > i32::MAX as usize {
+            return Ok(());
+        }
+        let a = device.zeros(&[count]).map_err(said)?;
+        let error = a.read_range::<f32>(0, 1).await;
+        let Err(error) = error else { return Err("it was read".into()) };
+        let numbers = error.message().contains(&(4 * count).to_string());
+        match error.kind() == Limit && numbers {
+            true => Ok(()),
+            false => Err(format!("{:?} {error}", error.kind())),
+        }
+    });
+}
+
+fn numbers(suite: &mut Suite) {
+    suite.steps("numbers that the type cannot hold", |device| async move {
+        let (i, u) = (of(&device, I32, &[2]).map_err(said)?, of(&device, U32, &[2]).map_err(said)?);
+        let b = of(&device, Bool, &[2]).map_err(said)?;
+        is(i.add(0.5), "add", TYPE)?;
+        is(i.mul(3e9), "mul", TYPE)?;
+        is(i.sub(f64::NAN), "sub", TYPE)?;
+        is(u.add(-1), "add", TYPE)?;
+        is(u.maximum(f64::INFINITY), "maximum", TYPE)?;
+        is(b.eq(2), "eq", TYPE)?;
+        is(b.select(1.0, &i).and_then(|x| x.add(0.5)), "add", TYPE)
+    });
+}

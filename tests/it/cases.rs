@@ -1,0 +1,150 @@
+//! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
+
+#[path = "../cases/mod.rs"]
+mod cases;
+
+use crate::paper;
+use cases::{leftovers, Case, Group, Report, GROUPS};
+use pollster::block_on;
+use std::io::Write as _;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use warpweft::backend::DeviceKind;
+use warpweft::device::{Device, Preference};
+use warpweft::op::pointwise::TABLE;
+
+/// Where cases run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Paper,
+    Cpu,
+    Wgpu,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Place::Paper => "paper",
+            Place::Cpu => "cpu",
+            Place::Wgpu => "wgpu",
+        }
+    }
+
+    /// A device of a group's own, so that its counters are: a GPU if there is one, else a GPU computed by a CPU.
+    fn open(self) -> Result<Device, String> {
+        let open = |preference| block_on(Device::with(preference)).map_err(|e| e.to_string());
+        match self {
+            Place::Paper => Ok(paper::device()),
+            Place::Cpu => open(Preference::Cpu),
+            Place::Wgpu => open(Preference::Gpu).or_else(|_| open(Preference::Software)),
+        }
+    }
+
+    /// Sizes that only speed makes bearable.
+    fn takes_big(self) -> bool {
+        self != Place::Paper
+    }
+}
+
+/// Says something past the test harness, which would keep it.
+fn say(what: &str) {
+    let _ = writeln!(std::io::stderr(), "{what}");
+}
+
+/// What ran so far, in all groups.
+struct Tally {
+    groups: usize,
+    reports: Vec<(Place, String, Report)>,
+}
+
+static TALLY: Mutex<Tally> = Mutex::new(Tally { groups: 0, reports: Vec::new() });
+
+fn tally(place: Place, device: String, report: &Report) {
+    let mut tally = TALLY.lock().unwrap_or_else(PoisonError::into_inner);
+    tally.groups += 1;
+    match tally.reports.iter_mut().find(|(p, ..)| *p == place) {
+        Some((.., all)) => all.join(report.clone()),
+        None => tally.reports.push((place, device, report.clone())),
+    }
+    if tally.groups == 3 * GROUPS.len() {
+        let each = tally.reports.iter().map(|(place, device, report)| {
+            format!("{} on {} {device}", report.count(), place.name())
+        });
+        say(&format!("cases: {}", each.collect::<Vec<_>>().join(", ")));
+    }
+}
+
+/// Whether a place's absence is a failure: `WARPWEFT_REQUIRE=cpu,wgpu`.
+fn required(place: Place) -> bool {
+    let named = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+    named.split(',').any(|name| name.trim() == place.name())
+}
+
+/// `WARPWEFT_CASE` chooses cases by part of their name.
+fn chosen(case: &Case) -> bool {
+    static PART: OnceLock<String> = OnceLock::new();
+    let part = PART.get_or_init(|| std::env::var("WARPWEFT_CASE").unwrap_or_default());
+    case.name.contains(part.as_str())
+}
+
+fn run(place: Place, name: &str) {
+    let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
+    let cases = (group.cases)().cases;
+    let device = match place.open() {
+        Ok(device) => device,
+        Err(error) => {
+            assert!(!required(place), "WARPWEFT_REQUIRE names {}, but {error}", place.name());
+            say(&format!("{}: {} cases of {name} NOT RUN: {error}", place.name(), cases.len()));
+            return tally(place, "(absent)".into(), &Report::default());
+        }
+    };
+    let mut report = Report::default();
+    for case in cases.iter().filter(|case| chosen(case)) {
+        let mut one = Report::default();
+        let run = || block_on(cases::run(&device, case, place.takes_big(), &mut one));
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            one.failures.push(format!("{}: panicked", case.name));
+        }
+        report.join(one);
+    }
+    report.failures.extend(leftovers(&device).map(|left| format!("{name}: {left}")));
+    let kind = match device.info().kind {
+        DeviceKind::Cpu => String::new(),
+        _ => format!("({})", device.info().name),
+    };
+    tally(place, kind, &report);
+    let (failed, ran) = (report.failures.len(), report.ran);
+    let place = place.name();
+    assert!(failed == 0, "{place}: {failed} of {ran}:\n  {}", report.failures.join("\n  "));
+}
+
+macro_rules! groups {
+    ($($group:ident)*) => {
+        mod on_paper { $( #[test] fn $group() { super::run(super::Place::Paper, stringify!($group)); } )* }
+        mod on_cpu { $( #[test] fn $group() { super::run(super::Place::Cpu, stringify!($group)); } )* }
+        mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
+
+        #[test]
+        fn every_group_is_run() {
+            let named = [$(stringify!($group)),*];
+            assert!(GROUPS.iter().map(|group| group.name).eq(named), "{named:?}");
+        }
+    };
+}
+
+groups! {
+    attention batches broadcast casts conv create half large matmul movement norm pointwise random reduce refusals
+}
+
+#[test]
+fn names_are_unique_and_every_row_has_a_case() {
+    let names: Vec<String> = cases::all().into_iter().map(|case| case.name).collect();
+    let mut sorted = names.clone();
+    sorted.sort();
+    sorted.dedup();
+    assert_eq!(sorted.len(), names.len(), "two cases have one name");
+    for row in TABLE {
+        let begin = format!("pointwise/{} ", row.name);
+        assert!(names.iter().any(|name| name.starts_with(&begin)), "{} has no case", row.name);
+    }
+}

@@ -1,0 +1,442 @@
+//! What the planner makes of computations, with a browser's limits and no device: how many kernels, which operations
+//! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE=1` rewrites them.
+
+use crate::paper;
+use std::path::Path;
+use std::sync::Arc;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::kernel::{Atom, Batch, Inst, Kernel, Place, Program};
+use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
+
+/// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
+fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
+    let device = paper::device();
+    let results = build(&device).expect("it can be recorded");
+    let mut batch = device.batch();
+    for result in &results {
+        batch.add(result).expect("it lives on this device");
+    }
+    let plan = batch.plan().expect("it can be planned");
+    batch.run().expect("it runs on paper");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/plan");
+    let path = folder.join(format!("{name}.txt"));
+    let text = plan.to_string();
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::create_dir_all(&folder).expect("the folder can be made");
+        std::fs::write(&path, &text).expect("the snapshot can be written");
+    }
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == text, "{} differs; UPDATE=1 rewrites it. Now:\n{text}", path.display());
+    plan
+}
+
+/// Data of type `f32`: what it holds does not matter.
+fn data(device: &Device, shape: &[usize]) -> Result<Tensor> {
+    device.tensor(&vec![1.0f32; shape.iter().product()], shape)
+}
+
+/// The kinds of a plan's kernels, in order.
+fn kinds(plan: &Batch) -> Vec<&'static str> {
+    plan.dispatches.iter().map(|d| d.kernel.kind()).collect()
+}
+
+/// The program of a loop.
+fn program(kernel: &Kernel) -> &Program {
+    match kernel {
+        Kernel::Loop { program, .. } => program,
+        other => panic!("a {} is no loop", other.kind()),
+    }
+}
+
+fn loads(program: &Program) -> usize {
+    program.insts.iter().filter(|inst| matches!(inst, Inst::Load { .. })).count()
+}
+
+/// Whether every load's index is made of coordinates alone.
+fn indices_are_plain(program: &Program) -> bool {
+    program.insts.iter().all(|inst| match inst {
+        Inst::Load { index, .. } => index.terms.iter().all(|(a, _)| matches!(a, Atom::Coord(_))),
+        _ => true,
+    })
+}
+
+fn dims(kernel: &Kernel) -> Vec<usize> {
+    match kernel {
+        Kernel::Loop { space, .. } => space.dims.clone(),
+        other => panic!("a {} is no loop", other.kind()),
+    }
+}
+
+#[test]
+fn a_chain_is_one_kernel_with_one_load_and_one_store() {
+    let plan = plan("chain", |d| {
+        let x = data(d, &[64, 64])?;
+        Ok(vec![x.mul(2.0)?.add(1.0)?.exp().sqrt().sub(3.0)?.relu().abs().tanh()])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    let program = program(&plan.dispatches[0].kernel);
+    assert_eq!((loads(program), program.stores.len()), (1, 1));
+    assert_eq!(dims(&plan.dispatches[0].kernel), [4096]);
+    assert_eq!(plan.scalars, 3);
+}
+
+#[test]
+fn a_tree_of_pointwise_work_is_one_kernel() {
+    let plan = plan("tree", |d| {
+        let (x, y) = (data(d, &[8, 16])?, data(d, &[16])?);
+        let (a, b) = (x.add(&y)?, x.mul(&y)?);
+        Ok(vec![a.exp().mul(&b)?.sub(&a)?])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    assert_eq!(loads(program(&plan.dispatches[0].kernel)), 2);
+}
+
+#[test]
+fn row_programs_are_one_kernel_each() {
+    type Work = fn(&Tensor) -> Result<Tensor>;
+    const ROWS: &[(&str, Work)] = &[
+        ("softmax", |x| x.softmax(-1)),
+        ("log-softmax", |x| x.log_softmax(-1)),
+        ("layer-norm", |x| x.layer_norm(&[-1], None, None, 1e-5)),
+        ("rms-norm", |x| x.rms_norm(&[-1], None, 1e-6)),
+        ("logsumexp", |x| x.logsumexp(&[-1])),
+        ("variance", |x| x.var(&[-1], 1.0)),
+        ("argmax", |x| x.argmax(-1)),
+        ("mean", |x| x.mean(&[-1])),
+        ("norm-l2", |x| x.norm_l2(&[-1])),
+        ("softmax-of-columns", |x| x.softmax(1)),
+        ("layer-norm-of-images", |x| x.layer_norm(&[1, 2], None, None, 1e-5)),
+    ];
+    for (name, work) in ROWS {
+        let plan = plan(name, |d| Ok(vec![work(&data(d, &[6, 5, 40])?)?]));
+        assert_eq!(kinds(&plan), ["row"], "{name}");
+        assert_eq!(plan.temporaries.len(), 0, "{name}");
+    }
+}
+
+#[test]
+fn a_whole_row_is_one_kernel_too() {
+    for (name, shape) in [("softmax-of-a-vector", &[300][..]), ("softmax-of-one-row", &[1, 300])] {
+        let plan = plan(name, |d| Ok(vec![data(d, shape)?.softmax(-1)?]));
+        assert_eq!(kinds(&plan), ["row"], "{name}");
+    }
+}
+
+#[test]
+fn a_norm_with_all_around_it_is_one_kernel() {
+    let plan = plan("layer-norm-affine", |d| {
+        let (x, r) = (data(d, &[6, 40])?, data(d, &[6, 40])?);
+        let (w, b) = (data(d, &[40])?, data(d, &[40])?);
+        let sum = x.add(&r)?;
+        let normal = sum.layer_norm(&[-1], Some(&w), Some(&b), 1e-5)?;
+        Ok(vec![normal.relu(), sum])
+    });
+    assert_eq!(kinds(&plan), ["row"]);
+    assert_eq!(plan.outputs.len(), 2);
+}
+
+#[test]
+fn cross_entropy_is_few_kernels() {
+    let plan = plan("cross-entropy", |d| {
+        let logits = data(d, &[32, 10])?;
+        let labels = d.tensor(&[3i32; 32], &[32])?;
+        let chosen = logits.log_softmax(-1)?.mul(&labels.one_hot(10)?)?;
+        Ok(vec![chosen.sum(&[-1])?.mean(&[])?.mul(-1.0)?])
+    });
+    assert_eq!(kinds(&plan), ["row", "row"]);
+}
+
+#[test]
+fn a_layer_is_one_kernel() {
+    let plan = plan("linear-gelu", |d| {
+        let (x, w, b) = (data(d, &[32, 48])?, data(d, &[48, 64])?, data(d, &[64])?);
+        Ok(vec![x.matmul(&w)?.add(&b)?.gelu()])
+    });
+    assert_eq!(kinds(&plan), ["matmul"]);
+    assert_eq!(plan.temporaries.len(), 0);
+}
+
+fn perceptron(d: &Device) -> Result<Tensor> {
+    let mut x = data(d, &[32, 48])?;
+    for (inputs, outputs) in [(48, 64), (64, 64), (64, 10)] {
+        x = x.matmul(&data(d, &[inputs, outputs])?)?.add(&data(d, &[outputs])?)?.relu();
+    }
+    Ok(x)
+}
+
+#[test]
+fn three_layers_are_three_kernels() {
+    let plan = plan("perceptron", |d| Ok(vec![perceptron(d)?]));
+    assert_eq!(kinds(&plan), ["matmul", "matmul", "matmul"]);
+    assert_eq!(plan.temporaries.len(), 2);
+}
+
+#[test]
+fn transposes_are_views_of_a_product() {
+    let plan = plan("matmul-views", |d| {
+        let (x, w) = (data(d, &[48, 32])?, data(d, &[64, 48])?);
+        Ok(vec![x.transpose(0, 1)?.matmul(&w.transpose(0, 1)?)?])
+    });
+    assert_eq!(kinds(&plan), ["matmul"]);
+    let Kernel::Matmul(matmul) = &*plan.dispatches[0].kernel else { panic!("no matmul") };
+    assert!(matmul.a.view().is_some() && matmul.b.view().is_some());
+}
+
+#[test]
+fn light_work_before_a_product_joins_it() {
+    let plan = plan("matmul-prologue", |d| {
+        let (x, w) = (data(d, &[32, 48])?, data(d, &[48, 64])?);
+        Ok(vec![x.mul(0.5)?.matmul(&w.relu())?])
+    });
+    assert_eq!(kinds(&plan), ["matmul"]);
+}
+
+#[test]
+fn heavy_work_before_a_product_is_done_once() {
+    let plan = plan("matmul-after-gelu", |d| {
+        let (x, w) = (data(d, &[32, 48])?, data(d, &[48, 64])?);
+        Ok(vec![x.gelu().matmul(&w)?])
+    });
+    assert_eq!(kinds(&plan), ["map", "matmul"]);
+}
+
+#[test]
+fn a_convolution_takes_its_bias_and_activation() {
+    let plan = plan("convolution", |d| {
+        let (x, w) = (data(d, &[2, 3, 16, 16])?, data(d, &[8, 3, 3, 3])?);
+        let y = x.conv2d(&w, Some(&data(d, &[8])?), Conv2dOptions::default())?;
+        Ok(vec![y.relu()])
+    });
+    assert_eq!(kinds(&plan), ["conv2d"]);
+}
+
+/// Self-attention with its projections and residual, as in every transformer.
+fn attention_block(d: &Device) -> Result<Tensor> {
+    let (batch, length, heads, size) = (2, 16, 4, 8);
+    let width = heads * size;
+    let x = data(d, &[batch, length, width])?;
+    let normal = x.layer_norm(&[-1], Some(&data(d, &[width])?), Some(&data(d, &[width])?), 1e-5)?;
+    let all = normal.matmul(&data(d, &[width, 3 * width])?)?.add(&data(d, &[3 * width])?)?;
+    let pieces = all.split(&[width; 3], -1)?;
+    let head = |n: usize| pieces[n].reshape(&[batch, length, heads, size])?.permute(&[0, 2, 1, 3]);
+    let options = AttentionOptions { causal: true, ..Default::default() };
+    let seen = head(0)?.attention(&head(1)?, &head(2)?, options)?;
+    let joined = seen.permute(&[0, 2, 1, 3])?.reshape(&[batch, length, width])?;
+    joined.matmul(&data(d, &[width, width])?)?.add(&data(d, &[width])?)?.add(&x)
+}
+
+#[test]
+fn an_attention_block_is_four_kernels() {
+    let plan = plan("attention-block", |d| Ok(vec![attention_block(d)?]));
+    assert_eq!(kinds(&plan), ["row", "matmul", "attention", "matmul"]);
+    assert_eq!(plan.temporaries.len(), 2);
+}
+
+#[test]
+fn a_causal_mask_costs_no_kernel() {
+    let plan = plan("attention-mask", |d| {
+        let q = data(d, &[1, 2, 16, 8])?;
+        let mask = d.tensor(&[true; 16], &[16])?;
+        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        Ok(vec![q.attention(&q, &q, options)?])
+    });
+    assert_eq!(kinds(&plan), ["attention"]);
+}
+
+#[test]
+fn results_of_one_shape_come_from_one_kernel() {
+    let plan = plan("two-outputs", |d| {
+        let x = data(d, &[40, 3])?;
+        let y = x.exp();
+        let z = y.mul(2.0)?.add(&x)?;
+        Ok(vec![y, z])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    assert_eq!(program(&plan.dispatches[0].kernel).stores.len(), 2);
+    assert_eq!(loads(program(&plan.dispatches[0].kernel)), 1);
+}
+
+#[test]
+fn a_row_program_writes_its_statistics_too() {
+    let plan = plan("softmax-and-maximum", |d| {
+        let x = data(d, &[6, 40])?;
+        let max = x.max_keepdim(&[1])?;
+        let exp = x.sub(&max)?.exp();
+        Ok(vec![max, exp.div(&exp.sum_keepdim(&[1])?)?])
+    });
+    assert_eq!(kinds(&plan), ["row"]);
+    assert_eq!(program(&plan.dispatches[0].kernel).stores.len(), 2);
+}
+
+#[test]
+fn an_optimiser_step_over_one_parameter_is_one_kernel() {
+    let plan = plan("adam-step", |d| {
+        let (w, g) = (data(d, &[40, 30])?, data(d, &[40, 30])?);
+        let (m, v) = (data(d, &[40, 30])?, data(d, &[40, 30])?);
+        let m = m.mul(0.9)?.add(&g.mul(0.1)?)?;
+        let v = v.mul(0.999)?.add(&g.square().mul(0.001)?)?;
+        let step = m.div(&v.sqrt().add(1e-8)?)?.mul(1e-3)?;
+        Ok(vec![w.sub(&step)?, m, v])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+}
+
+#[test]
+fn a_long_chain_is_cut_into_few_kernels() {
+    let plan = plan("long-chain", |d| {
+        let mut x = data(d, &[100])?;
+        for n in 0..100 {
+            x = x.mul(f64::from(n))?.add(1.0)?;
+        }
+        Ok(vec![x])
+    });
+    assert!((2..=5).contains(&plan.dispatches.len()), "{plan}");
+    assert!(plan.temporaries.len() <= 2, "temporaries are shared: {plan}");
+}
+
+#[test]
+fn a_sum_of_a_hundred_stays_within_the_buffers_of_a_kernel() {
+    let plan = plan("sum-of-a-hundred", |d| {
+        let mut sum = data(d, &[100])?;
+        for _ in 1..100 {
+            sum = sum.add(&data(d, &[100])?)?;
+        }
+        Ok(vec![sum])
+    });
+    assert!(plan.dispatches.len() <= 20, "{plan}");
+    for dispatch in &plan.dispatches {
+        assert!(dispatch.inputs.len() + dispatch.outputs.len() <= 8, "{plan}");
+    }
+}
+
+#[test]
+fn a_balanced_sum_of_sixty_four_stays_within_them_too() {
+    let plan = plan("balanced-sum", |d| {
+        let mut all: Vec<Tensor> = (0..64).map(|_| data(d, &[100])).collect::<Result<_>>()?;
+        while all.len() > 1 {
+            all = all.chunks(2).map(|p| p[0].add(&p[1])).collect::<Result<_>>()?;
+        }
+        Ok(all)
+    });
+    assert!(plan.dispatches.len() <= 16, "{plan}");
+}
+
+#[test]
+fn reshapes_there_and_back_leave_plain_indices() {
+    let plan = plan("reshapes", |d| {
+        let x = data(d, &[4, 6, 10])?;
+        let y = x.reshape(&[24, 10])?.mul(2.0)?.reshape(&[4, 6, 10])?.add(&x)?;
+        Ok(vec![y.reshape(&[240])?.reshape(&[4, 60])?.relu()])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    let program = program(&plan.dispatches[0].kernel);
+    assert!(indices_are_plain(program), "{program:#?}");
+    assert_eq!((dims(&plan.dispatches[0].kernel), loads(program)), (vec![240], 1));
+}
+
+#[test]
+fn heads_apart_and_together_leave_plain_indices() {
+    let plan = plan("heads", |d| {
+        let x = data(d, &[2, 16, 32])?;
+        let heads = x.reshape(&[2, 16, 4, 8])?.permute(&[0, 2, 1, 3])?.mul(2.0)?;
+        Ok(vec![heads.permute(&[0, 2, 1, 3])?.reshape(&[2, 16, 32])?])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    let program = program(&plan.dispatches[0].kernel);
+    assert!(indices_are_plain(program), "{program:#?}");
+    assert_eq!(dims(&plan.dispatches[0].kernel), [1024]);
+}
+
+#[test]
+fn a_join_writes_its_parts_in_place() {
+    let plan = plan("concat", |d| {
+        let (x, y) = (data(d, &[4, 6])?, data(d, &[4, 2])?);
+        Ok(vec![x.mul(2.0)?.concat(&[&y, &x.relu()], 1)?])
+    });
+    assert_eq!(kinds(&plan), ["map", "map", "map"]);
+    assert_eq!(plan.temporaries.len(), 0);
+    let offsets = plan.dispatches.iter().map(|d| program(&d.kernel).stores[0].index.offset);
+    assert_eq!(offsets.collect::<Vec<_>>(), [0, 6, 8]);
+}
+
+#[test]
+fn temporaries_share_memory() {
+    let plan = plan("shared-memory", |d| {
+        let mut x = data(d, &[32, 32])?;
+        let w = data(d, &[32, 32])?;
+        for _ in 0..6 {
+            x = x.matmul(&w)?.relu();
+        }
+        Ok(vec![x])
+    });
+    assert_eq!(plan.dispatches.len(), 6);
+    assert_eq!(plan.temporaries.len(), 2);
+    let uses = plan.slots.iter().filter(|s| matches!(s.place, Place::Temporary(_))).count();
+    assert_eq!(uses, 5);
+}
+
+#[test]
+fn a_long_sum_is_taken_in_chunks() {
+    let plan = plan("long-sum", |d| Ok(vec![data(d, &[1 << 20])?.mul(2.0)?.sum(&[])?]));
+    assert_eq!(kinds(&plan), ["row", "row"]);
+}
+
+#[test]
+fn a_long_row_is_few_kernels() {
+    let plan = plan("long-softmax", |d| Ok(vec![data(d, &[1, 100_000])?.softmax(1)?]));
+    assert!(plan.dispatches.len() <= 5, "{plan}");
+}
+
+#[test]
+fn a_gathered_row_needs_no_copy_before_work() {
+    let plan = plan("embedding", |d| {
+        let (table, index) = (data(d, &[100, 16])?, d.tensor(&[1i32; 12], &[12])?);
+        Ok(vec![table.index_select(0, &index)?.mul(2.0)?])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+}
+
+#[test]
+fn cheap_work_is_done_again_rather_than_stored() {
+    let plan = plan("done-again", |d| {
+        let x = data(d, &[40, 30])?;
+        let y = x.mul(2.0)?;
+        Ok(vec![y.sum(&[1])?, y.transpose(0, 1)?.exp()])
+    });
+    assert_eq!(kinds(&plan), ["row", "map"]);
+    assert_eq!(plan.temporaries.len(), 0);
+}
+
+#[test]
+fn costly_work_with_two_readers_is_stored() {
+    let plan = plan("stored", |d| {
+        let x = data(d, &[40, 30])?;
+        let y = x.gelu().exp().tanh();
+        Ok(vec![y.sum(&[1])?, y.transpose(0, 1)?.exp()])
+    });
+    assert_eq!(plan.dispatches.len(), 3);
+    assert_eq!(plan.temporaries.len(), 1);
+}
+
+#[test]
+fn creation_needs_no_memory_but_the_result() {
+    let plan = plan("creation", |d| {
+        let x = d.uniform(&[10, 10], 0.0, 1.0, 7)?;
+        Ok(vec![x.add(&d.eye(10)?)?.mul(&d.full(DType::F32, 3.0, &[10])?)?])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    assert_eq!(plan.inputs, 0);
+}
+
+#[test]
+fn numbers_are_not_part_of_the_structure() {
+    let device = paper::device();
+    let x = data(&device, &[8]).expect("data");
+    for rate in [0.1, 0.2, 0.3] {
+        let y = x.mul(rate).and_then(|y| y.sub(rate)).expect("recorded");
+        y.run().expect("it runs");
+    }
+    assert_eq!(device.stats().plans, 1);
+}

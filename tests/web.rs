@@ -1,0 +1,54 @@
+//! Every case in a browser: on WebGPU (also one computed by the CPU), and on the CPU compiled to WebAssembly.
+#![cfg(target_arch = "wasm32")]
+
+#[path = "cases/mod.rs"]
+mod cases;
+
+use cases::{leftovers, Report, GROUPS};
+use warpweft::device::{Device, Preference};
+use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
+
+wasm_bindgen_test_configure!(run_in_browser);
+
+/// WebGPU, whatever computes it.
+async fn webgpu() -> Option<Device> {
+    match Device::with(Preference::Gpu).await {
+        Ok(device) => Some(device),
+        Err(_) => Device::with(Preference::Software).await.ok(),
+    }
+}
+
+async fn run(device: &Device, name: &str, place: &str) {
+    let group = GROUPS.iter().find(|group| group.name == name).expect(name);
+    let mut report = Report::default();
+    for case in (group.cases)().cases {
+        cases::run(device, &case, false, &mut report).await;
+    }
+    report.failures.extend(leftovers(device).map(|left| format!("{name}: {left}")));
+    console_log!("cases: {name}: {} on {place} ({})", report.count(), device.info().name);
+    let failures = report.failures.join("\n  ");
+    assert!(report.failures.is_empty(), "{place}: {} failed:\n  {failures}", report.failures.len());
+}
+
+macro_rules! groups {
+    ($($group:ident)*) => {
+        mod on_webgpu { $(
+            #[super::wasm_bindgen_test]
+            async fn $group() {
+                let device = super::webgpu().await.expect("this browser has no WebGPU: is it started with it?");
+                super::run(&device, stringify!($group), "webgpu").await;
+            }
+        )* }
+        mod on_cpu { $(
+            #[super::wasm_bindgen_test]
+            async fn $group() {
+                let device = super::Device::with(super::Preference::Cpu).await.expect("the CPU is there");
+                super::run(&device, stringify!($group), "cpu").await;
+            }
+        )* }
+    };
+}
+
+groups! {
+    attention batches broadcast casts conv create half large matmul movement norm pointwise random reduce refusals
+}

@@ -1,0 +1,221 @@
+// The page: joins the picture, the sentence and the panel to an engine on the device and one on the CPU.
+
+import { Device } from "../dist/index.js";
+import * as attention from "./attention.js";
+import { ChainEditor } from "./chain.js";
+import { byId, latest, make, milliseconds, tiny } from "./dom.js";
+import { Engine } from "./engine.js";
+import { difference, figures, isSoftware, rowSums } from "./figures.js";
+import { showHeat } from "./heat.js";
+import { kindInWords, showCounters, showDevice, showPlan } from "./panel.js";
+import { Remote } from "./remote.js";
+import { Source } from "./source.js";
+
+/** How far the device's values may lie from the CPU's; the largest are about 1. */
+const near = 1e-4;
+
+const notice = byId("notice", HTMLElement);
+/** What is to be known about the device. */
+let standing = "";
+const cpu = new Remote();
+const engine = await begin();
+const source = new Source(() => void updateImage(), failed);
+const editor = new ChainEditor(() => void updateImage());
+
+/** @type {"image" | "attention"} */
+let planned = "image";
+/** @type {{ words: string[], weights: Float32Array } | undefined} */
+let attended;
+let frames = 0;
+
+const updateMine = latest(() => showMine().catch(failed));
+const updateTheirs = latest(() => showTheirs().catch(failed));
+const updateImage = () => Promise.all([updateMine(), updateTheirs()]);
+const updateAttention = latest(() => showAttention().catch(failed));
+connect();
+
+// For programs that look at the page.
+Object.assign(window, {
+  demo: {
+    device: engine.about(),
+    /** The first results are there. */
+    ready: Promise.all([updateImage(), updateAttention()]).then(() => undefined),
+    /** Nothing is being computed. */
+    idle,
+    /** Fixed work, timed and compared. */
+    figures: () => figures(engine.device, cpu),
+    /** How many pictures the device has made. */
+    get frames() {
+      return frames;
+    },
+  },
+});
+
+async function idle() {
+  const updates = [updateMine, updateTheirs, updateAttention];
+  while (updates.some((update) => update.idle())) await Promise.all(updates.map((update) => update.idle()));
+}
+
+/** Opens the device that the address asks for, `?device=`, and offers the others. */
+async function begin() {
+  const select = byId("device", HTMLSelectElement);
+  try {
+    const wanted = new URLSearchParams(location.search).get("device") ?? "auto";
+    const found = await Device.discover();
+    const names = found.map(({ info, recommended }, i) => {
+      const text = `${info.backend}: ${info.name} (${kindInWords(info.kind)})`;
+      return make("option", { value: `${i}` }, recommended ? `${text}, recommended` : text);
+    });
+    const words = { auto: "Chosen for you", software: "WebGPU in software", cpu: "The CPU" };
+    const known = Object.entries(words).map(([word, text]) => make("option", { value: word }, text));
+    select.append(...known.slice(0, 1), ...names);
+    if (![...select.options].some((option) => option.value === wanted)) {
+      select.append(known.find((option) => option.value === wanted) ?? make("option", { value: wanted }, wanted));
+    }
+    select.value = wanted;
+    select.disabled = false;
+    select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
+    const engine = await Engine.open(/^\d+$/.test(wanted) ? Number(wanted) : wanted);
+    const about = engine.about();
+    if (about.fallback) standing = `${about.fallback}. Both pictures are computed by the CPU.`;
+    else if (isSoftware(about.kind)) standing = "This is WebGPU computed by a CPU: good for tests, and slow.";
+    tell(standing);
+    showDevice(engine);
+    return engine;
+  } catch (error) {
+    failed(error);
+    select.disabled = false;
+    throw error;
+  }
+}
+
+function connect() {
+  const sentence = byId("sentence", HTMLInputElement);
+  sentence.value = attention.sentence;
+  sentence.addEventListener("input", () => void updateAttention());
+  byId("causal", HTMLInputElement).addEventListener("change", () => void updateAttention());
+  const head = byId("head", HTMLSelectElement);
+  for (let i = 0; i < attention.heads; i++) head.append(make("option", { value: `${i}` }, `Head ${i + 1}`));
+  head.addEventListener("change", showWeights);
+  for (const kind of /** @type {const} */ (["image", "attention"])) {
+    byId(`plan-${kind}`, HTMLButtonElement).addEventListener("click", () => {
+      planned = kind;
+      showPanel();
+    });
+  }
+}
+
+/** The picture on the device, as soon as it goes. */
+async function showMine() {
+  const picture = source.now();
+  const { pixels, ms } = await engine.frame(picture, editor.chain);
+  paint("gpu-canvas", pixels, picture);
+  frames += 1;
+  if (source.live) byId("gpu-time", HTMLElement).textContent = milliseconds(ms);
+  showCounters(engine);
+}
+
+/** The picture on the CPU, how far the device's is from it, and, where it stays, the time each takes. */
+async function showTheirs() {
+  const [picture, chain] = [source.now(), editor.chain];
+  const theirs = await cpu.image(picture, chain);
+  paint("cpu-canvas", theirs.pixels, picture);
+  const mine = await engine.image(picture, chain);
+  const apart = difference(mine.values, theirs.values);
+  const text = `The largest difference between the two is ${tiny(apart)}, on a scale from 0 to 1.`;
+  judge("image-difference", apart <= near, text);
+  tell(standing);
+  showPanel();
+  if (source.live) {
+    byId("cpu-time", HTMLElement).textContent = milliseconds(theirs.ms);
+    return;
+  }
+  const [gpuTime, cpuTime] = [await engine.time("image"), await cpu.time("image")];
+  const stale = source.live || source.now() !== picture || editor.chain !== chain;
+  if (stale || gpuTime === undefined || cpuTime === undefined) return;
+  byId("gpu-time", HTMLElement).textContent = milliseconds(gpuTime);
+  byId("cpu-time", HTMLElement).textContent = milliseconds(cpuTime);
+  showCounters(engine);
+}
+
+async function showAttention() {
+  const words = attention.split(byId("sentence", HTMLInputElement).value);
+  const verdict = byId("attention-difference", HTMLElement);
+  if (words.length === 0) {
+    verdict.className = "verdict";
+    verdict.textContent = "Write a word.";
+    attended = undefined;
+    showHeat([], new Float32Array());
+    return;
+  }
+  const numbers = attention.numbers(words);
+  const causal = byId("causal", HTMLInputElement).checked;
+  const mine = await engine.attention(numbers, causal);
+  attended = { words, weights: mine.weights };
+  showWeights();
+  showPanel();
+  const theirs = await cpu.attention(numbers, causal);
+  const fused = difference(mine.fused, mine.composed);
+  const apart = Math.max(difference(mine.fused, theirs.fused), difference(mine.weights, theirs.weights));
+  const sums = rowSums(mine.weights, words.length);
+  const times = [await engine.time("attention"), await cpu.time("attention")];
+  const [gpuTime, cpuTime] = times.map(milliseconds);
+  judge(
+    "attention-difference",
+    fused <= near && apart <= near && sums <= near,
+    `attention() and softmax(scores) · V differ by ${tiny(fused)}, the device and the CPU by ${tiny(apart)}; rows sum ` +
+      `to 1 within ${tiny(sums)}. It took ${gpuTime}, and ${cpuTime} on the CPU.`,
+  );
+  showPanel();
+}
+
+/** The weights of the head that is chosen. */
+function showWeights() {
+  if (!attended) return;
+  const { words, weights } = attended;
+  const [head, size] = [byId("head", HTMLSelectElement).selectedIndex, words.length ** 2];
+  showHeat(words, weights.subarray(head * size, (head + 1) * size));
+}
+
+function showPanel() {
+  for (const kind of ["image", "attention"]) {
+    byId(`plan-${kind}`, HTMLButtonElement).setAttribute("aria-pressed", `${kind === planned}`);
+  }
+  showPlan(engine, planned);
+  showCounters(engine);
+}
+
+/**
+ * @param {string} id
+ * @param {Uint8ClampedArray<ArrayBuffer>} pixels
+ * @param {{ width: number, height: number }} size
+ */
+function paint(id, pixels, { width, height }) {
+  const canvas = byId(id, HTMLCanvasElement);
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  canvas.getContext("2d")?.putImageData(new ImageData(pixels, width, height), 0, 0);
+}
+
+/**
+ * @param {string} id
+ * @param {boolean} good
+ * @param {string} text
+ */
+function judge(id, good, text) {
+  const verdict = byId(id, HTMLElement);
+  verdict.className = `verdict ${good ? "good" : "bad"}`;
+  verdict.textContent = text;
+}
+
+/** @param {string} text */
+function tell(text) {
+  notice.textContent = text;
+  notice.className = "notice";
+  notice.hidden = !text;
+}
+
+/** @param {unknown} error */
+function failed(error) {
+  tell(error instanceof Error ? error.message : String(error));
+  notice.classList.add("error");
+}

@@ -1,0 +1,119 @@
+// Where the picture comes from: the demo's own, a file, or the camera.
+
+import { byId, make } from "./dom.js";
+import { picture } from "./picture.js";
+
+/** @import { Picture } from "./engine.js" */
+
+const longest = 1440;
+const cameraWidth = 640;
+
+export class Source {
+  #size = byId("size", HTMLSelectElement);
+  #file = byId("file", HTMLInputElement);
+  #camera = byId("camera", HTMLButtonElement);
+  #changed;
+  #failed;
+  /** @type {HTMLVideoElement | undefined} */
+  #video;
+  /** @type {Picture} */
+  #still;
+
+  /**
+   * @param {() => void} changed is called when there is another picture.
+   * @param {(error: unknown) => void} failed
+   */
+  constructor(changed, failed) {
+    this.#changed = changed;
+    this.#failed = failed;
+    this.#still = own(480);
+    this.#size.addEventListener("change", () => this.#show(own(Number(this.#size.value))));
+    this.#file.addEventListener("change", () => this.#open().catch(failed));
+    this.#camera.addEventListener("click", () => (this.#video ? this.#stop() : this.#start().catch(failed)));
+  }
+
+  /** Whether each frame is another. */
+  get live() {
+    return this.#video !== undefined;
+  }
+
+  /** The picture now. @returns {Picture} */
+  now() {
+    if (!this.#video) return this.#still;
+    const scale = Math.min(1, cameraWidth / this.#video.videoWidth);
+    return draw(this.#video, this.#video.videoWidth * scale, this.#video.videoHeight * scale);
+  }
+
+  /** @param {Picture} still */
+  #show(still) {
+    this.#stop();
+    this.#still = still;
+    this.#changed();
+  }
+
+  async #open() {
+    const file = this.#file.files?.[0];
+    if (!file) return;
+    this.#file.value = ""; // The same file can be chosen again.
+    const bitmap = await createImageBitmap(file);
+    const scale = Math.min(1, longest / Math.max(bitmap.width, bitmap.height));
+    this.#show(draw(bitmap, bitmap.width * scale, bitmap.height * scale));
+    bitmap.close();
+  }
+
+  async #start() {
+    if (!navigator.mediaDevices) throw new Error("the browser gives no camera to this page");
+    const video = make("video", { playsinline: "", muted: "" });
+    video.srcObject = await navigator.mediaDevices.getUserMedia({ video: { width: cameraWidth } });
+    await video.play();
+    this.#video = video;
+    this.#camera.setAttribute("aria-pressed", "true");
+    this.#camera.textContent = "Stop the camera";
+    const next = () => {
+      if (this.#video !== video) return;
+      this.#changed();
+      video.requestVideoFrameCallback(next);
+    };
+    video.requestVideoFrameCallback(next);
+  }
+
+  #stop() {
+    const stream = this.#video?.srcObject;
+    if (!(stream instanceof MediaStream)) return;
+    for (const track of stream.getTracks()) track.stop();
+    this.#still = this.now();
+    this.#video = undefined;
+    this.#camera.setAttribute("aria-pressed", "false");
+    this.#camera.textContent = "Camera";
+    this.#changed();
+  }
+}
+
+/**
+ * The demo's own picture.
+ * @param {number} width
+ * @returns {Picture}
+ */
+function own(width) {
+  const height = (width * 2) / 3;
+  return { pixels: picture(width, height), width, height };
+}
+
+/** @type {OffscreenCanvas | undefined} */
+let sheet;
+
+/**
+ * The pixels of an image or a frame, scaled.
+ * @param {CanvasImageSource} image
+ * @param {number} wide
+ * @param {number} high
+ * @returns {Picture}
+ */
+function draw(image, wide, high) {
+  const [width, height] = [Math.max(1, Math.round(wide)), Math.max(1, Math.round(high))];
+  if (sheet?.width !== width || sheet.height !== height) sheet = new OffscreenCanvas(width, height);
+  const context = sheet.getContext("2d", { willReadFrequently: true });
+  if (!context) throw new Error("the browser gives no canvas to draw on");
+  context.drawImage(image, 0, 0, width, height);
+  return { pixels: context.getImageData(0, 0, width, height).data, width, height };
+}

@@ -1,0 +1,16 @@
+// The CPU's half of the demo, in a worker: the page stays awake while it computes.
+
+import { Engine } from "./engine.js";
+
+/** @type {Promise<Engine> | undefined} */
+let engine;
+
+self.addEventListener("message", async ({ data: { id, method, args } }) => {
+  try {
+    engine ??= Engine.open("cpu");
+    const answer = await /** @type {any} */ (await engine)[method](...args);
+    self.postMessage({ id, answer });
+  } catch (error) {
+    self.postMessage({ id, error: error instanceof Error ? error.message : String(error) });
+  }
+});

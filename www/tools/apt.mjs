@@ -1,0 +1,55 @@
+// Debian's package manager: installing as root, and unpacking packages into a folder as anyone.
+
+import { mkdirSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { onPath, read, run } from "./env.mjs";
+
+/** Whether this is Debian or one of its kin. */
+export const haveApt = () => Boolean(onPath("apt-get") && onPath("dpkg-deb"));
+
+/** What to put before a command to run it as root: nothing, or sudo; undefined when neither is to be had. */
+function asRoot() {
+  if (process.getuid() === 0) return [];
+  if (onPath("sudo") && read("sudo", ["-n", "true"]) !== undefined) return ["sudo", "-n"];
+}
+
+/** Whether `aptInstall` may be called. */
+export const mayInstall = () => haveApt() && asRoot() !== undefined;
+
+/** Installs packages for the whole system. */
+export async function aptInstall(packages) {
+  const system = async (...args) => {
+    const [cmd, ...rest] = [...asRoot(), "env", "DEBIAN_FRONTEND=noninteractive", ...args];
+    await run(cmd, rest, { quiet: true });
+  };
+  await system("dpkg", "--configure", "-a"); // Ends what an interrupted run left.
+  await system("apt-get", "update");
+  const options = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120"];
+  await system("apt-get", "install", ...options, ...packages);
+}
+
+/**
+ * Unpacks packages into the folder `into`: those named, those of their dependencies that match `also`, and whatever
+ * else they need that the system lacks. The system's own lists and packages stay as they are, so this needs no root.
+ */
+export async function aptUnpack(packages, also, into) {
+  const scratch = join(into, "apt");
+  for (const dir of ["lists/partial", "cache/archives/partial"]) mkdirSync(join(scratch, dir), { recursive: true });
+  const own = [`Dir::State::Lists=${join(scratch, "lists")}`, `Dir::Cache=${join(scratch, "cache")}`];
+  const options = [...own, "Debug::NoLocking=1", "APT::Sandbox::User="].flatMap((option) => ["-o", option]);
+
+  await run("apt-get", [...options, "update"], { quiet: true });
+  const kinds = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"].map((kind) => `--no-${kind}`);
+  const depends = read("apt-cache", [...options, "depends", "--recurse", ...kinds, ...packages]);
+  if (depends === undefined) throw new Error(`this distribution has no packages ${packages.join(", ")}`);
+  // Named one by one, because --reinstall (for what the system has) does not reach dependencies.
+  const names = depends.split("\n").filter((line) => /^\w/.test(line) && (packages.includes(line) || also.test(line)));
+  const install = ["install", "-y", "--download-only", "--reinstall", "--no-install-recommends"];
+  await run("apt-get", [...options, ...install, ...names], { quiet: true });
+
+  const archives = join(scratch, "cache", "archives");
+  for (const name of readdirSync(archives).filter((file) => file.endsWith(".deb"))) {
+    await run("dpkg-deb", ["-x", join(archives, name), into], { quiet: true });
+  }
+  rmSync(scratch, { recursive: true });
+}

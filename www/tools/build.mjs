@@ -1,0 +1,141 @@
+// `npm run build`: the npm package, in www/dist: a wasm core per backend, and the TypeScript around them.
+//
+// A step whose inputs did not change since it last ran is skipped.
+
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { basename, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
+import { setup } from "./setup.mjs";
+
+/** Where the npm package's code is built. */
+export const dist = join(root, "www", "dist");
+
+/** The wasm cores: what cargo is told, and what `wasm-opt` is to strive for. */
+const cores = {
+  gpu: { profile: "web", features: "gpu,js", optimise: ["-Oz"], rustflags: [], targetDir: webTarget },
+  cpu: {
+    profile: "web-cpu",
+    features: "cpu,js",
+    optimise: ["-O3", "--enable-simd"],
+    rustflags: ["-Ctarget-feature=+simd128"],
+    targetDir: `${webTarget}-cpu`,
+  },
+};
+
+/** The environment that a core is built, linted and tested in. */
+export function coreEnv(name) {
+  const { targetDir, rustflags } = cores[name];
+  // Panic messages name source files; they need not tell where on this machine those are.
+  const remap = [`--remap-path-prefix=${cargoHome}=cargo`, `--remap-path-prefix=${root}=warpweft`];
+  return { ...webEnv(targetDir), CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
+}
+
+/** Builds what has changed. */
+export async function build() {
+  await setup(["rust", "node", "wasm32", "wasmTools"]);
+  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/tools/build.mjs"];
+  for (const name of Object.keys(cores)) {
+    const compiler = read("rustc", ["--version"], { env: coreEnv(name) });
+    const output = join(dist, name, "warpweft_bg.wasm");
+    await step(`${name} core`, [...rust, "package-lock.json"], compiler, output, () => buildCore(name));
+  }
+  if (existsSync(join(root, "www", "src"))) {
+    const types = Object.keys(cores).map((name) => relative(root, join(dist, name, "warpweft.d.ts")));
+    const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", ...types];
+    await step("TypeScript", inputs, "", join(dist, "index.js"), buildTypes);
+  }
+  for (const name of Object.keys(cores)) console.log(`build: ${name} core: ${sizes(join(dist, name))}`);
+}
+
+/** Runs TypeScript's compiler on www/src. */
+export function tsc(args) {
+  const project = ["-p", join("www", "tsconfig.json")];
+  return run(process.execPath, [nodeTool("typescript", "tsc"), ...project, ...args]);
+}
+
+async function buildCore(name) {
+  const { profile, features, optimise } = cores[name];
+  const out = join(dist, name);
+  rmSync(out, { recursive: true, force: true });
+  const places = ["--target", "web", "--out-dir", out, "--out-name", "warpweft"];
+  // wasm-opt is ours to run: wasm-pack would download one.
+  const less = ["--no-pack", "--no-opt", "--mode", "no-install"];
+  const cargo = ["--no-default-features", "--features", features];
+  const args = ["build", root, "--profile", profile, ...places, ...less, "--", "--locked", ...cargo];
+  await run(tool("wasm-pack"), args, { env: coreEnv(name) });
+
+  const wasm = join(out, "warpweft_bg.wasm");
+  // What rustc's wasm uses by default, all of it in every browser that has WebGPU.
+  const old = ["bulk-memory", "mutable-globals", "multivalue", "nontrapping-float-to-int"];
+  const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
+  await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
+  for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
+}
+
+async function buildTypes() {
+  // What the last build made from a source that is gone by now must not be published.
+  const kept = [...Object.keys(cores), basename(stamps)];
+  for (const old of readdirSync(dist).filter((name) => !kept.includes(name))) {
+    rmSync(join(dist, old), { recursive: true });
+  }
+  await tsc([]);
+}
+
+const stamps = join(dist, ".built.json");
+
+/** Runs `make` unless `output` is there and was made from inputs just like today's. */
+async function step(title, inputs, also, output, make) {
+  const built = existsSync(stamps) ? JSON.parse(readFileSync(stamps, "utf8")) : {};
+  const hash = createHash("sha256").update(also);
+  for (const file of inputs.flatMap(filesUnder)) hash.update(`\0${file}\0`).update(readFileSync(join(root, file)));
+  const stamp = hash.digest("hex");
+  if (built[title] === stamp && existsSync(output)) {
+    console.log(`build: ${title}: unchanged`);
+    return;
+  }
+  console.log(`build: ${title}`);
+  const start = Date.now();
+  const save = (value) => {
+    mkdirSync(dist, { recursive: true });
+    writeFileSync(stamps, JSON.stringify({ ...built, [title]: value }, null, 2));
+  };
+  save(undefined); // A build that is stopped half-way is not to be taken for done.
+  await make();
+  save(stamp);
+  console.log(`build: ${title}: done in ${Math.round((Date.now() - start) / 1000)} s`);
+}
+
+/** The files at or under a path of the repository, in a fixed order; none where there is nothing. */
+function filesUnder(path) {
+  const full = join(root, path);
+  if (!existsSync(full)) return [];
+  if (statSync(full).isFile()) return [path];
+  return readdirSync(full).sort().flatMap((name) => filesUnder(`${path}/${name}`));
+}
+
+/** The script behind a program of an npm package. */
+function nodeTool(pack, name) {
+  const home = join(root, "node_modules", pack);
+  const { bin } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+  return join(home, typeof bin === "string" ? bin : bin[name]);
+}
+
+/** What a browser loads for a core: the wasm and its JavaScript, raw and compressed. */
+function sizes(dir) {
+  const kb = (bytes) => `${(bytes / 1024).toFixed(1)} KB`;
+  const size = (name) => {
+    const data = readFileSync(join(dir, name));
+    return `${name} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
+  };
+  return ["warpweft_bg.wasm", "warpweft.js"].map(size).join("; ");
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await build().catch((error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+}

@@ -1,0 +1,73 @@
+// `npm run check`: everything that looks at the code without running it, and the repository's own rules.
+
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build, coreEnv, tsc } from "./build.mjs";
+import { nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
+import { rustWebTool } from "./rust-web.mjs";
+import { setup } from "./setup.mjs";
+
+const strict = ["--", "-D", "warnings"];
+const wasm = ["-p", "warpweft", "--lib", "--target", "wasm32-unknown-unknown", "--no-default-features", "--features"];
+
+/** In order; each throws when it finds something. */
+const checks = {
+  format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
+  "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
+  "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js", ...strict], coreEnv("gpu")),
+  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js", ...strict], coreEnv("cpu")),
+  rustdoc: () => {
+    const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
+    // Only libraries: the program of the same name would be documented over the library.
+    return run("cargo", ["doc", "--workspace", "--no-deps", "--lib"], { env });
+  },
+  // After a build, because the TypeScript imports what wasm-pack makes.
+  TypeScript: async () => {
+    await build();
+    await tsc(["--noEmit"]);
+  },
+  tidy: () => run("cargo", ["test", "-p", "warpweft", "--test", "it", "tidy"], { env: nativeEnv() }),
+};
+
+/**
+ * Runs `cargo fmt` or `cargo clippy`: for the native build rustup's, or where it has none the one in `.tools`; for a
+ * wasm build the one of the compiler that builds it.
+ */
+async function lint(command, args, env) {
+  const own = rustWebTool(`cargo-${command}`);
+  const forWasm = args.includes("wasm32-unknown-unknown");
+  const wantsOwn = forWasm ? usesRustWeb() : !read(`cargo-${command}`, ["--version"]);
+  if (!wantsOwn) return run("cargo", [command, ...args], { env });
+  if (!own) throw new Error(`there is no cargo ${command}: rustup component add clippy rustfmt`);
+  const rustfmt = join(dirname(own), "rustfmt");
+  await run(own, [command, ...args], { env: { ...(forWasm ? env : webEnv(`${webTarget}-lint`)), RUSTFMT: rustfmt } });
+}
+
+/** Runs all checks, and gives how many passed and failed. */
+export async function check() {
+  await setup(["rust", "node", "wasm32", "wasmTools", "lints"]);
+  const count = { passed: 0, failed: 0 };
+  for (const [name, look] of Object.entries(checks)) {
+    console.log(`check: ${name}`);
+    const start = Date.now();
+    try {
+      await look();
+      count.passed += 1;
+      console.log(`check: ${name}: good, ${Math.round((Date.now() - start) / 1000)} s`);
+    } catch (error) {
+      count.failed += 1;
+      console.log(`check: ${name}: FAILED: ${error.message}`);
+    }
+  }
+  return count;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { passed, failed } = await check().catch((error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exit(failed ? 1 : 0);
+}

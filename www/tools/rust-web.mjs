@@ -1,0 +1,93 @@
+// The wasm32 target: rustup's, or where its servers are out of reach a toolchain of our own from Debian's packages.
+//
+// Debian packages the newest Rust that Firefox and Chromium need as `rustc-web`, with its sources but without a std
+// for wasm32. We unpack it under `.tools` and build that std once. Only wasm builds use it (`webEnv`).
+
+import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, renameSync } from "node:fs";
+import { rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { aptUnpack, haveApt } from "./apt.mjs";
+import { cargoHome, onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv } from "./env.mjs";
+
+const target = "wasm32-unknown-unknown";
+
+/** Whether wasm builds have a std to link. */
+export function haveWasm32() {
+  const lib = read("rustc", ["--print", "target-libdir", "--target", target], { env: webEnv() });
+  return Boolean(lib) && existsSync(lib) && readdirSync(lib).some((name) => name.startsWith("libstd-"));
+}
+
+/** Gets the target by the first way that works; `say` is told what is going on. Throws when none does. */
+export async function addWasm32(say) {
+  if (onPath("rustup") && !usesRustWeb()) {
+    say(`rustup target add ${target}`);
+    // A network that swallows packets must not hold us up for long.
+    read("rustup", ["target", "add", target], { timeout: 90_000 });
+    if (haveWasm32()) return;
+  }
+  if (!haveApt()) throw new Error(`rustup could not add ${target}`);
+  say("rustup could not add it: unpacking Debian's rustc-web (150 MB) into .tools/rust-web");
+  const home = dirname(rustWeb);
+  const making = `${home}.tmp`;
+  rmSync(making, { recursive: true, force: true });
+  mkdirSync(making, { recursive: true });
+  await aptUnpack(["rustc-web", "rust-web-src", "rust-web-clippy", "rustfmt-web"], /rust|llvm/, making);
+  say("building std for wasm32 (about a minute)");
+  linkLinker(join(making, "usr"));
+  await buildStd(making);
+  // Renamed last: a folder of this name is whole.
+  rmSync(home, { recursive: true, force: true });
+  renameSync(making, home);
+}
+
+/** Gives the unpacked toolchain a linker for wasm: the one inside rustup's toolchain. */
+function linkLinker(usr) {
+  const host = read("rustc", ["-vV"]).match(/^host: (.*)$/m)[1];
+  const bin = join("lib", "rustlib", host, "bin");
+  const linker = join(read("rustc", ["--print", "sysroot"]), bin, "rust-lld");
+  if (!existsSync(linker)) throw new Error("the Rust toolchain on PATH has no rust-lld; rustup's have");
+  mkdirSync(join(usr, bin), { recursive: true });
+  symlinkSync(linker, join(usr, bin, "rust-lld"));
+}
+
+/** Builds std from the unpacked sources, and puts it where the unpacked rustc looks for it. */
+async function buildStd(home) {
+  const usr = join(home, "usr");
+  const empty = join(home, "std");
+  mkdirSync(join(empty, "src"), { recursive: true });
+  writeFileSync(join(empty, "Cargo.toml"), '[package]\nname = "nothing"\nedition = "2021"\n\n[workspace]\n');
+  writeFileSync(join(empty, "src", "lib.rs"), "#![no_std]\n");
+
+  const sources = join(usr, "lib", "rustlib", "src", "rust");
+  const path = [process.env.PATH];
+  const env = {
+    ...process.env,
+    ...rustWebEnv(usr, path),
+    CARGO_TARGET_DIR: join(empty, "target"),
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "1",
+    // Bitcode for our LTO builds; and no path of this machine in the messages of panics.
+    CARGO_ENCODED_RUSTFLAGS: [
+      "-Cembed-bitcode=yes",
+      `--remap-path-prefix=${sources}=rust`,
+      `--remap-path-prefix=${realpathSync(sources)}=rust`,
+      `--remap-path-prefix=${cargoHome}=cargo`,
+    ].join("\x1f"),
+    RUSTC_BOOTSTRAP: "1", // -Zbuild-std wants a nightly, or this.
+  };
+  const args = ["build", "--release", "-Zbuild-std=std,panic_abort,panic_unwind,test", "--target", target];
+  await run("cargo", args, { cwd: empty, env, quiet: true });
+
+  const built = join(empty, "target", target, "release", "deps");
+  const lib = join(usr, "lib", "rustlib", target, "lib");
+  mkdirSync(lib, { recursive: true });
+  for (const name of readdirSync(built).filter((file) => file.endsWith(".rlib") && !file.startsWith("libnothing"))) {
+    copyFileSync(join(built, name), join(lib, name));
+  }
+  for (const done of [empty, join(usr, "src"), join(usr, "share")]) rmSync(done, { recursive: true, force: true });
+}
+
+/** A program of the unpacked toolchain (clippy, rustfmt), or undefined. */
+export function rustWebTool(name) {
+  const path = join(rustWeb, "bin", name);
+  return existsSync(path) ? path : undefined;
+}

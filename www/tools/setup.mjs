@@ -1,0 +1,167 @@
+// `npm run setup`: gets everything that building and testing need and that is not here yet.
+//
+// Each step looks first and does nothing when its thing is there. What it installs appears whole or not at all, so a
+// run that was stopped can simply be started again. Only Debian packages go into the system; the rest stays in
+// node_modules and .tools.
+
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { platform } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { aptInstall, mayInstall } from "./apt.mjs";
+import { chromedriver, chromium, hasGpu, lavapipe, lockedVersion, onPath } from "./env.mjs";
+import { read, root, run, tool, tools } from "./env.mjs";
+import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
+
+const wasmPackVersion = "0.15.1";
+
+/** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
+const steps = {
+  rust: {
+    title: "Rust",
+    ready: () => onPath("cargo") && onPath("rustc") && (platform() === "win32" || onPath("cc")),
+    get: () => {
+      throw new Error("cargo, rustc or a C compiler is not on PATH");
+    },
+    hand: {
+      linux: ["apt-get install curl gcc libc6-dev, then install rustup as www.rust-lang.org/tools/install says"],
+      darwin: ["xcode-select --install", "brew install rustup && rustup default stable"],
+      win32: ["winget install Microsoft.VisualStudio.2022.BuildTools", "winget install Rustlang.Rustup"],
+    },
+  },
+  node: {
+    title: "node packages",
+    ready: () => existsSync(nodeStamp) && readFileSync(nodeStamp, "utf8") === nodeWants(),
+    get: async (say) => {
+      say("npm ci");
+      await run("npm", ["ci", "--no-audit", "--no-fund"], { quiet: true });
+      writeFileSync(nodeStamp, nodeWants()); // npm ci starts by removing the folder: a stamp means a whole one.
+    },
+    hand: { any: ["npm ci"] },
+  },
+  wasm32: {
+    title: "wasm32 target",
+    ready: haveWasm32,
+    get: addWasm32,
+    hand: { any: ["rustup target add wasm32-unknown-unknown"] },
+  },
+  wasmTools: {
+    title: "wasm-pack, wasm-bindgen",
+    ready: () => wasmTools().every(({ name, version }) => read(tool(name), ["--version"])?.endsWith(` ${version}`)),
+    get: async (say) => {
+      for (const spec of new Set(wasmTools().map(({ crate, version }) => `${crate}@${version}`))) {
+        say(`cargo install ${spec} into .tools (minutes)`);
+        await cargoInstall(spec);
+      }
+      rmSync(toolsTarget, { recursive: true, force: true });
+    },
+    hand: { any: ["see the error above; then npm run setup again"] },
+  },
+  lints: {
+    title: "clippy, rustfmt",
+    ready: () => ["cargo-clippy", "cargo-fmt"].every((name) => read(name, ["--version"]) || rustWebTool(name)),
+    get: (say) => {
+      say("rustup component add clippy rustfmt");
+      read("rustup", ["component", "add", "clippy", "rustfmt"], { timeout: 90_000 });
+      if (!steps.lints.ready()) throw new Error("rustup could not add clippy and rustfmt");
+    },
+    hand: { any: ["rustup component add clippy rustfmt"] },
+  },
+  chromium: {
+    title: "Chromium, chromedriver",
+    ready: () => chromium() && chromedriver(),
+    get: (say) => debian(["chromium", "chromium-driver"], say),
+    hand: {
+      linux: ["apt-get install chromium chromium-driver", "or name yours in CHROME_PATH and CHROMEDRIVER"],
+      darwin: ["brew install --cask google-chrome chromedriver"],
+      win32: ["winget install Google.Chrome", "winget install Chromium.ChromeDriver"],
+    },
+  },
+  vulkan: {
+    title: "Vulkan",
+    // Metal and DX12 are there on the other systems.
+    ready: () => platform() !== "linux" || (haveVulkanLoader() && (hasGpu() || lavapipe())),
+    get: (say) => debian(["libvulkan1", "mesa-vulkan-drivers"], say),
+    hand: { linux: ["apt-get install libvulkan1 mesa-vulkan-drivers"] },
+  },
+};
+
+/** Does the steps named, or all; throws at the end when some could not be done. */
+export async function setup(names = Object.keys(steps)) {
+  const byHand = [];
+  for (const { title, ready, get, hand } of names.map((name) => steps[name])) {
+    const say = (what) => console.log(`setup: ${title}: ${what}`);
+    if (await ready()) {
+      say("there");
+      continue;
+    }
+    const start = Date.now();
+    try {
+      await get(say);
+      if (!(await ready())) throw new Error("installed, but still not found");
+      say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
+    } catch (error) {
+      say(`FAILED: ${error.message}`);
+      byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
+    }
+  }
+  if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
+}
+
+const nodeStamp = join(root, "node_modules", ".installed-from");
+
+/** A name for what node_modules should be made from. */
+function nodeWants() {
+  return createHash("sha256").update(readFileSync(join(root, "package-lock.json"))).digest("hex");
+}
+
+/** wasm-bindgen's program must be the very version of the crate that the library is built with. */
+function wasmTools() {
+  const bindgen = lockedVersion("wasm-bindgen");
+  return [
+    { crate: "wasm-bindgen-cli", name: "wasm-bindgen", version: bindgen },
+    { crate: "wasm-bindgen-cli", name: "wasm-bindgen-test-runner", version: bindgen },
+    { crate: "wasm-pack", name: "wasm-pack", version: wasmPackVersion },
+  ];
+}
+
+const toolsTarget = join(tools, "build");
+
+async function cargoInstall(spec) {
+  const env = {
+    ...process.env,
+    CARGO_TARGET_DIR: toolsTarget, // Kept until all is installed: a stopped run goes on where it was.
+    // Ready sooner rather than faster: these tools run for moments.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL: "1",
+    CARGO_PROFILE_RELEASE_LTO: "off",
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "16",
+    CARGO_PROFILE_RELEASE_DEBUG: "false",
+  };
+  const args = ["install", "--root", tools, spec];
+  try {
+    await run("cargo", [...args, "--locked"], { env, quiet: true });
+  } catch (error) {
+    // A registry mirror may lag behind the newest version that the crate's lock file names.
+    if (!/failed to select a version|locked to/.test(error.output ?? "")) throw error;
+    await run("cargo", args, { env, quiet: true });
+  }
+}
+
+async function debian(packages, say) {
+  if (!mayInstall()) throw new Error("only root can install it, or there is no apt-get");
+  say(`apt-get install ${packages.join(" ")}`);
+  await aptInstall(packages);
+}
+
+function haveVulkanLoader() {
+  const dirs = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+  return dirs.some((dir) => existsSync(join(dir, "libvulkan.so.1")));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await setup().catch((error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+}

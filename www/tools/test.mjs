@@ -1,0 +1,106 @@
+// `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. What CI runs.
+//
+// `npm test -- --only native|web|page|check` runs one stage (or several, with commas) and the set-up it needs.
+
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { build, coreEnv } from "./build.mjs";
+import { check } from "./check.mjs";
+import { chromedriver, chromium, chromiumArgs, nativeEnv, root, run, tool, tools } from "./env.mjs";
+import { setup } from "./setup.mjs";
+
+/** In order: what each needs set up, and what it runs. */
+const stages = {
+  native: { needs: ["rust", "vulkan"], test: testNative },
+  web: { needs: ["rust", "wasm32", "wasmTools", "chromium"], test: testWeb },
+  page: { needs: ["rust", "node", "wasm32", "wasmTools", "chromium"], test: testPages },
+  check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: check },
+};
+
+/** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
+async function testNative() {
+  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", ...nativeEnv() };
+  return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
+}
+
+/** The Rust tests that run inside a browser, on its WebGPU. */
+async function testWeb() {
+  const options = join(tools, "webdriver.json");
+  mkdirSync(tools, { recursive: true });
+  writeFileSync(options, JSON.stringify({ "goog:chromeOptions": { args: chromiumArgs(), binary: chromium() } }));
+  const env = {
+    ...coreEnv("gpu"),
+    WASM_BINDGEN_TEST_WEBDRIVER_JSON: options,
+    WASM_BINDGEN_TEST_TIMEOUT: "900", // For all tests together; a GPU played by a CPU is slow.
+    WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
+  };
+  const browser = ["--headless", "--chrome", "--chromedriver", chromedriver(), "--mode", "no-install"];
+  const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web"];
+  return counted(() => run(tool("wasm-pack"), ["test", ...browser, "--", ...cargo], { env }));
+}
+
+/** The scripts in www/tests, which use the built package as a web page or program does. */
+async function testPages() {
+  await build();
+  const dir = join(root, "www", "tests");
+  const scripts = existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith(".mjs")).sort() : [];
+  const sum = { passed: 0, failed: 0 };
+  for (const name of scripts) {
+    console.log(`page: ${name}`);
+    const { passed, failed } = await counted(() => run(process.execPath, [join(dir, name)], { env: nativeEnv() }));
+    sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
+    sum.failed += failed;
+  }
+  return sum;
+}
+
+/** Adds up the counts that `start`'s output tells of; a failure without a count is one failed test. */
+async function counted(start) {
+  const count = { passed: 0, failed: 0 };
+  const add = (output) => {
+    for (const [, passed, failed] of output.matchAll(/^(?:test result: .*?)?(\d+) passed[;,] (\d+) failed/gm)) {
+      count.passed += Number(passed);
+      count.failed += Number(failed);
+    }
+  };
+  try {
+    add(await start());
+  } catch (error) {
+    console.error(error.message);
+    add(error.output ?? "");
+    count.failed ||= 1;
+  }
+  return count;
+}
+
+const { values } = parseArgs({ options: { only: { type: "string" } } });
+const chosen = values.only?.split(",") ?? Object.keys(stages);
+const unknown = chosen.filter((name) => !stages[name]);
+if (unknown.length) {
+  console.error(`no stage ${unknown.join(", ")}; there are ${Object.keys(stages).join(", ")}`);
+  process.exit(2);
+}
+
+const lines = [];
+const total = { passed: 0, failed: 0 };
+/** Runs a stage; whether it failed or threw, the next ones can still tell something. */
+async function stage(name, start) {
+  const began = Date.now();
+  const { passed, failed } = await start().catch((error) => {
+    console.error(error.message);
+    return { passed: 0, failed: 1 };
+  });
+  total.passed += passed;
+  total.failed += failed;
+  lines.push(`${name.padEnd(6)}  ${passed} passed, ${failed} failed, ${Math.round((Date.now() - began) / 1000)} s`);
+}
+
+const nothing = { passed: 0, failed: 0 };
+const needs = new Set(chosen.flatMap((name) => stages[name].needs));
+await stage("setup", () => setup(values.only ? [...needs] : undefined).then(() => nothing));
+if (!values.only) await stage("build", () => build().then(() => nothing));
+for (const name of chosen) await stage(name, stages[name].test);
+
+console.log(`\n${lines.join("\n")}\n\n${total.passed} passed, ${total.failed} failed`);
+process.exit(total.failed ? 1 : 0);
