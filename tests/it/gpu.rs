@@ -1,20 +1,23 @@
-//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed by the CPU.
+//! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed
+//! by the CPU.
 
+#[path = "../by_hand/mod.rs"]
+mod by_hand;
+
+use by_hand::{batch, busy, pattern, source, to_words, two};
 use pollster::block_on;
 use std::io::Write as _;
+use std::slice::from_ref;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, fold, open, Choice, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
-use warpweft::codegen::Source;
 use warpweft::device::Device;
-use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
 
-/// An open device of the test's own. Where there is none that is said past the test harness, and is a failure if
-/// `WARPWEFT_REQUIRE` names wgpu.
+/// An open device of the test's own. Where there is none that is said past the test harness, and is
+/// a failure if `WARPWEFT_REQUIRE` names wgpu.
 fn device() -> Option<WgpuBackend> {
     static SAID: Once = Once::new();
     match block_on(open(Choice { software: true, ..Choice::default() })) {
@@ -94,85 +97,9 @@ fn no_such_device() {
     assert!(error.message().contains("number 1000"), "{error}");
 }
 
-/// A batch of dispatches on two slots, each reading the first and writing the second; `params` names the scalars that
-/// each takes.
-fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
-    let slot = |place| Slot { place, bytes, dtype: DType::F32 };
-    let kernel = Arc::new(Kernel::Loop {
-        space: Space { dims: Vec::new(), outer: 0 },
-        program: Program::default(),
-    });
-    let dispatches = params.iter().map(|params| Dispatch {
-        kernel: kernel.clone(),
-        inputs: vec![0],
-        outputs: vec![1],
-        params: params.to_vec(),
-        label: "by hand".to_string(),
-        flops: 0,
-    });
-    Arc::new(Batch {
-        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
-        dispatches: dispatches.collect(),
-        outputs: vec![bytes],
-        temporaries: Vec::new(),
-        inputs: 1,
-        scalars,
-        operations: params.len(),
-    })
-}
-
-/// A kernel with `body` for each `i` below `count`, reading `a` and writing `o`, both `u32`.
-fn source(count: u64, params: usize, body: &str) -> Source {
-    let words = params.div_ceil(4) + 1;
-    let text = format!(
-        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {words}>;
-@group(0) @binding(1) var<storage, read> a: array<u32>;
-@group(0) @binding(2) var<storage, read_write> o: array<u32>;
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) group: vec3<u32>,
-    @builtin(num_workgroups) groups: vec3<u32>,
-    @builtin(local_invocation_index) local: u32,
-) {{
-    let i = (group.x + group.y * groups.x) * 64u + local;
-    if (i >= {count}u) {{ return; }}
-    {body}
-}}"
-    );
-    Source { text, workgroups: count.div_ceil(64), params: words, f16: false }
-}
-
-/// Two buffers of so many words; the first holds 0, 1, 2...
-fn two(backend: &WgpuBackend, words: u32) -> Result<[BufferId; 2]> {
-    let bytes = u64::from(words) * 4;
-    let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
-    let counted: Vec<u32> = (0..words).collect();
-    backend.write(buffers[0], 0, bytemuck::cast_slice(&counted))?;
-    Ok(buffers)
-}
-
 /// The first words of a buffer.
 fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&block_on(backend.read(buffer, 0, count * 4))?))
-}
-
-fn to_words(bytes: &[u8]) -> Vec<u32> {
-    bytemuck::pod_collect_to_vec(bytes)
-}
-
-/// Bytes that differ everywhere.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
-}
-
-/// A kernel that keeps the device busy for a while.
-fn busy(rounds: u32) -> Source {
-    let body = format!(
-        "var x = a[i];
-    for (var round = 0u; round < {rounds}u; round++) {{ x = x * 1664525u + (x >> 7u) + round; }}
-    o[i] = x;"
-    );
-    source(64, 0, &body)
 }
 
 mod cases {
@@ -276,7 +203,8 @@ mod cases {
     }
 
     pub fn many_workgroups(backend: WgpuBackend) {
-        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be 69,999.
+        // 70,000 workgroups of 64, and 3 threads in the last one but for which they would be
+        // 69,999.
         let count: u32 = 69_999 * 64 + 3;
         let bytes = u64::from(count) * 4;
         let buffers = two(&backend, count).unwrap();
@@ -376,9 +304,9 @@ mod cases {
             assert_eq!(backend.counters().submits, submits);
             let next = backend.allocate(256).unwrap();
             let [input, output] = buffers;
-            backend.run_sources(&copy, &[good.clone()], &[output, next], &[]).unwrap();
+            backend.run_sources(&copy, from_ref(&good), &[output, next], &[]).unwrap();
             assert_eq!(words(&backend, next, 64).unwrap_err().kind(), ErrorKind::Unsupported);
-            backend.run_sources(&copy, &[good.clone()], &[input, next], &[]).unwrap();
+            backend.run_sources(&copy, from_ref(&good), &[input, next], &[]).unwrap();
             assert_eq!(words(&backend, next, 3).unwrap(), [1, 2, 3]);
             backend.write(output, 0, &[1; 256]).unwrap();
             assert!(words(&backend, output, 64).is_ok());

@@ -1,4 +1,5 @@
 //! All native tests: one binary.
+#![cfg(not(target_arch = "wasm32"))]
 
 mod cases;
 mod cpu;

@@ -12,8 +12,8 @@ use crate::error::{Error, Result};
 use crate::kernel::Attend;
 
 /// Queries and keys taken together.
-const QUERIES: usize = 32;
-const KEYS: usize = 128;
+const QUERIES: usize = 64;
+const KEYS: usize = 256;
 
 /// Attention, prepared.
 pub(super) struct AttentionPlan {

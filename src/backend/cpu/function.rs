@@ -149,9 +149,9 @@ fn unary_f32(op: Unary) -> Option<UnaryFn> {
         Unary::Round => of!(elementary::round),
         Unary::Trunc => of!(elementary::trunc),
         Unary::Exp => of!(elementary::exp),
-        Unary::Exp2 => of!(f32::exp2),
-        Unary::Log => of!(f32::ln),
-        Unary::Log2 => of!(f32::log2),
+        Unary::Exp2 => of!(elementary::exp2),
+        Unary::Log => of!(elementary::log),
+        Unary::Log2 => of!(elementary::log2),
         Unary::Sqrt => of!(f32::sqrt),
         Unary::InverseSqrt => of!(|x| 1.0 / x.sqrt()),
         Unary::Sin => of!(f32::sin),
@@ -301,7 +301,8 @@ pub(super) fn unary_cost(op: Unary) -> usize {
     match op {
         Unary::Neg | Unary::Abs | Unary::Not | Unary::IsNan | Unary::IsInf | Unary::SignBit => 1,
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 2,
-        Unary::Sqrt | Unary::InverseSqrt | Unary::Exp => 6,
+        Unary::Sqrt | Unary::InverseSqrt | Unary::Exp | Unary::Exp2 => 6,
+        Unary::Log | Unary::Log2 => 8,
         _ => 24,
     }
 }

@@ -2,17 +2,38 @@
 
 use crate::kernel::{Atom, Index};
 
-/// The coordinates of a space in a chosen order, counted as one number that the last dimension moves fastest.
+/// The coordinates of a space, or of a region of it, in a chosen order, counted as one number that the last
+/// dimension moves fastest.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
-    /// Each dimension's number in the space and its extent, slowest first.
-    dims: Vec<(u32, usize)>,
+    /// Slowest first: a dimension's number in the space, an extent, and the coordinates each step of it moves by.
+    dims: Vec<(u32, usize, i64)>,
+    /// The region's first coordinates.
+    first: Vec<usize>,
 }
 
 impl Order {
     /// `order` numbers dimensions of `dims`.
     pub fn new(dims: &[usize], order: impl Iterator<Item = usize>) -> Order {
-        Order { dims: order.map(|d| (d as u32, dims[d])).collect() }
+        Order { dims: order.map(|d| (d as u32, dims[d], 1)).collect(), first: Vec::new() }
+    }
+
+    /// The same coordinates moved to where `first` is the first.
+    pub fn from(self, first: &[usize]) -> Order {
+        Order { first: first.to_vec(), ..self }
+    }
+
+    /// The same coordinates in squares of `side` along two dimensions whose extents are multiples of it.
+    pub fn squares(self, of: [usize; 2], side: usize) -> Order {
+        let is = |d: &u32| of.contains(&(*d as usize));
+        let coarse = |&(d, extent, times): &(u32, usize, i64)| match is(&d) {
+            true => (d, extent / side, times * side as i64),
+            false => (d, extent, times),
+        };
+        let fine = self.dims.iter().filter(|dim| is(&dim.0));
+        let fine = fine.map(|&(d, _, times)| (d, side, times));
+        let dims = self.dims.iter().map(coarse).chain(fine).collect();
+        Order { dims, ..self }
     }
 }
 
@@ -31,7 +52,11 @@ impl Walk {
             let of = |term: &&(Atom, i64)| term.0 == Atom::Coord(d);
             index.terms.iter().filter(of).map(|term| term.1).sum()
         };
-        Walk::strided(index.offset, order.dims.iter().map(|&(d, extent)| (extent, stride(d))))
+        let first = order.first.iter().enumerate();
+        let offset = first.map(|(d, &at)| (at as i64).wrapping_mul(stride(d as u32)));
+        let offset = offset.fold(index.offset, i64::wrapping_add);
+        let step = |&(d, extent, times): &(u32, usize, i64)| (extent, stride(d) * times);
+        Walk::strided(offset, order.dims.iter().map(step))
     }
 
     /// A walk over extents with their strides, slowest first.
@@ -109,50 +134,54 @@ impl Walk {
         ((stride == 1 || len == 1) && at + len <= extent).then(|| self.position(start))
     }
 
-    /// Calls `visit(done, position, length, stride)` for each run along the last dimension.
+    /// Calls `visit` for each plane of the two fastest dimensions, as far as `len` elements from `start` on reach.
     #[inline(always)]
-    pub fn runs(&self, start: usize, len: usize, mut visit: impl FnMut(usize, i64, usize, i64)) {
+    fn planes(&self, start: usize, len: usize, mut visit: impl FnMut(Plane)) {
         let Some((&(extent, stride), slower)) = self.dims.split_last() else { return };
-        if len == 0 || extent == 0 {
+        let (&(runs, step), slowest) = slower.split_last().unwrap_or((&(1, 0), &[]));
+        if len == 0 || extent == 0 || runs == 0 {
             return;
         }
-        let (mut at, mut rest) = (start % extent, start / extent);
-        let mut first = len.min(extent - at);
-        let mut position = self.offset.wrapping_add(at as i64 * stride);
-        if first == len && slower.is_empty() {
-            return visit(0, position, len, stride);
-        }
+        let (mut at, rest) = (start % extent, start / extent);
+        let (mut run, mut rest) = (rest % runs, rest / runs);
         let (mut few, mut many) = ([0usize; 8], Vec::new());
-        let coords = match few.get_mut(..slower.len()) {
+        let coords = match few.get_mut(..slowest.len()) {
             Some(coords) => coords,
             None => {
-                many.resize(slower.len(), 0);
+                many.resize(slowest.len(), 0);
                 &mut many[..]
             }
         };
-        for (coord, &(extent, stride)) in coords.iter_mut().zip(slower).rev() {
-            *coord = rest % extent;
-            rest /= extent;
-            position = position.wrapping_add(*coord as i64 * stride);
+        let mut base = self.offset;
+        for (coord, &(extent, stride)) in coords.iter_mut().zip(slowest).rev() {
+            *coord = rest % extent.max(1);
+            rest /= extent.max(1);
+            base = base.wrapping_add(*coord as i64 * stride);
         }
         let mut done = 0;
-        loop {
-            visit(done, position, first, stride);
-            done += first;
-            if done >= len {
-                return;
-            }
-            position = position.wrapping_sub(at as i64 * stride);
+        while done < len {
+            let left = len - done;
+            let (count, each) = match at == 0 && left >= extent {
+                true => ((left / extent).min(runs - run), extent),
+                false => (1, (extent - at).min(left)),
+            };
+            let position = base.wrapping_add(run as i64 * step).wrapping_add(at as i64 * stride);
+            visit(Plane { done, position, count, step, len: each, stride });
+            done += count * each;
             at = 0;
-            first = extent.min(len - done);
-            for (coord, &(extent, stride)) in coords.iter_mut().zip(slower).rev() {
+            run += count;
+            if run < runs {
+                continue;
+            }
+            run = 0;
+            for (coord, &(extent, stride)) in coords.iter_mut().zip(slowest).rev() {
                 *coord += 1;
-                position = position.wrapping_add(stride);
+                base = base.wrapping_add(stride);
                 if *coord < extent {
                     break;
                 }
                 *coord = 0;
-                position = position.wrapping_sub(extent as i64 * stride);
+                base = base.wrapping_sub(extent as i64 * stride);
             }
         }
     }
@@ -165,60 +194,31 @@ impl Walk {
         out: &mut [u32],
         word: impl Fn(T) -> u32 + Copy,
     ) {
-        self.runs(start, out.len(), |done, position, len, stride| {
-            let out = &mut out[done..done + len];
-            let last = position.wrapping_add(stride.wrapping_mul(len as i64 - 1));
-            let range = 0..data.len() as i64;
-            if !range.contains(&position) || !range.contains(&last) {
-                for (i, out) in out.iter_mut().enumerate() {
-                    let at = position.wrapping_add(i as i64 * stride);
+        self.planes(start, out.len(), |plane| {
+            let out = &mut out[plane.done..plane.done + plane.count * plane.len];
+            match plane.inside(data.len()) {
+                true => plane.load(data, out, word),
+                false => plane.each(|i, at| {
                     let value = usize::try_from(at).ok().and_then(|at| data.get(at));
-                    *out = value.map_or(0, |&x| word(x));
-                }
-                return;
-            }
-            let position = position as usize;
-            match stride {
-                0 => out.fill(word(data[position])),
-                1 => {
-                    for (out, &x) in out.iter_mut().zip(&data[position..]) {
-                        *out = word(x);
-                    }
-                }
-                2.. => {
-                    for (out, &x) in
-                        out.iter_mut().zip(data[position..].iter().step_by(stride as usize))
-                    {
-                        *out = word(x);
-                    }
-                }
-                _ => {
-                    let back =
-                        data[..=position].iter().rev().step_by(stride.unsigned_abs() as usize);
-                    for (out, &x) in out.iter_mut().zip(back) {
-                        *out = word(x);
-                    }
-                }
+                    out[i] = value.map_or(0, |&x| word(x));
+                }),
             }
         });
     }
 
     /// The positions from `start` on.
     pub fn positions(&self, start: usize, out: &mut [i64]) {
-        self.runs(start, out.len(), |done, position, len, stride| {
-            for (i, out) in out[done..done + len].iter_mut().enumerate() {
-                *out = position.wrapping_add(i as i64 * stride);
-            }
+        self.planes(start, out.len(), |plane| {
+            let out = &mut out[plane.done..];
+            plane.each(|i, at| out[i] = at);
         });
     }
 
     /// The positions from `start` on, as `i32` values.
     pub fn indices(&self, start: usize, out: &mut [u32]) {
-        self.runs(start, out.len(), |done, position, len, stride| {
-            let (position, stride) = (position as u32, stride as u32);
-            for (i, out) in out[done..done + len].iter_mut().enumerate() {
-                *out = position.wrapping_add((i as u32).wrapping_mul(stride));
-            }
+        self.planes(start, out.len(), |plane| {
+            let out = &mut out[plane.done..];
+            plane.each(|i, at| out[i] = at as u32);
         });
     }
 
@@ -231,23 +231,106 @@ impl Walk {
         out: &mut [T],
         element: impl Fn(u32) -> T + Copy,
     ) {
-        self.runs(start, values.len(), |done, position, len, stride| {
-            let values = &values[done..done + len];
-            let at = position.wrapping_sub(base);
-            if stride == 1 {
-                let range = usize::try_from(at).ok().and_then(|at| out.get_mut(at..at + len));
-                let Some(range) = range else { return };
-                for (out, &value) in range.iter_mut().zip(values) {
-                    *out = element(value);
-                }
+        self.planes(start, values.len(), |plane| {
+            let plane = Plane { position: plane.position.wrapping_sub(base), ..plane };
+            let values = &values[plane.done..plane.done + plane.count * plane.len];
+            if plane.stride != 1 {
+                plane.each(|i, at| {
+                    if let Some(out) = usize::try_from(at).ok().and_then(|at| out.get_mut(at)) {
+                        *out = element(values[i]);
+                    }
+                });
                 return;
             }
-            for (i, &value) in values.iter().enumerate() {
-                let at = at.wrapping_add(i as i64 * stride);
-                if let Some(out) = usize::try_from(at).ok().and_then(|at| out.get_mut(at)) {
+            for (run, values) in values.chunks_exact(plane.len).enumerate() {
+                let at = plane.position.wrapping_add(run as i64 * plane.step);
+                let place = usize::try_from(at).ok().and_then(|at| out.get_mut(at..at + plane.len));
+                let Some(place) = place else { continue };
+                for (out, &value) in place.iter_mut().zip(values) {
                     *out = element(value);
                 }
             }
         });
+    }
+}
+
+/// Runs of elements: `count` of them, `step` apart, each of `len` elements `stride` apart.
+#[derive(Clone, Copy, Debug)]
+struct Plane {
+    /// The elements before it.
+    done: usize,
+    position: i64,
+    count: usize,
+    step: i64,
+    len: usize,
+    stride: i64,
+}
+
+impl Plane {
+    /// Whether all of it lies in a buffer of `len` elements.
+    fn inside(&self, len: usize) -> bool {
+        let down = self.step.saturating_mul(self.count as i64 - 1);
+        let across = self.stride.saturating_mul(self.len as i64 - 1);
+        let low = self.position.saturating_add(down.min(0)).saturating_add(across.min(0));
+        let high = self.position.saturating_add(down.max(0)).saturating_add(across.max(0));
+        low >= 0 && high < len as i64
+    }
+
+    /// Calls `visit` with each element's number and position.
+    #[inline(always)]
+    fn each(&self, mut visit: impl FnMut(usize, i64)) {
+        for run in 0..self.count {
+            let position = self.position.wrapping_add(run as i64 * self.step);
+            for i in 0..self.len {
+                visit(run * self.len + i, position.wrapping_add(i as i64 * self.stride));
+            }
+        }
+    }
+
+    /// Reads a plane that lies inside `data`.
+    #[inline(always)]
+    fn load<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
+        let at = |run: usize| (self.position + run as i64 * self.step) as usize;
+        match self.stride {
+            0 if self.len >= 8 || self.count == 1 => {
+                for (run, out) in out.chunks_exact_mut(self.len).enumerate() {
+                    out.fill(word(data[at(run)]));
+                }
+            }
+            1 if self.step == 0 && self.count > 1 => {
+                // The same run again and again: what is there is copied, twice as much each time.
+                let (first, len) = (&data[at(0)..at(0) + self.len], self.len);
+                out[..len].iter_mut().zip(first).for_each(|(out, &x)| *out = word(x));
+                let mut ready = len;
+                while ready < out.len() {
+                    let more = ready.min(out.len() - ready);
+                    out.copy_within(..more, ready);
+                    ready += more;
+                }
+            }
+            1 => {
+                for (run, out) in out.chunks_exact_mut(self.len).enumerate() {
+                    let from = &data[at(run)..at(run) + self.len];
+                    out.iter_mut().zip(from).for_each(|(out, &x)| *out = word(x));
+                }
+            }
+            _ if self.step == 1 && self.count >= 4 => {
+                // A transposition: read along what lies side by side.
+                for i in 0..self.len {
+                    let from = (self.position + i as i64 * self.stride) as usize;
+                    let from = &data[from..from + self.count];
+                    for (out, &x) in out[i..].iter_mut().step_by(self.len).zip(from) {
+                        *out = word(x);
+                    }
+                }
+            }
+            2.. if self.len >= 8 => {
+                for (run, out) in out.chunks_exact_mut(self.len).enumerate() {
+                    let from = data[at(run)..].iter().step_by(self.stride as usize);
+                    out.iter_mut().zip(from).for_each(|(out, &x)| *out = word(x));
+                }
+            }
+            _ => self.each(|i, at| out[i] = word(data[at as usize])),
+        }
     }
 }

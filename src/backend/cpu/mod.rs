@@ -16,6 +16,7 @@ mod parallel;
 mod plan;
 mod prepared;
 mod reduce;
+mod region;
 mod simd;
 mod steps;
 mod tiling;

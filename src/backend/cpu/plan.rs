@@ -3,6 +3,7 @@
 use super::function::{BinaryFn, UnaryFn};
 use super::index::Walk;
 use super::lists::{Assigned, Lists};
+use super::region::{regions, Region};
 use super::steps::{Maker, Orders};
 use super::tiling::Tiling;
 use crate::dtype::DType;
@@ -148,15 +149,20 @@ pub(super) struct Counts {
 }
 
 impl LoopPlan {
-    /// Prepares a kernel, or says what is wrong with it.
-    pub fn new(space: &Space, program: &Program, counts: Counts) -> Result<LoopPlan> {
+    /// Prepares a kernel, one plan for each region, or says what is wrong with it.
+    pub fn regions(space: &Space, program: &Program, counts: Counts) -> Result<Vec<LoopPlan>> {
         check(space, program, counts)?;
+        let plan = |(space, region)| LoopPlan::new(&space, &region, program, counts);
+        regions(space, program).into_iter().map(plan).collect()
+    }
+
+    fn new(space: &Space, region: &Region, program: &Program, counts: Counts) -> Result<LoopPlan> {
         let lists = Lists::new(space, program);
         let tiling = match lists.per_element() {
             true => Tiling::rows(space, &lists.touched(), lists.stores_elements(), lists.cost())?,
-            false => Tiling::map(space, lists.cost())?,
+            false => Tiling::map(space, region, lists.cost())?,
         };
-        let orders = Orders::new(space, &tiling);
+        let orders = Orders::new(space, region, &tiling);
         let maker = Maker::new(program, &lists, orders, counts, tiling.rows);
         let Assigned { uniform, uniforms, shared, body, registers } = lists.assign(tiling.whole);
         let body = maker.body(body)?;
@@ -175,9 +181,11 @@ impl LoopPlan {
         })
     }
 
-    /// The map over `dims` that `program` is.
+    /// The map over `dims` that `program` is, in one piece.
     pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan> {
-        LoopPlan::new(&Space { dims: dims.to_vec(), outer: dims.len() }, program, counts)
+        let space = Space { dims: dims.to_vec(), outer: dims.len() };
+        check(&space, program, counts)?;
+        LoopPlan::new(&space, &Region::default(), program, counts)
     }
 }
 

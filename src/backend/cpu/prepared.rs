@@ -7,7 +7,8 @@ use crate::kernel::{Dispatch, Kernel};
 
 /// A kernel, prepared.
 pub(super) enum Prepared {
-    Loop(LoopPlan),
+    /// In regions, one after the other.
+    Loop(Vec<LoopPlan>),
     Matmul(super::matmul::MatmulPlan),
     Conv2d(super::conv::ConvPlan),
     Attention(super::attention::AttentionPlan),
@@ -24,7 +25,7 @@ impl Prepared {
         };
         Ok(match &*dispatch.kernel {
             Kernel::Loop { space, program } => {
-                Prepared::Loop(LoopPlan::new(space, program, counts)?)
+                Prepared::Loop(LoopPlan::regions(space, program, counts)?)
             }
             Kernel::Matmul(matmul) => {
                 Prepared::Matmul(super::matmul::MatmulPlan::new(matmul, counts)?)
@@ -39,7 +40,7 @@ impl Prepared {
     /// Runs it.
     pub fn run(&self, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Result<()> {
         match self {
-            Prepared::Loop(plan) => plan.run(inputs, outputs),
+            Prepared::Loop(plans) => plans.iter().try_for_each(|plan| plan.run(inputs, outputs)),
             Prepared::Matmul(plan) => plan.run(inputs, outputs),
             Prepared::Conv2d(plan) => plan.run(inputs, outputs),
             Prepared::Attention(plan) => plan.run(inputs, outputs),

@@ -13,6 +13,28 @@ const STRETCH: usize = 512;
 
 const LANES: usize = 16;
 
+/// Names the function that combines two words, and goes on with it.
+macro_rules! with_combiner {
+    ($op:expr, $dtype:expr, $go:ident) => {
+        match ($op, $dtype) {
+            (Reduction::Max, DType::F32) => {
+                $go!(|x, y| larger(f32::from_bits(x), f32::from_bits(y)).to_bits())
+            }
+            (Reduction::Min, DType::F32) => {
+                $go!(|x, y| smaller(f32::from_bits(x), f32::from_bits(y)).to_bits())
+            }
+            (Reduction::Max, DType::I32) => $go!(|x, y| (x as i32).max(y as i32) as u32),
+            (Reduction::Min, DType::I32) => $go!(|x, y| (x as i32).min(y as i32) as u32),
+            (Reduction::Max, _) => $go!(|x, y| x.max(y)),
+            (Reduction::Min, _) => $go!(|x, y| x.min(y)),
+            (Reduction::Sum, _) => $go!(u32::wrapping_add),
+            (Reduction::Prod, _) => $go!(u32::wrapping_mul),
+            (Reduction::Any, _) => $go!(|x, y| x | y),
+            (Reduction::All, _) => $go!(|x, y| x & y),
+        }
+    };
+}
+
 /// A rectangle of a space: values of `rows` rows and `columns` columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rectangle {
@@ -54,6 +76,9 @@ impl Accumulators {
             return;
         }
         let (op, dtype) = (self.op, self.dtype);
+        if block.layout == Layout::Rows && block.columns < LANES {
+            return self.add_short(block.columns, data);
+        }
         match (&mut self.values, block.layout) {
             (Values::Wide(sums), Layout::Rows) => {
                 for (sum, row) in sums.iter_mut().zip(data.chunks_exact(block.columns)) {
@@ -83,6 +108,29 @@ impl Accumulators {
                 for column in data.chunks_exact(block.rows) {
                     combine_each(op, dtype, words, column);
                 }
+            }
+        }
+    }
+
+    /// Combines rows so short that several at a time are faster than each in lanes.
+    fn add_short(&mut self, columns: usize, data: &[u32]) {
+        let (op, dtype) = (self.op, self.dtype);
+        match &mut self.values {
+            Values::Wide(sums) => {
+                let data: &[f32] = cast_slice(data);
+                let wide = |x: f32| f64::from(x);
+                match op {
+                    Reduction::Prod => short_rows(sums, columns, data, |all, x| all * wide(x)),
+                    _ => short_rows(sums, columns, data, |all, x| all + wide(x)),
+                }
+            }
+            Values::Words(words) => {
+                macro_rules! go {
+                    ($f:expr) => {
+                        short_rows(words, columns, data, $f)
+                    };
+                }
+                with_combiner!(op, dtype, go)
             }
         }
     }
@@ -179,26 +227,22 @@ fn product(row: &[f32]) -> f64 {
     (lanes[0] * lanes[1]) * (lanes[2] * lanes[3]) * rest
 }
 
-/// Names the function that combines two words, and goes on with it.
-macro_rules! with_combiner {
-    ($op:expr, $dtype:expr, $go:ident) => {
-        match ($op, $dtype) {
-            (Reduction::Max, DType::F32) => {
-                $go!(|x, y| larger(f32::from_bits(x), f32::from_bits(y)).to_bits())
+/// Eight rows side by side, so that none waits for its own last step.
+#[inline(always)]
+fn short_rows<A: Copy, T: Copy>(
+    all: &mut [A],
+    columns: usize,
+    data: &[T],
+    f: impl Fn(A, T) -> A + Copy,
+) {
+    let rows = all.chunks_mut(8).zip(data.chunks(8 * columns));
+    for (all, data) in rows {
+        for column in 0..columns {
+            for (all, &x) in all.iter_mut().zip(data[column..].iter().step_by(columns)) {
+                *all = f(*all, x);
             }
-            (Reduction::Min, DType::F32) => {
-                $go!(|x, y| smaller(f32::from_bits(x), f32::from_bits(y)).to_bits())
-            }
-            (Reduction::Max, DType::I32) => $go!(|x, y| (x as i32).max(y as i32) as u32),
-            (Reduction::Min, DType::I32) => $go!(|x, y| (x as i32).min(y as i32) as u32),
-            (Reduction::Max, _) => $go!(|x, y| x.max(y)),
-            (Reduction::Min, _) => $go!(|x, y| x.min(y)),
-            (Reduction::Sum, _) => $go!(u32::wrapping_add),
-            (Reduction::Prod, _) => $go!(u32::wrapping_mul),
-            (Reduction::Any, _) => $go!(|x, y| x | y),
-            (Reduction::All, _) => $go!(|x, y| x & y),
         }
-    };
+    }
 }
 
 fn combine_row(op: Reduction, dtype: DType, start: u32, row: &[u32]) -> u32 {

@@ -4,6 +4,7 @@ use super::function;
 use super::index::{Order, Walk};
 use super::lists::{Key, Lists, Placed, PlacedBody, PlacedStage};
 use super::plan::{After, Body, Combine, Counts, Home, Level, Register, Stage, Step, Target, Work};
+use super::region::{Region, SIDE};
 use super::tiling::Tiling;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,15 +14,29 @@ use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
 pub(super) struct Orders {
     rows: Order,
     elements: Order,
+    /// Rows as they were before they were taken in squares.
+    plain: Order,
     counts: [usize; 2],
 }
 
 impl Orders {
-    /// Of a space that is cut as `tiling` says.
-    pub fn new(space: &Space, tiling: &Tiling) -> Orders {
-        let rows = Order::new(&space.dims, 0..space.outer);
+    /// Of a region that is cut as `tiling` says.
+    pub fn new(space: &Space, region: &Region, tiling: &Tiling) -> Orders {
+        let plain = Order::new(&space.dims, 0..space.outer).from(&region.first);
+        let rows = match region.squares {
+            Some(of) => plain.clone().squares(of, SIDE),
+            None => plain.clone(),
+        };
         let counts = [tiling.rows, tiling.rows.saturating_mul(tiling.columns)];
-        Orders { rows, elements: tiling.elements(space), counts }
+        Orders { rows, elements: tiling.elements(space), plain, counts }
+    }
+
+    /// Whether tasks that follow each other write one after the other.
+    fn ascends(&self, index: &Index, level: Level) -> bool {
+        match level {
+            Level::Row => Walk::new(index, &self.plain).ascends(),
+            _ => self.walk(index, level).ascends(),
+        }
     }
 
     fn walk(&self, index: &Index, level: Level) -> Walk {
@@ -71,7 +86,7 @@ impl<'a> Maker<'a> {
             let half = store.dtype == DType::F16;
             let output = store.output as usize;
             let target = targets.len();
-            if lists.sole(store.output) && !by_value && walk.ascends() {
+            if lists.sole(store.output) && !by_value && orders.ascends(&store.index, level) {
                 let offset = walk.offset_if_contiguous(rows);
                 if let (None, Level::Row, false, Some(offset)) = (home, level, half, offset) {
                     let found = Home { target, output, offset };

@@ -1,6 +1,7 @@
 //! How a space is cut into blocks: by its shape alone.
 
 use super::index::Order;
+use super::region::{Region, SIDE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Atom, Index, Space};
 
@@ -53,8 +54,13 @@ pub(super) fn count(dims: &[usize]) -> Result<usize> {
 
 impl Tiling {
     /// For kernels whose values are all per row.
-    pub fn map(space: &Space, cost: usize) -> Result<Tiling> {
+    pub fn map(space: &Space, region: &Region, cost: usize) -> Result<Tiling> {
         let rows = count(&space.dims[..space.outer])?;
+        // Squares are whole in a task, and so are those beside and behind each other.
+        let unit = match region.squares {
+            Some([read, _]) => SIDE * count(&space.dims[read + 1..])?,
+            None => BLOCK,
+        };
         Ok(Tiling {
             rows,
             columns: count(&space.dims[space.outer..])?,
@@ -63,7 +69,7 @@ impl Tiling {
             column_block: 0,
             whole: true,
             by_columns: false,
-            task: task(1, BLOCK, cost),
+            task: task(1, unit, cost),
         })
     }
 

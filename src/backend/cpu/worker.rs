@@ -296,6 +296,12 @@ fn expand(shape: Rectangle, rows: &[u32], out: &mut [u32]) {
         return;
     }
     match shape.layout {
+        Layout::Rows if shape.columns < 16 => {
+            for column in 0..shape.columns {
+                let each = out[column..].iter_mut().step_by(shape.columns);
+                each.zip(rows).for_each(|(out, &value)| *out = value);
+            }
+        }
         Layout::Rows => {
             for (out, &value) in out.chunks_exact_mut(shape.columns).zip(rows) {
                 out.fill(value);

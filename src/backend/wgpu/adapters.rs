@@ -151,12 +151,14 @@ async fn list(power: Power) -> Vec<wgpu::Adapter> {
 
 fn make_instance() -> wgpu::Instance {
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    // It would limit buffers to 4 GiB and cost a dispatch per indirect one; no grid here comes from a buffer.
+    // It would limit buffers to 4 GiB and cost a dispatch per indirect one; no grid here comes from
+    // a buffer.
     descriptor.flags.remove(wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL);
     wgpu::Instance::new(descriptor)
 }
 
-/// What to ask an adapter for: the standard limits, raised where computing profits, and never above what it has.
+/// What to ask an adapter for: the standard limits, raised where computing profits, and never above
+/// what it has.
 fn required(has: &wgpu::Limits) -> wgpu::Limits {
     let buffers = has.max_buffers_and_acceleration_structures_per_shader_stage;
     wgpu::Limits {

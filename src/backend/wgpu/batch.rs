@@ -1,4 +1,5 @@
-//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform buffer.
+//! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
+//! buffer.
 
 use super::errors::{Fate, Gate};
 use super::groups::{Bound, Groups};
@@ -30,7 +31,8 @@ pub(super) struct Prepared {
     proven: bool,
     /// The last run of it, while that is not so.
     trial: Fate,
-    /// The uniform buffer's contents, heads filled in. Kernels without params share the first block.
+    /// The uniform buffer's contents, heads filled in. Kernels without params share the first
+    /// block.
     image: Vec<u8>,
     /// Where in the image which scalar goes.
     words: Vec<(usize, usize)>,
@@ -219,7 +221,8 @@ impl Prepared {
         Ok(found)
     }
 
-    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no kernel is broken.
+    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no
+    /// kernel is broken.
     pub(super) fn record(
         &self,
         gate: &Gate,

@@ -1,4 +1,5 @@
-//! What goes wrong on a GPU: every call that can fail is watched, and its error finds its way to a read.
+//! What goes wrong on a GPU: every call that can fail is watched, and its error finds its way to a
+//! read.
 
 use super::ledger::{lock, Ledger, Ticket};
 use crate::backend::Pending;
@@ -92,9 +93,10 @@ impl Gate {
                 on_loss.lose(message);
             }
         });
-        // Every call below that can fail has its own error scope; this is for what wgpu reports outside of them.
-        // In a browser wgpu's own conversion panics on an internal error before the handler sees it, so none is set
-        // there: an internal error leaves an invalid object, and the scope around its use reports that.
+        // Every call below that can fail has its own error scope; this is for what wgpu reports
+        // outside of them. In a browser wgpu's own conversion panics on an internal error before
+        // the handler sees it, so none is set there: an internal error leaves an invalid object,
+        // and the scope around its use reports that.
         #[cfg(not(target_arch = "wasm32"))]
         {
             let ledger = ledger.clone();
@@ -106,8 +108,9 @@ impl Gate {
         Gate { device, ledger, late: Mutex::default(), wakers: Arc::default() }
     }
 
-    /// Does `work` inside error scopes, and settles `fate` by it. The error is returned where it is known at once;
-    /// where it comes later it goes to the next read. Its message begins with `what`.
+    /// Does `work` inside error scopes, and settles `fate` by it. The error is returned where it is
+    /// known at once; where it comes later it goes to the next read. Its message begins with
+    /// `what`.
     pub(super) fn watch<T>(
         &self,
         what: &str,
@@ -168,8 +171,8 @@ impl Gate {
         late.iter().any(|scope| scope.at < at)
     }
 
-    /// Waits until `ticket` is settled and all earlier errors are known. Then tells the first of `fates` that is bad,
-    /// or else the first earlier error that nobody heard of.
+    /// Waits until `ticket` is settled and all earlier errors are known. Then tells the first of
+    /// `fates` that is bad, or else the first earlier error that nobody heard of.
     pub(super) async fn finished(
         &self,
         ticket: &Ticket,

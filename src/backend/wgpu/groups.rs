@@ -6,8 +6,8 @@ use crate::backend::BufferId;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a bind group binds: the numbers of inputs and outputs, the bytes of the params block, then each buffer's
-/// number and the bytes bound of it.
+/// What a bind group binds: the numbers of inputs and outputs, the bytes of the params block, then
+/// each buffer's number and the bytes bound of it.
 type Key = Arc<[u64]>;
 
 /// Words of a key before the first buffer.
@@ -43,7 +43,8 @@ pub(super) struct Bound<'a> {
 }
 
 impl Groups {
-    /// The bind group of `layout` with these buffers; the first binding is `block` bytes of `uniform`.
+    /// The bind group of `layout` with these buffers; the first binding is `block` bytes of
+    /// `uniform`.
     pub(super) fn get(
         &mut self,
         gate: &Gate,

@@ -1,5 +1,5 @@
-//! What was promised and what went wrong, on one clock: tickets that are awaited, errors no read has heard of yet,
-//! and whether the device is lost.
+//! What was promised and what went wrong, on one clock: tickets that are awaited, errors no read
+//! has heard of yet, and whether the device is lost.
 
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(not(target_arch = "wasm32"))]
@@ -7,7 +7,8 @@ use std::sync::Condvar;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Locks, also after another thread panicked: the state behind these locks is never left half written.
+/// Locks, also after another thread panicked: the state behind these locks is never left half
+/// written.
 pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -71,7 +72,8 @@ impl Ticket {
     }
 }
 
-/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every target.
+/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
+/// target.
 #[derive(Default)]
 pub(super) struct Ledger {
     state: Mutex<LedgerState>,

@@ -14,8 +14,8 @@ pub(super) struct Memory {
     pub(super) bytes: u64,
     /// Whether there was memory for it.
     there: Fate,
-    /// What must have gone well for its contents to mean something. What is known to be good is left out, so this is
-    /// empty but for the first moments in a browser, and after a failure.
+    /// What must have gone well for its contents to mean something. What is known to be good is
+    /// left out, so this is empty but for the first moments in a browser, and after a failure.
     written: Vec<Fate>,
 }
 
@@ -96,7 +96,8 @@ impl Buffers {
         let fits = offset.checked_add(len).is_some_and(|end| end <= memory.bytes);
         if !offset.is_multiple_of(4) || !len.is_multiple_of(4) || !fits {
             let message = format!(
-                "{operation}: {len} bytes from {offset} of a buffer of {} bytes; both must be multiples of 4",
+                "{operation}: {len} bytes from {offset} of a buffer of {} bytes \
+                 (multiples of 4 are needed)",
                 memory.bytes
             );
             return Err(Error::data(message));
@@ -153,8 +154,9 @@ pub(super) fn create(
     }
 }
 
-/// A buffer is not needed any more. In a browser its memory would otherwise stay until the next garbage collection;
-/// natively dropping it is enough, and `destroy` would wait for the thread that polls.
+/// A buffer is not needed any more. In a browser its memory would otherwise stay until the next
+/// garbage collection; natively dropping it is enough, and `destroy` would wait for the thread that
+/// polls.
 pub(super) fn discard(buffer: &wgpu::Buffer) {
     if cfg!(target_arch = "wasm32") {
         buffer.destroy();

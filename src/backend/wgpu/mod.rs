@@ -34,11 +34,13 @@ use transfer::Transfer;
 pub struct WgpuBackend {
     info: Info,
     limits: Limits,
-    // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs nothing there.
+    // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs nothing
+    // there.
     gate: Arc<Gate>,
     queue: wgpu::Queue,
     transfer: Transfer,
-    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both are.
+    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both
+    /// are.
     pipelines: Mutex<Pipelines>,
     state: Mutex<State>,
 }

@@ -122,8 +122,8 @@ fn layout(device: &wgpu::Device, inputs: usize, outputs: usize) -> Layout {
     Layout { inputs, outputs, bindings, pipelines }
 }
 
-/// A number of workgroups as two dimensions of at most `limit` each, with less than one row too many. None where two
-/// do not suffice.
+/// A number of workgroups as two dimensions of at most `limit` each, with less than one row too
+/// many. None where two do not suffice.
 pub fn fold(workgroups: u64, limit: u32) -> Option<(u32, u32)> {
     let limit = u64::from(limit.max(1));
     let rows = workgroups.div_ceil(limit).max(1);

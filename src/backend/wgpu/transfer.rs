@@ -1,4 +1,5 @@
-//! Bytes between this side and the device: uploads in pieces, and reads through buffers that can be mapped.
+//! Bytes between this side and the device: uploads in pieces, and reads through buffers that can be
+//! mapped.
 
 use super::errors::{Fate, Gate};
 use super::ledger::{lock, Ticket};
@@ -8,12 +9,13 @@ use crate::error::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-/// Uploads beyond this go through staging buffers natively. wgpu's own way takes memory for each call, and loses the
-/// device where there is none.
+/// Uploads beyond this go through staging buffers natively. wgpu's own way takes memory for each
+/// call, and loses the device where there is none.
 #[cfg(not(target_arch = "wasm32"))]
 const LARGE: usize = 1 << 20;
 
-/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took for them.
+/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took
+/// for them.
 #[cfg(not(target_arch = "wasm32"))]
 const UNSUBMITTED: usize = 16 << 20;
 
@@ -79,7 +81,8 @@ impl Transfer {
         self.unsubmitted.store(0, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// The bytes of `source` in a range that was checked and is not empty; an error where one of `doubts` is bad.
+    /// The bytes of `source` in a range that was checked and is not empty; an error where one of
+    /// `doubts` is bad.
     pub(super) fn read(
         &self,
         gate: &Arc<Gate>,

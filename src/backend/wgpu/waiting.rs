@@ -1,4 +1,5 @@
-//! The thread that polls for a native device while something is awaited. Browsers poll by themselves.
+//! The thread that polls for a native device while something is awaited. Browsers poll by
+//! themselves.
 
 use super::errors::Gate;
 use super::ledger::{Ledger, Next};
@@ -7,8 +8,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lets wgpu find out what is done: waits for a submission, or for the last one, at most so long. wgpu panics here
-/// where the driver reports a loss; that is a loss then, and no panic.
+/// Lets wgpu find out what is done: waits for a submission, or for the last one, at most so long.
+/// wgpu panics here where the driver reports a loss; that is a loss then, and no panic.
 pub(super) fn poll(gate: &Gate, submission: Option<wgpu::SubmissionIndex>, timeout: Duration) {
     let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(timeout) };
     match catch_unwind(AssertUnwindSafe(|| gate.device.poll(wait))) {
@@ -21,7 +22,8 @@ pub(super) fn poll(gate: &Gate, submission: Option<wgpu::SubmissionIndex>, timeo
     }
 }
 
-/// Starts the thread. It parks while nothing is awaited, and ends once the ledger is closed and nothing is.
+/// Starts the thread. It parks while nothing is awaited, and ends once the ledger is closed and
+/// nothing is.
 pub(super) fn start(gate: Arc<Gate>, queue: wgpu::Queue) -> Result<()> {
     std::thread::Builder::new()
         .name("warpweft-gpu".to_string())
@@ -39,7 +41,8 @@ pub(super) fn start(gate: Arc<Gate>, queue: wgpu::Queue) -> Result<()> {
                     Next::Stop => break,
                 }
             }
-            // The last owner of the queue waits for the device in its destructor: better here than in a user's thread.
+            // The last owner of the queue waits for the device in its destructor: better here than
+            // in a user's thread.
             let _ = catch_unwind(AssertUnwindSafe(move || drop((queue, gate))));
         })
         .map(|_| ())

@@ -1,0 +1,56 @@
+//! Maps that read along another dimension than they write along. In row-major order every element they read is on a
+//! cache line of its own, so they are taken in squares; what the squares leave over are regions of their own.
+
+use crate::kernel::{Atom, Inst, Program, Space};
+
+/// Elements along a square's side; two cache lines.
+pub(super) const SIDE: usize = 32;
+
+/// A part of a map's coordinates.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Region {
+    /// The first coordinate along each dimension; none means 0 everywhere.
+    pub first: Vec<usize>,
+    /// The dimensions along which it is taken in squares; its extents are multiples of theirs.
+    pub squares: Option<[usize; 2]>,
+}
+
+/// The regions of a kernel, each with its extents.
+pub(super) fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> {
+    let Some([read, write]) = crossed(space, program) else {
+        return vec![(space.clone(), Region::default())];
+    };
+    let even = |d: usize| space.dims[d] / SIDE * SIDE;
+    let region = |along_read: (usize, usize), along_write: (usize, usize)| {
+        let (mut dims, mut first) = (space.dims.clone(), vec![0; space.dims.len()]);
+        (first[read], dims[read]) = (along_read.0, along_read.1 - along_read.0);
+        (first[write], dims[write]) = (along_write.0, along_write.1 - along_write.0);
+        (Space { dims, outer: space.outer }, Region { first, squares: None })
+    };
+    let mut squares = region((0, even(read)), (0, even(write)));
+    squares.1.squares = Some([read, write]);
+    let right = region((0, space.dims[read]), (even(write), space.dims[write]));
+    let below = region((even(read), space.dims[read]), (0, even(write)));
+    let regions = [squares, right, below].into_iter();
+    regions.filter(|(space, _)| space.rows() > 0).collect()
+}
+
+/// The dimension along which a map reads, and the one along which it writes, if it is worth taking in squares.
+fn crossed(space: &Space, program: &Program) -> Option<[usize; 2]> {
+    let accumulates = program.insts.contains(&Inst::Accumulator);
+    if space.outer != space.dims.len() || accumulates {
+        return None;
+    }
+    let write = (0..space.dims.len()).rev().find(|&d| space.dims[d] != 1)?;
+    let reads = program.insts.iter().filter_map(|inst| {
+        let Inst::Load { index, .. } = inst else { return None };
+        let stride = |d: usize| {
+            let along = |t: &&(Atom, i64)| t.0 == Atom::Coord(d as u32);
+            index.terms.iter().find(along).map_or(0, |t| t.1)
+        };
+        let apart = stride(write).unsigned_abs() >= 16;
+        (0..write).find(|&d| apart && stride(d).abs() == 1 && space.dims[d] >= SIDE)
+    });
+    let read = reads.into_iter().next()?;
+    (space.dims[write] >= 2 * SIDE).then_some([read, write])
+}

@@ -1,0 +1,87 @@
+//! Kernels written by hand, and batches of them, for the tests of the wgpu backend natively and in
+//! browsers.
+
+use std::sync::Arc;
+use warpweft::backend::wgpu::WgpuBackend;
+use warpweft::backend::{Backend, BufferId};
+use warpweft::codegen::Source;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
+
+/// A batch of dispatches on two slots, each reading the first and writing the second; `params`
+/// names the scalars that each takes.
+pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
+    let slot = |place| Slot { place, bytes, dtype: DType::F32 };
+    let kernel = Arc::new(Kernel::Loop {
+        space: Space { dims: Vec::new(), outer: 0 },
+        program: Program::default(),
+    });
+    let dispatches = params.iter().map(|params| Dispatch {
+        kernel: kernel.clone(),
+        inputs: vec![0],
+        outputs: vec![1],
+        params: params.to_vec(),
+        label: "by hand".to_string(),
+        flops: 0,
+    });
+    Arc::new(Batch {
+        slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
+        dispatches: dispatches.collect(),
+        outputs: vec![bytes],
+        temporaries: Vec::new(),
+        inputs: 1,
+        scalars,
+        operations: params.len(),
+    })
+}
+
+/// A kernel with `body` for each `i` below `count`, reading `a` and writing `o`, both `u32`.
+pub fn source(count: u64, params: usize, body: &str) -> Source {
+    let words = params.div_ceil(4) + 1;
+    let text = format!(
+        "@group(0) @binding(0) var<uniform> params: array<vec4<u32>, {words}>;
+@group(0) @binding(1) var<storage, read> a: array<u32>;
+@group(0) @binding(2) var<storage, read_write> o: array<u32>;
+@compute @workgroup_size(64)
+fn main(
+    @builtin(workgroup_id) group: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) local: u32,
+) {{
+    let i = (group.x + group.y * groups.x) * 64u + local;
+    if (i >= {count}u) {{ return; }}
+    {body}
+}}"
+    );
+    Source { text, workgroups: count.div_ceil(64), params: words, f16: false }
+}
+
+/// Two buffers of so many words; the first holds 0, 1, 2...
+pub fn two(backend: &WgpuBackend, words: u32) -> Result<[BufferId; 2]> {
+    let bytes = u64::from(words) * 4;
+    let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
+    let counted: Vec<u32> = (0..words).collect();
+    backend.write(buffers[0], 0, bytemuck::cast_slice(&counted))?;
+    Ok(buffers)
+}
+
+/// Bytes as words.
+pub fn to_words(bytes: &[u8]) -> Vec<u32> {
+    bytemuck::pod_collect_to_vec(bytes)
+}
+
+/// Bytes that differ everywhere.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect()
+}
+
+/// A kernel that keeps the device busy for a while.
+pub fn busy(rounds: u32) -> Source {
+    let body = format!(
+        "var x = a[i];
+    for (var round = 0u; round < {rounds}u; round++) {{ x = x * 1664525u + (x >> 7u) + round; }}
+    o[i] = x;"
+    );
+    source(64, 0, &body)
+}

@@ -1,0 +1,130 @@
+//! The TypeScript that is written from the table and the codes: `UPDATE=1` writes it, otherwise it must be fresh.
+
+#[path = "../../src/js/codes.rs"]
+mod codes;
+
+use std::fmt::Write;
+use std::path::Path;
+use warpweft::op::pointwise::{Row, Types, TABLE};
+use warpweft::op::Pointwise;
+
+/// Compares a file of the repository with what it should be, or writes it.
+fn fresh(path: &str, wanted: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&file, wanted).unwrap_or_else(|error| panic!("{path}: {error}"));
+        return;
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(found, wanted, "{path} is stale: UPDATE=1 cargo test --test it js");
+}
+
+/// `leaky_relu` as JavaScript writes it: `leakyRelu`.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_string();
+    for word in words {
+        let (first, rest) = word.split_at(1);
+        camel += &first.to_uppercase();
+        camel += rest;
+    }
+    camel
+}
+
+/// What a row takes, for people.
+fn takes(types: Types) -> &'static str {
+    match types {
+        Types::Float => "Takes `f32` and `f16`.",
+        Types::Number => "Takes every type but `bool`.",
+        Types::Signed => "Takes `f32`, `f16` and `i32`.",
+        Types::Int => "Takes `i32` and `u32`.",
+        Types::Bool => "Takes `bool`.",
+        Types::Bits => "Takes `i32`, `u32` and `bool`.",
+        Types::Any => "Takes every type.",
+        Types::U32 => "Takes `u32`.",
+        Types::Select => "This is a `bool` tensor; the others have one type, any.",
+    }
+}
+
+fn method(number: usize, row: &Row) -> String {
+    let mut text = String::from("\n  /**\n");
+    for line in row.doc.trim().lines() {
+        writeln!(text, "   * {}", line.trim()).unwrap();
+    }
+    let first = row.operands[0];
+    let this = format!("This tensor is `{first}`. ");
+    let this = if row.operands.len() > 1 || first != "x" { &this } else { "" };
+    writeln!(text, "   * {this}{}", takes(row.types)).unwrap();
+    if row.operands.len() > 1 {
+        writeln!(text, "   * Operands broadcast; a number takes the tensors' type.").unwrap();
+    }
+    text += "   */\n";
+    let operands = row.operands[1..].iter().map(|name| format!("{name}: Operand"));
+    let parameters = row.parameters.iter().map(|(name, usual)| format!("{name} = {usual}"));
+    let declared: Vec<String> = operands.chain(parameters).collect();
+    writeln!(text, "  {}({}): Tensor {{", camel(row.name), declared.join(", ")).unwrap();
+    let mut arguments = vec![number.to_string(), format!("\"{}\"", camel(row.name))];
+    let names = |names: Vec<&str>| format!("[{}]", names.join(", "));
+    if row.arity() > 1 {
+        arguments.push(names(row.operands[1..].to_vec()));
+    }
+    if !row.parameters.is_empty() {
+        arguments.push(names(row.parameters.iter().map(|p| p.0).collect()));
+    }
+    writeln!(text, "    return this.row({});\n  }}", arguments.join(", ")).unwrap();
+    text
+}
+
+fn pointwise() -> String {
+    let mut text = String::from(
+        "// The pointwise operations: one method per row of the table in src/op/pointwise.rs. Written by\n\
+         // `UPDATE=1 cargo test --test it js`; do not edit.\n\n\
+         import { Recorded } from \"./recorded.js\";\n\
+         import type { Operand, Tensor } from \"./tensor.js\";\n\n\
+         /** The operations that work element by element. */\n\
+         export abstract class Pointwise extends Recorded {",
+    );
+    for (number, row) in TABLE.iter().enumerate() {
+        text += &method(number, row);
+    }
+    text + "}\n"
+}
+
+fn codes() -> String {
+    let mut text = String::from(
+        "// Numbers that stand for operations and types between TypeScript and WebAssembly. Written by\n\
+         // `UPDATE=1 cargo test --test it js`; do not edit.\n\n\
+         /** What a core must answer to `fingerprint()` for these numbers, and the pointwise rows', to be its own. */\n",
+    );
+    let rows = Pointwise::ALL.iter().map(|row| row.row());
+    let print = rows.fold(codes::CODES_FINGERPRINT, |hash, row| {
+        codes::fingerprint(hash, row.name, row.arity())
+    });
+    writeln!(text, "export const fingerprint = {print};\n").unwrap();
+    text += "/** The types of elements, by number. */\n";
+    let quoted: Vec<String> = codes::DTYPES.iter().map(|name| format!("\"{name}\"")).collect();
+    writeln!(text, "export const dtypes = [{}] as const;\n", quoted.join(", ")).unwrap();
+    text += "/** Operations other than the pointwise ones. */\nexport const enum Code {\n";
+    for (number, name) in codes::NAMES.iter().enumerate() {
+        writeln!(text, "  {} = {number},", camel(name)).unwrap();
+    }
+    text + "}\n"
+}
+
+#[test]
+fn pointwise_methods_are_fresh() {
+    fresh("www/src/pointwise.ts", &pointwise());
+}
+
+#[test]
+fn codes_are_fresh() {
+    fresh("www/src/codes.ts", &codes());
+}
+
+#[test]
+fn every_code_has_its_name() {
+    for (number, code) in codes::Code::ALL.iter().enumerate() {
+        assert_eq!(*code as usize, number);
+        assert_eq!(code.name(), codes::NAMES[number]);
+    }
+}

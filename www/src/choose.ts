@@ -1,0 +1,125 @@
+// Which machine to use: what the browser offers, and what is asked for. Nothing is loaded to find out.
+
+import { describe } from "./arguments.js";
+import type { CoreName } from "./core.js";
+import { dataError, WarpweftError } from "./errors.js";
+
+/** What a device is. */
+export interface DeviceInfo {
+  /** `webgpu` or `cpu`. */
+  readonly backend: string;
+  /** The adapter's own name, as far as the browser tells. */
+  readonly name: string;
+  /** Who made it, where the browser tells. */
+  readonly vendor: string;
+  /**
+   * `gpu` (browsers do not tell more), `cpu`, or `software`: a GPU interface computed by the CPU, such as SwiftShader.
+   */
+  readonly kind: "discrete" | "integrated" | "gpu" | "cpu" | "software";
+  /** The driver and its version, where known. */
+  readonly driver: string;
+}
+
+/** A device that could be opened. */
+export interface Found {
+  readonly info: DeviceInfo;
+  /** The largest buffer a kernel can use, in bytes; undefined where only opening it tells. */
+  readonly bindingBytes?: number;
+  /** Whether it stores 16-bit floats; undefined where only opening it tells. */
+  readonly f16?: boolean;
+  /** Whether `Device.new()` would take it. */
+  readonly recommended: boolean;
+  /** Why it is not chosen unasked. */
+  readonly reason?: string;
+}
+
+/** What to open, and why it is not what one would expect. */
+export interface Choice {
+  core: CoreName;
+  /** What the core is asked for. */
+  word: string;
+  fallback?: string;
+}
+
+/** The adapter that the browser offers, or why there is none. */
+async function adapter(powerPreference: GPUPowerPreference): Promise<Omit<Found, "recommended"> | string> {
+  const gpu = globalThis.navigator?.gpu;
+  if (!gpu) {
+    return globalThis.isSecureContext === false
+      ? "WebGPU needs a secure context: https, or localhost"
+      : "this browser offers no WebGPU here";
+  }
+  let found: GPUAdapter | null = null;
+  try {
+    // Browsers give none now and then at the first time of asking.
+    for (let tries = 0; tries < 3 && !found; tries++) found = await gpu.requestAdapter({ powerPreference });
+  } catch (error) {
+    return `WebGPU refused an adapter: ${String(error)}`;
+  }
+  if (!found) return "WebGPU offers no adapter here";
+  // Browsers of the first days can not say what an adapter is, and lack more than that.
+  if (!found.info) return "this browser's WebGPU is too old";
+  const { vendor, architecture, description, isFallbackAdapter } = found.info;
+  const words = `${description} ${vendor} ${architecture} ${found.info.device}`.toLowerCase();
+  const software = isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/.test(words);
+  const name = description || `${vendor} ${architecture}`.trim() || "GPU";
+  return {
+    info: { backend: "webgpu", name, vendor, kind: software ? "software" : "gpu", driver: "" },
+    bindingBytes: Math.min(found.limits.maxStorageBufferBindingSize, found.limits.maxBufferSize),
+    f16: found.features.has("shader-f16"),
+    ...(software && { reason: "a CPU behind a GPU interface: only when asked for" }),
+  };
+}
+
+const cpu = { info: { backend: "cpu", name: "CPU", vendor: "", kind: "cpu", driver: "" } } as const;
+
+/** All devices, the recommended one first. */
+export async function discover(): Promise<Found[]> {
+  const gpu = await adapter("high-performance");
+  if (typeof gpu === "string") return [{ ...cpu, recommended: true }];
+  if (gpu.reason) return [{ ...cpu, recommended: true }, { ...gpu, recommended: false }];
+  return [{ ...gpu, recommended: true }, { ...cpu, recommended: false }];
+}
+
+/** Whether there is a GPU other than one computed by the CPU. */
+export async function isAvailable(): Promise<boolean> {
+  const gpu = await adapter("high-performance");
+  return typeof gpu !== "string" && gpu.info.kind !== "software";
+}
+
+const nothing = (prefer: unknown, why: string) => {
+  const message = `device: nothing answers to ${typeof prefer === "string" ? `"${prefer}"` : prefer}: ${why}`;
+  return new WarpweftError("NoDevice", message);
+};
+
+/** The first adapter that the GPU core finds, whatever it is: what it is was looked at here. */
+const first: Choice = { core: "gpu", word: "0" };
+
+/** What to open for a preference. */
+export async function choose(prefer: unknown): Promise<Choice> {
+  if (typeof prefer !== "string" && typeof prefer !== "number") {
+    throw dataError(`device: ${describe(prefer)} is no preference`);
+  }
+  if (prefer === "cpu") return { core: "cpu", word: "cpu" };
+  const words = ["auto", "gpu", "low-power", "software"];
+  if (typeof prefer === "number" || !words.includes(prefer)) return chooseFound(prefer);
+  const gpu = await adapter(prefer === "low-power" ? "low-power" : "high-performance");
+  const software = typeof gpu !== "string" && gpu.info.kind === "software";
+  if (prefer === "software") {
+    if (software) return first;
+    throw nothing(prefer, typeof gpu === "string" ? gpu : `${gpu.info.name} is a GPU`);
+  }
+  if (typeof gpu !== "string" && !software) return prefer === "low-power" ? { ...first, word: prefer } : first;
+  const why = typeof gpu === "string" ? gpu : `${gpu.info.name} is a CPU behind a GPU interface`;
+  if (prefer !== "auto") throw nothing(prefer, why);
+  return { core: "cpu", word: "cpu", fallback: `${why}; computing on the CPU` };
+}
+
+/** By index in what `discover()` gives, or by part of the name. */
+async function chooseFound(prefer: string | number): Promise<Choice> {
+  const found = await discover();
+  const matches = (part: string) => found.find(({ info }) => info.name.toLowerCase().includes(part.toLowerCase()));
+  const chosen = typeof prefer === "number" ? found[prefer] : matches(prefer);
+  if (!chosen) throw nothing(prefer, `there is ${found.map(({ info }) => info.name).join(", ")}`);
+  return chosen.info.backend === "cpu" ? { core: "cpu", word: "cpu" } : first;
+}

@@ -1,0 +1,61 @@
+// The WebAssembly cores: loaded when first used, once each.
+
+import type * as Exports from "./gpu/warpweft.js";
+import { fingerprint } from "./codes.js";
+import { translate, WarpweftError } from "./errors.js";
+
+/** What both cores export; how each starts differs. */
+export type Core = Omit<typeof Exports, "default" | "initSync"> & { default(): Promise<unknown> };
+
+/** The core for GPUs, and the one that computes on the CPU. */
+export type CoreName = "gpu" | "cpu";
+
+const importers: Record<CoreName, () => Promise<Core>> = {
+  gpu: () => import("./gpu/warpweft.js"),
+  cpu: () => import("./cpu/warpweft.js"),
+};
+
+const loaded = new Map<CoreName, Promise<Core>>();
+
+/** Loads a core, or gives the one that is there. A load that failed is tried again the next time. */
+export function loadCore(name: CoreName): Promise<Core> {
+  let core = loaded.get(name);
+  if (!core) {
+    core = load(name);
+    core.catch(() => loaded.delete(name));
+    loaded.set(name, core);
+  }
+  return core;
+}
+
+async function load(name: CoreName): Promise<Core> {
+  let core: Core;
+  try {
+    core = await importers[name]();
+    await core.default();
+  } catch (error) {
+    throw new WarpweftError("NoDevice", `load: the ${name} core does not load: ${String(error)}`);
+  }
+  if (core.fingerprint() !== fingerprint) {
+    throw new WarpweftError("NoDevice", `load: the ${name} core is of another build than the JavaScript around it`);
+  }
+  return core;
+}
+
+/** Runs a call into WebAssembly; what it throws comes out as an error. */
+export function call<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (thrown) {
+    throw translate(thrown);
+  }
+}
+
+/** The same for a call that answers later. */
+export async function callAsync<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (thrown) {
+    throw translate(thrown);
+  }
+}

@@ -1,0 +1,348 @@
+// The device: opening one, creating tensors on it, its counters and memory.
+
+import { dtypeCode, element, number, numbers, options, resolve, seedOf, type DType, type Shape } from "./arguments.js";
+import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
+import { Code } from "./codes.js";
+import { call, callAsync, loadCore, type Core } from "./core.js";
+import { encode, type TensorSource } from "./data.js";
+import { dataError, WarpweftError } from "./errors.js";
+import { Handle } from "./handle.js";
+import { Batch, Plan, Program, resultList } from "./plan.js";
+import { Tensor } from "./tensor.js";
+
+/** What a device can do. */
+export interface DeviceLimits {
+  /** Storage buffers one kernel may use. */
+  readonly buffersPerKernel: number;
+  /** Bytes one buffer binding may have. */
+  readonly bindingBytes: number;
+  /** Workgroups along one dimension of a dispatch. */
+  readonly workgroups: number;
+  /** Threads in a workgroup. */
+  readonly workgroupSize: number;
+  /** Bytes of workgroup memory. */
+  readonly workgroupBytes: number;
+  /** Whether it stores 16-bit floats. */
+  readonly f16: boolean;
+}
+
+/** What a device has made and holds. A loop that has settled leaves `plans`, `pipelines` and `buffers` as they are. */
+export interface Stats {
+  /** Plans made. */
+  readonly plans: number;
+  /** Pipelines compiled. */
+  readonly pipelines: number;
+  /** Buffers allocated. */
+  readonly buffers: number;
+  /** Bind groups made. */
+  readonly bindGroups: number;
+  /** Batches submitted. */
+  readonly submits: number;
+  /** Kernels run. */
+  readonly kernels: number;
+  /** Bytes allocated now, used and pooled. */
+  readonly bytes: number;
+  /** Bytes in use now. */
+  readonly usedBytes: number;
+  /** Bytes kept for reuse now. */
+  readonly pooledBytes: number;
+  /** The most bytes in use at once so far. */
+  readonly peakBytes: number;
+  /** Recorded nodes alive now: tensors and what they still need. */
+  readonly nodes: number;
+}
+
+/** Which device is wanted. */
+export interface DeviceOptions {
+  /**
+   * - `"auto"` (usual): the GPU, else the CPU, which `device.fallback` then says openly;
+   * - `"gpu"`: the GPU or an error; `"low-power"`: the one that takes least power;
+   * - `"cpu"`: the CPU; `"software"`: a GPU interface computed by the CPU, for tests;
+   * - a number: an index into `Device.discover()`; any other text: part of a device's name.
+   */
+  prefer?: "auto" | "gpu" | "low-power" | "cpu" | "software" | (string & {}) | number;
+}
+
+/** The parameters of {@link Device.uniform}. */
+export interface UniformOptions {
+  /** The least value; usually 0. */
+  low?: number;
+  /** What all values are below; usually 1. */
+  high?: number;
+  /** The same seed gives the same numbers on every device; without one they are random. */
+  seed?: number;
+}
+
+/** The parameters of {@link Device.normal}. */
+export interface NormalOptions {
+  /** Usually 0. */
+  mean?: number;
+  /** The standard deviation; usually 1. */
+  deviation?: number;
+  /** The same seed gives the same numbers on every device; without one they are random. */
+  seed?: number;
+}
+
+/** An input of a program. */
+export interface InputSpec {
+  shape: Shape;
+  /** Usually `f32`. */
+  dtype?: DType;
+}
+
+/** A machine that tensors live on. */
+export class Device extends Handle {
+  /** What it is. */
+  readonly info: DeviceInfo;
+  /** What it can do. */
+  readonly limits: DeviceLimits;
+  /** Why it is the CPU, where a GPU was to be expected. */
+  readonly fallback: string | undefined;
+
+  private constructor(core: Core, handle: number, fallback: string | undefined) {
+    super({ core, gone: false }, handle);
+    const [backend, name, vendor, kind, driver] = call(() => core.about(handle)) as [string, string, string, string, string];
+    this.info = { backend, name, vendor, kind: kind as DeviceInfo["kind"], driver };
+    this.fallback = fallback;
+    const [buffersPerKernel, bindingBytes, workgroups, workgroupSize, workgroupBytes, f16] = this.#figures();
+    this.limits = {
+      buffersPerKernel: buffersPerKernel!,
+      bindingBytes: bindingBytes!,
+      workgroups: workgroups!,
+      workgroupSize: workgroupSize!,
+      workgroupBytes: workgroupBytes!,
+      f16: f16 === 1,
+    };
+  }
+
+  /**
+   * Opens a device.
+   *
+   * ```ts
+   * const device = await Device.new();
+   * if (device.fallback) console.warn(device.fallback);
+   * ```
+   */
+  static async new(settings?: DeviceOptions): Promise<Device> {
+    const { prefer = "auto" } = options("device", settings);
+    const choice = await choose(prefer);
+    try {
+      return await Device.#open(choice);
+    } catch (error) {
+      if (prefer !== "auto" || choice.core === "cpu") throw error;
+      const why = error instanceof Error ? error.message : String(error);
+      return Device.#open({ core: "cpu", word: "cpu", fallback: `${why}; computing on the CPU` });
+    }
+  }
+
+  static async #open({ core: name, word, fallback }: Choice): Promise<Device> {
+    const core = await loadCore(name);
+    const handle = await callAsync(() => core.open(word) as Promise<number>);
+    return new Device(core, handle, fallback);
+  }
+
+  /** Every device there is, the recommended one first. Opens and loads nothing. */
+  static discover(): Promise<Found[]> {
+    return discover();
+  }
+
+  /** Whether there is a GPU. Opens and loads nothing. */
+  static isAvailable(): Promise<boolean> {
+    return isAvailable();
+  }
+
+  #figures(): Float64Array {
+    const handle = this.use("device");
+    return call(() => this.owner.core.figures(handle));
+  }
+
+  /** Counters and memory. */
+  stats(): Stats {
+    const figures = this.#figures();
+    const at = (n: number) => figures[n]!;
+    return {
+      plans: at(6),
+      pipelines: at(7),
+      buffers: at(8),
+      bindGroups: at(9),
+      submits: at(10),
+      kernels: at(11),
+      bytes: at(12),
+      usedBytes: at(13),
+      pooledBytes: at(14),
+      peakBytes: at(15),
+      nodes: at(16),
+    };
+  }
+
+  /** Gives memory that is kept for reuse back to the system. */
+  trim(): void {
+    const handle = this.use("trim");
+    call(() => this.owner.core.trim(handle));
+  }
+
+  /** Submits everything recorded that a tensor holds and nothing else has used yet, as one batch. */
+  flush(): void {
+    const handle = this.use("flush");
+    call(() => this.owner.core.flush(handle));
+  }
+
+  /** Resolves when all work submitted so far is done; rejects with what went wrong with it. */
+  async sync(): Promise<void> {
+    const handle = this.use("sync");
+    await callAsync(() => this.owner.core.sync(handle));
+  }
+
+  /** Frees the device and everything on it: tensors, programs, plans. */
+  override dispose(): void {
+    super.dispose();
+    this.owner.gone = true;
+  }
+
+  /** A tensor for a handle that WebAssembly gave. @internal */
+  adopt(handle: number): Tensor {
+    return new Tensor(this, handle);
+  }
+
+  /** The handle of what should be a tensor of this device. @internal */
+  check(name: string, tensor: unknown): number {
+    if (!(tensor instanceof Tensor)) throw dataError(`${name}: an operand is not a tensor`);
+    if (tensor.device !== this) throw dataError(`${name}: the tensor lives on another device; move it with to()`);
+    return tensor.use(name);
+  }
+
+  /** A tensor of elements as devices store them. @internal */
+  upload(bytes: Uint8Array, dtype: DType, shape: Shape): Tensor {
+    const handle = this.use("tensor");
+    // Looked at before WebAssembly's memory grows for it.
+    if (bytes.length > this.limits.bindingBytes) {
+      const most = this.limits.bindingBytes;
+      throw new WarpweftError("Limit", `tensor: ${bytes.length} bytes, more than the ${most} a kernel can use on this device`);
+    }
+    const numbers = Float64Array.of(dtypeCode("tensor", dtype), ...shape);
+    return this.adopt(call(() => this.owner.core.upload(handle, bytes, numbers)));
+  }
+
+  /**
+   * A tensor of this data, row-major. The shape is usually that of the data: none for a number, the nesting of arrays,
+   * the length of a typed array. One extent of a given shape may be -1. The type is usually that of the data, too.
+   *
+   * ```ts
+   * device.tensor([[1, 2, 3], [4, 5, 6]]);                   // f32 [2, 3]
+   * device.tensor(new Int32Array([1, 2, 3, 4]), [2, 2]);     // i32 [2, 2]
+   * device.tensor([1, 0, 1], [3], "bool");
+   * ```
+   */
+  tensor(data: TensorSource, shape?: Shape, dtype?: DType): Tensor {
+    if (dtype !== undefined) dtypeCode("tensor", dtype);
+    const elements = encode(data, dtype);
+    const count = elements.bytes.length / 4;
+    const extents = shape === undefined ? elements.shape : resolve("tensor", shape, count);
+    if (elements.dtype !== "f16") return this.upload(elements.bytes, elements.dtype, extents);
+    const wide = this.upload(elements.bytes, "f32", extents);
+    try {
+      return wide.cast("f16");
+    } finally {
+      wide.dispose();
+    }
+  }
+
+  #create(code: Code, name: string, numbers: readonly number[]): Tensor {
+    const handle = this.use(name);
+    return this.adopt(call(() => this.owner.core.create(code, handle, Float64Array.from(numbers))));
+  }
+
+  /** Zeros of type `f32`. */
+  zeros(shape: Shape): Tensor {
+    return this.full(shape, 0);
+  }
+
+  /** Ones of type `f32`. */
+  ones(shape: Shape): Tensor {
+    return this.full(shape, 1);
+  }
+
+  /** `value` everywhere; the type is usually `f32`, or `bool` for a boolean. */
+  full(shape: Shape, value: number | boolean, dtype: DType = typeof value === "boolean" ? "bool" : "f32"): Tensor {
+    const code = dtypeCode("full", dtype);
+    return this.#create(Code.full, "full", [code, element("full", dtype, value), ...numbers("full", shape)]);
+  }
+
+  /** The coordinate along `axis`, as `i32`, everywhere in `shape`. */
+  iota(shape: Shape, axis: number): Tensor {
+    return this.#create(Code.iota, "iota", [number("iota", axis), ...numbers("iota", shape)]);
+  }
+
+  /** `start + i * step` for i from 0 to below `count`, as `f32`. */
+  arange(start: number, step: number, count: number): Tensor {
+    return this.#create(Code.arange, "arange", numbers("arange", [start, step, count]));
+  }
+
+  /** `count` evenly spaced `f32` values from `start` to `stop`, both included. */
+  linspace(start: number, stop: number, count: number): Tensor {
+    return this.#create(Code.linspace, "linspace", numbers("linspace", [start, stop, count]));
+  }
+
+  /** The `n` by `n` identity matrix, `f32`. */
+  eye(n: number): Tensor {
+    return this.#create(Code.eye, "eye", [number("eye", n)]);
+  }
+
+  /** Uniformly distributed in `[low, high)`, `f32`. */
+  uniform(shape: Shape, settings?: UniformOptions): Tensor {
+    const { low = 0, high = 1, seed } = options("uniform", settings);
+    const parameters = [number("uniform", low), number("uniform", high), seedOf("uniform", seed)];
+    return this.#create(Code.uniform, "uniform", [...parameters, ...numbers("uniform", shape)]);
+  }
+
+  /** Normally distributed, `f32`. */
+  normal(shape: Shape, settings?: NormalOptions): Tensor {
+    const { mean = 0, deviation = 1, seed } = options("normal", settings);
+    const parameters = [number("normal", mean), number("normal", deviation), seedOf("normal", seed)];
+    return this.#create(Code.normal, "normal", [...parameters, ...numbers("normal", shape)]);
+  }
+
+  /** 1 with probability `p`, else 0, `f32`. */
+  bernoulli(shape: Shape, p: number, seed?: number): Tensor {
+    const parameters = [number("bernoulli", p), seedOf("bernoulli", seed)];
+    return this.#create(Code.bernoulli, "bernoulli", [...parameters, ...numbers("bernoulli", shape)]);
+  }
+
+  /** An empty batch: tensors that are to be computed together. */
+  batch(): Batch {
+    return new Batch(this);
+  }
+
+  /**
+   * Compiles a program. `build` is called once, with tensors that stand for the inputs, and returns the result or a list
+   * of results; other tensors that it uses are kept by the program as they are.
+   */
+  compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program {
+    const name = "compile";
+    if (!Array.isArray(inputs)) throw dataError(`${name}: the inputs are not a list of { shape, dtype }`);
+    if (typeof build !== "function") throw dataError(`${name}: there is no function to compile`);
+    const specs = inputs.flatMap((input: InputSpec) => {
+      const { shape, dtype = "f32" } = options(name, input);
+      const extents = numbers(name, shape);
+      return [extents.length, dtypeCode(name, dtype), ...extents];
+    });
+    const handle = this.use(name);
+    let placeholders: Tensor[] = [];
+    const built = (handles: Uint32Array) => {
+      placeholders = Array.from(handles, (input) => this.adopt(input));
+      return Uint32Array.from(resultList(build(...placeholders)), (result) => this.check(name, result));
+    };
+    try {
+      return new Program(this, call(() => this.owner.core.compile(handle, Float64Array.from(specs), built)));
+    } finally {
+      for (const placeholder of placeholders) placeholder.dispose();
+    }
+  }
+
+  /** What the last submission was planned as; undefined before the first. */
+  lastPlan(): Plan | undefined {
+    const device = this.use("lastPlan");
+    const handle = call(() => this.owner.core.last_plan(device));
+    return handle === 0 ? undefined : new Plan(this, handle);
+  }
+}

@@ -1,0 +1,13 @@
+// warpweft: tensors on the GPU, or on the CPU where there is none.
+
+export type { DType, Shape } from "./arguments.js";
+export type { DeviceInfo, Found } from "./choose.js";
+export type { NestedArray, TensorData, TensorSource } from "./data.js";
+export { Device } from "./device.js";
+export type { DeviceLimits, DeviceOptions, InputSpec, NormalOptions, Stats, UniformOptions } from "./device.js";
+export { WarpweftError } from "./errors.js";
+export type { ErrorCode } from "./errors.js";
+export { Batch, Plan, Program } from "./plan.js";
+export type { Axes, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
+export { Tensor } from "./tensor.js";
+export type { AttentionOptions, Conv2dOptions, Operand, Padding } from "./tensor.js";

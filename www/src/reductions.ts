@@ -1,0 +1,166 @@
+// Reductions over axes, softmax and the normalisations.
+
+import { axesList, number, options } from "./arguments.js";
+import { Code } from "./codes.js";
+import { Pointwise } from "./pointwise.js";
+import type { Tensor } from "./tensor.js";
+
+/** One axis, several, or (left out) all. Negative ones count from the end, -1 being the last. */
+export type Axes = number | readonly number[];
+
+/** What to reduce over, beside the axes. */
+export interface SpreadOptions {
+  /** What the count is lessened by before dividing: 1 for the unbiased estimate (usual), 0 for the population's. */
+  correction?: number;
+  /** Keep the reduced axes, with extent 1. Usually false. */
+  keepDims?: boolean;
+}
+
+/** The parameters of {@link Reductions.layerNorm}. */
+export interface LayerNormOptions {
+  /** The axes to normalise over; usually the last. */
+  axes?: Axes;
+  /** What the result is multiplied with; broadcasts to this tensor. */
+  weight?: Tensor;
+  /** What is added then; broadcasts to this tensor. */
+  bias?: Tensor;
+  /** What is added to the variance; usually 1e-5. */
+  epsilon?: number;
+}
+
+/** The parameters of {@link Reductions.rmsNorm}. */
+export interface RmsNormOptions {
+  /** The axes to normalise over; usually the last. */
+  axes?: Axes;
+  /** What the result is multiplied with; broadcasts to this tensor. */
+  weight?: Tensor;
+  /** What is added to the mean square; usually 1e-6. */
+  epsilon?: number;
+}
+
+/** The operations that combine elements along axes. */
+export abstract class Reductions extends Pointwise {
+  #reduce(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
+    return this.op(code, name, [Number(keepDims), ...axesList(name, axes)]);
+  }
+
+  /** For reductions that WebAssembly has without kept axes. */
+  #reduceThenKeep(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
+    const list = axesList(name, axes);
+    const reduced = this.op(code, name, [0, ...list]);
+    if (!keepDims) return reduced;
+    const gone = list.length ? list.map((axis) => (axis + this.rank) % this.rank) : [...this.shape.keys()];
+    const kept = reduced.reshape(this.shape.map((extent, axis) => (gone.includes(axis) ? 1 : extent)));
+    reduced.dispose();
+    return kept;
+  }
+
+  /** The sum over these axes; 0 over nothing. Takes every type but `bool`. With `keepDims` the axes stay, of extent 1. */
+  sum(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.sum, "sum", axes, keepDims);
+  }
+
+  /** The product over these axes; 1 over nothing. Takes every type but `bool`. */
+  prod(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.prod, "prod", axes, keepDims);
+  }
+
+  /** The largest element over these axes; NaN if there is one, -Infinity over nothing. Takes every type but `bool`. */
+  max(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.max, "max", axes, keepDims);
+  }
+
+  /** The smallest element over these axes; NaN if there is one, Infinity over nothing. Takes every type but `bool`. */
+  min(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.min, "min", axes, keepDims);
+  }
+
+  /** Whether any element over these axes is true, as `bool`; false over nothing. Takes `bool`. */
+  any(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.any, "any", axes, keepDims);
+  }
+
+  /** Whether every element over these axes is true, as `bool`; true over nothing. Takes `bool`. */
+  all(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.all, "all", axes, keepDims);
+  }
+
+  /** The arithmetic mean over these axes; NaN over nothing. Takes `f32` and `f16`. */
+  mean(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduce(Code.mean, "mean", axes, keepDims);
+  }
+
+  /**
+   * The variance over these axes: the squared distances from the mean, summed and divided by the count less
+   * `correction`. Takes `f32` and `f16`.
+   */
+  var(axes?: Axes, settings?: SpreadOptions): Tensor {
+    const { correction = 1, keepDims = false } = options("var", settings);
+    return this.op(Code.var, "var", [Number(keepDims), number("var", correction), ...axesList("var", axes)]);
+  }
+
+  /** The standard deviation over these axes: the square root of {@link Reductions.var}. Takes `f32` and `f16`. */
+  std(axes?: Axes, settings?: SpreadOptions): Tensor {
+    const variance = this.var(axes, settings);
+    const deviation = variance.sqrt();
+    variance.dispose();
+    return deviation;
+  }
+
+  /**
+   * The position along `axis` of the largest element, as `i32`; of equal ones the first, and the first NaN if there is
+   * one. Takes every type but `bool`.
+   */
+  argmax(axis: number): Tensor {
+    return this.op(Code.argmax, "argmax", [number("argmax", axis)]);
+  }
+
+  /** The position along `axis` of the smallest element, as {@link Reductions.argmax}. */
+  argmin(axis: number): Tensor {
+    return this.op(Code.argmin, "argmin", [number("argmin", axis)]);
+  }
+
+  /** `log(sum(exp(x)))` over these axes, without overflow. Takes `f32` and `f16`. */
+  logsumexp(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduceThenKeep(Code.logsumexp, "logsumexp", axes, keepDims);
+  }
+
+  /** The sum of absolute values over these axes. Takes `f32` and `f16`. */
+  normL1(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduceThenKeep(Code.normL1, "normL1", axes, keepDims);
+  }
+
+  /** The square root of the sum of squares over these axes. Takes `f32` and `f16`. */
+  normL2(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduceThenKeep(Code.normL2, "normL2", axes, keepDims);
+  }
+
+  /** The largest absolute value over these axes. Takes `f32` and `f16`. */
+  normLinf(axes?: Axes, keepDims = false): Tensor {
+    return this.#reduceThenKeep(Code.normLinf, "normLinf", axes, keepDims);
+  }
+
+  /** `exp(x) / sum(exp(x))` along `axis`, without overflow. Takes `f32` and `f16`. */
+  softmax(axis = -1): Tensor {
+    return this.op(Code.softmax, "softmax", [number("softmax", axis)]);
+  }
+
+  /** The logarithm of {@link Reductions.softmax}, accurate where that is nearly 0. Takes `f32` and `f16`. */
+  logSoftmax(axis = -1): Tensor {
+    return this.op(Code.logSoftmax, "logSoftmax", [number("logSoftmax", axis)]);
+  }
+
+  /** `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the axes (Ba et al. 2016). Takes `f32` and `f16`. */
+  layerNorm(settings?: LayerNormOptions): Tensor {
+    const name = "layerNorm";
+    const { axes = -1, weight, bias, epsilon = 1e-5 } = options(name, settings);
+    return this.op(Code.layerNorm, name, [number(name, epsilon), ...axesList(name, axes)], [weight, bias]);
+  }
+
+  /** `x / sqrt(mean(x^2) + epsilon) * weight` over the axes (Zhang and Sennrich 2019). Takes `f32` and `f16`. */
+  rmsNorm(settings?: RmsNormOptions): Tensor {
+    const name = "rmsNorm";
+    const { axes = -1, weight, epsilon = 1e-6 } = options(name, settings);
+    return this.op(Code.rmsNorm, name, [number(name, epsilon), ...axesList(name, axes)], [weight]);
+  }
+}

@@ -1,0 +1,208 @@
+// The tensor: products, convolution, attention, and what leads out of the device.
+
+import { describe, number, numbers, options } from "./arguments.js";
+import { Code } from "./codes.js";
+import { call, callAsync } from "./core.js";
+import { decode, type TensorData } from "./data.js";
+import type { Device } from "./device.js";
+import { dataError, shapeError } from "./errors.js";
+import { Movement } from "./movement.js";
+
+/** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
+export type Operand = Tensor | number | boolean;
+
+/** The zeros around a convolution's input. */
+export type Padding =
+  | number
+  | readonly [height: number, width: number]
+  | readonly [readonly [top: number, bottom: number], readonly [left: number, right: number]]
+  | "same"
+  | "valid";
+
+/** The parameters of {@link Tensor.conv2d}. */
+export interface Conv2dOptions {
+  /** One number for each output channel, added to it. */
+  bias?: Tensor;
+  /** How far the window moves; usually 1. */
+  stride?: number | readonly [height: number, width: number];
+  /**
+   * The zeros around the input: as many on each side, per axis, per side; `"valid"` for none (usual); `"same"` for as
+   * many as give the input's extents divided by the stride, an odd one going to the end.
+   */
+  padding?: Padding;
+  /** The distance of the window's elements; usually 1. */
+  dilation?: number | readonly [height: number, width: number];
+  /** Into how many groups the channels are cut that do not see each other; usually 1. */
+  groups?: number;
+}
+
+/** The parameters of {@link Tensor.attention}. */
+export interface AttentionOptions {
+  /** Whether the i-th query sees only keys up to `i + keys - queries`. Usually false. */
+  causal?: boolean;
+  /** Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees), or floats added to the scores. */
+  mask?: Tensor;
+  /** What the scores are multiplied with; usually `1 / sqrt(size)`. */
+  scale?: number;
+}
+
+/** So many elements are read in one piece: WebAssembly's memory grows by a piece, and never shrinks. */
+const PIECE = 1 << 24;
+
+/**
+ * An n-dimensional array on a device. Immutable. Operations only record what is to be done: reading runs it, all that is
+ * needed as one submission.
+ *
+ * ```ts
+ * import { Device } from "warpweft";
+ *
+ * const device = await Device.new();
+ * const x = device.tensor([[1, -2], [3, 4]]);
+ * const y = x.matmul(x).add(1).relu();
+ * console.log(y.shape, await y.read()); // [2, 2] Float32Array [0, 0, 16, 11]
+ * y.dispose(); // or `using y = ...`; or left to the garbage collector
+ * ```
+ *
+ * Methods throw a `WarpweftError`, whose `code` says what kind it is: `Shape` where extents or axes do not fit, `DType`
+ * where types do not, `Data` where an argument is not what it should be or a tensor was disposed.
+ */
+export class Tensor extends Movement {
+  /**
+   * The matrix product over the last two axes; leading axes broadcast: `[..., m, k] x [..., k, n] -> [..., m, n]`. A
+   * vector on the left is a row, one on the right a column, and its axis is dropped from the result. Sums are taken in
+   * `f32`. Takes `f32` and `f16`.
+   */
+  matmul(other: Tensor): Tensor {
+    return this.op(Code.matmul, "matmul", [], [other]);
+  }
+
+  /** The product of every element of one vector with every element of another: `[m] x [n] -> [m, n]`. */
+  outer(other: Tensor): Tensor {
+    return this.op(Code.outer, "outer", [], [other]);
+  }
+
+  /** The sum of the products of two vectors: `[n] x [n] -> []`. */
+  dot(other: Tensor): Tensor {
+    return this.op(Code.dot, "dot", [], [other]);
+  }
+
+  /**
+   * A 2-D convolution (cross-correlation, as in all neural-network libraries). This is `[batch, in, height, width]`, the
+   * weight `[out, in / groups, kernel height, kernel width]`, the result `[batch, out, out height, out width]`. Takes
+   * `f32` and `f16`.
+   */
+  conv2d(weight: Tensor, settings?: Conv2dOptions): Tensor {
+    const name = "conv2d";
+    const { bias, stride = 1, padding = "valid", dilation = 1, groups = 1 } = options(name, settings);
+    const window = [...pair(stride), ...pair(dilation), number(name, groups)];
+    return this.op(Code.conv2d, name, [...window, ...padded(padding)], [weight, bias]);
+  }
+
+  /**
+   * Scaled dot-product attention, `softmax(q k^T * scale + mask) v`, without the matrix of scores in memory. This is q,
+   * `[batch, heads, queries, size]`; k is `[batch, kv heads, keys, size]`, v `[batch, kv heads, keys, value size]`; each
+   * kv head serves `heads / kv heads` heads. The result is `[batch, heads, queries, value size]`. A query that sees no
+   * key gives zeros. Takes `f32` and `f16`.
+   */
+  attention(k: Tensor, v: Tensor, settings?: AttentionOptions): Tensor {
+    const name = "attention";
+    const { causal = false, mask, scale } = options(name, settings);
+    const scaling = scale === undefined ? [0] : [1, number(name, scale)];
+    return this.op(Code.attention, name, [Number(causal), ...scaling], mask ? [k, v, mask] : [k, v]);
+  }
+
+  /** Joins tensors along an axis that they have; along the others their extents are equal. */
+  static concat(tensors: readonly Tensor[], axis: number): Tensor {
+    return join(tensors, "concat", (first, others) => first.op(Code.concat, "concat", [number("concat", axis)], others));
+  }
+
+  /** Joins tensors of one shape along a new axis. */
+  static stack(tensors: readonly Tensor[], axis: number): Tensor {
+    return join(tensors, "stack", (first, others) => first.op(Code.stack, "stack", [number("stack", axis)], others));
+  }
+
+  /**
+   * All elements, row-major. Everything it needs is submitted before this returns, as one batch; the promise waits for
+   * it. `f32` and `f16` come as a `Float32Array`, `bool` as a `Uint8Array` of 0 and 1.
+   */
+  read(): Promise<TensorData> {
+    return this.readRange(0, this.size);
+  }
+
+  /** The `length` elements from the `start`-th on, row-major. */
+  async readRange(start: number, length: number): Promise<TensorData> {
+    return decode(await this.bytes(number("read", start), number("read", length)), this.dtype);
+  }
+
+  /** The only element of a tensor that has one, as a number; `bool` gives 0 or 1. */
+  async item(): Promise<number> {
+    if (this.size !== 1) throw shapeError(`item: shape [${this.shape.join(", ")}] does not have one element`);
+    return (await this.read())[0]!;
+  }
+
+  /** Elements as the device stores them. @internal */
+  async bytes(start: number, length: number): Promise<Uint8Array> {
+    const handle = this.use("read");
+    const { core } = this.owner;
+    const piece = (from: number, count: number) =>
+      callAsync(() => core.read(handle, from, count) as Promise<Uint8Array>);
+    if (!(length > PIECE) || start + length > this.size) return piece(start, length);
+    // All asked for at once, so that the tensor may be disposed of meanwhile.
+    const pieces = [];
+    for (let done = 0; done < length; done += PIECE) pieces.push(piece(start + done, Math.min(PIECE, length - done)));
+    const parts = await Promise.all(pieces);
+    const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    return whole;
+  }
+
+  /** Submits what it needs, without waiting. */
+  run(): void {
+    const handle = this.use("run");
+    call(() => this.owner.core.run(handle));
+  }
+
+  /** The same values on another device: read from this one, and written to that. */
+  async to(device: Device): Promise<Tensor> {
+    const { dtype, shape } = this;
+    return device.upload(await this.bytes(0, this.size), dtype, shape);
+  }
+
+  /** `Tensor(f32 [2, 3] on webgpu)`. */
+  override toString(): string {
+    if (this.disposed) return "Tensor(disposed)";
+    return `Tensor(${this.dtype} [${this.shape.join(", ")}] on ${this.device.info.backend})`;
+  }
+}
+
+function join(tensors: unknown, name: string, apply: (first: Tensor, others: Tensor[]) => Tensor): Tensor {
+  if (!Array.isArray(tensors)) throw dataError(`${name}: ${describe(tensors)} is not a list of tensors`);
+  const [first, ...others] = tensors;
+  if (!(first instanceof Tensor)) throw dataError(`${name}: there is no tensor to begin with`);
+  if (others.includes(undefined)) throw dataError(`${name}: an operand is not a tensor`);
+  return apply(first, others);
+}
+
+/** A number for height and width, or one for each. */
+function pair(value: unknown): number[] {
+  if (typeof value === "number") return [value, value];
+  const list = numbers("conv2d", value);
+  if (list.length !== 2) throw dataError(`conv2d: ${list.length} numbers for height and width`);
+  return list;
+}
+
+/** A padding as WebAssembly takes it. */
+function padded(padding: Padding): number[] {
+  if (padding === "valid") return [0];
+  if (padding === "same") return [1];
+  if (Array.isArray(padding) && Array.isArray(padding[0])) {
+    if (padding.length !== 2) throw dataError("conv2d: the padding is not [[top, bottom], [left, right]]");
+    return [2, ...pair(padding[0]), ...pair(padding[1])];
+  }
+  const [height, width] = pair(padding) as [number, number];
+  return [2, height, height, width, width];
+}

@@ -1,0 +1,17 @@
+// All cases that run on one device, and how a page or a worker starts them.
+
+import { Device, Tensor, WarpweftError } from "/dist/index.js";
+import { runAll } from "./harness.js";
+import "./pointwise.js";
+import "./operations.js";
+import "./programs.js";
+import "./refusals.js";
+import "./memory.js";
+
+/** Runs them on the device that is preferred, and gives the results. */
+export async function run(prefer) {
+  const device = await Device.new({ prefer });
+  const results = await runAll({ device, Device, Tensor, WarpweftError });
+  device.dispose();
+  return { info: device.info, results };
+}

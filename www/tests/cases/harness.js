@@ -1,0 +1,80 @@
+// Named tests inside a page, and what they check with.
+
+const tests = [];
+
+/** Declares a test; it gets what {@link runAll} is given. */
+export function test(name, body) {
+  tests.push({ name, body });
+}
+
+/** Runs all declared tests one after the other. */
+export async function runAll(context) {
+  const results = [];
+  for (const { name, body } of tests) {
+    try {
+      await body(context);
+      results.push({ name });
+    } catch (error) {
+      results.push({ name, error: String(error?.stack ?? error) });
+    }
+  }
+  return results;
+}
+
+/** Throws unless it holds. */
+export function check(holds, message) {
+  if (!holds) throw new Error(message);
+}
+
+/** Equal as JSON. */
+export function same(actual, expected, what = "value") {
+  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
+  check(have === want, `${what}: ${have} instead of ${want}`);
+}
+
+/** Element-wise within `tolerance`, relative to values above 1; NaN equals NaN. */
+export function close(actual, expected, tolerance = 1e-5, what = "element") {
+  check(actual.length === expected.length, `${what}: ${actual.length} elements instead of ${expected.length}`);
+  for (let i = 0; i < actual.length; i++) {
+    const [have, want] = [Number(actual[i]), Number(expected[i])];
+    const near = Math.abs(have - want) <= tolerance * Math.max(1, Math.abs(want));
+    check(Object.is(have, want) || have === want || near, `${what} ${i}: ${have} instead of ${want}`);
+  }
+}
+
+/** Throws a WarpweftError of this code, whose message begins with `start`. */
+export function refuses(code, start, work) {
+  try {
+    work();
+  } catch (error) {
+    checkError(error, code, start);
+    return;
+  }
+  throw new Error(`${start}: was not refused with ${code}`);
+}
+
+/** Rejects with a WarpweftError of this code. */
+export async function rejects(code, start, work) {
+  try {
+    await work();
+  } catch (error) {
+    checkError(error, code, start);
+    return;
+  }
+  throw new Error(`${start}: was not refused with ${code}`);
+}
+
+function checkError(error, code, start) {
+  check(error?.name === "WarpweftError", `${start}: not a WarpweftError: ${error?.stack ?? error}`);
+  check(error.code === code, `${start}: code ${error.code} instead of ${code}: ${error.message}`);
+  check(error.message.startsWith(start), `the message does not begin with "${start}": ${error.message}`);
+}
+
+/** Reproducible numbers from -1 to 1. */
+export function randoms(count, seed = 1) {
+  let state = seed;
+  return Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.fround((state / 2 ** 31 - 1) * 0.999);
+  });
+}

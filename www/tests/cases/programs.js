@@ -1,0 +1,74 @@
+// Batches, programs, plans, and what the counters say.
+
+import { check, same, test } from "./harness.js";
+
+test("a batch is one submission", async ({ device }) => {
+  const x = device.tensor([1, 2, 3]);
+  const [sum, top] = [x.exp().sum(), x.max()];
+  const batch = device.batch().add(sum).add(top);
+  const plan = batch.plan();
+  check(plan.operations >= 3 && plan.kernels === plan.labels.length && plan.bytes > 0, plan.text);
+  check(plan.text.includes("kernels") && String(plan) === plan.text, plan.text);
+  const sources = plan.sources();
+  same(sources.length, plan.kernels);
+  if (device.info.backend === "webgpu") check(sources.every((s) => s.includes("@compute")), sources.join());
+  else check(sources.every((s) => s === undefined), "the CPU has no sources");
+  const before = device.stats();
+  batch.run();
+  same(device.stats().submits - before.submits, 1, "submits");
+  same(await top.item(), 3);
+  check(Math.abs((await sum.item()) - (Math.exp(1) + Math.exp(2) + Math.exp(3))) < 1e-4, "the sum");
+  check(device.lastPlan().text.length > 0, "there is a last plan");
+});
+
+test("a program runs again with nothing new", async ({ device }) => {
+  const weight = device.tensor([[1, 2], [3, 4]]);
+  const program = device.compile([{ shape: [2, 2] }, { shape: [] }], (x, scale) => [
+    x.matmul(weight).mul(scale).relu(),
+    x.sum(),
+  ]);
+  check(program.plan.operations >= 3, program.plan.text);
+  const step = async (value) => {
+    const inputs = [device.full([2, 2], value), device.tensor(0.5)];
+    const [y, sum] = program.run(...inputs);
+    const results = [[...(await y.read())], await sum.item()];
+    for (const tensor of [...inputs, y, sum]) tensor.dispose();
+    return results;
+  };
+  same(await step(1), [[2, 3, 2, 3], 4]);
+  same(await step(2), [[4, 6, 4, 6], 8]);
+  const before = device.stats();
+  same(await step(1), [[2, 3, 2, 3], 4]);
+  const after = device.stats();
+  const fresh = ["plans", "pipelines", "buffers"].map((name) => after[name] - before[name]);
+  same(fresh, [0, 0, 0], "new plans, pipelines and buffers");
+  program.dispose();
+  same(program.disposed, true);
+});
+
+test("the same operations again plan nothing", async ({ device }) => {
+  const step = async (rate) => {
+    const x = device.tensor(new Float32Array(100).fill(1));
+    const y = x.mul(rate).add(1).tanh();
+    const [value] = await y.read();
+    x.dispose();
+    y.dispose();
+    return value;
+  };
+  await step(0.1);
+  await step(0.2);
+  const before = device.stats();
+  check(Math.abs((await step(0.3)) - Math.tanh(1.3)) < 1e-5, "the value");
+  const after = device.stats();
+  same([after.plans - before.plans, after.pipelines - before.pipelines, after.buffers - before.buffers], [0, 0, 0]);
+});
+
+test("flush and sync", async ({ device }) => {
+  const x = device.ones([4]).add(2);
+  const before = device.stats().submits;
+  device.flush();
+  check(device.stats().submits > before, "nothing was submitted");
+  await device.sync();
+  same([...(await x.read())], [3, 3, 3, 3]);
+  x.add(1).run();
+});

@@ -1,0 +1,188 @@
+// What must be refused, with its code; and that the device goes on afterwards.
+
+import { refuses, rejects, same, test } from "./harness.js";
+
+test("refused: pointwise", ({ device, Tensor }) => {
+  const [x, i, b] = [device.tensor([1, 2, 3]), device.tensor(new Int32Array([1, 2, 3])), device.tensor([true])];
+  refuses("Shape", "add", () => x.add(device.ones([2])));
+  refuses("DType", "add", () => x.add(i));
+  refuses("DType", "exp", () => i.exp());
+  refuses("DType", "add", () => i.add(0.5));
+  refuses("DType", "add", () => i.add(NaN));
+  refuses("DType", "logical_and", () => x.logicalAnd(b));
+  refuses("DType", "select", () => x.select(1, 2));
+  for (const odd of [undefined, null, "1", {}, [1], 1n, Symbol("x"), () => 1]) refuses("Data", "add", () => x.add(odd));
+  refuses("Data", "leakyRelu", () => x.leakyRelu("much"));
+  refuses("Data", "clamp", () => x.clamp(0));
+  refuses("Data", "add", () => x.add(Object.create(Tensor.prototype)));
+});
+
+test("refused: data", ({ device }) => {
+  refuses("Shape", "tensor", () => device.tensor([[1, 2], [3]]));
+  refuses("Shape", "tensor", () => device.tensor([1, 2, 3], [2, 2]));
+  refuses("Shape", "tensor", () => device.tensor([1, 2, 3], [-1, 2]));
+  refuses("Shape", "tensor", () => device.tensor([1, 2, 3], [1.5, 2]));
+  refuses("Shape", "tensor", () => device.tensor([1], [1, 1, 1, 1, 1, 1, 1, 1, 1]));
+  const loop = [];
+  loop.push(loop);
+  refuses("Shape", "tensor", () => device.tensor(loop));
+  refuses("Data", "tensor", () => device.tensor([[1], 2]));
+  refuses("Shape", "tensor", () => device.tensor([1, [2]]));
+  refuses("Data", "tensor", () => device.tensor("123"));
+  refuses("Data", "tensor", () => device.tensor(null));
+  refuses("Data", "tensor", () => device.tensor({ length: 2 }));
+  refuses("Data", "tensor", () => device.tensor(new BigInt64Array(2)));
+  refuses("Data", "tensor", () => device.tensor(new DataView(new ArrayBuffer(8))));
+  refuses("Data", "tensor", () => device.tensor([1], [1], "f64"));
+  refuses("Data", "tensor", () => device.tensor([1], "1"));
+  refuses("DType", "tensor", () => device.tensor([1.5], [1], "i32"));
+  refuses("DType", "tensor", () => device.tensor([-1], [1], "u32"));
+  refuses("Limit", "tensor", () => device.tensor([1], [2 ** 31, 2 ** 31, 0]));
+});
+
+test("refused: creation", ({ device }) => {
+  for (const bad of [-1, 1.5, NaN, -Infinity]) refuses("Shape", "full", () => device.zeros([bad]));
+  refuses("Limit", "full", () => device.zeros([2 ** 31]));
+  refuses("Limit", "full", () => device.zeros([2 ** 16, 2 ** 16]));
+  for (const bad of [2 ** 33, 1e300, Infinity]) refuses("Limit", "full", () => device.zeros([bad, 0]));
+  refuses("Data", "full", () => device.zeros(3));
+  refuses("Data", "full", () => device.zeros(["3"]));
+  refuses("DType", "full", () => device.full([1], 0.5, "i32"));
+  refuses("Data", "full", () => device.full([1], "1"));
+  refuses("Shape", "iota", () => device.iota([2], 1));
+  refuses("Shape", "eye", () => device.eye(-2));
+  refuses("Data", "arange", () => device.arange(0, 1));
+  refuses("Shape", "linspace", () => device.linspace(0, 1, 2.5));
+  refuses("Data", "uniform", () => device.uniform([2], { low: 2, high: 1 }));
+  refuses("Shape", "uniform", () => device.uniform([2], { seed: -1 }));
+  refuses("Data", "uniform", () => device.uniform([2], 7));
+  refuses("Data", "normal", () => device.normal([2], { deviation: -1 }));
+  refuses("Data", "bernoulli", () => device.bernoulli([2], 1.5));
+});
+
+test("refused: reductions", ({ device }) => {
+  const [x, i] = [device.ones([2, 3]), device.full([2], 1, "i32")];
+  refuses("Shape", "sum", () => x.sum(2));
+  refuses("Shape", "sum", () => x.sum(-3));
+  refuses("Shape", "sum", () => x.sum(0.5));
+  refuses("Shape", "sum", () => x.sum([0, 0]));
+  refuses("Data", "sum", () => x.sum("0"));
+  refuses("DType", "mean", () => i.mean());
+  refuses("DType", "any", () => x.any());
+  refuses("Data", "var", () => x.var(0, 1));
+  refuses("Shape", "argmax", () => device.zeros([0]).argmax(0));
+  refuses("Data", "argmax", () => x.argmax());
+  refuses("Shape", "softmax", () => x.softmax(5));
+  refuses("DType", "softmax", () => i.softmax());
+  refuses("Shape", "layer_norm", () => x.layerNorm({ weight: device.ones([2]) }));
+  refuses("Data", "layerNorm", () => x.layerNorm({ weight: 2 }));
+  refuses("Shape", "rms_norm", () => x.rmsNorm({ axes: [4] }));
+});
+
+test("refused: products", ({ device }) => {
+  const x = device.ones([2, 3]);
+  refuses("Shape", "matmul", () => x.matmul(x));
+  refuses("Shape", "matmul", () => x.matmul(device.tensor(1)));
+  refuses("DType", "matmul", () => x.matmul(device.full([3, 2], 1, "i32")));
+  refuses("Data", "matmul", () => x.matmul(2));
+  refuses("Shape", "outer", () => x.outer(x));
+  refuses("Shape", "dot", () => device.ones([2]).dot(device.ones([3])));
+  const [image, weight] = [device.ones([1, 1, 4, 4]), device.ones([1, 1, 3, 3])];
+  refuses("Shape", "conv2d", () => image.conv2d(weight, { stride: 0 }));
+  refuses("Shape", "conv2d", () => image.conv2d(weight, { groups: 2 }));
+  refuses("Shape", "conv2d", () => image.conv2d(weight, { padding: -1 }));
+  refuses("Data", "conv2d", () => image.conv2d(weight, { padding: "full" }));
+  refuses("Data", "conv2d", () => image.conv2d(weight, { stride: [1, 1, 1] }));
+  refuses("Shape", "conv2d", () => image.conv2d(weight, { stride: 1.5 }));
+  refuses("Limit", "conv2d", () => image.conv2d(weight, { padding: 2 ** 32 }));
+  const q = device.ones([1, 2, 3, 4]);
+  refuses("Shape", "attention", () => q.attention(q, device.ones([1, 2, 5, 4])));
+  refuses("Data", "attention", () => q.attention(q));
+  refuses("Data", "attention", () => q.attention(q, q, { scale: "1" }));
+});
+
+test("refused: movement", ({ device, Tensor }) => {
+  const x = device.ones([2, 3]);
+  refuses("Shape", "reshape", () => x.reshape([4]));
+  refuses("Shape", "reshape", () => x.reshape([-1, -1]));
+  refuses("Shape", "reshape", () => x.reshape([-1, 4]));
+  refuses("Shape", "reshape", () => x.reshape([-1, 0]));
+  refuses("Shape", "permute", () => x.permute([0, 0]));
+  refuses("Shape", "transpose", () => x.transpose(0, 2));
+  refuses("Shape", "expand", () => x.expand([2, 4]));
+  refuses("Shape", "unsqueeze", () => x.unsqueeze(3));
+  refuses("Shape", "squeeze", () => x.squeeze(0));
+  refuses("Shape", "slice", () => x.slice(1, 2, 1));
+  refuses("Shape", "slice", () => x.slice(1, 0, 4));
+  refuses("Shape", "slice", () => x.slice(1, 0, 3, 0));
+  refuses("Shape", "slice", () => x.slice(2, 0));
+  refuses("Shape", "slice", () => x.slice(NaN, 0));
+  refuses("Shape", "flip", () => x.flip([2]));
+  refuses("Shape", "pad", () => x.pad([[1, 1]]));
+  refuses("Shape", "pad", () => x.pad([[0, -1], [0, 0]]));
+  refuses("Data", "pad", () => x.pad([1, 1]));
+  refuses("Limit", "pad", () => x.pad([[2 ** 31, 2 ** 31], [0, 0]]));
+  refuses("Shape", "split", () => x.split([1, 1], 1));
+  refuses("Shape", "split", () => x.split([4, -1], 1));
+  refuses("Shape", "concat", () => Tensor.concat([x, device.ones([3, 3])], 1));
+  refuses("Data", "concat", () => Tensor.concat([], 0));
+  refuses("Data", "concat", () => Tensor.concat([x, undefined], 0));
+  refuses("Shape", "stack", () => Tensor.stack([x, device.ones([3])], 0));
+  refuses("DType", "index_select", () => x.indexSelect(0, x));
+  refuses("Shape", "tril", () => device.ones([2]).tril());
+  refuses("Shape", "tril", () => x.tril(0.5));
+  refuses("DType", "one_hot", () => x.oneHot(3));
+  refuses("Shape", "tile", () => x.tile([2]));
+  refuses("Limit", "tile", () => x.tile([2 ** 31, 2 ** 31]));
+  refuses("Data", "dropout", () => x.dropout(1));
+  refuses("Data", "cast", () => x.cast("float"));
+});
+
+test("refused: reading", async ({ device }) => {
+  const x = device.ones([2, 3]);
+  await rejects("Shape", "read", () => x.readRange(5, 2));
+  await rejects("Shape", "read", () => x.readRange(-1, 2));
+  await rejects("Shape", "read", () => x.readRange(0, 1.5));
+  await rejects("Data", "read", () => x.readRange("0", 1));
+  await rejects("Limit", "read", () => x.readRange(2 ** 40, 1));
+  await rejects("Shape", "item", () => x.item());
+});
+
+test("refused: batches and programs", ({ device }) => {
+  const spec = { shape: [2] };
+  refuses("Data", "batch", () => device.batch().add(1));
+  refuses("Data", "compile", () => device.compile([spec], () => 1));
+  refuses("Data", "compile", () => device.compile([spec], async (x) => x.relu()));
+  refuses("Data", "compile", () => device.compile([spec], (x) => x));
+  refuses("Data", "compile", () => device.compile(spec, (x) => x.relu()));
+  refuses("Data", "compile", () => device.compile([spec]));
+  refuses("Data", "compile", () => device.compile([{ shape: [2], dtype: "f64" }], (x) => x.relu()));
+  refuses("Shape", "compile", () => device.compile([{ shape: [-2] }], (x) => x.relu()));
+  refuses("Shape", "add", () => device.compile([spec], (x) => x.add(device.ones([3]))));
+  const own = new Error("mine");
+  let caught;
+  try {
+    device.compile([spec], () => {
+      throw own;
+    });
+  } catch (error) {
+    caught = error;
+  }
+  same(caught === own, true, "an error of the function comes out as it is");
+  const program = device.compile([spec], (x) => x.relu());
+  refuses("Data", "program", () => program.run());
+  refuses("Shape", "program", () => program.run(device.ones([3])));
+  refuses("DType", "program", () => program.run(device.full([2], 1, "i32")));
+  refuses("Data", "program", () => program.run([device.ones([2])]));
+});
+
+test("refused: devices", async ({ Device }) => {
+  await rejects("Data", "device", () => Device.new({ prefer: {} }));
+  await rejects("Data", "device", () => Device.new("cpu"));
+  await rejects("NoDevice", "device", () => Device.new({ prefer: 99 }));
+  await rejects("NoDevice", "device", () => Device.new({ prefer: "a machine of that name" }));
+});
+
+test("the device goes on after refusals", async ({ device }) => {
+  same([...(await device.tensor([1, 2]).add(1).read())], [2, 3]);
+});

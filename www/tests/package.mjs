@@ -1,0 +1,167 @@
+// The package as a plain page uses it, in Chromium: every method on the GPU's core and on the CPU's, refusals, freeing,
+// programs, a worker, the fallback without WebGPU; and what a page loads for the core.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { root } from "../tools/env.mjs";
+import { finish, launch, open, serve } from "./support/browser.js";
+
+/** What the core may take, gzipped: its wasm and all JavaScript that a page loads with it. */
+const BUDGET = 100 * 1024;
+
+const dist = join(root, "www", "dist");
+const { address, close } = await serve({ "/dist/": dist, "/cases/": join(root, "www", "tests", "cases") });
+const results = [];
+
+/** One more result: passed unless `body` throws. */
+async function test(name, body) {
+  try {
+    await body();
+    results.push({ name });
+  } catch (error) {
+    results.push({ name, error: String(error?.stack ?? error) });
+  }
+}
+
+function same(actual, expected, what) {
+  const [have, want] = [JSON.stringify(actual), JSON.stringify(expected)];
+  if (have !== want) throw new Error(`${what}: ${have} instead of ${want}`);
+}
+
+/** All cases on one device of a fresh page. */
+async function cases(browser, prefer) {
+  const { page, errors } = await open(browser, address);
+  await test(`cases on ${prefer}`, async () => {
+    const done = await page.evaluate(async (wanted) => {
+      const { Device } = await import("/dist/index.js");
+      const gpu = (await Device.isAvailable()) ? "gpu" : "software";
+      return (await import("/cases/all.js")).run(wanted === "webgpu" ? gpu : wanted);
+    }, prefer);
+    console.log(`${prefer}: ${done.info.name} (${done.info.backend}, ${done.info.kind}), ${done.results.length} cases`);
+    results.push(...done.results.map(({ name, error }) => ({ name: `${prefer}: ${name}`, error })));
+    same(errors, [], "errors on the console");
+  });
+  await page.close();
+}
+
+async function withWebGpu() {
+  const browser = await launch(["--js-flags=--expose-gc"]);
+  await cases(browser, "webgpu");
+  await cases(browser, "cpu");
+  const { page, errors } = await open(browser, address);
+  await test("discovery loads nothing, and each core is loaded once", async () => {
+    const loaded = [];
+    page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
+    const found = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      return { all: await Device.discover(), available: await Device.isAvailable() };
+    });
+    same(loaded, [], "wasm loaded by discovery");
+    const gpu = found.all.find(({ info }) => info.backend === "webgpu");
+    if (!gpu || gpu.bindingBytes < 2 ** 27) throw new Error(`no adapter: ${JSON.stringify(found)}`);
+    same(found.available, gpu.info.kind !== "software", "isAvailable");
+    same(found.all.filter(({ recommended }) => recommended).length, 1, "recommended devices");
+    const opened = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const devices = await Promise.all([0, 1, "cpu", "auto"].map((prefer) => Device.new({ prefer })));
+      return devices.map(({ info, fallback }) => ({ kind: info.kind, fallback }));
+    });
+    same(opened.slice(0, 2).map(({ kind }) => kind), found.all.map(({ info }) => info.kind), "by index");
+    same(opened[2], { kind: "cpu" }, "the CPU when asked for it is no fallback");
+    same(opened[3].kind, found.available ? "gpu" : "cpu", "auto");
+    same(Boolean(opened[3].fallback), !found.available, "the fallback is told");
+    same(loaded.sort(), ["/dist/cpu/warpweft_bg.wasm", "/dist/gpu/warpweft_bg.wasm"], "wasm loaded");
+  });
+  await test("a worker", async () => {
+    for (const prefer of ["webgpu", "cpu"]) {
+      const answer = await page.evaluate(async (wanted) => {
+        const { Device } = await import("/dist/index.js");
+        const gpu = (await Device.isAvailable()) ? "gpu" : "software";
+        const worker = new Worker("/cases/worker.js", { type: "module" });
+        const message = new Promise((resolve, reject) => {
+          worker.onmessage = ({ data }) => resolve(data);
+          worker.onerror = reject;
+        });
+        worker.postMessage(wanted === "webgpu" ? gpu : wanted);
+        return message;
+      }, prefer);
+      same(answer.values, [8, 11, 16, 23], `values on ${prefer}: ${answer.error}`);
+    }
+  });
+  await test("`using` frees at the end of the block", async () => {
+    const used = await page.evaluate(`(async () => {
+      const { Device } = await import("/dist/index.js");
+      const device = await Device.new({ prefer: "cpu" });
+      const used = [device.stats().usedBytes];
+      { using x = device.tensor([1, 2, 3]); used.push(device.stats().usedBytes > used[0]); }
+      used.push(device.stats().usedBytes);
+      return used;
+    })()`);
+    same(used, [used[0], true, used[0]], "bytes in use");
+  });
+  await test("a lost GPU", async () => {
+    const codes = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const real = GPUAdapter.prototype.requestDevice;
+      let machine;
+      GPUAdapter.prototype.requestDevice = async function (...options) {
+        return (machine = await real.apply(this, options));
+      };
+      const prefer = (await Device.isAvailable()) ? "gpu" : "software";
+      const device = await Device.new({ prefer });
+      GPUAdapter.prototype.requestDevice = real;
+      machine.destroy();
+      await machine.lost;
+      const code = await device.tensor([1]).add(1).read().then(() => "none", (error) => error.code);
+      const next = await Device.new({ prefer });
+      return [code, ...(await next.tensor([1]).add(1).read())];
+    });
+    same(codes, ["DeviceLost", 2], "what a read says, and a new device");
+  });
+  await test("the console stays quiet", () => same(errors, [], "errors"));
+  await browser.close();
+}
+
+async function withoutWebGpu() {
+  const browser = await launch(["--disable-features=WebGPU,WebGPUService"], /webgpu|Vulkan/);
+  const { page, errors } = await open(browser, address);
+  await test("without WebGPU: the CPU, openly", async () => {
+    const loaded = [];
+    page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
+    const got = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const device = await Device.new();
+      const values = [...(await device.tensor([1, 2]).exp().log().read())].map(Math.round);
+      const refusal = await Device.new({ prefer: "gpu" }).catch(({ code, message }) => ({ code, message }));
+      const { kind } = device.info;
+      return { kind, values, refusal, fallback: device.fallback, available: await Device.isAvailable() };
+    });
+    same([got.kind, got.values, got.available], ["cpu", [1, 2], false], "device and values");
+    if (!/computing on the CPU/.test(got.fallback)) throw new Error(`fallback: ${got.fallback}`);
+    same(got.refusal.code, "NoDevice", got.refusal.message);
+    same(loaded, ["/dist/cpu/warpweft_bg.wasm"], "wasm loaded");
+    same(errors, [], "errors on the console");
+  });
+  await browser.close();
+}
+
+/** What a page with a GPU loads. */
+function coreFiles() {
+  const files = readdirSync(dist).filter((name) => name.endsWith(".js"));
+  return [...files, "gpu/warpweft.js", "gpu/warpweft_bg.wasm"];
+}
+
+await withWebGpu();
+await withoutWebGpu();
+await test("the core is small", () => {
+  const zipped = coreFiles().map((name) => [name, gzipSync(readFileSync(join(dist, name)), { level: 9 }).length]);
+  const total = zipped.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const named = Object.fromEntries(zipped);
+  const wasm = named["gpu/warpweft_bg.wasm"];
+  const kb = (bytes) => (bytes / 1024).toFixed(1);
+  console.log(`core, gzipped: ${kb(total)} KB, of which wasm ${kb(wasm)} KB and its glue ${kb(named["gpu/warpweft.js"])} KB`);
+  if (total > BUDGET) throw new Error(`${kb(total)} KB gzipped is above ${kb(BUDGET)} KB`);
+});
+close();
+finish(results);

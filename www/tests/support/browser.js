@@ -1,0 +1,66 @@
+// A small web server over folders of this repository, and Chromium pages on it.
+
+import { createReadStream, existsSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import { extname, join, normalize, sep } from "node:path";
+import { chromium as playwright } from "playwright-core";
+import { chromium, chromiumArgs } from "../../tools/env.mjs";
+
+const types = {
+  ".html": "text/html",
+  ".js": "text/javascript",
+  ".mjs": "text/javascript",
+  ".css": "text/css",
+  ".wasm": "application/wasm",
+};
+
+/** Serves folders, `{ "/dist/": path, ... }`, and an empty page at `/`; gives the address and `close()`. */
+export async function serve(folders) {
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    if (path === "/") {
+      response.writeHead(200, { "content-type": "text/html" }).end('<!doctype html><link rel="icon" href="data:,">');
+      return;
+    }
+    const prefix = Object.keys(folders).find((start) => path.startsWith(start));
+    const file = prefix && normalize(join(folders[prefix], path.slice(prefix.length)));
+    const inside = file && file.startsWith(normalize(folders[prefix] + sep)) && existsSync(file);
+    if (!inside || !statSync(file).isFile()) {
+      response.writeHead(404).end();
+      return;
+    }
+    response.writeHead(200, { "content-type": types[extname(file)] ?? "application/octet-stream" });
+    createReadStream(file).pipe(response);
+  });
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return { address: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
+}
+
+/**
+ * Starts Chromium with the flags that every test of this repository uses, more of them in `extra`, and less those that
+ * `without` matches.
+ */
+export async function launch(extra = [], without = /^$/) {
+  const executablePath = chromium();
+  if (!executablePath) throw new Error("no Chromium: npm run setup");
+  const args = chromiumArgs().filter((arg) => arg !== "--headless" && !without.test(arg));
+  return playwright.launch({ executablePath, headless: true, args: [...args, ...extra] });
+}
+
+/** A page at `address`, and the list of errors that its console shows. */
+export async function open(browser, address) {
+  const page = await browser.newPage();
+  const errors = [];
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  page.on("pageerror", (error) => errors.push(String(error)));
+  await page.goto(address);
+  return { page, errors };
+}
+
+/** Prints results, `{ name, error }` each, and ends the process as tests do. */
+export function finish(results) {
+  for (const { name, error } of results.filter((result) => result.error)) console.log(`FAILED ${name}: ${error}`);
+  const failed = results.filter((result) => result.error).length;
+  console.log(`${results.length - failed} passed, ${failed} failed`);
+  process.exit(failed ? 1 : 0);
+}
