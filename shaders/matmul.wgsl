@@ -1,5 +1,6 @@
-// Matrix product, batched: acc[row, col] = sum over k of a[row, k] * b[k, col]. A thread has 4 x 4 results; the operands
-// go through workgroup memory in quads, a along k and b along columns. Convolutions are products of this kind, too.
+// Matrix product, batched: acc[row, col] = sum over k of a[row, k] * b[k, col]. A thread has 4 x 4 results; the
+// operands go through workgroup memory in quads, a along k and b along columns. Convolutions are products of this kind,
+// too.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;

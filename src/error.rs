@@ -75,6 +75,14 @@ impl Error {
         Error::shape(format!("{op}: shapes {a:?} and {b:?}: {why}"))
     }
 
+    /// The same error, told by the operation `name` in a part of whose work it arose.
+    pub fn within(self, name: &str) -> Error {
+        match self.message.split_once(": ") {
+            Some((_, rest)) => Error::new(self.kind, format!("{name}: {rest}")),
+            None => self,
+        }
+    }
+
     /// What a program can act on.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -1,5 +1,5 @@
-//! What each routine means in ordinary operations. Tests hold the hand-written kernels against it, and a backend without
-//! such a kernel can run it instead.
+//! What each routine means in ordinary operations. Tests hold the hand-written kernels against it, and a backend
+//! without such a kernel can run it instead.
 
 use crate::dtype::DType;
 use crate::error::Result;

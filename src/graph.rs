@@ -43,8 +43,8 @@ pub struct Traced {
     pub dtype: DType,
 }
 
-/// The structure of a computation, apart from any graph: operations in order, and which of them are results. Numbers the
-/// user passed are not part of it, so two steps of a loop have equal traces.
+/// The structure of a computation, apart from any graph: operations in order, and which of them are results. Numbers
+/// the user passed are not part of it, so two steps of a loop have equal traces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trace {
     pub nodes: Vec<Traced>,

@@ -36,15 +36,17 @@ pub enum Helper {
     /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
     Pow,
     Atan2,
-    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least, where
-    /// the quotient has more digits than an `f32`.
+    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
+    /// where the quotient has more digits than an `f32`.
     Rem,
     /// Saturating; NaN is 0.
     ToI32,
     ToU32,
+    /// To the nearest half and back.
+    ToF16,
 }
 
-const HELPERS: [Helper; 10] = [
+const HELPERS: [Helper; 11] = [
     Helper::IsNan,
     Helper::Max,
     Helper::Min,
@@ -55,6 +57,7 @@ const HELPERS: [Helper; 10] = [
     Helper::Rem,
     Helper::ToI32,
     Helper::ToU32,
+    Helper::ToF16,
 ];
 
 /// A type's name inside functions, `vec4` of it where `wide`.
@@ -133,9 +136,9 @@ impl Module {
 
     fn print_helpers(&self, text: &mut String) {
         let mut used = self.helpers.get();
-        // All but one look for NaN.
+        // All but these look for NaN.
         for helper in HELPERS {
-            if !matches!(helper, Helper::Rem) {
+            if !matches!(helper, Helper::Rem | Helper::ToF16) {
                 used |= used >> (2 * helper as u32) & 3;
             }
         }
@@ -169,6 +172,7 @@ fn helper_name(helper: Helper) -> &'static str {
         Helper::Rem => "remainder",
         Helper::ToI32 => "to_i32",
         Helper::ToU32 => "to_u32",
+        Helper::ToF16 => "to_f16",
     }
 }
 
@@ -240,6 +244,17 @@ fn helper_text(helper: Helper, wide: bool) -> String {
             "(x: F) -> U {
             let i = U(clamp(x, F(), F(4294967040.0)));
             return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
+            }"
+        }
+        // Not `quantizeToF16`, which may make subnormal halves 0.
+        Helper::ToF16 if wide => {
+            "(x: F) -> F {
+            return F(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));
+            }"
+        }
+        Helper::ToF16 => {
+            "(x: F) -> F {
+            return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0))).x;
             }"
         }
     };

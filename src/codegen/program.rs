@@ -137,7 +137,7 @@ impl Place<'_> {
             Inst::Select(c, a, b) => {
                 format!("select({}, {}, {})", operand(*b), operand(*a), operand(*c))
             }
-            Inst::Cast(to, x) => self.cast(to.compute(), &operand(*x), dtype_of(*x), wide),
+            Inst::Cast(to, x) => self.cast(*to, &operand(*x), dtype_of(*x), wide),
             // Only where there is nothing to reduce over is it met here: one element is its own result.
             Inst::Reduce(_, x) => operand(*x),
         }
@@ -253,10 +253,12 @@ impl Place<'_> {
     fn cast(&self, to: DType, x: &str, from: DType, wide: bool) -> String {
         let float = from.is_float();
         match to {
-            _ if to == from => x.to_string(),
+            // Rounded as if it had been stored and read again.
+            DType::F16 if float => format!("{}({x})", self.module.helper(Helper::ToF16, wide)),
+            _ if to.compute() == from => x.to_string(),
             DType::I32 if float => format!("{}({x})", self.module.helper(Helper::ToI32, wide)),
             DType::U32 if float => format!("{}({x})", self.module.helper(Helper::ToU32, wide)),
-            _ => format!("{}({x})", type_name(to, wide)),
+            _ => format!("{}({x})", type_name(to.compute(), wide)),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of a
-//! stage share one walk over the row. A short row's values stay in registers from walk to walk.
+//! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
+//! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
 
 use crate::codegen::analysis::{
     bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,

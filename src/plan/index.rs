@@ -5,6 +5,7 @@ use super::lower::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{Atom, Index, Inst, ValueId};
+use std::collections::HashMap;
 
 /// An index that is a constant.
 pub fn constant(offset: i64) -> Index {
@@ -48,7 +49,38 @@ pub struct Origin {
     max: i64,
 }
 
+/// Coordinates of another space as a kernel being written says them, with where their values came from.
+pub struct Coordinates {
+    pub coords: Vec<Index>,
+    origins: HashMap<ValueId, Origin>,
+}
+
+impl Coordinates {
+    /// What `a / by` and `a % by` that are known say of `a`, unless that is known, too.
+    pub fn rejoin(&self, known: &[(Index, Index)]) -> Option<(Index, Index)> {
+        let origin = |index: &Index| match index.terms[..] {
+            [(Atom::Value(v), 1)] if index.offset == 0 => self.origins.get(&v),
+            _ => None,
+        };
+        let half = |remainder: bool| {
+            let known = known.iter().filter_map(move |(from, to)| Some((origin(from)?, to)));
+            known.filter(move |(origin, _)| origin.remainder == remainder)
+        };
+        half(false).find_map(|(quotient, high)| {
+            let same = |o: &Origin| o.of == quotient.of && o.by == quotient.by;
+            let (_, low) = half(true).find(|(remainder, _)| same(remainder))?;
+            let new = known.iter().all(|k| k.0 != quotient.of);
+            new.then(|| (quotient.of.clone(), add(&scale(high, quotient.by, 0), low)))
+        })
+    }
+}
+
 impl Writer {
+    /// Coordinates of another space, with where they came from.
+    pub fn found(&self, coords: &[Index]) -> Coordinates {
+        Coordinates { coords: coords.to_vec(), origins: self.origins.clone() }
+    }
+
     /// The smallest and largest value an index takes; `None` where an atom's range is unknown.
     fn range(&self, index: &Index) -> Option<(i64, i64)> {
         let (mut low, mut high) = (index.offset, index.offset);

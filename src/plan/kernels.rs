@@ -1,9 +1,10 @@
 //! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
 
 use super::collapse::collapse;
-use super::index::{add, constant, coordinate};
+use super::index::{add, constant, coordinate, Coordinates};
 use super::lower::{broadcast, Context, Part, Stop, Writer};
 use super::mark::Marks;
+use super::rewrite::{compact, prune};
 use crate::error::{Error, ErrorKind};
 use crate::graph::Trace;
 use crate::kernel::{
@@ -71,8 +72,8 @@ fn piece(
     let attempt = Attempt { trace, marks, limits, node, region };
     let (other, before) = match attempt.run(&Layout::of(&shape)) {
         Err(Stop::Rows { reduce, depends }) => (rows(trace, &shape, reduce, depends), reduce),
-        Err(Stop::Elsewhere { routine, coords }) => {
-            (around(&trace.nodes[routine].shape, &shape, &coords), routine)
+        Err(Stop::Elsewhere { routine, coordinates }) => {
+            (around(&trace.nodes[routine].shape, &shape, coordinates), routine)
         }
         other => return other,
     };
@@ -99,27 +100,26 @@ impl Layout {
     }
 }
 
-/// The space of a routine whose result is reshaped or permuted afterwards.
-fn around(routine: &Shape, shape: &Shape, coords: &[Index]) -> Option<Layout> {
+/// The space of a routine whose result is reshaped or permuted afterwards: where in it the axes of `shape` lie, if
+/// `found` says the routine's coordinates by those of `shape`.
+fn around(routine: &Shape, shape: &Shape, found: Coordinates) -> Option<Layout> {
+    if routine.numel() != shape.numel() {
+        return None;
+    }
     let dims = routine.to_vec();
-    let plain = |index: &Index| match index.terms[..] {
-        [(Atom::Coord(d), 1)] if index.offset == 0 => Some(d as usize),
-        _ => None,
+    let moving = (0..dims.len()).filter(|&d| dims[d] != 1);
+    // Pairs of an index over `shape` and the same over the routine's space.
+    let mut known: Vec<(Index, Index)> =
+        moving.map(|d| (found.coords[d].clone(), coordinate(d))).collect();
+    while let Some(better) = found.rejoin(&known) {
+        known.push(better);
+    }
+    let axis = |axis: usize| match shape[axis] {
+        1 => Some(constant(0)),
+        _ => known.iter().find(|k| k.0 == coordinate(axis)).map(|k| k.1.clone()),
     };
-    let mut inverse: Vec<Option<Index>> = vec![None; shape.rank()];
-    for (j, coord) in coords.iter().enumerate() {
-        if let Some(axis) = plain(coord) {
-            inverse[axis] = Some(coordinate(j));
-        }
-    }
-    for (axis, index) in inverse.iter_mut().enumerate() {
-        if shape[axis] == 1 {
-            *index = Some(constant(0));
-        }
-    }
-    let permuted = routine.numel() == shape.numel();
-    let coords: Option<Vec<Index>> = inverse.into_iter().collect();
-    permuted.then_some(Layout { outer: dims.len(), dims, coords })
+    let coords: Option<Vec<Index>> = (0..shape.rank()).map(axis).collect();
+    Some(Layout { outer: dims.len(), dims, coords: Some(coords?) })
 }
 
 /// The space of a row program that computes `shape` around the reduction.
@@ -192,9 +192,9 @@ impl Attempt<'_> {
             let dtype = trace.nodes[n].dtype;
             writer.builder.store(Store { output: i as u32 + 1, index, value, dtype });
         }
-        let program = writer.builder.finish();
+        let program = prune(writer.builder.finish());
         self.check_stores(dims, outer, &program, &attached)?;
-        let kernel = match context.routine {
+        let mut kernel = match context.routine {
             Some(routine) => {
                 routine_kernel(&mut context, routine, program).map_err(|stop| self.crowded(stop))?
             }
@@ -204,7 +204,8 @@ impl Attempt<'_> {
             }
         };
         let outputs = [&[region.output], &attached[..]].concat();
-        let Context { inputs, params, mut operations, .. } = context;
+        let Context { mut inputs, mut params, mut operations, .. } = context;
+        compact(&mut kernel, &mut inputs, &mut params);
         operations.sort_unstable();
         operations.dedup();
         Ok(Piece { kernel, inputs, outputs, params, operations })

@@ -1,8 +1,9 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{constant, coordinate, scale, Origin};
+use super::index::{constant, coordinate, scale, Coordinates, Origin};
 use super::mark::Marks;
+use super::rewrite::{live, prune_to};
 use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
@@ -16,7 +17,7 @@ pub enum Stop {
     /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
     Rows { reduce: usize, depends: Option<Vec<u32>> },
     /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
-    Elsewhere { routine: usize, coords: Vec<Index> },
+    Elsewhere { routine: usize, coordinates: Coordinates },
     /// More buffers than a kernel may use.
     Crowded,
     /// It cannot be planned at all.
@@ -135,13 +136,29 @@ impl<'a> Context<'a> {
         let own = self.marks.in_memory[node];
         let value = match self.value(&mut writer, node, coords) {
             Err(Stop::Crowded) if !own => return Err(Stop::Realise(node)),
+            // The routine's kernel writes its result where it is moved to.
+            Err(Stop::Realise(n)) if self.is_moved_routine(node, n) => {
+                return Err(Stop::Realise(node))
+            }
             other => other?,
         };
+        let whole = writer.builder.finish();
+        let live = live(&whole, &[value]);
         // Division in every load's index costs more than a copy.
-        if !own && !writer.origins.is_empty() {
+        if !own && writer.origins.keys().any(|&v| live[v as usize]) {
             return Err(Stop::Realise(node));
         }
-        Ok(Operand { program: writer.builder.finish(), value })
+        let (program, value) = prune_to(&whole, value);
+        Ok(Operand { program, value })
+    }
+
+    /// Whether `node` is the routine's result, reshaped or permuted and nothing else.
+    fn is_moved_routine(&self, node: usize, routine: usize) -> bool {
+        let mut at = node;
+        while let Op::Reshape(_) | Op::Permute(_) = self.trace.nodes[at].op {
+            at = self.trace.nodes[at].inputs[0];
+        }
+        at == routine && matches!(self.trace.nodes[routine].op, Op::Routine(_))
     }
 
     fn count(&mut self, node: usize) -> Result<(), Stop> {
@@ -258,7 +275,10 @@ impl<'a> Context<'a> {
                         });
                 let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
                 if !here && free {
-                    return Err(Stop::Elsewhere { routine: node, coords: coords.to_vec() });
+                    return Err(Stop::Elsewhere {
+                        routine: node,
+                        coordinates: writer.found(coords),
+                    });
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
                     return Err(Stop::Realise(node));

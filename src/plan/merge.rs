@@ -2,7 +2,8 @@
 //! parameter once, and many small tensors take few dispatches.
 
 use super::kernels::Piece;
-use crate::kernel::{Atom, Builder, Index, Inst, Kernel, Limits, Program, Store, ValueId};
+use super::rewrite::append;
+use crate::kernel::{Builder, Kernel, Limits};
 use std::collections::HashMap;
 
 /// Earlier kernels that are looked at.
@@ -60,9 +61,16 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
         return None;
     }
     let mut builder = Builder::default();
-    append(&mut builder, program, &|i| i, &|p| p, 0);
+    append(&mut builder, program, &[], &|i| i, &|p| p, 0);
     let first = a.outputs.len() as u32;
-    append(&mut builder, second, &|i| input_map[i as usize], &|p| param_map[p as usize], first);
+    append(
+        &mut builder,
+        second,
+        &[],
+        &|i| input_map[i as usize],
+        &|p| param_map[p as usize],
+        first,
+    );
     let mut operations = [&a.operations[..], &b.operations].concat();
     operations.sort_unstable();
     operations.dedup();
@@ -82,49 +90,4 @@ fn union(a: &[usize], b: &[usize]) -> (Vec<usize>, Vec<u32>) {
     };
     let map = b.iter().map(place).collect();
     (all, map)
-}
-
-/// Appends a program with its inputs and params renumbered, and its outputs counted from `first`.
-fn append(
-    builder: &mut Builder,
-    program: &Program,
-    input: &dyn Fn(u32) -> u32,
-    param: &dyn Fn(u32) -> u32,
-    first: u32,
-) {
-    let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
-    for inst in &program.insts {
-        let value = |v: &ValueId| values[*v as usize];
-        let moved = match inst {
-            Inst::Const(_) | Inst::Coord(_) | Inst::Accumulator => inst.clone(),
-            Inst::Param { word, dtype } => Inst::Param { word: param(*word), dtype: *dtype },
-            Inst::Load { input: n, index, dtype } => {
-                Inst::Load { input: input(*n), index: renumber(index, &values), dtype: *dtype }
-            }
-            Inst::Unary(op, x) => Inst::Unary(*op, value(x)),
-            Inst::Binary(op, x, y) => Inst::Binary(*op, value(x), value(y)),
-            Inst::Select(c, x, y) => Inst::Select(value(c), value(x), value(y)),
-            Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
-            Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
-        };
-        values.push(builder.push(moved));
-    }
-    for store in &program.stores {
-        builder.store(Store {
-            output: store.output + first,
-            index: renumber(&store.index, &values),
-            value: values[store.value as usize],
-            dtype: store.dtype,
-        });
-    }
-}
-
-fn renumber(index: &Index, values: &[ValueId]) -> Index {
-    let moved = index.terms.iter().map(|&(atom, stride)| match atom {
-        Atom::Coord(_) => (atom, stride),
-        Atom::Value(v) => (Atom::Value(values[v as usize]), stride),
-    });
-    let mut terms: Vec<(Atom, i64)> = moved.collect();
-    terms.sort_unstable();
-    Index { offset: index.offset, terms }
 }

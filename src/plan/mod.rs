@@ -9,6 +9,7 @@ mod lower;
 mod mark;
 mod memory;
 mod merge;
+mod rewrite;
 mod show;
 mod split;
 
@@ -27,11 +28,13 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let trace = split::split(trace)?;
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
-    for slot in &memory.slots {
-        if slot.bytes > limits.binding_bytes {
+    let placed = trace.nodes.iter().zip(&memory.slot).filter(|(_, slot)| slot.is_some());
+    for (node, _) in placed {
+        let (bytes, limit) = (node.shape.numel() * node.dtype.size(), limits.binding_bytes);
+        if bytes as u64 > limit {
+            let (name, shape) = (node.op.name(), node.shape);
             let message = format!(
-                "a tensor of {} bytes is larger than the {} bytes a kernel can use on this device",
-                slot.bytes, limits.binding_bytes
+                "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -58,7 +61,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     })
 }
 
-/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried again.
+/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried
+/// again.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     let mut forced = HashSet::new();
     loop {

@@ -1,6 +1,7 @@
 //! Tensors from data and from nothing.
 
-use super::Tensor;
+use super::pointwise::number_bits;
+use super::{within, Tensor};
 use crate::device::Device;
 use crate::dtype::{f16_to_f32, f32_to_f16, DType, Element};
 use crate::error::{Error, ErrorKind, Result};
@@ -37,9 +38,10 @@ impl Device {
     /// `value` everywhere. The value is part of the program; it is exact for integers up to 2^53.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`, `Limit`; `DType` for a value that an integer or `bool` cannot hold; `Unsupported` for `f16` on a device
+    /// without it.
     pub fn full(&self, dtype: DType, value: f64, shape: &[usize]) -> Result<Tensor> {
-        let mut bits = dtype.bits(value);
+        let mut bits = number_bits("full", dtype, value)?;
         if dtype == DType::F16 {
             if !self.limits().f16 {
                 let message = format!("full: {} has no f16", self.info().name);
@@ -55,7 +57,7 @@ impl Device {
     /// # Errors
     /// As [`Device::full`].
     pub fn zeros(&self, shape: &[usize]) -> Result<Tensor> {
-        self.full(DType::F32, 0.0, shape)
+        within("zeros", || self.full(DType::F32, 0.0, shape))
     }
 
     /// Ones of type `f32`.
@@ -63,7 +65,7 @@ impl Device {
     /// # Errors
     /// As [`Device::full`].
     pub fn ones(&self, shape: &[usize]) -> Result<Tensor> {
-        self.full(DType::F32, 1.0, shape)
+        within("ones", || self.full(DType::F32, 1.0, shape))
     }
 
     /// The coordinate along `axis`, as `i32`, everywhere in `shape`.
@@ -81,7 +83,7 @@ impl Device {
     /// # Errors
     /// `Limit`.
     pub fn arange(&self, start: f64, step: f64, count: usize) -> Result<Tensor> {
-        self.iota(&[count], 0)?.cast(DType::F32)?.mul(step)?.add(start)
+        within("arange", || self.iota(&[count], 0)?.cast(DType::F32)?.mul(step)?.add(start))
     }
 
     /// `count` evenly spaced `f32` values from `start` to `stop`, both included.
@@ -90,9 +92,11 @@ impl Device {
     /// `Limit`.
     pub fn linspace(&self, start: f64, stop: f64, count: usize) -> Result<Tensor> {
         let steps = count.saturating_sub(1).max(1) as f64;
-        let at = self.iota(&[count], 0)?.cast(DType::F32)?.div(steps)?;
-        // From both ends, so that both are exact.
-        at.mul(stop)?.add(&(&at * -1.0).add(1.0)?.mul(start)?)
+        within("linspace", || {
+            let at = self.iota(&[count], 0)?.cast(DType::F32)?.div(steps)?;
+            // From both ends, so that both are exact.
+            at.mul(stop)?.add(&at.mul(-1.0)?.add(1.0)?.mul(start)?)
+        })
     }
 
     /// The `n` by `n` identity matrix, `f32`.
@@ -100,7 +104,9 @@ impl Device {
     /// # Errors
     /// `Limit`.
     pub fn eye(&self, n: usize) -> Result<Tensor> {
-        let rows = self.iota(&[n, n], 0)?;
-        rows.eq(&self.iota(&[n, n], 1)?)?.cast(DType::F32)
+        within("eye", || {
+            let rows = self.iota(&[n, n], 0)?;
+            rows.eq(&self.iota(&[n, n], 1)?)?.cast(DType::F32)
+        })
     }
 }

@@ -27,8 +27,8 @@ use std::future::Future;
 /// An n-dimensional array on a [`Device`]. Immutable; cloning shares it.
 ///
 /// Operations only record what is to be done; [`Tensor::read`] runs it. An operation that can fail for its shapes, axes
-/// or a second operand returns `Result`; one that cannot returns a `Tensor`. If such a tensor is of a type the operation
-/// does not take, it carries the error to whatever is done with it next.
+/// or a second operand returns `Result`; one that cannot returns a `Tensor`. If such a tensor is of a type the
+/// operation does not take, it carries the error to whatever is done with it next.
 pub struct Tensor {
     device: Device,
     state: State,
@@ -211,6 +211,11 @@ impl Tensor {
         }
         Ok(Tensor::adopt(&self.device, self.device.record(op, &nodes)?))
     }
+}
+
+/// What an operation that is made of others returns: their errors as its own.
+fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    work().map_err(|error| error.within(name))
 }
 
 impl Clone for Tensor {

@@ -1,7 +1,7 @@
 //! Moving elements: reshaping, transposing, slicing, joining, choosing. All but joining are views, which cost nothing
 //! until a kernel reads through them.
 
-use super::Tensor;
+use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
@@ -62,7 +62,7 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         dims.insert(axis.rem_euclid(rank) as usize, 1);
-        self.reshape(&dims)
+        within("unsqueeze", || self.reshape(&dims))
     }
 
     /// Without an axis of extent 1.
@@ -155,9 +155,11 @@ impl Tensor {
         if let Some(other) = others.iter().find(|o| o.shape != self.shape) {
             return Err(Error::shapes("stack", &self.shape, &other.shape, "they must be equal"));
         }
-        let first = self.unsqueeze(axis)?;
-        let others: Result<Vec<Tensor>> = others.iter().map(|o| o.unsqueeze(axis)).collect();
-        first.concat(&others?.iter().collect::<Vec<_>>(), axis)
+        within("stack", || {
+            let first = self.unsqueeze(axis)?;
+            let others: Result<Vec<Tensor>> = others.iter().map(|o| o.unsqueeze(axis)).collect();
+            first.concat(&others?.iter().collect::<Vec<_>>(), axis)
+        })
     }
 
     /// Cut into pieces of these lengths along an axis.
@@ -187,7 +189,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let axis = self.shape.axis("index_select", axis)?;
-        self.apply(Op::Gather { axis }, &[index])
+        within("index_select", || self.apply(Op::Gather { axis }, &[index]))
     }
 
     /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
@@ -228,16 +230,14 @@ impl Tensor {
     /// # Errors
     /// `DType` for other types; `Limit`.
     pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
-        let index = self.cast_index("one_hot")?.unsqueeze(-1)?;
-        index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
-    }
-
-    fn cast_index(&self, name: &str) -> Result<Tensor> {
         if !self.dtype.is_int() {
-            let message = format!("{name}: does not take {}; cast it to i32", self.dtype);
+            let message = format!("one_hot: does not take {}; cast it to i32", self.dtype);
             return Err(Error::dtype(message));
         }
-        self.cast(DType::I32)
+        within("one_hot", || {
+            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
+            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
+        })
     }
 
     /// Repeated `repeats[axis]` times along each axis.
@@ -245,16 +245,22 @@ impl Tensor {
     /// # Errors
     /// `Shape` if there is not one number per axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
-        if repeats.len() != self.rank() || 2 * self.rank() > crate::shape::MAX_RANK {
+        if repeats.len() != self.rank() {
             let message = format!("tile: {repeats:?} for shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        let pairs = |f: fn(usize, usize) -> [usize; 2]| -> Vec<usize> {
-            self.shape.iter().zip(repeats).flat_map(|(&d, &r)| f(d, r)).collect()
-        };
-        let spread = self.reshape(&pairs(|d, _| [1, d]))?.expand(&pairs(|d, r| [r, d]))?;
-        let dims: Option<Vec<usize>> =
-            self.shape.iter().zip(repeats).map(|(d, r)| d.checked_mul(*r)).collect();
-        spread.reshape(&dims.unwrap_or_default())
+        within("tile", || {
+            let mut tiled = self.clone();
+            for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
+                // Axis by axis as [before, repeat, the rest], which any rank has room for.
+                let mut dims = tiled.shape.to_vec();
+                let before: usize = dims[..axis].iter().product();
+                let rest: usize = dims[axis..].iter().product();
+                let spread = tiled.reshape(&[before, 1, rest])?.expand(&[before, repeat, rest])?;
+                dims[axis] = dims[axis].saturating_mul(repeat);
+                tiled = spread.reshape(&dims)?;
+            }
+            Ok(tiled)
+        })
     }
 }

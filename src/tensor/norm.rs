@@ -1,6 +1,6 @@
 //! Softmax and the normalisations, written as what they mean; the planner makes one kernel of each.
 
-use super::Tensor;
+use super::{within, Tensor};
 use crate::error::{Error, Result};
 
 impl Tensor {
@@ -10,7 +10,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist; `DType` unless it is of floats.
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         self.shape.axis("softmax", axis)?;
-        self.float("softmax")?;
+        self.need_float("softmax")?;
         let exp = self.sub(&self.max_keepdim(&[axis])?)?.exp();
         exp.div(&exp.sum_keepdim(&[axis])?)
     }
@@ -21,7 +21,7 @@ impl Tensor {
     /// The same.
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         self.shape.axis("log_softmax", axis)?;
-        self.float("log_softmax")?;
+        self.need_float("log_softmax")?;
         let distance = self.sub(&self.max_keepdim(&[axis])?)?;
         distance.sub(&distance.exp().sum_keepdim(&[axis])?.log())
     }
@@ -39,7 +39,7 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         self.shape.axes("layer_norm", axes)?;
-        self.float("layer_norm")?;
+        self.need_float("layer_norm")?;
         let distance = self.sub(&self.mean_keepdim(axes)?)?;
         let variance = distance.square().mean_keepdim(axes)?;
         let normal = distance.mul(&variance.add(epsilon)?.rsqrt())?;
@@ -57,16 +57,9 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         self.shape.axes("rms_norm", axes)?;
-        self.float("rms_norm")?;
+        self.need_float("rms_norm")?;
         let mean = self.square().mean_keepdim(axes)?;
         self.mul(&mean.add(epsilon)?.rsqrt())?.scaled("rms_norm", weight, None)
-    }
-
-    fn float(&self, name: &str) -> Result<()> {
-        if self.dtype.is_float() {
-            return Ok(());
-        }
-        Err(Error::dtype(format!("{name}: does not take {}; cast it first", self.dtype)))
     }
 
     /// Times the weight, plus the bias; neither may widen the shape.
@@ -81,7 +74,9 @@ impl Tensor {
                 return Err(Error::shapes(name, &self.shape, &other.shape, why));
             }
         }
-        let scaled = weight.map_or_else(|| Ok(self.clone()), |weight| self.mul(weight))?;
-        bias.map_or_else(|| Ok(scaled.clone()), |bias| scaled.add(bias))
+        within(name, || {
+            let scaled = weight.map_or_else(|| Ok(self.clone()), |weight| self.mul(weight))?;
+            bias.map_or_else(|| Ok(scaled.clone()), |bias| scaled.add(bias))
+        })
     }
 }

@@ -13,12 +13,12 @@ impl Device {
     /// # Errors
     /// `Shape`, `Limit`.
     pub fn random_bits(&self, shape: &[usize], seed: u32) -> Result<Tensor> {
-        self.bits(shape, seed, 0)
+        self.bits("random_bits", shape, seed, 0)
     }
 
     /// Independent words for each `stream`.
-    fn bits(&self, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
-        let count = Shape::new("random", shape)?.numel();
+    fn bits(&self, name: &str, shape: &[usize], seed: u32, stream: u32) -> Result<Tensor> {
+        let count = Shape::new(name, shape)?.numel();
         let counter = self.iota(&[count], 0)?.cast(DType::U32)?;
         // The counter's top bit is free: elements are numbered below 2^31.
         let counter = counter.add(stream << 31)?;
@@ -33,7 +33,7 @@ impl Device {
         if !(low.is_finite() && high.is_finite() && low <= high) {
             return Err(Error::data(format!("uniform: the range from {low} to {high}")));
         }
-        let unit = self.bits(shape, seed, 0)?.unit_float();
+        let unit = self.bits("uniform", shape, seed, 0)?.unit_float();
         unit.mul(high - low)?.add(low)
     }
 
@@ -47,9 +47,9 @@ impl Device {
             return Err(Error::data(message));
         }
         // 1 - u lies in (0, 1], so its logarithm is finite.
-        let radius = self.bits(shape, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
+        let radius = self.bits("normal", shape, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
         let radius = radius.log().mul(-2.0)?.sqrt();
-        let angle = self.bits(shape, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
+        let angle = self.bits("normal", shape, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
         radius.mul(&angle.cos())?.mul(deviation)?.add(mean)
     }
 
@@ -61,7 +61,7 @@ impl Device {
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::data(format!("bernoulli: the probability {p}")));
         }
-        self.bits(shape, seed, 0)?.unit_float().lt(p)?.cast(DType::F32)
+        self.bits("bernoulli", shape, seed, 0)?.unit_float().lt(p)?.cast(DType::F32)
     }
 }
 
@@ -74,7 +74,8 @@ impl Tensor {
         if !(0.0..1.0).contains(&p) {
             return Err(Error::data(format!("dropout: the probability {p}")));
         }
-        let kept = self.device.bits(&self.shape, seed, 0)?.unit_float().ge(p)?;
+        self.need_float("dropout")?;
+        let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
         let zero = self.device.full(self.dtype, 0.0, &[])?;
         kept.select(&self.mul(1.0 / (1.0 - p))?, &zero)
     }

@@ -1,6 +1,6 @@
 //! Reductions over axes. No axes named means all of them.
 
-use super::Tensor;
+use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
@@ -60,7 +60,8 @@ impl Tensor {
         Ok(self.shape.axes(name, axes)?.iter().map(|&a| self.shape[a]).product())
     }
 
-    fn need_float(&self, name: &str) -> Result<()> {
+    /// Refuses types other than floats.
+    pub(super) fn need_float(&self, name: &str) -> Result<()> {
         if self.dtype.is_float() {
             return Ok(());
         }
@@ -83,7 +84,12 @@ impl Tensor {
     pub fn mean_keepdim(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("mean")?;
         let count = self.count("mean", axes)?;
-        self.sum_keepdim(axes)?.div(count as f64)
+        let sum = self.sum_keepdim(axes)?;
+        match count {
+            // Not 0 / 0: GPUs may take a quotient of 0 for 0.
+            0 => sum.add(f64::NAN),
+            _ => sum.div(count as f64),
+        }
     }
 
     /// The variance over these axes: the squared distances from the mean, summed and divided by the count less
@@ -104,8 +110,11 @@ impl Tensor {
         self.need_float("var")?;
         let count = self.count("var", axes)?;
         let distance = self.sub(&self.mean_keepdim(axes)?)?;
-        let divisor = (count as f64 - correction).max(0.0);
-        distance.square().sum_keepdim(axes)?.div(divisor)
+        let sum = distance.square().sum_keepdim(axes)?;
+        match count {
+            0 => sum.add(f64::NAN),
+            _ => sum.div((count as f64 - correction).max(0.0)),
+        }
     }
 
     /// The standard deviation: the square root of [`Tensor::var`].
@@ -113,7 +122,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::mean`].
     pub fn std(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        Ok(self.var(axes, correction)?.sqrt())
+        within("std", || Ok(self.var(axes, correction)?.sqrt()))
     }
 
     /// The position along `axis` of the largest element, as `i32`; the first of equal ones, and the first NaN if there
@@ -139,7 +148,8 @@ impl Tensor {
             let message = format!("{name}: axis {axis} of shape {} is empty", self.shape);
             return Err(Error::shape(message));
         }
-        let mut found = self.eq(&self.reduce(op, &[axis], true)?)?;
+        let best = within(name, || self.reduce(op, &[axis], true))?;
+        let mut found = self.eq(&best)?;
         if self.dtype.is_float() {
             found = found.logical_or(&self.is_nan())?;
         }
@@ -168,7 +178,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     pub fn norm_l1(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("norm_l1")?;
-        self.abs().sum(axes)
+        within("norm_l1", || self.abs().sum(axes))
     }
 
     /// The square root of the sum of squares over these axes.
@@ -177,7 +187,7 @@ impl Tensor {
     /// As [`Tensor::mean`].
     pub fn norm_l2(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("norm_l2")?;
-        Ok(self.square().sum(axes)?.sqrt())
+        within("norm_l2", || Ok(self.square().sum(axes)?.sqrt()))
     }
 
     /// The largest absolute value over these axes.
@@ -186,6 +196,6 @@ impl Tensor {
     /// As [`Tensor::mean`].
     pub fn norm_linf(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("norm_linf")?;
-        self.abs().max(axes)
+        within("norm_linf", || self.abs().max(axes))
     }
 }

@@ -1,6 +1,6 @@
 //! Operations with hand-written kernels: matrix products, convolution, attention.
 
-use super::Tensor;
+use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Attention, Conv2d, Op, Routine};
@@ -80,7 +80,7 @@ impl Tensor {
         if self.rank() != 1 || other.rank() != 1 {
             return Err(Error::shapes("outer", &self.shape, &other.shape, "both must have rank 1"));
         }
-        self.unsqueeze(1)?.mul(other)
+        within("outer", || self.unsqueeze(1)?.mul(other))
     }
 
     /// The sum of products of two vectors, a number.
@@ -92,7 +92,7 @@ impl Tensor {
             let why = "both must have rank 1 and the same length";
             return Err(Error::shapes("dot", &self.shape, &other.shape, why));
         }
-        self.mul(other)?.sum(&[])
+        within("dot", || self.mul(other)?.sum(&[]))
     }
 
     /// A 2-D convolution (cross-correlation, as in all neural-network libraries): this is `[batch, in, height, width]`,
@@ -137,7 +137,7 @@ impl Tensor {
             let why = "the bias must have one element per output channel";
             return Err(Error::shapes("conv2d", &weight.shape, &bias.shape, why));
         }
-        result.add(&bias.reshape(&[1, weight.shape[0], 1, 1])?)
+        within("conv2d", || result.add(&bias.reshape(&[1, weight.shape[0], 1, 1])?))
     }
 
     /// Scaled dot-product attention, `softmax(q k^T * scale + mask) v`, in one pass over the keys: the matrix of scores

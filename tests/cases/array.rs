@@ -1,4 +1,5 @@
-//! Arrays in plain Rust: what tensors are held against. Nothing here calls the library but to make a tensor of an array.
+//! Arrays in plain Rust: what tensors are held against. Nothing here calls the library but to make a tensor of an
+//! array.
 
 use warpweft::device::Device;
 use warpweft::dtype::DType;

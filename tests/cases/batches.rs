@@ -250,6 +250,10 @@ fn loops(suite: &mut Suite) {
         let mut model = small_model(&device).map_err(said)?;
         let mut settled = device.stats();
         for step in 0..40 {
+            // Before a step, when nothing of the last one is alive.
+            if step == 19 {
+                settled = device.stats();
+            }
             let x = random(&[7, 12], -1.0, 1.0, step).f32(&device).map_err(said)?;
             let loss = forward(&x, &model).and_then(|y| y.log().mean(&[])).map_err(said)?;
             let mut batch = device.batch();
@@ -259,9 +263,6 @@ fn loops(suite: &mut Suite) {
             }
             batch.add(&loss).and_then(|b| b.run()).map_err(said)?;
             ensure(loss.item::<f32>().await.map_err(said)?.is_finite(), "the loss is lost")?;
-            if step == 19 {
-                settled = device.stats();
-            }
         }
         let after = device.stats();
         nothing_new(settled, after)?;

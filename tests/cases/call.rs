@@ -29,9 +29,3 @@ macro_rules! define_calls {
 }
 
 warpweft::pointwise_rows!(define_calls);
-
-/// [`call`] with tensors alone.
-pub fn apply(name: &str, operands: &[&Tensor]) -> Result<Tensor> {
-    let rest: Vec<Value> = operands[1..].iter().map(|&t| Value::Tensor(t)).collect();
-    call(name, operands[0], &rest, &[])
-}

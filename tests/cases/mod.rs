@@ -18,6 +18,8 @@ pub mod norm;
 pub mod pointwise;
 pub mod random;
 pub mod reduce;
+// What it says of derivatives is for the table's own tests.
+#[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
 pub mod tolerance;

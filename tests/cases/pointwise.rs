@@ -4,7 +4,8 @@ use super::array::{encode, word, Array};
 use super::call::call;
 use super::check::{judged, near, same_bits, Check, Suite};
 use super::reference::{self, Reference};
-use super::tolerance::{agrees, function, Tolerance};
+use super::tolerance::{agrees, allowance, Tolerance};
+use warpweft::backend::DeviceKind;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -145,10 +146,14 @@ fn compare(
     let got = apply(row, &operands, parameters)?;
     let result = row.dtype(&types)?;
     let want: Vec<f64> = points.iter().map(|point| (reference.value)(point)).collect();
-    let allowed = function(row.name);
+    let gpu = device.info().kind != DeviceKind::Cpu;
+    let name = row.name;
     let accepts = {
         let (want, points) = (want.clone(), points.clone());
-        move |at: usize, got: f64| agrees(&reference, &allowed, result, &points[at], got, want[at])
+        move |at: usize, got: f64| {
+            let allowed = allowance(gpu, name, &points[at]);
+            agrees(&reference, &allowed, result, &points[at], got, want[at])
+        }
     };
     let what = format!("{what} {parameters:?}");
     let describe = move |at: usize| format!("{:?}", points[at]);

@@ -47,6 +47,12 @@ pub fn cases() -> Suite {
         checks.push(same_bits("a part", part, DType::U32, want));
         Ok(checks)
     });
+    distributions(&mut suite);
+    moments(&mut suite);
+    suite
+}
+
+fn distributions(suite: &mut Suite) {
     suite.add("uniform", |device| {
         let n = 4096;
         let by = Tolerance { absolute: 1e-6, ..Tolerance::ROUNDED };
@@ -79,7 +85,6 @@ pub fn cases() -> Suite {
             Tolerance { absolute: 2.0 * 6.0 * Tolerance::TRIGONOMETRY.absolute, relative: 0.0 };
         Ok(vec![near("numbers", device.normal(&[n], 1.0, 2.0, 5)?, line(n, want), by)])
     });
-    moments(&mut suite);
     suite.add("bernoulli", |device| {
         let n = 1000;
         let of = |p: f64| line(n, |i| f64::from(u8::from(unit(6, 0, i) < p)));
@@ -121,7 +126,6 @@ pub fn cases() -> Suite {
             exact("another", apart, DType::I32, Array::new(&[], vec![differ as f64])),
         ])
     });
-    suite
 }
 
 fn moments(suite: &mut Suite) {

@@ -69,19 +69,61 @@ impl Tolerance {
     }
 }
 
-/// What GPUs may add to a row's own tolerance.
+/// What a device may be wrong by at a point, beside a row's own tolerance.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// Times the row's relative tolerance: WGSL allows division and roots 2.5 units in the last place, and products
-    /// with constants round again.
-    pub relative: f64,
     pub absolute: f64,
+    pub relative: f64,
+    /// Times the row's own tolerance.
+    pub times: f64,
 }
 
-/// What WGSL allows the primitives of the row called `name`.
-pub fn function(name: &str) -> Allowance {
-    let _ = name;
-    Allowance { relative: 2.5, absolute: 0.0 }
+/// The CPU has the row's own tolerance: its functions are as good as the formulas are.
+const STRICT: Allowance = Allowance { absolute: 0.0, relative: 0.0, times: 1.0 };
+
+/// What WGSL allows for the row called `name` at a point. The numbers are those of its specification, section
+/// "Floating Point Accuracy"; a unit in the last place is 2^-23.
+pub fn allowance(gpu: bool, name: &str, point: &[f64]) -> Allowance {
+    const ULP: f64 = 2.0 * F32_HALF_ULP;
+    if !gpu {
+        return STRICT;
+    }
+    // Division and roots may be 2.5 units wrong where the CPU's are half a unit.
+    let plain = Allowance { times: 2.5, ..STRICT };
+    let x = point[0];
+    match name {
+        // exp: 3 + 2 |x| units; beyond 128 all is 0 or Inf.
+        "exp" | "exp2" | "expm1" | "sinh" | "cosh" | "tanh" | "sigmoid" | "log_sigmoid"
+        | "silu" | "mish" | "softplus" | "elu" | "selu" | "celu" | "gelu" | "gelu_tanh" | "erf"
+        | "erfc" => Allowance { relative: (3.0 + 2.0 * x.abs().min(128.0)) * ULP, ..plain },
+        // pow is exp2(y * log2(x)): the logarithm's 3 units are multiplied by the exponent.
+        "pow" => {
+            let exponent = (point[1] * x.abs().log2()).abs().min(128.0);
+            Allowance { relative: (3.0 + 6.0 * exponent) * ULP, ..plain }
+        }
+        // log: an absolute 2^-21 within [0.5, 2].
+        "log" | "log2" | "log10" if (0.5..=2.0).contains(&x) => {
+            Allowance { absolute: (-21f64).exp2(), ..plain }
+        }
+        // sin and cos: an absolute 2^-11 within [-pi, pi] and nothing beyond; reducing the angle loses its last
+        // places, and all of them at 1e30.
+        "sin" | "cos" => {
+            Allowance { absolute: Tolerance::TRIGONOMETRY.absolute + x.abs() * ULP, ..plain }
+        }
+        "tan" => {
+            let absolute = Tolerance::TRIGONOMETRY.absolute + x.abs() * ULP;
+            Allowance { absolute: absolute * (1.0 + x.tan().powi(2)), ..plain }
+        }
+        // x - y * trunc(x / y): the quotient is rounded, to an integer if it is large, and is one off next to one.
+        "rem" | "floor_mod" => {
+            let quotient = x / point[1];
+            let near = (quotient - quotient.round()).abs() <= 4.0 * ULP * quotient.abs();
+            let absolute =
+                if near { point[1].abs() + 4.0 * ULP * x.abs() } else { 2.0 * ULP * x.abs() };
+            Allowance { absolute, ..plain }
+        }
+        _ => plain,
+    }
 }
 
 /// Whether `got` is the reference's `want` at `point`, for a result of type `dtype`.
@@ -103,10 +145,10 @@ pub fn agrees(
     // An exponential whose argument was rounded is off by that much more.
     let tail = if reference.tail && want != 0.0 { 1.0 + want.abs().ln().abs() / 4.0 } else { 1.0 };
     let scale = reference.scale.map_or(0.0, |scale| 2e-7 * scale(point));
-    let relative = (reference.rel * allowed.relative * tail + ulp) * want.abs();
+    let relative = (reference.rel * allowed.times * tail + allowed.relative + ulp) * want.abs();
     let difference = (got - want).abs();
     let overflow = want.abs() * reference.headroom > largest;
-    difference <= relative + allowed.absolute + scale * allowed.relative
+    difference <= relative + allowed.absolute + scale * allowed.times
         || got == want
         || overflow && got.abs() >= largest * (1.0 - 1e-3) && got.signum() == want.signum()
         || want.abs() < smallest && got.abs() < 2.0 * smallest

@@ -1,6 +1,6 @@
-//! The plainest machine there can be: it runs kernels one coordinate at a time, and refuses what their contract forbids:
-//! values from outside a buffer that are used, elements that nobody or two threads write, buffers both read and written.
-//! With its limits it plans as a browser does, without any device.
+//! The plainest machine there can be: it runs kernels one coordinate at a time, and refuses what their contract
+//! forbids: values from outside a buffer that are used, elements that nobody or two threads write, buffers both read
+//! and written. With its limits it plans as a browser does, without any device.
 
 mod kernels;
 mod program;

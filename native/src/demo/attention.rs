@@ -20,8 +20,8 @@ pub fn words(sentence: &str) -> Vec<u32> {
     sentence.split(' ').map(|word| hash(word.as_bytes()) % WORDS as u32).collect()
 }
 
-/// A program from the numbers of `count` words, `u32 [count]`, to the attention weights `[heads, count, count]`, to their
-/// product with the values `[1, heads, count, head size]`, and to the same in one step by [`Tensor::attention`].
+/// A program from the numbers of `count` words, `u32 [count]`, to the attention weights `[heads, count, count]`, to
+/// their product with the values `[1, heads, count, head size]`, and to the same in one step by [`Tensor::attention`].
 ///
 /// # Errors
 /// Those of the operations.

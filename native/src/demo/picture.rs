@@ -1,7 +1,7 @@
 //! The demo's own picture: a lake in the mountains, made of integer arithmetic alone.
 //!
-//! `www/demo/picture.js` makes the same bytes; [`hash`] shows that they are the same. All lengths are in sixteenths of a
-//! unit, of which the picture is 480 wide and 320 high at any resolution.
+//! `www/demo/picture.js` makes the same bytes; [`hash`] shows that they are the same. All lengths are in sixteenths of
+//! a unit, of which the picture is 480 wide and 320 high at any resolution.
 
 type Colour = [i32; 3];
 
