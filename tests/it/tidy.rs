@@ -378,8 +378,8 @@ fn the_checks_see() {
     };
     assert_eq!(count(lengths, "src/x.rs", &"\n".repeat(401)), 1);
     assert_eq!(count(lengths, "tests/x.rs", &"\n".repeat(401)), 0);
-    assert_eq!(count(widths, "src/x.rs", &"x".repeat(121)), 1);
-    assert_eq!(count(widths, "src/x.rs", &"ä".repeat(120)), 0);
+    assert_eq!(count(widths, "src/x.rs", &"x".repeat(129)), 1);
+    assert_eq!(count(widths, "src/x.rs", &"ä".repeat(128)), 0);
     let long = format!("    pub fn f(\n    ) {{\n{}    }}\n", "        x();\n".repeat(101));
     assert_eq!(count(functions, "src/x.rs", &long), 1);
     let two = format!("fn f() {{\n{0}}}\nfn g() {{\n{0}}}\n", "    x();\n".repeat(60));
