@@ -137,7 +137,11 @@ impl Device {
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
-        let sinks = state.graph.sinks();
+        let mut sinks = state.graph.sinks();
+        // What is left of building a program hangs on inputs without data.
+        if !state.has_data(&sinks) {
+            sinks.retain(|&sink| state.has_data(&[sink]));
+        }
         self.evaluate(&mut state, &sinks)
     }
 
@@ -260,14 +264,16 @@ impl Device {
         if len == 0 {
             return Ok(Box::pin(std::future::ready(Ok(Vec::new()))));
         }
-        // Machines read whole words.
-        let from = (start * size) as u64 / 4 * 4;
-        let skip = start * size - from as usize;
-        let bytes = ((skip + len * size) as u64).next_multiple_of(4);
-        let read = self.inner.backend.read(held.buffer, from, bytes);
+        // Machines read whole words. A browser's `usize` does not hold all positions.
+        let from = start as u64 * size as u64;
+        let skip = (from % 4) as usize;
+        let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);
+        let read = self.inner.backend.read(held.buffer, from - skip as u64, bytes);
         Ok(Box::pin(async move {
-            let data = read.await?;
-            Ok(data[skip..skip + len * size].to_vec())
+            let mut data = read.await?;
+            data.truncate(skip + len * size);
+            data.drain(..skip);
+            Ok(data)
         }))
     }
 

@@ -40,6 +40,12 @@ impl State {
         pending
     }
 
+    /// Whether all that `nodes` are computed from is there.
+    pub fn has_data(&self, nodes: &[NodeId]) -> bool {
+        let sources = self.graph.trace(nodes).sources;
+        sources.iter().all(|source| self.buffers.contains_key(source))
+    }
+
     /// These sources are gone: their buffers are free.
     pub fn reclaim(&mut self, sources: Vec<NodeId>) {
         for source in sources {

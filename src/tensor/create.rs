@@ -23,7 +23,7 @@ impl Device {
     /// As [`Device::tensor`].
     pub fn tensor_from_bytes(&self, dtype: DType, data: &[u8], shape: &[usize]) -> Result<Tensor> {
         let shape = Shape::new("tensor", shape)?;
-        if data.len() != shape.numel() * dtype.size() {
+        if data.len() as u64 != shape.numel() as u64 * dtype.size() as u64 {
             let (have, want) = (data.len() / dtype.size(), shape.numel());
             let message = format!("tensor: {have} elements for shape {shape} of {want}");
             return Err(Error::shape(message));

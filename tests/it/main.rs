@@ -4,6 +4,7 @@
 mod cases;
 mod cpu;
 mod gpu;
+mod js;
 mod paper;
 mod plan;
 mod shaders;

@@ -165,7 +165,7 @@ fn modules_name_only_lower_floors() {
 
 /// Lines a file may have: tables and tests more.
 fn budget(path: &str) -> usize {
-    if path.starts_with("tests/") || path.ends_with("op/pointwise.rs") {
+    if path.starts_with("tests/") || path.contains("/pointwise.") {
         800
     } else {
         400
@@ -183,8 +183,8 @@ fn files_are_short() {
     all_files(lengths);
 }
 
-/// Code stays within 100 columns by rustfmt; comments, tables and macros may use 120.
-const WIDTH: usize = 120;
+/// Code stays within 100 columns by rustfmt; comments, tables, macros and TypeScript may use more.
+const WIDTH: usize = 128;
 
 fn widths(file: &File) -> Vec<String> {
     let wide = file.lines().filter(|(_, line)| line.chars().count() > WIDTH);
@@ -378,8 +378,8 @@ fn the_checks_see() {
     };
     assert_eq!(count(lengths, "src/x.rs", &"\n".repeat(401)), 1);
     assert_eq!(count(lengths, "tests/x.rs", &"\n".repeat(401)), 0);
-    assert_eq!(count(widths, "src/x.rs", &"x".repeat(121)), 1);
-    assert_eq!(count(widths, "src/x.rs", &"ä".repeat(120)), 0);
+    assert_eq!(count(widths, "src/x.rs", &"x".repeat(129)), 1);
+    assert_eq!(count(widths, "src/x.rs", &"ä".repeat(128)), 0);
     let long = format!("    pub fn f(\n    ) {{\n{}    }}\n", "        x();\n".repeat(101));
     assert_eq!(count(functions, "src/x.rs", &long), 1);
     let two = format!("fn f() {{\n{0}}}\nfn g() {{\n{0}}}\n", "    x();\n".repeat(60));

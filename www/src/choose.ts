@@ -119,7 +119,9 @@ export async function choose(prefer: unknown): Promise<Choice> {
 async function chooseFound(prefer: string | number): Promise<Choice> {
   const found = await discover();
   const matches = (part: string) => found.find(({ info }) => info.name.toLowerCase().includes(part.toLowerCase()));
-  const chosen = typeof prefer === "number" ? found[prefer] : matches(prefer);
+  // As text, too: preferences come from addresses and forms.
+  const index = typeof prefer === "string" && /^\d+$/.test(prefer) ? Number(prefer) : prefer;
+  const chosen = typeof index === "number" ? found[index] : matches(index);
   if (!chosen) throw nothing(prefer, `there is ${found.map(({ info }) => info.name).join(", ")}`);
   return chosen.info.backend === "cpu" ? { core: "cpu", word: "cpu" } : first;
 }

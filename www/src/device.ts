@@ -98,6 +98,8 @@ export class Device extends Handle {
   readonly limits: DeviceLimits;
   /** Why it is the CPU, where a GPU was to be expected. */
   readonly fallback: string | undefined;
+  /** What was made in each scope that is open, the innermost last. */
+  readonly #scopes: Tensor[][] = [];
 
   private constructor(core: Core, handle: number, fallback: string | undefined) {
     super({ core, gone: false }, handle);
@@ -201,7 +203,36 @@ export class Device extends Handle {
 
   /** A tensor for a handle that WebAssembly gave. @internal */
   adopt(handle: number): Tensor {
-    return new Tensor(this, handle);
+    const tensor = new Tensor(this, handle);
+    this.#scopes.at(-1)?.push(tensor);
+    return tensor;
+  }
+
+  /**
+   * Runs `work`, then frees every tensor that was made in it but those it returns (one, a list, or an object of them).
+   * Intermediate results of long chains hold the memory of what they were made from until the garbage collector comes
+   * by: a loop that runs for long does its steps in scopes. `work` must not be async.
+   *
+   * ```ts
+   * weight = device.scope(() => weight.sub(gradient.mul(rate)));
+   * ```
+   */
+  scope<T>(work: () => T): T {
+    const made: Tensor[] = [];
+    this.#scopes.push(made);
+    const kept = new Set<unknown>();
+    try {
+      const result = work();
+      if (result instanceof Promise) throw dataError("scope: the function must not be async");
+      if (typeof result === "object" && result !== null) [result, ...Object.values(result)].forEach((x) => kept.add(x));
+      return result;
+    } finally {
+      this.#scopes.pop();
+      for (const tensor of made) {
+        if (kept.has(tensor)) this.#scopes.at(-1)?.push(tensor);
+        else tensor.dispose();
+      }
+    }
   }
 
   /** The handle of what should be a tensor of this device. @internal */
@@ -315,7 +346,8 @@ export class Device extends Handle {
 
   /**
    * Compiles a program. `build` is called once, with tensors that stand for the inputs, and returns the result or a list
-   * of results; other tensors that it uses are kept by the program as they are.
+   * of results. Other tensors that it uses are kept by the program as they are; those made in it are the program's, and
+   * disposed of for others.
    */
   compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program {
     const name = "compile";
@@ -327,16 +359,13 @@ export class Device extends Handle {
       return [extents.length, dtypeCode(name, dtype), ...extents];
     });
     const handle = this.use(name);
-    let placeholders: Tensor[] = [];
     const built = (handles: Uint32Array) => {
-      placeholders = Array.from(handles, (input) => this.adopt(input));
-      return Uint32Array.from(resultList(build(...placeholders)), (result) => this.check(name, result));
+      const results = build(...Array.from(handles, (input) => this.adopt(input)));
+      return Uint32Array.from(resultList(results), (result) => this.check(name, result));
     };
-    try {
-      return new Program(this, call(() => this.owner.core.compile(handle, Float64Array.from(specs), built)));
-    } finally {
-      for (const placeholder of placeholders) placeholder.dispose();
-    }
+    const { core } = this.owner;
+    const program = this.scope(() => call(() => core.compile(handle, Float64Array.from(specs), built)));
+    return new Program(this, program);
   }
 
   /** What the last submission was planned as; undefined before the first. */

@@ -51,7 +51,8 @@ export abstract class Recorded extends Handle {
 
   /** The handle of another operand, which must be a tensor of the same device. @internal */
   operand(name: string, other: unknown): number {
-    if (!(other instanceof Recorded)) throw dataError(`${name}: an operand is not a tensor`);
+    const real = typeof other === "object" && other !== null && #facts in other;
+    if (!real) throw dataError(`${name}: an operand is not a tensor`);
     if (other.device !== this.device) {
       const [here, there] = [this.device.info, other.device.info];
       const both = `${here.name} (${here.backend}) and ${there.name} (${there.backend})`;

@@ -113,7 +113,8 @@ async function withWebGpu() {
       GPUAdapter.prototype.requestDevice = real;
       machine.destroy();
       await machine.lost;
-      const code = await device.tensor([1]).add(1).read().then(() => "none", (error) => error.code);
+      const read = async () => device.tensor([1]).add(1).read();
+      const code = await read().then(() => "none", (error) => error.code);
       const next = await Device.new({ prefer });
       return [code, ...(await next.tensor([1]).add(1).read())];
     });

@@ -4,7 +4,7 @@
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { homedir, platform } from "node:os";
+import { homedir, platform, tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -85,6 +85,8 @@ export function hasGpu() {
 /** The environment of native runs. Without a GPU it names lavapipe, because other drivers are installed with it. */
 export function nativeEnv() {
   const env = { ...process.env };
+  // Without it Mesa's search for a screen writes an error per device, into the middle of test results.
+  if (onLinux) env.XDG_RUNTIME_DIR ||= tmpdir();
   const chosen = env.VK_DRIVER_FILES || env.VK_ICD_FILENAMES;
   if (onLinux && !chosen && !hasGpu() && lavapipe()) {
     env.VK_DRIVER_FILES = lavapipe();

@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, renameS
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { aptUnpack, haveApt } from "./apt.mjs";
-import { cargoHome, onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv } from "./env.mjs";
+import { cargoHome, onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv, webTarget } from "./env.mjs";
 
 const target = "wasm32-unknown-unknown";
 
@@ -35,6 +35,8 @@ export async function addWasm32(say) {
   say("building std for wasm32 (about a minute)");
   linkLinker(join(making, "usr"));
   await buildStd(making);
+  // Cargo can not tell one std from another of the same version: what was built with the old one is useless now.
+  for (const old of [webTarget, `${webTarget}-cpu`, `${webTarget}-lint`]) rmSync(old, { recursive: true, force: true });
   // Renamed last: a folder of this name is whole.
   rmSync(home, { recursive: true, force: true });
   renameSync(making, home);

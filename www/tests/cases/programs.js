@@ -48,10 +48,8 @@ test("a program runs again with nothing new", async ({ device }) => {
 
 test("the same operations again plan nothing", async ({ device }) => {
   const step = async (rate) => {
-    const x = device.tensor(new Float32Array(100).fill(1));
-    const y = x.mul(rate).add(1).tanh();
+    const y = device.scope(() => device.tensor(new Float32Array(100).fill(1)).mul(rate).add(1).tanh());
     const [value] = await y.read();
-    x.dispose();
     y.dispose();
     return value;
   };
@@ -61,6 +59,33 @@ test("the same operations again plan nothing", async ({ device }) => {
   check(Math.abs((await step(0.3)) - Math.tanh(1.3)) < 1e-5, "the value");
   const after = device.stats();
   same([after.plans - before.plans, after.pipelines - before.pipelines, after.buffers - before.buffers], [0, 0, 0]);
+});
+
+test("a scope frees what it does not return", ({ device }) => {
+  const before = device.stats().nodes;
+  const x = device.ones([4]);
+  const [y, inner] = device.scope(() => [x.add(1).mul(2), device.scope(() => x.neg().exp())]);
+  same([x.disposed, y.disposed, inner.disposed], [false, false, false]);
+  let lost;
+  const own = new Error("mine");
+  try {
+    device.scope(() => {
+      lost = x.exp();
+      throw own;
+    });
+  } catch (error) {
+    same(error === own && lost.disposed, true, "an error frees everything");
+  }
+  for (const tensor of [x, y, inner]) tensor.dispose();
+  same(device.stats().nodes, before, "nodes");
+});
+
+test("what is left of building a program does not disturb", async ({ device }) => {
+  let inside;
+  const program = device.compile([{ shape: [2] }], (x) => (inside = x.add(1)).relu());
+  same(inside.disposed, true, "tensors of the function are the program's");
+  device.flush();
+  same([...(await program.run(device.tensor([1, -3]))[0].read())], [2, 0]);
 });
 
 test("flush and sync", async ({ device }) => {
