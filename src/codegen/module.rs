@@ -36,6 +36,8 @@ pub enum Helper {
     /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
     Pow,
     Atan2,
+    /// The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
+    Sine,
     /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
     /// where the quotient has more digits than an `f32`.
     Rem,
@@ -46,7 +48,7 @@ pub enum Helper {
     ToF16,
 }
 
-const HELPERS: [Helper; 11] = [
+const HELPERS: [Helper; 12] = [
     Helper::IsNan,
     Helper::Max,
     Helper::Min,
@@ -54,6 +56,7 @@ const HELPERS: [Helper; 11] = [
     Helper::Log,
     Helper::Pow,
     Helper::Atan2,
+    Helper::Sine,
     Helper::Rem,
     Helper::ToI32,
     Helper::ToU32,
@@ -138,7 +141,7 @@ impl Module {
         let mut used = self.helpers.get();
         // All but these look for NaN.
         for helper in HELPERS {
-            if !matches!(helper, Helper::Rem | Helper::ToF16) {
+            if !matches!(helper, Helper::Sine | Helper::Rem | Helper::ToF16) {
                 used |= used >> (2 * helper as u32) & 3;
             }
         }
@@ -169,6 +172,7 @@ fn helper_name(helper: Helper) -> &'static str {
         Helper::Log => "log_of",
         Helper::Pow => "power",
         Helper::Atan2 => "angle",
+        Helper::Sine => "sine",
         Helper::Rem => "remainder",
         Helper::ToI32 => "to_i32",
         Helper::ToU32 => "to_u32",
@@ -220,6 +224,20 @@ fn helper_text(helper: Helper, wide: bool) -> String {
             let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
             let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
             return select(r, x + y, is_nan_(x) | is_nan_(y));
+            }"
+        }
+        // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
+        Helper::Sine => {
+            "(x: F, quarters: I, y: F) -> F {
+            let n = round(x * 0.63661977);
+            let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
+            let z = r * r;
+            let s = r + r * z * (z * (z * -0.00019515295891 + 0.0083321608736) - 0.16666654611);
+            let c = z * z * (z * (z * 2.4433157e-5 - 0.0013887316) + 0.041666646) - 0.5 * z + 1.0;
+            let q = I(n) + quarters;
+            let v = select(s, c, (q & I(1)) == I(1));
+            let w = select(v, -v, (q & I(2)) == I(2));
+            return select(w, y, (x == F()) | (abs(x) > F(20000.0)));
             }"
         }
         Helper::Rem => {

@@ -172,6 +172,11 @@ impl Place<'_> {
         let special = |helper: Helper, function: &str| {
             format!("{}({x}, {function}({x}))", self.module.helper(helper, wide))
         };
+        let sine = |quarters: u32, function: &str| {
+            let (sine, i32s) =
+                (self.module.helper(Helper::Sine, wide), type_name(DType::I32, wide));
+            format!("{sine}({x}, {i32s}({quarters}), {function}({x}))")
+        };
         let float = dtype.is_float();
         let bits = |and: &str, compare: &str| {
             let u32s = type_name(DType::U32, wide);
@@ -192,9 +197,9 @@ impl Place<'_> {
             Unary::Log2 => special(Helper::Log, "log2"),
             Unary::Sqrt => call("sqrt"),
             Unary::InverseSqrt => call("inverseSqrt"),
-            Unary::Sin => call("sin"),
-            Unary::Cos => call("cos"),
-            Unary::Tan => call("tan"),
+            Unary::Sin => sine(0, "sin"),
+            Unary::Cos => sine(1, "cos"),
+            Unary::Tan => [sine(0, "sin"), sine(1, "cos")].join(" / "),
             Unary::Asin => call("asin"),
             Unary::Acos => call("acos"),
             Unary::Atan => special(Helper::KeepNan, "atan"),

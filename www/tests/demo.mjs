@@ -43,7 +43,9 @@ const look = (id) =>
   page.evaluate((id) => {
     const canvas = document.getElementById(id);
     const { width, height } = canvas;
-    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, width, height);
     let digest = 0;
     let other = 0;
     for (let i = 0; i < data.length; i += 4) {
@@ -204,8 +206,9 @@ await test("a picture from a file", async () => {
   const { width, height } = await shown(own.digest);
   expect(width === 300 && height === 201, `it is ${width} by ${height}`);
   const middle = await page.evaluate(() => {
-    const context = document.getElementById("gpu-canvas").getContext("2d");
-    return [...context.getImageData(150, 100, 1, 1).data];
+    const copy = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    copy.drawImage(document.getElementById("gpu-canvas"), -150, -100);
+    return [...copy.getImageData(0, 0, 1, 1).data];
   });
   expect(middle.join() === "220,40,30,255", `the middle of the disc is ${middle}`);
 });
@@ -251,13 +254,13 @@ await test("attention: causal or not, heads, another sentence", async () => {
   }
   await page.locator("#head").selectOption("2");
   expect((await cells()).join() !== all.join(), "two heads look alike");
-  await page.getByLabel("Sentence").fill("a rose is a rose is a rose");
+  await page.locator("#sentence").fill("a rose is a rose is a rose");
   await settled();
   await verdict("attention-difference");
   expect((await cells()).length === 64, `${(await cells()).length} cells`);
-  await page.getByLabel("Sentence").fill("");
+  await page.locator("#sentence").fill("");
   await settled();
-  await page.getByLabel("Sentence").fill("alone");
+  await page.locator("#sentence").fill("alone");
   await settled();
   expect((await cells()).join() === "alone looks at alone: 100.0 %", `${await cells()}`);
 });
