@@ -1,5 +1,5 @@
-// The Vite example with the package as npm would install it: served by Vite's development server, and built; in Chromium,
-// on the page's thread and in a worker, on WebGPU and on the CPU.
+// The Vite example with the package as npm would install it: served by Vite's development server, and built; in
+// Chromium, on the page's thread and in a worker, on WebGPU and on the CPU.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";
@@ -26,7 +26,8 @@ async function install() {
   const installed = join(app, "node_modules", "warpweft");
   mkdirSync(installed, { recursive: true });
   const ignored = /node_modules|dist/;
-  cpSync(join(root, "www", "examples", "vite"), app, { recursive: true, filter: (path) => !ignored.test(path.slice(root.length)) });
+  const filter = (path) => !ignored.test(path.slice(root.length));
+  cpSync(join(root, "www", "examples", "vite"), app, { recursive: true, filter });
   await run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", app], { quiet: true });
   const packed = readdirSync(app).find((name) => name.endsWith(".tgz"));
   execFileSync("tar", ["-xzf", join(app, packed), "-C", installed, "--strip-components=1"]);

@@ -1,6 +1,6 @@
 //! The README's Rust example; `UPDATE=1` rewrites this file.
 
-use warpweft_native::{Device, DeviceSync, Result, TensorSync};
+use warpweft_native::prelude::*;
 
 pub fn main() -> Result<()> {
     let device = Device::new_sync()?;                     // a GPU, else the CPU; `WARPWEFT_DEVICE=cpu` chooses
