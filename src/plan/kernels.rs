@@ -239,8 +239,14 @@ impl Attempt<'_> {
         Ok(())
     }
 
+    /// Where there are too many inputs, the operand that reads most of them is computed before.
     fn crowded(&self, stop: Stop) -> Stop {
         let Stop::Crowded = stop else { return stop };
+        let operands = self.trace.nodes[self.node].inputs.iter().copied();
+        let operands = operands.filter(|&n| !self.marks.in_memory[n] && self.marks.leaves[n] > 1);
+        if let Some(largest) = operands.max_by_key(|&n| self.marks.leaves[n]) {
+            return Stop::Realise(largest);
+        }
         let name = self.trace.nodes[self.node].op.name();
         let limit = self.limits.buffers_per_kernel;
         let message = format!("{name}: it needs more than the {limit} buffers a kernel may use");

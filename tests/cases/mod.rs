@@ -10,6 +10,7 @@ pub mod casts;
 pub mod check;
 pub mod conv;
 pub mod create;
+pub mod fuzz;
 pub mod half;
 pub mod large;
 pub mod matmul;
@@ -42,6 +43,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "casts", cases: casts::cases },
     Group { name: "conv", cases: conv::cases },
     Group { name: "create", cases: create::cases },
+    Group { name: "fuzz", cases: fuzz::cases },
     Group { name: "half", cases: half::cases },
     Group { name: "large", cases: large::cases },
     Group { name: "matmul", cases: matmul::cases },

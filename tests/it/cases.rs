@@ -1,7 +1,7 @@
 //! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
 
 #[path = "../cases/mod.rs"]
-mod cases;
+pub mod cases;
 
 use crate::paper;
 use cases::{leftovers, Case, Group, Report, GROUPS};
@@ -133,7 +133,7 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv create half large matmul movement norm pointwise random reduce refusals
+    attention batches broadcast casts conv create fuzz half large matmul movement norm pointwise random reduce refusals
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn codes() -> String {
     let mut text = String::from(
         "// Numbers that stand for operations and types between TypeScript and WebAssembly. Written by\n\
          // `UPDATE=1 cargo test --test it js`; do not edit.\n\n\
-         /** What a core must answer to `fingerprint()` for these numbers, and the pointwise rows', to be its own. */\n",
+         /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */\n",
     );
     let rows = Pointwise::ALL.iter().map(|row| row.row());
     let print = rows.fold(codes::CODES_FINGERPRINT, |hash, row| {

@@ -3,10 +3,12 @@
 
 mod cases;
 mod cpu;
+mod edges;
 mod gpu;
 mod js;
 mod paper;
 mod plan;
+mod readme;
 mod shaders;
 mod table;
 mod tidy;

@@ -172,7 +172,16 @@ fn budget(path: &str) -> usize {
     }
 }
 
+/// Whether a test writes the file.
+fn is_generated(file: &File) -> bool {
+    file.text.lines().take(3).any(|line| line.contains("UPDATE=1") && line.starts_with("//"))
+        && file.extension() == "ts"
+}
+
 fn lengths(file: &File) -> Vec<String> {
+    if is_generated(file) {
+        return Vec::new();
+    }
     let (count, budget) = (file.text.lines().count(), budget(&file.path));
     let long = (count > budget).then(|| file.finding(count, format!("more than {budget} lines")));
     long.into_iter().collect()
@@ -354,6 +363,23 @@ fn the_handle_is_documented() {
     all_files(documented);
 }
 
+/// The files of `tests/it` that its `main.rs` forgets.
+fn forgotten(main: &str, files: &[File]) -> Vec<String> {
+    let names = files.iter().filter_map(|file| {
+        let name = file.path.strip_prefix("tests/it/")?.strip_suffix(".rs")?;
+        (!name.contains('/') && name != "main").then_some((file, name))
+    });
+    let lost = names.filter(|(_, name)| !main.lines().any(|l| l == format!("mod {name};")));
+    lost.map(|(file, _)| file.finding(1, "tests/it/main.rs does not compile it")).collect()
+}
+
+#[test]
+fn every_test_is_compiled() {
+    let main = fs::read_to_string(root().join("tests/it/main.rs")).expect("the tests have a root");
+    let findings = forgotten(&main, &files());
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
 /// Each check finds what it is for, and does not find what only looks like it.
 #[test]
 fn the_checks_see() {
@@ -378,6 +404,8 @@ fn the_checks_see() {
     };
     assert_eq!(count(lengths, "src/x.rs", &"\n".repeat(401)), 1);
     assert_eq!(count(lengths, "tests/x.rs", &"\n".repeat(401)), 0);
+    let generated = format!("// Written by `UPDATE=1 x`.\n{}", "\n".repeat(900));
+    assert_eq!(count(lengths, "www/x.ts", &generated), 0);
     assert_eq!(count(widths, "src/x.rs", &"x".repeat(129)), 1);
     assert_eq!(count(widths, "src/x.rs", &"ä".repeat(128)), 0);
     let long = format!("    pub fn f(\n    ) {{\n{}    }}\n", "        x();\n".repeat(101));
@@ -402,6 +430,9 @@ fn the_checks_see() {
     for word in UNFINISHED {
         assert_eq!(count(finished, "src/x.rs", &format!("    {word}")), 1);
     }
+    let files = [File::new("tests/it/a.rs", ""), File::new("tests/it/a/b.rs", "")];
+    assert_eq!(forgotten("mod b;\n", &files).len(), 1);
+    assert_eq!(forgotten("mod a;\n", &files).len(), 0);
     let bare = "    #[must_use]\n    pub fn f() {}\n";
     assert_eq!(count(documented, "src/tensor/x.rs", bare), 1);
     assert_eq!(count(documented, "src/tensor/x.rs", &format!("    /// What.\n{bare}")), 0);

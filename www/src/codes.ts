@@ -1,7 +1,7 @@
 // Numbers that stand for operations and types between TypeScript and WebAssembly. Written by
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
-/** What a core must answer to `fingerprint()` for these numbers, and the pointwise rows', to be its own. */
+/** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
 export const fingerprint = 1127945253;
 
 /** The types of elements, by number. */

@@ -1,5 +1,5 @@
-// The Vite example with the package as npm would install it: served by Vite's development server, and built; in Chromium,
-// on the page's thread and in a worker, on WebGPU and on the CPU.
+// The Vite example with the package as npm would install it: served by Vite's development server, and built; in
+// Chromium, on the page's thread and in a worker, on WebGPU and on the CPU.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";

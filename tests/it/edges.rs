@@ -1,0 +1,208 @@
+//! What users run into at the edges: machines with fewer buffers, memory that runs out, threads, executors, long loops.
+
+use crate::cases::cases::{self, fuzz, Report};
+use crate::paper::{self, Paper};
+use pollster::block_on;
+use std::sync::Arc;
+use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::device::{Device, Preference};
+use warpweft::error::{ErrorKind, Result};
+use warpweft::kernel::{Batch, Kernel, Limits};
+use warpweft::tensor::Tensor;
+
+/// A device on paper with other limits.
+fn limited(change: impl FnOnce(&mut Limits)) -> Device {
+    let mut limits = paper::web_limits();
+    change(&mut limits);
+    Device::from_backend(Box::new(Paper::new(limits)), None)
+}
+
+#[test]
+fn computations_by_chance_fit_any_number_of_buffers() {
+    for buffers in [4, 5, 6, 8, 16] {
+        let device = limited(|limits| limits.buffers_per_kernel = buffers);
+        for seed in 1000..1100 {
+            let outcome = block_on(fuzz::run(&device, seed));
+            assert_eq!(outcome, Ok(()), "{buffers} buffers, computation {seed}");
+        }
+        assert_eq!(cases::leftovers(&device), None);
+    }
+}
+
+#[test]
+fn all_cases_pass_with_four_buffers_and_without_f16() {
+    let device = limited(|limits| {
+        limits.buffers_per_kernel = 4;
+        limits.f16 = false;
+    });
+    let mut report = Report::default();
+    for case in cases::all() {
+        block_on(cases::run(&device, &case, false, &mut report));
+    }
+    assert!(report.failures.is_empty(), "{}", report.failures.join("\n"));
+    assert!(report.ran > 500 && report.without_half > 10, "{}", report.count());
+}
+
+/// A machine whose memory is soon full.
+struct Small {
+    paper: Paper,
+    bytes: u64,
+}
+
+impl Backend for Small {
+    fn info(&self) -> &Info {
+        self.paper.info()
+    }
+    fn limits(&self) -> &Limits {
+        self.paper.limits()
+    }
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        if self.counters().bytes + bytes > self.bytes {
+            let message = format!("allocate: {bytes} bytes, and the memory is full");
+            return Err(warpweft::error::Error::new(ErrorKind::Memory, message));
+        }
+        self.paper.allocate(bytes)
+    }
+    fn free(&self, buffer: BufferId) {
+        self.paper.free(buffer);
+    }
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.paper.write(buffer, offset, data)
+    }
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        self.paper.run(batch, buffers, scalars)
+    }
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        self.paper.read(buffer, offset, len)
+    }
+    fn sync(&self) -> Pending<Result<()>> {
+        self.paper.sync()
+    }
+    fn forget(&self, batch: &Arc<Batch>) {
+        self.paper.forget(batch);
+    }
+    fn counters(&self) -> Counters {
+        self.paper.counters()
+    }
+    fn source(&self, kernel: &Kernel) -> Option<String> {
+        self.paper.source(kernel)
+    }
+}
+
+#[test]
+fn a_device_goes_on_when_its_memory_was_full() {
+    let small = Small { paper: Paper::new(paper::web_limits()), bytes: 10_000 };
+    let device = Device::from_backend(Box::new(small), None);
+    let x = device.ones(&[500]).expect("it is only recorded");
+    x.run().expect("it fits");
+    let held: Vec<Tensor> = (0..6).map(|n| x.add(n).expect("recorded")).collect();
+    let refused = held.iter().filter_map(|t| t.run().err()).map(|e| e.kind());
+    let refused: Vec<ErrorKind> = refused.collect();
+    assert!(!refused.is_empty() && refused.iter().all(|k| *k == ErrorKind::Memory), "{refused:?}");
+    let large = device.tensor(&vec![1.0f32; 5000], &[5000]).map(|_| ());
+    assert_eq!(large.expect_err("it does not fit").kind(), ErrorKind::Memory);
+    drop(held);
+    let sum = x.sum(&[]).expect("recorded").item::<f32>();
+    assert_eq!(block_on(sum), Ok(500.0));
+    drop(x);
+    assert_eq!(cases::leftovers(&device), None);
+}
+
+#[test]
+fn memory_that_lies_unused_is_given_back_before_it_runs_out() {
+    let small = Small { paper: Paper::new(paper::web_limits()), bytes: 10_000 };
+    let device = Device::from_backend(Box::new(small), None);
+    for size in [100, 300, 700, 1500, 2000, 50, 1800] {
+        let x = device.ones(&[size]).and_then(|x| x.add(1.0)).expect("recorded");
+        let sum = x.sum(&[]).expect("recorded").item::<f32>();
+        assert_eq!(block_on(sum), Ok(2.0 * size as f32));
+    }
+}
+
+/// The devices that are there.
+fn devices() -> Vec<Device> {
+    let open = |preference| block_on(Device::with(preference));
+    let gpu = open(Preference::Gpu).or_else(|_| open(Preference::Software));
+    [open(Preference::Cpu), gpu].into_iter().filter_map(Result::ok).collect()
+}
+
+#[test]
+fn threads_share_a_device_and_its_tensors() {
+    for device in devices() {
+        let shared = device.tensor(&[1.0f32, 2.0, 3.0], &[3]).expect("data");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (device, shared) = (&device, &shared);
+                scope.spawn(move || {
+                    for n in 0..25 {
+                        let own = device.full(warpweft::dtype::DType::F32, f64::from(n), &[3]);
+                        let y = shared.mul(&own.expect("recorded")).and_then(|y| y.add(thread));
+                        let got: Vec<f32> = block_on(y.expect("recorded").read()).expect("read");
+                        let want = |x: f32| x * n as f32 + thread as f32;
+                        assert_eq!(got, [want(1.0), want(2.0), want(3.0)]);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn any_executor_will_do() {
+    let work = |device: Device| async move {
+        let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+        let (sum, top) = (x.sum(&[])?.item::<f32>(), x.max(&[])?.item::<f32>());
+        Ok::<_, warpweft::error::Error>((sum.await?, top.await?))
+    };
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+    let tokio = tokio.expect("tokio starts");
+    for device in devices() {
+        assert_eq!(block_on(work(device.clone())), Ok((3.0, 2.0)));
+        let many = (0..8).map(|_| tokio.spawn(work(device.clone())));
+        for task in many.collect::<Vec<_>>() {
+            assert_eq!(tokio.block_on(task).expect("no panic"), Ok((3.0, 2.0)));
+        }
+    }
+}
+
+#[test]
+fn a_future_that_is_dropped_leaves_nothing() {
+    for device in devices() {
+        let x = device.ones(&[1000]).expect("recorded");
+        for _ in 0..20 {
+            drop(x.exp().read::<f32>());
+        }
+        let sum = x.sum(&[]).expect("recorded").item::<f32>();
+        assert_eq!(block_on(sum), Ok(1000.0));
+        drop(x);
+        block_on(device.sync()).expect("all is done");
+        assert_eq!(cases::leftovers(&device), None);
+    }
+}
+
+#[test]
+fn ten_thousand_steps_hold_their_memory() {
+    let device = block_on(Device::with(Preference::Cpu)).expect("the CPU is there");
+    let step = |weight: &Tensor, rate: f64| -> Result<Tensor> {
+        let x = device.uniform(&[4, 8], -1.0, 1.0, 7)?;
+        let error = x.matmul(weight)?.tanh().sub(0.1)?;
+        let slope = x.transpose(0, 1)?.matmul(&error)?;
+        weight.sub(&slope.mul(rate)?)
+    };
+    let mut weight = device.normal(&[8, 3], 0.0, 1.0, 1).expect("recorded");
+    let mut settled = device.stats();
+    for n in 0..10_000 {
+        weight = step(&weight, 1e-3 / (1.0 + f64::from(n))).expect("recorded");
+        weight.run().expect("it runs");
+        if n == 10 {
+            settled = device.stats();
+        }
+    }
+    let after = device.stats();
+    let made = |s: warpweft::device::Stats| {
+        (s.plans, s.pipelines, s.buffers, s.bind_groups, s.bytes, s.used_bytes, s.nodes)
+    };
+    assert_eq!(made(settled), made(after));
+    let sum = weight.sum(&[]).expect("recorded").item::<f32>();
+    assert!(block_on(sum).expect("read").is_finite());
+}

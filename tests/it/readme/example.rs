@@ -1,0 +1,13 @@
+//! The README's Rust example; `UPDATE=1` rewrites this file.
+
+use warpweft_native::prelude::*;
+
+pub fn main() -> Result<()> {
+    let device = Device::new_sync()?;                     // a GPU, else the CPU; `WARPWEFT_DEVICE=cpu` chooses
+    let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+    let w = device.uniform(&[3, 4], -1.0, 1.0, 7)?;
+    let y = x.matmul(&w)?.add(0.5)?.gelu().softmax(-1)?;
+    let values: Vec<f32> = y.read_sync()?;
+    assert!((values[..4].iter().sum::<f32>() - 1.0).abs() < 1e-6);
+    Ok(())
+}
