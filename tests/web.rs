@@ -3,6 +3,9 @@
 
 #[path = "cases/mod.rs"]
 mod cases;
+#[cfg(feature = "gpu")]
+#[path = "web/gpu.rs"]
+mod gpu;
 
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
