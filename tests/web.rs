@@ -5,6 +5,7 @@
 mod cases;
 
 use cases::{leftovers, Report, GROUPS};
+use std::cell::RefCell;
 use warpweft::device::{Device, Preference};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
@@ -18,13 +19,36 @@ async fn webgpu() -> Option<Device> {
     }
 }
 
-async fn run(device: &Device, name: &str, place: &str) {
+thread_local! {
+    /// What ran so far, in all groups.
+    static TALLY: RefCell<Vec<(&'static str, Report)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Says how many cases ran, once all groups have.
+fn tally(place: &'static str, report: &Report) {
+    TALLY.with_borrow_mut(|tally| {
+        tally.push((place, report.clone()));
+        if tally.len() < 2 * GROUPS.len() {
+            return;
+        }
+        let sum = |place: &str| {
+            let mut sum = Report::default();
+            tally.iter().filter(|t| t.0 == place).for_each(|t| sum.join(t.1.clone()));
+            format!("{} on {place}", sum.count())
+        };
+        let all = cases::all().len();
+        console_log!("cases: of {all}, {}, {}", sum("webgpu"), sum("cpu"));
+    });
+}
+
+async fn run(device: &Device, name: &str, place: &'static str) {
     let group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut report = Report::default();
     for case in (group.cases)().cases {
         cases::run(device, &case, false, &mut report).await;
     }
     report.failures.extend(leftovers(device).map(|left| format!("{name}: {left}")));
+    tally(place, &report);
     console_log!("cases: {name}: {} on {place} ({})", report.count(), device.info().name);
     let failures = report.failures.join("\n  ");
     assert!(report.failures.is_empty(), "{place}: {} failed:\n  {failures}", report.failures.len());

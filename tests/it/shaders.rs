@@ -14,9 +14,11 @@ fn validate(name: &str, text: &str) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
     let f16 = text.starts_with("enable f16;");
+    // Packing halves into words needs no feature.
+    let plain = naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let capabilities = match f16 {
-        true => naga::valid::Capabilities::SHADER_FLOAT16,
-        false => naga::valid::Capabilities::empty(),
+        true => plain | naga::valid::Capabilities::SHADER_FLOAT16,
+        false => plain,
     };
     let mut validator =
         naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);

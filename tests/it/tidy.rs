@@ -165,7 +165,7 @@ fn modules_name_only_lower_floors() {
 
 /// Lines a file may have: tables and tests more.
 fn budget(path: &str) -> usize {
-    if path.starts_with("tests/") || path.ends_with("op/pointwise.rs") {
+    if path.starts_with("tests/") || path.contains("/pointwise.") {
         800
     } else {
         400
@@ -183,8 +183,8 @@ fn files_are_short() {
     all_files(lengths);
 }
 
-/// Code stays within 100 columns by rustfmt; comments, tables and macros may use 120.
-const WIDTH: usize = 120;
+/// Code stays within 100 columns by rustfmt; comments, tables, macros and TypeScript may use more.
+const WIDTH: usize = 128;
 
 fn widths(file: &File) -> Vec<String> {
     let wide = file.lines().filter(|(_, line)| line.chars().count() > WIDTH);
