@@ -6,7 +6,6 @@ use super::objects;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
-use std::rc::Rc;
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
@@ -44,7 +43,7 @@ fn unknown(code: Code) -> Error {
 }
 
 /// The operands of an operation; a handle of 0 stands for one that is left out.
-struct Operands(Vec<Option<Rc<Tensor>>>);
+struct Operands(Vec<Option<Tensor>>);
 
 impl Operands {
     fn new(handles: &[u32]) -> Result<Operands> {
@@ -53,7 +52,7 @@ impl Operands {
     }
 
     fn get(&self, n: usize) -> Option<&Tensor> {
-        self.0.get(n)?.as_deref()
+        self.0.get(n)?.as_ref()
     }
 
     fn need(&self, n: usize, code: Code) -> Result<&Tensor> {
@@ -62,7 +61,7 @@ impl Operands {
     }
 
     fn others(&self) -> Vec<&Tensor> {
-        self.0.iter().skip(1).flatten().map(|tensor| &**tensor).collect()
+        self.0.iter().skip(1).flatten().collect()
     }
 }
 

@@ -37,10 +37,13 @@ impl From<Thrown> for JsValue {
 type Answer<T> = std::result::Result<T, Thrown>;
 
 fn promise<T: Into<JsValue>>(work: impl Future<Output = Result<T>> + 'static) -> Promise {
-    wasm_bindgen_futures::future_to_promise(async move {
-        work.await.map(Into::into).map_err(|error| Thrown::from(error).0)
-    })
+    // Boxed, so that the machinery around it is there once.
+    let work: Pending =
+        Box::pin(async move { work.await.map(Into::into).map_err(|error| Thrown::from(error).0) });
+    wasm_bindgen_futures::future_to_promise(work)
 }
+
+type Pending = std::pin::Pin<Box<dyn Future<Output = std::result::Result<JsValue, JsValue>>>>;
 
 #[wasm_bindgen(start)]
 fn start() {
@@ -161,7 +164,7 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
         0 => Ok(None),
         handle => objects::tensor(handle).map(Some),
     });
-    let operands: Vec<Option<Rc<Tensor>>> = operands.collect::<Result<_>>()?;
+    let operands: Vec<Option<Tensor>> = operands.collect::<Result<_>>()?;
     let mut values = Vec::with_capacity(row.row().arity());
     for operand in &operands {
         values.push(match operand {
@@ -235,8 +238,7 @@ pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
         match build.call1(&JsValue::NULL, &handles) {
             Ok(results) => {
                 let results = js_sys::Uint32Array::new(&results).to_vec();
-                let results = objects::tensors(&results)?;
-                Ok(results.iter().map(|tensor| Tensor::clone(tensor)).collect())
+                objects::tensors(&results)
             }
             Err(error) => {
                 thrown = Some(Thrown(error));
@@ -265,7 +267,7 @@ fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
 pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
     let (_, program) = objects::program(program)?;
     let inputs = objects::tensors(handles)?;
-    let inputs: Vec<&Tensor> = inputs.iter().map(|tensor| &**tensor).collect();
+    let inputs: Vec<&Tensor> = inputs.iter().collect();
     let results = program.run(&inputs)?;
     Ok(results.into_iter().map(keep_tensor).collect::<Result<_>>()?)
 }

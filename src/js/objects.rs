@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub enum Object {
     Device(Device),
-    Tensor(Rc<Tensor>),
+    Tensor(Tensor),
     Program(Device, Rc<Program>),
     Plan(Device, Arc<Plan>),
 }
@@ -53,7 +53,7 @@ pub fn keep(object: Object) -> u32 {
 pub fn keep_tensor(tensor: Tensor) -> Result<u32> {
     match tensor.error() {
         Some(error) => Err(error.clone()),
-        None => Ok(keep(Object::Tensor(Rc::new(tensor)))),
+        None => Ok(keep(Object::Tensor(tensor))),
     }
 }
 
@@ -67,7 +67,7 @@ fn gone(what: &str, handle: u32) -> Error {
 }
 
 /// The tensor with this number.
-pub fn tensor(handle: u32) -> Result<Rc<Tensor>> {
+pub fn tensor(handle: u32) -> Result<Tensor> {
     match get(handle) {
         Some(Object::Tensor(tensor)) => Ok(tensor),
         _ => Err(gone("tensor", handle)),
@@ -75,7 +75,7 @@ pub fn tensor(handle: u32) -> Result<Rc<Tensor>> {
 }
 
 /// The tensors with these numbers.
-pub fn tensors(handles: &[u32]) -> Result<Vec<Rc<Tensor>>> {
+pub fn tensors(handles: &[u32]) -> Result<Vec<Tensor>> {
     handles.iter().map(|&handle| tensor(handle)).collect()
 }
 

@@ -424,7 +424,8 @@ macro_rules! define_table {
         /// The table, in the order of [`Pointwise`].
         pub static TABLE: &[Row] = &[$(Row {
             name: stringify!($name),
-            doc: concat!($($doc, "\n"),+),
+            // Browsers have it in the methods' own documentation.
+            doc: if cfg!(target_arch = "wasm32") { "" } else { concat!($($doc, "\n"),+) },
             operands: &[$(stringify!($arg)),+],
             parameters: &[$($((stringify!($parameter), $usual)),+)?],
             types: Types::$types,

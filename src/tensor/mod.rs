@@ -2,6 +2,7 @@
 
 mod batch;
 mod create;
+mod inner;
 mod movement;
 mod norm;
 mod pointwise;
@@ -20,37 +21,31 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
-use crate::shape::Shape;
+use inner::{Inner, State};
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// An n-dimensional array on a [`Device`]. Immutable; cloning shares it.
 ///
 /// Operations only record what is to be done; [`Tensor::read`] runs it. An operation that can fail for its shapes, axes
 /// or a second operand returns `Result`; one that cannot returns a `Tensor`. If such a tensor is of a type the
 /// operation does not take, it carries the error to whatever is done with it next.
-pub struct Tensor {
-    device: Device,
-    state: State,
-    shape: Shape,
-    dtype: DType,
-}
-
-enum State {
-    Node(NodeId),
-    Failed(Error),
-}
+// One word: operations hand tensors and errors on at every step, and that is most of their code.
+#[derive(Clone)]
+pub struct Tensor(Arc<Inner>);
 
 impl Tensor {
     /// Takes over the handle that the graph gave to the caller.
     fn adopt(device: &Device, node: NodeId) -> Tensor {
         let (shape, dtype) = device.describe(node);
-        Tensor { device: device.clone(), state: State::Node(node), shape, dtype }
+        Tensor(Arc::new(Inner { device: device.clone(), state: State::Node(node), shape, dtype }))
     }
 
     fn failed(like: &Tensor, error: Error) -> Tensor {
-        let state = State::Failed(error);
-        Tensor { device: like.device.clone(), state, shape: like.shape, dtype: like.dtype }
+        let (device, state) = (like.device.clone(), State::Failed(error));
+        Tensor(Arc::new(Inner { device, state, shape: like.shape, dtype: like.dtype }))
     }
 
     /// The device it lives on.
@@ -218,24 +213,10 @@ fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     work().map_err(|error| error.within(name))
 }
 
-impl Clone for Tensor {
-    fn clone(&self) -> Tensor {
-        let state = match &self.state {
-            State::Node(node) => {
-                self.device.retain(*node);
-                State::Node(*node)
-            }
-            State::Failed(error) => State::Failed(error.clone()),
-        };
-        Tensor { device: self.device.clone(), state, shape: self.shape, dtype: self.dtype }
-    }
-}
-
-impl Drop for Tensor {
-    fn drop(&mut self) {
-        if let State::Node(node) = self.state {
-            self.device.release(node);
-        }
+impl Deref for Tensor {
+    type Target = Inner;
+    fn deref(&self) -> &Inner {
+        &self.0
     }
 }
 
