@@ -4,6 +4,7 @@ use super::engine::Inputs;
 use super::operand::{EpiloguePlan, OperandPlan, Strided};
 use super::parallel;
 use super::plan::Counts;
+use super::skinny;
 use super::tiling::count;
 use crate::error::Result;
 use crate::kernel::Matmul;
@@ -17,6 +18,16 @@ pub(super) struct Matrix<'a> {
 }
 
 impl Matrix<'_> {
+    /// Where a number lies.
+    pub fn position(&self, row: usize, column: usize) -> usize {
+        (self.offset + row as i64 * self.strides[0] + column as i64 * self.strides[1]) as usize
+    }
+
+    /// Rows as columns.
+    fn transposed(self) -> Self {
+        Matrix { strides: [self.strides[1], self.strides[0]], ..self }
+    }
+
     /// Whether all of a matrix of `rows` times `columns` numbers lies in the slice.
     fn inside(&self, rows: usize, columns: usize) -> bool {
         let reach = |extent: usize, stride: i64| {
@@ -165,7 +176,17 @@ impl MatmulPlan {
             let a = Matrix { data: &a.data, offset: a.at(&at), strides };
             let strides = [b.strides[rank], b.strides[rank + 1]];
             let b = Matrix { data: &b.data, offset: b.at(&at), strides };
-            multiply([m, self.n, self.k], out, self.n, a, b, (false, threads));
+            let n = self.n;
+            let size = [m, n, self.k];
+            let by_rows = skinny::multiply(size, a, b, threads, |i, j, x| out[i * n + j] = x);
+            if by_rows {
+                return;
+            }
+            let (size, b_first) = ([n, m, self.k], b.transposed());
+            let visit = |j: usize, i: usize, x: f32| out[i * n + j] = x;
+            if !skinny::multiply(size, b_first, a.transposed(), threads, visit) {
+                multiply([m, n, self.k], out, n, a, b, (false, threads));
+            }
         };
         let work = m.saturating_mul(self.n).saturating_mul(self.k.max(1));
         let (size, matrices) = (m * self.n, batch.iter().product::<usize>());

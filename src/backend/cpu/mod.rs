@@ -18,6 +18,7 @@ mod prepared;
 mod reduce;
 mod region;
 mod simd;
+mod skinny;
 mod steps;
 mod tiling;
 mod worker;

@@ -88,6 +88,13 @@ fn matmuls_of_every_layout() {
         product(&[], [300, 1, 70], &[70, 1], &[1, 1]),
         product(&[], [5, 7, 0], &[0, 1], &[7, 1]),
         product(&[], [40, 30, 20], &[0, 1], &[30, 1]),
+        // Few rows, or columns, with a large matrix that lies either way.
+        product(&[], [1, 1100, 30], &[0, 1], &[1100, 1]),
+        product(&[], [7, 70, 501], &[501, 1], &[1, 501]),
+        product(&[], [8, 613, 65], &[1, 8], &[613, 1]),
+        product(&[], [90, 3, 402], &[402, 1], &[3, 1]),
+        product(&[], [650, 5, 61], &[1, 650], &[1, 61]),
+        product(&[5], [2, 100, 64], &[128, 64, 1], &[6400, 1, 64]),
         // b is shared by the batch; a is; both have axes of their own; many tiny ones.
         product(&[6], [10, 12, 14], &[140, 14, 1], &[0, 12, 1]),
         product(&[6], [10, 12, 14], &[0, 14, 1], &[168, 12, 1]),
