@@ -64,7 +64,7 @@ pub fn coordinates(program: &Program, live: &[bool]) -> u64 {
 /// coordinates from `outer` on is read and written in steps of one, and something of it in whole `vec4`s. A program
 /// that looks at its coordinates may guard a buffer's end that is no multiple of four: never.
 pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent: usize) -> bool {
-    if extent == 0 || extent % 4 != 0 {
+    if extent == 0 || !extent.is_multiple_of(4) {
         return false;
     }
     let varying = varying(program, outer);
@@ -157,13 +157,13 @@ pub fn decompose(
         if used >> d & 1 == 1 {
             let mut value = from.to_string();
             if count > 1 {
-                value += &format!(" / {count}u");
+                put!(value, " / {count}u");
             }
             if dims[..i].iter().any(|&e| e > 1) {
-                value += &format!(" % {extent}u");
+                put!(value, " % {extent}u");
             }
             let times = if by_fours { " * 4" } else { "" };
-            text += &format!("let c{d}{suffix} = i32({value}){times};\n");
+            put!(text, "let c{d}{suffix} = i32({value}){times};\n");
         }
         count *= extent;
     }

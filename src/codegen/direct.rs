@@ -13,7 +13,7 @@ pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
     let Matmul { m, n, k, .. } = *matmul;
     let results = matmul.batch.iter().product::<usize>() * m * n;
     let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
-    if !thin && !tiny && !(k >= 512 && results <= 4096) {
+    if !(thin || tiny || k >= 512 && results <= 4096) {
         return None;
     }
     let rank = matmul.batch.len();

@@ -37,7 +37,7 @@ fn map(dims: &[usize], program: &Program) -> Source {
     // Few threads spread better in small groups.
     let size = if count <= 16384 { 64 } else { 256 };
     let mut text = format!("@compute @workgroup_size({size})\n{ENTRY}");
-    text += &format!("let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
+    put!(text, "let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
     text += &decompose("n", dims, 0, coordinates(program, &live), "", quad);
     let place = Place { module: &module, program, varying: &varies, outer, step: None, quad };
     for id in (0..program.insts.len()).filter(|&id| live[id]) {

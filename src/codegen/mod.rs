@@ -1,5 +1,13 @@
 //! Kernel to text. `wgsl` prints what every wgpu backend and every browser compiles.
 
+/// Appends to a text. A `String` takes whatever is written to it.
+macro_rules! put {
+    ($text:expr, $($argument:tt)*) => {{
+        use std::fmt::Write;
+        let _ = write!($text, $($argument)*);
+    }};
+}
+
 mod analysis;
 mod direct;
 mod layout;

@@ -118,7 +118,7 @@ impl Module {
         let f16 = buffers().any(|b| b.dtype == DType::F16);
         let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
         let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
-            text += &format!("@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
+            put!(text, "@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
         };
         declare(0, "uniform", "params", &format!("array<vec4<u32>, {params}>"));
         let sides = [("in", "storage, read", &self.inputs, 1)];

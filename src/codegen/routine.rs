@@ -89,7 +89,7 @@ pub fn conv2d(conv: &Convolution) -> Source {
 /// The text of an attention.
 pub fn attention(a: &Attend) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
-    let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads);
+    let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
     const KEY: &[&str] = &["batch", "head", "key", "d"];
     const SCORE: &[&str] = &["batch", "head", "query", "key"];
@@ -109,8 +109,8 @@ pub fn attention(a: &Attend) -> Source {
     let mut shader = Shader::new(if few { ATTENTION_FEW } else { ATTENTION });
     shader.constants(&[
         ("BATCH", a.batch.max(1)),
-        ("KV_HEADS", a.kv_heads),
-        ("REPEAT", repeat),
+        ("KV_HEADS", a.kv_heads.max(1)),
+        ("REPEAT", repeat.max(1)),
         ("QUERIES", queries),
         ("KEYS", a.keys),
         ("SIZE", size),

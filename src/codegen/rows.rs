@@ -75,8 +75,11 @@ pub fn wgsl(space: &Space, program: &Program) -> Source {
         text: String::new(),
     };
     writer.shared_memory();
-    writer.text +=
-        &format!("@compute @workgroup_size({})\n{ENTRY}", writer.layout.rows * writer.layout.lanes);
+    put!(
+        writer.text,
+        "@compute @workgroup_size({})\n{ENTRY}",
+        writer.layout.rows * writer.layout.lanes
+    );
     writer.text += &writer.layout.find_row(rows, groups);
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
     writer.body();
@@ -131,13 +134,15 @@ impl<'a> Writer<'a> {
             return;
         }
         let size = self.layout.rows * self.layout.lanes;
-        let mut arrays: Vec<(String, DType)> =
-            (0..self.last_stage()).flat_map(|stage| self.arrays(stage)).collect();
-        arrays.sort_by(|x, y| x.0.cmp(&y.0));
-        arrays.dedup();
-        for (name, dtype) in arrays {
-            let dtype = dtype.name();
-            self.text += &format!("var<workgroup> {name}: array<{dtype}, {size}>;\n");
+        let mut seen: Vec<String> = Vec::new();
+        for stage in 0..self.last_stage() {
+            for (name, dtype) in self.arrays(stage) {
+                if !seen.contains(&name) {
+                    let dtype = dtype.name();
+                    put!(self.text, "var<workgroup> {name}: array<{dtype}, {size}>;\n");
+                    seen.push(name);
+                }
+            }
         }
     }
 
@@ -184,10 +189,10 @@ impl<'a> Writer<'a> {
                 _ => format!("strip + {start}u"),
             };
             if self.is_tail(k) {
-                self.text += &format!("let inside_{k} = {j} < {}u;\n", self.columns);
+                put!(self.text, "let inside_{k} = {j} < {}u;\n", self.columns);
                 j = format!("min({j}, {}u)", self.columns - 1);
             }
-            self.text += &format!("let j_{k} = {j};\n");
+            put!(self.text, "let j_{k} = {j};\n");
             self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
         }
     }
@@ -221,9 +226,9 @@ impl<'a> Writer<'a> {
         let whole = columns / (4 * lanes) * 4 * lanes;
         if whole > 0 {
             let step = 4 * lanes;
-            self.text += &format!("for (var j = {start}; j < {whole}u; j += {step}u) {{\n");
+            put!(self.text, "for (var j = {start}; j < {whole}u; j += {step}u) {{\n");
             for k in 0..4 {
-                self.text += &format!("let j_{k} = j + {}u;\n", k * lanes);
+                put!(self.text, "let j_{k} = j + {}u;\n", k * lanes);
                 self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
             }
             self.written_out(&needed, 4, &each);
@@ -231,7 +236,7 @@ impl<'a> Writer<'a> {
         }
         if whole < columns {
             let start = format!("{whole}u + {start}");
-            self.text += &format!("for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
+            put!(self.text, "for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
             self.text += &self.coordinates("j", "");
             for id in needed {
                 self.text += &self.place(None).define(id);
@@ -274,7 +279,7 @@ impl<'a> Writer<'a> {
         let reduces = self.reduces(stage);
         for (id, op, _) in &reduces {
             let identity = self.identity(*op, self.dtype(*id));
-            self.text += &format!("var r{id} = {identity};\n");
+            put!(self.text, "var r{id} = {identity};\n");
         }
         let wide = self.quad.is_some();
         let roots: Vec<ValueId> = reduces.iter().map(|reduce| reduce.2).collect();
@@ -312,7 +317,7 @@ impl<'a> Writer<'a> {
 
     fn name_results(&mut self, reduces: &[(ValueId, Reduction, ValueId)], results: Vec<String>) {
         for ((id, ..), result) in reduces.iter().zip(results) {
-            self.text += &format!("let v{id} = {result};\n");
+            put!(self.text, "let v{id} = {result};\n");
         }
     }
 
@@ -326,14 +331,15 @@ impl<'a> Writer<'a> {
         let Layout { rows, lanes, across } = self.layout;
         let arrays = self.arrays(stage);
         for ((name, _), result) in arrays.iter().zip(results) {
-            self.text += &format!("{name}[lane] = {result};\n");
+            put!(self.text, "{name}[lane] = {result};\n");
         }
         let (times, first) = match (across, rows) {
             (_, 1) => ("".to_string(), "0".to_string()),
             (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
             (false, _) => ("".to_string(), "lane - strip".to_string()),
         };
-        self.text += &format!(
+        put!(
+            self.text,
             "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half / 2u) {{\n\
             if (strip < half) {{\n",
             lanes / 2
@@ -341,7 +347,7 @@ impl<'a> Writer<'a> {
         for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
             let (here, there) = (format!("{name}[lane]"), format!("{name}[lane + half{times}]"));
             let sum = self.place(None).combine(*op, &here, &there, *dtype, false);
-            self.text += &format!("{here} = {sum};\n");
+            put!(self.text, "{here} = {sum};\n");
         }
         self.text += "}\nworkgroupBarrier();\n}\n";
         let results = arrays.iter().map(|(name, _)| format!("{name}[{first}]")).collect();

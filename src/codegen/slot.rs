@@ -82,7 +82,7 @@ impl<'a> Slot<'a> {
         let used = coordinates(self.program, &live);
         let mut text = String::new();
         for (d, at) in self.at.iter().enumerate().filter(|(d, _)| used >> d & 1 == 1) {
-            text += &format!("let c{d} = {at};\n");
+            put!(text, "let c{d} = {at};\n");
         }
         for id in (0..live.len()).filter(|&id| live[id]) {
             text += &place.define(id as ValueId);
@@ -138,10 +138,9 @@ impl<'a> Slot<'a> {
                         }
                         None => format!("any_{argument}"),
                     };
-                    text += &format!("let {argument} = {nearest};\n");
+                    put!(text, "let {argument} = {nearest};\n");
                 }
-                text +=
-                    &format!("{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
+                put!(text, "{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
                 let gone = ["load", "inside"].map(|f| (format!("{f}_{name}"), String::new()));
                 gone.into_iter().chain([(format!("quad_{name}"), text)]).collect()
             }

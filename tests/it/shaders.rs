@@ -64,6 +64,9 @@ fn sample_kernels_are_valid() {
         let source = codegen::wgsl(&kernel);
         validate(&name, &source.text);
         assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
+        // Large grids are folded into two dimensions.
+        let number = "let group = group_id.x + group_id.y * groups.x;";
+        assert!(source.text.contains(number), "{name}");
         assert!(source.text.contains(&format!("array<vec4<u32>, {}>", source.params)), "{name}");
         let empty = name.contains("empty") || name.contains("[0, 5]");
         assert_eq!(source.workgroups == 0, empty, "{name}: {} workgroups", source.workgroups);
