@@ -48,19 +48,126 @@ pub enum Helper {
     ToF16,
 }
 
-const HELPERS: [Helper; 12] = [
-    Helper::IsNan,
-    Helper::Max,
-    Helper::Min,
-    Helper::KeepNan,
-    Helper::Log,
-    Helper::Pow,
-    Helper::Atan2,
-    Helper::Sine,
-    Helper::Rem,
-    Helper::ToI32,
-    Helper::ToU32,
-    Helper::ToF16,
+/// Each helper's name, and its text for one value and for four; the types are `F I U B`.
+///
+/// The bits are looked at because compilers may assume that no comparison meets a NaN.
+const HELPERS: [(Helper, &str, [&str; 2]); 12] = [
+    (
+        Helper::IsNan,
+        "is_nan",
+        ["(x: F) -> B {
+    return (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u);
+    }"; 2],
+    ),
+    (
+        Helper::Max,
+        "max_nan",
+        ["(x: F, y: F) -> F {
+    return select(select(max(x, y), y, is_nan_(y)), x, is_nan_(x));
+    }"; 2],
+    ),
+    (
+        Helper::Min,
+        "min_nan",
+        ["(x: F, y: F) -> F {
+    return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
+    }"; 2],
+    ),
+    (
+        Helper::KeepNan,
+        "keep_nan",
+        ["(x: F, y: F) -> F {
+    return select(y, x, is_nan_(x));
+    }"; 2],
+    ),
+    (
+        Helper::Log,
+        "log_of",
+        ["(x: F, y: F) -> F {
+    let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
+    let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
+    return select(s, F(bitcast<f32>(params[0].w)), x < F());
+    }"; 2],
+    ),
+    (
+        Helper::Pow,
+        "power",
+        ["(x: F, y: F) -> F {
+    let inf = F(bitcast<f32>(params[0].z));
+    let edge = select(F(), inf, (x == F()) == (y < F()));
+    let r = select(pow(x, y), edge, (x == F()) | (x == inf));
+    let s = select(r, x + y, is_nan_(x) | is_nan_(y));
+    return select(s, F(1.0), (x == F(1.0)) | (y == F()));
+    }"; 2],
+    ),
+    (
+        Helper::Atan2,
+        "angle",
+        ["(y: F, x: F) -> F {
+    let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
+    let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
+    return select(r, x + y, is_nan_(x) | is_nan_(y));
+    }"; 2],
+    ),
+    // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
+    (
+        Helper::Sine,
+        "sine",
+        ["(x: F, quarters: I, y: F) -> F {
+    let n = round(x * 0.63661977);
+    let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
+    let z = r * r;
+    let s = r + r * z * (z * (z * -0.00019515295891 + 0.0083321608736) - 0.16666654611);
+    let c = z * z * (z * (z * 2.4433157e-5 - 0.0013887316) + 0.041666646) - 0.5 * z + 1.0;
+    let q = I(n) + quarters;
+    let v = select(s, c, (q & I(1)) == I(1));
+    let w = select(v, -v, (q & I(2)) == I(2));
+    return select(w, y, (x == F()) | (abs(x) > F(20000.0)));
+    }"; 2],
+    ),
+    (
+        Helper::Rem,
+        "remainder",
+        ["(x: F, y: F) -> F {
+    let a = abs(x);
+    let b = abs(y);
+    var r = a - b * trunc(a / b);
+    r = select(r, r + b, r < F());
+    r = select(r, r - b, r >= b);
+    r = select(r, F(), (r < F()) | (r >= b));
+    r = select(r, a, a < b);
+    return select(r, -r, x < F());
+    }"; 2],
+    ),
+    (
+        Helper::ToI32,
+        "to_i32",
+        ["(x: F) -> I {
+    let i = I(clamp(x, F(-2147483648.0), F(2147483520.0)));
+    return select(select(i, I(2147483647), x >= F(2147483648.0)), I(), is_nan_(x));
+    }"; 2],
+    ),
+    (
+        Helper::ToU32,
+        "to_u32",
+        ["(x: F) -> U {
+    let i = U(clamp(x, F(), F(4294967040.0)));
+    return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
+    }"; 2],
+    ),
+    // Not `quantizeToF16`, which may make subnormal halves 0.
+    (
+        Helper::ToF16,
+        "to_f16",
+        [
+            "(x: F) -> F {
+    return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0))).x;
+    }",
+            "(x: F) -> F {
+    return F(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));
+    }",
+        ],
+    ),
 ];
 
 /// A type's name inside functions, `vec4` of it where `wide`.
@@ -108,7 +215,7 @@ impl Module {
     /// The name of a helper, which the module will have.
     pub fn helper(&self, helper: Helper, wide: bool) -> String {
         self.helpers.set(self.helpers.get() | 1 << (2 * helper as u32 + u32::from(wide)));
-        format!("{}{}", helper_name(helper), if wide { "4" } else { "" })
+        format!("{}{}", HELPERS[helper as usize].1, if wide { "4" } else { "" })
     }
 
     /// The whole text: bindings, then `rest`, then the helpers.
@@ -140,12 +247,12 @@ impl Module {
     fn print_helpers(&self, text: &mut String) {
         let mut used = self.helpers.get();
         // All but these look for NaN.
-        for helper in HELPERS {
+        for (helper, ..) in HELPERS {
             if !matches!(helper, Helper::Sine | Helper::Rem | Helper::ToF16) {
                 used |= used >> (2 * helper as u32) & 3;
             }
         }
-        for helper in HELPERS {
+        for (helper, ..) in HELPERS {
             for wide in [false, true] {
                 if used >> (2 * helper as u32 + u32::from(wide)) & 1 == 1 {
                     *text += &helper_text(helper, wide);
@@ -163,120 +270,10 @@ fn bind(buffers: &mut Vec<Option<Bound>>, number: u32, dtype: DType) {
     buffers[number] = Some(Bound { dtype, quads: false });
 }
 
-fn helper_name(helper: Helper) -> &'static str {
-    match helper {
-        Helper::IsNan => "is_nan",
-        Helper::Max => "max_nan",
-        Helper::Min => "min_nan",
-        Helper::KeepNan => "keep_nan",
-        Helper::Log => "log_of",
-        Helper::Pow => "power",
-        Helper::Atan2 => "angle",
-        Helper::Sine => "sine",
-        Helper::Rem => "remainder",
-        Helper::ToI32 => "to_i32",
-        Helper::ToU32 => "to_u32",
-        Helper::ToF16 => "to_f16",
-    }
-}
-
-/// The bits are looked at because compilers may assume that no comparison meets a NaN.
 fn helper_text(helper: Helper, wide: bool) -> String {
-    let body = match helper {
-        Helper::IsNan => {
-            "(x: F) -> B {
-            return (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u);
-            }"
-        }
-        Helper::Max => {
-            "(x: F, y: F) -> F {
-            return select(select(max(x, y), y, is_nan_(y)), x, is_nan_(x));
-            }"
-        }
-        Helper::Min => {
-            "(x: F, y: F) -> F {
-            return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
-            }"
-        }
-        Helper::KeepNan => {
-            "(x: F, y: F) -> F {
-            return select(y, x, is_nan_(x));
-            }"
-        }
-        Helper::Log => {
-            "(x: F, y: F) -> F {
-            let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
-            let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
-            return select(s, F(bitcast<f32>(params[0].w)), x < F());
-            }"
-        }
-        Helper::Pow => {
-            "(x: F, y: F) -> F {
-            let inf = F(bitcast<f32>(params[0].z));
-            let edge = select(F(), inf, (x == F()) == (y < F()));
-            let r = select(pow(x, y), edge, (x == F()) | (x == inf));
-            let s = select(r, x + y, is_nan_(x) | is_nan_(y));
-            return select(s, F(1.0), (x == F(1.0)) | (y == F()));
-            }"
-        }
-        Helper::Atan2 => {
-            "(y: F, x: F) -> F {
-            let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
-            let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
-            return select(r, x + y, is_nan_(x) | is_nan_(y));
-            }"
-        }
-        // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
-        Helper::Sine => {
-            "(x: F, quarters: I, y: F) -> F {
-            let n = round(x * 0.63661977);
-            let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
-            let z = r * r;
-            let s = r + r * z * (z * (z * -0.00019515295891 + 0.0083321608736) - 0.16666654611);
-            let c = z * z * (z * (z * 2.4433157e-5 - 0.0013887316) + 0.041666646) - 0.5 * z + 1.0;
-            let q = I(n) + quarters;
-            let v = select(s, c, (q & I(1)) == I(1));
-            let w = select(v, -v, (q & I(2)) == I(2));
-            return select(w, y, (x == F()) | (abs(x) > F(20000.0)));
-            }"
-        }
-        Helper::Rem => {
-            "(x: F, y: F) -> F {
-            let a = abs(x);
-            let b = abs(y);
-            var r = a - b * trunc(a / b);
-            r = select(r, r + b, r < F());
-            r = select(r, r - b, r >= b);
-            r = select(r, F(), (r < F()) | (r >= b));
-            r = select(r, a, a < b);
-            return select(r, -r, x < F());
-            }"
-        }
-        Helper::ToI32 => {
-            "(x: F) -> I {
-            let i = I(clamp(x, F(-2147483648.0), F(2147483520.0)));
-            return select(select(i, I(2147483647), x >= F(2147483648.0)), I(), is_nan_(x));
-            }"
-        }
-        Helper::ToU32 => {
-            "(x: F) -> U {
-            let i = U(clamp(x, F(), F(4294967040.0)));
-            return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
-            }"
-        }
-        // Not `quantizeToF16`, which may make subnormal halves 0.
-        Helper::ToF16 if wide => {
-            "(x: F) -> F {
-            return F(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));
-            }"
-        }
-        Helper::ToF16 => {
-            "(x: F) -> F {
-            return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0))).x;
-            }"
-        }
-    };
-    let mut text = format!("fn {}{}", helper_name(helper), if wide { "4" } else { "" });
+    let (_, name, bodies) = HELPERS[helper as usize];
+    let mut text = format!("fn {name}{}", if wide { "4" } else { "" });
+    let body = bodies[usize::from(wide)];
     for c in body.chars() {
         match c {
             'F' => text += &type_name(DType::F32, wide),

@@ -115,8 +115,8 @@ fn matmuls_of_every_layout() {
         let wanted = case.wanted(&x, &y, |x| 2.0 * x + 1.0);
         close(&run(kernel, &[&x, &y], count), &wanted, 1e-5);
 
-        let bias = noise(400, 22);
         let n = case.size[1];
+        let bias = noise(n, 22);
         let epilogue = bias_relu(&case.dims(), 2).finish();
         let kernel = case.kernel(view(0, 0, &case.a), view(1, 0, &case.b), epilogue);
         let wanted = case.wanted(&x, &y, |x| x).into_iter().enumerate();
