@@ -4,6 +4,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
+import { snippets } from "../tools/build.mjs";
 import { root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
 
@@ -150,7 +151,8 @@ async function withoutWebGpu() {
 /** What a page with a GPU loads. */
 function coreFiles() {
   const files = readdirSync(dist).filter((name) => name.endsWith(".js"));
-  return [...files, "gpu/warpweft.js", "gpu/warpweft_bg.wasm"];
+  const bridge = snippets(join(dist, "gpu")).map((name) => `gpu/${name}`);
+  return [...files, "gpu/warpweft.js", ...bridge, "gpu/warpweft_bg.wasm"];
 }
 
 await withWebGpu();

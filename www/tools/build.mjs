@@ -123,14 +123,21 @@ function nodeTool(pack, name) {
   return join(home, typeof bin === "string" ? bin : bin[name]);
 }
 
+/** The files below `dir/snippets`: JavaScript of ours that the core imports, where it has any. */
+export function snippets(dir) {
+  if (!existsSync(join(dir, "snippets"))) return [];
+  const entries = readdirSync(join(dir, "snippets"), { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(dir, join(entry.parentPath, entry.name)));
+}
+
 /** What a browser loads for a core: the wasm and its JavaScript, raw and compressed. */
 function sizes(dir) {
   const kb = (bytes) => `${(bytes / 1024).toFixed(1)} KB`;
   const size = (name) => {
     const data = readFileSync(join(dir, name));
-    return `${name} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
+    return `${basename(name)} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
   };
-  return ["warpweft_bg.wasm", "warpweft.js"].map(size).join("; ");
+  return ["warpweft_bg.wasm", "warpweft.js", ...snippets(dir)].map(size).join("; ");
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

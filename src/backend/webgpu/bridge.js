@@ -20,7 +20,6 @@ const LIMITS = [
 
 /** Bind groups kept at most, beside those of one batch. */
 const GROUPS = 8192;
-
 /** Buffers to read through that are kept, and their bytes. */
 const READBACKS = 8;
 const READBACK_BYTES = 2 ** 26;
@@ -85,10 +84,8 @@ class Adapter {
  * A step of a batch. `slots` and `sizes` are what it binds after its params.
  * @typedef {{ pipeline: Pipeline, x: number, y: number, offsets: Uint32Array, block: number, slots: number[],
  *   sizes: number[] }} Step
- *
  * A batch, and the bind groups of its steps for each set of buffers that it ran with, as long as none was dropped.
  * @typedef {{ steps: Step[], groups: Map<string, GPUBindGroup[]>, age: number }} Batch
- *
  * A compiled kernel; without a pipeline where there could not be one.
  * @typedef {{ pipeline?: GPUComputePipeline, layout: Layout }} Pipeline
  * @typedef {{ name: string, bindings: GPUBindGroupLayout, pipelines: GPUPipelineLayout }} Layout
@@ -210,14 +207,14 @@ class Gpu {
   /** The bindings of all kernels with as many inputs and outputs. */
   #layout(inputs, outputs) {
     const name = `${inputs},${outputs}`;
-    let layout = this.#layouts.get(name);
-    if (layout) return layout;
+    const found = this.#layouts.get(name);
+    if (found) return found;
     const buffers = [{ type: "uniform", hasDynamicOffset: true }];
     for (let i = 0; i < inputs + outputs; i++) buffers.push({ type: i < inputs ? "read-only-storage" : "storage" });
     const entries = buffers.map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer }));
     const bindings = this.#device.createBindGroupLayout({ entries });
     const pipelines = this.#device.createPipelineLayout({ bindGroupLayouts: [bindings] });
-    layout = { name, bindings, pipelines };
+    const layout = { name, bindings, pipelines };
     this.#layouts.set(name, layout);
     return layout;
   }
@@ -274,8 +271,8 @@ class Gpu {
 
   /** The bind groups of a batch's steps: those of the last time, or from all there are, or new ones. */
   #groupsFor(recorded, uniform, slots) {
-    const MANY = 64;
-    if (recorded.age !== this.#age || recorded.groups.size > MANY) recorded.groups.clear();
+    // So many sets of buffers alternate at most.
+    if (recorded.age !== this.#age || recorded.groups.size > 64) recorded.groups.clear();
     recorded.age = this.#age;
     const key = `${uniform}:${slots.join()}`;
     let groups = recorded.groups.get(key);
@@ -314,30 +311,24 @@ class Gpu {
     this.#watch(call, () => this.#device.queue.writeBuffer(this.#buffers.get(number), offset, data));
   }
 
-  /** Starts to read bytes of a buffer. */
+  /** Starts to read bytes of a buffer: copies them into one that can be mapped, and maps it. */
   read(call, number, offset, bytes) {
     this.#open++;
-    const readback = this.#readback(call, number, offset, bytes);
-    const end = (mapped) => {
-      if (mapped) this.#recycle(readback.buffer);
-      else readback.buffer?.destroy();
-      this.#ended();
-    };
-    return new Reading(readback.buffer, bytes, this.#whenKnown(readback.mapping), end);
-  }
-
-  /** Copies into a buffer that can be mapped, and maps it. */
-  #readback(call, number, offset, bytes) {
     let buffer;
-    let mapping;
+    let mapping = Promise.reject();
+    mapping.catch(() => {});
     this.#watch(call, () => {
-      buffer = this.#takeReadback(bytes);
+      buffer = this.#readback(bytes);
       const encoder = this.#device.createCommandEncoder();
       encoder.copyBufferToBuffer(this.#buffers.get(number), offset, buffer, 0, bytes);
       this.#device.queue.submit([encoder.finish()]);
       mapping = buffer.mapAsync(GPUMapMode.READ, 0, bytes);
     });
-    return { buffer, mapping: mapping ?? Promise.reject() };
+    return new Reading(buffer, bytes, this.#whenKnown(mapping), (mapped) => {
+      if (mapped) this.#recycle(buffer);
+      else buffer?.destroy();
+      this.#ended();
+    });
   }
 
   /** Resolves when `mapping` and all error scopes before have; rejected where the mapping is, or the device is lost. */
@@ -355,7 +346,7 @@ class Gpu {
   }
 
   /** The smallest free buffer that is large enough and not much too large, or a new one. */
-  #takeReadback(bytes) {
+  #readback(bytes) {
     const power = 2 ** Math.ceil(Math.log2(bytes));
     const size = bytes < 2 ** 24 ? Math.max(power, 2 ** 16) : Math.ceil(bytes / 16) * 16;
     const fits = (buffer) => buffer.size >= bytes && buffer.size <= 4 * size;
@@ -395,7 +386,8 @@ class Gpu {
   /** Gives everything back, once what is under way has ended. */
   close() {
     this.#closing = true;
-    if (!this.#open) this.#device.destroy();
+    this.#open++;
+    this.#ended();
   }
 }
 
@@ -403,12 +395,9 @@ class Gpu {
 class Reading {
   #ready = false;
 
-  constructor(buffer, bytes, known, end) {
-    Object.assign(this, { buffer, bytes });
-    this.finish = end;
-    this.mapped = known.then(() => {
-      this.#ready = true;
-    });
+  constructor(buffer, bytes, known, finish) {
+    Object.assign(this, { buffer, bytes, finish });
+    this.mapped = known.then(() => (this.#ready = true));
     // Whoever dropped it early does not listen any more.
     this.mapped.catch(() => {});
   }
