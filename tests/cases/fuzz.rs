@@ -292,6 +292,7 @@ pub fn cases() -> Suite {
 }
 
 /// Runs computation `seed`, for those who have more machines than one.
+#[cfg(not(target_arch = "wasm32"))]
 pub async fn run(device: &Device, seed: u32) -> Outcome {
     for pair in computation(device, seed).map_err(said)? {
         check(pair).run().await?;
