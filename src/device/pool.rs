@@ -9,6 +9,11 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub struct Pool {
     vacant: BTreeMap<u64, Vec<BufferId>>,
+    /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
+    /// not handed on.
+    stale: Vec<BufferId>,
+    /// How often memory ran out.
+    shortages: u64,
     /// Bytes that lie here unused.
     pub pooled: u64,
     /// Bytes that are in use now.
@@ -22,18 +27,26 @@ pub struct Pool {
 pub struct Held {
     pub buffer: BufferId,
     pub bytes: u64,
+    shortages: u64,
 }
 
-/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers.
-fn class(bytes: u64) -> u64 {
+/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers. Close to the
+/// largest buffer of the machine, `most`, no size is rounded.
+fn class(bytes: u64, most: u64) -> u64 {
     let step = (bytes.next_power_of_two() / 16).max(256);
-    bytes.next_multiple_of(step)
+    let class = bytes.next_multiple_of(step);
+    if class > most {
+        bytes
+    } else {
+        class
+    }
 }
 
 impl Pool {
     /// A buffer of at least `bytes` bytes with any contents.
     pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
-        let bytes = class(bytes);
+        self.free_stale(backend);
+        let bytes = class(bytes, backend.limits().binding_bytes);
         // One up to a half larger will do.
         let near = self.vacant.range(bytes..=bytes + bytes / 2).next().map(|(&size, _)| size);
         let held = match near {
@@ -44,9 +57,12 @@ impl Pool {
                     self.vacant.remove(&size);
                 }
                 self.pooled -= size;
-                Held { buffer, bytes: size }
+                Held { buffer, bytes: size, shortages: self.shortages }
             }
-            None => Held { buffer: self.allocate(backend, bytes)?, bytes },
+            None => {
+                let buffer = self.allocate(backend, bytes)?;
+                Held { buffer, bytes, shortages: self.shortages }
+            }
         };
         self.used += held.bytes;
         self.peak = self.peak.max(self.used);
@@ -66,9 +82,23 @@ impl Pool {
 
     /// The buffer is not needed any more.
     pub fn give(&mut self, held: Held) {
-        self.vacant.entry(held.bytes).or_default().push(held.buffer);
         self.used -= held.bytes;
-        self.pooled += held.bytes;
+        if held.shortages == self.shortages {
+            self.vacant.entry(held.bytes).or_default().push(held.buffer);
+            self.pooled += held.bytes;
+        } else {
+            self.stale.push(held.buffer);
+        }
+    }
+
+    /// Memory ran out some time ago: no buffer there is now will be handed on.
+    pub fn distrust(&mut self, backend: &dyn Backend) {
+        self.shortages += 1;
+        self.trim(backend);
+    }
+
+    fn free_stale(&mut self, backend: &dyn Backend) {
+        self.stale.drain(..).for_each(|buffer| backend.free(buffer));
     }
 
     /// Gives everything unused back to the system.
@@ -77,5 +107,6 @@ impl Pool {
             backend.free(buffer);
         }
         self.pooled = 0;
+        self.free_stale(backend);
     }
 }

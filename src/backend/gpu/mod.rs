@@ -120,9 +120,6 @@ impl<M: Machine> GpuBackend<M> {
             submits: 0,
             dispatches: 0,
         };
-        // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs
-        // nothing there.
-        #[allow(clippy::arc_with_non_send_sync)]
         let machine = Arc::new(machine);
         GpuBackend { info, limits, machine, pipelines: Mutex::default(), state: Mutex::new(state) }
     }

@@ -21,8 +21,7 @@ const LIMITS = [
 /** Bind groups kept at most, beside those of one batch. */
 const GROUPS = 8192;
 /** Buffers to read through that are kept, and their bytes. */
-const READBACKS = 8;
-const READBACK_BYTES = 2 ** 26;
+const READBACKS = { buffers: 8, bytes: 2 ** 26 };
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -34,19 +33,16 @@ export async function request(lowPower) {
   const powerPreference = lowPower ? "low-power" : "high-performance";
   for (let tries = 0; tries < 3; tries++) {
     if (tries) await pause(30);
-    try {
-      const found = await globalThis.navigator?.gpu?.requestAdapter({ powerPreference });
-      if (found) return new Adapter(found);
-    } catch {
-      // A page may be denied it: as good as none.
-    }
-    if (!globalThis.navigator?.gpu) break;
+    if (!globalThis.navigator?.gpu) return;
+    // A page may be denied it: as good as none.
+    const found = await (async () => navigator.gpu.requestAdapter({ powerPreference }))().catch(() => null);
+    if (found) return new Adapter(found);
   }
 }
 
 class Adapter {
-  /** @param {GPUAdapter} adapter */
   constructor(adapter) {
+    /** @type {GPUAdapter} */
     this.adapter = adapter;
   }
 
@@ -150,10 +146,8 @@ class Gpu {
     }
     const answers = scopes.map(() => device.popErrorScope());
     const told = Promise.all(answers).then(
-      // The first scope answers last; that there was no memory explains all that follows from it.
-      ([memory, internal, validation]) => {
-        this.#tell(call, memory ? "" : (validation ?? internal ?? thrown)?.message);
-      },
+      // That there was no memory explains all that follows from it.
+      ([memory, internal, validation]) => this.#tell(call, memory ? "" : (validation ?? internal ?? thrown)?.message),
       // The device is lost, which is told elsewhere.
       () => this.#tell(call),
     );
@@ -164,13 +158,8 @@ class Gpu {
   async #unlessLost(work) {
     if (this.#lost) throw new Error("lost");
     let reject;
-    const lost = new Promise((_, no) => (reject = no));
-    this.#waiting.add(reject);
-    try {
-      return await Promise.race([work, lost]);
-    } finally {
-      this.#waiting.delete(reject);
-    }
+    const lost = new Promise((_, no) => this.#waiting.add((reject = no)));
+    return Promise.race([work, lost]).finally(() => this.#waiting.delete(reject));
   }
 
   create(call, number, bytes, uniform) {
@@ -228,12 +217,9 @@ class Gpu {
     const steps = [];
     for (let at = 0; at < words.length; ) {
       const [pipeline, x, y, offset, block, count] = words.subarray(at);
-      const [slots, sizes] = [[], []];
-      at += 6;
-      for (const end = at + 2 * count; at < end; at += 2) {
-        slots.push(words[at]);
-        sizes.push(words[at + 1] * 16);
-      }
+      const bound = words.subarray(at + 6, (at += 6 + 2 * count));
+      const slots = [...bound.filter((_, i) => i % 2 === 0)];
+      const sizes = [...bound.filter((_, i) => i % 2 === 1)].map((sixteenths) => sixteenths * 16);
       steps.push({ pipeline: this.#pipelines[pipeline], x, y, offsets: Uint32Array.of(offset), block, slots, sizes });
     }
     this.#batches.set(++this.#recorded, { steps, groups: new Map(), age: this.#age });
@@ -300,8 +286,7 @@ class Gpu {
     this.bindGroups++;
     this.#groups.set(name, { group, numbers });
     for (const number of numbers) {
-      if (!this.#groupsOf.has(number)) this.#groupsOf.set(number, new Set());
-      this.#groupsOf.get(number).add(name);
+      this.#groupsOf.set(number, (this.#groupsOf.get(number) ?? new Set()).add(name));
     }
     return group;
   }
@@ -314,9 +299,7 @@ class Gpu {
   /** Starts to read bytes of a buffer: copies them into one that can be mapped, and maps it. */
   read(call, number, offset, bytes) {
     this.#open++;
-    let buffer;
-    let mapping = Promise.reject();
-    mapping.catch(() => {});
+    let buffer, mapping;
     this.#watch(call, () => {
       buffer = this.#readback(bytes);
       const encoder = this.#device.createCommandEncoder();
@@ -324,7 +307,7 @@ class Gpu {
       this.#device.queue.submit([encoder.finish()]);
       mapping = buffer.mapAsync(GPUMapMode.READ, 0, bytes);
     });
-    return new Reading(buffer, bytes, this.#whenKnown(mapping), (mapped) => {
+    return new Reading(buffer, bytes, this.#whenKnown(mapping ?? Promise.reject()), (mapped) => {
       if (mapped) this.#recycle(buffer);
       else buffer?.destroy();
       this.#ended();
@@ -361,17 +344,14 @@ class Gpu {
     const free = this.#readbacks;
     free.push(buffer);
     const bytes = () => free.reduce((sum, { size }) => sum + size, 0);
-    while (free.length > READBACKS || bytes() > READBACK_BYTES) free.shift().destroy();
+    while (free.length > READBACKS.buffers || bytes() > READBACKS.bytes) free.shift().destroy();
   }
 
   /** Resolves when the work submitted so far is done and its errors are told. */
   async done() {
     this.#open++;
-    try {
-      await this.#unlessLost(Promise.all([this.#device.queue.onSubmittedWorkDone(), this.#settled]));
-    } finally {
-      this.#ended();
-    }
+    const work = Promise.all([this.#device.queue.onSubmittedWorkDone(), this.#settled]);
+    await this.#unlessLost(work).finally(() => this.#ended());
   }
 
   #ended() {
