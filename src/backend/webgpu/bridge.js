@@ -135,27 +135,31 @@ class Gpu {
 
   /** Does `work` inside error scopes, and tells how it went. */
   #watch(call, work) {
-    const device = this.#device;
     const scopes = ["validation", "internal", "out-of-memory"];
-    scopes.forEach((scope) => device.pushErrorScope(scope));
+    scopes.forEach((scope) => this.#device.pushErrorScope(scope));
     let thrown;
     try {
       work();
     } catch (error) {
       thrown = error;
     }
-    const answers = scopes.map(() => device.popErrorScope());
+    const answers = scopes.map(() => this.#device.popErrorScope());
     const told = Promise.all(answers).then(
       // That there was no memory explains all that follows from it.
-      ([memory, internal, validation]) => this.#tell(call, memory ? "" : (validation ?? internal ?? thrown)?.message),
+      ([memory, internal, validation]) => {
+        const wrong = validation ?? internal ?? thrown;
+        this.#tell(call, memory ? "" : wrong && (wrong.message || "it failed"));
+      },
       // The device is lost, which is told elsewhere.
       () => this.#tell(call),
     );
-    this.#settled = Promise.all([this.#settled, told]);
+    const before = this.#settled;
+    this.#settled = told.then(() => before);
   }
 
   /** `work`, or a rejection as soon as the device is lost. */
   async #unlessLost(work) {
+    work.catch(() => {});
     if (this.#lost) throw new Error("lost");
     let reject;
     const lost = new Promise((_, no) => this.#waiting.add((reject = no)));
@@ -196,8 +200,7 @@ class Gpu {
   /** The bindings of all kernels with as many inputs and outputs. */
   #layout(inputs, outputs) {
     const name = `${inputs},${outputs}`;
-    const found = this.#layouts.get(name);
-    if (found) return found;
+    if (this.#layouts.has(name)) return this.#layouts.get(name);
     const buffers = [{ type: "uniform", hasDynamicOffset: true }];
     for (let i = 0; i < inputs + outputs; i++) buffers.push({ type: i < inputs ? "read-only-storage" : "storage" });
     const entries = buffers.map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer }));
@@ -378,7 +381,7 @@ class Reading {
   constructor(buffer, bytes, known, finish) {
     Object.assign(this, { buffer, bytes, finish });
     this.mapped = known.then(() => (this.#ready = true));
-    // Whoever dropped it early does not listen any more.
+    // Whoever dropped it does not listen.
     this.mapped.catch(() => {});
   }
 
