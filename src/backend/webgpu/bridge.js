@@ -25,10 +25,7 @@ const READBACKS = { buffers: 8, bytes: 2 ** 26 };
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-/**
- * The adapter that the browser offers, or nothing. Browsers give none now and then at the first time of asking.
- * @param {boolean} lowPower
- */
+/** The adapter that the browser offers, or nothing. Browsers give none now and then at the first time of asking. */
 export async function request(lowPower) {
   const powerPreference = lowPower ? "low-power" : "high-performance";
   for (let tries = 0; tries < 3; tries++) {
