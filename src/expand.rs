@@ -19,7 +19,7 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
         let at = match &node.op {
             Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
             Op::Routine(routine) => {
-                let mut writer = Writer { trace: &mut out };
+                let mut writer = Writer { trace: &mut out, products: false };
                 match routine {
                     Routine::Matmul => writer.matmul(inputs[0], inputs[1])?,
                     Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1])?,
@@ -34,8 +34,23 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     Ok(out)
 }
 
+/// What attention means, matrix products being left as they are: a trace of its operands, as sources, and one result.
+///
+/// # Errors
+/// As [`expand`].
+pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<Trace> {
+    let mut trace = Trace::default();
+    let leaf = |&(shape, dtype): &(Shape, DType)| trace.leaf(Op::Source, shape, dtype);
+    let inputs: Vec<usize> = operands.iter().map(leaf).collect();
+    let result = Writer { trace: &mut trace, products: true }.attention(attention, &inputs)?;
+    trace.outputs.push(result);
+    Ok(trace)
+}
+
 struct Writer<'a> {
     trace: &'a mut Trace,
+    /// Matrix products stay routines.
+    products: bool,
 }
 
 impl Writer<'_> {
@@ -70,6 +85,9 @@ impl Writer<'_> {
 
     /// `a[.., m, 1, k] * b^T[.., 1, n, k]`, summed over k.
     fn matmul(&mut self, a: usize, b: usize) -> Result<usize> {
+        if self.products {
+            return self.trace.push(Op::Routine(Routine::Matmul), &[a, b]);
+        }
         let spread = |shape: &[usize], at: usize| {
             let mut dims = shape.to_vec();
             dims.insert(at, 1);
