@@ -96,6 +96,7 @@ impl Tensor {
     fn gradients(&self, name: &str, seed: Option<&Tensor>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.need_float(name)?;
         for other in wrt.iter().copied().chain(seed) {
+            other.node()?;
             other.need_float(name)?;
             if !self.device.is_same(&other.device) {
                 return Err(Error::data(format!("{name}: tensors on two devices")));
