@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -299,19 +299,21 @@ impl Graph {
 
     /// Whether what is only remembered of these can be computed again.
     fn check_past(&self, inputs: &[NodeId]) -> Result<()> {
-        let remembered = |id: &&NodeId| self.node(**id).weak && !self.node(**id).data;
-        let mut pending: Vec<NodeId> = inputs.iter().filter(remembered).copied().collect();
-        let mut seen: HashSet<NodeId> = pending.iter().copied().collect();
+        let remembered = |id: NodeId| self.node(id).weak && !self.node(id).data;
+        if !inputs.iter().any(|&id| remembered(id)) {
+            return Ok(());
+        }
+        let mut seen: HashMap<NodeId, usize> = HashMap::new();
+        let mut pending: Vec<NodeId> = inputs.to_vec();
         while let Some(id) = pending.pop() {
-            let node = self.node(id);
-            for input in &node.inputs {
-                if !self.is_alive(*input) {
-                    return Err(lost(&node.op));
-                }
-                if remembered(&input) && seen.insert(*input) {
-                    pending.push(*input);
-                }
+            if !remembered(id) || seen.insert(id, 0).is_some() {
+                continue;
             }
+            let node = self.node(id);
+            if node.inputs.iter().any(|&input| !self.is_alive(input)) {
+                return Err(lost(&node.op));
+            }
+            pending.extend_from_slice(&node.inputs);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::graph::{lost, Graph, NodeId};
 use crate::op::{Const, Op, Pointwise, Reduction, Span};
 use crate::shape::Shape;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
 /// each, which the caller holds; zeros where nothing of it goes into `of`. All nodes are of floats.
@@ -43,12 +43,38 @@ struct Tape<'a> {
 }
 
 /// By what is differentiated.
-struct Wanted {
-    nodes: HashSet<NodeId>,
+struct Wanted<'a> {
+    nodes: &'a [NodeId],
     /// What was recorded before all of them does not depend on them.
     oldest: u64,
     /// They are taken as independent of each other.
     apart: bool,
+}
+
+impl Wanted<'_> {
+    /// Whether gradients go no further.
+    fn ends(&self, node: NodeId) -> bool {
+        self.apart && self.nodes.contains(&node)
+    }
+}
+
+/// The nodes through which something depends on what is wanted, each after those it is made of.
+#[derive(Default)]
+struct Path {
+    nodes: Vec<NodeId>,
+    /// The gradients found so far.
+    gradients: Vec<Option<NodeId>>,
+    /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
+    place: HashMap<NodeId, usize>,
+}
+
+/// The place of what depends on nothing wanted.
+const ASIDE: usize = usize::MAX;
+
+impl Path {
+    fn place(&self, node: NodeId) -> Option<usize> {
+        self.place.get(&node).copied().filter(|&place| place != ASIDE)
+    }
 }
 
 impl Tape<'_> {
@@ -62,85 +88,83 @@ impl Tape<'_> {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let found = self.flow(of, seed, wrt, false)?;
-        let one = |&node: &NodeId| match found.get(&node) {
-            Some(&gradient) => Ok(gradient),
-            None => self.everywhere(node, 0.0),
-        };
-        wrt.iter().map(one).collect()
+        let path = self.flow(of, seed, wrt, false)?;
+        let mut found = Vec::with_capacity(wrt.len());
+        for &node in wrt {
+            let gradient = path.place(node).and_then(|place| path.gradients[place]);
+            found.push(match gradient {
+                Some(gradient) => gradient,
+                None => self.everywhere(node, 0.0)?,
+            });
+        }
+        Ok(found)
     }
 
     /// Carries `seed` from `of` back to each of `wrt` that it is made of.
-    fn flow(
-        &mut self,
-        of: NodeId,
-        seed: NodeId,
-        wrt: &[NodeId],
-        apart: bool,
-    ) -> Result<HashMap<NodeId, NodeId>> {
+    fn flow(&mut self, of: NodeId, seed: NodeId, wrt: &[NodeId], apart: bool) -> Result<Path> {
         let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
-        let wanted = Wanted { nodes: wrt.iter().copied().collect(), oldest, apart };
-        let path = self.path(of, &wanted)?;
-        let depend: HashSet<NodeId> = path.iter().copied().collect();
-        let mut found = HashMap::from([(of, seed)]);
-        for &node in path.iter().rev() {
-            let (Some(&g), false) = (found.get(&node), wanted.ends(node)) else { continue };
+        let wanted = Wanted { nodes: wrt, oldest, apart };
+        let mut path = self.path(of, &wanted)?;
+        if let Some(last) = path.gradients.last_mut() {
+            *last = Some(seed);
+        }
+        for place in (0..path.nodes.len()).rev() {
+            let node = path.nodes[place];
+            let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
             let empty = self.shape(node).numel() == 0;
-            let goes = |&n: &usize| {
-                !empty && depend.contains(&inputs[n]) && self.shape(inputs[n]).numel() > 0
-            };
-            let active: Vec<usize> = (0..inputs.len()).filter(goes).collect();
+            let mut active = Vec::new();
+            for (n, &input) in inputs.iter().enumerate() {
+                if !empty && path.place(input).is_some() && self.shape(input).numel() > 0 {
+                    active.push(n);
+                }
+            }
             if active.is_empty() {
                 continue;
             }
             if inputs.iter().any(|&input| !self.graph.is_alive(input)) {
                 return Err(lost(&op));
             }
-            if let Some(meaning) = self.meaning(&op, &inputs)? {
-                let mut ends: Vec<NodeId> = active.iter().map(|&n| inputs[n]).collect();
-                ends.sort_unstable_by_key(|node| node.born);
-                ends.dedup();
-                let parts = self.flow(meaning, g, &ends, true)?;
-                for end in ends {
-                    if let Some(&part) = parts.get(&end) {
-                        self.add_to(&mut found, end, part)?;
-                    }
+            let Some(meaning) = self.meaning(&op, &inputs)? else {
+                for n in active {
+                    let part = self.pull(&op, node, &inputs, g, n)?;
+                    self.add_to(&mut path, inputs[n], part)?;
                 }
                 continue;
-            }
+            };
+            let mut ends: Vec<NodeId> = Vec::new();
             for n in active {
-                if let Some(part) = self.pull(&op, node, &inputs, g, n)? {
-                    self.add_to(&mut found, inputs[n], part)?;
+                if !ends.contains(&inputs[n]) {
+                    ends.push(inputs[n]);
                 }
             }
+            let parts = self.flow(meaning, g, &ends, true)?;
+            for end in ends {
+                let part = parts.place(end).and_then(|place| parts.gradients[place]);
+                self.add_to(&mut path, end, part)?;
+            }
         }
-        Ok(found)
+        Ok(path)
     }
 
-    fn add_to(
-        &mut self,
-        found: &mut HashMap<NodeId, NodeId>,
-        node: NodeId,
-        part: NodeId,
-    ) -> Result<()> {
-        let sum = match found.get(&node) {
-            Some(&before) => self.row(Pointwise::add, &[before, part])?,
+    fn add_to(&mut self, path: &mut Path, node: NodeId, part: Option<NodeId>) -> Result<()> {
+        let (Some(place), Some(part)) = (path.place(node), part) else { return Ok(()) };
+        let sum = match path.gradients[place] {
+            Some(before) => self.row(Pointwise::add, &[before, part])?,
             None => part,
         };
-        found.insert(node, sum);
+        path.gradients[place] = Some(sum);
         Ok(())
     }
 
-    /// The nodes through which `of` depends on what is wanted, each after those it is made of.
-    fn path(&self, of: NodeId, wanted: &Wanted) -> Result<Vec<NodeId>> {
-        let mut depends: HashMap<NodeId, bool> = HashMap::new();
-        let mut path = Vec::new();
+    /// From `of` to what is wanted; empty if it does not depend on that, else it ends with `of`.
+    fn path(&self, of: NodeId, wanted: &Wanted) -> Result<Path> {
+        let mut path = Path::default();
         // With a stack of our own: a chain may be longer than the thread's.
         let mut stack = vec![(of, 0)];
         while let Some((id, next)) = stack.pop() {
-            if depends.contains_key(&id) {
+            if path.place.contains_key(&id) {
                 continue;
             }
             let (op, mut inputs) = self.graph.past(id);
@@ -157,26 +181,21 @@ impl Tape<'_> {
                 }
                 continue;
             }
-            let through = inputs.iter().any(|input| depends.get(input) == Some(&true));
+            let through = inputs.iter().any(|&input| path.place(input).is_some());
             if through && *op == Op::Source {
                 return Err(Error::data(
                     "program: the gradient of its results by what it was run on is not known; detach them",
                 ));
             }
-            let here = through || wanted.nodes.contains(&id);
-            depends.insert(id, here);
-            if here {
-                path.push(id);
+            let mut place = ASIDE;
+            if through || wanted.nodes.contains(&id) {
+                place = path.nodes.len();
+                path.nodes.push(id);
+                path.gradients.push(None);
             }
+            path.place.insert(id, place);
         }
         Ok(path)
-    }
-}
-
-impl Wanted {
-    /// Whether gradients go no further.
-    fn ends(&self, node: NodeId) -> bool {
-        self.apart && self.nodes.contains(&node)
     }
 }
 
@@ -246,14 +265,24 @@ impl Tape<'_> {
         self.push(Op::Fill { shape, value }, &[])
     }
 
+    /// The ranges that `span` gives for each axis and its extent.
+    fn slice(&mut self, node: NodeId, span: &dyn Fn(usize, usize) -> Span) -> Result<NodeId> {
+        let shape = self.shape(node);
+        let mut spans = Vec::with_capacity(shape.rank());
+        for (axis, &len) in shape.iter().enumerate() {
+            spans.push(span(axis, len));
+        }
+        self.push(Op::Slice(spans), &[node])
+    }
+
     /// The part of an axis.
     fn part(&mut self, node: NodeId, axis: usize, start: usize, len: usize) -> Result<NodeId> {
-        let whole = |&len: &usize| Span { start: 0, len, step: 1 };
-        let mut spans: Vec<Span> = self.shape(node).iter().map(whole).collect();
-        if (start, len) == (0, spans[axis].len) {
+        if (start, len) == (0, self.shape(node)[axis]) {
             return Ok(node);
         }
-        spans[axis] = Span { start, len, step: 1 };
-        self.push(Op::Slice(spans), &[node])
+        self.slice(node, &|at, whole| match at == axis {
+            true => Span { start, len, step: 1 },
+            false => Span { start: 0, len: whole, step: 1 },
+        })
     }
 }

@@ -12,21 +12,24 @@ impl Tape<'_> {
     pub(super) fn shrink(&mut self, g: NodeId, to: &Shape) -> Result<NodeId> {
         let wide = self.shape(g);
         let more = wide.rank() - to.rank();
-        let spread = |&axis: &usize| {
-            let one = axis.checked_sub(more).is_none_or(|axis| to[axis] == 1);
-            one && wide[axis] != 1
-        };
-        let axes: Vec<usize> = (0..wide.rank()).filter(spread).collect();
+        let mut axes = Vec::new();
+        for axis in 0..wide.rank() {
+            if wide[axis] != 1 && (axis < more || to[axis - more] == 1) {
+                axes.push(axis);
+            }
+        }
         let sum = if axes.is_empty() { g } else { self.sum(g, axes)? };
         self.reshape(sum, to)
     }
 
     /// With zeros before and after each axis; negative numbers cut off.
     pub(super) fn place(&mut self, g: NodeId, ends: &[(isize, isize)]) -> Result<NodeId> {
-        let grow: Vec<(usize, usize)> =
-            ends.iter().map(|&(a, b)| (a.max(0) as usize, b.max(0) as usize)).collect();
-        let mut placed = g;
-        if grow.iter().any(|&amounts| amounts != (0, 0)) {
+        let (mut grow, mut placed, mut grows) = (Vec::with_capacity(ends.len()), g, false);
+        for &(a, b) in ends {
+            grow.push((a.max(0) as usize, b.max(0) as usize));
+            grows |= a > 0 || b > 0;
+        }
+        if grows {
             let zero = self.number(g, 0.0)?;
             placed = self.push(Op::Pad(grow), &[g, zero])?;
         }
@@ -62,13 +65,12 @@ impl Tape<'_> {
             let message = "slice: a step of 0 has no gradient";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let forwards = |span: &Span| match span.step < 0 {
-            true => Span { start: span.len - 1, len: span.len, step: -1 },
-            false => Span { start: 0, len: span.len, step: 1 },
-        };
         let mut g = g;
         if spans.iter().any(|span| span.step < 0) {
-            g = self.push(Op::Slice(spans.iter().map(forwards).collect()), &[g])?;
+            g = self.slice(g, &|axis, len| match spans[axis].step < 0 {
+                true => Span { start: len - 1, len, step: -1 },
+                false => Span { start: 0, len, step: 1 },
+            })?;
         }
         let mut ends = Vec::with_capacity(spans.len());
         for (axis, span) in spans.iter().enumerate() {

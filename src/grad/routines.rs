@@ -46,12 +46,10 @@ impl Tape<'_> {
         let kernel = self.reshape(inputs[1], &[groups, per_group, w[1], w[2], w[3]])?;
         let kernel = self.permute(kernel, &[0, 2, 1, 3, 4])?;
         let kernel = self.reshape(kernel, &[x[1], per_group, w[2], w[3]])?;
-        let span = |(axis, &len): (usize, &usize)| match axis {
+        let kernel = self.slice(kernel, &|axis, len| match axis {
             0 | 1 => Span { start: 0, len, step: 1 },
             _ => Span { start: len - 1, len, step: -1 },
-        };
-        let turned = self.shape(kernel).iter().enumerate().map(span).collect();
-        let kernel = self.push(Op::Slice(turned), &[kernel])?;
+        })?;
         let mut apart = g;
         let mut ends = [(0, 0); 2];
         for i in 0..2 {

@@ -13,12 +13,17 @@ impl Tape<'_> {
     pub(super) fn meaning(&mut self, op: &Op, inputs: &[NodeId]) -> Result<Option<NodeId>> {
         match op {
             Op::Routine(Routine::Attention(attention)) => {
-                let types: Vec<_> =
-                    inputs.iter().map(|&n| (self.shape(n), self.dtype(n))).collect();
+                let mut types = Vec::with_capacity(inputs.len());
+                for &input in inputs {
+                    types.push((self.shape(input), self.dtype(input)));
+                }
                 let trace = expand::attention(attention, &types)?;
                 let mut moved = inputs.to_vec();
                 for node in &trace.nodes[inputs.len()..] {
-                    let operands: Vec<NodeId> = node.inputs.iter().map(|&i| moved[i]).collect();
+                    let mut operands = Vec::with_capacity(node.inputs.len());
+                    for &input in &node.inputs {
+                        operands.push(moved[input]);
+                    }
                     let at = self.push(node.op.clone(), &operands)?;
                     // Weights do not depend on what distances are measured from.
                     if matches!(node.op, Op::Reduce { op: Reduction::Max, .. }) {
@@ -42,11 +47,18 @@ impl Tape<'_> {
     /// A product as a tree of products of halves: no factor is divided by, so zeros do no harm.
     fn product(&mut self, x: NodeId, axes: &[usize]) -> Result<NodeId> {
         let from = self.shape(x);
-        let kept: Vec<usize> = (0..from.rank()).filter(|a| !axes.contains(a)).collect();
-        let result = axes.iter().fold(from, |shape, &axis| shape.with(axis, 1));
+        // The reduced axes last.
+        let (mut order, mut result) = (Vec::with_capacity(from.rank()), from);
+        for axis in 0..from.rank() {
+            match axes.contains(&axis) {
+                true => result = result.with(axis, 1),
+                false => order.push(axis),
+            }
+        }
+        order.extend_from_slice(axes);
         let rows = result.numel();
         let mut left = from.numel() / rows.max(1);
-        let mut at = self.permute(x, &[&kept[..], axes].concat())?;
+        let mut at = self.permute(x, &order)?;
         at = self.reshape(at, &[rows, left])?;
         while left > 1 {
             let half = left / 2;
@@ -82,16 +94,16 @@ impl Tape<'_> {
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
             Op::Reshape(_) => self.reshape(g, &from)?,
             Op::Permute(order) => {
-                let mut back = vec![0; order.len()];
-                order.iter().enumerate().for_each(|(to, &axis)| back[axis] = to);
+                let mut back = order.clone();
+                for (to, &axis) in order.iter().enumerate() {
+                    back[axis] = to;
+                }
                 self.permute(g, &back)?
             }
             Op::Expand(_) => self.shrink(g, &from)?,
             Op::Slice(spans) => self.unslice(g, &from, spans)?,
             Op::Pad(amounts) if n == 0 => {
-                let inside = amounts.iter().zip(from.iter());
-                let inside = inside.map(|(&(start, _), &len)| Span { start, len, step: 1 });
-                self.push(Op::Slice(inside.collect()), &[g])?
+                self.slice(g, &|axis, _| Span { start: amounts[axis].0, len: from[axis], step: 1 })?
             }
             Op::Pad(amounts) => self.border(g, inputs[0], amounts)?,
             Op::Reduce { op: Reduction::Sum, .. } => self.push(Op::Expand(from), &[g])?,
@@ -103,7 +115,10 @@ impl Tape<'_> {
             }
             Op::Gather { axis } => self.scatter(g, &from, *axis, inputs[1])?,
             Op::Concat { axis } => {
-                let before = inputs[..n].iter().map(|&input| self.shape(input)[*axis]).sum();
+                let mut before = 0;
+                for &input in &inputs[..n] {
+                    before += self.shape(input)[*axis];
+                }
                 self.part(g, *axis, before, from[*axis])?
             }
             Op::Routine(Routine::Matmul) => self.pull_matmul(g, inputs, n)?,
@@ -138,7 +153,7 @@ impl Tape<'_> {
             (Pointwise::div, [], 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
             (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
             _ => {
-                let slope = Op::Slope { row, by: [by, &[n]].concat() };
+                let slope = Op::Slope { row, by: with(by, n) };
                 let formula = slope.formula();
                 let factor = match formula.as_ref().map(|formula| formula.node()) {
                     Some(Node::Lit(0.0)) | None => return Ok(None),
@@ -167,4 +182,10 @@ impl Tape<'_> {
         let zero = self.number(g, 0.0)?;
         self.row(Pointwise::select, &[found, share, zero])
     }
+}
+
+fn with(list: &[usize], n: usize) -> Vec<usize> {
+    let mut list = list.to_vec();
+    list.push(n);
+    list
 }

@@ -95,17 +95,27 @@ impl Tensor {
 
     fn gradients(&self, name: &str, seed: Option<&Tensor>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.need_float(name)?;
-        for other in wrt.iter().copied().chain(seed) {
-            other.node()?;
-            other.need_float(name)?;
-            if !self.device.is_same(&other.device) {
-                return Err(Error::data(format!("{name}: tensors on two devices")));
-            }
-        }
-        let nodes: Vec<NodeId> = wrt.iter().map(|tensor| tensor.node()).collect::<Result<_>>()?;
-        let seed = seed.map(Tensor::node).transpose()?;
         let of = self.node()?;
-        let gradients = within(name, || self.device.grad(of, seed, &nodes))?;
-        Ok(gradients.into_iter().map(|node| Tensor::adopt(&self.device, node)).collect())
+        let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
+        for other in wrt {
+            nodes.push(self.beside(name, other)?);
+        }
+        let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
+        let found = within(name, || self.device.grad(of, seed, &nodes))?;
+        let mut gradients = Vec::with_capacity(found.len());
+        for node in found {
+            gradients.push(Tensor::adopt(&self.device, node));
+        }
+        Ok(gradients)
+    }
+
+    /// The node of another tensor of floats on the same device.
+    fn beside(&self, name: &str, other: &Tensor) -> Result<NodeId> {
+        let node = other.node()?;
+        other.need_float(name)?;
+        if !self.device.is_same(&other.device) {
+            return Err(Error::data(format!("{name}: tensors on two devices")));
+        }
+        Ok(node)
     }
 }
