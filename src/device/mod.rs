@@ -198,7 +198,7 @@ impl Device {
         let mut state = self.state();
         let backend = &*self.inner.backend;
         let held = state.pool.take(backend, (data.len() as u64).max(16))?;
-        let written = if data.len() % 4 == 0 {
+        let written = if data.len().is_multiple_of(4) {
             backend.write(held.buffer, 0, data)
         } else {
             // An odd number of halves.

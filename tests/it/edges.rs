@@ -1,6 +1,6 @@
 //! What users run into at the edges: machines with fewer buffers, memory that runs out, threads, executors, long loops.
 
-use crate::cases::cases::{self, fuzz, Report};
+use crate::cases::{self, fuzz, Report};
 use crate::paper::{self, Paper};
 use pollster::block_on;
 use std::sync::Arc;
