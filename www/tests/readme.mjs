@@ -1,0 +1,58 @@
+// The README's JavaScript, word for word, as a page runs it: all blocks one after the other, on WebGPU and on the CPU.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "../tools/env.mjs";
+import { finish, launch, open, serve } from "./support/browser.js";
+
+const readme = readFileSync(join(root, "README.md"), "utf8");
+const blocks = [...readme.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
+const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
+const browser = await launch();
+const results = [];
+
+/** What the blocks print, and `z`, which the last one makes. `device` stands for the one they ask for. */
+async function outcome(device) {
+  const { page, errors } = await open(browser, address);
+  const code = blocks.join("").replace("Device.new()", `Device.new({ prefer: "${device}" })`);
+  const printed = await page.evaluate(async (code) => {
+    const map = document.createElement("script");
+    Object.assign(map, { type: "importmap", textContent: '{"imports": {"warpweft": "/dist/index.js"}}' });
+    document.head.append(map);
+    const said = [];
+    const log = console.log;
+    console.log = (...values) => said.push(values);
+    const body = `${code}\nexport const made = { shape: z.shape, values: [...(await z.read())] };`;
+    const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
+    const { made } = await import(module);
+    console.log = log;
+    return [...said, [made]].map((values) => values.map((v) => (ArrayBuffer.isView(v) ? [...v] : v)));
+  }, code);
+  await page.close();
+  if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
+  return printed;
+}
+
+function expect(holds, otherwise) {
+  if (!holds) throw new Error(otherwise);
+}
+
+async function check(device) {
+  expect(blocks.length === 2, `${blocks.length} blocks of JavaScript in README.md`);
+  const [[shape, values], [plan], [z]] = await outcome(device);
+  expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
+  for (const row of [values.slice(0, 4), values.slice(4)]) {
+    const sum = row.reduce((a, b) => a + b);
+    expect(Math.abs(sum - 1) < 1e-6 && row.every((x) => x > 0), `${row} are no probabilities`);
+  }
+  expect(/matmul/.test(plan) && /3 kernels/.test(plan), `the plan is not as the README says: ${plan}`);
+  expect(String(z.shape) === "2,4" && z.values.every((x) => x >= 0), `relu gave ${z.values}`);
+}
+
+for (const device of ["software", "cpu"]) {
+  const name = `the README's JavaScript, on ${device}`;
+  await check(device).then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
+}
+await browser.close();
+close();
+finish(results);
