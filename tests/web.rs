@@ -44,6 +44,8 @@ fn tally(place: &'static str, report: &Report) {
         };
         let all = cases::all().len();
         console_log!("cases: of {all}, {}, {}", sum("webgpu"), sum("cpu"));
+        let agent = web_sys::window().and_then(|window| window.navigator().user_agent().ok());
+        console_log!("cases: in {}", agent.unwrap_or_default());
     });
 }
 
