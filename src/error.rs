@@ -1,5 +1,6 @@
 //! The one error type: a stable kind, and a message that starts with the operation's name.
 
+use crate::text::find;
 use std::fmt;
 
 /// What went wrong, as a program can act on it. The JavaScript `Error` carries the same word as `code`.
@@ -81,8 +82,8 @@ impl Error {
 
     /// The same error, told by the operation `name` in a part of whose work it arose.
     pub fn within(self, name: &str) -> Error {
-        match self.0.message.split_once(": ") {
-            Some((_, rest)) => Error::new(self.0.kind, format!("{name}: {rest}")),
+        match find(&self.0.message, ": ") {
+            Some(at) => Error::new(self.0.kind, [name, &self.0.message[at..]].concat()),
             None => self,
         }
     }

@@ -288,12 +288,12 @@ fn helper_text(helper: Helper, wide: bool) -> String {
     text
 }
 
-/// Indents by braces; drops comments and blank lines.
+/// Indents by braces; drops blank lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut depth = 0usize;
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with("//") {
+    for line in text.split('\n').map(str::trim_ascii) {
+        if line.is_empty() {
             continue;
         }
         if line.starts_with('}') {

@@ -5,11 +5,24 @@ use crate::codegen::program::stride;
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
 use crate::kernel::{Attend, Convolution, Inst, Matmul, Operand};
+use crate::text::strip;
 
-const MATMUL: &str = include_str!("../../shaders/matmul.wgsl");
-const MATMUL_LARGE: &str = include_str!("../../shaders/matmul_large.wgsl");
-const ATTENTION_FEW: &str = include_str!("../../shaders/attention_few.wgsl");
-const ATTENTION: &str = include_str!("../../shaders/attention.wgsl");
+/// A shader's text, less what is for people.
+macro_rules! shader {
+    ($name:literal) => {{
+        const TEXT: &str = include_str!(concat!("../../shaders/", $name, ".wgsl"));
+        const BYTES: [u8; strip::<0>(TEXT).1] = strip(TEXT).0;
+        match std::str::from_utf8(&BYTES) {
+            Ok(text) => text,
+            Err(_) => panic!("only whole lines were left out"),
+        }
+    }};
+}
+
+const MATMUL: &str = shader!("matmul");
+const MATMUL_LARGE: &str = shader!("matmul_large");
+const ATTENTION_FEW: &str = shader!("attention_few");
+const ATTENTION: &str = shader!("attention");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];

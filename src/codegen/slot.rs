@@ -6,6 +6,7 @@ use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
 use crate::kernel::{Operand, Program, ValueId};
+use crate::text::find;
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
@@ -167,8 +168,7 @@ pub struct Shader(String);
 
 impl Shader {
     pub fn new(text: &str) -> Shader {
-        let lines = text.lines().filter(|line| !line.starts_with("@group("));
-        Shader(lines.flat_map(|line| [line, "\n"]).collect())
+        Shader(["\n", text].concat())
     }
 
     /// Gives a constant its value.
@@ -190,8 +190,8 @@ impl Shader {
     }
 
     fn replace_between(&mut self, start: &str, end: &str, text: &str) {
-        let from = self.0.find(start);
-        let to = from.and_then(|from| Some(from + self.0[from..].find(end)? + end.len()));
+        let from = find(&self.0, start);
+        let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
         if let (Some(from), Some(to)) = (from, to) {
             self.0.replace_range(from..to, text);

@@ -2,13 +2,12 @@
 
 use crate::backend::{Backend, BufferId};
 use crate::error::{ErrorKind, Result};
-use std::collections::BTreeMap;
 
-/// Free buffers by size. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
+/// Free buffers. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
 /// has been submitted.
 #[derive(Default)]
 pub struct Pool {
-    vacant: BTreeMap<u64, Vec<BufferId>>,
+    vacant: Vec<Held>,
     /// Bytes that lie here unused.
     pub pooled: u64,
     /// Bytes that are in use now.
@@ -34,17 +33,19 @@ impl Pool {
     /// A buffer of at least `bytes` bytes with any contents.
     pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
         let bytes = class(bytes);
-        // One up to a half larger will do.
-        let near = self.vacant.range(bytes..=bytes + bytes / 2).next().map(|(&size, _)| size);
+        // One up to a half larger will do: of the smallest, the one used last.
+        let mut near: Option<usize> = None;
+        for (at, held) in self.vacant.iter().enumerate() {
+            let least = near.map_or(bytes + bytes / 2, |near| self.vacant[near].bytes);
+            if bytes <= held.bytes && held.bytes <= least {
+                near = Some(at);
+            }
+        }
         let held = match near {
-            Some(size) => {
-                let list = self.vacant.get_mut(&size).expect("found above");
-                let buffer = list.pop().expect("lists are not empty");
-                if list.is_empty() {
-                    self.vacant.remove(&size);
-                }
-                self.pooled -= size;
-                Held { buffer, bytes: size }
+            Some(at) => {
+                let held = self.vacant.remove(at);
+                self.pooled -= held.bytes;
+                held
             }
             None => Held { buffer: self.allocate(backend, bytes)?, bytes },
         };
@@ -66,15 +67,15 @@ impl Pool {
 
     /// The buffer is not needed any more.
     pub fn give(&mut self, held: Held) {
-        self.vacant.entry(held.bytes).or_default().push(held.buffer);
+        self.vacant.push(held);
         self.used -= held.bytes;
         self.pooled += held.bytes;
     }
 
     /// Gives everything unused back to the system.
     pub fn trim(&mut self, backend: &dyn Backend) {
-        for buffer in std::mem::take(&mut self.vacant).into_values().flatten() {
-            backend.free(buffer);
+        for held in std::mem::take(&mut self.vacant) {
+            backend.free(held.buffer);
         }
         self.pooled = 0;
     }

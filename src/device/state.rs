@@ -5,16 +5,16 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace};
 use crate::kernel::{Batch, Place};
+use crate::map::Map;
 use crate::plan::plan;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct State {
     pub graph: Graph,
-    pub buffers: HashMap<NodeId, Held>,
+    pub buffers: Map<NodeId, Held>,
     pub pool: Pool,
-    plans: HashMap<Trace, Arc<Batch>>,
+    plans: Map<Trace, Arc<Batch>>,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.

@@ -2,8 +2,8 @@
 
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
+use crate::map::Map;
 use crate::op::{Const, Reduction};
-use std::collections::HashMap;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
@@ -76,7 +76,7 @@ pub struct Program {
 #[derive(Default)]
 pub struct Builder {
     program: Program,
-    seen: HashMap<Inst, ValueId>,
+    seen: Map<Inst, ValueId>,
 }
 
 impl Builder {
@@ -118,7 +118,7 @@ impl Builder {
     pub fn expr(&mut self, expr: &Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
-        let mut done = HashMap::new();
+        let mut done = Map::default();
         self.flatten(expr, arguments, dtype, &mut done)
     }
 
@@ -152,7 +152,7 @@ impl Builder {
         expr: &Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut Map<usize, ValueId>,
     ) -> ValueId {
         if let Node::Lit(value) = expr.node() {
             return self.number(hint, *value);
@@ -196,7 +196,7 @@ impl Builder {
         y: &Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut Map<usize, ValueId>,
     ) -> (ValueId, ValueId) {
         if x.literal().is_some() {
             let y = self.flatten(y, args, hint, done);

@@ -215,8 +215,10 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
         return Err(Error::shape(message));
     }
     for (&extent, span) in from.iter().zip(spans) {
-        let last = span.start as i128 + span.step as i128 * (span.len as i128 - 1);
-        if span.len > 0 && (span.start >= extent || last < 0 || last >= extent as i128) {
+        let walked = span.step.checked_mul(span.len as isize - 1);
+        let last = walked.and_then(|walked| (span.start as isize).checked_add(walked));
+        let inside = last.is_some_and(|last| last >= 0 && (last as usize) < extent);
+        if span.len > 0 && (span.start >= extent || !inside) {
             let message = format!("slice: {span:?} leaves an axis of {extent} in shape {from}");
             return Err(Error::shape(message));
         }

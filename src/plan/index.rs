@@ -5,7 +5,7 @@ use super::lower::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{Atom, Index, Inst, ValueId};
-use std::collections::HashMap;
+use crate::map::Map;
 
 /// An index that is a constant.
 pub fn constant(offset: i64) -> Index {
@@ -52,7 +52,7 @@ pub struct Origin {
 /// Coordinates of another space as a kernel being written says them, with where their values came from.
 pub struct Coordinates {
     pub coords: Vec<Index>,
-    origins: HashMap<ValueId, Origin>,
+    origins: Map<ValueId, Origin>,
 }
 
 impl Coordinates {

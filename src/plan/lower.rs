@@ -7,8 +7,8 @@ use super::rewrite::{live, prune_to};
 use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
+use crate::map::Map;
 use crate::op::{Const, Op, Span};
-use std::collections::HashMap;
 
 /// Why a kernel cannot be written as it was tried.
 pub enum Stop {
@@ -62,9 +62,9 @@ pub struct Writer {
     pub builder: Builder,
     pub dims: Vec<usize>,
     pub outer: usize,
-    pub origins: HashMap<ValueId, Origin>,
+    pub origins: Map<ValueId, Origin>,
     pub part: Part,
-    memo: HashMap<(usize, Vec<Index>), ValueId>,
+    memo: Map<(usize, Vec<Index>), ValueId>,
 }
 
 impl Writer {
@@ -73,9 +73,9 @@ impl Writer {
             builder: Builder::default(),
             dims: dims.to_vec(),
             outer,
-            origins: HashMap::new(),
+            origins: Map::default(),
             part,
-            memo: HashMap::new(),
+            memo: Map::default(),
         }
     }
 

@@ -4,7 +4,6 @@ use crate::dtype::DType;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Inst};
 use crate::op::{Op, Pointwise};
-use std::collections::HashSet;
 
 /// For each node of a trace, how it is placed.
 pub struct Marks {
@@ -46,7 +45,7 @@ struct Costs {
 
 impl Marks {
     /// Places the nodes; `forced` ones get memory whatever else holds.
-    pub fn new(trace: &Trace, forced: &HashSet<usize>) -> Marks {
+    pub fn new(trace: &Trace, forced: &[bool]) -> Marks {
         let count = trace.nodes.len();
         let costs = costs(trace);
         let again = |n: usize, limit: u32| {
@@ -61,12 +60,15 @@ impl Marks {
             leaves: costs.leaves.clone(),
             scalars: number_scalars(trace),
         };
-        let outputs: HashSet<usize> = trace.outputs.iter().copied().collect();
+        let mut outputs = vec![false; count];
+        for &output in &trace.outputs {
+            outputs[output] = true;
+        }
         let mut reach = vec![Reach::Nothing; count];
         for n in (0..count).rev() {
             let node = &trace.nodes[n];
-            let output = outputs.contains(&n);
-            let force = forced.contains(&n) || matches!(node.op, Op::Concat { .. });
+            let output = outputs[n];
+            let force = forced[n] || matches!(node.op, Op::Concat { .. });
             let memory = match (&node.op, reach[n]) {
                 (Op::Source, _) => true,
                 (Op::Scalar, _) => false,

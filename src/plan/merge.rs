@@ -4,7 +4,7 @@
 use super::kernels::Piece;
 use super::rewrite::append;
 use crate::kernel::{Builder, Kernel, Limits};
-use std::collections::HashMap;
+use crate::map::Map;
 
 /// Earlier kernels that are looked at.
 const WINDOW: usize = 8;
@@ -17,7 +17,7 @@ const SMALL: usize = 1 << 14;
 pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
     // Where each node is written, as a position in `merged`.
-    let mut written: HashMap<usize, usize> = HashMap::new();
+    let mut written: Map<usize, usize> = Map::default();
     for piece in pieces {
         let ready = piece.inputs.iter().filter_map(|n| written.get(n)).max().map_or(0, |at| at + 1);
         let window = merged.len().saturating_sub(WINDOW).max(ready)..merged.len();
@@ -34,8 +34,8 @@ pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
         };
         for &output in &merged[at].outputs {
             // A concatenation is written by several: it is there after the last.
-            let last = written.entry(output).or_insert(at);
-            *last = at.max(*last);
+            let last = written.get(&output).copied();
+            written.insert(output, last.unwrap_or(at).max(at));
         }
     }
     merged

@@ -19,7 +19,6 @@ use crate::kernel::{Batch, Dispatch, Limits};
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
@@ -64,7 +63,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried
 /// again.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
-    let mut forced = HashSet::new();
+    let mut forced = vec![false; trace.nodes.len()];
     loop {
         let marks = Marks::new(trace, &forced);
         let mut pieces = Vec::new();
@@ -77,7 +76,10 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             }
             match kernels::pieces(trace, &marks, limits, root) {
                 Ok(found) => pieces.extend(found),
-                Err(Stop::Realise(n)) if forced.insert(n) => more = true,
+                Err(Stop::Realise(n)) if !forced[n] => {
+                    forced[n] = true;
+                    more = true;
+                }
                 Err(Stop::Refuse(error)) => return Err(error),
                 Err(_) => {
                     let message = format!("{}: it cannot be planned", node.op.name());

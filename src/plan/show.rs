@@ -35,7 +35,8 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
 }
 
 fn compact(shape: &Shape) -> String {
-    format!("{shape}").replace(", ", ",")
+    let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
+    format!("[{}]", extents.join(","))
 }
 
 /// Floating-point operations of a kernel, roughly: two per multiply-add, one per instruction of a loop.
