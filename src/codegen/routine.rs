@@ -1,10 +1,8 @@
 //! Routines: which shader computes them, with which constants, operands and tile.
 
-use crate::codegen::analysis::live;
-use crate::codegen::program::stride;
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
-use crate::kernel::{Attend, Convolution, Inst, Matmul, Operand};
+use crate::kernel::{Atom, Attend, Convolution, Inst, Matmul, Operand};
 use crate::text::strip;
 
 /// A shader's text, less what is for people.
@@ -185,9 +183,9 @@ fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
 
 /// Whether the operand reads neighbours along a coordinate from neighbouring places.
 fn contiguous(operand: &Operand, axis: u32) -> bool {
-    let live = live(&operand.program, &[operand.value]);
+    let live = operand.program.live(&[operand.value]);
     operand.program.insts.iter().zip(live).any(|(inst, live)| match inst {
-        Inst::Load { index, .. } => live && stride(index, axis) == 1,
+        Inst::Load { index, .. } => live && index.stride(Atom::Coord(axis)) == 1,
         _ => false,
     })
 }

@@ -1,9 +1,7 @@
 //! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
 //! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
 
-use crate::codegen::analysis::{
-    bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,
-};
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
@@ -40,7 +38,7 @@ struct Writer<'a> {
 
 /// The text of a kernel that walks rows.
 pub fn wgsl(space: &Space, program: &Program) -> Source {
-    let live = live(program, &[]);
+    let live = program.live(&[]);
     let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
     let inner = &space.dims[space.outer..];
     let wide = widens(program, &live, space.outer, axis, space.dims[axis as usize]);
@@ -359,7 +357,7 @@ impl<'a> Writer<'a> {
     }
 
     fn is_element(&self, store: &Store) -> bool {
-        self.varying[store.value as usize] || index_varies(&store.index, self.outer, &self.varying)
+        self.varying[store.value as usize] || store.index.varies(self.outer, &self.varying)
     }
 
     fn element_stores(&mut self) {
@@ -369,7 +367,9 @@ impl<'a> Writer<'a> {
             return;
         }
         let mut roots: Vec<ValueId> = stores.iter().map(|store| store.value).collect();
-        roots.extend(stores.iter().flat_map(|store| index_values(&store.index)));
+        for store in &stores {
+            roots.extend(store.index.values());
+        }
         self.walk(&roots, |writer, step| {
             let place = writer.place(step);
             let text: String = stores.iter().map(|store| place.store(store)).collect();

@@ -1,7 +1,7 @@
 //! Puts constants, operands and epilogues into the hand-written shaders. A shader is valid as it lies on disk; what is
 //! replaced are whole `const NAME = ...;` lines, whole functions and the bindings.
 
-use crate::codegen::analysis::{bind_quads, coordinates, live, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, varying, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
@@ -74,7 +74,7 @@ impl<'a> Slot<'a> {
     }
 
     fn live(&self) -> Vec<bool> {
-        live(self.program, self.value.as_slice())
+        self.program.live(self.value.as_slice())
     }
 
     /// The statements of the function: coordinates, values, stores.

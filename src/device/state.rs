@@ -79,8 +79,10 @@ impl State {
         sources: &[NodeId],
         scalars: &[u32],
     ) -> Result<Vec<Held>> {
-        let inputs = sources.iter().map(|s| self.buffers.get(s).copied().ok_or_else(no_data));
-        let inputs: Vec<Held> = inputs.collect::<Result<_>>()?;
+        let mut inputs: Vec<Held> = Vec::with_capacity(sources.len());
+        for source in sources {
+            inputs.push(*self.buffers.get(source).ok_or_else(no_data)?);
+        }
         let mut taken: Vec<Held> = Vec::new();
         for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
             match self.pool.take(backend, bytes) {

@@ -47,8 +47,7 @@ struct Operands(Vec<Option<Tensor>>);
 
 impl Operands {
     fn new(handles: &[u32]) -> Result<Operands> {
-        let one = |&handle: &u32| (handle != 0).then(|| objects::tensor(handle)).transpose();
-        Ok(Operands(handles.iter().map(one).collect::<Result<_>>()?))
+        Ok(Operands(objects::operands(handles)?))
     }
 
     fn get(&self, n: usize) -> Option<&Tensor> {

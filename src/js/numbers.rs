@@ -83,7 +83,11 @@ impl<'a> Numbers<'a> {
 
     /// So many sizes.
     pub fn some_sizes(&mut self, count: usize) -> Result<Vec<usize>> {
-        (0..count.min(self.rest.len() + 1)).map(|_| self.size()).collect()
+        let mut sizes = Vec::new();
+        for _ in 0..count.min(self.rest.len() + 1) {
+            sizes.push(self.size()?);
+        }
+        Ok(sizes)
     }
 
     /// All that are left, as sizes.
@@ -93,7 +97,11 @@ impl<'a> Numbers<'a> {
 
     /// All that are left, as axes.
     pub fn axes(&mut self) -> Result<Vec<isize>> {
-        (0..self.rest.len()).map(|_| self.axis()).collect()
+        let mut axes = Vec::new();
+        while !self.is_empty() {
+            axes.push(self.axis()?);
+        }
+        Ok(axes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
 
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
 use crate::shape::Shape;
@@ -138,8 +138,10 @@ impl Op {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
                 // Parameters follow the operands and have the operands' compute type.
                 let dtype = p.row().dtype(&types[..p.row().operands.len()])?;
-                let shapes = operands.iter().map(|o| o.0);
-                let shape = shapes.reduce_fallible(|a, b| Shape::broadcast(name, &a, &b))?;
+                let mut shape = first().0;
+                for (other, _) in &operands[1..] {
+                    shape = Shape::broadcast(name, &shape, other)?;
+                }
                 Ok((shape, dtype))
             }
             Op::Cast(to) => Ok((first().0, *to)),
@@ -176,12 +178,12 @@ impl Op {
                     let message = format!("{name}: {} axes for shape {from}", amounts.len());
                     return Err(Error::shape(message));
                 }
-                let grown = from.iter().zip(amounts);
-                let dims = grown.map(|(d, (lo, hi))| d.checked_add(*lo)?.checked_add(*hi));
-                let dims: Option<Vec<usize>> = dims.collect();
-                let too_large =
-                    || Error::new(ErrorKind::Limit, format!("{name}: {amounts:?} overflows"));
-                Ok((Shape::new(name, &dims.ok_or_else(too_large)?)?, dtype))
+                let mut dims = from.to_vec();
+                for (extent, &(before, after)) in dims.iter_mut().zip(amounts) {
+                    // What is too large is so after saturating, too.
+                    *extent = extent.saturating_add(before).saturating_add(after);
+                }
+                Ok((Shape::new(name, &dims)?, dtype))
             }
             Op::Reduce { op, axes } => {
                 let (from, dtype) = first();
@@ -250,22 +252,4 @@ fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DTyp
     let mut dims = first.to_vec();
     dims[axis] = extent;
     Ok((Shape::new("concat", &dims)?, dtype))
-}
-
-/// `reduce` for steps that can fail.
-trait ReduceFallible: Iterator + Sized {
-    fn reduce_fallible(
-        self,
-        f: impl Fn(Self::Item, Self::Item) -> Result<Self::Item>,
-    ) -> Result<Self::Item>;
-}
-
-impl<I: Iterator> ReduceFallible for I {
-    fn reduce_fallible(
-        mut self,
-        f: impl Fn(I::Item, I::Item) -> Result<I::Item>,
-    ) -> Result<I::Item> {
-        let first = self.next().ok_or_else(|| Error::shape("no operands"))?;
-        self.try_fold(first, f)
-    }
 }

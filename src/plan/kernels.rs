@@ -1,7 +1,7 @@
 //! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
 
 use super::collapse::collapse;
-use super::index::{add, constant, coordinate, Coordinates};
+use super::index::Coordinates;
 use super::lower::{broadcast, Context, Part, Stop, Writer};
 use super::mark::Marks;
 use super::rewrite::{compact, prune};
@@ -95,14 +95,14 @@ struct Layout {
 
 impl Layout {
     fn of(shape: &Shape) -> Layout {
-        let coords = Some((0..shape.rank()).map(coordinate).collect());
+        let coords = Some((0..shape.rank()).map(Index::coordinate).collect());
         Layout { dims: shape.to_vec(), outer: shape.rank(), coords }
     }
 }
 
 /// The space of a routine whose result is reshaped or permuted afterwards: where in it the axes of `shape` lie, if
 /// `found` says the routine's coordinates by those of `shape`.
-fn around(routine: &Shape, shape: &Shape, found: Coordinates) -> Option<Layout> {
+fn around(routine: &Shape, shape: &Shape, found: Box<Coordinates>) -> Option<Layout> {
     if routine.numel() != shape.numel() {
         return None;
     }
@@ -110,13 +110,13 @@ fn around(routine: &Shape, shape: &Shape, found: Coordinates) -> Option<Layout> 
     let moving = (0..dims.len()).filter(|&d| dims[d] != 1);
     // Pairs of an index over `shape` and the same over the routine's space.
     let mut known: Vec<(Index, Index)> =
-        moving.map(|d| (found.coords[d].clone(), coordinate(d))).collect();
+        moving.map(|d| (found.coords[d].clone(), Index::coordinate(d))).collect();
     while let Some(better) = found.rejoin(&known) {
         known.push(better);
     }
     let axis = |axis: usize| match shape[axis] {
-        1 => Some(constant(0)),
-        _ => known.iter().find(|k| k.0 == coordinate(axis)).map(|k| k.1.clone()),
+        1 => Some(Index::constant(0)),
+        _ => known.iter().find(|k| k.0 == Index::coordinate(axis)).map(|k| k.1.clone()),
     };
     let coords: Option<Vec<Index>> = (0..shape.rank()).map(axis).collect();
     Some(Layout { outer: dims.len(), dims, coords: Some(coords?) })
@@ -140,9 +140,9 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let rows: usize = outer.iter().map(|&d| shape[d]).product();
     if rows == traced.shape.numel() && columns.iter().map(|&d| shape[d]).eq(inner.iter().copied()) {
         let order = [&outer[..], &columns].concat();
-        let mut coords = vec![constant(0); shape.rank()];
+        let mut coords = vec![Index::constant(0); shape.rank()];
         for (position, &axis) in order.iter().enumerate() {
-            coords[axis] = coordinate(position);
+            coords[axis] = Index::coordinate(position);
         }
         let dims = order.iter().map(|&axis| shape[axis]).collect();
         return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
@@ -180,8 +180,8 @@ impl Attempt<'_> {
             None => writer.reshaped(&trace.nodes[node].shape),
         };
         let value = context.value(&mut writer, node, &coords).map_err(|stop| self.crowded(stop))?;
-        let index =
-            add(&writer.linearise(&coords, &region.shape.strides()), &constant(region.offset));
+        let mut index = writer.linearise(&coords, &region.shape.strides());
+        index.offset += region.offset;
         let dtype = trace.nodes[region.output].dtype;
         writer.builder.store(Store { output: 0, index, value, dtype });
         for (i, &n) in attached.iter().enumerate() {
@@ -280,7 +280,7 @@ fn matmul(
     let k = shapes[0][shapes[0].rank() - 1];
     let mut operand = |i: usize, last: [usize; 2]| {
         let dims = [&batch[..], &last].concat();
-        let all: Vec<Index> = (0..dims.len()).map(coordinate).collect();
+        let all: Vec<Index> = (0..dims.len()).map(Index::coordinate).collect();
         context.operand(inputs[i], &dims, &broadcast(&all, &shapes[i]))
     };
     let a = operand(0, [m, k])?;
@@ -290,7 +290,7 @@ fn matmul(
 
 fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, Stop> {
     let coords: Vec<Index> = (0..shape.rank())
-        .map(|d| if shape[d] == 1 { constant(0) } else { coordinate(d) })
+        .map(|d| if shape[d] == 1 { Index::constant(0) } else { Index::coordinate(d) })
         .collect();
     context.operand(node, shape, &coords)
 }
@@ -332,7 +332,7 @@ fn attention(
     let scores = [q[0], q[1], q[2], k[2]];
     let mask = match params.mask {
         true => {
-            let all: Vec<Index> = (0..4).map(coordinate).collect();
+            let all: Vec<Index> = (0..4).map(Index::coordinate).collect();
             let coords = broadcast(&all, &shapes[4]);
             Some(context.operand(inputs[4], &scores, &coords)?)
         }

@@ -1,9 +1,9 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{constant, coordinate, scale, Coordinates, Origin};
+use super::index::{Coordinates, Origin};
 use super::mark::Marks;
-use super::rewrite::{live, prune_to};
+use super::rewrite::prune_to;
 use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
@@ -17,7 +17,7 @@ pub enum Stop {
     /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
     Rows { reduce: usize, depends: Option<Vec<u32>> },
     /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
-    Elsewhere { routine: usize, coordinates: Coordinates },
+    Elsewhere { routine: usize, coordinates: Box<Coordinates> },
     /// More buffers than a kernel may use.
     Crowded,
     /// It cannot be planned at all.
@@ -143,7 +143,7 @@ impl<'a> Context<'a> {
             other => other?,
         };
         let whole = writer.builder.finish();
-        let live = live(&whole, &[value]);
+        let live = whole.live(&[value]);
         // Division in every load's index costs more than a copy.
         if !own && writer.origins.keys().any(|&v| live[v as usize]) {
             return Err(Stop::Realise(node));
@@ -223,7 +223,7 @@ impl<'a> Context<'a> {
                 let value = Const { dtype: value.dtype.compute(), bits: value.bits };
                 Ok(writer.builder.push(Inst::Const(value)))
             }
-            Op::Iota { axis, .. } => Ok(writer.index_value(&coords[*axis])),
+            Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
             Op::Pointwise(_) => self.pointwise(writer, node, traced, coords),
             Op::Cast(to) => {
                 let value = self.value(writer, input, coords)?;
@@ -237,7 +237,7 @@ impl<'a> Context<'a> {
                 self.value(writer, input, &coords)
             }
             Op::Permute(permutation) => {
-                let mut moved = vec![constant(0); coords.len()];
+                let mut moved = vec![Index::constant(0); coords.len()];
                 for (coord, &axis) in coords.iter().zip(permutation) {
                     moved[axis] = coord.clone();
                 }
@@ -246,7 +246,7 @@ impl<'a> Context<'a> {
             Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
             Op::Slice(spans) => {
                 let step = |(coord, span): (&Index, &Span)| {
-                    scale(coord, span.step as i64, span.start as i64)
+                    Index::constant(span.start as i64).plus(coord, span.step as i64)
                 };
                 let coords: Vec<Index> = coords.iter().zip(spans).map(step).collect();
                 self.value(writer, input, &coords)
@@ -265,19 +265,18 @@ impl<'a> Context<'a> {
             Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
             Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
             Op::Routine(_) => {
-                let identity = (0..writer.dims.len()).map(coordinate);
-                let here =
-                    writer.part == Part::Body
-                        && writer.is_map()
-                        && writer.dims[..] == traced.shape[..]
-                        && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
-                            *c == d || (writer.dims[i] == 1 && *c == constant(0))
-                        });
+                let identity = (0..writer.dims.len()).map(Index::coordinate);
+                let here = writer.part == Part::Body
+                    && writer.is_map()
+                    && writer.dims[..] == traced.shape[..]
+                    && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
+                        *c == d || (writer.dims[i] == 1 && *c == Index::constant(0))
+                    });
                 let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
                 if !here && free {
                     return Err(Stop::Elsewhere {
                         routine: node,
-                        coordinates: writer.found(coords),
+                        coordinates: Box::new(writer.found(coords)),
                     });
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
@@ -346,7 +345,7 @@ impl<'a> Context<'a> {
         }
         let mut inside = coords.to_vec();
         for (i, &axis) in axes.iter().enumerate() {
-            inside[axis] = coordinate(writer.outer + i);
+            inside[axis] = Index::coordinate(writer.outer + i);
         }
         self.value(writer, traced.inputs[0], &inside)
     }
@@ -357,7 +356,7 @@ pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
     let aligned = &coords[coords.len() - from.len()..];
     let one = |(coord, &extent): (&Index, &usize)| {
         if extent == 1 {
-            constant(0)
+            Index::constant(0)
         } else {
             coord.clone()
         }

@@ -26,9 +26,11 @@ impl Tensor {
     /// # Errors
     /// `Shape` if `order` does not name each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
-        let axes: Result<Vec<usize>> =
-            order.iter().map(|&a| self.shape.axis("permute", a)).collect();
-        self.apply(Op::Permute(axes?), &[])
+        let mut axes = Vec::with_capacity(order.len());
+        for &axis in order {
+            axes.push(self.shape.axis("permute", axis)?);
+        }
+        self.apply(Op::Permute(axes), &[])
     }
 
     /// With two axes exchanged.
@@ -156,9 +158,11 @@ impl Tensor {
             return Err(Error::shapes("stack", &self.shape, &other.shape, "they must be equal"));
         }
         within("stack", || {
-            let first = self.unsqueeze(axis)?;
-            let others: Result<Vec<Tensor>> = others.iter().map(|o| o.unsqueeze(axis)).collect();
-            first.concat(&others?.iter().collect::<Vec<_>>(), axis)
+            let mut spread = Vec::with_capacity(others.len());
+            for other in others {
+                spread.push(other.unsqueeze(axis)?);
+            }
+            self.unsqueeze(axis)?.concat(&spread.iter().collect::<Vec<_>>(), axis)
         })
     }
 
