@@ -25,8 +25,7 @@ impl Shape {
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
-        let positive = dims.iter().map(|&d| d.max(1));
-        let count = positive.fold(Some(1usize), |n, d| n.and_then(|n| n.checked_mul(d)));
+        let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
         if count.is_none_or(|n| n > MAX_ELEMENTS) {
             let message = format!("{op}: shape {dims:?} has more than {MAX_ELEMENTS} elements");
             return Err(Error::new(ErrorKind::Limit, message));

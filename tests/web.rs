@@ -6,6 +6,9 @@ mod cases;
 #[cfg(feature = "gpu")]
 #[path = "web/gpu.rs"]
 mod gpu;
+#[cfg(feature = "gpu")]
+#[path = "web/shaders.rs"]
+mod shaders;
 
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;

@@ -150,7 +150,21 @@ impl Device {
     /// # Errors
     /// What went wrong with it since something was last waited for.
     pub fn sync(&self) -> Pending<Result<()>> {
-        self.inner.backend.sync()
+        self.mending(self.inner.backend.sync())
+    }
+
+    /// `work`, after which memory is sorted out if it ran out.
+    fn mending<T: 'static>(&self, work: Pending<Result<T>>) -> Pending<Result<T>> {
+        let inner = Arc::downgrade(&self.inner);
+        Box::pin(async move {
+            let result = work.await;
+            let short = matches!(&result, Err(error) if error.kind() == ErrorKind::Memory);
+            if let Some(inner) = inner.upgrade().filter(|_| short) {
+                let device = Device { inner };
+                device.state().pool.distrust(&*device.inner.backend);
+            }
+            result
+        })
     }
 
     /// What the last submission was planned as.
@@ -183,7 +197,7 @@ impl Device {
         let mut state = self.state();
         let backend = &*self.inner.backend;
         let held = state.pool.take(backend, (data.len() as u64).max(16))?;
-        let written = if data.len() % 4 == 0 {
+        let written = if data.len().is_multiple_of(4) {
             backend.write(held.buffer, 0, data)
         } else {
             // An odd number of halves.
@@ -268,7 +282,7 @@ impl Device {
         let from = start as u64 * size as u64;
         let skip = (from % 4) as usize;
         let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);
-        let read = self.inner.backend.read(held.buffer, from - skip as u64, bytes);
+        let read = self.mending(self.inner.backend.read(held.buffer, from - skip as u64, bytes));
         Ok(Box::pin(async move {
             let mut data = read.await?;
             data.truncate(skip + len * size);

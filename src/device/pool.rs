@@ -8,6 +8,11 @@ use crate::error::{ErrorKind, Result};
 #[derive(Default)]
 pub struct Pool {
     vacant: Vec<Held>,
+    /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
+    /// not handed on.
+    stale: Vec<BufferId>,
+    /// How often memory ran out.
+    shortages: u64,
     /// Bytes that lie here unused.
     pub pooled: u64,
     /// Bytes that are in use now.
@@ -21,18 +26,26 @@ pub struct Pool {
 pub struct Held {
     pub buffer: BufferId,
     pub bytes: u64,
+    shortages: u64,
 }
 
-/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers.
-fn class(bytes: u64) -> u64 {
+/// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers. Close to the
+/// largest buffer of the machine, `most`, no size is rounded.
+fn class(bytes: u64, most: u64) -> u64 {
     let step = (bytes.next_power_of_two() / 16).max(256);
-    bytes.next_multiple_of(step)
+    let class = bytes.next_multiple_of(step);
+    if class > most {
+        bytes
+    } else {
+        class
+    }
 }
 
 impl Pool {
     /// A buffer of at least `bytes` bytes with any contents.
     pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
-        let bytes = class(bytes);
+        self.free_stale(backend);
+        let bytes = class(bytes, backend.limits().binding_bytes);
         // One up to a half larger will do: of the smallest, the one used last.
         let mut near: Option<usize> = None;
         for (at, held) in self.vacant.iter().enumerate() {
@@ -47,7 +60,10 @@ impl Pool {
                 self.pooled -= held.bytes;
                 held
             }
-            None => Held { buffer: self.allocate(backend, bytes)?, bytes },
+            None => {
+                let buffer = self.allocate(backend, bytes)?;
+                Held { buffer, bytes, shortages: self.shortages }
+            }
         };
         self.used += held.bytes;
         self.peak = self.peak.max(self.used);
@@ -67,9 +83,23 @@ impl Pool {
 
     /// The buffer is not needed any more.
     pub fn give(&mut self, held: Held) {
-        self.vacant.push(held);
         self.used -= held.bytes;
-        self.pooled += held.bytes;
+        if held.shortages == self.shortages {
+            self.vacant.push(held);
+            self.pooled += held.bytes;
+        } else {
+            self.stale.push(held.buffer);
+        }
+    }
+
+    /// Memory ran out some time ago: no buffer there is now will be handed on.
+    pub fn distrust(&mut self, backend: &dyn Backend) {
+        self.shortages += 1;
+        self.trim(backend);
+    }
+
+    fn free_stale(&mut self, backend: &dyn Backend) {
+        self.stale.drain(..).for_each(|buffer| backend.free(buffer));
     }
 
     /// Gives everything unused back to the system.
@@ -78,5 +108,6 @@ impl Pool {
             backend.free(held.buffer);
         }
         self.pooled = 0;
+        self.free_stale(backend);
     }
 }

@@ -1,5 +1,5 @@
 //! The cases every backend runs: what the library promises, held against plain Rust in `f64`. Compiled natively by
-//! `tests/it/cases.rs` and for browsers by `tests/web.rs`.
+//! `tests/it/suite.rs` and for browsers by `tests/web.rs`.
 
 pub mod array;
 pub mod attention;

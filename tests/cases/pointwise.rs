@@ -257,7 +257,7 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("atan2", &[0.0, -0.0], std::f64::consts::PI),
     ("atan2", &[1.0, NAN], NAN),
     ("hypot", &[INF, -INF], INF),
-    ("hypot", &[2e38, 2e38], 2.828427124746190e38),
+    ("hypot", &[2e38, 2e38], 2.828_427_124_746_19e38),
     ("lerp", &[0.1, 0.7, 1.0], 0.7),
     ("exp", &[INF], INF),
     ("exp", &[-INF], 0.0),

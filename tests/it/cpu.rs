@@ -14,6 +14,9 @@ use warpweft::kernel::{
 };
 use warpweft::op::{Conv2d, Reduction};
 
+/// An instruction, and what it is to give.
+type Pair<T> = (fn(ValueId) -> Inst, fn(T) -> T);
+
 /// A batch of one kernel.
 fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize) -> Arc<Batch> {
     let slot = |place, words: usize| Slot { place, bytes: words as u64 * 4, dtype: DType::F32 };
@@ -346,7 +349,7 @@ fn rounding_and_exp_hold_everywhere() {
     x.extend([0.5, 1.5, 2.5, -0.5, -1.5, 8_388_607.5, 8_388_609.0, -8_388_607.5, 1e30, -1e30]);
     x.extend([0.0, -0.0, 0.49999997, -0.49999997, f32::INFINITY, f32::NEG_INFINITY, f32::NAN]);
     x.extend([88.72283, 88.8, -87.4, -100.0, -103.9, -104.5, 1e-40]);
-    let pairs: [(fn(ValueId) -> Inst, fn(f32) -> f32); 4] = [
+    let pairs: [Pair<f32>; 4] = [
         (|x| Inst::Unary(Unary::Round, x), f32::round_ties_even),
         (|x| Inst::Unary(Unary::Floor, x), f32::floor),
         (|x| Inst::Unary(Unary::Ceil, x), f32::ceil),
@@ -365,7 +368,7 @@ fn rounding_and_exp_hold_everywhere() {
     x.extend((0..2000).map(|i| (i as f32 * 0.04 - 40.0).exp2()));
     x.extend((1..300).map(|i| 1.0 + i as f32 * 1e-6));
     x.extend([f32::MIN_POSITIVE, 1e-38, 1e-44, f32::MAX, -1.0]);
-    let pairs: [(fn(ValueId) -> Inst, fn(f64) -> f64); 4] = [
+    let pairs: [Pair<f64>; 4] = [
         (|x| Inst::Unary(Unary::Exp, x), f64::exp),
         (|x| Inst::Unary(Unary::Exp2, x), f64::exp2),
         (|x| Inst::Unary(Unary::Log, x), f64::ln),
@@ -473,7 +476,7 @@ fn gathers_scatters_and_masked_loads() {
 
 #[test]
 fn halves_load_exactly() {
-    let words: Vec<u32> = (0..1 << 15).map(|i: u32| i * 2 | (i * 2 + 1) << 16).collect();
+    let words: Vec<u32> = (0..1 << 15).map(|i: u32| (i * 2) | ((i * 2 + 1) << 16)).collect();
     let mut b = Builder::default();
     let x = b.push(Inst::Load { input: 0, index: index(0, &[1]), dtype: DType::F16 });
     put(&mut b, 0, &[1], x);

@@ -1,6 +1,6 @@
 //! What users run into at the edges: machines with fewer buffers, memory that runs out, threads, executors, long loops.
 
-use crate::cases::cases::{self, fuzz, Report};
+use crate::cases::{self, fuzz, Report};
 use crate::paper::{self, Paper};
 use pollster::block_on;
 use std::sync::Arc;
@@ -48,6 +48,23 @@ fn all_cases_pass_with_five_buffers_and_without_f16() {
 struct Small {
     paper: Paper,
     bytes: u64,
+    /// Whether it tells only when it is read.
+    late: bool,
+}
+
+impl Small {
+    fn device(bytes: u64, late: bool) -> Device {
+        let small = Small { paper: Paper::new(paper::web_limits()), bytes, late };
+        Device::from_backend(Box::new(small), None)
+    }
+
+    fn check(&self, bytes: u64) -> Result<()> {
+        if self.counters().bytes + bytes > self.bytes {
+            let message = format!("allocate: {bytes} bytes, and the memory is full");
+            return Err(warpweft::error::Error::new(ErrorKind::Memory, message));
+        }
+        Ok(())
+    }
 }
 
 impl Backend for Small {
@@ -58,9 +75,8 @@ impl Backend for Small {
         self.paper.limits()
     }
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        if self.counters().bytes + bytes > self.bytes {
-            let message = format!("allocate: {bytes} bytes, and the memory is full");
-            return Err(warpweft::error::Error::new(ErrorKind::Memory, message));
+        if !self.late {
+            self.check(bytes)?;
         }
         self.paper.allocate(bytes)
     }
@@ -74,7 +90,10 @@ impl Backend for Small {
         self.paper.run(batch, buffers, scalars)
     }
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        self.paper.read(buffer, offset, len)
+        match self.check(0) {
+            Ok(()) => self.paper.read(buffer, offset, len),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        }
     }
     fn sync(&self) -> Pending<Result<()>> {
         self.paper.sync()
@@ -92,8 +111,7 @@ impl Backend for Small {
 
 #[test]
 fn a_device_goes_on_when_its_memory_was_full() {
-    let small = Small { paper: Paper::new(paper::web_limits()), bytes: 10_000 };
-    let device = Device::from_backend(Box::new(small), None);
+    let device = Small::device(10_000, false);
     let x = device.ones(&[500]).expect("it is only recorded");
     x.run().expect("it fits");
     let held: Vec<Tensor> = (0..6).map(|n| x.add(n).expect("recorded")).collect();
@@ -111,13 +129,32 @@ fn a_device_goes_on_when_its_memory_was_full() {
 
 #[test]
 fn memory_that_lies_unused_is_given_back_before_it_runs_out() {
-    let small = Small { paper: Paper::new(paper::web_limits()), bytes: 10_000 };
-    let device = Device::from_backend(Box::new(small), None);
+    let device = Small::device(10_000, false);
     for size in [100, 300, 700, 1500, 2000, 50, 1800] {
         let x = device.ones(&[size]).and_then(|x| x.add(1.0)).expect("recorded");
         let sum = x.sum(&[]).expect("recorded").item::<f32>();
         assert_eq!(block_on(sum), Ok(2.0 * size as f32));
     }
+}
+
+#[test]
+fn buffers_that_never_came_to_be_are_not_kept() {
+    let device = Small::device(10_000, true);
+    let large = device.ones(&[5000]).expect("recorded");
+    let read = block_on(large.read::<f32>()).expect_err("it does not fit");
+    assert_eq!(read.kind(), ErrorKind::Memory);
+    drop(large);
+    let again = device.ones(&[500]).expect("recorded");
+    assert_eq!(block_on(again.read::<f32>()).expect("it fits").len(), 500);
+}
+
+#[test]
+fn no_buffer_is_larger_than_the_largest_one() {
+    let bytes = 4 * 1_049_000;
+    let device = limited(|limits| limits.binding_bytes = bytes);
+    let x = device.ones(&[1_049_000]).expect("recorded");
+    x.run().expect("it fits");
+    assert_eq!(device.stats().bytes, bytes);
 }
 
 /// The devices that are there.

@@ -1,6 +1,7 @@
 //! All native tests: one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
+#[path = "../cases/mod.rs"]
 mod cases;
 mod cpu;
 mod edges;
@@ -10,5 +11,6 @@ mod paper;
 mod plan;
 mod readme;
 mod shaders;
+mod suite;
 mod table;
 mod tidy;

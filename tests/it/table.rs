@@ -2,11 +2,9 @@
 //! random points, types, docs, random bits. No device is needed.
 
 mod machine;
-#[path = "../cases/reference.rs"]
-mod reference;
 
+use crate::cases::reference::{self, Reference, Step};
 use machine::{grid, Arithmetic, Machine, Points, ARITHMETICS};
-use reference::{Reference, Step};
 use warpweft::dtype::DType;
 use warpweft::error::ErrorKind;
 use warpweft::expr::Expr;

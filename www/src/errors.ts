@@ -44,5 +44,8 @@ export const shapeError = (message: string) => new WarpweftError("Shape", messag
 export function translate(thrown: unknown): unknown {
   if (typeof thrown !== "string") return thrown;
   const end = thrown.indexOf("\n");
-  return new WarpweftError(thrown.slice(0, end) as ErrorCode, thrown.slice(end + 1));
+  // Operations have the names here that they are called by: `layer_norm: ...` came from `layerNorm`.
+  const camel = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+  const message = thrown.slice(end + 1).replace(/^\w+(?=:)/, camel);
+  return new WarpweftError(thrown.slice(0, end) as ErrorCode, message);
 }

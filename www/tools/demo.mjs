@@ -27,7 +27,7 @@ const nearSum = 1e-5;
 async function nativeFigures() {
   const file = join(root, "out", "native.json");
   mkdirSync(dirname(file), { recursive: true });
-  await run("cargo", ["run", "-q", "-p", "warpweft-native", "--", "demo", "--json", file], { env: nativeEnv() });
+  await run("cargo", ["run", "-q", "--release", "-p", "warpweft-native", "--", "demo", "--json", file], { env: nativeEnv() });
   return JSON.parse(readFileSync(file, "utf8"));
 }
 

@@ -36,7 +36,7 @@ async function testWeb() {
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
   const browser = ["--headless", "--chrome", "--chromedriver", chromedriver(), "--mode", "no-install"];
-  const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web"];
+  const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web", "--", "--nocapture"];
   return counted(() => run(tool("wasm-pack"), ["test", ...browser, "--", ...cargo], { env }));
 }
 

@@ -35,7 +35,8 @@ impl ConvPlan {
     /// Prepares `conv`.
     pub fn new(conv: &Convolution, counts: Counts) -> Result<ConvPlan> {
         let groups = conv.params.groups;
-        if groups == 0 || conv.channels % groups != 0 || conv.out % groups != 0 {
+        if groups == 0 || !conv.channels.is_multiple_of(groups) || !conv.out.is_multiple_of(groups)
+        {
             let message = format!("cpu: malformed kernel: channels do not divide by {groups}");
             return Err(Error::data(message));
         }

@@ -120,7 +120,7 @@ fn log_parts(x: f32) -> (f32, f32, f32) {
     p = p * f + 1.421_855_4e-1;
     p = p * f - 1.666_809e-1;
     p = p * f + 2.000_216_7e-1;
-    p = p * f - 2.500_000_9e-1;
+    p = p * f - 2.500_001e-1;
     p = p * f + 3.333_331e-1;
     let square = f * f;
     (n as f32 - if tiny { 25.0 } else { 0.0 }, f, f * square * p - 0.5 * square)

@@ -9,9 +9,9 @@ use crate::kernel::{Dispatch, Kernel};
 pub(super) enum Prepared {
     /// In regions, one after the other.
     Loop(Vec<LoopPlan>),
-    Matmul(super::matmul::MatmulPlan),
-    Conv2d(super::conv::ConvPlan),
-    Attention(super::attention::AttentionPlan),
+    Matmul(Box<super::matmul::MatmulPlan>),
+    Conv2d(Box<super::conv::ConvPlan>),
+    Attention(Box<super::attention::AttentionPlan>),
 }
 
 impl Prepared {
@@ -28,11 +28,13 @@ impl Prepared {
                 Prepared::Loop(LoopPlan::regions(space, program, counts)?)
             }
             Kernel::Matmul(matmul) => {
-                Prepared::Matmul(super::matmul::MatmulPlan::new(matmul, counts)?)
+                Prepared::Matmul(Box::new(super::matmul::MatmulPlan::new(matmul, counts)?))
             }
-            Kernel::Conv2d(conv) => Prepared::Conv2d(super::conv::ConvPlan::new(conv, counts)?),
+            Kernel::Conv2d(conv) => {
+                Prepared::Conv2d(Box::new(super::conv::ConvPlan::new(conv, counts)?))
+            }
             Kernel::Attention(attend) => {
-                Prepared::Attention(super::attention::AttentionPlan::new(attend, counts)?)
+                Prepared::Attention(Box::new(super::attention::AttentionPlan::new(attend, counts)?))
             }
         })
     }

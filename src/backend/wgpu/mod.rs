@@ -58,7 +58,6 @@ struct State {
 
 impl WgpuBackend {
     fn new(info: Info, limits: Limits, gate: Gate, queue: wgpu::Queue) -> Result<WgpuBackend> {
-        #[allow(clippy::arc_with_non_send_sync)]
         let gate = Arc::new(gate);
         #[cfg(not(target_arch = "wasm32"))]
         waiting::start(gate.clone(), queue.clone())?;

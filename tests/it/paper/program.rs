@@ -30,10 +30,8 @@ impl<'a> Machine<'a> {
         accumulator: f32,
         needed: &[bool],
     ) -> Result<(), String> {
-        for at in 0..self.program.insts.len() {
-            if needed[at] {
-                self.values[at] = self.inst(run, at, coords, accumulator)?;
-            }
+        for (at, _) in needed.iter().enumerate().filter(|(_, &needed)| needed) {
+            self.values[at] = self.inst(run, at, coords, accumulator)?;
         }
         Ok(())
     }
@@ -229,20 +227,8 @@ fn binary_u32(op: Binary, x: u32, y: u32) -> u32 {
         Binary::Add => x.wrapping_add(y),
         Binary::Sub => x.wrapping_sub(y),
         Binary::Mul => x.wrapping_mul(y),
-        Binary::Div => {
-            if y == 0 {
-                x
-            } else {
-                x / y
-            }
-        }
-        Binary::Rem => {
-            if y == 0 {
-                0
-            } else {
-                x % y
-            }
-        }
+        Binary::Div => x.checked_div(y).unwrap_or(x),
+        Binary::Rem => x.checked_rem(y).unwrap_or(0),
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),
         Binary::Shl => x.wrapping_shl(y),

@@ -1,10 +1,7 @@
 //! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
 
-#[path = "../cases/mod.rs"]
-pub mod cases;
-
+use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
 use crate::paper;
-use cases::{leftovers, Case, Group, Report, GROUPS};
 use pollster::block_on;
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};

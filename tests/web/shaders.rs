@@ -1,0 +1,71 @@
+//! Every stored shader, and the text of every sample kernel, through the browser's own compiler.
+
+#[path = "../cases/kernels.rs"]
+mod kernels;
+
+use js_sys::{Array, Function, Promise};
+use std::collections::BTreeMap;
+use warpweft::codegen;
+use wasm_bindgen_futures::wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_test::{console_log, wasm_bindgen_test};
+
+const STORED: [(&str, &str); 4] = [
+    ("attention.wgsl", include_str!("../../shaders/attention.wgsl")),
+    ("attention_few.wgsl", include_str!("../../shaders/attention_few.wgsl")),
+    ("matmul.wgsl", include_str!("../../shaders/matmul.wgsl")),
+    ("matmul_large.wgsl", include_str!("../../shaders/matmul_large.wgsl")),
+];
+
+/// Makes a pipeline of each text: what was refused, and how many texts want a feature this browser lacks.
+const COMPILE: &str = "return (async () => {
+    const adapter = await navigator.gpu.requestAdapter();
+    const half = adapter.features.has('shader-f16');
+    const device = await adapter.requestDevice({ requiredFeatures: half ? ['shader-f16'] : [] });
+    const refused = [];
+    let without = 0;
+    for (const [name, code] of texts) {
+        if (code.startsWith('enable f16;') && !half) { without += 1; continue; }
+        const module = device.createShaderModule({ code });
+        try {
+            await device.createComputePipelineAsync({ layout: 'auto', compute: { module, entryPoint: 'main' } });
+        } catch (error) { refused.push(name + ': ' + error.message); }
+    }
+    device.destroy();
+    return [refused, without];
+})();";
+
+/// What the browser refuses of these texts, and how many it cannot be asked about.
+async fn refused(texts: &BTreeMap<String, String>) -> (Vec<String>, f64) {
+    let pair = |(text, name): (&String, &String)| Array::of2(&name.into(), &text.into());
+    let texts: Array = texts.iter().map(pair).collect();
+    let compile = Function::new_with_args("texts", COMPILE);
+    let promise = compile.call1(&JsValue::NULL, &texts).expect("it is only begun");
+    let outcome = JsFuture::from(promise.unchecked_into::<Promise>()).await;
+    let outcome: Array =
+        outcome.expect("this browser has no WebGPU: is it started with it?").into();
+    let refused = outcome.get(0).unchecked_into::<Array>();
+    let refused = refused.iter().filter_map(|text| text.as_string()).collect();
+    (refused, outcome.get(1).as_f64().expect("a count"))
+}
+
+#[wasm_bindgen_test]
+async fn all_shaders_compile() {
+    let mut texts = BTreeMap::new();
+    for (name, text) in STORED {
+        texts.insert(text.to_string(), name.to_string());
+    }
+    for (name, kernel) in kernels::samples() {
+        texts.insert(codegen::wgsl(&kernel).text, name);
+    }
+    let (refused, without) = refused(&texts).await;
+    console_log!("shaders: {} texts, of them {without} with f16, which is not here", texts.len());
+    assert!(texts.len() > 300 && refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[wasm_bindgen_test]
+async fn a_wrong_shader_is_seen() {
+    let wrong = "@compute @workgroup_size(1) fn main() { let x: f32 = 1u; }";
+    let texts = BTreeMap::from([(wrong.to_string(), "wrong".to_string())]);
+    assert_eq!(refused(&texts).await.0.len(), 1);
+}
