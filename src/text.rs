@@ -8,6 +8,29 @@ pub fn find(text: &str, part: &str) -> Option<usize> {
     starts.into_iter().find(|&at| text.as_bytes()[at..].starts_with(part.as_bytes()))
 }
 
+/// Numbers in brackets; a shape, as people write it.
+pub struct List<'a>(pub &'a [usize]);
+
+impl fmt::Display for List<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, number) in self.0.iter().enumerate() {
+            write!(f, "{}{number}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// Parts with `between` between them.
+pub fn join(parts: &[String], between: &str) -> String {
+    let mut text = String::new();
+    for (i, part) in parts.iter().enumerate() {
+        text += if i > 0 { between } else { "" };
+        text += part;
+    }
+    text
+}
+
 /// A number for people: six decimals at most.
 pub struct Number(pub f64);
 

@@ -81,11 +81,11 @@ fn is_whole(index: &Index, axis: u32) -> bool {
 }
 
 /// Declares those buffers as `vec4`s that every program reads or writes in whole `vec4`s along its own axis.
-pub fn bind_quads(module: &mut Module, programs: &[(&Program, Option<u32>)]) {
+pub fn bind_quads(module: &mut Module, programs: &[&Program], axes: &[Option<u32>]) {
     for bound in module.inputs.iter_mut().chain(&mut module.outputs).flatten() {
         bound.quads = true;
     }
-    for (program, axis) in programs {
+    for (program, axis) in programs.iter().zip(axes) {
         let whole = |index: &Index| axis.is_some_and(|axis| is_whole(index, axis));
         for inst in &program.insts {
             if let Inst::Load { input, index, .. } = inst {

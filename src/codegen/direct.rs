@@ -19,17 +19,19 @@ pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
     let rank = matmul.batch.len();
     let mut dims = matmul.batch.clone();
     dims.extend([m, n, k]);
-    let batch = || (0..rank as u32).map(coordinate);
-    let at = |d: usize| coordinate((rank + d) as u32);
+    // The batch's coordinates, and two of m, n and k.
+    let at = |x: usize, y: usize| {
+        let mut all = Index::coordinates(rank);
+        all.push(Index::coordinate(rank + x));
+        all.push(Index::coordinate(rank + y));
+        all
+    };
     let mut builder = Builder::default();
-    let a: Vec<Index> = batch().chain([at(0), at(2)]).collect();
-    let a = inline(&mut builder, &matmul.a.program, &a, None)[matmul.a.value as usize];
-    let b: Vec<Index> = batch().chain([at(2), at(1)]).collect();
-    let b = inline(&mut builder, &matmul.b.program, &b, None)[matmul.b.value as usize];
+    let a = inline(&mut builder, &matmul.a.program, &at(0, 2), None)[matmul.a.value as usize];
+    let b = inline(&mut builder, &matmul.b.program, &at(2, 1), None)[matmul.b.value as usize];
     let product = builder.push(Inst::Binary(Binary::Mul, a, b));
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
-    let out: Vec<Index> = batch().chain([at(0), at(1)]).collect();
-    inline(&mut builder, &matmul.epilogue, &out, Some(sum));
+    inline(&mut builder, &matmul.epilogue, &at(0, 1), Some(sum));
     Some((Space { dims, outer: rank + 2 }, builder.finish()))
 }
 
@@ -54,7 +56,7 @@ pub fn conv2d(conv: &Convolution) -> Option<(Space, Program)> {
         let before = params.padding[axis].0 as i64;
         affine(-before, &[(3 + axis as u32, stride), (6 + axis as u32, dilation)])
     };
-    let at = [coordinate(0), channel, position(0), position(1)];
+    let at = [Index::coordinate(0), channel, position(0), position(1)];
     let mut x = inline(&mut builder, &conv.x.program, &at, None)[conv.x.value as usize];
     for (axis, extent) in [conv.height, conv.width].into_iter().enumerate() {
         if params.padding[axis] != (0, 0) {
@@ -62,11 +64,11 @@ pub fn conv2d(conv: &Convolution) -> Option<(Space, Program)> {
             x = inside(&mut builder, x, position, extent);
         }
     }
-    let w = [out_channel.clone(), coordinate(5), coordinate(6), coordinate(7)];
+    let w = [out_channel.clone(), Index::coordinate(5), Index::coordinate(6), Index::coordinate(7)];
     let w = inline(&mut builder, &conv.w.program, &w, None)[conv.w.value as usize];
     let product = builder.push(Inst::Binary(Binary::Mul, x, w));
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
-    let at = [coordinate(0), out_channel, coordinate(3), coordinate(4)];
+    let at = [Index::coordinate(0), out_channel, Index::coordinate(3), Index::coordinate(4)];
     inline(&mut builder, &conv.epilogue, &at, Some(sum));
     Some((Space { dims, outer: 5 }, builder.finish()))
 }
@@ -104,10 +106,6 @@ fn inline(
         builder.store(Store { output: store.output, index, value, dtype: store.dtype });
     }
     values
-}
-
-fn coordinate(d: u32) -> Index {
-    Index::coordinate(d as usize)
 }
 
 fn affine(offset: i64, terms: &[(u32, usize)]) -> Index {

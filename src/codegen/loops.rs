@@ -30,7 +30,7 @@ fn map(dims: &[usize], program: &Program) -> Source {
     let mut module = Module::new(&[program]);
     let mut varies = Vec::new();
     if quad.is_some() {
-        bind_quads(&mut module, &[(program, quad)]);
+        bind_quads(&mut module, &[program], &[quad]);
         varies = varying(program, outer);
     }
     let count = dims.iter().product::<usize>() / if quad.is_some() { 4 } else { 1 };

@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
 use crate::op::Const;
+use crate::text::join;
 
 /// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
 pub struct Place<'a> {
@@ -155,7 +156,7 @@ impl Place<'_> {
                     format!("in{input}[{}]", self.index(&index))
                 };
                 let parts = [each(0), each(1), each(2), each(3)];
-                format!("{}({})", memory_name(dtype, true), parts.join(", "))
+                format!("{}({})", memory_name(dtype, true), join(&parts, ", "))
             }
             Some(_) if wide => format!("in{input}[{at} >> 2u]"),
             _ => format!("in{input}[{at}]"),
@@ -199,7 +200,7 @@ impl Place<'_> {
             Unary::InverseSqrt => call("inverseSqrt"),
             Unary::Sin => sine(0, "sin"),
             Unary::Cos => sine(1, "cos"),
-            Unary::Tan => [sine(0, "sin"), sine(1, "cos")].join(" / "),
+            Unary::Tan => join(&[sine(0, "sin"), sine(1, "cos")], " / "),
             Unary::Asin => call("asin"),
             Unary::Acos => call("acos"),
             Unary::Atan => special(Helper::KeepNan, "atan"),

@@ -178,8 +178,11 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
 #[wasm_bindgen]
 pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
     let tensor = objects::tensor(tensor)?;
-    let extents = tensor.shape().iter().map(|&extent| extent as u32);
-    Ok(std::iter::once(dtype_code(tensor.dtype())).chain(extents).collect())
+    let mut facts = vec![dtype_code(tensor.dtype())];
+    for &extent in tensor.shape() {
+        facts.push(extent as u32);
+    }
+    Ok(facts)
 }
 
 /// Submits what a tensor needs; resolves to its elements from `start` on, as the device stores them.

@@ -30,6 +30,11 @@ impl Index {
         Index::atom(Atom::Coord(dim as u32))
     }
 
+    /// The first coordinates of the space.
+    pub fn coordinates(count: usize) -> Vec<Index> {
+        (0..count).map(Index::coordinate).collect()
+    }
+
     /// A coordinate or a value.
     pub fn atom(atom: Atom) -> Index {
         Index { offset: 0, terms: vec![(atom, 1)] }

@@ -4,7 +4,8 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
-use crate::shape::Shape;
+use crate::shape::{pick, Shape};
+use crate::text::List;
 
 /// How a reduction combines its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,10 +159,11 @@ impl Op {
                 let mut seen = permutation.clone();
                 seen.sort_unstable();
                 if !seen.iter().copied().eq(0..from.rank()) {
-                    let message = format!("{name}: {permutation:?} does not permute shape {from}");
+                    let axes = List(permutation);
+                    let message = format!("{name}: {axes} does not permute shape {from}");
                     return Err(Error::shape(message));
                 }
-                let dims: Vec<usize> = permutation.iter().map(|&p| from[p]).collect();
+                let dims = pick(&from, permutation);
                 Ok((Shape::new(name, &dims)?, dtype))
             }
             Op::Expand(shape) => {
@@ -221,7 +223,10 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
         let last = walked.and_then(|walked| (span.start as isize).checked_add(walked));
         let inside = last.is_some_and(|last| last >= 0 && (last as usize) < extent);
         if span.len > 0 && (span.start >= extent || !inside) {
-            let message = format!("slice: {span:?} leaves an axis of {extent} in shape {from}");
+            let Span { start, len, step } = span;
+            let message = format!(
+                "slice: {len} elements from {start}, {step} apart, leave an axis of {extent} in shape {from}"
+            );
             return Err(Error::shape(message));
         }
     }

@@ -71,14 +71,15 @@ impl Writer {
         if by == 1 {
             return (index.clone(), Index::constant(0));
         }
-        let whole = |stride: i64| stride % by == 0;
-        let (fits, rest): (Vec<_>, Vec<_>) = index.terms.iter().partition(|t| whole(t.1));
-        let fits = fits.into_iter().map(|&(atom, stride)| (atom, stride / by)).collect();
-        let quotient = Index { offset: index.offset.div_euclid(by), terms: fits };
-        let rest = Index {
-            offset: index.offset.rem_euclid(by),
-            terms: rest.into_iter().copied().collect(),
-        };
+        let mut quotient = Index::constant(index.offset.div_euclid(by));
+        let mut rest = Index::constant(index.offset.rem_euclid(by));
+        for &(atom, stride) in &index.terms {
+            if stride % by == 0 {
+                quotient.terms.push((atom, stride / by));
+            } else {
+                rest.terms.push((atom, stride));
+            }
+        }
         match self.range(&rest) {
             Some((low, high)) if low >= 0 && high < by => (quotient, rest),
             Some((low, high)) if low >= 0 => {
@@ -168,13 +169,16 @@ impl Writer {
         None
     }
 
-    /// Which coordinates of the space an index depends on; `None` if also on loaded data.
-    pub fn coordinates(&self, index: &Index) -> Option<Vec<u32>> {
+    /// Which coordinates of the space indices depend on; `None` if also on loaded data.
+    pub fn coordinates(&self, indices: &[Index]) -> Option<Vec<u32>> {
         let mut found = Vec::new();
-        for (atom, _) in &index.terms {
+        for (atom, _) in indices.iter().flat_map(|index| &index.terms) {
             match atom {
                 Atom::Coord(d) => found.push(*d),
-                Atom::Value(v) => found.extend(self.coordinates(&self.origins.get(v)?.of)?),
+                Atom::Value(v) => {
+                    let origin = self.origins.get(v)?;
+                    found.extend(self.coordinates(std::slice::from_ref(&origin.of))?);
+                }
             }
         }
         Some(found)

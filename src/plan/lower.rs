@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
 use crate::map::Map;
-use crate::op::{Const, Op, Span};
+use crate::op::{Const, Op};
+use crate::shape::pick;
 
 /// Why a kernel cannot be written as it was tried.
 pub enum Stop {
@@ -245,16 +246,16 @@ impl<'a> Context<'a> {
             }
             Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
             Op::Slice(spans) => {
-                let step = |(coord, span): (&Index, &Span)| {
-                    Index::constant(span.start as i64).plus(coord, span.step as i64)
-                };
-                let coords: Vec<Index> = coords.iter().zip(spans).map(step).collect();
-                self.value(writer, input, &coords)
+                let mut moved = Vec::with_capacity(coords.len());
+                for (coord, span) in coords.iter().zip(spans) {
+                    moved.push(Index::constant(span.start as i64).plus(coord, span.step as i64));
+                }
+                self.value(writer, input, &moved)
             }
             Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
             Op::Reduce { op, axes } => {
-                let inner = |&&a: &&usize| from[a] != 1;
-                let axes: Vec<usize> = axes.iter().filter(inner).copied().collect();
+                let mut axes = axes.clone();
+                axes.retain(|&axis| from[axis] != 1);
                 if axes.is_empty() {
                     return self.value(writer, input, coords);
                 }
@@ -330,13 +331,12 @@ impl<'a> Context<'a> {
         if writer.part == Part::Operand {
             return Err(Stop::Realise(node));
         }
-        let depends: Option<Vec<Vec<u32>>> = coords.iter().map(|c| writer.coordinates(c)).collect();
-        let depends = depends.map(|d| d.concat());
+        let depends = writer.coordinates(coords);
         if writer.is_map() {
             return Err(Stop::Rows { reduce: node, depends });
         }
         let from = self.trace.nodes[traced.inputs[0]].shape;
-        let same = axes.iter().map(|&a| from[a]).eq(writer.dims[writer.outer..].iter().copied());
+        let same = pick(&from, axes) == writer.dims[writer.outer..];
         let per_row = depends.is_some_and(|d| d.iter().all(|&d| (d as usize) < writer.outer));
         // Fewer results than rows would be computed again and again.
         let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
@@ -354,12 +354,11 @@ impl<'a> Context<'a> {
 /// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
 pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
     let aligned = &coords[coords.len() - from.len()..];
-    let one = |(coord, &extent): (&Index, &usize)| {
+    let mut coords = aligned.to_vec();
+    for (coord, &extent) in coords.iter_mut().zip(from) {
         if extent == 1 {
-            Index::constant(0)
-        } else {
-            coord.clone()
+            *coord = Index::constant(0);
         }
-    };
-    aligned.iter().zip(from).map(one).collect()
+    }
+    coords
 }

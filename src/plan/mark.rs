@@ -1,7 +1,7 @@
 //! Which nodes get memory of their own, and which are computed inside the kernels that use them.
 
 use crate::dtype::DType;
-use crate::graph::{Trace, Traced};
+use crate::graph::Trace;
 use crate::kernel::{Builder, Inst};
 use crate::op::{Op, Pointwise};
 
@@ -54,12 +54,20 @@ impl Marks {
         let mut marks = Marks {
             in_memory: vec![false; count],
             attached: vec![None; count],
-            leaf: trace.nodes.iter().map(|n| n.inputs.is_empty()).collect(),
-            free: trace.nodes.iter().map(|n| is_free(&n.op)).collect(),
-            light: (0..count).map(|n| again(n, LIGHT)).collect(),
+            leaf: vec![false; count],
+            free: vec![false; count],
+            light: vec![false; count],
             leaves: costs.leaves.clone(),
-            scalars: number_scalars(trace),
+            scalars: vec![0; count],
         };
+        let mut scalars = 0;
+        for (n, node) in trace.nodes.iter().enumerate() {
+            marks.leaf[n] = node.inputs.is_empty();
+            marks.free[n] = is_free(&node.op);
+            marks.light[n] = again(n, LIGHT);
+            marks.scalars[n] = scalars;
+            scalars += usize::from(node.op == Op::Scalar);
+        }
         let mut outputs = vec![false; count];
         for &output in &trace.outputs {
             outputs[output] = true;
@@ -131,19 +139,10 @@ fn costs(trace: &Trace) -> Costs {
 fn cost(pointwise: Pointwise) -> u32 {
     let expr = pointwise.row().expr();
     let mut builder = Builder::default();
-    let arguments: Vec<_> = (0..pointwise.row().arity() as u32)
-        .map(|word| builder.push(Inst::Param { word, dtype: DType::F32 }))
-        .collect();
+    let mut arguments = Vec::new();
+    for word in 0..pointwise.row().arity() as u32 {
+        arguments.push(builder.push(Inst::Param { word, dtype: DType::F32 }));
+    }
     builder.expr(&expr, &arguments);
     (builder.len() - arguments.len()) as u32
-}
-
-fn number_scalars(trace: &Trace) -> Vec<usize> {
-    let mut next = 0;
-    let number = |n: &Traced| {
-        let here = next;
-        next += usize::from(n.op == Op::Scalar);
-        here
-    };
-    trace.nodes.iter().map(number).collect()
 }

@@ -104,10 +104,10 @@ fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
         Kernel::Matmul(m) => vec![&mut m.a.program, &mut m.b.program, &mut m.epilogue],
         Kernel::Conv2d(c) => vec![&mut c.x.program, &mut c.w.program, &mut c.epilogue],
         Kernel::Attention(a) => {
-            let mask = a.mask.as_mut().map(|mask| &mut mask.program);
-            let operands = [&mut a.q, &mut a.k, &mut a.v, &mut a.scale];
-            let operands = operands.into_iter().map(|operand| &mut operand.program);
-            operands.chain(mask).chain([&mut a.epilogue]).collect()
+            let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
+            all.extend([&mut a.scale.program, &mut a.epilogue]);
+            all.extend(a.mask.as_mut().map(|mask| &mut mask.program));
+            all
         }
     }
 }

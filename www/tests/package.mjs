@@ -147,10 +147,10 @@ async function withoutWebGpu() {
   await browser.close();
 }
 
-/** What a page with a GPU loads. */
+/** What a page with a GPU loads: all code but the CPU's core. */
 function coreFiles() {
-  const files = readdirSync(dist).filter((name) => name.endsWith(".js"));
-  return [...files, "gpu/warpweft.js", "gpu/warpweft_bg.wasm"];
+  const files = readdirSync(dist, { recursive: true }).map((name) => name.replaceAll("\\", "/"));
+  return files.filter((name) => /\.(js|wasm)$/.test(name) && !name.startsWith("cpu/"));
 }
 
 await withWebGpu();

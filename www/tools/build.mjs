@@ -95,7 +95,20 @@ async function buildCore(name) {
   const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
   await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
   for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
+  numberImports(wasm, join(out, "warpweft.js"));
   await minifyModule(join(out, "warpweft.js"));
+}
+
+/** The names of imports end in hashes, which do not compress: they get numbers in their place, of the same length. */
+function numberImports(wasm, glue) {
+  const numbers = new Map();
+  const numbered = (text) =>
+    text.replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => {
+      if (!numbers.has(hash)) numbers.set(hash, String(numbers.size).padStart(hash.length, "0"));
+      return name + numbers.get(hash);
+    });
+  writeFileSync(glue, numbered(readFileSync(glue, "utf8")));
+  writeFileSync(wasm, numbered(readFileSync(wasm, "latin1")), "latin1");
 }
 
 async function buildTypes() {
