@@ -19,7 +19,8 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
         let at = match &node.op {
             Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
             Op::Routine(routine) => {
-                let mut writer = Writer { trace: &mut out };
+                let mut writer =
+                    Writer { trace: &mut out, product: |writer, a, b| writer.matmul(a, b) };
                 match routine {
                     Routine::Matmul => writer.matmul(inputs[0], inputs[1])?,
                     Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1])?,
@@ -34,8 +35,24 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     Ok(out)
 }
 
+/// What attention means, matrix products being left as they are: a trace of its operands, as sources, and one result.
+///
+/// # Errors
+/// As [`expand`].
+pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<Trace> {
+    let mut trace = Trace::default();
+    let leaf = |&(shape, dtype): &(Shape, DType)| trace.leaf(Op::Source, shape, dtype);
+    let inputs: Vec<usize> = operands.iter().map(leaf).collect();
+    let result = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) }
+        .attention(attention, &inputs)?;
+    trace.outputs.push(result);
+    Ok(trace)
+}
+
 struct Writer<'a> {
     trace: &'a mut Trace,
+    /// How matrix products are written.
+    product: fn(&mut Writer, usize, usize) -> Result<usize>,
 }
 
 impl Writer<'_> {
@@ -66,6 +83,10 @@ impl Writer<'_> {
 
     fn reduce(&mut self, op: Reduction, node: usize, axis: usize) -> Result<usize> {
         self.trace.push(Op::Reduce { op, axes: vec![axis] }, &[node])
+    }
+
+    fn routine(&mut self, a: usize, b: usize) -> Result<usize> {
+        self.trace.push(Op::Routine(Routine::Matmul), &[a, b])
     }
 
     /// `a[.., m, 1, k] * b^T[.., 1, n, k]`, summed over k.
@@ -137,7 +158,7 @@ impl Writer<'_> {
         let k = self.repeat(inputs[1], heads)?;
         let v = self.repeat(inputs[2], heads)?;
         let k = self.transpose(k)?;
-        let mut scores = self.matmul(inputs[0], k)?;
+        let mut scores = (self.product)(self, inputs[0], k)?;
         scores = self.pointwise(Pointwise::mul, &[scores, inputs[3]])?;
         if attention.mask {
             scores = self.pointwise(Pointwise::add, &[scores, inputs[4]])?;
@@ -163,7 +184,7 @@ impl Writer<'_> {
         let sum = self.reduce(Reduction::Sum, weights, 3)?;
         let sum = self.pointwise(Pointwise::select, &[nothing, one, sum])?;
         let weights = self.pointwise(Pointwise::div, &[weights, sum])?;
-        self.matmul(weights, v)
+        (self.product)(self, weights, v)
     }
 
     /// Each of the axis-1 heads as often as it serves one of `heads`.

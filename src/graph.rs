@@ -1,7 +1,7 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
 
@@ -9,7 +9,8 @@ use crate::shape::Shape;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NodeId {
     index: u32,
-    generation: u32,
+    /// How many nodes were recorded before: what a node is made of was born before it.
+    pub born: u64,
 }
 
 #[derive(Debug)]
@@ -20,17 +21,35 @@ struct Node {
     dtype: DType,
     /// The number's bits, for `Op::Scalar`.
     scalar: u32,
+    /// It is data: a source, or computed. How it was computed is remembered as long as its inputs are there anyway.
+    data: bool,
+    /// Gradients do not pass.
+    detached: bool,
+    /// It only remembers its inputs, because it is data or is itself only remembered.
+    weak: bool,
     /// Tensors that hold it.
     handles: u32,
-    /// Recorded nodes that use it.
+    /// Recorded nodes that need it to be computed.
     uses: u32,
+    /// Nodes that remember to be made of it.
+    memory: u32,
 }
 
-/// All nodes that something still needs: an arena, so that chains of any length are freed without recursion.
+impl Node {
+    fn is_needed(&self) -> bool {
+        self.handles > 0 || self.uses > 0
+    }
+}
+
+/// All nodes that something still needs, and those that these were made of: an arena, so that chains of any length are
+/// freed without recursion. Remembering keeps no data: a node with data that nothing needs is freed, and those that
+/// were made of it have lost their past.
 #[derive(Debug, Default)]
 pub struct Graph {
-    nodes: Vec<(u32, Option<Node>)>,
+    nodes: Vec<(u64, Option<Node>)>,
     vacant: Vec<u32>,
+    /// Nodes recorded so far.
+    count: u64,
 }
 
 /// One operation of a [`Trace`]; its inputs are earlier positions.
@@ -58,6 +77,14 @@ pub struct Taken {
     pub sources: Vec<NodeId>,
     /// The bits behind the trace's scalars, in order of appearance.
     pub scalars: Vec<u32>,
+}
+
+/// What an operation was computed from is gone.
+pub fn lost(op: &Op) -> Error {
+    let name = op.name();
+    Error::data(format!(
+        "{name}: a result of {name} was computed, and what it was computed from is gone; hold that, or detach it"
+    ))
 }
 
 impl Trace {
@@ -93,10 +120,44 @@ impl Graph {
         let types: Vec<(Shape, DType)> =
             inputs.iter().map(|&id| (self.node(id).shape, self.node(id).dtype)).collect();
         let (shape, dtype) = op.infer(&types)?;
-        for &id in inputs {
-            self.node_mut(id).uses += 1;
-        }
+        self.check_past(inputs)?;
+        self.need(inputs.to_vec());
         Ok(self.insert(op, inputs.to_vec(), shape, dtype, 0))
+    }
+
+    /// Results of a program that read `sources`: data, of which is known what it depends on, but not how.
+    pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
+        // One node between them, or there were as many edges as pairs.
+        let read = self.insert(Op::Source, sources.to_vec(), Shape::SCALAR, DType::F32, 0);
+        sources.iter().for_each(|&source| self.node_mut(source).memory += 1);
+        let node = self.node_mut(read);
+        (node.data, node.weak, node.handles) = (false, true, 0);
+        node.memory = results.len() as u32;
+        let mut add = |&(shape, dtype)| {
+            let id = self.insert(Op::Source, vec![read], shape, dtype, 0);
+            self.node_mut(id).weak = true;
+            id
+        };
+        let results = results.iter().map(&mut add).collect();
+        self.sweep(vec![read]);
+        results
+    }
+
+    /// Gradients do not pass this node.
+    pub fn detach(&mut self, id: NodeId) {
+        self.node_mut(id).detached = true;
+    }
+
+    /// How a node was made: the operation and its operands, which may be gone if it is data; none if gradients do not
+    /// pass it.
+    pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
+        let node = self.node(id);
+        (&node.op, if node.detached { &[] } else { &node.inputs })
+    }
+
+    /// Whether the node has not been freed.
+    pub fn is_alive(&self, id: NodeId) -> bool {
+        self.nodes[id.index as usize].0 == id.born
     }
 
     /// The shape of a node's value.
@@ -111,7 +172,7 @@ impl Graph {
 
     /// Whether the node is data already.
     pub fn is_source(&self, id: NodeId) -> bool {
-        self.node(id).op == Op::Source
+        self.node(id).data
     }
 
     /// One more tensor holds the node.
@@ -128,10 +189,12 @@ impl Graph {
     /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
     pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
         let node = self.node_mut(id);
-        node.op = Op::Source;
-        let inputs = std::mem::take(&mut node.inputs);
+        (node.data, node.weak) = (true, true);
+        let inputs = node.inputs.clone();
         for &input in &inputs {
-            self.node_mut(input).uses -= 1;
+            let input = self.node_mut(input);
+            input.uses -= 1;
+            input.memory += 1;
         }
         self.sweep(inputs)
     }
@@ -139,11 +202,10 @@ impl Graph {
     /// Nodes still to be computed that a tensor holds and no recorded operation uses.
     pub fn sinks(&self) -> Vec<NodeId> {
         let mut sinks = Vec::new();
-        for (index, (generation, node)) in self.nodes.iter().enumerate() {
+        for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            if node.handles > 0 && node.uses == 0 && node.op != Op::Source && node.op != Op::Scalar
-            {
-                sinks.push(NodeId { index: index as u32, generation: *generation });
+            if node.handles > 0 && node.uses == 0 && !node.data && node.op != Op::Scalar {
+                sinks.push(NodeId { index: index as u32, born });
             }
         }
         sinks
@@ -172,20 +234,22 @@ impl Graph {
                     continue;
                 }
                 let node = self.node(id);
-                if let Some(&input) = node.inputs.get(next) {
+                let (op, inputs) =
+                    if node.data { (&Op::Source, &[][..]) } else { (&node.op, &node.inputs[..]) };
+                if let Some(&input) = inputs.get(next) {
                     stack.push((id, next + 1));
                     stack.push((input, 0));
                     continue;
                 }
-                match node.op {
+                match op {
                     Op::Source => taken.sources.push(id),
                     Op::Scalar => taken.scalars.push(node.scalar),
                     _ => {}
                 }
                 position[id.index as usize] = Some(taken.trace.nodes.len());
                 taken.trace.nodes.push(Traced {
-                    op: node.op.clone(),
-                    inputs: places(&node.inputs, &position),
+                    op: op.clone(),
+                    inputs: places(inputs, &position),
                     shape: node.shape,
                     dtype: node.dtype,
                 });
@@ -203,53 +267,113 @@ impl Graph {
         dtype: DType,
         scalar: u32,
     ) -> NodeId {
-        let node = Node { op, inputs, shape, dtype, scalar, handles: 1, uses: 0 };
-        match self.vacant.pop() {
+        let data = op == Op::Source;
+        let node = Node {
+            op,
+            inputs,
+            shape,
+            dtype,
+            scalar,
+            data,
+            detached: false,
+            weak: false,
+            handles: 1,
+            uses: 0,
+            memory: 0,
+        };
+        let born = self.count;
+        self.count += 1;
+        let index = match self.vacant.pop() {
             Some(index) => {
-                let (generation, place) = &mut self.nodes[index as usize];
-                *place = Some(node);
-                NodeId { index, generation: *generation }
+                self.nodes[index as usize] = (born, Some(node));
+                index
             }
             None => {
-                self.nodes.push((0, Some(node)));
-                NodeId { index: (self.nodes.len() - 1) as u32, generation: 0 }
+                self.nodes.push((born, Some(node)));
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        NodeId { index, born }
+    }
+
+    /// Whether what is only remembered of these can be computed again.
+    fn check_past(&self, inputs: &[NodeId]) -> Result<()> {
+        let remembered = |id: NodeId| self.node(id).weak && !self.node(id).data;
+        if !inputs.iter().any(|&id| remembered(id)) {
+            return Ok(());
+        }
+        let mut seen = vec![false; self.nodes.len()];
+        let mut pending: Vec<NodeId> = inputs.to_vec();
+        while let Some(id) = pending.pop() {
+            if !remembered(id) || std::mem::replace(&mut seen[id.index as usize], true) {
+                continue;
+            }
+            let node = self.node(id);
+            if node.inputs.iter().any(|&input| !self.is_alive(input)) {
+                return Err(lost(&node.op));
+            }
+            pending.extend_from_slice(&node.inputs);
+        }
+        Ok(())
+    }
+
+    /// One more recorded node needs each of `pending`: what was only remembered is needed again, with what it is made of.
+    fn need(&mut self, mut pending: Vec<NodeId>) {
+        while let Some(id) = pending.pop() {
+            let node = self.node_mut(id);
+            node.uses += 1;
+            if node.weak && !node.data {
+                node.weak = false;
+                let inputs = node.inputs.clone();
+                inputs.iter().for_each(|&input| self.node_mut(input).memory -= 1);
+                pending.extend(inputs);
             }
         }
     }
 
-    /// Frees those of `pending` that nothing needs, and what they alone needed.
+    /// Frees those of `pending` that nothing needs or remembers, and what they alone needed.
     fn sweep(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
         let mut sources = Vec::new();
         while let Some(id) = pending.pop() {
-            let (generation, place) = &mut self.nodes[id.index as usize];
-            let dead = |n: &Node| n.handles == 0 && n.uses == 0;
-            if *generation != id.generation || !place.as_ref().is_some_and(dead) {
+            let (born, place) = &mut self.nodes[id.index as usize];
+            let Some(node) = place.as_mut().filter(|n| *born == id.born && !n.is_needed()) else {
+                continue;
+            };
+            let gone = node.data || node.memory == 0;
+            let strong = !std::mem::replace(&mut node.weak, true);
+            if !gone && !strong {
                 continue;
             }
-            *generation += 1;
-            self.vacant.push(id.index);
-            let Some(node) = place.take() else { continue };
-            if node.op == Op::Source {
-                sources.push(id);
+            let inputs = node.inputs.clone();
+            if gone {
+                if node.data {
+                    sources.push(id);
+                }
+                *born = u64::MAX;
+                *place = None;
+                self.vacant.push(id.index);
             }
-            for &input in &node.inputs {
-                self.node_mut(input).uses -= 1;
+            for &input in &inputs {
+                if !self.is_alive(input) {
+                    continue;
+                }
+                let input = self.node_mut(input);
+                input.uses -= u32::from(strong);
+                input.memory = input.memory + u32::from(strong) - u32::from(gone);
             }
-            pending.extend(node.inputs);
+            pending.extend(inputs);
         }
         sources
     }
 
     fn node(&self, id: NodeId) -> &Node {
-        let (generation, node) = &self.nodes[id.index as usize];
-        assert_eq!(*generation, id.generation, "a tensor outlived its node");
-        node.as_ref().expect("a live generation has a node")
+        assert!(self.is_alive(id), "a tensor outlived its node");
+        self.nodes[id.index as usize].1.as_ref().expect("a live place has a node")
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        let (generation, node) = &mut self.nodes[id.index as usize];
-        assert_eq!(*generation, id.generation, "a tensor outlived its node");
-        node.as_mut().expect("a live generation has a node")
+        assert!(self.is_alive(id), "a tensor outlived its node");
+        self.nodes[id.index as usize].1.as_mut().expect("a live place has a node")
     }
 }
 

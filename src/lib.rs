@@ -20,6 +20,7 @@ pub mod kernel;
 pub mod codegen;
 pub mod expand;
 
+pub mod grad;
 pub mod plan;
 
 pub mod backend;

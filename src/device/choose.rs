@@ -68,7 +68,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 enum Choice {
     #[cfg(feature = "gpu")]
-    Gpu(Box<crate::backend::wgpu::Adapter>),
+    Gpu(Box<crate::backend::platform::Adapter>),
     #[cfg(feature = "cpu")]
     Cpu,
 }
@@ -86,9 +86,17 @@ impl fmt::Display for Found {
 
 /// All devices, the recommended one first.
 pub async fn discover() -> Vec<Found> {
+    find(false).await
+}
+
+/// All devices; `low_power` is what a browser, which offers one GPU, chooses it by.
+#[cfg_attr(not(feature = "gpu"), allow(unused_variables))]
+async fn find(low_power: bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     #[cfg(feature = "gpu")]
-    for adapter in crate::backend::wgpu::adapters().await {
+    use crate::backend::platform::{adapters, Power};
+    #[cfg(feature = "gpu")]
+    for adapter in adapters(if low_power { Power::Low } else { Power::High }).await {
         let software = adapter.info.kind == DeviceKind::Software;
         found.push(Found {
             binding_bytes: adapter.limits.binding_bytes,
@@ -124,7 +132,7 @@ fn is_gpu(found: &Found) -> bool {
 
 /// Opens what is preferred; also why it is the CPU, where a GPU was to be expected.
 pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<String>)> {
-    let found = discover().await;
+    let found = find(preference == Preference::LowPower).await;
     let candidates: Vec<&Found> = match &preference {
         Preference::Auto => found.iter().filter(|f| f.reason.is_none()).collect(),
         Preference::Gpu => found.iter().filter(|f| is_gpu(f)).collect(),

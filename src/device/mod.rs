@@ -10,6 +10,7 @@ pub use choose::{Found, Preference};
 use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::grad::grad;
 use crate::graph::{NodeId, Taken};
 use crate::kernel::{Batch, Limits};
 use crate::op::Op;
@@ -243,6 +244,21 @@ impl Device {
         self.state().graph.record(op, inputs)
     }
 
+    /// The gradients of a node by others; see [`grad`].
+    pub(crate) fn grad(
+        &self,
+        of: NodeId,
+        seed: Option<NodeId>,
+        wrt: &[NodeId],
+    ) -> Result<Vec<NodeId>> {
+        grad(&mut self.state().graph, of, seed, wrt)
+    }
+
+    /// Gradients do not pass a node.
+    pub(crate) fn detach(&self, node: NodeId) {
+        self.state().graph.detach(node);
+    }
+
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {
         let state = self.state();
         (state.graph.shape(node), state.graph.dtype(node))
@@ -315,11 +331,9 @@ impl Device {
         let mut state = self.state();
         self.evaluate(&mut state, sources)?;
         let outputs = state.submit(&*self.inner.backend, batch, sources, scalars)?;
-        let mut nodes = Vec::with_capacity(outputs.len());
-        for (held, &(shape, dtype)) in outputs.into_iter().zip(results) {
-            let node = state.graph.source(shape, dtype);
+        let nodes = state.graph.results(sources, results);
+        for (&node, held) in nodes.iter().zip(outputs) {
             state.buffers.insert(node, held);
-            nodes.push(node);
         }
         Ok(nodes)
     }

@@ -104,6 +104,7 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
             let epsilon = n.real()?;
             x.rms_norm(&n.axes()?, operands.get(1), epsilon)
         }
+        Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
         Code::outer => x.outer(operands.need(1, code)?),
         Code::dot => x.dot(operands.need(1, code)?),

@@ -31,6 +31,7 @@ codes! {
     sum prod max min any all mean var argmax argmin logsumexp norm_l1 norm_l2 norm_linf
     softmax log_softmax layer_norm rms_norm
     matmul outer dot conv2d attention
+    detach
 }
 
 /// Element types by number, as JavaScript has them.

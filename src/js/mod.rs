@@ -174,6 +174,19 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
     Ok(keep_tensor(apply_row(row, &values)?)?)
 }
 
+/// The gradients of a tensor by others, weighted with a seed if its handle is not 0; their handles.
+#[wasm_bindgen]
+pub fn grad(of: u32, seed: u32, handles: &[u32]) -> Answer<Vec<u32>> {
+    let of = objects::tensor(of)?;
+    let wrt = objects::tensors(handles)?;
+    let wrt: Vec<&Tensor> = wrt.iter().collect();
+    let gradients = match seed {
+        0 => of.grad(&wrt)?,
+        seed => of.vjp(&objects::tensor(seed)?, &wrt)?,
+    };
+    Ok(gradients.into_iter().map(keep_tensor).collect::<Result<_>>()?)
+}
+
 /// A tensor's type and extents.
 #[wasm_bindgen]
 pub fn describe(tensor: u32) -> Answer<Vec<u32>> {

@@ -50,6 +50,11 @@ pub fn maximum(x: &Expr, y: &Expr) -> Expr {
     y.le(x).or(x.ne(x)).select(x, y)
 }
 
+/// 1 where x < y, 1/2 where they are equal, else 0.
+pub fn precedes(x: &Expr, y: &Expr) -> Expr {
+    x.lt(y).select(1.0, x.eq(y).select(0.5, 0.0))
+}
+
 /// e^x - 1.
 pub fn expm1(x: &Expr) -> Expr {
     // Error 4e-8 for |x| < 0.42; beyond, the subtraction loses two bits at most.

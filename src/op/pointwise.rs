@@ -329,12 +329,14 @@ macro_rules! pointwise_rows {
         /// `|y log2(x)|`, about 1e-7 for each.
         binary pow(x, y): Float, [(0.1, 5.0), (-3.0, 3.0)] => formulas::pow(x, y),
             gradient |z| formulas::pow_slopes(x, y, z);
-        /// The smaller one; NaN if one is NaN. The gradient goes to the smaller one, to `x` where
-        /// they are equal.
-        binary minimum(x, y): Number, [(-10.0, 10.0)] => formulas::minimum(x, y);
-        /// The larger one; NaN if one is NaN. The gradient goes to the larger one, to `x` where
-        /// they are equal.
-        binary maximum(x, y): Number, [(-10.0, 10.0)] => formulas::maximum(x, y);
+        /// The smaller one; NaN if one is NaN. The gradient goes to the smaller one, half to each
+        /// where they are equal.
+        binary minimum(x, y): Number, [(-10.0, 10.0)] => formulas::minimum(x, y),
+            gradient |z| [formulas::precedes(x, y), formulas::precedes(y, x)];
+        /// The larger one; NaN if one is NaN. The gradient goes to the larger one, half to each
+        /// where they are equal.
+        binary maximum(x, y): Number, [(-10.0, 10.0)] => formulas::maximum(x, y),
+            gradient |z| [formulas::precedes(y, x), formulas::precedes(x, y)];
         /// The angle of the point (x, y) in radians, from -pi to pi; signed zeros count as IEEE 754
         /// says.
         binary atan2(y, x): Float, [(-10.0, 10.0)] => formulas::atan2(y, x),

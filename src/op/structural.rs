@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::expr::Expr;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
 use crate::shape::{pick, Shape};
@@ -80,6 +81,12 @@ pub enum Op {
     },
     /// A row of the table, operands broadcast.
     Pointwise(Pointwise),
+    /// The derivative of a row by its `by[0]`-th argument, of that by the next one, and so on; where the row's operands
+    /// are. Gradients are made of it.
+    Slope {
+        row: Pointwise,
+        by: Vec<usize>,
+    },
     Cast(DType),
     Reshape(Shape),
     /// Axis i of the result is axis `permutation[i]` of the operand.
@@ -114,6 +121,7 @@ impl Op {
             Op::Fill { .. } => "fill",
             Op::Iota { .. } => "iota",
             Op::Pointwise(p) => p.row().name,
+            Op::Slope { .. } => "slope",
             Op::Cast(_) => "cast",
             Op::Reshape(_) => "reshape",
             Op::Permute(_) => "permute",
@@ -127,6 +135,21 @@ impl Op {
         }
     }
 
+    /// What it computes at each element, if it works element by element.
+    pub fn formula(&self) -> Option<Expr> {
+        match self {
+            Op::Pointwise(row) => Some(row.row().expr()),
+            Op::Slope { row, by } => {
+                let (first, rest) = by.split_first()?;
+                let slope = row.row().derivative(*first);
+                Some(rest.iter().fold(slope, |slope, &n| slope.derivative(n)))
+            }
+            Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
+            Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Pad(_) => None,
+            Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => None,
+        }
+    }
+
     /// The result's shape and type, or why the operands do not fit. `Source` and `Scalar` are given theirs.
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = self.name();
@@ -135,7 +158,7 @@ impl Op {
             Op::Source | Op::Scalar => Err(Error::data(format!("{name}: is not computed"))),
             Op::Fill { shape, value } => Ok((*shape, value.dtype)),
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
-            Op::Pointwise(p) => {
+            Op::Pointwise(p) | Op::Slope { row: p, .. } => {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
                 // Parameters follow the operands and have the operands' compute type.
                 let dtype = p.row().dtype(&types[..p.row().operands.len()])?;

@@ -225,7 +225,7 @@ impl<'a> Context<'a> {
                 Ok(writer.builder.push(Inst::Const(value)))
             }
             Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
-            Op::Pointwise(_) => self.pointwise(writer, node, traced, coords),
+            Op::Pointwise(_) | Op::Slope { .. } => self.pointwise(writer, node, traced, coords),
             Op::Cast(to) => {
                 let value = self.value(writer, input, coords)?;
                 // To f16 rounds even where both are computed in f32.
@@ -296,7 +296,7 @@ impl<'a> Context<'a> {
         traced: &Traced,
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
-        let Op::Pointwise(pointwise) = traced.op else { unreachable!("asked for pointwise only") };
+        let formula = traced.op.formula().expect("asked for pointwise only");
         if writer.part == Part::Operand && !self.marks.light[node] {
             return Err(Stop::Realise(node));
         }
@@ -316,7 +316,7 @@ impl<'a> Context<'a> {
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(writer.builder.expr(&pointwise.row().expr(), &arguments))
+        Ok(writer.builder.expr(&formula, &arguments))
     }
 
     /// The value a reduction combines, over this space's inner coordinates.

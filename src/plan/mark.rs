@@ -1,9 +1,10 @@
 //! Which nodes get memory of their own, and which are computed inside the kernels that use them.
 
 use crate::dtype::DType;
+use crate::expr::Expr;
 use crate::graph::Trace;
 use crate::kernel::{Builder, Inst};
-use crate::op::{Op, Pointwise};
+use crate::op::Op;
 
 /// For each node of a trace, how it is placed.
 pub struct Marks {
@@ -81,9 +82,10 @@ impl Marks {
                 (Op::Source, _) => true,
                 (Op::Scalar, _) => false,
                 _ if force => true,
-                (Op::Pointwise(_) | Op::Cast(_) | Op::Reduce { .. }, Reach::One(root))
-                    if output =>
-                {
+                (
+                    Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reduce { .. },
+                    Reach::One(root),
+                ) if output => {
                     marks.attached[n] = Some(root);
                     false
                 }
@@ -110,8 +112,8 @@ fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => true,
-        Op::Pointwise(_) | Op::Cast(_) | Op::Pad(_) | Op::Reduce { .. } => false,
-        Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
+        Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Pad(_) => false,
+        Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
     }
 }
 
@@ -123,26 +125,23 @@ fn costs(trace: &Trace) -> Costs {
         let sum =
             |values: &[u32]| node.inputs.iter().fold(0u32, |sum, &i| sum.saturating_add(values[i]));
         costs.leaves[n] = sum(&costs.leaves) + u32::from(node.op == Op::Source);
-        let own = match &node.op {
-            Op::Pointwise(p) => cost(*p),
-            Op::Cast(_) => 1,
-            _ => 0,
-        };
+        let formula = node.op.formula();
+        let local = formula.is_some() || matches!(node.op, Op::Cast(_));
+        let own = formula.map_or(u32::from(local), |f| cost(&f, node.inputs.len()));
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
-        let plain = is_free(&node.op) || matches!(node.op, Op::Pointwise(_) | Op::Cast(_));
+        let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
     }
     costs
 }
 
-/// Instructions of a row, roughly.
-fn cost(pointwise: Pointwise) -> u32 {
-    let expr = pointwise.row().expr();
+/// Instructions of a formula, roughly.
+fn cost(formula: &Expr, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();
-    for word in 0..pointwise.row().arity() as u32 {
+    for word in 0..arity as u32 {
         arguments.push(builder.push(Inst::Param { word, dtype: DType::F32 }));
     }
-    builder.expr(&expr, &arguments);
+    builder.expr(formula, &arguments);
     (builder.len() - arguments.len()) as u32
 }

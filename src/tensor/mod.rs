@@ -2,6 +2,7 @@
 
 mod batch;
 mod create;
+mod grad;
 mod inner;
 mod movement;
 mod norm;

@@ -11,7 +11,7 @@ impl Tensor {
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         self.shape.axis("softmax", axis)?;
         self.need_float("softmax")?;
-        let exp = self.sub(&self.max_keepdim(&[axis])?)?.exp();
+        let exp = self.sub(&self.max_keepdim(&[axis])?.fixed()?)?.exp();
         exp.div(&exp.sum_keepdim(&[axis])?)
     }
 
@@ -22,7 +22,7 @@ impl Tensor {
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         self.shape.axis("log_softmax", axis)?;
         self.need_float("log_softmax")?;
-        let distance = self.sub(&self.max_keepdim(&[axis])?)?;
+        let distance = self.sub(&self.max_keepdim(&[axis])?.fixed()?)?;
         distance.sub(&distance.exp().sum_keepdim(&[axis])?.log())
     }
 

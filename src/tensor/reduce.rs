@@ -125,12 +125,18 @@ impl Tensor {
         }
     }
 
-    /// The standard deviation: the square root of [`Tensor::var`].
+    /// The square root, whose derivative at 0 is taken as 0: where all is equal, no direction is better.
+    fn root(&self) -> Result<Tensor> {
+        let none = self.eq(0.0)?;
+        none.select(0.0, &none.select(1.0, self)?.sqrt())
+    }
+
+    /// The standard deviation: the square root of [`Tensor::var`]; its gradient at 0 is 0.
     ///
     /// # Errors
     /// As [`Tensor::mean`].
     pub fn std(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        within("std", || Ok(self.var(axes, correction)?.sqrt()))
+        within("std", || self.var(axes, correction)?.root())
     }
 
     /// The position along `axis` of the largest element, as `i32`; the first of equal ones, and the first NaN if there
@@ -173,7 +179,7 @@ impl Tensor {
     pub fn logsumexp(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("logsumexp")?;
         let found = self.shape.axes("logsumexp", axes)?;
-        let max = self.max_keepdim(axes)?;
+        let max = self.max_keepdim(axes)?.fixed()?;
         // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
         let from = max.is_inf().select(0.0, &max)?;
         let sum = self.sub(&from)?.exp().sum_keepdim(axes)?;
@@ -189,13 +195,13 @@ impl Tensor {
         within("norm_l1", || self.abs().sum(axes))
     }
 
-    /// The square root of the sum of squares over these axes.
+    /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
     ///
     /// # Errors
     /// As [`Tensor::mean`].
     pub fn norm_l2(&self, axes: &[isize]) -> Result<Tensor> {
         self.need_float("norm_l2")?;
-        within("norm_l2", || Ok(self.square().sum(axes)?.sqrt()))
+        within("norm_l2", || self.square().sum(axes)?.root())
     }
 
     /// The largest absolute value over these axes.

@@ -1,8 +1,7 @@
-//! Kernels written by hand, and batches of them, for the tests of the wgpu backend natively and in
+//! Kernels written by hand, and batches of them, for the tests of the GPU backends natively and in
 //! browsers.
 
 use std::sync::Arc;
-use warpweft::backend::wgpu::WgpuBackend;
 use warpweft::backend::{Backend, BufferId};
 use warpweft::codegen::Source;
 use warpweft::dtype::DType;
@@ -58,7 +57,7 @@ fn main(
 }
 
 /// Two buffers of so many words; the first holds 0, 1, 2...
-pub fn two(backend: &WgpuBackend, words: u32) -> Result<[BufferId; 2]> {
+pub fn two(backend: &dyn Backend, words: u32) -> Result<[BufferId; 2]> {
     let bytes = u64::from(words) * 4;
     let buffers = [backend.allocate(bytes)?, backend.allocate(bytes)?];
     let counted: Vec<u32> = (0..words).collect();

@@ -7,7 +7,7 @@ use warpweft::dtype::DType;
 use warpweft::tensor::AttentionOptions;
 
 /// Attention by its definition; a query that sees nothing gives zeros.
-fn attend(
+pub fn attend(
     q: &Array<f64>,
     k: &Array<f64>,
     v: &Array<f64>,

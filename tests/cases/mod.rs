@@ -11,6 +11,7 @@ pub mod check;
 pub mod conv;
 pub mod create;
 pub mod fuzz;
+pub mod grad;
 pub mod half;
 pub mod large;
 pub mod matmul;
@@ -44,6 +45,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "conv", cases: conv::cases },
     Group { name: "create", cases: create::cases },
     Group { name: "fuzz", cases: fuzz::cases },
+    Group { name: "grad", cases: grad::cases },
     Group { name: "half", cases: half::cases },
     Group { name: "large", cases: large::cases },
     Group { name: "matmul", cases: matmul::cases },

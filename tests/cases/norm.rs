@@ -5,7 +5,7 @@ use super::check::{near, Suite};
 use super::tolerance::Tolerance;
 
 /// `f` of each row along `axes`: from the row's values to as many.
-fn rows(x: &Array<f64>, axes: &[usize], f: impl Fn(&[f64]) -> Vec<f64>) -> Array<f64> {
+pub fn rows(x: &Array<f64>, axes: &[usize], f: impl Fn(&[f64]) -> Vec<f64>) -> Array<f64> {
     let rank = x.shape.len();
     let kept: Vec<usize> = (0..rank).filter(|a| !axes.contains(a)).collect();
     let order = [&kept[..], axes].concat();
@@ -17,24 +17,24 @@ fn rows(x: &Array<f64>, axes: &[usize], f: impl Fn(&[f64]) -> Vec<f64>) -> Array
     Array::new(&turned.shape, data).permute(&back)
 }
 
-fn log_softmax(x: &[f64]) -> Vec<f64> {
+pub fn log_softmax(x: &[f64]) -> Vec<f64> {
     let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let total = x.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
     x.iter().map(|x| x - max - total).collect()
 }
 
-fn softmax(x: &[f64]) -> Vec<f64> {
+pub fn softmax(x: &[f64]) -> Vec<f64> {
     log_softmax(x).into_iter().map(f64::exp).collect()
 }
 
-fn layer_norm(x: &[f64]) -> Vec<f64> {
+pub fn layer_norm(x: &[f64]) -> Vec<f64> {
     let count = x.len() as f64;
     let mean = x.iter().sum::<f64>() / count;
     let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
     x.iter().map(|x| (x - mean) / (variance + 1e-5).sqrt()).collect()
 }
 
-fn rms_norm(x: &[f64]) -> Vec<f64> {
+pub fn rms_norm(x: &[f64]) -> Vec<f64> {
     let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
     x.iter().map(|x| x / (mean + 1e-6).sqrt()).collect()
 }

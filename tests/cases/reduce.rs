@@ -348,13 +348,13 @@ fn positions(suite: &mut Suite) {
     }
 }
 
-fn variance(x: &[f64], correction: f64) -> f64 {
+pub fn variance(x: &[f64], correction: f64) -> f64 {
     let mean = x.iter().sum::<f64>() / x.len() as f64;
     let squares: f64 = x.iter().map(|x| (x - mean).powi(2)).sum();
     squares / (x.len() as f64 - correction).max(0.0)
 }
 
-fn logsumexp(x: &[f64]) -> f64 {
+pub fn logsumexp(x: &[f64]) -> f64 {
     let max = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if max.is_infinite() {
         return max;

@@ -75,6 +75,25 @@ const CREATION: &[Refusal] = &[
     ("dropout", TYPE, |d| of(d, I32, &[2])?.dropout(0.5, 0)),
 ];
 
+const GRADIENTS: &[Refusal] = &[
+    ("grad", Shape, |d| one(t(d, &[2])?.exp().grad(&[&t(d, &[2])?]))),
+    ("grad", Shape, |d| one(t(d, &[0])?.grad(&[]))),
+    ("grad", TYPE, |d| one(t(d, &[])?.grad(&[&of(d, I32, &[2])?]))),
+    ("grad", TYPE, |d| one(t(d, &[])?.grad(&[&of(d, Bool, &[2])?]))),
+    ("grad", TYPE, |d| one(of(d, U32, &[1])?.grad(&[&t(d, &[2])?]))),
+    ("exp", TYPE, |d| one(of(d, I32, &[1])?.exp().grad(&[&t(d, &[2])?]))),
+    ("exp", TYPE, |d| one(t(d, &[1])?.grad(&[&of(d, I32, &[1])?.exp()]))),
+    ("vjp", Shape, |d| one(t(d, &[2])?.vjp(&t(d, &[3])?, &[]))),
+    ("vjp", Shape, |d| one(t(d, &[2])?.vjp(&t(d, &[])?, &[]))),
+    ("vjp", TYPE, |d| one(t(d, &[2])?.vjp(&of(d, I32, &[2])?, &[]))),
+    ("vjp", TYPE, |d| one(t(d, &[2])?.vjp(&t(d, &[2])?, &[&of(d, U32, &[2])?]))),
+];
+
+/// The first of several results.
+fn one(results: Result<Vec<Tensor>>) -> Result<Tensor> {
+    Ok(results?.remove(0))
+}
+
 const MOVEMENT: &[Refusal] = &[
     ("reshape", Shape, |d| t(d, &[2, 3])?.reshape(&[4])),
     ("reshape", Shape, |d| t(d, &[2, 3])?.reshape(&[])),
@@ -310,7 +329,9 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
-    for (number, list) in [CREATION, MOVEMENT, REDUCTIONS, ROUTINES].into_iter().enumerate() {
+    for (number, list) in
+        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, GRADIENTS].into_iter().enumerate()
+    {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {
                 is(refused(&device), name, kind)

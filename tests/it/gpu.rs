@@ -11,7 +11,7 @@ use std::slice::from_ref;
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::wgpu::{adapters, fold, open, Choice, WgpuBackend};
+use warpweft::backend::wgpu::{adapters, fold, open, Choice, Power, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
@@ -106,7 +106,7 @@ mod cases {
     use super::*;
 
     pub fn describes_itself(backend: WgpuBackend) {
-        let listed = block_on(adapters());
+        let listed = block_on(adapters(Power::High));
         let info = backend.info();
         assert!(listed.iter().any(|adapter| adapter.info == *info), "{info:?} in {listed:?}");
         assert!(["vulkan", "metal", "dx12"].contains(&info.backend));

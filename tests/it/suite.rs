@@ -130,7 +130,7 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv create fuzz half large matmul movement norm pointwise random reduce refusals
+    attention batches broadcast casts conv create fuzz grad half large matmul movement norm pointwise random reduce refusals
 }
 
 #[test]

@@ -1,34 +1,70 @@
-//! The wgpu backend by itself in a browser, on WebGPU, also one computed by the CPU: errors come
-//! late there, and nothing may wait.
+//! The WebGPU backend by itself in a browser, also on a GPU computed by the CPU: errors come late
+//! there, and nothing may wait.
 
 #[path = "../by_hand/mod.rs"]
 mod by_hand;
 
 use by_hand::{batch, busy, pattern, source, to_words, two};
-use warpweft::backend::wgpu::{adapters, open, Choice, WgpuBackend};
+use warpweft::backend::webgpu::{adapters, is_available, open, Choice, Power, WebGpuBackend};
 use warpweft::backend::{Backend, BufferId};
+use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
 /// An open device of the test's own.
-async fn device() -> WgpuBackend {
+async fn device() -> WebGpuBackend {
     let choice = Choice { software: true, ..Choice::default() };
     open(choice).await.expect("this browser has no WebGPU: is it started with it?")
 }
 
 /// The first words of a buffer.
-async fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
+async fn words(backend: &WebGpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&backend.read(buffer, 0, count * 4).await?))
 }
 
 #[wasm_bindgen_test]
 async fn describes_itself() {
-    let listed = adapters().await;
+    let listed = adapters(Power::High).await;
     let backend = device().await;
-    console_log!("wgpu: {:?} {:?}", backend.info(), backend.limits());
+    console_log!("webgpu: {:?} {:?}", backend.info(), backend.limits());
     assert_eq!((listed.len(), backend.info().backend), (1, "webgpu"));
     assert_eq!(&listed[0].limits, backend.limits());
     assert!(backend.limits().binding_bytes >= 128 << 20);
+}
+
+#[wasm_bindgen_test]
+async fn the_browser_hears_how_much_power_is_wanted() {
+    let patch = "
+        const real = GPU.prototype.requestAdapter;
+        globalThis.asked = [];
+        GPU.prototype.requestAdapter = function (options) {
+            // None at the first time of asking, as browsers do it now and then.
+            if (asked.push(options.powerPreference) === 1) return Promise.resolve(null);
+            return real.call(this, options);
+        };
+        globalThis.undo = () => { GPU.prototype.requestAdapter = real; };";
+    js_sys::eval(patch).unwrap();
+    let (low, high) = (adapters(Power::Low).await, adapters(Power::High).await);
+    let device = Device::with(Preference::LowPower).await;
+    let asked = js_sys::eval("undo(); asked.join()").unwrap().as_string().unwrap();
+    assert_eq!(asked, "low-power,low-power,high-performance,low-power");
+    assert_eq!((low.len(), high.len()), (1, 1));
+    assert_eq!(device.is_ok(), is_available().await);
+}
+
+#[wasm_bindgen_test]
+async fn without_webgpu_there_is_nothing() {
+    for none in ["undefined", "{ requestAdapter() { throw new TypeError('denied'); } }"] {
+        let hide = "Object.defineProperty(navigator, 'gpu', { configurable: true, value: ";
+        js_sys::eval(&[hide, none, " })"].concat()).unwrap();
+        let found = adapters(Power::High).await;
+        let opened = open(Choice { software: true, ..Choice::default() }).await;
+        js_sys::eval("delete navigator.gpu").unwrap();
+        assert!(found.is_empty());
+        let Err(error) = opened else { panic!("there was one") };
+        assert_eq!(error.kind(), ErrorKind::NoDevice);
+    }
+    assert_eq!(adapters(Power::High).await.len(), 1);
 }
 
 #[wasm_bindgen_test]
@@ -68,6 +104,78 @@ async fn nothing_new_the_second_time() {
     }
     let made = backend.counters();
     assert_eq!((made.pipelines, made.bind_groups, made.buffers, made.submits), (1, 1, 2, 10));
+}
+
+#[wasm_bindgen_test]
+async fn steps_share_what_they_can() {
+    let backend = device().await;
+    let [input, output] = two(&backend, 1000).unwrap();
+    let one = source(1000, 0, "o[i] = a[i] + 1u;");
+    let other = source(1000, 5, "o[i] += params[1].x + params[2].x;");
+    let sources = [one.clone(), other.clone(), one, other];
+    let words_of = [3, 3, 3, 3, 1];
+    let batch = batch(4000, &[&[], &[0; 5], &[], &words_of], 4);
+    let second = backend.allocate(4000).unwrap();
+    let mut made = None;
+    for round in 0..20 {
+        let output = if round % 2 == 0 { output } else { second };
+        backend.run_sources(&batch, &sources, &[input, output], &[round, 7, 0, 10]).unwrap();
+        assert_eq!(words(&backend, output, 2).await.unwrap(), [1 + 17, 2 + 17]);
+        let now = backend.counters();
+        let now = (now.pipelines, now.bind_groups, now.buffers, now.bytes);
+        if round > 1 {
+            assert_eq!(made, Some(now));
+        }
+        made = Some(now);
+    }
+    // All steps bind the same: there is a group for each output.
+    assert_eq!(made, Some((2, 2, 3, 12_000)));
+    assert_eq!(backend.counters().dispatches, 80);
+    // Forgotten and run again, it still makes nothing.
+    backend.forget(&batch);
+    backend.run_sources(&batch, &sources, &[input, output], &[0; 4]).unwrap();
+    assert_eq!(backend.counters().bind_groups, 2);
+}
+
+#[wasm_bindgen_test]
+async fn freed_buffers_take_their_bind_groups() {
+    let backend = device().await;
+    let source = [source(64, 0, "o[i] = a[i] + 1u;")];
+    let batch = batch(256, &[&[]], 0);
+    let input = two(&backend, 64).unwrap()[0];
+    for round in 1..=20 {
+        let output = backend.allocate(256).unwrap();
+        backend.run_sources(&batch, &source, &[input, output], &[]).unwrap();
+        // Freed with the work in flight: the work and the read still see it.
+        let read = backend.read(output, 0, 256);
+        backend.free(output);
+        assert_eq!(to_words(&read.await.unwrap())[..3], [1, 2, 3]);
+        assert_eq!((backend.counters().bind_groups, backend.counters().bytes), (round, 512));
+        let error = backend.run_sources(&batch, &source, &[input, output], &[]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Data);
+    }
+    let error = backend.write(input, 2, &[0; 4]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data);
+    assert_eq!(backend.read(input, 0, 260).await.unwrap_err().kind(), ErrorKind::Data);
+    assert!(backend.read(input, 0, 0).await.unwrap().is_empty());
+}
+
+#[wasm_bindgen_test]
+async fn params_outgrow_the_uniform_buffer() {
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    let add = source(64, 1, "o[i] += params[1].x;");
+    let copy = source(64, 0, "o[i] = a[i];");
+    for many in [1, 100, 1000, 10] {
+        let mut params: Vec<&[usize]> = vec![&[]];
+        params.resize(many + 1, &[0]);
+        let mut sources = vec![copy.clone()];
+        sources.resize(many + 1, add.clone());
+        let batch = batch(256, &params, 1);
+        backend.run_sources(&batch, &sources, &buffers, &[3]).unwrap();
+        let read = words(&backend, buffers[1], 64).await.unwrap();
+        assert!(read.iter().enumerate().all(|(i, &x)| x == (i + 3 * many) as u32));
+    }
 }
 
 #[wasm_bindgen_test]

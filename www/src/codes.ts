@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 1127945253;
+export const fingerprint = 2784701631;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -58,4 +58,5 @@ export const enum Code {
   dot = 46,
   conv2d = 47,
   attention = 48,
+  detach = 49,
 }

@@ -532,8 +532,8 @@ export abstract class Pointwise extends Recorded {
   }
 
   /**
-   * The smaller one; NaN if one is NaN. The gradient goes to the smaller one, to `x` where
-   * they are equal.
+   * The smaller one; NaN if one is NaN. The gradient goes to the smaller one, half to each
+   * where they are equal.
    * This tensor is `x`. Takes every type but `bool`.
    * Operands broadcast; a number takes the tensors' type.
    */
@@ -542,8 +542,8 @@ export abstract class Pointwise extends Recorded {
   }
 
   /**
-   * The larger one; NaN if one is NaN. The gradient goes to the larger one, to `x` where
-   * they are equal.
+   * The larger one; NaN if one is NaN. The gradient goes to the larger one, half to each
+   * where they are equal.
    * This tensor is `x`. Takes every type but `bool`.
    * Operands broadcast; a number takes the tensors' type.
    */

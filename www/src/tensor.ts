@@ -76,6 +76,39 @@ export class Tensor extends Movement {
     return this.op(Code.matmul, "matmul", [], [other]);
   }
 
+  /**
+   * The gradients of this number by each of `wrt`, each of the shape and type of what it is by; zeros by what does not
+   * go into it. They are tensors like any others: computed when read, best together in a batch or program, and
+   * differentiable again. With a `seed` of this tensor's shape it need not be one number: the gradients of the sum of
+   * the products with it.
+   *
+   * ```ts
+   * const w = device.tensor([1, -2, 3]);
+   * const [gradient] = w.square().sum().grad([w]);
+   * console.log(await gradient.read()); // Float32Array [2, -4, 6]
+   * ```
+   *
+   * Equal largest or smallest elements share the gradient; `abs` and `relu` have 0 at 0; what rounds, compares or
+   * chooses has 0. All must be of floats (`DType`). An error of code `Data` says that a tensor on the way was computed
+   * and what it was computed from was disposed, or that a program made it: {@link Tensor.detach} it, if that is meant.
+   */
+  grad(wrt: readonly Tensor[], seed?: Tensor): Tensor[] {
+    const name = seed === undefined ? "grad" : "vjp";
+    const handle = this.use(name);
+    if (!Array.isArray(wrt)) throw dataError(`${name}: ${describe(wrt)} is not a list of tensors`);
+    const handles = Uint32Array.from(wrt, (tensor) => this.operand(name, tensor));
+    const weight = seed === undefined ? 0 : this.operand(name, seed);
+    return Array.from(
+      call(() => this.owner.core.grad(handle, weight, handles)),
+      (gradient) => this.device.adopt(gradient),
+    );
+  }
+
+  /** The same values, that gradients do not pass: a constant to whatever is made of it. */
+  detach(): Tensor {
+    return this.op(Code.detach, "detach", []);
+  }
+
   /** The product of every element of one vector with every element of another: `[m] x [n] -> [m, n]`. */
   outer(other: Tensor): Tensor {
     return this.op(Code.outer, "outer", [], [other]);

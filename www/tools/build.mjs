@@ -96,7 +96,7 @@ async function buildCore(name) {
   await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
   for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
   numberImports(wasm, join(out, "warpweft.js"));
-  await minifyModule(join(out, "warpweft.js"));
+  for (const script of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, script));
 }
 
 /** The names of imports end in hashes, which do not compress: they get numbers in their place, of the same length. */
@@ -183,14 +183,21 @@ function nodeTool(pack, name) {
   return join(home, typeof bin === "string" ? bin : bin[name]);
 }
 
+/** The files below `dir/snippets`: JavaScript of ours that the core imports, where it has any. */
+function snippets(dir) {
+  if (!existsSync(join(dir, "snippets"))) return [];
+  const entries = readdirSync(join(dir, "snippets"), { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.isFile()).map((entry) => relative(dir, join(entry.parentPath, entry.name)));
+}
+
 /** What a browser loads for a core: the wasm and its JavaScript, raw and compressed. */
 function sizes(dir) {
   const kb = (bytes) => `${(bytes / 1024).toFixed(1)} KB`;
   const size = (name) => {
     const data = readFileSync(join(dir, name));
-    return `${name} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
+    return `${basename(name)} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
   };
-  return ["warpweft_bg.wasm", "warpweft.js"].map(size).join("; ");
+  return ["warpweft_bg.wasm", "warpweft.js", ...snippets(dir)].map(size).join("; ");
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -1,7 +1,8 @@
 //! Which GPUs there are, and opening one.
 
 use super::errors::Gate;
-use super::WgpuBackend;
+use super::{Wgpu, WgpuBackend};
+use crate::backend::gpu::{is_software, Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
@@ -16,75 +17,25 @@ pub struct Adapter {
     adapter: wgpu::Adapter,
 }
 
-/// Which of several GPUs is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Power {
-    /// The fastest: a discrete GPU before an integrated one.
-    #[default]
-    High,
-    /// The most economical: an integrated GPU before a discrete one.
-    Low,
-}
-
-/// What to open.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Choice {
-    /// This one in the list that [`adapters`] gives, whatever it is.
-    pub index: Option<usize>,
-    /// Otherwise the best of them by this preference.
-    pub power: Power,
-    /// Whether a GPU that is computed by a CPU will do, where there is no real one.
-    pub software: bool,
-}
-
 /// Whether there is a GPU, other than one computed by a CPU. Opens nothing.
 pub async fn is_available() -> bool {
-    adapters().await.iter().any(|adapter| adapter.info.kind != DeviceKind::Software)
+    adapters(Power::High).await.iter().any(|adapter| adapter.info.kind != DeviceKind::Software)
 }
 
-/// All GPUs, the preferred kinds first.
-pub async fn adapters() -> Vec<Adapter> {
-    let mut found: Vec<Adapter> = list(Power::High).await.into_iter().map(describe).collect();
+/// All GPUs, the preferred kinds first. How much power they take makes no difference here: all are
+/// listed.
+pub async fn adapters(_: Power) -> Vec<Adapter> {
+    let mut found: Vec<Adapter> = list().await.into_iter().map(describe).collect();
     found.sort_by_key(|adapter| adapter.info.kind);
     found
 }
 
 /// Opens the GPU that `choice` says.
 pub async fn open(choice: Choice) -> Result<WgpuBackend> {
-    let mut found: Vec<Adapter> = list(choice.power).await.into_iter().map(describe).collect();
-    found.sort_by_key(|adapter| adapter.info.kind);
-    if choice.index.is_none() && choice.power == Power::Low {
-        found.sort_by_key(|adapter| match adapter.info.kind {
-            DeviceKind::IntegratedGpu => 0,
-            DeviceKind::Gpu => 1,
-            DeviceKind::DiscreteGpu => 2,
-            DeviceKind::Cpu | DeviceKind::Software => 3,
-        });
-    }
-    let chosen = match choice.index {
-        Some(index) => found.get(index),
-        None => found.iter().find(|a| choice.software || a.info.kind != DeviceKind::Software),
-    };
-    match chosen {
-        Some(adapter) => adapter.open().await,
-        None => Err(nothing_found(choice, &found)),
-    }
-}
-
-fn nothing_found(choice: Choice, found: &[Adapter]) -> Error {
-    let wanted = match (choice.index, choice.software) {
-        (Some(index), _) => format!("GPU number {index}"),
-        (None, true) => "a GPU, also one computed by the CPU".to_string(),
-        (None, false) => "a GPU, other than one computed by the CPU".to_string(),
-    };
-    let names: Vec<String> =
-        found.iter().map(|a| format!("{} ({:?})", a.info.name, a.info.kind)).collect();
-    let there = match names.as_slice() {
-        [] if cfg!(target_arch = "wasm32") => "this browser offers no WebGPU here".to_string(),
-        [] => "there is none that Vulkan, Metal or DX12 knows of".to_string(),
-        names => format!("there is {}", names.join(", ")),
-    };
-    Error::new(ErrorKind::NoDevice, format!("open: looked for {wanted}; {there}"))
+    let found = adapters(choice.power).await;
+    let infos: Vec<&Info> = found.iter().map(|adapter| &adapter.info).collect();
+    let chosen = choice.pick(&infos, "there is none that Vulkan, Metal or DX12 knows of")?;
+    found[chosen].open().await
 }
 
 impl Adapter {
@@ -103,15 +54,14 @@ impl Adapter {
             let message = format!("open: {} does not open: {error}", self.info.name);
             Error::new(ErrorKind::NoDevice, message)
         })?;
-        let info = refine(self.info.clone(), &device);
         let limits = limits(&device.limits(), device.features());
-        WgpuBackend::new(info, limits, Gate::new(device), queue)
+        let machine = Wgpu::new(Gate::new(device), queue)?;
+        Ok(GpuBackend::new(self.info.clone(), limits, machine))
     }
 }
 
-/// Natively there is one instance, made when it is first needed.
-#[cfg(not(target_arch = "wasm32"))]
-async fn list(_: Power) -> Vec<wgpu::Adapter> {
+/// There is one instance, made when it is first needed.
+async fn list() -> Vec<wgpu::Adapter> {
     static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
     let instance = INSTANCE.get_or_init(make_instance);
     let mut found = instance.enumerate_adapters(wgpu::Backends::all()).await;
@@ -120,33 +70,6 @@ async fn list(_: Power) -> Vec<wgpu::Adapter> {
         can.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
     });
     found
-}
-
-/// A browser gives one adapter, and now and then none at the first time of asking.
-#[cfg(target_arch = "wasm32")]
-async fn list(power: Power) -> Vec<wgpu::Adapter> {
-    thread_local! {
-        static INSTANCE: std::cell::OnceCell<wgpu::Instance> = const { std::cell::OnceCell::new() };
-    }
-    const TRIES: usize = 3;
-    for _ in 0..TRIES {
-        // Asked first because wgpu panics where there is no navigator at all.
-        if !wgpu::util::is_browser_webgpu_supported().await {
-            continue;
-        }
-        let instance = INSTANCE.with(|instance| instance.get_or_init(make_instance).clone());
-        let options = wgpu::RequestAdapterOptions {
-            power_preference: match power {
-                Power::High => wgpu::PowerPreference::HighPerformance,
-                Power::Low => wgpu::PowerPreference::LowPower,
-            },
-            ..Default::default()
-        };
-        if let Ok(adapter) = instance.request_adapter(&options).await {
-            return vec![adapter];
-        }
-    }
-    Vec::new()
 }
 
 fn make_instance() -> wgpu::Instance {
@@ -212,11 +135,8 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
         "" => "GPU".to_string(),
         name => name.to_string(),
     };
-    let software = ["llvmpipe", "lavapipe", "swiftshader", "basic render"]
-        .iter()
-        .any(|word| name.to_lowercase().contains(word));
     let kind = match info.device_type {
-        _ if software => DeviceKind::Software,
+        _ if is_software(&name) => DeviceKind::Software,
         wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
         wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
         wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::Gpu,
@@ -246,33 +166,4 @@ fn vendor(number: u32) -> String {
         other => return format!("{other:#06x}"),
     };
     known.to_string()
-}
-
-/// What only an open device tells: browsers name the maker and the architecture.
-#[cfg(target_arch = "wasm32")]
-fn refine(mut info: Info, device: &wgpu::Device) -> Info {
-    let Some(told) = device.as_webgpu().map(|device| device.adapter_info()) else {
-        return info;
-    };
-    // Older browsers have no such attribute.
-    if told.is_undefined() {
-        return info;
-    }
-    let architecture = told.architecture();
-    info.vendor = told.vendor();
-    if info.name == "GPU" {
-        let name = format!("{} {architecture}", info.vendor).trim().to_string();
-        if !name.is_empty() {
-            info.name = name;
-        }
-    }
-    if architecture == "swiftshader" {
-        info.kind = DeviceKind::Software;
-    }
-    info
-}
-
-#[cfg(not(target_arch = "wasm32"))]
-fn refine(info: Info, _: &wgpu::Device) -> Info {
-    info
 }

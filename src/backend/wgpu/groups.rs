@@ -1,17 +1,16 @@
 //! Bind groups, kept as long as their buffers live.
 
 use super::errors::Gate;
-use super::pipelines::Layout;
-use crate::backend::BufferId;
+use super::{Layout, Numbered};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What a bind group binds: the numbers of inputs and outputs, the bytes of the params block, then
-/// each buffer's number and the bytes bound of it.
+/// What a bind group binds: the numbers of inputs and outputs, then each buffer's number and the
+/// bytes bound of it.
 type Key = Arc<[u64]>;
 
 /// Words of a key before the first buffer.
-const HEAD: usize = 3;
+const HEAD: usize = 2;
 
 /// More bind groups than this, and those that were not used lately go.
 const MANY: usize = 8192;
@@ -26,7 +25,7 @@ struct Group {
 pub(super) struct Groups {
     groups: HashMap<Key, Group>,
     /// Which groups a buffer is in.
-    of_buffer: HashMap<BufferId, HashSet<Key>>,
+    of_buffer: HashMap<u64, HashSet<Key>>,
     /// Written anew for every lookup, so that finding a group allocates nothing.
     key: Vec<u64>,
     /// Batches run so far, to tell which groups are used.
@@ -35,47 +34,32 @@ pub(super) struct Groups {
     pub(super) made: u64,
 }
 
-/// One storage binding.
-pub(super) struct Bound<'a> {
-    pub(super) id: BufferId,
-    pub(super) buffer: &'a wgpu::Buffer,
-    pub(super) bytes: u64,
-}
-
 impl Groups {
-    /// The bind group of `layout` with these buffers; the first binding is `block` bytes of
-    /// `uniform`.
-    pub(super) fn get(
+    /// The bind group of `layout` with so many bytes of these buffers, the params first.
+    pub(super) fn get<'a>(
         &mut self,
         gate: &Gate,
         layout: &Layout,
-        (uniform, block): (&wgpu::Buffer, u64),
-        bound: &[Bound<'_>],
+        bound: impl Iterator<Item = (&'a Numbered, u64)> + Clone,
     ) -> wgpu::BindGroup {
         self.key.clear();
-        self.key.extend([layout.inputs as u64, layout.outputs as u64, block]);
-        for binding in bound {
-            self.key.extend([binding.id.0, binding.bytes]);
+        self.key.extend([layout.inputs as u64, layout.outputs as u64]);
+        for (held, bytes) in bound.clone() {
+            self.key.extend([held.number, bytes]);
         }
         if let Some(found) = self.groups.get_mut(self.key.as_slice()) {
             found.used = self.now;
             return found.group.clone();
         }
-        let binding = |buffer, bytes| {
-            wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer,
+        let entry = |(i, (held, bytes)): (usize, (&'a Numbered, u64))| wgpu::BindGroupEntry {
+            binding: i as u32,
+            resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+                buffer: &held.buffer,
                 offset: 0,
                 size: wgpu::BufferSize::new(bytes),
-            })
+            }),
         };
-        let mut entries =
-            vec![wgpu::BindGroupEntry { binding: 0, resource: binding(uniform, block) }];
-        for (i, b) in bound.iter().enumerate() {
-            entries.push(wgpu::BindGroupEntry {
-                binding: i as u32 + 1,
-                resource: binding(b.buffer, b.bytes),
-            });
-        }
+        let entries: Vec<wgpu::BindGroupEntry<'_>> = bound.enumerate().map(entry).collect();
         let group = gate.device.create_bind_group(&wgpu::BindGroupDescriptor {
             label: None,
             layout: &layout.bindings,
@@ -83,8 +67,8 @@ impl Groups {
         });
         self.made += 1;
         let key: Key = self.key.as_slice().into();
-        for id in ids(&key) {
-            self.of_buffer.entry(id).or_default().insert(key.clone());
+        for number in numbers(&key) {
+            self.of_buffer.entry(number).or_default().insert(key.clone());
         }
         self.groups.insert(key, Group { group: group.clone(), used: self.now });
         group
@@ -105,25 +89,19 @@ impl Groups {
     }
 
     /// A buffer goes, and so do the groups it is in.
-    pub(super) fn forget(&mut self, buffer: BufferId) {
-        for key in self.of_buffer.remove(&buffer).unwrap_or_default() {
+    pub(super) fn forget(&mut self, number: u64) {
+        for key in self.of_buffer.remove(&number).unwrap_or_default() {
             self.remove(&key);
         }
     }
 
-    /// The params buffer was replaced.
-    pub(super) fn clear(&mut self) {
-        self.groups.clear();
-        self.of_buffer.clear();
-    }
-
     fn remove(&mut self, key: &Key) {
         self.groups.remove(key);
-        for id in ids(key) {
-            if let Some(keys) = self.of_buffer.get_mut(&id) {
+        for number in numbers(key) {
+            if let Some(keys) = self.of_buffer.get_mut(&number) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.of_buffer.remove(&id);
+                    self.of_buffer.remove(&number);
                 }
             }
         }
@@ -131,6 +109,6 @@ impl Groups {
 }
 
 /// The buffers of a key.
-fn ids(key: &Key) -> impl Iterator<Item = BufferId> + '_ {
-    key[HEAD..].chunks_exact(2).map(|pair| BufferId(pair[0]))
+fn numbers(key: &Key) -> impl Iterator<Item = u64> + '_ {
+    key[HEAD..].chunks_exact(2).map(|pair| pair[0])
 }

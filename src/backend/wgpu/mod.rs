@@ -1,273 +1,241 @@
-//! GPUs through wgpu: Vulkan, Metal and DX12 natively, WebGPU in a browser.
+//! GPUs through wgpu: Vulkan, Metal and DX12.
 
 mod adapters;
-mod batch;
 mod errors;
 mod groups;
-mod ledger;
-mod memory;
-mod pipelines;
+mod staging;
 mod transfer;
-#[cfg(not(target_arch = "wasm32"))]
 mod waiting;
 
-pub use adapters::{adapters, is_available, open, Adapter, Choice, Power};
-#[doc(hidden)]
-pub use pipelines::fold;
+pub use super::gpu::{fold, Choice, Power};
+pub use adapters::{adapters, is_available, open, Adapter};
 
-use crate::backend::{Backend, BufferId, Counters, Info, Pending};
-use crate::codegen::{self, Source};
-use crate::error::{Error, Result};
-use crate::kernel::{Batch, Kernel, Limits};
-use batch::Prepared;
+use super::gpu::{lock, Fate, GpuBackend, Ledger, Machine, Run, Step, Usage};
+use super::Pending;
+use crate::error::Result;
 use errors::Gate;
 use groups::Groups;
-use ledger::{lock, Ticket};
-use memory::{Buffers, Uniform};
-use pipelines::Pipelines;
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::future::ready;
+use std::future::poll_fn;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use transfer::Transfer;
+use waiting::Ticket;
 
 /// An open GPU.
-pub struct WgpuBackend {
-    info: Info,
-    limits: Limits,
-    // In a browser nothing here is `Send`, and everything stays on its thread: `Arc` costs nothing
-    // there.
+pub type WgpuBackend = GpuBackend<Wgpu>;
+
+/// wgpu's side of an open GPU.
+pub struct Wgpu {
     gate: Arc<Gate>,
     queue: wgpu::Queue,
     transfer: Transfer,
-    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both
-    /// are.
-    pipelines: Mutex<Pipelines>,
-    state: Mutex<State>,
+    groups: Mutex<Groups>,
+    /// By the numbers of inputs and outputs.
+    layouts: Mutex<HashMap<(usize, usize), Arc<Layout>>>,
 }
 
-#[derive(Default)]
-struct State {
-    buffers: Buffers,
-    uniform: Uniform,
-    groups: Groups,
-    /// By the batch's address.
-    batches: HashMap<usize, Prepared>,
-    submits: u64,
-    dispatches: u64,
+/// A buffer with its number.
+#[derive(Clone)]
+pub struct Numbered {
+    number: u64,
+    buffer: wgpu::Buffer,
 }
 
-impl WgpuBackend {
-    fn new(info: Info, limits: Limits, gate: Gate, queue: wgpu::Queue) -> Result<WgpuBackend> {
+/// The bindings of all kernels with as many inputs and outputs.
+struct Layout {
+    inputs: usize,
+    outputs: usize,
+    bindings: wgpu::BindGroupLayout,
+    pipelines: wgpu::PipelineLayout,
+}
+
+/// A compiled kernel.
+pub struct Compiled {
+    layout: Arc<Layout>,
+    pipeline: wgpu::ComputePipeline,
+}
+
+impl Wgpu {
+    fn new(gate: Gate, queue: wgpu::Queue) -> Result<Wgpu> {
         let gate = Arc::new(gate);
-        #[cfg(not(target_arch = "wasm32"))]
         waiting::start(gate.clone(), queue.clone())?;
-        let transfer = Transfer::new();
-        let (pipelines, state) = (Mutex::default(), Mutex::default());
-        Ok(WgpuBackend { info, limits, gate, queue, transfer, pipelines, state })
+        let (transfer, groups, layouts) = Default::default();
+        Ok(Wgpu { gate, queue, transfer, groups, layouts })
     }
 
-    /// Loses the device: everything that is awaited, and every later call, answers `DeviceLost`.
-    pub fn destroy(&self) {
-        self.gate.device.destroy();
-        self.gate.ledger.lose("it was destroyed");
-    }
-
-    /// As [`Backend::run`], with the text of each dispatch given: for tests of this backend.
-    #[doc(hidden)]
-    pub fn run_sources(
-        &self,
-        batch: &Arc<Batch>,
-        sources: &[Source],
-        buffers: &[BufferId],
-        scalars: &[u32],
-    ) -> Result<()> {
-        self.run_text(batch, buffers, scalars, |number| sources[number].clone())
-    }
-
-    fn run_text(
-        &self,
-        batch: &Arc<Batch>,
-        buffers: &[BufferId],
-        scalars: &[u32],
-        text: impl FnMut(usize) -> Source,
-    ) -> Result<()> {
-        let (gate, ledger) = (&self.gate, &self.gate.ledger);
-        ledger.check("run")?;
-        gate.ask_late(0);
-        self.prepare(batch, text)?;
-        let mut guard = lock(&self.state);
-        let state = &mut *guard;
-        let Some(prepared) = state.batches.get_mut(&address(batch)) else {
-            return Err(Error::data("run: the batch was forgotten while it was run"));
-        };
-        let slots = Prepared::slots(batch, buffers, &state.buffers)?;
-        if let Some(error) = prepared.broken() {
-            // Not run at all: what it would have written means nothing, and reading it says so.
-            ledger.store(ledger.tick(), error.clone());
-            prepared.pass_on(buffers, &mut state.buffers, None);
-            return Ok(());
+    /// Records all kernels into one compute pass.
+    fn commands(&self, run: &Run<'_, Wgpu>) -> wgpu::CommandBuffer {
+        let mut groups = lock(&self.groups);
+        let mut encoder = self.gate.device.create_command_encoder(&Default::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&Default::default());
+            for step in run.recorded {
+                let (Some((x, y)), Some(compiled)) = (step.grid, &step.pipeline.compiled) else {
+                    continue;
+                };
+                let slots = step.slots.iter().map(|&(slot, bytes)| (run.slots[slot], bytes));
+                let bound = std::iter::once((run.uniform, step.block)).chain(slots);
+                let group = groups.get(&self.gate, &compiled.layout, bound);
+                pass.set_pipeline(&compiled.pipeline);
+                pass.set_bind_group(0, &group, &[step.offset]);
+                pass.dispatch_workgroups(x, y, 1);
+            }
         }
-        let params = prepared.params(scalars)?;
-        let (uniform, new) = state.uniform.write(gate, &self.queue, params)?;
-        if new {
-            state.groups.clear();
-        }
-        let dispatches = prepared.dispatches();
-        if dispatches == 0 {
-            return Ok(());
-        }
-        let trial = prepared.trial();
-        gate.watch_for_read("run", trial.as_ref(), || {
-            let commands = prepared.record(gate, &mut state.groups, uniform, buffers, &slots);
-            self.queue.submit([commands]);
-        });
-        self.transfer.submitted();
-        prepared.pass_on(buffers, &mut state.buffers, trial);
-        state.groups.tick();
-        state.submits += 1;
-        state.dispatches += dispatches;
-        Ok(())
-    }
-
-    /// Compiles a batch, unless that was done.
-    fn prepare(&self, batch: &Arc<Batch>, text: impl FnMut(usize) -> Source) -> Result<()> {
-        let known = || lock(&self.state).batches.contains_key(&address(batch));
-        if known() {
-            return Ok(());
-        }
-        let mut pipelines = lock(&self.pipelines);
-        // Another thread may have done it meanwhile.
-        if !known() {
-            let made = Prepared::new(&self.gate, &self.limits, &mut pipelines, batch, text)?;
-            let batches = &mut lock(&self.state).batches;
-            batches.retain(|_, prepared| !prepared.dead());
-            batches.insert(address(batch), made);
-        }
-        Ok(())
-    }
-
-    fn start_read(
-        &self,
-        buffer: BufferId,
-        offset: u64,
-        len: u64,
-    ) -> Result<Pending<Result<Vec<u8>>>> {
-        self.gate.ledger.check("read")?;
-        let (source, doubts) = {
-            let state = lock(&self.state);
-            let memory = state.buffers.range("read", buffer, offset, len)?;
-            (memory.buffer.clone(), memory.doubts().cloned().collect())
-        };
-        if len == 0 {
-            let done = self.sync();
-            return Ok(Box::pin(async move { done.await.map(|()| Vec::new()) }));
-        }
-        self.transfer.read(&self.gate, &self.queue, &source, offset..offset + len, doubts)
+        groups.tick();
+        encoder.finish()
     }
 }
 
-impl Backend for WgpuBackend {
-    fn info(&self) -> &Info {
-        &self.info
+impl Machine for Wgpu {
+    type Buffer = Numbered;
+    type Pipeline = Compiled;
+    type Recorded = Vec<Step<Compiled>>;
+
+    fn ledger(&self) -> &Ledger {
+        &self.gate.ledger
     }
 
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.gate.ledger.check("allocate")?;
-        lock(&self.state).buffers.allocate(&self.gate, &self.limits, bytes)
-    }
-
-    fn free(&self, buffer: BufferId) {
-        let mut state = lock(&self.state);
-        state.groups.forget(buffer);
-        state.buffers.free(buffer);
-    }
-
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.gate.ledger.check("write")?;
-        let len = data.len() as u64;
-        let target = {
-            let mut state = lock(&self.state);
-            let target = state.buffers.range("write", buffer, offset, len)?.buffer.clone();
-            if offset == 0 {
-                // Written anew: what went wrong before does not matter any more.
-                state.buffers.depend([buffer].into_iter(), &[]);
-            }
-            target
+    fn create(&self, number: u64, usage: Usage, bytes: u64, fate: &Fate) -> Result<Numbered> {
+        use wgpu::BufferUsages as Uses;
+        let (operation, uses) = match usage {
+            Usage::Storage => ("allocate", Uses::STORAGE | Uses::COPY_SRC | Uses::COPY_DST),
+            Usage::Uniform => ("run", Uses::UNIFORM | Uses::COPY_DST),
         };
-        if data.is_empty() {
-            return Ok(());
-        }
-        self.transfer.upload(&self.gate, &self.queue, &target, offset, data)
+        let buffer = create(&self.gate, operation, (bytes, uses), false, Some(fate))?;
+        Ok(Numbered { number, buffer })
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        // Layers of a model share their kernels: each text is written once.
-        let mut written: HashMap<&Kernel, Source> = HashMap::new();
-        self.run_text(batch, buffers, scalars, |number| {
-            let kernel = &*batch.dispatches[number].kernel;
-            written.entry(kernel).or_insert_with(|| codegen::wgsl(kernel)).clone()
-        })
+    fn discard(&self, buffer: &Numbered) {
+        // Dropping it is enough, and `destroy` would wait for the thread that polls.
+        lock(&self.groups).forget(buffer.number);
     }
 
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        match self.start_read(buffer, offset, len) {
-            Ok(pending) => pending,
-            Err(error) => Box::pin(ready(Err(error))),
-        }
+    fn compile(
+        &self,
+        text: &str,
+        (inputs, outputs): (usize, usize),
+        label: &str,
+        what: String,
+        fate: &Fate,
+    ) -> Compiled {
+        let device = &self.gate.device;
+        let layout = {
+            let mut layouts = lock(&self.layouts);
+            let found = layouts.entry((inputs, outputs));
+            found.or_insert_with(|| Arc::new(layout(device, inputs, outputs))).clone()
+        };
+        let (pipeline, _) = self.gate.watch(&what, Some(fate), || {
+            let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
+                label: Some(label),
+                source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(text)),
+            });
+            device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+                label: Some(label),
+                layout: Some(&layout.pipelines),
+                module: &module,
+                entry_point: Some("main"),
+                compilation_options: wgpu::PipelineCompilationOptions {
+                    // Kernels write workgroup memory before they read it.
+                    zero_initialize_workgroup_memory: false,
+                    ..Default::default()
+                },
+                cache: None,
+            })
+        });
+        Compiled { layout, pipeline }
     }
 
-    fn sync(&self) -> Pending<Result<()>> {
-        let gate = self.gate.clone();
-        if let Err(error) = gate.ledger.check("sync") {
-            return Box::pin(ready(Err(error)));
+    fn record(&self, steps: Vec<Step<Compiled>>) -> Vec<Step<Compiled>> {
+        steps
+    }
+
+    fn forget(&self, _: &Vec<Step<Compiled>>) {}
+
+    fn submit(&self, run: Run<'_, Wgpu>) {
+        if !run.params.is_empty() {
+            self.queue.write_buffer(&run.uniform.buffer, 0, run.params);
         }
-        let ticket = Ticket::new(gate.ledger.tick(), None);
+        self.gate.watch_for_read("run", run.fate, || self.queue.submit([self.commands(&run)]));
+        self.transfer.submitted();
+    }
+
+    fn write(&self, buffer: &Numbered, offset: u64, data: &[u8]) -> Result<()> {
+        self.transfer.upload(&self.gate, &self.queue, &buffer.buffer, offset, data)
+    }
+
+    fn read(&self, buffer: &Numbered, range: Range<u64>) -> Result<Pending<Option<Vec<u8>>>> {
+        self.transfer.read(&self.gate, &self.queue, &buffer.buffer, range)
+    }
+
+    fn done(&self) -> Pending<()> {
+        let ticket = Ticket::new(None);
         let done = ticket.clone();
         self.queue.on_submitted_work_done(move || done.settle(true));
         self.transfer.submitted();
-        gate.ledger.open(&ticket);
-        Box::pin(async move { gate.finished(&ticket, "sync", &[]).await })
+        self.gate.tickets.open(&ticket);
+        Box::pin(async move {
+            poll_fn(|context| ticket.poll(context)).await;
+        })
     }
 
-    fn forget(&self, batch: &Arc<Batch>) {
-        lock(&self.state).batches.remove(&address(batch));
+    fn bind_groups(&self) -> u64 {
+        lock(&self.groups).made
     }
 
-    fn counters(&self) -> Counters {
-        let pipelines = lock(&self.pipelines).made;
-        let state = lock(&self.state);
-        Counters {
-            pipelines,
-            buffers: state.buffers.made,
-            bytes: state.buffers.bytes,
-            bind_groups: state.groups.made,
-            submits: state.submits,
-            dispatches: state.dispatches,
-        }
+    fn destroy(&self) {
+        self.gate.device.destroy();
+        self.gate.tickets.lose();
     }
 
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        Some(codegen::wgsl(kernel).text)
+    fn close(&self) {
+        self.gate.tickets.close();
     }
 }
 
-impl Drop for WgpuBackend {
-    /// What is awaited still comes.
-    fn drop(&mut self) {
-        self.gate.ledger.close();
-        // Otherwise the memory would stay until the next garbage collection.
-        #[cfg(target_arch = "wasm32")]
-        if !self.gate.ledger.awaited() {
-            self.gate.device.destroy();
-        }
+fn layout(device: &wgpu::Device, inputs: usize, outputs: usize) -> Layout {
+    let entry = |binding: usize, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
+        binding: binding as u32,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+        count: None,
+    };
+    let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true)];
+    for i in 0..inputs + outputs {
+        let read_only = i < inputs;
+        entries.push(entry(i + 1, wgpu::BufferBindingType::Storage { read_only }, false));
     }
+    let bindings = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        label: None,
+        entries: &entries,
+    });
+    let pipelines = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&bindings)],
+        immediate_size: 0,
+    });
+    Layout { inputs, outputs, bindings, pipelines }
 }
 
-/// What a batch is known by.
-fn address(batch: &Arc<Batch>) -> usize {
-    Arc::as_ptr(batch) as usize
+/// Makes a buffer.
+fn create(
+    gate: &Gate,
+    operation: &str,
+    (size, usage): (u64, wgpu::BufferUsages),
+    mapped_at_creation: bool,
+    fate: Option<&Fate>,
+) -> Result<wgpu::Buffer> {
+    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), fate, || {
+        gate.device.create_buffer(&wgpu::BufferDescriptor {
+            label: None,
+            size,
+            usage,
+            mapped_at_creation,
+        })
+    });
+    match error {
+        Some(error) => Err(error),
+        None => Ok(buffer),
+    }
 }

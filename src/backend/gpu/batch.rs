@@ -1,10 +1,9 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::errors::{Fate, Gate};
-use super::groups::{Bound, Groups};
 use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
+use super::{Fate, Machine};
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,10 +17,12 @@ const ALIGNMENT: usize = 256;
 const MOST_PARAMS: usize = 64 << 10;
 
 /// A batch ready to run.
-pub(super) struct Prepared {
+pub(super) struct Prepared<M: Machine> {
     /// While this is held, no other batch gets the same address.
     batch: Weak<Batch>,
-    steps: Vec<Step>,
+    /// Its steps as the machine keeps them, and how many of them do something.
+    pub(super) recorded: M::Recorded,
+    pub(super) dispatches: u64,
     /// The slots that it writes, and those that it only reads.
     written: Vec<usize>,
     read: Vec<usize>,
@@ -33,21 +34,21 @@ pub(super) struct Prepared {
     trial: Fate,
     /// The uniform buffer's contents, heads filled in. Kernels without params share the first
     /// block.
-    image: Vec<u8>,
+    pub(super) image: Vec<u8>,
     /// Where in the image which scalar goes.
     words: Vec<(usize, usize)>,
 }
 
 /// A dispatch ready to run.
-struct Step {
-    pipeline: Arc<Pipeline>,
+pub struct Step<P> {
+    pub(crate) pipeline: Arc<Pipeline<P>>,
     /// None where there is nothing to do.
-    grid: Option<(u32, u32)>,
+    pub(crate) grid: Option<(u32, u32)>,
     /// Where its params begin, and how many bytes of them are bound.
-    offset: u32,
-    block: u64,
-    /// Each binding's slot, and the bytes of it.
-    slots: Vec<(usize, u64)>,
+    pub(crate) offset: u32,
+    pub(crate) block: u64,
+    /// Each binding's slot, and the bytes of it: a multiple of 16.
+    pub(crate) slots: Vec<(usize, u64)>,
 }
 
 /// A slot's bytes as they are bound: kernels may read whole `vec4`s.
@@ -55,18 +56,19 @@ pub(super) fn bound_bytes(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-impl Prepared {
+impl<M: Machine> Prepared<M> {
     /// Compiles what is not compiled yet. `text` gives the source of a dispatch, by number.
     pub(super) fn new(
-        gate: &Gate,
+        machine: &M,
         limits: &Limits,
-        pipelines: &mut Pipelines,
+        pipelines: &mut Pipelines<M::Pipeline>,
         batch: &Arc<Batch>,
-        mut text: impl FnMut(usize) -> Source,
-    ) -> Result<Prepared> {
+        text: &mut dyn FnMut(usize) -> Source,
+    ) -> Result<Prepared<M>> {
         let mut prepared = Prepared {
             batch: Arc::downgrade(batch),
-            steps: Vec::with_capacity(batch.dispatches.len()),
+            recorded: M::Recorded::default(),
+            dispatches: 0,
             written: Vec::new(),
             read: Vec::new(),
             unproven: Vec::new(),
@@ -76,28 +78,31 @@ impl Prepared {
             words: Vec::new(),
         };
         prepared.block(1);
+        let mut steps = Vec::with_capacity(batch.dispatches.len());
         for (number, dispatch) in batch.dispatches.iter().enumerate() {
             let source = text(number);
-            let step = prepared.step(gate, limits, pipelines, batch, dispatch, &source)?;
-            prepared.steps.push(step);
+            let step = prepared.step(machine, limits, pipelines, batch, dispatch, &source)?;
+            steps.push(step);
         }
         let all = || batch.dispatches.iter();
         prepared.written = unique(all().flat_map(|d| &d.outputs));
         prepared.read = unique(all().flat_map(|d| &d.inputs));
         prepared.read.retain(|slot| prepared.written.binary_search(slot).is_err());
-        prepared.unproven = prepared.steps.iter().map(|step| step.pipeline.fate.clone()).collect();
+        prepared.unproven = steps.iter().map(|step| step.pipeline.fate.clone()).collect();
+        prepared.dispatches = steps.iter().filter(|step| step.grid.is_some()).count() as u64;
+        prepared.recorded = machine.record(steps);
         Ok(prepared)
     }
 
     fn step(
         &mut self,
-        gate: &Gate,
+        machine: &M,
         limits: &Limits,
-        pipelines: &mut Pipelines,
+        pipelines: &mut Pipelines<M::Pipeline>,
         batch: &Batch,
         dispatch: &Dispatch,
         source: &Source,
-    ) -> Result<Step> {
+    ) -> Result<Step<M::Pipeline>> {
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
         if buffers > limits.buffers_per_kernel {
@@ -129,7 +134,7 @@ impl Prepared {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
         let arity = (dispatch.inputs.len(), dispatch.outputs.len());
-        let pipeline = pipelines.get(gate, limits, source, arity, (kind, &dispatch.label));
+        let pipeline = pipelines.get(machine, limits, source, arity, (kind, &dispatch.label));
         let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
         Ok(Step { pipeline, grid, offset: offset as u32, block, slots })
     }
@@ -160,7 +165,12 @@ impl Prepared {
     }
 
     /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
-    pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<Fate>) {
+    pub(super) fn pass_on(
+        &mut self,
+        ids: &[BufferId],
+        memory: &mut Buffers<M::Buffer>,
+        trial: Option<Fate>,
+    ) {
         self.unproven.retain(|fate| !fate.good());
         let mut doubts = self.unproven.clone();
         doubts.extend(trial.filter(|fate| !fate.good()));
@@ -172,13 +182,8 @@ impl Prepared {
         memory.depend(self.written.iter().map(|&slot| ids[slot]), &doubts);
     }
 
-    /// How many kernels a run of it starts.
-    pub(super) fn dispatches(&self) -> u64 {
-        self.steps.iter().filter(|step| step.grid.is_some()).count() as u64
-    }
-
-    /// The uniform buffer's contents for these scalars.
-    pub(super) fn params(&mut self, scalars: &[u32]) -> Result<&[u8]> {
+    /// Puts the scalars into the image.
+    pub(super) fn fill(&mut self, scalars: &[u32]) -> Result<()> {
         for &(at, scalar) in &self.words {
             let Some(word) = scalars.get(scalar) else {
                 let message = format!(
@@ -189,15 +194,15 @@ impl Prepared {
             };
             self.image[at..at + 4].copy_from_slice(bytemuck::bytes_of(word));
         }
-        Ok(&self.image)
+        Ok(())
     }
 
     /// Each slot's buffer, if they are all there and large enough.
     pub(super) fn slots<'a>(
         batch: &Batch,
         buffers: &[BufferId],
-        memory: &'a Buffers,
-    ) -> Result<Vec<&'a wgpu::Buffer>> {
+        memory: &'a Buffers<M::Buffer>,
+    ) -> Result<Vec<&'a M::Buffer>> {
         if buffers.len() != batch.slots.len() {
             let message = format!(
                 "run: the batch has {} slots, and {} buffers were passed",
@@ -219,40 +224,6 @@ impl Prepared {
             found.push(buffer);
         }
         Ok(found)
-    }
-
-    /// Records all kernels into one compute pass. `slots` are the buffers numbered `ids`, and no
-    /// kernel is broken.
-    pub(super) fn record(
-        &self,
-        gate: &Gate,
-        groups: &mut Groups,
-        uniform: &wgpu::Buffer,
-        ids: &[BufferId],
-        slots: &[&wgpu::Buffer],
-    ) -> wgpu::CommandBuffer {
-        let mut encoder = gate.device.create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            let mut bound = Vec::new();
-            for step in &self.steps {
-                let (Some((x, y)), Some(pipeline)) = (step.grid, &step.pipeline.compiled) else {
-                    continue;
-                };
-                bound.clear();
-                bound.extend(step.slots.iter().map(|&(slot, bytes)| Bound {
-                    id: ids[slot],
-                    buffer: slots[slot],
-                    bytes,
-                }));
-                let layout = &step.pipeline.layout;
-                let group = groups.get(gate, layout, (uniform, step.block), &bound);
-                pass.set_pipeline(pipeline);
-                pass.set_bind_group(0, &group, &[step.offset]);
-                pass.dispatch_workgroups(x, y, 1);
-            }
-        }
-        encoder.finish()
     }
 }
 

@@ -1,0 +1,100 @@
+//! What went wrong, on one clock: how each call went that can fail late, errors no read has heard of
+//! yet, and whether the device is lost.
+
+use crate::error::{Error, ErrorKind, Result};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Locks, also after another thread panicked: the state behind these locks is never left half
+/// written.
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How something went, once that is known: natively at once, in a browser later.
+#[derive(Clone, Default)]
+pub struct Fate(Arc<OnceLock<Option<Error>>>);
+
+impl Fate {
+    /// Only the first word counts.
+    pub(crate) fn settle(&self, error: Option<Error>) {
+        let _ = self.0.set(error);
+    }
+
+    /// Whether it is known to have gone well.
+    pub(crate) fn good(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+
+    /// What is known to have gone wrong.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        self.0.get()?.as_ref()
+    }
+}
+
+/// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
+/// target.
+#[derive(Default)]
+pub struct Ledger {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    clock: u64,
+    lost: Option<String>,
+    /// Errors that no read has heard of yet, with their times.
+    errors: Vec<(u64, Error)>,
+}
+
+impl Ledger {
+    /// The next moment.
+    pub(crate) fn tick(&self) -> u64 {
+        let mut state = lock(&self.state);
+        state.clock += 1;
+        state.clock
+    }
+
+    /// Keeps an error of moment `at` for the first read after it.
+    pub(crate) fn store(&self, at: u64, error: Error) {
+        const MOST: usize = 64;
+        let errors = &mut lock(&self.state).errors;
+        if errors.len() < MOST {
+            errors.push((at, error));
+        }
+    }
+
+    /// The first error before moment `at`; it and the other ones before `at` are told by it.
+    fn take_before(&self, at: u64) -> Option<Error> {
+        let errors = &mut lock(&self.state).errors;
+        let first = errors.iter().filter(|e| e.0 < at).min_by_key(|e| e.0)?.1.clone();
+        errors.retain(|e| e.0 >= at);
+        Some(first)
+    }
+
+    /// An error where the device is lost.
+    pub(crate) fn check(&self, operation: &str) -> Result<()> {
+        match &lock(&self.state).lost {
+            None => Ok(()),
+            Some(why) => Err(Error::new(
+                ErrorKind::DeviceLost,
+                format!("{operation}: the device was lost: {why}"),
+            )),
+        }
+    }
+
+    /// The device is gone; only the first reason counts.
+    pub(crate) fn lose(&self, why: &str) {
+        lock(&self.state).lost.get_or_insert_with(|| why.to_string());
+    }
+
+    /// What is told to a read of moment `at`: that the device is lost, the first of `fates` that is
+    /// bad, or else the first earlier error that nobody heard of.
+    pub(crate) fn finish(&self, at: u64, operation: &str, fates: &[Fate]) -> Result<()> {
+        self.check(operation)?;
+        let unheard = self.take_before(at);
+        match fates.iter().find_map(Fate::error).cloned().or(unheard) {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}

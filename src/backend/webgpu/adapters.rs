@@ -1,0 +1,80 @@
+//! The GPU that the browser offers, and opening it.
+
+use super::{bridge, WebGpu, WebGpuBackend};
+use crate::backend::gpu::{is_software, Choice, GpuBackend, Power};
+use crate::backend::{DeviceKind, Info};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Limits;
+use wasm_bindgen::JsCast;
+use wasm_bindgen_futures::JsFuture;
+
+/// A GPU that can be opened, once.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    /// What it is.
+    pub info: Info,
+    /// What it can do once it is open.
+    pub limits: Limits,
+    adapter: bridge::Adapter,
+}
+
+/// Whether there is a GPU, other than one computed by a CPU. Opens nothing.
+pub async fn is_available() -> bool {
+    adapters(Power::High).await.iter().any(|adapter| adapter.info.kind != DeviceKind::Software)
+}
+
+/// The one GPU that the browser offers for this preference, or none.
+pub async fn adapters(power: Power) -> Vec<Adapter> {
+    let found = JsFuture::from(bridge::request(power == Power::Low)).await;
+    found.ok().filter(|found| found.is_object()).map(describe).into_iter().collect()
+}
+
+/// Opens the GPU that `choice` says.
+pub async fn open(choice: Choice) -> Result<WebGpuBackend> {
+    let found = adapters(choice.power).await;
+    let infos: Vec<&Info> = found.iter().map(|adapter| &adapter.info).collect();
+    let chosen = choice.pick(&infos, "this browser offers no WebGPU here")?;
+    found[chosen].open().await
+}
+
+impl Adapter {
+    /// Opens it.
+    pub async fn open(&self) -> Result<WebGpuBackend> {
+        match WebGpu::open(&self.adapter).await {
+            Ok(machine) => Ok(GpuBackend::new(self.info.clone(), self.limits.clone(), machine)),
+            Err(error) => {
+                let message = format!("open: {} does not open: {error}", self.info.name);
+                Err(Error::new(ErrorKind::NoDevice, message))
+            }
+        }
+    }
+}
+
+fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
+    let adapter: bridge::Adapter = adapter.unchecked_into();
+    let (words, figures) = (adapter.words(), adapter.figures());
+    let mut lines = words.split('\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (description, vendor, architecture) = (line(), line().to_string(), line());
+    let mut name = description.to_string();
+    if name.is_empty() {
+        name = format!("{vendor} {architecture}").trim().to_string();
+    }
+    if name.is_empty() {
+        name = "GPU".to_string();
+    }
+    let figure = |at: usize| figures.get(at).copied().unwrap_or_default();
+    let software = figure(0) > 0.0 || is_software(&words);
+    let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
+    let limits = Limits {
+        f16: figure(1) > 0.0,
+        // Beside its storage buffers a kernel binds one uniform.
+        buffers_per_kernel: figure(2).min(figure(3) - 1.0) as usize,
+        binding_bytes: figure(4).min(figure(5)) as u64 / 16 * 16,
+        workgroups: figure(6) as u32,
+        workgroup_size: figure(7).min(figure(8)) as u32,
+        workgroup_bytes: figure(9) as u32,
+    };
+    let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
+    Adapter { info, limits, adapter }
+}

@@ -1,0 +1,399 @@
+// WebGPU for the Rust side, in few calls: it knows buffers, pipelines and batches by number, and runs a batch by one call.
+//
+// Each call that can fail is made inside error scopes and carries a number; `tell` says later how it went. A method here
+// does not throw.
+
+/** What an adapter is asked for where it has it. */
+const FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
+
+/** What an adapter is asked for all it has of, in the order in which Rust is told. */
+const LIMITS = [
+  "maxStorageBuffersPerShaderStage",
+  "maxBindingsPerBindGroup",
+  "maxStorageBufferBindingSize",
+  "maxBufferSize",
+  "maxComputeWorkgroupsPerDimension",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupStorageSize",
+];
+
+/** Bind groups kept at most, beside those of one batch. */
+const GROUPS = 8192;
+/** Buffers to read through that are kept, and their bytes. */
+const READBACKS = { buffers: 8, bytes: 2 ** 26 };
+
+const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** The adapter that the browser offers, or nothing. Browsers give none now and then at the first time of asking. */
+export async function request(lowPower) {
+  const powerPreference = lowPower ? "low-power" : "high-performance";
+  for (let tries = 0; tries < 3; tries++) {
+    if (tries) await pause(30);
+    if (!globalThis.navigator?.gpu) return;
+    // A page may be denied it: as good as none.
+    const found = await (async () => navigator.gpu.requestAdapter({ powerPreference }))().catch(() => null);
+    if (found) return new Adapter(found);
+  }
+}
+
+class Adapter {
+  constructor(adapter) {
+    /** @type {GPUAdapter} */
+    this.adapter = adapter;
+  }
+
+  /** What it is called, line by line. */
+  words() {
+    const { description = "", vendor = "", architecture = "", device = "" } = this.adapter.info ?? {};
+    return [description, vendor, architecture, device].join("\n");
+  }
+
+  /** Whether it is computed by a CPU as far as it says so, whether it has f16, and its limits. */
+  figures() {
+    const { info, features, limits } = this.adapter;
+    const flags = [Boolean(info?.isFallbackAdapter), features.has("shader-f16")].map(Number);
+    return Float64Array.from([...flags, ...LIMITS.map((name) => limits[name])]);
+  }
+
+  /** @param {(call: number, error?: string) => void} tell */
+  async open(tell) {
+    const { features, limits } = this.adapter;
+    const asked = [...LIMITS, "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ"];
+    try {
+      const device = await this.adapter.requestDevice({
+        label: "warpweft",
+        requiredFeatures: FEATURES.filter((feature) => features.has(feature)),
+        requiredLimits: Object.fromEntries(asked.map((name) => [name, limits[name]])),
+      });
+      return new Gpu(device, tell);
+    } catch (error) {
+      throw String(error?.message ?? error);
+    }
+  }
+}
+
+/**
+ * A step of a batch. `slots` and `sizes` are what it binds after its params.
+ * @typedef {{ pipeline: Pipeline, x: number, y: number, offsets: Uint32Array, block: number, slots: number[],
+ *   sizes: number[] }} Step
+ * A batch, and the bind groups of its steps for each set of buffers that it ran with, as long as none was dropped.
+ * @typedef {{ steps: Step[], groups: Map<string, GPUBindGroup[]>, age: number }} Batch
+ * A compiled kernel; without a pipeline where there could not be one.
+ * @typedef {{ pipeline?: GPUComputePipeline, layout: Layout }} Pipeline
+ * @typedef {{ name: string, bindings: GPUBindGroupLayout, pipelines: GPUPipelineLayout }} Layout
+ * @typedef {{ group: GPUBindGroup, numbers: number[] }} Group
+ */
+
+class Gpu {
+  /** Bind groups ever made. */
+  bindGroups = 0;
+  /** @type {Map<number, GPUBuffer>} */
+  #buffers = new Map();
+  /** @type {Map<string, Layout>} */
+  #layouts = new Map();
+  /** @type {Pipeline[]} */
+  #pipelines = [];
+  /** @type {Map<number, Batch>} */
+  #batches = new Map();
+  #recorded = 0;
+  /** Bind groups and the buffers they bind, by a name that says all of it. @type {Map<string, Group>} */
+  #groups = new Map();
+  /** The names of the groups a buffer is in. @type {Map<number, Set<string>>} */
+  #groupsOf = new Map();
+  /** How often groups were dropped. */
+  #age = 0;
+  /** Free buffers to read through, the oldest first. @type {GPUBuffer[]} */
+  #readbacks = [];
+  /** Resolves when all error scopes so far have answered. */
+  #settled = Promise.resolve();
+  /** What to do for those who wait when the device is lost. @type {Set<() => void>} */
+  #waiting = new Set();
+  #lost = false;
+  /** Reads and waits under way. */
+  #open = 0;
+  #closing = false;
+  #device;
+  #tell;
+
+  /**
+   * @param {GPUDevice} device
+   * @param {(call: number, error?: string) => void} tell
+   */
+  constructor(device, tell) {
+    this.#device = device;
+    this.#tell = tell;
+    device.lost.then(({ message, reason }) => {
+      this.#lost = true;
+      tell(0, message.trim().replace(/\.$/, "") || reason);
+      for (const reject of this.#waiting) reject();
+    });
+  }
+
+  /** Does `work` inside error scopes, and tells how it went. */
+  #watch(call, work) {
+    const scopes = ["validation", "internal", "out-of-memory"];
+    scopes.forEach((scope) => this.#device.pushErrorScope(scope));
+    let thrown;
+    try {
+      work();
+    } catch (error) {
+      thrown = error;
+    }
+    const answers = scopes.map(() => this.#device.popErrorScope());
+    const told = Promise.all(answers).then(
+      // That there was no memory explains all that follows from it.
+      ([memory, internal, validation]) => {
+        const wrong = validation ?? internal ?? thrown;
+        this.#tell(call, memory ? "" : wrong && (wrong.message || "it failed"));
+      },
+      // The device is lost, which is told elsewhere.
+      () => this.#tell(call),
+    );
+    const before = this.#settled;
+    this.#settled = told.then(() => before);
+  }
+
+  /** `work`, or a rejection as soon as the device is lost. */
+  async #unlessLost(work) {
+    work.catch(() => {});
+    if (this.#lost) throw new Error("lost");
+    let reject;
+    const lost = new Promise((_, no) => this.#waiting.add((reject = no)));
+    return Promise.race([work, lost]).finally(() => this.#waiting.delete(reject));
+  }
+
+  create(call, number, bytes, uniform) {
+    const { STORAGE, UNIFORM, COPY_SRC, COPY_DST } = GPUBufferUsage;
+    const usage = uniform ? UNIFORM | COPY_DST : STORAGE | COPY_SRC | COPY_DST;
+    this.#watch(call, () => this.#buffers.set(number, this.#device.createBuffer({ size: bytes, usage })));
+  }
+
+  /** Frees a buffer now; work already submitted still sees it. */
+  discard(number) {
+    this.#buffers.get(number)?.destroy();
+    this.#buffers.delete(number);
+    for (const name of this.#groupsOf.get(number) ?? []) {
+      for (const other of this.#groups.get(name).numbers) this.#groupsOf.get(other).delete(name);
+      this.#groups.delete(name);
+      this.#age++;
+    }
+    this.#groupsOf.delete(number);
+  }
+
+  /** Compiles a kernel; its number. */
+  compile(call, text, inputs, outputs, label) {
+    const layout = this.#layout(inputs, outputs);
+    /** @type {Pipeline} */
+    const made = { layout };
+    this.#watch(call, () => {
+      const module = this.#device.createShaderModule({ label, code: text });
+      const compute = { module, entryPoint: "main" };
+      made.pipeline = this.#device.createComputePipeline({ label, layout: layout.pipelines, compute });
+    });
+    return this.#pipelines.push(made) - 1;
+  }
+
+  /** The bindings of all kernels with as many inputs and outputs. */
+  #layout(inputs, outputs) {
+    const name = `${inputs},${outputs}`;
+    if (this.#layouts.has(name)) return this.#layouts.get(name);
+    const buffers = [{ type: "uniform", hasDynamicOffset: true }];
+    for (let i = 0; i < inputs + outputs; i++) buffers.push({ type: i < inputs ? "read-only-storage" : "storage" });
+    const entries = buffers.map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer }));
+    const bindings = this.#device.createBindGroupLayout({ entries });
+    const pipelines = this.#device.createPipelineLayout({ bindGroupLayouts: [bindings] });
+    const layout = { name, bindings, pipelines };
+    this.#layouts.set(name, layout);
+    return layout;
+  }
+
+  /**
+   * Keeps a batch; its number. For each step: pipeline, two dimensions of workgroups, offset and bytes of the params, how
+   * many buffers, and of each its slot and sixteenths of its bytes.
+   * @param {Uint32Array} words
+   */
+  record(words) {
+    const steps = [];
+    for (let at = 0; at < words.length; ) {
+      const [pipeline, x, y, offset, block, count] = words.subarray(at);
+      const bound = words.subarray(at + 6, (at += 6 + 2 * count));
+      const slots = [...bound.filter((_, i) => i % 2 === 0)];
+      const sizes = [...bound.filter((_, i) => i % 2 === 1)].map((sixteenths) => sixteenths * 16);
+      steps.push({ pipeline: this.#pipelines[pipeline], x, y, offsets: Uint32Array.of(offset), block, slots, sizes });
+    }
+    this.#batches.set(++this.#recorded, { steps, groups: new Map(), age: this.#age });
+    return this.#recorded;
+  }
+
+  forget(batch) {
+    this.#batches.delete(batch);
+  }
+
+  /**
+   * Submits a batch with the buffers of its slots, by number.
+   * @param {Uint8Array} params what is to be written for it before, or nothing
+   * @param {Float64Array} slots
+   */
+  submit(call, batch, uniform, params, slots) {
+    const { queue } = this.#device;
+    this.#watch(call, () => {
+      const recorded = this.#batches.get(batch);
+      if (params.length) queue.writeBuffer(this.#buffers.get(uniform), 0, params);
+      const groups = this.#groupsFor(recorded, uniform, slots);
+      const encoder = this.#device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      let last;
+      recorded.steps.forEach(({ pipeline, x, y, offsets }, i) => {
+        if (pipeline !== last) pass.setPipeline(pipeline.pipeline);
+        last = pipeline;
+        pass.setBindGroup(0, groups[i], offsets, 0, 1);
+        pass.dispatchWorkgroups(x, y);
+      });
+      pass.end();
+      queue.submit([encoder.finish()]);
+    });
+  }
+
+  /** The bind groups of a batch's steps: those of the last time, or from all there are, or new ones. */
+  #groupsFor(recorded, uniform, slots) {
+    // So many sets of buffers alternate at most.
+    if (recorded.age !== this.#age || recorded.groups.size > 64) recorded.groups.clear();
+    recorded.age = this.#age;
+    const key = `${uniform}:${slots.join()}`;
+    let groups = recorded.groups.get(key);
+    if (!groups) {
+      if (this.#groups.size > GROUPS + recorded.steps.length) {
+        this.#groups.clear();
+        this.#groupsOf.clear();
+        this.#age++;
+      }
+      groups = recorded.steps.map((step) => this.#group(step, uniform, slots));
+      recorded.groups.set(key, groups);
+    }
+    return groups;
+  }
+
+  #group({ pipeline: { layout }, block, slots: own, sizes }, uniform, slots) {
+    const numbers = [uniform, ...own.map((slot) => slots[slot])];
+    const bytes = [block, ...sizes];
+    const name = `${layout.name};${numbers};${bytes}`;
+    const found = this.#groups.get(name);
+    if (found) return found.group;
+    const bound = (binding) => ({ buffer: this.#buffers.get(numbers[binding]), size: bytes[binding] });
+    const entries = numbers.map((_, binding) => ({ binding, resource: bound(binding) }));
+    const group = this.#device.createBindGroup({ layout: layout.bindings, entries });
+    this.bindGroups++;
+    this.#groups.set(name, { group, numbers });
+    for (const number of numbers) {
+      this.#groupsOf.set(number, (this.#groupsOf.get(number) ?? new Set()).add(name));
+    }
+    return group;
+  }
+
+  /** Copies bytes into a buffer; `data` may lie in WebAssembly's memory. */
+  write(call, number, offset, data) {
+    this.#watch(call, () => this.#device.queue.writeBuffer(this.#buffers.get(number), offset, data));
+  }
+
+  /** Starts to read bytes of a buffer: copies them into one that can be mapped, and maps it. */
+  read(call, number, offset, bytes) {
+    this.#open++;
+    let buffer, mapping;
+    this.#watch(call, () => {
+      buffer = this.#readback(bytes);
+      const encoder = this.#device.createCommandEncoder();
+      encoder.copyBufferToBuffer(this.#buffers.get(number), offset, buffer, 0, bytes);
+      this.#device.queue.submit([encoder.finish()]);
+      mapping = buffer.mapAsync(GPUMapMode.READ, 0, bytes);
+    });
+    return new Reading(buffer, bytes, this.#whenKnown(mapping ?? Promise.reject()), (mapped) => {
+      if (mapped) this.#recycle(buffer);
+      else buffer?.destroy();
+      this.#ended();
+    });
+  }
+
+  /** Resolves when `mapping` and all error scopes before have; rejected where the mapping is, or the device is lost. */
+  async #whenKnown(mapping) {
+    const settled = this.#settled;
+    try {
+      await this.#unlessLost(mapping);
+    } catch (error) {
+      // Browsers may refuse a mapping a moment before they say that the device is lost.
+      await Promise.race([this.#device.lost, pause(200)]);
+      throw error;
+    } finally {
+      await this.#unlessLost(settled);
+    }
+  }
+
+  /** The smallest free buffer that is large enough and not much too large, or a new one. */
+  #readback(bytes) {
+    const power = 2 ** Math.ceil(Math.log2(bytes));
+    const size = bytes < 2 ** 24 ? Math.max(power, 2 ** 16) : Math.ceil(bytes / 16) * 16;
+    const fits = (buffer) => buffer.size >= bytes && buffer.size <= 4 * size;
+    const [found] = this.#readbacks.filter(fits).sort((a, b) => a.size - b.size);
+    if (!found) return this.#device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+    this.#readbacks.splice(this.#readbacks.indexOf(found), 1);
+    return found;
+  }
+
+  #recycle(buffer) {
+    buffer.unmap();
+    const free = this.#readbacks;
+    free.push(buffer);
+    const bytes = () => free.reduce((sum, { size }) => sum + size, 0);
+    while (free.length > READBACKS.buffers || bytes() > READBACKS.bytes) free.shift().destroy();
+  }
+
+  /** Resolves when the work submitted so far is done and its errors are told. */
+  async done() {
+    this.#open++;
+    const work = Promise.all([this.#device.queue.onSubmittedWorkDone(), this.#settled]);
+    await this.#unlessLost(work).finally(() => this.#ended());
+  }
+
+  #ended() {
+    this.#open--;
+    if (this.#closing && !this.#open) this.#device.destroy();
+  }
+
+  destroy() {
+    this.#device.destroy();
+  }
+
+  /** Gives everything back, once what is under way has ended. */
+  close() {
+    this.#closing = true;
+    this.#open++;
+    this.#ended();
+  }
+}
+
+/** Bytes on their way. */
+class Reading {
+  #ready = false;
+
+  constructor(buffer, bytes, known, finish) {
+    Object.assign(this, { buffer, bytes, finish });
+    this.mapped = known.then(() => (this.#ready = true));
+    // Whoever dropped it does not listen.
+    this.mapped.catch(() => {});
+  }
+
+  /** Copies what was read; whether it could be. */
+  copy(room) {
+    try {
+      room.set(new Uint8Array(this.buffer.getMappedRange(0, this.bytes)));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** It is not needed any more. */
+  end() {
+    this.finish(this.#ready);
+  }
+}

@@ -1,0 +1,67 @@
+//! What `bridge.js` offers. It never throws; what fails is told, and promises that fail are rejected
+//! with words.
+
+use js_sys::Promise;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen(module = "/src/backend/webgpu/bridge.js")]
+extern "C" {
+    /// Resolves to an [`Adapter`], or to undefined where there is none.
+    pub fn request(low_power: bool) -> Promise;
+
+    #[derive(Clone, Debug)]
+    pub type Adapter;
+    /// Lines: description, vendor, architecture, device.
+    #[wasm_bindgen(method)]
+    pub fn words(this: &Adapter) -> String;
+    /// 1 for a fallback adapter and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
+    #[wasm_bindgen(method)]
+    pub fn figures(this: &Adapter) -> Vec<f64>;
+    /// Resolves to a [`Gpu`] that tells how its calls went.
+    #[wasm_bindgen(method)]
+    pub fn open(this: &Adapter, tell: &JsValue) -> Promise;
+
+    /// An open device.
+    pub type Gpu;
+    #[wasm_bindgen(method)]
+    pub fn create(this: &Gpu, call: f64, number: f64, bytes: f64, uniform: bool);
+    #[wasm_bindgen(method)]
+    pub fn discard(this: &Gpu, number: f64);
+    #[wasm_bindgen(method)]
+    pub fn compile(
+        this: &Gpu,
+        call: f64,
+        text: &str,
+        inputs: u32,
+        outputs: u32,
+        label: &str,
+    ) -> u32;
+    #[wasm_bindgen(method)]
+    pub fn record(this: &Gpu, words: &[u32]) -> u32;
+    #[wasm_bindgen(method)]
+    pub fn forget(this: &Gpu, batch: u32);
+    #[wasm_bindgen(method)]
+    pub fn submit(this: &Gpu, call: f64, batch: u32, uniform: f64, params: &[u8], slots: &[f64]);
+    #[wasm_bindgen(method)]
+    pub fn write(this: &Gpu, call: f64, number: f64, offset: f64, data: &[u8]);
+    #[wasm_bindgen(method)]
+    pub fn read(this: &Gpu, call: f64, number: f64, offset: f64, bytes: f64) -> Reading;
+    #[wasm_bindgen(method)]
+    pub fn done(this: &Gpu) -> Promise;
+    #[wasm_bindgen(method, getter, js_name = bindGroups)]
+    pub fn bind_groups(this: &Gpu) -> u32;
+    #[wasm_bindgen(method)]
+    pub fn destroy(this: &Gpu);
+    #[wasm_bindgen(method)]
+    pub fn close(this: &Gpu);
+
+    /// Bytes that are read.
+    pub type Reading;
+    #[wasm_bindgen(method, getter)]
+    pub fn mapped(this: &Reading) -> Promise;
+    /// Copies them; whether that went well.
+    #[wasm_bindgen(method)]
+    pub fn copy(this: &Reading, room: &mut [u8]) -> bool;
+    #[wasm_bindgen(method)]
+    pub fn end(this: &Reading);
+}

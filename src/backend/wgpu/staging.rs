@@ -1,0 +1,113 @@
+//! A few mapped buffers that uploads go through, piece by piece.
+
+use super::create;
+use super::errors::Gate;
+use super::waiting::poll;
+use crate::backend::gpu::lock;
+use crate::error::{Error, ErrorKind, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Bytes of one staging buffer.
+const PIECE: usize = 8 << 20;
+
+/// So many staging buffers at most; with all of them in use an upload waits for the first.
+const MOST: usize = 8;
+
+/// So many stay when they are not in use.
+const KEPT: usize = 4;
+
+/// Staging buffers.
+#[derive(Default)]
+pub(super) struct Staging {
+    pool: Arc<Mutex<Pool>>,
+}
+
+#[derive(Default)]
+struct Pool {
+    /// Mapped, to be written to.
+    free: Vec<wgpu::Buffer>,
+    /// How many there are, free or not.
+    there: usize,
+    /// The copies that were submitted, oldest first.
+    submitted: VecDeque<wgpu::SubmissionIndex>,
+}
+
+impl Staging {
+    /// Copies `data` to `offset` of `target` in pieces.
+    pub(super) fn upload(
+        &self,
+        gate: &Gate,
+        queue: &wgpu::Queue,
+        target: &wgpu::Buffer,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        for (number, piece) in data.chunks(PIECE).enumerate() {
+            let staging = self.take(gate)?;
+            let len = piece.len() as u64;
+            match staging.get_mapped_range_mut(..len) {
+                Ok(mut view) => view.copy_from_slice(piece),
+                Err(error) => {
+                    lock(&self.pool).there -= 1;
+                    gate.ledger.check("write")?;
+                    let message = format!("write: the device could not map: {error}");
+                    return Err(Error::new(ErrorKind::Memory, message));
+                }
+            }
+            staging.unmap();
+            let at = offset + (number * PIECE) as u64;
+            let submission = gate.watch_for_read("write", None, || {
+                let mut encoder = gate.device.create_command_encoder(&Default::default());
+                encoder.copy_buffer_to_buffer(&staging, 0, target, at, len);
+                queue.submit([encoder.finish()])
+            });
+            lock(&self.pool).submitted.push_back(submission);
+            self.give_back(staging);
+        }
+        Ok(())
+    }
+
+    /// Maps it again for the next piece, which happens when the copy is done.
+    fn give_back(&self, staging: wgpu::Buffer) {
+        let (pool, kept) = (self.pool.clone(), staging.clone());
+        staging.map_async(wgpu::MapMode::Write, .., move |answer| {
+            let mut pool = lock(&pool);
+            pool.submitted.pop_front();
+            if answer.is_ok() && pool.free.len() < KEPT {
+                pool.free.push(kept);
+            } else {
+                pool.there -= 1;
+            }
+        });
+    }
+
+    /// A mapped staging buffer.
+    fn take(&self, gate: &Gate) -> Result<wgpu::Buffer> {
+        loop {
+            gate.ledger.check("write")?;
+            let oldest = {
+                let mut pool = lock(&self.pool);
+                if let Some(buffer) = pool.free.pop() {
+                    return Ok(buffer);
+                }
+                if pool.there < MOST {
+                    pool.there += 1;
+                    None
+                } else {
+                    Some(pool.submitted.front().cloned())
+                }
+            };
+            let Some(oldest) = oldest else {
+                let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+                let made = create(gate, "write", (PIECE as u64, usage), true, None);
+                if made.is_err() {
+                    lock(&self.pool).there -= 1;
+                }
+                return made;
+            };
+            poll(gate, oldest, Duration::from_millis(100));
+        }
+    }
+}

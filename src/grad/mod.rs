@@ -1,0 +1,288 @@
+//! Reverse-mode gradients, graph to graph: they only record further operations, so that planning, fusion and every
+//! machine serve them as any others, and gradients of gradients are gradients again.
+
+mod moves;
+mod routines;
+mod rules;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::{lost, Graph, NodeId};
+use crate::op::{Const, Op, Pointwise, Reduction, Span};
+use crate::shape::Shape;
+use std::collections::HashMap;
+
+/// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
+/// each, which the caller holds; zeros where nothing of it goes into `of`. All nodes are of floats.
+///
+/// # Errors
+/// `Data` where how `of` was made is not known any more, `Unsupported` where an operation has no gradient.
+pub fn grad(
+    graph: &mut Graph,
+    of: NodeId,
+    seed: Option<NodeId>,
+    wrt: &[NodeId],
+) -> Result<Vec<NodeId>> {
+    let mut tape = Tape { graph, recorded: Vec::new() };
+    let found = tape.gradients(of, seed, wrt);
+    let Tape { recorded, .. } = tape;
+    if let Ok(nodes) = &found {
+        nodes.iter().for_each(|&node| graph.retain(node));
+    }
+    for node in recorded {
+        // What goes here is younger than all data.
+        graph.release(node);
+    }
+    found
+}
+
+/// Records operations, and holds them until all are recorded.
+struct Tape<'a> {
+    graph: &'a mut Graph,
+    recorded: Vec<NodeId>,
+}
+
+/// By what is differentiated.
+struct Wanted<'a> {
+    nodes: &'a [NodeId],
+    /// What was recorded before all of them does not depend on them.
+    oldest: u64,
+    /// They are taken as independent of each other.
+    apart: bool,
+}
+
+impl Wanted<'_> {
+    /// Whether gradients go no further.
+    fn ends(&self, node: NodeId) -> bool {
+        self.apart && self.nodes.contains(&node)
+    }
+}
+
+/// The nodes through which something depends on what is wanted, each after those it is made of.
+#[derive(Default)]
+struct Path {
+    nodes: Vec<NodeId>,
+    /// The gradients found so far.
+    gradients: Vec<Option<NodeId>>,
+    /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
+    place: HashMap<NodeId, usize>,
+}
+
+/// The place of what depends on nothing wanted.
+const ASIDE: usize = usize::MAX;
+
+impl Path {
+    fn place(&self, node: NodeId) -> Option<usize> {
+        self.place.get(&node).copied().filter(|&place| place != ASIDE)
+    }
+}
+
+impl Tape<'_> {
+    fn gradients(
+        &mut self,
+        of: NodeId,
+        seed: Option<NodeId>,
+        wrt: &[NodeId],
+    ) -> Result<Vec<NodeId>> {
+        let seed = match seed {
+            Some(seed) => seed,
+            None => self.everywhere(of, 1.0)?,
+        };
+        let path = self.flow(of, seed, wrt, false)?;
+        let mut found = Vec::with_capacity(wrt.len());
+        for &node in wrt {
+            let gradient = path.place(node).and_then(|place| path.gradients[place]);
+            found.push(match gradient {
+                Some(gradient) => gradient,
+                None => self.everywhere(node, 0.0)?,
+            });
+        }
+        Ok(found)
+    }
+
+    /// Carries `seed` from `of` back to each of `wrt` that it is made of.
+    fn flow(&mut self, of: NodeId, seed: NodeId, wrt: &[NodeId], apart: bool) -> Result<Path> {
+        let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+        let wanted = Wanted { nodes: wrt, oldest, apart };
+        let mut path = self.path(of, &wanted)?;
+        if let Some(last) = path.gradients.last_mut() {
+            *last = Some(seed);
+        }
+        for place in (0..path.nodes.len()).rev() {
+            let node = path.nodes[place];
+            let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
+            let (op, inputs) = self.graph.past(node);
+            let (op, inputs) = (op.clone(), inputs.to_vec());
+            let empty = self.shape(node).numel() == 0;
+            let mut active = Vec::new();
+            for (n, &input) in inputs.iter().enumerate() {
+                if !empty && path.place(input).is_some() && self.shape(input).numel() > 0 {
+                    active.push(n);
+                }
+            }
+            if active.is_empty() {
+                continue;
+            }
+            if inputs.iter().any(|&input| !self.graph.is_alive(input)) {
+                return Err(lost(&op));
+            }
+            let Some(meaning) = self.meaning(&op, &inputs)? else {
+                for n in active {
+                    let part = self.pull(&op, node, &inputs, g, n)?;
+                    self.add_to(&mut path, inputs[n], part)?;
+                }
+                continue;
+            };
+            let mut ends: Vec<NodeId> = Vec::new();
+            for n in active {
+                if !ends.contains(&inputs[n]) {
+                    ends.push(inputs[n]);
+                }
+            }
+            let parts = self.flow(meaning, g, &ends, true)?;
+            for end in ends {
+                let part = parts.place(end).and_then(|place| parts.gradients[place]);
+                self.add_to(&mut path, end, part)?;
+            }
+        }
+        Ok(path)
+    }
+
+    fn add_to(&mut self, path: &mut Path, node: NodeId, part: Option<NodeId>) -> Result<()> {
+        let (Some(place), Some(part)) = (path.place(node), part) else { return Ok(()) };
+        let sum = match path.gradients[place] {
+            Some(before) => self.row(Pointwise::add, &[before, part])?,
+            None => part,
+        };
+        path.gradients[place] = Some(sum);
+        Ok(())
+    }
+
+    /// From `of` to what is wanted; empty if it does not depend on that, else it ends with `of`.
+    fn path(&self, of: NodeId, wanted: &Wanted) -> Result<Path> {
+        let mut path = Path::default();
+        // With a stack of our own: a chain may be longer than the thread's.
+        let mut stack = vec![(of, 0)];
+        while let Some((id, next)) = stack.pop() {
+            if path.place.contains_key(&id) {
+                continue;
+            }
+            let (op, mut inputs) = self.graph.past(id);
+            if !self.graph.dtype(id).is_float() || wanted.ends(id) {
+                inputs = &[];
+            }
+            if let Some(&input) = inputs.get(next) {
+                stack.push((id, next + 1));
+                if input.born >= wanted.oldest {
+                    if !self.graph.is_alive(input) {
+                        return Err(lost(op));
+                    }
+                    stack.push((input, 0));
+                }
+                continue;
+            }
+            let through = inputs.iter().any(|&input| path.place(input).is_some());
+            if through && *op == Op::Source {
+                return Err(Error::data(
+                    "program: the gradient of its results by what it was run on is not known; detach them",
+                ));
+            }
+            let mut place = ASIDE;
+            if through || wanted.nodes.contains(&id) {
+                place = path.nodes.len();
+                path.nodes.push(id);
+                path.gradients.push(None);
+            }
+            path.place.insert(id, place);
+        }
+        Ok(path)
+    }
+}
+
+/// What rules are written with.
+impl Tape<'_> {
+    fn shape(&self, node: NodeId) -> Shape {
+        self.graph.shape(node)
+    }
+
+    fn dtype(&self, node: NodeId) -> DType {
+        self.graph.dtype(node)
+    }
+
+    fn push(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
+        let node = self.graph.record(op, inputs)?;
+        self.recorded.push(node);
+        Ok(node)
+    }
+
+    fn row(&mut self, row: Pointwise, inputs: &[NodeId]) -> Result<NodeId> {
+        self.push(Op::Pointwise(row), inputs)
+    }
+
+    fn reshape(&mut self, node: NodeId, dims: &[usize]) -> Result<NodeId> {
+        if self.shape(node)[..] == *dims {
+            return Ok(node);
+        }
+        self.push(Op::Reshape(Shape::new("grad", dims)?), &[node])
+    }
+
+    fn permute(&mut self, node: NodeId, order: &[usize]) -> Result<NodeId> {
+        self.push(Op::Permute(order.to_vec()), &[node])
+    }
+
+    fn transpose(&mut self, node: NodeId) -> Result<NodeId> {
+        let rank = self.shape(node).rank();
+        let mut order: Vec<usize> = (0..rank).collect();
+        order.swap(rank - 2, rank - 1);
+        self.permute(node, &order)
+    }
+
+    fn cast(&mut self, node: NodeId, dtype: DType) -> Result<NodeId> {
+        if self.dtype(node) == dtype {
+            return Ok(node);
+        }
+        self.push(Op::Cast(dtype), &[node])
+    }
+
+    fn sum(&mut self, node: NodeId, axes: Vec<usize>) -> Result<NodeId> {
+        self.push(Op::Reduce { op: Reduction::Sum, axes }, &[node])
+    }
+
+    /// A constant of the type and shape of `like`.
+    fn everywhere(&mut self, like: NodeId, value: f64) -> Result<NodeId> {
+        let (shape, dtype) = (self.shape(like), self.dtype(like));
+        self.fill(shape, dtype, value)
+    }
+
+    /// A constant number of the type of `like`.
+    fn number(&mut self, like: NodeId, value: f64) -> Result<NodeId> {
+        let dtype = self.dtype(like);
+        self.fill(Shape::SCALAR, dtype, value)
+    }
+
+    fn fill(&mut self, shape: Shape, dtype: DType, value: f64) -> Result<NodeId> {
+        let value = Const { dtype, bits: dtype.bits(value) };
+        self.push(Op::Fill { shape, value }, &[])
+    }
+
+    /// The ranges that `span` gives for each axis and its extent.
+    fn slice(&mut self, node: NodeId, span: &dyn Fn(usize, usize) -> Span) -> Result<NodeId> {
+        let shape = self.shape(node);
+        let mut spans = Vec::with_capacity(shape.rank());
+        for (axis, &len) in shape.iter().enumerate() {
+            spans.push(span(axis, len));
+        }
+        self.push(Op::Slice(spans), &[node])
+    }
+
+    /// The part of an axis.
+    fn part(&mut self, node: NodeId, axis: usize, start: usize, len: usize) -> Result<NodeId> {
+        if (start, len) == (0, self.shape(node)[axis]) {
+            return Ok(node);
+        }
+        self.slice(node, &|at, whole| match at == axis {
+            true => Span { start, len, step: 1 },
+            false => Span { start: 0, len: whole, step: 1 },
+        })
+    }
+}

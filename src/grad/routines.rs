@@ -1,0 +1,96 @@
+//! Gradients of matrix products and convolutions, in terms of themselves.
+
+use super::Tape;
+use crate::error::Result;
+use crate::graph::NodeId;
+use crate::op::{Conv2d, Op, Routine, Span};
+
+impl Tape<'_> {
+    /// `g b^T` and `a^T g`.
+    pub(super) fn pull_matmul(&mut self, g: NodeId, inputs: &[NodeId], n: usize) -> Result<NodeId> {
+        let (a, b) = (inputs[0], inputs[1]);
+        let matmul = Op::Routine(Routine::Matmul);
+        let (wide, narrow) = (self.shape(a), self.shape(b));
+        if n == 0 {
+            let b = self.transpose(b)?;
+            let product = self.push(matmul, &[g, b])?;
+            return self.shrink(product, &wide);
+        }
+        let columns = narrow[narrow.rank() - 1];
+        let inner = wide[wide.rank() - 1];
+        let one = narrow.numel() == inner * columns;
+        if one && wide.numel() / inner == self.shape(g).numel() / columns {
+            // One matrix for all rows: a product over all of them, not a sum of products.
+            let rows = wide.numel() / inner;
+            let a = self.reshape(a, &[rows, inner])?;
+            let a = self.transpose(a)?;
+            let g = self.reshape(g, &[rows, columns])?;
+            let product = self.push(matmul, &[a, g])?;
+            return self.reshape(product, &narrow);
+        }
+        let a = self.transpose(a)?;
+        let product = self.push(matmul, &[a, g])?;
+        self.shrink(product, &narrow)
+    }
+
+    /// By the input: the gradient, its elements as far apart as the stride, under the turned kernel with input and
+    /// output channels exchanged.
+    pub(super) fn conv_input(
+        &mut self,
+        conv: &Conv2d,
+        g: NodeId,
+        inputs: &[NodeId],
+    ) -> Result<NodeId> {
+        let (x, w) = (self.shape(inputs[0]), self.shape(inputs[1]));
+        let (groups, per_group) = (conv.groups, w[0] / conv.groups);
+        let kernel = self.reshape(inputs[1], &[groups, per_group, w[1], w[2], w[3]])?;
+        let kernel = self.permute(kernel, &[0, 2, 1, 3, 4])?;
+        let kernel = self.reshape(kernel, &[x[1], per_group, w[2], w[3]])?;
+        let kernel = self.slice(kernel, &|axis, len| match axis {
+            0 | 1 => Span { start: 0, len, step: 1 },
+            _ => Span { start: len - 1, len, step: -1 },
+        })?;
+        let mut apart = g;
+        let mut ends = [(0, 0); 2];
+        for i in 0..2 {
+            apart = self.dilate(apart, 2 + i, conv.stride[i])?;
+            let reach = (conv.dilation[i] * (w[2 + i] - 1)) as isize;
+            let before = reach - conv.padding[i].0 as isize;
+            let len = self.shape(apart)[2 + i] as isize;
+            ends[i] = (before, x[2 + i] as isize + reach - len - before);
+        }
+        // Zeros around it are the convolution's; only what has to be cut off is not.
+        let mut padding = [(0, 0); 2];
+        if ends.iter().all(|&(a, b)| a >= 0 && b >= 0) {
+            padding = ends.map(|(a, b)| (a as usize, b as usize));
+        } else {
+            apart = self.place(apart, &[(0, 0), (0, 0), ends[0], ends[1]])?;
+        }
+        let back = Conv2d { stride: [1, 1], padding, dilation: conv.dilation, groups };
+        self.push(Op::Routine(Routine::Conv2d(back)), &[apart, kernel])
+    }
+
+    /// By the weight: the input under the gradient as a kernel, batch and channels exchanged, and so stride and
+    /// dilation.
+    pub(super) fn conv_weight(
+        &mut self,
+        conv: &Conv2d,
+        g: NodeId,
+        inputs: &[NodeId],
+    ) -> Result<NodeId> {
+        let (x, w) = (self.shape(inputs[0]), self.shape(inputs[1]));
+        let groups = conv.groups;
+        let seen = self.reshape(inputs[0], &[x[0], groups, w[1], x[2], x[3]])?;
+        let seen = self.permute(seen, &[2, 1, 0, 3, 4])?;
+        let seen = self.reshape(seen, &[w[1], groups * x[0], x[2], x[3]])?;
+        let kernel = self.permute(g, &[1, 0, 2, 3])?;
+        let across =
+            Conv2d { stride: conv.dilation, padding: conv.padding, dilation: conv.stride, groups };
+        let mut sums = self.push(Op::Routine(Routine::Conv2d(across)), &[seen, kernel])?;
+        // Rows and columns that no window reached add places at the end.
+        for axis in 2..4 {
+            sums = self.part(sums, axis, 0, w[axis])?;
+        }
+        self.permute(sums, &[1, 0, 2, 3])
+    }
+}

@@ -1,0 +1,191 @@
+//! The gradient of each operation by one of its operands, and what an operation is taken apart into for it.
+
+use super::Tape;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::expand;
+use crate::expr::Node;
+use crate::graph::NodeId;
+use crate::op::{Op, Pointwise, Reduction, Routine, Span};
+
+impl Tape<'_> {
+    /// For an operation whose gradient is that of its meaning in others: that meaning, of the same operands.
+    pub(super) fn meaning(&mut self, op: &Op, inputs: &[NodeId]) -> Result<Option<NodeId>> {
+        match op {
+            Op::Routine(Routine::Attention(attention)) => {
+                let mut types = Vec::with_capacity(inputs.len());
+                for &input in inputs {
+                    types.push((self.shape(input), self.dtype(input)));
+                }
+                let trace = expand::attention(attention, &types)?;
+                let mut moved = inputs.to_vec();
+                for node in &trace.nodes[inputs.len()..] {
+                    let mut operands = Vec::with_capacity(node.inputs.len());
+                    for &input in &node.inputs {
+                        operands.push(moved[input]);
+                    }
+                    let at = self.push(node.op.clone(), &operands)?;
+                    // Weights do not depend on what distances are measured from.
+                    if matches!(node.op, Op::Reduce { op: Reduction::Max, .. }) {
+                        self.graph.detach(at);
+                    }
+                    moved.push(at);
+                }
+                Ok(trace.outputs.first().map(|&result| moved[result]))
+            }
+            Op::Reduce { op: Reduction::Prod, axes } => self.product(inputs[0], axes).map(Some),
+            Op::Reduce { op: Reduction::Sum | Reduction::Max | Reduction::Min, .. }
+            | Op::Reduce { op: Reduction::Any | Reduction::All, .. }
+            | Op::Routine(Routine::Matmul | Routine::Conv2d(_)) => Ok(None),
+            Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
+            Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reshape(_) => Ok(None),
+            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Pad(_) => Ok(None),
+            Op::Gather { .. } | Op::Concat { .. } => Ok(None),
+        }
+    }
+
+    /// A product as a tree of products of halves: no factor is divided by, so zeros do no harm.
+    fn product(&mut self, x: NodeId, axes: &[usize]) -> Result<NodeId> {
+        let from = self.shape(x);
+        // The reduced axes last.
+        let (mut order, mut result) = (Vec::with_capacity(from.rank()), from);
+        for axis in 0..from.rank() {
+            match axes.contains(&axis) {
+                true => result = result.with(axis, 1),
+                false => order.push(axis),
+            }
+        }
+        order.extend_from_slice(axes);
+        let rows = result.numel();
+        let mut left = from.numel() / rows.max(1);
+        let mut at = self.permute(x, &order)?;
+        at = self.reshape(at, &[rows, left])?;
+        while left > 1 {
+            let half = left / 2;
+            let (a, b) = (self.part(at, 1, 0, half)?, self.part(at, 1, half, half)?);
+            let pairs = self.row(Pointwise::mul, &[a, b])?;
+            at = match left % 2 {
+                0 => pairs,
+                _ => {
+                    let odd = self.part(at, 1, left - 1, 1)?;
+                    self.push(Op::Concat { axis: 1 }, &[pairs, odd])?
+                }
+            };
+            left = left.div_ceil(2);
+        }
+        self.reshape(at, &result)
+    }
+
+    /// The part of the `n`-th operand in the gradient `g` of `node`; none where it is 0.
+    pub(super) fn pull(
+        &mut self,
+        op: &Op,
+        node: NodeId,
+        inputs: &[NodeId],
+        g: NodeId,
+        n: usize,
+    ) -> Result<Option<NodeId>> {
+        let x = inputs[n];
+        let from = self.shape(x);
+        let pulled = match op {
+            Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
+            Op::Pointwise(row) => return self.pull_row(*row, &[], node, inputs, g, n),
+            Op::Slope { row, by } => return self.pull_row(*row, by, node, inputs, g, n),
+            Op::Cast(_) => self.cast(g, self.dtype(x))?,
+            Op::Reshape(_) => self.reshape(g, &from)?,
+            Op::Permute(order) => {
+                let mut back = order.clone();
+                for (to, &axis) in order.iter().enumerate() {
+                    back[axis] = to;
+                }
+                self.permute(g, &back)?
+            }
+            Op::Expand(_) => self.shrink(g, &from)?,
+            Op::Slice(spans) => self.unslice(g, &from, spans)?,
+            Op::Pad(amounts) if n == 0 => {
+                self.slice(g, &|axis, _| Span { start: amounts[axis].0, len: from[axis], step: 1 })?
+            }
+            Op::Pad(amounts) => self.border(g, inputs[0], amounts)?,
+            Op::Reduce { op: Reduction::Sum, .. } => self.push(Op::Expand(from), &[g])?,
+            Op::Reduce { op: Reduction::Max | Reduction::Min, axes } => {
+                self.share(g, x, node, axes)?
+            }
+            Op::Reduce { op: Reduction::Prod | Reduction::Any | Reduction::All, .. } => {
+                return Ok(None)
+            }
+            Op::Gather { axis } => self.scatter(g, &from, *axis, inputs[1])?,
+            Op::Concat { axis } => {
+                let mut before = 0;
+                for &input in &inputs[..n] {
+                    before += self.shape(input)[*axis];
+                }
+                self.part(g, *axis, before, from[*axis])?
+            }
+            Op::Routine(Routine::Matmul) => self.pull_matmul(g, inputs, n)?,
+            Op::Routine(Routine::Conv2d(conv)) if n == 0 => self.conv_input(conv, g, inputs)?,
+            Op::Routine(Routine::Conv2d(conv)) => self.conv_weight(conv, g, inputs)?,
+            Op::Routine(Routine::Attention(_)) => return Ok(None),
+        };
+        Ok(Some(pulled))
+    }
+
+    /// Of a row, or of a row's derivative `by` some arguments: the gradient times the derivative by one more.
+    fn pull_row(
+        &mut self,
+        row: Pointwise,
+        by: &[usize],
+        node: NodeId,
+        inputs: &[NodeId],
+        g: NodeId,
+        n: usize,
+    ) -> Result<Option<NodeId>> {
+        let from = self.shape(inputs[n]);
+        let pulled = match (row, by, n) {
+            // Chosen and not multiplied, so that what is not chosen may be infinite.
+            (Pointwise::select, [], 1) => {
+                let zero = self.number(g, 0.0)?;
+                self.row(Pointwise::select, &[inputs[0], g, zero])?
+            }
+            (Pointwise::select, [], _) => {
+                let zero = self.number(g, 0.0)?;
+                self.row(Pointwise::select, &[inputs[0], zero, g])?
+            }
+            (Pointwise::div, [], 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
+            (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
+            _ => {
+                let slope = Op::Slope { row, by: with(by, n) };
+                let formula = slope.formula();
+                let factor = match formula.as_ref().map(|formula| formula.node()) {
+                    Some(Node::Lit(0.0)) | None => return Ok(None),
+                    Some(Node::Lit(1.0)) => return self.shrink(g, &from).map(Some),
+                    Some(Node::Lit(-1.0)) => {
+                        let minus = self.row(Pointwise::neg, &[g])?;
+                        return self.shrink(minus, &from).map(Some);
+                    }
+                    Some(Node::Lit(value)) => self.number(g, *value)?,
+                    Some(Node::Arg(k)) => inputs[*k],
+                    Some(_) => self.push(slope, inputs)?,
+                };
+                self.row(Pointwise::mul, &[g, factor])?
+            }
+        };
+        self.shrink(pulled, &from).map(Some)
+    }
+
+    /// Of the largest or smallest: equal ones share the gradient.
+    fn share(&mut self, g: NodeId, x: NodeId, best: NodeId, axes: &[usize]) -> Result<NodeId> {
+        let found = self.row(Pointwise::eq, &[x, best])?;
+        let one = self.cast(found, DType::F32)?;
+        let count = self.sum(one, axes.to_vec())?;
+        let count = self.cast(count, self.dtype(g))?;
+        let share = self.row(Pointwise::div, &[g, count])?;
+        let zero = self.number(g, 0.0)?;
+        self.row(Pointwise::select, &[found, share, zero])
+    }
+}
+
+fn with(list: &[usize], n: usize) -> Vec<usize> {
+    let mut list = list.to_vec();
+    list.push(n);
+    list
+}

@@ -1,0 +1,121 @@
+//! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
+
+use super::{within, Tensor};
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+
+impl Tensor {
+    /// The gradients of this number by each of `wrt`: one tensor for each, of its shape and type. What does not go into
+    /// it has a gradient of zeros. Nothing is computed yet: add the gradients to a batch, or read them.
+    ///
+    /// Of equal largest or smallest elements each has its share. Where a function has a kink, its gradient is the one
+    /// PyTorch takes: 0 for `abs` and `relu` at 0, half for each operand of `maximum` and `minimum` that are equal; and
+    /// 0 for comparisons, rounding and what chooses (indices, conditions). Gathering adds gradients up by a product with
+    /// ones, attention's gradient holds the matrix of scores in memory.
+    ///
+    /// A tensor that was read before remembers how it was made as long as what it was made of is there. A new weight
+    /// that an old one was stepped to remembers the step, too, while the old one is there: [`Tensor::detach`] forgets.
+    ///
+    /// # Errors
+    /// `Shape` if this does not have exactly one element; `DType` unless all are of floats; `Data` if they live on two
+    /// devices, or if a tensor on the way was computed and what it was computed from is gone or was run by a program;
+    /// `Limit` if a gradient's intermediate is too large.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let w = device.tensor(&[1.0f32, -2.0, 3.0], &[3])?;
+    /// let loss = w.square().sum(&[])?;
+    /// let [gradient] = &loss.grad(&[&w])?[..] else { unreachable!() };
+    /// assert_eq!(gradient.read::<f32>().await?, [2.0, -4.0, 6.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        self.node()?;
+        if self.numel() != 1 {
+            let message = format!(
+                "grad: shape {} does not have one element; sum it, or weight it with `vjp`",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        self.gradients("grad", None, wrt)
+    }
+
+    /// The vector-Jacobian product: the gradients by each of `wrt` of the sum of this times `seed`, which has its shape
+    /// and type.
+    ///
+    /// # Errors
+    /// `Shape` or `DType` if the seed is not like this; as [`Tensor::grad`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+    /// let seed = device.tensor(&[10.0f32, 100.0], &[2])?;
+    /// let gradients = x.square().vjp(&seed, &[&x])?;
+    /// assert_eq!(gradients[0].read::<f32>().await?, [20.0, 400.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        if seed.shape != self.shape {
+            let why = "the seed must have the shape of what is differentiated";
+            return Err(Error::shapes("vjp", &self.shape, &seed.shape, why));
+        }
+        if seed.dtype != self.dtype {
+            let message = format!("vjp: a seed of {} for {}; cast it", seed.dtype, self.dtype);
+            return Err(Error::dtype(message));
+        }
+        self.gradients("vjp", Some(seed), wrt)
+    }
+
+    /// The same values, that gradients do not pass: a constant to whatever is made of it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[3.0f32], &[1])?;
+    /// let loss = x.mul(&x.square().detach())?;
+    /// assert_eq!(loss.grad(&[&x])?[0].read::<f32>().await?, [9.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn detach(&self) -> Tensor {
+        let copy = self.reshape(&self.shape).and_then(Tensor::fixed);
+        copy.unwrap_or_else(|error| Tensor::failed(self, error))
+    }
+
+    /// This itself as a constant; for results that nothing else holds.
+    pub(super) fn fixed(self) -> Result<Tensor> {
+        self.device.detach(self.node()?);
+        Ok(self)
+    }
+
+    fn gradients(&self, name: &str, seed: Option<&Tensor>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        self.need_float(name)?;
+        let of = self.node()?;
+        let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
+        for other in wrt {
+            nodes.push(self.beside(name, other)?);
+        }
+        let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
+        let found = within(name, || self.device.grad(of, seed, &nodes))?;
+        let mut gradients = Vec::with_capacity(found.len());
+        for node in found {
+            gradients.push(Tensor::adopt(&self.device, node));
+        }
+        Ok(gradients)
+    }
+
+    /// The node of another tensor of floats on the same device.
+    fn beside(&self, name: &str, other: &Tensor) -> Result<NodeId> {
+        let node = other.node()?;
+        other.need_float(name)?;
+        if !self.device.is_same(&other.device) {
+            return Err(Error::data(format!("{name}: tensors on two devices")));
+        }
+        Ok(node)
+    }
+}

@@ -1,0 +1,83 @@
+// Gradients, detaching, and a training step as a program.
+
+import { check, close, refuses, same, test } from "./harness.js";
+
+const all = async (tensor) => [...(await tensor.read())];
+
+test("gradients of a number", async ({ device }) => {
+  const w = device.tensor([1, -2, 3]);
+  const b = device.tensor(0.5);
+  const loss = w.square().sum().mul(b);
+  const [byW, byB, byOther] = loss.grad([w, b, device.ones([2])]);
+  device.batch().add(loss).add(byW).add(byB).run();
+  same(await all(byW), [1, -2, 3]);
+  same(await all(byB), [14]);
+  same(await all(byOther), [0, 0]);
+  same([...byW.shape, byW.dtype], [3, "f32"]);
+  same(loss.grad([]), []);
+});
+
+test("gradients with a seed, after reading, and twice", async ({ device }) => {
+  const x = device.tensor([1, 2]);
+  const y = x.square().mul(x);
+  same(await all(y), [1, 8]);
+  const [first] = y.grad([x], device.tensor([10, 100]));
+  same(await all(first), [30, 1200]);
+  same(await all(first.sum().grad([x])[0]), [60, 1200]);
+});
+
+test("detached tensors are constants", async ({ device }) => {
+  const x = device.tensor([2, 3]);
+  const constant = x.exp().detach();
+  close(await all(constant), [Math.exp(2), Math.exp(3)]);
+  close(await all(x.mul(constant).sum().grad([x])[0]), [Math.exp(2), Math.exp(3)]);
+});
+
+test("gradients that are refused", ({ device }) => {
+  const x = device.tensor([1, 2]);
+  refuses("Shape", "grad", () => x.exp().grad([x]));
+  refuses("DType", "grad", () => x.sum().grad([device.tensor([1], [1], "i32")]));
+  refuses("Shape", "vjp", () => x.grad([x], device.ones([3])));
+  refuses("Data", "grad", () => x.sum().grad(x));
+  refuses("Data", "grad", () => x.sum().grad([3]));
+  refuses("Data", "vjp", () => x.sum().grad([x], 1));
+  const gone = device.tensor([1]);
+  gone.dispose();
+  refuses("Data", "grad", () => x.sum().grad([gone]));
+  const middle = x.square();
+  middle.run();
+  const loss = middle.sum();
+  loss.run();
+  middle.dispose();
+  refuses("Data", "grad", () => loss.grad([x]));
+});
+
+test("a training step is compiled once", async ({ device }) => {
+  const f32 = (...shape) => ({ shape });
+  const program = device.compile([f32(2, 8), f32(8), f32(8, 1), f32(16, 2), f32(16, 1)], (w, b, v, x, y) => {
+    const loss = x.matmul(w).add(b).tanh().matmul(v).sub(y).square().mean();
+    const weights = [w, b, v];
+    const steps = loss.grad(weights).map((gradient, i) => weights[i].sub(gradient.mul(0.2)));
+    return [loss, ...steps];
+  });
+  const x = device.uniform([16, 2], { seed: 1 });
+  const y = x.sum(1, true).sin();
+  let weights = [device.normal([2, 8], { seed: 2 }), device.zeros([8]), device.normal([8, 1], { seed: 3 })];
+  const step = async () => {
+    const [loss, ...next] = program.run(...weights, x, y);
+    weights.forEach((weight) => weight.dispose());
+    weights = next;
+    const value = await loss.item();
+    loss.dispose();
+    return value;
+  };
+  const first = await step();
+  for (let n = 0; n < 4; n++) await step();
+  const before = device.stats();
+  for (let n = 0; n < 30; n++) await step();
+  const last = await step();
+  const after = device.stats();
+  const fresh = ["plans", "pipelines", "buffers", "nodes"].map((name) => after[name] - before[name]);
+  same(fresh, [0, 0, 0, 0], "new plans, pipelines, buffers and nodes");
+  check(last < 0.3 * first, `the loss went from ${first} to ${last}`);
+});
