@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::Trace;
 use crate::op::{Attention, Const, Conv2d, Op, Pointwise, Reduction, Routine, Span};
-use crate::shape::Shape;
+use crate::shape::{pick, Shape};
 
 /// The same computation without routines.
 ///
@@ -15,7 +15,7 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved: Vec<usize> = Vec::with_capacity(trace.nodes.len());
     for node in &trace.nodes {
-        let inputs: Vec<usize> = node.inputs.iter().map(|&i| moved[i]).collect();
+        let inputs = pick(&moved, &node.inputs);
         let at = match &node.op {
             Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
             Op::Routine(routine) => {
@@ -31,7 +31,7 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
         };
         moved.push(at);
     }
-    out.outputs = trace.outputs.iter().map(|&o| moved[o]).collect();
+    out.outputs = pick(&moved, &trace.outputs);
     Ok(out)
 }
 

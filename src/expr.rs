@@ -208,7 +208,7 @@ impl From<&Expr> for Expr {
 /// x * 0, constants.
 fn arithmetic(op: Binary, a: Expr, b: Expr) -> Expr {
     match (op, a.literal(), b.literal()) {
-        (_, Some(x), Some(y)) => Expr::lit(calculus::eval_binary(op, x, y)),
+        (_, Some(x), Some(y)) => Expr::lit(calculus::eval_arithmetic(op, x, y)),
         (Binary::Add, Some(0.0), _) | (Binary::Mul, Some(1.0), _) => b,
         (Binary::Add | Binary::Sub, _, Some(0.0)) => a,
         (Binary::Mul | Binary::Div, _, Some(1.0)) => a,

@@ -4,7 +4,6 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
-use std::collections::HashMap;
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -225,13 +224,13 @@ impl Graph {
     /// The structure of everything `outputs` need.
     pub fn trace(&self, outputs: &[NodeId]) -> Taken {
         let mut taken = Taken { trace: Trace::default(), sources: Vec::new(), scalars: Vec::new() };
-        let mut position: HashMap<NodeId, usize> = HashMap::new();
+        let mut position: Vec<Option<usize>> = vec![None; self.nodes.len()];
         // Depth first with a stack of our own: a chain may be longer than the thread's stack.
         let mut stack: Vec<(NodeId, usize)> = Vec::new();
         for &output in outputs {
             stack.push((output, 0));
             while let Some((id, next)) = stack.pop() {
-                if position.contains_key(&id) {
+                if position[id.index as usize].is_some() {
                     continue;
                 }
                 let node = self.node(id);
@@ -247,16 +246,16 @@ impl Graph {
                     Op::Scalar => taken.scalars.push(node.scalar),
                     _ => {}
                 }
-                position.insert(id, taken.trace.nodes.len());
+                position[id.index as usize] = Some(taken.trace.nodes.len());
                 taken.trace.nodes.push(Traced {
                     op: op.clone(),
-                    inputs: inputs.iter().map(|i| position[i]).collect(),
+                    inputs: places(inputs, &position),
                     shape: node.shape,
                     dtype: node.dtype,
                 });
             }
         }
-        taken.trace.outputs = outputs.iter().map(|o| position[o]).collect();
+        taken.trace.outputs = places(outputs, &position);
         taken
     }
 
@@ -303,10 +302,10 @@ impl Graph {
         if !inputs.iter().any(|&id| remembered(id)) {
             return Ok(());
         }
-        let mut seen: HashMap<NodeId, usize> = HashMap::new();
+        let mut seen = vec![false; self.nodes.len()];
         let mut pending: Vec<NodeId> = inputs.to_vec();
         while let Some(id) = pending.pop() {
-            if !remembered(id) || seen.insert(id, 0).is_some() {
+            if !remembered(id) || std::mem::replace(&mut seen[id.index as usize], true) {
                 continue;
             }
             let node = self.node(id);
@@ -376,4 +375,9 @@ impl Graph {
         assert!(self.is_alive(id), "a tensor outlived its node");
         self.nodes[id.index as usize].1.as_mut().expect("a live place has a node")
     }
+}
+
+/// Where the nodes are in a trace that has them all.
+fn places(nodes: &[NodeId], position: &[Option<usize>]) -> Vec<usize> {
+    nodes.iter().filter_map(|id| position[id.index as usize]).collect()
 }

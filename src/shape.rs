@@ -1,8 +1,14 @@
 //! Shapes: up to eight extents, broadcasting, axes.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::text::List;
 use std::fmt;
 use std::ops::Deref;
+
+/// The elements of a list at these positions.
+pub fn pick(list: &[usize], positions: &[usize]) -> Vec<usize> {
+    positions.iter().map(|&at| list[at]).collect()
+}
 
 /// The largest rank a tensor may have.
 pub const MAX_RANK: usize = 8;
@@ -21,13 +27,15 @@ impl Shape {
     /// A shape of these extents; refuses a rank above 8 and more than 2^31-1 elements. `op` names who asks.
     pub fn new(op: &str, dims: &[usize]) -> Result<Shape> {
         if dims.len() > MAX_RANK {
-            let message = format!("{op}: rank {} is above {MAX_RANK}: {dims:?}", dims.len());
+            let (rank, dims) = (dims.len(), List(dims));
+            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims}");
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
         let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
         if count.is_none_or(|n| n > MAX_ELEMENTS) {
-            let message = format!("{op}: shape {dims:?} has more than {MAX_ELEMENTS} elements");
+            let dims = List(dims);
+            let message = format!("{op}: shape {dims} has more than {MAX_ELEMENTS} elements");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut shape = Shape { rank: dims.len() as u8, dims: [0; MAX_RANK] };
@@ -92,7 +100,7 @@ impl Shape {
         for &axis in axes {
             let axis = self.axis(op, axis)?;
             if out.contains(&axis) {
-                let message = format!("{op}: axis {axis} is named twice in {axes:?}");
+                let message = format!("{op}: axis {axis} of shape {self} is named twice");
                 return Err(Error::shape(message));
             }
             out.push(axis);
@@ -117,11 +125,7 @@ impl Deref for Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (i, d) in self.iter().enumerate() {
-            write!(f, "{}{d}", if i > 0 { ", " } else { "" })?;
-        }
-        f.write_str("]")
+        List(self).fmt(f)
     }
 }
 

@@ -1,24 +1,7 @@
 //! What printing needs to know about a program: what is used, what varies, what can be done four elements at a time.
 
 use crate::codegen::module::Module;
-use crate::codegen::program::stride;
-use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
-
-/// The values that stores, or `roots`, need.
-pub fn live(program: &Program, roots: &[ValueId]) -> Vec<bool> {
-    let mut live = vec![false; program.insts.len()];
-    let mut stack = roots.to_vec();
-    for store in &program.stores {
-        stack.push(store.value);
-        stack.extend(index_values(&store.index));
-    }
-    while let Some(id) = stack.pop() {
-        if !std::mem::replace(&mut live[id as usize], true) {
-            stack.extend(program.insts[id as usize].operands());
-        }
-    }
-    live
-}
+use crate::kernel::{Atom, Index, Inst, Program, Store};
 
 /// For each value, whether it depends on a coordinate from `outer` on (other than through `Reduce`), or on the
 /// accumulator.
@@ -28,18 +11,10 @@ pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
         varying[i] |= match inst {
             Inst::Accumulator => true,
             Inst::Reduce(..) => false,
-            other => other.operands().any(|v| varying[v as usize]),
+            other => other.operands().iter().any(|&v| varying[v as usize]),
         };
     }
     varying
-}
-
-/// Whether a position depends on a coordinate from `outer` on.
-pub fn index_varies(index: &Index, outer: usize, varying: &[bool]) -> bool {
-    index.terms.iter().any(|(atom, _)| match atom {
-        Atom::Coord(d) => *d as usize >= outer,
-        Atom::Value(v) => varying[*v as usize],
-    })
 }
 
 /// The coordinates that the live values and the stores name, as bits.
@@ -73,11 +48,8 @@ pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent:
         match inst {
             Inst::Coord(_) => return false,
             Inst::Load { index, .. } if varying[i] => {
-                let by_value = index.terms.iter().any(|(atom, _)| match atom {
-                    Atom::Value(v) => varying[*v as usize],
-                    Atom::Coord(_) => false,
-                });
-                if by_value || !(0..=1).contains(&stride(index, axis)) {
+                let by_value = index.values().iter().any(|&v| varying[v as usize]);
+                if by_value || !(0..=1).contains(&index.stride(Atom::Coord(axis))) {
                     return false;
                 }
                 whole |= is_whole(index, axis);
@@ -86,12 +58,12 @@ pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent:
         }
     }
     for store in &program.stores {
-        let varies = index_varies(&store.index, outer, &varying);
+        let varies = store.index.varies(outer, &varying);
         if varies && !is_whole(&store.index, axis) || !varies && varying[store.value as usize] {
             return false;
         }
         let mixes = |other: &Store| {
-            other.output == store.output && index_varies(&other.index, outer, &varying) != varies
+            other.output == store.output && other.index.varies(outer, &varying) != varies
         };
         if program.stores.iter().any(mixes) {
             return false;
@@ -103,17 +75,17 @@ pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent:
 
 /// Whether four neighbours along `axis` are one `vec4` in memory.
 fn is_whole(index: &Index, axis: u32) -> bool {
-    stride(index, axis) == 1
+    index.stride(Atom::Coord(axis)) == 1
         && index.offset % 4 == 0
         && index.terms.iter().all(|(atom, s)| *atom == Atom::Coord(axis) || s % 4 == 0)
 }
 
 /// Declares those buffers as `vec4`s that every program reads or writes in whole `vec4`s along its own axis.
-pub fn bind_quads(module: &mut Module, programs: &[(&Program, Option<u32>)]) {
+pub fn bind_quads(module: &mut Module, programs: &[&Program], axes: &[Option<u32>]) {
     for bound in module.inputs.iter_mut().chain(&mut module.outputs).flatten() {
         bound.quads = true;
     }
-    for (program, axis) in programs {
+    for (program, axis) in programs.iter().zip(axes) {
         let whole = |index: &Index| axis.is_some_and(|axis| is_whole(index, axis));
         for inst in &program.insts {
             if let Inst::Load { input, index, .. } = inst {
@@ -128,14 +100,6 @@ pub fn bind_quads(module: &mut Module, programs: &[(&Program, Option<u32>)]) {
             }
         }
     }
-}
-
-/// The values that an index names.
-pub fn index_values(index: &Index) -> impl Iterator<Item = ValueId> + '_ {
-    index.terms.iter().filter_map(|(atom, _)| match atom {
-        Atom::Value(v) => Some(*v),
-        Atom::Coord(_) => None,
-    })
 }
 
 /// `let c2 = i32(from / 4u % 3u);` for each coordinate in `used`: `from` counts the coordinates of `dims`, the last one

@@ -19,17 +19,19 @@ pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
     let rank = matmul.batch.len();
     let mut dims = matmul.batch.clone();
     dims.extend([m, n, k]);
-    let batch = || (0..rank as u32).map(coordinate);
-    let at = |d: usize| coordinate((rank + d) as u32);
+    // The batch's coordinates, and two of m, n and k.
+    let at = |x: usize, y: usize| {
+        let mut all = Index::coordinates(rank);
+        all.push(Index::coordinate(rank + x));
+        all.push(Index::coordinate(rank + y));
+        all
+    };
     let mut builder = Builder::default();
-    let a: Vec<Index> = batch().chain([at(0), at(2)]).collect();
-    let a = inline(&mut builder, &matmul.a.program, &a, None)[matmul.a.value as usize];
-    let b: Vec<Index> = batch().chain([at(2), at(1)]).collect();
-    let b = inline(&mut builder, &matmul.b.program, &b, None)[matmul.b.value as usize];
+    let a = inline(&mut builder, &matmul.a.program, &at(0, 2), None)[matmul.a.value as usize];
+    let b = inline(&mut builder, &matmul.b.program, &at(2, 1), None)[matmul.b.value as usize];
     let product = builder.push(Inst::Binary(Binary::Mul, a, b));
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
-    let out: Vec<Index> = batch().chain([at(0), at(1)]).collect();
-    inline(&mut builder, &matmul.epilogue, &out, Some(sum));
+    inline(&mut builder, &matmul.epilogue, &at(0, 1), Some(sum));
     Some((Space { dims, outer: rank + 2 }, builder.finish()))
 }
 
@@ -54,19 +56,19 @@ pub fn conv2d(conv: &Convolution) -> Option<(Space, Program)> {
         let before = params.padding[axis].0 as i64;
         affine(-before, &[(3 + axis as u32, stride), (6 + axis as u32, dilation)])
     };
-    let at = [coordinate(0), channel, position(0), position(1)];
+    let at = [Index::coordinate(0), channel, position(0), position(1)];
     let mut x = inline(&mut builder, &conv.x.program, &at, None)[conv.x.value as usize];
     for (axis, extent) in [conv.height, conv.width].into_iter().enumerate() {
         if params.padding[axis] != (0, 0) {
-            let position = materialize(&mut builder, &at[2 + axis]);
+            let position = builder.index(&at[2 + axis]);
             x = inside(&mut builder, x, position, extent);
         }
     }
-    let w = [out_channel.clone(), coordinate(5), coordinate(6), coordinate(7)];
+    let w = [out_channel.clone(), Index::coordinate(5), Index::coordinate(6), Index::coordinate(7)];
     let w = inline(&mut builder, &conv.w.program, &w, None)[conv.w.value as usize];
     let product = builder.push(Inst::Binary(Binary::Mul, x, w));
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
-    let at = [coordinate(0), out_channel, coordinate(3), coordinate(4)];
+    let at = [Index::coordinate(0), out_channel, Index::coordinate(3), Index::coordinate(4)];
     inline(&mut builder, &conv.epilogue, &at, Some(sum));
     Some((Space { dims, outer: 5 }, builder.finish()))
 }
@@ -91,81 +93,19 @@ fn inline(
 ) -> Vec<ValueId> {
     let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
     for inst in &program.insts {
-        let at = |v: &ValueId| values[*v as usize];
         let value = match inst {
-            Inst::Coord(d) => materialize(builder, &coordinates[*d as usize]),
+            Inst::Coord(d) => builder.index(&coordinates[*d as usize]),
             Inst::Accumulator => accumulator.unwrap_or_else(|| builder.number(DType::F32, 0.0)),
-            Inst::Load { input, index, dtype } => {
-                let index = substitute(index, coordinates, &values);
-                builder.push(Inst::Load { input: *input, index, dtype: *dtype })
-            }
-            Inst::Unary(op, x) => builder.push(Inst::Unary(*op, at(x))),
-            Inst::Binary(op, x, y) => builder.push(Inst::Binary(*op, at(x), at(y))),
-            Inst::Select(c, a, b) => builder.push(Inst::Select(at(c), at(a), at(b))),
-            Inst::Cast(to, x) => builder.push(Inst::Cast(*to, at(x))),
-            Inst::Reduce(op, x) => builder.push(Inst::Reduce(*op, at(x))),
-            Inst::Const(_) | Inst::Param { .. } => builder.push(inst.clone()),
+            other => builder.push(other.substitute(Some(coordinates), &values)),
         };
         values.push(value);
     }
     for store in &program.stores {
-        let index = substitute(&store.index, coordinates, &values);
+        let index = store.index.substitute(Some(coordinates), &values);
         let value = values[store.value as usize];
         builder.store(Store { output: store.output, index, value, dtype: store.dtype });
     }
     values
-}
-
-/// An index over new coordinates and values.
-fn substitute(index: &Index, coordinates: &[Index], values: &[ValueId]) -> Index {
-    let mut result = Index { offset: index.offset, terms: Vec::new() };
-    for &(atom, stride) in &index.terms {
-        match atom {
-            Atom::Coord(d) => {
-                let coordinate = &coordinates[d as usize];
-                result.offset += coordinate.offset * stride;
-                result.terms.extend(coordinate.terms.iter().map(|&(a, s)| (a, s * stride)));
-            }
-            Atom::Value(v) => result.terms.push((Atom::Value(values[v as usize]), stride)),
-        }
-    }
-    result.terms.sort();
-    result.terms.dedup_by(|next, sum| {
-        let same = next.0 == sum.0;
-        sum.1 += if same { next.1 } else { 0 };
-        same
-    });
-    result.terms.retain(|term| term.1 != 0);
-    result
-}
-
-/// The value of a sum of coordinates.
-fn materialize(builder: &mut Builder, index: &Index) -> ValueId {
-    let mut sum = None;
-    for &(atom, stride) in &index.terms {
-        let mut term = match atom {
-            Atom::Coord(d) => builder.push(Inst::Coord(d)),
-            Atom::Value(v) => v,
-        };
-        if stride != 1 {
-            let stride = builder.number(DType::I32, stride as f64);
-            term = builder.push(Inst::Binary(Binary::Mul, term, stride));
-        }
-        sum = Some(match sum {
-            Some(sum) => builder.push(Inst::Binary(Binary::Add, sum, term)),
-            None => term,
-        });
-    }
-    let offset = builder.number(DType::I32, index.offset as f64);
-    match sum {
-        Some(sum) if index.offset == 0 => sum,
-        Some(sum) => builder.push(Inst::Binary(Binary::Add, sum, offset)),
-        None => offset,
-    }
-}
-
-fn coordinate(d: u32) -> Index {
-    affine(0, &[(d, 1)])
 }
 
 fn affine(offset: i64, terms: &[(u32, usize)]) -> Index {

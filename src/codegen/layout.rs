@@ -1,7 +1,6 @@
 //! How the rows of a loop kernel are spread over threads.
 
-use crate::codegen::program::stride;
-use crate::kernel::{Inst, Program, Space};
+use crate::kernel::{Atom, Inst, Program, Space};
 
 /// How rows are spread over threads: a workgroup has `rows * lanes` of them.
 pub struct Layout {
@@ -92,7 +91,7 @@ fn prefers_across(space: &Space, program: &Program, live: &[bool], varying: &[bo
     let mut votes = 0;
     for (i, inst) in program.insts.iter().enumerate() {
         if let (Inst::Load { index, .. }, true, true) = (inst, live[i], varying[i]) {
-            let along = |d: usize| stride(index, d as u32).abs();
+            let along = |d: usize| index.stride(Atom::Coord(d as u32)).abs();
             if (0..space.outer).any(|d| along(d) != 0) {
                 votes += i32::from(along(outer) == 1) - i32::from(along(inner) == 1);
             }

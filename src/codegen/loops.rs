@@ -1,6 +1,6 @@
 //! Loop kernels without inner dimensions: a thread per element, or per four.
 
-use crate::codegen::analysis::{bind_quads, coordinates, decompose, live, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::{rows, Source};
@@ -21,7 +21,7 @@ pub fn wgsl(space: &Space, program: &Program) -> Source {
 }
 
 fn map(dims: &[usize], program: &Program) -> Source {
-    let live = live(program, &[]);
+    let live = program.live(&[]);
     let outer = dims.len().saturating_sub(1);
     let reduces = program.insts.iter().any(|inst| matches!(inst, Inst::Reduce(..)));
     let extent = dims.last().copied().unwrap_or(1);
@@ -30,7 +30,7 @@ fn map(dims: &[usize], program: &Program) -> Source {
     let mut module = Module::new(&[program]);
     let mut varies = Vec::new();
     if quad.is_some() {
-        bind_quads(&mut module, &[(program, quad)]);
+        bind_quads(&mut module, &[program], &[quad]);
         varies = varying(program, outer);
     }
     let count = dims.iter().product::<usize>() / if quad.is_some() { 4 } else { 1 };

@@ -228,9 +228,11 @@ impl Module {
             put!(text, "@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
         };
         declare(0, "uniform", "params", &format!("array<vec4<u32>, {params}>"));
-        let sides = [("in", "storage, read", &self.inputs, 1)];
         let after = 1 + self.inputs.len();
-        let sides = sides.into_iter().chain([("out", "storage, read_write", &self.outputs, after)]);
+        let sides = [
+            ("in", "storage, read", &self.inputs, 1),
+            ("out", "storage, read_write", &self.outputs, after),
+        ];
         for (name, access, buffers, first) in sides {
             for (i, buffer) in buffers.iter().enumerate() {
                 if let Some(Bound { dtype, quads }) = *buffer {
@@ -274,26 +276,26 @@ fn helper_text(helper: Helper, wide: bool) -> String {
     let (_, name, bodies) = HELPERS[helper as usize];
     let mut text = format!("fn {name}{}", if wide { "4" } else { "" });
     let body = bodies[usize::from(wide)];
-    for c in body.chars() {
+    for c in body.bytes() {
         match c {
-            'F' => text += &type_name(DType::F32, wide),
-            'I' => text += &type_name(DType::I32, wide),
-            'U' => text += &type_name(DType::U32, wide),
-            'B' => text += &type_name(DType::Bool, wide),
-            '_' if text.ends_with("is_nan") => text += if wide { "4" } else { "" },
-            c => text.push(c),
+            b'F' => text += &type_name(DType::F32, wide),
+            b'I' => text += &type_name(DType::I32, wide),
+            b'U' => text += &type_name(DType::U32, wide),
+            b'B' => text += &type_name(DType::Bool, wide),
+            b'_' if text.ends_with("is_nan") => text += if wide { "4" } else { "" },
+            c => text.push(char::from(c)),
         }
     }
     text.push('\n');
     text
 }
 
-/// Indents by braces; drops comments and blank lines.
+/// Indents by braces; drops blank lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut depth = 0usize;
-    for line in text.lines().map(str::trim) {
-        if line.is_empty() || line.starts_with("//") {
+    for line in text.split('\n').map(str::trim_ascii) {
+        if line.is_empty() {
             continue;
         }
         if line.starts_with('}') {

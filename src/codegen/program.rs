@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
 use crate::op::Const;
+use crate::text::join;
 
 /// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
 pub struct Place<'a> {
@@ -54,7 +55,7 @@ impl Place<'_> {
     pub fn store(&self, store: &Store) -> String {
         let number = store.output;
         let at = self.index(&store.index);
-        let wide = self.quad.is_some_and(|axis| stride(&store.index, axis) == 1);
+        let wide = self.quad.is_some_and(|axis| store.index.stride(Atom::Coord(axis)) == 1);
         let value = self.operand(store.value, wide);
         let value = match store.dtype {
             DType::F16 | DType::Bool => format!("{}({value})", memory_name(store.dtype, wide)),
@@ -114,7 +115,7 @@ impl Place<'_> {
             _ => None,
         };
         // Compilers compute what is made of constants alone, and refuse what overflows then, or divides by 0.
-        let folds = insts[id as usize].operands().all(|v| constant(v).is_some());
+        let folds = insts[id as usize].operands().iter().all(|&v| constant(v).is_some());
         let divides = matches!(insts[id as usize], Inst::Binary(Binary::Div | Binary::Rem, ..));
         let operand = |id: ValueId| match constant(id) {
             Some(c) if folds || divides && c.bits == 0 => match wide {
@@ -148,14 +149,14 @@ impl Place<'_> {
         let quads = self.module.inputs[input as usize].is_some_and(|bound| bound.quads);
         let value = match self.quad {
             Some(axis) if wide && !quads => {
-                let step = stride(index, axis);
+                let step = index.stride(Atom::Coord(axis));
                 let each = |i: i64| {
                     let mut index = index.clone();
                     index.offset += i * step;
                     format!("in{input}[{}]", self.index(&index))
                 };
                 let parts = [each(0), each(1), each(2), each(3)];
-                format!("{}({})", memory_name(dtype, true), parts.join(", "))
+                format!("{}({})", memory_name(dtype, true), join(&parts, ", "))
             }
             Some(_) if wide => format!("in{input}[{at} >> 2u]"),
             _ => format!("in{input}[{at}]"),
@@ -199,7 +200,7 @@ impl Place<'_> {
             Unary::InverseSqrt => call("inverseSqrt"),
             Unary::Sin => sine(0, "sin"),
             Unary::Cos => sine(1, "cos"),
-            Unary::Tan => [sine(0, "sin"), sine(1, "cos")].join(" / "),
+            Unary::Tan => join(&[sine(0, "sin"), sine(1, "cos")], " / "),
             Unary::Asin => call("asin"),
             Unary::Acos => call("acos"),
             Unary::Atan => special(Helper::KeepNan, "atan"),
@@ -341,9 +342,4 @@ fn from_bits(bits: &str, dtype: DType) -> String {
         DType::Bool => format!("({bits} != 0u)"),
         other => format!("bitcast<{}>({bits})", other.name()),
     }
-}
-
-/// The stride of an index along a coordinate.
-pub fn stride(index: &Index, axis: u32) -> i64 {
-    index.terms.iter().find(|(atom, _)| *atom == Atom::Coord(axis)).map_or(0, |term| term.1)
 }

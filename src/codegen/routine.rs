@@ -1,15 +1,26 @@
 //! Routines: which shader computes them, with which constants, operands and tile.
 
-use crate::codegen::analysis::live;
-use crate::codegen::program::stride;
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
-use crate::kernel::{Attend, Convolution, Inst, Matmul, Operand};
+use crate::kernel::{Atom, Attend, Convolution, Inst, Matmul, Operand};
+use crate::text::strip;
 
-const MATMUL: &str = include_str!("../../shaders/matmul.wgsl");
-const MATMUL_LARGE: &str = include_str!("../../shaders/matmul_large.wgsl");
-const ATTENTION_FEW: &str = include_str!("../../shaders/attention_few.wgsl");
-const ATTENTION: &str = include_str!("../../shaders/attention.wgsl");
+/// A shader's text, less what is for people.
+macro_rules! shader {
+    ($name:literal) => {{
+        const TEXT: &str = include_str!(concat!("../../shaders/", $name, ".wgsl"));
+        const BYTES: [u8; strip::<0>(TEXT).1] = strip(TEXT).0;
+        match std::str::from_utf8(&BYTES) {
+            Ok(text) => text,
+            Err(_) => panic!("only whole lines were left out"),
+        }
+    }};
+}
+
+const MATMUL: &str = shader!("matmul");
+const MATMUL_LARGE: &str = shader!("matmul_large");
+const ATTENTION_FEW: &str = shader!("attention_few");
+const ATTENTION: &str = shader!("attention");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
@@ -172,9 +183,9 @@ fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
 
 /// Whether the operand reads neighbours along a coordinate from neighbouring places.
 fn contiguous(operand: &Operand, axis: u32) -> bool {
-    let live = live(&operand.program, &[operand.value]);
+    let live = operand.program.live(&[operand.value]);
     operand.program.insts.iter().zip(live).any(|(inst, live)| match inst {
-        Inst::Load { index, .. } => live && stride(index, axis) == 1,
+        Inst::Load { index, .. } => live && index.stride(Atom::Coord(axis)) == 1,
         _ => false,
     })
 }

@@ -1,9 +1,7 @@
 //! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
 //! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
 
-use crate::codegen::analysis::{
-    bind_quads, coordinates, decompose, index_values, index_varies, live, varying, widens,
-};
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
@@ -12,6 +10,7 @@ use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
+use crate::text::join;
 
 /// Steps of a walk that are written out at most, and statements they may become.
 const UNROLL_STEPS: usize = 16;
@@ -40,14 +39,14 @@ struct Writer<'a> {
 
 /// The text of a kernel that walks rows.
 pub fn wgsl(space: &Space, program: &Program) -> Source {
-    let live = live(program, &[]);
+    let live = program.live(&[]);
     let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
     let inner = &space.dims[space.outer..];
     let wide = widens(program, &live, space.outer, axis, space.dims[axis as usize]);
     let quad = wide.then_some(axis);
     let mut module = Module::new(&[program]);
     if wide {
-        bind_quads(&mut module, &[(program, quad)]);
+        bind_quads(&mut module, &[program], &[quad]);
     }
     let columns = space.columns() / if wide { 4 } else { 1 };
     let varying = varying(program, space.outer);
@@ -101,13 +100,16 @@ impl<'a> Writer<'a> {
 
     /// The live reductions after `stage` others, with their kind and what they reduce.
     fn reduces(&self, stage: u32) -> Vec<(ValueId, Reduction, ValueId)> {
-        let insts = self.program.insts.iter().enumerate().filter(|(i, _)| self.live[*i]);
-        insts
-            .filter_map(|(i, inst)| match inst {
-                Inst::Reduce(op, x) if self.stages[i] == stage + 1 => Some((i as ValueId, *op, *x)),
-                _ => None,
-            })
-            .collect()
+        let mut reduces = Vec::new();
+        for (i, inst) in self.program.insts.iter().enumerate() {
+            match inst {
+                Inst::Reduce(op, x) if self.live[i] && self.stages[i] == stage + 1 => {
+                    reduces.push((i as ValueId, *op, *x));
+                }
+                _ => {}
+            }
+        }
+        reduces
     }
 
     fn last_stage(&self) -> u32 {
@@ -120,13 +122,13 @@ impl<'a> Writer<'a> {
 
     /// The names of the arrays that a stage's partial results meet in.
     fn arrays(&self, stage: u32) -> Vec<(String, DType)> {
-        let reduces = self.reduces(stage);
-        let each = reduces.iter().enumerate().map(|(n, (id, ..))| {
-            let dtype = self.dtype(*id);
-            let same = reduces[..n].iter().filter(|(other, ..)| self.dtype(*other) == dtype);
-            (format!("part_{}_{}", dtype.name(), same.count()), dtype)
-        });
-        each.collect()
+        let mut arrays: Vec<(String, DType)> = Vec::new();
+        for (id, ..) in self.reduces(stage) {
+            let dtype = self.dtype(id);
+            let same = arrays.iter().filter(|array| array.1 == dtype).count();
+            arrays.push((format!("part_{}_{same}", dtype.name()), dtype));
+        }
+        arrays
     }
 
     fn shared_memory(&mut self) {
@@ -146,8 +148,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn checks_row(&self) -> bool {
-        self.layout.lanes > 1 && self.layout.rows > 1
+    /// The condition under which a row is one of the space's, where a workgroup may have others.
+    fn valid(&self) -> Option<String> {
+        (self.layout.lanes > 1 && self.layout.rows > 1).then(|| "valid".to_string())
     }
 
     fn body(&mut self) {
@@ -212,11 +215,11 @@ impl<'a> Writer<'a> {
 
     /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
     /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
-    fn walk(&mut self, roots: &[ValueId], each: impl Fn(&Self, Option<usize>) -> String) {
+    fn walk(&mut self, roots: &[ValueId], each: &dyn Fn(&Self, Option<usize>) -> String) {
         let needed = self.needed(roots);
         let (columns, lanes) = (self.columns, self.layout.lanes);
         if let Some(steps) = self.steps {
-            self.written_out(&needed, steps, &each);
+            self.written_out(&needed, steps, each);
             for id in needed {
                 self.done[id as usize] = true;
             }
@@ -231,7 +234,7 @@ impl<'a> Writer<'a> {
                 put!(self.text, "let j_{k} = j + {}u;\n", k * lanes);
                 self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
             }
-            self.written_out(&needed, 4, &each);
+            self.written_out(&needed, 4, each);
             self.text += "}\n";
         }
         if whole < columns {
@@ -250,7 +253,7 @@ impl<'a> Writer<'a> {
         &mut self,
         needed: &[ValueId],
         steps: usize,
-        each: &impl Fn(&Self, Option<usize>) -> String,
+        each: &dyn Fn(&Self, Option<usize>) -> String,
     ) {
         for &id in needed {
             for k in 0..steps {
@@ -277,29 +280,33 @@ impl<'a> Writer<'a> {
     /// One walk over the row: `r7` gathers what this thread sees, then the threads' results meet as `v7`.
     fn reduce(&mut self, stage: u32) {
         let reduces = self.reduces(stage);
-        for (id, op, _) in &reduces {
+        let mut roots = Vec::new();
+        for (id, op, x) in &reduces {
             let identity = self.identity(*op, self.dtype(*id));
             put!(self.text, "var r{id} = {identity};\n");
+            roots.push(*x);
         }
         let wide = self.quad.is_some();
-        let roots: Vec<ValueId> = reduces.iter().map(|reduce| reduce.2).collect();
-        self.walk(&roots, |writer, step| {
-            let one = |(id, op, x): &(ValueId, Reduction, ValueId)| {
-                let (place, dtype) = (writer.place(step), writer.dtype(*id));
-                let mut value = place.operand(*x, wide);
+        self.walk(&roots, &|writer, step| {
+            let mut text = String::new();
+            for &(id, op, x) in &reduces {
+                let (place, dtype) = (writer.place(step), writer.dtype(id));
+                let mut value = place.operand(x, wide);
                 if let Some(inside) = writer.inside(step) {
-                    value = format!("select({}, {value}, {inside})", writer.identity(*op, dtype));
+                    value = format!("select({}, {value}, {inside})", writer.identity(op, dtype));
                 }
-                let sum = place.combine(*op, &format!("r{id}"), &value, dtype, wide);
-                format!("r{id} = {sum};\n")
-            };
-            reduces.iter().map(one).collect()
+                let sum = place.combine(op, &format!("r{id}"), &value, dtype, wide);
+                put!(text, "r{id} = {sum};\n");
+            }
+            text
         });
-        let results = reduces.iter().map(|(id, op, _)| self.horizontal(*id, *op)).collect();
-        if self.layout.lanes == 1 {
-            self.name_results(&reduces, results);
-        } else {
-            self.meet(stage, &reduces, results);
+        if self.layout.lanes > 1 {
+            self.meet(stage, &reduces);
+            return;
+        }
+        for &(id, op, _) in &reduces {
+            let result = self.horizontal(id, op);
+            put!(self.text, "let v{id} = {result};\n");
         }
     }
 
@@ -315,28 +322,18 @@ impl<'a> Writer<'a> {
         combine(&format!("({low})"), &format!("({high})"))
     }
 
-    fn name_results(&mut self, reduces: &[(ValueId, Reduction, ValueId)], results: Vec<String>) {
-        for ((id, ..), result) in reduces.iter().zip(results) {
-            put!(self.text, "let v{id} = {result};\n");
-        }
-    }
-
     /// The threads of a row combine their results in workgroup memory, in a fixed order.
-    fn meet(
-        &mut self,
-        stage: u32,
-        reduces: &[(ValueId, Reduction, ValueId)],
-        results: Vec<String>,
-    ) {
+    fn meet(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
         let Layout { rows, lanes, across } = self.layout;
         let arrays = self.arrays(stage);
-        for ((name, _), result) in arrays.iter().zip(results) {
+        for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
+            let result = self.horizontal(id, op);
             put!(self.text, "{name}[lane] = {result};\n");
         }
         let (times, first) = match (across, rows) {
-            (_, 1) => ("".to_string(), "0".to_string()),
+            (_, 1) => (String::new(), "0".to_string()),
             (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
-            (false, _) => ("".to_string(), "lane - strip".to_string()),
+            (false, _) => (String::new(), "lane - strip".to_string()),
         };
         put!(
             self.text,
@@ -350,8 +347,9 @@ impl<'a> Writer<'a> {
             put!(self.text, "{here} = {sum};\n");
         }
         self.text += "}\nworkgroupBarrier();\n}\n";
-        let results = arrays.iter().map(|(name, _)| format!("{name}[{first}]")).collect();
-        self.name_results(reduces, results);
+        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
+            put!(self.text, "let v{id} = {name}[{first}];\n");
+        }
         if stage + 1 < self.last_stage() {
             // The arrays are used again.
             self.text += "workgroupBarrier();\n";
@@ -359,39 +357,44 @@ impl<'a> Writer<'a> {
     }
 
     fn is_element(&self, store: &Store) -> bool {
-        self.varying[store.value as usize] || index_varies(&store.index, self.outer, &self.varying)
+        self.varying[store.value as usize] || store.index.varies(self.outer, &self.varying)
+    }
+
+    /// The stores of elements, or of rows.
+    fn stores(&self, step: Option<usize>, elements: bool) -> String {
+        let mut text = String::new();
+        for store in self.program.stores.iter().filter(|s| self.is_element(s) == elements) {
+            text += &self.place(step).store(store);
+        }
+        text
     }
 
     fn element_stores(&mut self) {
-        let program = self.program;
-        let stores: Vec<&Store> = program.stores.iter().filter(|s| self.is_element(s)).collect();
-        if stores.is_empty() {
+        let mut roots = Vec::new();
+        for store in self.program.stores.iter().filter(|store| self.is_element(store)) {
+            roots.push(store.value);
+            roots.extend(store.index.values());
+        }
+        if roots.is_empty() {
             return;
         }
-        let mut roots: Vec<ValueId> = stores.iter().map(|store| store.value).collect();
-        roots.extend(stores.iter().flat_map(|store| index_values(&store.index)));
-        self.walk(&roots, |writer, step| {
-            let place = writer.place(step);
-            let text: String = stores.iter().map(|store| place.store(store)).collect();
-            let valid = writer.checks_row().then(|| "valid".to_string());
-            guarded(&[valid, writer.inside(step)], &text)
+        self.walk(&roots, &|writer, step| {
+            guarded(&[writer.valid(), writer.inside(step)], &writer.stores(step, true))
         });
     }
 
     fn row_stores(&mut self) {
-        let stores = self.program.stores.iter().filter(|store| !self.is_element(store));
-        let text: String = stores.map(|store| self.place(None).store(store)).collect();
+        let text = self.stores(None, false);
         let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
-        let valid = self.checks_row().then(|| "valid".to_string());
-        self.text += &guarded(&[first, valid], &text);
+        self.text += &guarded(&[first, self.valid()], &text);
     }
 }
 
 /// Statements under the conditions there are.
 fn guarded(guards: &[Option<String>], text: &str) -> String {
-    let guards: Vec<&str> = guards.iter().flatten().map(String::as_str).collect();
+    let guards: Vec<String> = guards.iter().flatten().cloned().collect();
     if text.is_empty() || guards.is_empty() {
         return text.to_string();
     }
-    format!("if ({}) {{\n{text}}}\n", guards.join(" && "))
+    format!("if ({}) {{\n{text}}}\n", join(&guards, " && "))
 }

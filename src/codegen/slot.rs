@@ -1,11 +1,12 @@
 //! Puts constants, operands and epilogues into the hand-written shaders. A shader is valid as it lies on disk; what is
 //! replaced are whole `const NAME = ...;` lines, whole functions and the bindings.
 
-use crate::codegen::analysis::{bind_quads, coordinates, live, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, varying, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
 use crate::kernel::{Operand, Program, ValueId};
+use crate::text::{find, join};
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
@@ -73,7 +74,7 @@ impl<'a> Slot<'a> {
     }
 
     fn live(&self) -> Vec<bool> {
-        live(self.program, self.value.as_slice())
+        self.program.live(self.value.as_slice())
     }
 
     /// The statements of the function: coordinates, values, stores.
@@ -96,11 +97,11 @@ impl<'a> Slot<'a> {
     fn signature(&self, prefix: &str) -> String {
         let arguments: Vec<String> =
             self.arguments.iter().map(|name| format!("{prefix}{name}: u32")).collect();
-        arguments.join(", ")
+        join(&arguments, ", ")
     }
 
-    /// The functions that this slot replaces, and what by.
-    fn functions(&self, module: &Module, quad: Option<u32>) -> Vec<(String, String)> {
+    /// Replaces the shader's functions that are for this slot.
+    fn fill(&self, shader: &mut Shader, module: &Module, quad: Option<u32>) {
         let outer = quad.unwrap_or(0) as usize;
         let varying = if quad.is_some() { varying(self.program, outer) } else { Vec::new() };
         let place =
@@ -120,11 +121,11 @@ impl<'a> Slot<'a> {
                 let text = format!(
                     "fn load_{name}({signature}) -> f32 {{\n{statements}return {value};\n}}\n"
                 );
-                vec![(format!("load_{name}"), text)]
+                shader.replace("load_", name, &text);
             }
             (Some(value), Some(_)) => {
                 let value = place.operand(value, true);
-                let inside = conditions("any_").join(" && ");
+                let inside = join(&conditions("any_"), " && ");
                 let mut text =
                     format!("fn quad_{name}({}) -> vec4<f32> {{\n", self.signature("any_"));
                 let last = self.bounds.len() - 1;
@@ -141,22 +142,24 @@ impl<'a> Slot<'a> {
                     put!(text, "let {argument} = {nearest};\n");
                 }
                 put!(text, "{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
-                let gone = ["load", "inside"].map(|f| (format!("{f}_{name}"), String::new()));
-                gone.into_iter().chain([(format!("quad_{name}"), text)]).collect()
+                shader.replace("load_", name, "");
+                shader.replace("inside_", name, "");
+                shader.replace("quad_", name, &text);
             }
             (None, None) => {
                 let signature = self.signature("");
                 let text =
                     format!("fn epilogue({signature}, accumulator: f32) {{\n{statements}}}\n");
-                vec![("epilogue".to_string(), text)]
+                shader.replace("", "epilogue", &text);
             }
             (None, Some(_)) => {
-                let (signature, inside) = (self.signature(""), conditions("").join(" && "));
+                let (signature, inside) = (self.signature(""), join(&conditions(""), " && "));
                 let text = format!(
                     "fn finish({signature}, accumulator: vec4<f32>) {{\n\
                     if ({inside}) {{\n{statements}}}\n}}\n"
                 );
-                vec![("epilogue".to_string(), String::new()), ("finish".to_string(), text)]
+                shader.replace("", "epilogue", "");
+                shader.replace("", "finish", &text);
             }
         }
     }
@@ -167,8 +170,7 @@ pub struct Shader(String);
 
 impl Shader {
     pub fn new(text: &str) -> Shader {
-        let lines = text.lines().filter(|line| !line.starts_with("@group("));
-        Shader(lines.flat_map(|line| [line, "\n"]).collect())
+        Shader(["\n", text].concat())
     }
 
     /// Gives a constant its value.
@@ -185,16 +187,16 @@ impl Shader {
     }
 
     /// Puts a function in the place of another.
-    fn replace(&mut self, name: &str, text: &str) {
-        self.replace_between(&format!("\nfn {name}("), "\n}\n", &format!("\n{text}"));
+    fn replace(&mut self, kind: &str, name: &str, text: &str) {
+        self.replace_between(&format!("\nfn {kind}{name}("), "\n}\n", &format!("\n{text}"));
     }
 
     fn replace_between(&mut self, start: &str, end: &str, text: &str) {
-        let from = self.0.find(start);
-        let to = from.and_then(|from| Some(from + self.0[from..].find(end)? + end.len()));
+        let from = find(&self.0, start);
+        let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
         if let (Some(from), Some(to)) = (from, to) {
-            self.0.replace_range(from..to, text);
+            self.0 = [&self.0[..from], text, &self.0[to..]].concat();
         }
     }
 
@@ -203,12 +205,9 @@ impl Shader {
         let programs: Vec<&Program> = slots.iter().map(|slot| slot.program).collect();
         let mut module = Module::new(&programs);
         let quads: Vec<Option<u32>> = slots.iter().map(Slot::quad).collect();
-        let axes: Vec<_> = programs.into_iter().zip(quads.iter().copied()).collect();
-        bind_quads(&mut module, &axes);
+        bind_quads(&mut module, &programs, &quads);
         for (slot, quad) in slots.iter().zip(quads) {
-            for (name, text) in slot.functions(&module, quad) {
-                self.replace(&name, &text);
-            }
+            slot.fill(&mut self, &module, quad);
         }
         module.finish(&self.0, workgroups)
     }

@@ -332,7 +332,9 @@ impl Device {
         self.evaluate(&mut state, sources)?;
         let outputs = state.submit(&*self.inner.backend, batch, sources, scalars)?;
         let nodes = state.graph.results(sources, results);
-        state.buffers.extend(nodes.iter().copied().zip(outputs));
+        for (&node, held) in nodes.iter().zip(outputs) {
+            state.buffers.insert(node, held);
+        }
         Ok(nodes)
     }
 

@@ -2,13 +2,12 @@
 
 use crate::backend::{Backend, BufferId};
 use crate::error::{ErrorKind, Result};
-use std::collections::BTreeMap;
 
-/// Free buffers by size. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
+/// Free buffers. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
 /// has been submitted.
 #[derive(Default)]
 pub struct Pool {
-    vacant: BTreeMap<u64, Vec<BufferId>>,
+    vacant: Vec<Held>,
     /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
     /// not handed on.
     stale: Vec<BufferId>,
@@ -47,17 +46,19 @@ impl Pool {
     pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
         self.free_stale(backend);
         let bytes = class(bytes, backend.limits().binding_bytes);
-        // One up to a half larger will do.
-        let near = self.vacant.range(bytes..=bytes + bytes / 2).next().map(|(&size, _)| size);
+        // One up to a half larger will do: of the smallest, the one used last.
+        let mut near: Option<usize> = None;
+        for (at, held) in self.vacant.iter().enumerate() {
+            let least = near.map_or(bytes + bytes / 2, |near| self.vacant[near].bytes);
+            if bytes <= held.bytes && held.bytes <= least {
+                near = Some(at);
+            }
+        }
         let held = match near {
-            Some(size) => {
-                let list = self.vacant.get_mut(&size).expect("found above");
-                let buffer = list.pop().expect("lists are not empty");
-                if list.is_empty() {
-                    self.vacant.remove(&size);
-                }
-                self.pooled -= size;
-                Held { buffer, bytes: size, shortages: self.shortages }
+            Some(at) => {
+                let held = self.vacant.remove(at);
+                self.pooled -= held.bytes;
+                held
             }
             None => {
                 let buffer = self.allocate(backend, bytes)?;
@@ -84,7 +85,7 @@ impl Pool {
     pub fn give(&mut self, held: Held) {
         self.used -= held.bytes;
         if held.shortages == self.shortages {
-            self.vacant.entry(held.bytes).or_default().push(held.buffer);
+            self.vacant.push(held);
             self.pooled += held.bytes;
         } else {
             self.stale.push(held.buffer);
@@ -103,8 +104,8 @@ impl Pool {
 
     /// Gives everything unused back to the system.
     pub fn trim(&mut self, backend: &dyn Backend) {
-        for buffer in std::mem::take(&mut self.vacant).into_values().flatten() {
-            backend.free(buffer);
+        for held in std::mem::take(&mut self.vacant) {
+            backend.free(held.buffer);
         }
         self.pooled = 0;
         self.free_stale(backend);

@@ -5,16 +5,16 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace};
 use crate::kernel::{Batch, Place};
+use crate::map::Map;
 use crate::plan::plan;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct State {
     pub graph: Graph,
-    pub buffers: HashMap<NodeId, Held>,
+    pub buffers: Map<NodeId, Held>,
     pub pool: Pool,
-    plans: HashMap<Trace, Arc<Batch>>,
+    plans: Map<Trace, Arc<Batch>>,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.
@@ -79,8 +79,10 @@ impl State {
         sources: &[NodeId],
         scalars: &[u32],
     ) -> Result<Vec<Held>> {
-        let inputs = sources.iter().map(|s| self.buffers.get(s).copied().ok_or_else(no_data));
-        let inputs: Vec<Held> = inputs.collect::<Result<_>>()?;
+        let mut inputs: Vec<Held> = Vec::with_capacity(sources.len());
+        for source in sources {
+            inputs.push(*self.buffers.get(source).ok_or_else(no_data)?);
+        }
         let mut taken: Vec<Held> = Vec::new();
         for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
             match self.pool.take(backend, bytes) {

@@ -3,20 +3,20 @@
 
 use super::{Binary, Expr, Node, Unary};
 use crate::dtype::DType;
-use std::collections::HashMap;
+use crate::map::Map;
 
 impl Expr {
     /// The value at `args`, in `f64`; `bool` is 0 or 1. Integer wrap-around is not modelled.
     pub fn eval(&self, args: &[f64]) -> f64 {
-        self.value(args, &mut HashMap::new())
+        self.value(args, &mut Map::default())
     }
 
     /// The derivative with respect to the n-th argument; 0 where the formula is piecewise constant.
     pub fn derivative(&self, n: usize) -> Expr {
-        self.derive(n, &mut HashMap::new())
+        self.derive(n, &mut Map::default())
     }
 
-    fn value(&self, args: &[f64], done: &mut HashMap<usize, f64>) -> f64 {
+    fn value(&self, args: &[f64], done: &mut Map<usize, f64>) -> f64 {
         if let Some(&value) = done.get(&self.address()) {
             return value;
         }
@@ -40,7 +40,7 @@ impl Expr {
         value
     }
 
-    fn derive(&self, n: usize, done: &mut HashMap<usize, Expr>) -> Expr {
+    fn derive(&self, n: usize, done: &mut Map<usize, Expr>) -> Expr {
         if let Some(derivative) = done.get(&self.address()) {
             return derivative.clone();
         }
@@ -97,13 +97,20 @@ fn eval_unary(op: Unary, x: f64) -> f64 {
     }
 }
 
-pub(super) fn eval_binary(op: Binary, x: f64, y: f64) -> f64 {
-    let bits = |f: fn(i64, i64) -> i64| f(x as i64, y as i64) as f64;
+/// Of the four operations that formulas fold; without what they would not need.
+pub(super) fn eval_arithmetic(op: Binary, x: f64, y: f64) -> f64 {
     match op {
         Binary::Add => x + y,
         Binary::Sub => x - y,
         Binary::Mul => x * y,
-        Binary::Div => x / y,
+        _ => x / y,
+    }
+}
+
+fn eval_binary(op: Binary, x: f64, y: f64) -> f64 {
+    let bits = |f: fn(i64, i64) -> i64| f(x as i64, y as i64) as f64;
+    match op {
+        Binary::Add | Binary::Sub | Binary::Mul | Binary::Div => eval_arithmetic(op, x, y),
         Binary::Rem => x % y,
         Binary::Min => x.min(y),
         Binary::Max => x.max(y),

@@ -5,7 +5,7 @@ use super::numbers::Numbers;
 use super::objects;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Reduction, Tensor};
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
@@ -47,8 +47,7 @@ struct Operands(Vec<Option<Tensor>>);
 
 impl Operands {
     fn new(handles: &[u32]) -> Result<Operands> {
-        let one = |&handle: &u32| (handle != 0).then(|| objects::tensor(handle)).transpose();
-        Ok(Operands(handles.iter().map(one).collect::<Result<_>>()?))
+        Ok(Operands(objects::operands(handles)?))
     }
 
     fn get(&self, n: usize) -> Option<&Tensor> {
@@ -132,27 +131,22 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         return if keep { x.var_keepdim(&axes, correction) } else { x.var(&axes, correction) };
     }
     let axes = &n.axes()?;
-    match (code, keep) {
-        (Code::sum, false) => x.sum(axes),
-        (Code::sum, true) => x.sum_keepdim(axes),
-        (Code::prod, false) => x.prod(axes),
-        (Code::prod, true) => x.prod_keepdim(axes),
-        (Code::max, false) => x.max(axes),
-        (Code::max, true) => x.max_keepdim(axes),
-        (Code::min, false) => x.min(axes),
-        (Code::min, true) => x.min_keepdim(axes),
-        (Code::any, false) => x.any(axes),
-        (Code::any, true) => x.any_keepdim(axes),
-        (Code::all, false) => x.all(axes),
-        (Code::all, true) => x.all_keepdim(axes),
-        (Code::mean, false) => x.mean(axes),
-        (Code::mean, true) => x.mean_keepdim(axes),
-        (Code::logsumexp, false) => x.logsumexp(axes),
-        (Code::norm_l1, false) => x.norm_l1(axes),
-        (Code::norm_l2, false) => x.norm_l2(axes),
-        (Code::norm_linf, false) => x.norm_linf(axes),
-        _ => Err(unknown(code)),
-    }
+    let op = match code {
+        Code::sum => Reduction::Sum,
+        Code::prod => Reduction::Prod,
+        Code::max => Reduction::Max,
+        Code::min => Reduction::Min,
+        Code::any => Reduction::Any,
+        Code::all => Reduction::All,
+        Code::mean if keep => return x.mean_keepdim(axes),
+        Code::mean => return x.mean(axes),
+        Code::logsumexp if !keep => return x.logsumexp(axes),
+        Code::norm_l1 if !keep => return x.norm_l1(axes),
+        Code::norm_l2 if !keep => return x.norm_l2(axes),
+        Code::norm_linf if !keep => return x.norm_linf(axes),
+        _ => return Err(unknown(code)),
+    };
+    x.reduce(op, axes, keep)
 }
 
 /// Numbers: stride, dilation, groups, then 0 (valid), 1 (same) or 2 and the zeros before and after each axis.

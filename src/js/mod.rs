@@ -12,7 +12,7 @@ use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
 use codes::Code;
 use js_sys::{Function, Promise, Uint8Array};
 use numbers::{dtype_code, Numbers};
-use objects::{keep, keep_tensor, Object};
+use objects::{keep, keep_tensor, keep_tensors, Object};
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -160,11 +160,7 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
     let row = Pointwise::ALL.get(row as usize).copied();
     let row = row.ok_or_else(|| Error::data("warpweft: there is no such row"))?;
     let mut numbers = Numbers::new(row.row().name, numbers);
-    let operands = handles.iter().map(|&handle| match handle {
-        0 => Ok(None),
-        handle => objects::tensor(handle).map(Some),
-    });
-    let operands: Vec<Option<Tensor>> = operands.collect::<Result<_>>()?;
+    let operands = objects::operands(handles)?;
     let mut values = Vec::with_capacity(row.row().arity());
     for operand in &operands {
         values.push(match operand {
@@ -195,8 +191,11 @@ pub fn grad(of: u32, seed: u32, handles: &[u32]) -> Answer<Vec<u32>> {
 #[wasm_bindgen]
 pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
     let tensor = objects::tensor(tensor)?;
-    let extents = tensor.shape().iter().map(|&extent| extent as u32);
-    Ok(std::iter::once(dtype_code(tensor.dtype())).chain(extents).collect())
+    let mut facts = vec![dtype_code(tensor.dtype())];
+    for &extent in tensor.shape() {
+        facts.push(extent as u32);
+    }
+    Ok(facts)
 }
 
 /// Submits what a tensor needs; resolves to its elements from `start` on, as the device stores them.
@@ -245,9 +244,7 @@ pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
     let inputs: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (s.as_slice(), *d)).collect();
     let mut thrown = None;
     let program = device.compile(&inputs, |inputs| {
-        let handles: Vec<u32> =
-            inputs.iter().map(|x| keep_tensor(x.clone())).collect::<Result<_>>()?;
-        let handles = js_sys::Uint32Array::from(handles.as_slice());
+        let handles = js_sys::Uint32Array::from(keep_tensors(inputs)?.as_slice());
         match build.call1(&JsValue::NULL, &handles) {
             Ok(results) => {
                 let results = js_sys::Uint32Array::new(&results).to_vec();
@@ -281,8 +278,7 @@ pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
     let (_, program) = objects::program(program)?;
     let inputs = objects::tensors(handles)?;
     let inputs: Vec<&Tensor> = inputs.iter().collect();
-    let results = program.run(&inputs)?;
-    Ok(results.into_iter().map(keep_tensor).collect::<Result<_>>()?)
+    Ok(keep_tensors(&program.run(&inputs)?)?)
 }
 
 /// The plan of a program.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::DType;
+use crate::text::Number;
 
 /// The numbers passed to one operation.
 pub struct Numbers<'a> {
@@ -36,11 +37,12 @@ impl<'a> Numbers<'a> {
         let number = self.real()?;
         let name = self.name;
         if !(number.fract() == 0.0 && number >= low) {
+            let (number, low) = (Number(number), Number(low));
             let message = format!("{name}: {number} is not a whole number of at least {low}");
             return Err(Error::shape(message));
         }
         if number > high {
-            let message = format!("{name}: {number} is above {high}");
+            let message = format!("{name}: {} is above {}", Number(number), Number(high));
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(number)
@@ -81,7 +83,11 @@ impl<'a> Numbers<'a> {
 
     /// So many sizes.
     pub fn some_sizes(&mut self, count: usize) -> Result<Vec<usize>> {
-        (0..count.min(self.rest.len() + 1)).map(|_| self.size()).collect()
+        let mut sizes = Vec::new();
+        for _ in 0..count.min(self.rest.len() + 1) {
+            sizes.push(self.size()?);
+        }
+        Ok(sizes)
     }
 
     /// All that are left, as sizes.
@@ -91,7 +97,11 @@ impl<'a> Numbers<'a> {
 
     /// All that are left, as axes.
     pub fn axes(&mut self) -> Result<Vec<isize>> {
-        (0..self.rest.len()).map(|_| self.axis()).collect()
+        let mut axes = Vec::new();
+        while !self.is_empty() {
+            axes.push(self.axis()?);
+        }
+        Ok(axes)
     }
 }
 

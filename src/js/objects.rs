@@ -74,9 +74,31 @@ pub fn tensor(handle: u32) -> Result<Tensor> {
     }
 }
 
+/// The tensors with these numbers; 0 stands for one that is left out.
+pub fn operands(handles: &[u32]) -> Result<Vec<Option<Tensor>>> {
+    let mut found = Vec::with_capacity(handles.len());
+    for &handle in handles {
+        found.push(if handle == 0 { None } else { Some(tensor(handle)?) });
+    }
+    Ok(found)
+}
+
+/// Keeps the results of an operation; their numbers.
+pub fn keep_tensors(tensors: &[Tensor]) -> Result<Vec<u32>> {
+    let mut handles = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        handles.push(keep_tensor(tensor.clone())?);
+    }
+    Ok(handles)
+}
+
 /// The tensors with these numbers.
 pub fn tensors(handles: &[u32]) -> Result<Vec<Tensor>> {
-    handles.iter().map(|&handle| tensor(handle)).collect()
+    let mut found = Vec::with_capacity(handles.len());
+    for &handle in handles {
+        found.push(tensor(handle)?);
+    }
+    Ok(found)
 }
 
 /// The device with this number.

@@ -1,8 +1,10 @@
 //! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
 
+mod index;
 mod program;
 
-pub use program::{Atom, Builder, Index, Inst, Program, Store, ValueId};
+pub use index::{Atom, Index};
+pub use program::{Builder, Inst, Program, Store, ValueId};
 
 use crate::dtype::DType;
 use crate::op::Conv2d;

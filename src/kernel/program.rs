@@ -1,29 +1,13 @@
 //! What one thread executes: instructions over loads, coordinates and numbers, and the stores of their results.
 
+use super::index::{Atom, Index};
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
+use crate::map::Map;
 use crate::op::{Const, Reduction};
-use std::collections::HashMap;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
-
-/// What a linear index is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Atom {
-    /// The coordinate along a dimension of the space.
-    Coord(u32),
-    /// An `i32` value of the program.
-    Value(ValueId),
-}
-
-/// An element's position in a buffer: `offset + sum(atom * stride)`. A view is nothing but such an index.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Index {
-    pub offset: i64,
-    /// Sorted by atom, each once, no stride 0.
-    pub terms: Vec<(Atom, i64)>,
-}
 
 /// One instruction; its result is the value with its position's number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +60,7 @@ pub struct Program {
 #[derive(Default)]
 pub struct Builder {
     program: Program,
-    seen: HashMap<Inst, ValueId>,
+    seen: Map<Inst, ValueId>,
 }
 
 impl Builder {
@@ -118,8 +102,35 @@ impl Builder {
     pub fn expr(&mut self, expr: &Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
-        let mut done = HashMap::new();
+        let mut done = Map::default();
         self.flatten(expr, arguments, dtype, &mut done)
+    }
+
+    /// The value of an index, `i32`.
+    pub fn index(&mut self, index: &Index) -> ValueId {
+        let mut sum = None;
+        for &(atom, stride) in &index.terms {
+            let mut term = match atom {
+                Atom::Coord(d) => self.push(Inst::Coord(d)),
+                Atom::Value(v) => v,
+            };
+            if stride != 1 {
+                let stride = self.number(DType::I32, stride as f64);
+                term = self.push(Inst::Binary(Binary::Mul, term, stride));
+            }
+            sum = Some(match sum {
+                Some(sum) => self.push(Inst::Binary(Binary::Add, sum, term)),
+                None => term,
+            });
+        }
+        match sum {
+            Some(sum) if index.offset == 0 => sum,
+            Some(sum) => {
+                let offset = self.number(DType::I32, index.offset as f64);
+                self.push(Inst::Binary(Binary::Add, sum, offset))
+            }
+            None => self.number(DType::I32, index.offset as f64),
+        }
     }
 
     /// Appends a store.
@@ -152,7 +163,7 @@ impl Builder {
         expr: &Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut Map<usize, ValueId>,
     ) -> ValueId {
         if let Node::Lit(value) = expr.node() {
             return self.number(hint, *value);
@@ -196,7 +207,7 @@ impl Builder {
         y: &Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut Map<usize, ValueId>,
     ) -> (ValueId, ValueId) {
         if x.literal().is_some() {
             let y = self.flatten(y, args, hint, done);
@@ -210,6 +221,28 @@ impl Builder {
 }
 
 impl Program {
+    /// The values that stores, or `roots`, need.
+    pub fn live(&self, roots: &[ValueId]) -> Vec<bool> {
+        let mut live = vec![false; self.insts.len()];
+        for &root in roots {
+            live[root as usize] = true;
+        }
+        for store in &self.stores {
+            live[store.value as usize] = true;
+            for value in store.index.values() {
+                live[value as usize] = true;
+            }
+        }
+        for (at, inst) in self.insts.iter().enumerate().rev() {
+            if live[at] {
+                for value in inst.operands() {
+                    live[value as usize] = true;
+                }
+            }
+        }
+        live
+    }
+
     /// For each value, whether it depends on one of the coordinates from `outer` on, other than through `Reduce`.
     pub fn per_element(&self, outer: usize) -> Vec<bool> {
         let mut inner: Vec<bool> = Vec::with_capacity(self.insts.len());
@@ -217,11 +250,8 @@ impl Program {
             let depends = match inst {
                 Inst::Coord(d) => *d as usize >= outer,
                 Inst::Reduce(..) => false,
-                Inst::Load { index, .. } => index.terms.iter().any(|(atom, _)| match atom {
-                    Atom::Coord(d) => *d as usize >= outer,
-                    Atom::Value(v) => inner[*v as usize],
-                }),
-                other => other.operands().any(|v| inner[v as usize]),
+                Inst::Load { index, .. } => index.varies(outer, &inner),
+                other => other.operands().iter().any(|&v| inner[v as usize]),
             };
             inner.push(depends);
         }
@@ -232,7 +262,10 @@ impl Program {
     pub fn stages(&self) -> Vec<u32> {
         let mut stages: Vec<u32> = Vec::with_capacity(self.insts.len());
         for inst in &self.insts {
-            let before = inst.operands().map(|v| stages[v as usize]).max().unwrap_or(0);
+            let mut before = 0;
+            for value in inst.operands() {
+                before = before.max(stages[value as usize]);
+            }
             stages.push(before + u32::from(matches!(inst, Inst::Reduce(..))));
         }
         stages
@@ -241,23 +274,33 @@ impl Program {
 
 impl Inst {
     /// The values it uses, those in a load's index included.
-    pub fn operands(&self) -> impl Iterator<Item = ValueId> + '_ {
-        let (fixed, index): ([Option<ValueId>; 3], Option<&Index>) = match self {
+    pub fn operands(&self) -> Vec<ValueId> {
+        match self {
+            Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => Vec::new(),
+            Inst::Load { index, .. } => index.values(),
+            Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Reduce(_, x) => vec![*x],
+            Inst::Binary(_, x, y) => vec![*x, *y],
+            Inst::Select(c, a, b) => vec![*c, *a, *b],
+        }
+    }
+
+    /// The same where the values have new numbers, and the coordinates of loads (if they are given) are others.
+    pub fn substitute(&self, coordinates: Option<&[Index]>, values: &[ValueId]) -> Inst {
+        let value = |v: &ValueId| values[*v as usize];
+        match self {
+            Inst::Load { input, index, dtype } => Inst::Load {
+                input: *input,
+                index: index.substitute(coordinates, values),
+                dtype: *dtype,
+            },
+            Inst::Unary(op, x) => Inst::Unary(*op, value(x)),
+            Inst::Binary(op, x, y) => Inst::Binary(*op, value(x), value(y)),
+            Inst::Select(c, a, b) => Inst::Select(value(c), value(a), value(b)),
+            Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
+            Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
             Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => {
-                ([None; 3], None)
+                self.clone()
             }
-            Inst::Load { index, .. } => ([None; 3], Some(index)),
-            Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Reduce(_, x) => {
-                ([Some(*x), None, None], None)
-            }
-            Inst::Binary(_, x, y) => ([Some(*x), Some(*y), None], None),
-            Inst::Select(c, a, b) => ([Some(*c), Some(*a), Some(*b)], None),
-        };
-        let indexed =
-            index.into_iter().flat_map(|i| i.terms.iter()).filter_map(|(atom, _)| match atom {
-                Atom::Value(v) => Some(*v),
-                Atom::Coord(_) => None,
-            });
-        fixed.into_iter().flatten().chain(indexed)
+        }
     }
 }

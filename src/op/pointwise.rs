@@ -60,8 +60,8 @@ pub struct Row {
     pub parameters: &'static [(&'static str, f64)],
     /// Which element types it takes.
     pub types: Types,
-    /// Where it is tested, one range per operand and parameter; the last one stands for those that
-    /// follow.
+    /// Where it is tested natively, one range per operand and parameter; the last one stands for
+    /// those that follow.
     pub domain: &'static [(f64, f64)],
     /// The formula of operands and parameters.
     pub formula: fn(&[Expr]) -> Expr,
@@ -431,11 +431,11 @@ macro_rules! define_table {
             operands: &[$(stringify!($arg)),+],
             parameters: &[$($((stringify!($parameter), $usual)),+)?],
             types: Types::$types,
-            domain: &$domain,
+            domain: if cfg!(target_arch = "wasm32") { &[] } else { &$domain },
             formula: |arguments| {
-                let mut rest = arguments.iter();
-                $(let $arg = rest.next().expect("as many as the row names");)+
-                $($(let $parameter = rest.next().expect("as many as the row names");)+)?
+                let [$($arg),+ $(, $($parameter),+)?] = arguments else {
+                    unreachable!("they are as many as the row names")
+                };
                 $formula.into()
             },
             gradient: define_table!(@gradient [$($arg),+ $(, $($parameter),+)?] $(|$y| $gradient)?),
@@ -450,8 +450,9 @@ macro_rules! define_table {
     (@gradient [$($arg:ident),+] |$y:ident| $gradient:expr) => {
         // A gradient names what it needs.
         Some(#[allow(unused_variables)] |arguments: &[Expr], $y: &Expr| {
-            let mut rest = arguments.iter();
-            $(let $arg = rest.next().expect("as many as the row names");)+
+            let [$($arg),+] = arguments else {
+                unreachable!("they are as many as the row names")
+            };
             $gradient.into_iter().map(|g| g.clone()).collect::<Vec<Expr>>()
         })
     };

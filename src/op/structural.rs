@@ -1,11 +1,12 @@
 //! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
 
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
-use crate::shape::Shape;
+use crate::shape::{pick, Shape};
+use crate::text::List;
 
 /// How a reduction combines its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -161,8 +162,10 @@ impl Op {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
                 // Parameters follow the operands and have the operands' compute type.
                 let dtype = p.row().dtype(&types[..p.row().operands.len()])?;
-                let shapes = operands.iter().map(|o| o.0);
-                let shape = shapes.reduce_fallible(|a, b| Shape::broadcast(name, &a, &b))?;
+                let mut shape = first().0;
+                for (other, _) in &operands[1..] {
+                    shape = Shape::broadcast(name, &shape, other)?;
+                }
                 Ok((shape, dtype))
             }
             Op::Cast(to) => Ok((first().0, *to)),
@@ -179,10 +182,11 @@ impl Op {
                 let mut seen = permutation.clone();
                 seen.sort_unstable();
                 if !seen.iter().copied().eq(0..from.rank()) {
-                    let message = format!("{name}: {permutation:?} does not permute shape {from}");
+                    let axes = List(permutation);
+                    let message = format!("{name}: {axes} does not permute shape {from}");
                     return Err(Error::shape(message));
                 }
-                let dims: Vec<usize> = permutation.iter().map(|&p| from[p]).collect();
+                let dims = pick(&from, permutation);
                 Ok((Shape::new(name, &dims)?, dtype))
             }
             Op::Expand(shape) => {
@@ -199,12 +203,12 @@ impl Op {
                     let message = format!("{name}: {} axes for shape {from}", amounts.len());
                     return Err(Error::shape(message));
                 }
-                let grown = from.iter().zip(amounts);
-                let dims = grown.map(|(d, (lo, hi))| d.checked_add(*lo)?.checked_add(*hi));
-                let dims: Option<Vec<usize>> = dims.collect();
-                let too_large =
-                    || Error::new(ErrorKind::Limit, format!("{name}: {amounts:?} overflows"));
-                Ok((Shape::new(name, &dims.ok_or_else(too_large)?)?, dtype))
+                let mut dims = from.to_vec();
+                for (extent, &(before, after)) in dims.iter_mut().zip(amounts) {
+                    // What is too large is so after saturating, too.
+                    *extent = extent.saturating_add(before).saturating_add(after);
+                }
+                Ok((Shape::new(name, &dims)?, dtype))
             }
             Op::Reduce { op, axes } => {
                 let (from, dtype) = first();
@@ -238,9 +242,14 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
         return Err(Error::shape(message));
     }
     for (&extent, span) in from.iter().zip(spans) {
-        let last = span.start as i128 + span.step as i128 * (span.len as i128 - 1);
-        if span.len > 0 && (span.start >= extent || last < 0 || last >= extent as i128) {
-            let message = format!("slice: {span:?} leaves an axis of {extent} in shape {from}");
+        let walked = span.step.checked_mul(span.len as isize - 1);
+        let last = walked.and_then(|walked| (span.start as isize).checked_add(walked));
+        let inside = last.is_some_and(|last| last >= 0 && (last as usize) < extent);
+        if span.len > 0 && (span.start >= extent || !inside) {
+            let Span { start, len, step } = span;
+            let message = format!(
+                "slice: {len} elements from {start}, {step} apart, leave an axis of {extent} in shape {from}"
+            );
             return Err(Error::shape(message));
         }
     }
@@ -271,22 +280,4 @@ fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DTyp
     let mut dims = first.to_vec();
     dims[axis] = extent;
     Ok((Shape::new("concat", &dims)?, dtype))
-}
-
-/// `reduce` for steps that can fail.
-trait ReduceFallible: Iterator + Sized {
-    fn reduce_fallible(
-        self,
-        f: impl Fn(Self::Item, Self::Item) -> Result<Self::Item>,
-    ) -> Result<Self::Item>;
-}
-
-impl<I: Iterator> ReduceFallible for I {
-    fn reduce_fallible(
-        mut self,
-        f: impl Fn(I::Item, I::Item) -> Result<I::Item>,
-    ) -> Result<I::Item> {
-        let first = self.next().ok_or_else(|| Error::shape("no operands"))?;
-        self.try_fold(first, f)
-    }
 }

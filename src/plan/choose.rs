@@ -1,6 +1,5 @@
 //! Loads whose place depends on a comparison or on data: padding and gathering.
 
-use super::index::{add, constant};
 use super::lower::{Context, Stop, Writer};
 use crate::dtype::DType;
 use crate::expr::Binary;
@@ -21,10 +20,10 @@ impl Context<'_> {
         let mut inside: Option<ValueId> = None;
         let mut moved = Vec::with_capacity(coords.len());
         for ((coord, &(before, after)), &extent) in coords.iter().zip(amounts).zip(from.iter()) {
-            let coord = add(coord, &constant(-(before as i64)));
+            let coord = coord.plus(&Index::constant(-(before as i64)), 1);
             if before + after > 0 {
                 // As unsigned numbers, what lies before the start is too large as well.
-                let value = writer.index_value(&coord);
+                let value = writer.builder.index(&coord);
                 let value = writer.builder.push(Inst::Cast(DType::U32, value));
                 let extent = writer.builder.number(DType::U32, extent as f64);
                 let here = writer.builder.push(Inst::Binary(Binary::Lt, value, extent));

@@ -5,39 +5,7 @@ use super::lower::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{Atom, Index, Inst, ValueId};
-use std::collections::HashMap;
-
-/// An index that is a constant.
-pub fn constant(offset: i64) -> Index {
-    Index { offset, terms: Vec::new() }
-}
-
-/// An index that is one coordinate of the space.
-pub fn coordinate(dim: usize) -> Index {
-    Index { offset: 0, terms: vec![(Atom::Coord(dim as u32), 1)] }
-}
-
-/// `index * factor + offset`.
-pub fn scale(index: &Index, factor: i64, offset: i64) -> Index {
-    let terms = index.terms.iter().map(|&(atom, stride)| (atom, stride * factor));
-    let terms = terms.filter(|&(_, stride)| stride != 0).collect();
-    Index { offset: index.offset * factor + offset, terms }
-}
-
-/// The sum of two indices.
-pub fn add(a: &Index, b: &Index) -> Index {
-    let mut terms = a.terms.clone();
-    for &(atom, stride) in &b.terms {
-        match terms.binary_search_by_key(&atom, |t| t.0) {
-            Ok(at) if terms[at].1 + stride == 0 => {
-                terms.remove(at);
-            }
-            Ok(at) => terms[at].1 += stride,
-            Err(at) => terms.insert(at, (atom, stride)),
-        }
-    }
-    Index { offset: a.offset + b.offset, terms }
-}
+use crate::map::Map;
 
 /// Where a value that is used as an atom came from: it is `of / by` or `of % by`.
 #[derive(Clone, Debug)]
@@ -52,7 +20,7 @@ pub struct Origin {
 /// Coordinates of another space as a kernel being written says them, with where their values came from.
 pub struct Coordinates {
     pub coords: Vec<Index>,
-    origins: HashMap<ValueId, Origin>,
+    origins: Map<ValueId, Origin>,
 }
 
 impl Coordinates {
@@ -70,7 +38,7 @@ impl Coordinates {
             let same = |o: &Origin| o.of == quotient.of && o.by == quotient.by;
             let (_, low) = half(true).find(|(remainder, _)| same(remainder))?;
             let new = known.iter().all(|k| k.0 != quotient.of);
-            new.then(|| (quotient.of.clone(), add(&scale(high, quotient.by, 0), low)))
+            new.then(|| (quotient.of.clone(), low.plus(high, quotient.by)))
         })
     }
 }
@@ -101,21 +69,22 @@ impl Writer {
     /// `(index / by, index % by)` for an index that is not negative wherever its value is used.
     pub fn divide(&mut self, index: &Index, by: i64) -> (Index, Index) {
         if by == 1 {
-            return (index.clone(), constant(0));
+            return (index.clone(), Index::constant(0));
         }
-        let whole = |stride: i64| stride % by == 0;
-        let (fits, rest): (Vec<_>, Vec<_>) = index.terms.iter().partition(|t| whole(t.1));
-        let fits = fits.into_iter().map(|&(atom, stride)| (atom, stride / by)).collect();
-        let quotient = Index { offset: index.offset.div_euclid(by), terms: fits };
-        let rest = Index {
-            offset: index.offset.rem_euclid(by),
-            terms: rest.into_iter().copied().collect(),
-        };
+        let mut quotient = Index::constant(index.offset.div_euclid(by));
+        let mut rest = Index::constant(index.offset.rem_euclid(by));
+        for &(atom, stride) in &index.terms {
+            if stride % by == 0 {
+                quotient.terms.push((atom, stride / by));
+            } else {
+                rest.terms.push((atom, stride));
+            }
+        }
         match self.range(&rest) {
             Some((low, high)) if low >= 0 && high < by => (quotient, rest),
             Some((low, high)) if low >= 0 => {
                 let extra = self.quotient(&rest, by, high / by, false);
-                (add(&quotient, &extra), self.quotient(&rest, by, by - 1, true))
+                (quotient.plus(&extra, 1), self.quotient(&rest, by, by - 1, true))
             }
             // Below zero only together: divide the whole.
             _ => {
@@ -127,7 +96,7 @@ impl Writer {
     }
 
     fn quotient(&mut self, of: &Index, by: i64, max: i64, remainder: bool) -> Index {
-        let of_value = self.index_value(of);
+        let of_value = self.builder.index(of);
         let by_value = self.builder.number(DType::I32, by as f64);
         let op = if remainder { Binary::Rem } else { Binary::Div };
         let value = self.builder.push(Inst::Binary(op, of_value, by_value));
@@ -138,7 +107,7 @@ impl Writer {
     /// The coordinates in `dims` of the element at `linear`, row-major.
     pub fn delinearise(&mut self, linear: &Index, dims: &[usize]) -> Vec<Index> {
         let mut rest = linear.clone();
-        let mut coords = vec![constant(0); dims.len()];
+        let mut coords = vec![Index::constant(0); dims.len()];
         for (i, &extent) in dims.iter().enumerate().rev() {
             if extent <= 1 {
                 continue;
@@ -157,10 +126,10 @@ impl Writer {
 
     /// The coordinates in `shape` of the space's own element, both row-major.
     pub fn reshaped(&mut self, shape: &[usize]) -> Vec<Index> {
-        let mut linear = constant(0);
+        let mut linear = Index::constant(0);
         let mut stride = 1;
         for (dim, &extent) in self.dims.iter().enumerate().rev() {
-            linear = add(&scale(&coordinate(dim), stride, 0), &linear);
+            linear.add(&Index::coordinate(dim), stride);
             stride *= extent as i64;
         }
         self.delinearise(&linear, shape)
@@ -168,9 +137,9 @@ impl Writer {
 
     /// `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` put together to `a` again.
     pub fn linearise(&self, coords: &[Index], strides: &[usize]) -> Index {
-        let mut sum = constant(0);
+        let mut sum = Index::constant(0);
         for (coord, &stride) in coords.iter().zip(strides) {
-            sum = add(&sum, &scale(coord, stride as i64, 0));
+            sum.add(coord, stride as i64);
         }
         while let Some(better) = self.rejoin(&sum) {
             sum = better;
@@ -193,47 +162,23 @@ impl Writer {
                 if same && larger == stride * remainder.by {
                     let kept = index.terms.iter().filter(|t| t.0 != atom && t.0 != other);
                     let kept = Index { offset: index.offset, terms: kept.copied().collect() };
-                    return Some(add(&kept, &scale(&remainder.of, stride, 0)));
+                    return Some(kept.plus(&remainder.of, stride));
                 }
             }
         }
         None
     }
 
-    /// The index as an `i32` value.
-    pub fn index_value(&mut self, index: &Index) -> ValueId {
-        let mut sum: Option<ValueId> = None;
-        for &(atom, stride) in &index.terms {
-            let mut term = match atom {
-                Atom::Coord(d) => self.builder.push(Inst::Coord(d)),
-                Atom::Value(v) => v,
-            };
-            if stride != 1 {
-                let stride = self.builder.number(DType::I32, stride as f64);
-                term = self.builder.push(Inst::Binary(Binary::Mul, term, stride));
-            }
-            sum = Some(match sum {
-                None => term,
-                Some(s) => self.builder.push(Inst::Binary(Binary::Add, s, term)),
-            });
-        }
-        match sum {
-            Some(s) if index.offset == 0 => s,
-            Some(s) => {
-                let offset = self.builder.number(DType::I32, index.offset as f64);
-                self.builder.push(Inst::Binary(Binary::Add, s, offset))
-            }
-            None => self.builder.number(DType::I32, index.offset as f64),
-        }
-    }
-
-    /// Which coordinates of the space an index depends on; `None` if also on loaded data.
-    pub fn coordinates(&self, index: &Index) -> Option<Vec<u32>> {
+    /// Which coordinates of the space indices depend on; `None` if also on loaded data.
+    pub fn coordinates(&self, indices: &[Index]) -> Option<Vec<u32>> {
         let mut found = Vec::new();
-        for (atom, _) in &index.terms {
+        for (atom, _) in indices.iter().flat_map(|index| &index.terms) {
             match atom {
                 Atom::Coord(d) => found.push(*d),
-                Atom::Value(v) => found.extend(self.coordinates(&self.origins.get(v)?.of)?),
+                Atom::Value(v) => {
+                    let origin = self.origins.get(v)?;
+                    found.extend(self.coordinates(std::slice::from_ref(&origin.of))?);
+                }
             }
         }
         Some(found)

@@ -1,7 +1,7 @@
 //! Writes the kernel that computes one node: a loop over its elements or rows, or a routine with its epilogue.
 
 use super::collapse::collapse;
-use super::index::{add, constant, coordinate, Coordinates};
+use super::index::Coordinates;
 use super::lower::{broadcast, Context, Part, Stop, Writer};
 use super::mark::Marks;
 use super::rewrite::{compact, prune};
@@ -11,7 +11,7 @@ use crate::kernel::{
     Atom, Attend, Convolution, Index, Kernel, Limits, Matmul, Operand, Program, Space, Store,
 };
 use crate::op::{Attention, Conv2d, Op, Routine};
-use crate::shape::Shape;
+use crate::shape::{pick, Shape};
 
 /// A kernel before its buffers are placed.
 pub struct Piece {
@@ -95,31 +95,36 @@ struct Layout {
 
 impl Layout {
     fn of(shape: &Shape) -> Layout {
-        let coords = Some((0..shape.rank()).map(coordinate).collect());
+        let coords = Some(Index::coordinates(shape.rank()));
         Layout { dims: shape.to_vec(), outer: shape.rank(), coords }
     }
 }
 
 /// The space of a routine whose result is reshaped or permuted afterwards: where in it the axes of `shape` lie, if
 /// `found` says the routine's coordinates by those of `shape`.
-fn around(routine: &Shape, shape: &Shape, found: Coordinates) -> Option<Layout> {
+fn around(routine: &Shape, shape: &Shape, found: Box<Coordinates>) -> Option<Layout> {
     if routine.numel() != shape.numel() {
         return None;
     }
     let dims = routine.to_vec();
-    let moving = (0..dims.len()).filter(|&d| dims[d] != 1);
     // Pairs of an index over `shape` and the same over the routine's space.
-    let mut known: Vec<(Index, Index)> =
-        moving.map(|d| (found.coords[d].clone(), coordinate(d))).collect();
+    let mut known: Vec<(Index, Index)> = Vec::new();
+    for (d, &extent) in dims.iter().enumerate() {
+        if extent != 1 {
+            known.push((found.coords[d].clone(), Index::coordinate(d)));
+        }
+    }
     while let Some(better) = found.rejoin(&known) {
         known.push(better);
     }
-    let axis = |axis: usize| match shape[axis] {
-        1 => Some(constant(0)),
-        _ => known.iter().find(|k| k.0 == coordinate(axis)).map(|k| k.1.clone()),
-    };
-    let coords: Option<Vec<Index>> = (0..shape.rank()).map(axis).collect();
-    Some(Layout { outer: dims.len(), dims, coords: Some(coords?) })
+    let mut coords = Vec::with_capacity(shape.rank());
+    for (axis, &extent) in shape.iter().enumerate() {
+        coords.push(match extent {
+            1 => Index::constant(0),
+            _ => known.iter().find(|k| k.0 == Index::coordinate(axis))?.1.clone(),
+        });
+    }
+    Some(Layout { outer: dims.len(), dims, coords: Some(coords) })
 }
 
 /// The space of a row program that computes `shape` around the reduction.
@@ -127,7 +132,8 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let traced = &trace.nodes[reduce];
     let Op::Reduce { axes, .. } = &traced.op else { return None };
     let from = trace.nodes[traced.inputs[0]].shape;
-    let inner: Vec<usize> = axes.iter().map(|&a| from[a]).filter(|&d| d != 1).collect();
+    let mut inner = pick(&from, axes);
+    inner.retain(|&extent| extent != 1);
     // One result per element of the shape: the rows are the shape, the columns are new.
     if traced.shape.numel() == shape.numel() {
         let Layout { dims, outer, coords } = Layout::of(shape);
@@ -135,16 +141,19 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     }
     // The reduction's result is spread over the axes it does not depend on: those are the columns.
     let depends = depends?;
-    let kept = |d: &usize| shape[*d] == 1 || depends.contains(&(*d as u32));
-    let (outer, columns): (Vec<usize>, Vec<usize>) = (0..shape.rank()).partition(kept);
-    let rows: usize = outer.iter().map(|&d| shape[d]).product();
-    if rows == traced.shape.numel() && columns.iter().map(|&d| shape[d]).eq(inner.iter().copied()) {
+    let (mut outer, mut columns) = (Vec::new(), Vec::new());
+    for (d, &extent) in shape.iter().enumerate() {
+        let kept = extent == 1 || depends.contains(&(d as u32));
+        if kept { &mut outer } else { &mut columns }.push(d);
+    }
+    let rows: usize = pick(shape, &outer).iter().product();
+    if rows == traced.shape.numel() && pick(shape, &columns) == inner {
         let order = [&outer[..], &columns].concat();
-        let mut coords = vec![constant(0); shape.rank()];
+        let mut coords = vec![Index::constant(0); shape.rank()];
         for (position, &axis) in order.iter().enumerate() {
-            coords[axis] = coordinate(position);
+            coords[axis] = Index::coordinate(position);
         }
-        let dims = order.iter().map(|&axis| shape[axis]).collect();
+        let dims = pick(shape, &order);
         return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
     }
     // Reshaped afterwards: where the last axes are reduced, the order of elements is still the same.
@@ -166,8 +175,12 @@ impl Attempt<'_> {
     fn run(&self, layout: &Layout) -> Result<Piece, Stop> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
-        let attached = (0..node).filter(|&n| marks.attached[n] == Some(region.output));
-        let attached: Vec<usize> = attached.collect();
+        let mut attached = Vec::new();
+        for (n, root) in marks.attached[..node].iter().enumerate() {
+            if *root == Some(region.output) {
+                attached.push(n);
+            }
+        }
         let outputs = 1 + attached.len();
         if outputs >= self.limits.buffers_per_kernel {
             return Err(Stop::Realise(attached[0]));
@@ -180,8 +193,8 @@ impl Attempt<'_> {
             None => writer.reshaped(&trace.nodes[node].shape),
         };
         let value = context.value(&mut writer, node, &coords).map_err(|stop| self.crowded(stop))?;
-        let index =
-            add(&writer.linearise(&coords, &region.shape.strides()), &constant(region.offset));
+        let mut index = writer.linearise(&coords, &region.shape.strides());
+        index.offset += region.offset;
         let dtype = trace.nodes[region.output].dtype;
         writer.builder.store(Store { output: 0, index, value, dtype });
         for (i, &n) in attached.iter().enumerate() {
@@ -280,7 +293,7 @@ fn matmul(
     let k = shapes[0][shapes[0].rank() - 1];
     let mut operand = |i: usize, last: [usize; 2]| {
         let dims = [&batch[..], &last].concat();
-        let all: Vec<Index> = (0..dims.len()).map(coordinate).collect();
+        let all = Index::coordinates(dims.len());
         context.operand(inputs[i], &dims, &broadcast(&all, &shapes[i]))
     };
     let a = operand(0, [m, k])?;
@@ -289,10 +302,8 @@ fn matmul(
 }
 
 fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, Stop> {
-    let coords: Vec<Index> = (0..shape.rank())
-        .map(|d| if shape[d] == 1 { constant(0) } else { coordinate(d) })
-        .collect();
-    context.operand(node, shape, &coords)
+    let all = Index::coordinates(shape.rank());
+    context.operand(node, shape, &broadcast(&all, shape))
 }
 
 fn conv2d(
@@ -332,7 +343,7 @@ fn attention(
     let scores = [q[0], q[1], q[2], k[2]];
     let mask = match params.mask {
         true => {
-            let all: Vec<Index> = (0..4).map(coordinate).collect();
+            let all = Index::coordinates(4);
             let coords = broadcast(&all, &shapes[4]);
             Some(context.operand(inputs[4], &scores, &coords)?)
         }

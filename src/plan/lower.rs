@@ -1,14 +1,15 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{constant, coordinate, scale, Coordinates, Origin};
+use super::index::{Coordinates, Origin};
 use super::mark::Marks;
-use super::rewrite::{live, prune_to};
+use super::rewrite::prune_to;
 use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
-use crate::op::{Const, Op, Span};
-use std::collections::HashMap;
+use crate::map::Map;
+use crate::op::{Const, Op};
+use crate::shape::pick;
 
 /// Why a kernel cannot be written as it was tried.
 pub enum Stop {
@@ -17,7 +18,7 @@ pub enum Stop {
     /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
     Rows { reduce: usize, depends: Option<Vec<u32>> },
     /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
-    Elsewhere { routine: usize, coordinates: Coordinates },
+    Elsewhere { routine: usize, coordinates: Box<Coordinates> },
     /// More buffers than a kernel may use.
     Crowded,
     /// It cannot be planned at all.
@@ -62,9 +63,9 @@ pub struct Writer {
     pub builder: Builder,
     pub dims: Vec<usize>,
     pub outer: usize,
-    pub origins: HashMap<ValueId, Origin>,
+    pub origins: Map<ValueId, Origin>,
     pub part: Part,
-    memo: HashMap<(usize, Vec<Index>), ValueId>,
+    memo: Map<(usize, Vec<Index>), ValueId>,
 }
 
 impl Writer {
@@ -73,9 +74,9 @@ impl Writer {
             builder: Builder::default(),
             dims: dims.to_vec(),
             outer,
-            origins: HashMap::new(),
+            origins: Map::default(),
             part,
-            memo: HashMap::new(),
+            memo: Map::default(),
         }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Context<'a> {
             other => other?,
         };
         let whole = writer.builder.finish();
-        let live = live(&whole, &[value]);
+        let live = whole.live(&[value]);
         // Division in every load's index costs more than a copy.
         if !own && writer.origins.keys().any(|&v| live[v as usize]) {
             return Err(Stop::Realise(node));
@@ -223,7 +224,7 @@ impl<'a> Context<'a> {
                 let value = Const { dtype: value.dtype.compute(), bits: value.bits };
                 Ok(writer.builder.push(Inst::Const(value)))
             }
-            Op::Iota { axis, .. } => Ok(writer.index_value(&coords[*axis])),
+            Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
             Op::Pointwise(_) | Op::Slope { .. } => self.pointwise(writer, node, traced, coords),
             Op::Cast(to) => {
                 let value = self.value(writer, input, coords)?;
@@ -237,7 +238,7 @@ impl<'a> Context<'a> {
                 self.value(writer, input, &coords)
             }
             Op::Permute(permutation) => {
-                let mut moved = vec![constant(0); coords.len()];
+                let mut moved = vec![Index::constant(0); coords.len()];
                 for (coord, &axis) in coords.iter().zip(permutation) {
                     moved[axis] = coord.clone();
                 }
@@ -245,16 +246,16 @@ impl<'a> Context<'a> {
             }
             Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
             Op::Slice(spans) => {
-                let step = |(coord, span): (&Index, &Span)| {
-                    scale(coord, span.step as i64, span.start as i64)
-                };
-                let coords: Vec<Index> = coords.iter().zip(spans).map(step).collect();
-                self.value(writer, input, &coords)
+                let mut moved = Vec::with_capacity(coords.len());
+                for (coord, span) in coords.iter().zip(spans) {
+                    moved.push(Index::constant(span.start as i64).plus(coord, span.step as i64));
+                }
+                self.value(writer, input, &moved)
             }
             Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
             Op::Reduce { op, axes } => {
-                let inner = |&&a: &&usize| from[a] != 1;
-                let axes: Vec<usize> = axes.iter().filter(inner).copied().collect();
+                let mut axes = axes.clone();
+                axes.retain(|&axis| from[axis] != 1);
                 if axes.is_empty() {
                     return self.value(writer, input, coords);
                 }
@@ -265,19 +266,18 @@ impl<'a> Context<'a> {
             Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
             Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
             Op::Routine(_) => {
-                let identity = (0..writer.dims.len()).map(coordinate);
-                let here =
-                    writer.part == Part::Body
-                        && writer.is_map()
-                        && writer.dims[..] == traced.shape[..]
-                        && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
-                            *c == d || (writer.dims[i] == 1 && *c == constant(0))
-                        });
+                let identity = (0..writer.dims.len()).map(Index::coordinate);
+                let here = writer.part == Part::Body
+                    && writer.is_map()
+                    && writer.dims[..] == traced.shape[..]
+                    && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
+                        *c == d || (writer.dims[i] == 1 && *c == Index::constant(0))
+                    });
                 let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
                 if !here && free {
                     return Err(Stop::Elsewhere {
                         routine: node,
-                        coordinates: writer.found(coords),
+                        coordinates: Box::new(writer.found(coords)),
                     });
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
@@ -331,13 +331,12 @@ impl<'a> Context<'a> {
         if writer.part == Part::Operand {
             return Err(Stop::Realise(node));
         }
-        let depends: Option<Vec<Vec<u32>>> = coords.iter().map(|c| writer.coordinates(c)).collect();
-        let depends = depends.map(|d| d.concat());
+        let depends = writer.coordinates(coords);
         if writer.is_map() {
             return Err(Stop::Rows { reduce: node, depends });
         }
         let from = self.trace.nodes[traced.inputs[0]].shape;
-        let same = axes.iter().map(|&a| from[a]).eq(writer.dims[writer.outer..].iter().copied());
+        let same = pick(&from, axes) == writer.dims[writer.outer..];
         let per_row = depends.is_some_and(|d| d.iter().all(|&d| (d as usize) < writer.outer));
         // Fewer results than rows would be computed again and again.
         let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
@@ -346,7 +345,7 @@ impl<'a> Context<'a> {
         }
         let mut inside = coords.to_vec();
         for (i, &axis) in axes.iter().enumerate() {
-            inside[axis] = coordinate(writer.outer + i);
+            inside[axis] = Index::coordinate(writer.outer + i);
         }
         self.value(writer, traced.inputs[0], &inside)
     }
@@ -355,12 +354,11 @@ impl<'a> Context<'a> {
 /// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
 pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
     let aligned = &coords[coords.len() - from.len()..];
-    let one = |(coord, &extent): (&Index, &usize)| {
+    let mut coords = aligned.to_vec();
+    for (coord, &extent) in coords.iter_mut().zip(from) {
         if extent == 1 {
-            constant(0)
-        } else {
-            coord.clone()
+            *coord = Index::constant(0);
         }
-    };
-    aligned.iter().zip(from).map(one).collect()
+    }
+    coords
 }

@@ -2,10 +2,9 @@
 
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::graph::{Trace, Traced};
+use crate::graph::Trace;
 use crate::kernel::{Builder, Inst};
 use crate::op::Op;
-use std::collections::HashSet;
 
 /// For each node of a trace, how it is placed.
 pub struct Marks {
@@ -47,7 +46,7 @@ struct Costs {
 
 impl Marks {
     /// Places the nodes; `forced` ones get memory whatever else holds.
-    pub fn new(trace: &Trace, forced: &HashSet<usize>) -> Marks {
+    pub fn new(trace: &Trace, forced: &[bool]) -> Marks {
         let count = trace.nodes.len();
         let costs = costs(trace);
         let again = |n: usize, limit: u32| {
@@ -56,18 +55,29 @@ impl Marks {
         let mut marks = Marks {
             in_memory: vec![false; count],
             attached: vec![None; count],
-            leaf: trace.nodes.iter().map(|n| n.inputs.is_empty()).collect(),
-            free: trace.nodes.iter().map(|n| is_free(&n.op)).collect(),
-            light: (0..count).map(|n| again(n, LIGHT)).collect(),
+            leaf: vec![false; count],
+            free: vec![false; count],
+            light: vec![false; count],
             leaves: costs.leaves.clone(),
-            scalars: number_scalars(trace),
+            scalars: vec![0; count],
         };
-        let outputs: HashSet<usize> = trace.outputs.iter().copied().collect();
+        let mut scalars = 0;
+        for (n, node) in trace.nodes.iter().enumerate() {
+            marks.leaf[n] = node.inputs.is_empty();
+            marks.free[n] = is_free(&node.op);
+            marks.light[n] = again(n, LIGHT);
+            marks.scalars[n] = scalars;
+            scalars += usize::from(node.op == Op::Scalar);
+        }
+        let mut outputs = vec![false; count];
+        for &output in &trace.outputs {
+            outputs[output] = true;
+        }
         let mut reach = vec![Reach::Nothing; count];
         for n in (0..count).rev() {
             let node = &trace.nodes[n];
-            let output = outputs.contains(&n);
-            let force = forced.contains(&n) || matches!(node.op, Op::Concat { .. });
+            let output = outputs[n];
+            let force = forced[n] || matches!(node.op, Op::Concat { .. });
             let memory = match (&node.op, reach[n]) {
                 (Op::Source, _) => true,
                 (Op::Scalar, _) => false,
@@ -128,19 +138,10 @@ fn costs(trace: &Trace) -> Costs {
 /// Instructions of a formula, roughly.
 fn cost(formula: &Expr, arity: usize) -> u32 {
     let mut builder = Builder::default();
-    let arguments: Vec<_> = (0..arity as u32)
-        .map(|word| builder.push(Inst::Param { word, dtype: DType::F32 }))
-        .collect();
+    let mut arguments = Vec::new();
+    for word in 0..arity as u32 {
+        arguments.push(builder.push(Inst::Param { word, dtype: DType::F32 }));
+    }
     builder.expr(formula, &arguments);
     (builder.len() - arguments.len()) as u32
-}
-
-fn number_scalars(trace: &Trace) -> Vec<usize> {
-    let mut next = 0;
-    let number = |n: &Traced| {
-        let here = next;
-        next += usize::from(n.op == Op::Scalar);
-        here
-    };
-    trace.nodes.iter().map(number).collect()
 }

@@ -54,7 +54,7 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
             }
         }
         // Only after this piece's outputs have theirs: it may not write what it reads.
-        let mut done: Vec<usize> = piece.inputs.iter().chain(&piece.outputs).copied().collect();
+        let mut done = [&piece.inputs[..], &piece.outputs].concat();
         done.sort_unstable();
         done.dedup();
         for n in done {
@@ -72,6 +72,11 @@ impl Memory {
         let dtype = trace.nodes[node].dtype;
         self.slot[node] = Some(self.slots.len());
         self.slots.push(Slot { place, bytes: bytes(trace, node), dtype });
+    }
+
+    /// The slots of nodes in memory.
+    pub fn slots_of(&self, nodes: &[usize]) -> Vec<usize> {
+        nodes.iter().filter_map(|&node| self.slot[node]).collect()
     }
 
     /// The smallest vacant temporary that holds `bytes`, else the largest one grown, else a new one.

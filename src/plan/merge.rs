@@ -4,7 +4,7 @@
 use super::kernels::Piece;
 use super::rewrite::append;
 use crate::kernel::{Builder, Kernel, Limits};
-use std::collections::HashMap;
+use crate::map::Map;
 
 /// Earlier kernels that are looked at.
 const WINDOW: usize = 8;
@@ -17,25 +17,27 @@ const SMALL: usize = 1 << 14;
 pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
     // Where each node is written, as a position in `merged`.
-    let mut written: HashMap<usize, usize> = HashMap::new();
+    let mut written: Map<usize, usize> = Map::default();
     for piece in pieces {
-        let ready = piece.inputs.iter().filter_map(|n| written.get(n)).max().map_or(0, |at| at + 1);
-        let window = merged.len().saturating_sub(WINDOW).max(ready)..merged.len();
-        let joined = window.rev().find_map(|at| Some((at, join(&merged[at], &piece, limits)?)));
-        let at = match joined {
-            Some((at, joined)) => {
-                merged[at] = joined;
-                at
+        let mut ready = merged.len().saturating_sub(WINDOW);
+        for input in &piece.inputs {
+            ready = ready.max(written.get(input).map_or(0, |at| at + 1));
+        }
+        let mut at = merged.len();
+        for earlier in (ready..merged.len()).rev() {
+            if let Some(joined) = join(&merged[earlier], &piece, limits) {
+                merged[earlier] = joined;
+                at = earlier;
+                break;
             }
-            None => {
-                merged.push(piece);
-                merged.len() - 1
-            }
-        };
+        }
+        if at == merged.len() {
+            merged.push(piece);
+        }
         for &output in &merged[at].outputs {
             // A concatenation is written by several: it is there after the last.
-            let last = written.entry(output).or_insert(at);
-            *last = at.max(*last);
+            let last = written.get(&output).copied();
+            written.insert(output, last.unwrap_or(at).max(at));
         }
     }
     merged
@@ -81,13 +83,13 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
 /// Both lists without repetition, and where the elements of the second went.
 fn union(a: &[usize], b: &[usize]) -> (Vec<usize>, Vec<u32>) {
     let mut all = a.to_vec();
-    let place = |&x: &usize| {
-        let at = all.iter().position(|&y| y == x).unwrap_or_else(|| {
-            all.push(x);
-            all.len() - 1
-        });
-        at as u32
-    };
-    let map = b.iter().map(place).collect();
+    let mut map = Vec::with_capacity(b.len());
+    for x in b {
+        let at = all.iter().position(|y| y == x).unwrap_or(all.len());
+        if at == all.len() {
+            all.push(*x);
+        }
+        map.push(at as u32);
+    }
     (all, map)
 }

@@ -19,7 +19,6 @@ use crate::kernel::{Batch, Dispatch, Limits};
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
@@ -28,8 +27,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let trace = split::split(trace)?;
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
-    let placed = trace.nodes.iter().zip(&memory.slot).filter(|(_, slot)| slot.is_some());
-    for (node, _) in placed {
+    for (node, _) in trace.nodes.iter().zip(&memory.slot).filter(|(_, slot)| slot.is_some()) {
         let (bytes, limit) = (node.shape.numel() * node.dtype.size(), limits.binding_bytes);
         if bytes as u64 > limit {
             let (name, shape) = (node.op.name(), node.shape);
@@ -39,16 +37,17 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             return Err(Error::new(ErrorKind::Limit, message));
         }
     }
-    let slot = |n: &usize| memory.slot[*n].expect("what a piece reads or writes is placed");
-    let dispatches = pieces.into_iter().map(|piece| Dispatch {
-        inputs: piece.inputs.iter().map(slot).collect(),
-        outputs: piece.outputs.iter().map(slot).collect(),
-        label: show::label(&trace, &piece),
-        flops: show::flops(&piece.kernel),
-        kernel: Arc::new(piece.kernel),
-        params: piece.params,
-    });
-    let dispatches = dispatches.collect();
+    let mut dispatches = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        dispatches.push(Dispatch {
+            inputs: memory.slots_of(&piece.inputs),
+            outputs: memory.slots_of(&piece.outputs),
+            label: show::label(&trace, &piece),
+            flops: show::flops(&piece.kernel),
+            kernel: Arc::new(piece.kernel),
+            params: piece.params,
+        });
+    }
     let scalars = trace.nodes.iter().filter(|n| n.op == crate::op::Op::Scalar).count();
     Ok(Batch {
         slots: memory.slots,
@@ -64,7 +63,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried
 /// again.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
-    let mut forced = HashSet::new();
+    let mut forced = vec![false; trace.nodes.len()];
     loop {
         let marks = Marks::new(trace, &forced);
         let mut pieces = Vec::new();
@@ -77,7 +76,10 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             }
             match kernels::pieces(trace, &marks, limits, root) {
                 Ok(found) => pieces.extend(found),
-                Err(Stop::Realise(n)) if forced.insert(n) => more = true,
+                Err(Stop::Realise(n)) if !forced[n] => {
+                    forced[n] = true;
+                    more = true;
+                }
                 Err(Stop::Refuse(error)) => return Err(error),
                 Err(_) => {
                     let message = format!("{}: it cannot be planned", node.op.name());

@@ -1,31 +1,7 @@
 //! Copies programs: without instructions that nothing uses, and with inputs and numbers renumbered.
 
 use crate::dtype::DType;
-use crate::kernel::{Atom, Builder, Index, Inst, Kernel, Program, Store, ValueId};
-
-/// For each instruction, whether a store or one of `values` needs it.
-pub fn live(program: &Program, values: &[ValueId]) -> Vec<bool> {
-    let mut live = vec![false; program.insts.len()];
-    let mark = |live: &mut [bool], v: ValueId| live[v as usize] = true;
-    values.iter().for_each(|&v| mark(&mut live, v));
-    for store in &program.stores {
-        mark(&mut live, store.value);
-        atoms(&store.index).for_each(|v| mark(&mut live, v));
-    }
-    for (at, inst) in program.insts.iter().enumerate().rev() {
-        if live[at] {
-            inst.operands().for_each(|v| mark(&mut live, v));
-        }
-    }
-    live
-}
-
-fn atoms(index: &Index) -> impl Iterator<Item = ValueId> + '_ {
-    index.terms.iter().filter_map(|(atom, _)| match atom {
-        Atom::Value(v) => Some(*v),
-        Atom::Coord(_) => None,
-    })
-}
+use crate::kernel::{Builder, Inst, Kernel, Program, Store, ValueId};
 
 /// The program without what nothing uses, rounding to `f16` where it is stored so anyway included.
 pub fn prune(mut program: Program) -> Program {
@@ -61,48 +37,31 @@ pub fn append(
     param: &dyn Fn(u32) -> u32,
     first: u32,
 ) -> Vec<ValueId> {
-    let live = live(program, values);
+    let live = program.live(values);
     let mut moved: Vec<ValueId> = Vec::with_capacity(program.insts.len());
     for (inst, live) in program.insts.iter().zip(live) {
-        let value = |v: &ValueId| moved[*v as usize];
-        let copy = match inst {
-            _ if !live => {
-                // Nothing asks where it went.
-                moved.push(ValueId::MAX);
-                continue;
-            }
-            Inst::Const(_) | Inst::Coord(_) | Inst::Accumulator => inst.clone(),
-            Inst::Param { word, dtype } => Inst::Param { word: param(*word), dtype: *dtype },
-            Inst::Load { input: n, index, dtype } => {
-                Inst::Load { input: input(*n), index: renumber(index, &moved), dtype: *dtype }
-            }
-            Inst::Unary(op, x) => Inst::Unary(*op, value(x)),
-            Inst::Binary(op, x, y) => Inst::Binary(*op, value(x), value(y)),
-            Inst::Select(c, x, y) => Inst::Select(value(c), value(x), value(y)),
-            Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
-            Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
-        };
+        if !live {
+            // Nothing asks where it went.
+            moved.push(ValueId::MAX);
+            continue;
+        }
+        let mut copy = inst.substitute(None, &moved);
+        match &mut copy {
+            Inst::Param { word, .. } => *word = param(*word),
+            Inst::Load { input: n, .. } => *n = input(*n),
+            _ => {}
+        }
         moved.push(builder.push(copy));
     }
     for store in &program.stores {
         builder.store(Store {
             output: store.output + first,
-            index: renumber(&store.index, &moved),
+            index: store.index.substitute(None, &moved),
             value: moved[store.value as usize],
             dtype: store.dtype,
         });
     }
     moved
-}
-
-fn renumber(index: &Index, moved: &[ValueId]) -> Index {
-    let terms = index.terms.iter().map(|&(atom, stride)| match atom {
-        Atom::Coord(_) => (atom, stride),
-        Atom::Value(v) => (Atom::Value(moved[v as usize]), stride),
-    });
-    let mut terms: Vec<(Atom, i64)> = terms.collect();
-    terms.sort_unstable();
-    Index { offset: index.offset, terms }
 }
 
 /// Drops the inputs and numbers that no program of the kernel uses, as formulas may ignore an operand; numbers the
@@ -145,10 +104,10 @@ fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
         Kernel::Matmul(m) => vec![&mut m.a.program, &mut m.b.program, &mut m.epilogue],
         Kernel::Conv2d(c) => vec![&mut c.x.program, &mut c.w.program, &mut c.epilogue],
         Kernel::Attention(a) => {
-            let mask = a.mask.as_mut().map(|mask| &mut mask.program);
-            let operands = [&mut a.q, &mut a.k, &mut a.v, &mut a.scale];
-            let operands = operands.into_iter().map(|operand| &mut operand.program);
-            operands.chain(mask).chain([&mut a.epilogue]).collect()
+            let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
+            all.extend([&mut a.scale.program, &mut a.epilogue]);
+            all.extend(a.mask.as_mut().map(|mask| &mut mask.program));
+            all
         }
     }
 }

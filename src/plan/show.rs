@@ -5,6 +5,7 @@ use crate::graph::Trace;
 use crate::kernel::{Batch, Kernel, Place};
 use crate::op::Op;
 use crate::shape::Shape;
+use crate::text::join;
 use std::fmt;
 
 /// The operations a piece stands for.
@@ -18,7 +19,7 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
         label += node.op.name();
         let shapes = |take: usize| {
             let shapes = node.inputs[..take].iter().map(|&i| compact(&trace.nodes[i].shape));
-            shapes.collect::<Vec<_>>().join("x")
+            join(&shapes.collect::<Vec<_>>(), "x")
         };
         match &node.op {
             Op::Routine(crate::op::Routine::Attention(_)) => label += &shapes(3),
@@ -35,7 +36,8 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
 }
 
 fn compact(shape: &Shape) -> String {
-    format!("{shape}").replace(", ", ",")
+    let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
+    format!("[{}]", join(&extents, ","))
 }
 
 /// Floating-point operations of a kernel, roughly: two per multiply-add, one per instruction of a loop.
@@ -70,7 +72,7 @@ impl fmt::Display for Batch {
                 Place::Output(n) => format!("out{n}"),
                 Place::Temporary(n) => format!("tmp{n}"),
             };
-            let names = |slots: &[usize]| slots.iter().map(name).collect::<Vec<_>>().join(" ");
+            let names = |slots: &[usize]| join(&slots.iter().map(name).collect::<Vec<_>>(), " ");
             writeln!(f, "   {} -> {}", names(&dispatch.inputs), names(&dispatch.outputs))?;
         }
         Ok(())

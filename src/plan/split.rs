@@ -4,7 +4,7 @@
 use crate::error::Result;
 use crate::graph::Trace;
 use crate::op::{Const, Op, Reduction};
-use crate::shape::Shape;
+use crate::shape::{pick, Shape};
 
 /// Rows at least this long are cut.
 const LONG: usize = 1 << 16;
@@ -20,7 +20,7 @@ pub fn split(trace: &Trace) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved = Vec::with_capacity(trace.nodes.len());
     for node in &trace.nodes {
-        let inputs: Vec<usize> = node.inputs.iter().map(|&i| moved[i]).collect();
+        let inputs = pick(&moved, &node.inputs);
         let at = match &node.op {
             Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
             Op::Reduce { op, axes } if is_long(&out, inputs[0], axes, &node.shape) => {
@@ -30,7 +30,7 @@ pub fn split(trace: &Trace) -> Result<Trace> {
         };
         moved.push(at);
     }
-    out.outputs = trace.outputs.iter().map(|&o| moved[o]).collect();
+    out.outputs = pick(&moved, &trace.outputs);
     Ok(out)
 }
 

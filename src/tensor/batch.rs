@@ -56,11 +56,11 @@ impl Device {
         inputs: &[(&[usize], DType)],
         build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
     ) -> Result<Program> {
-        let placeholder = |&(dims, dtype): &(&[usize], DType)| {
+        let mut placeholders = Vec::with_capacity(inputs.len());
+        for &(dims, dtype) in inputs {
             let shape = Shape::new("compile", dims)?;
-            Ok(Tensor::adopt(self, self.placeholder(shape, dtype)))
-        };
-        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect::<Result<_>>()?;
+            placeholders.push(Tensor::adopt(self, self.placeholder(shape, dtype)));
+        }
         let results = build(&placeholders)?;
         Program::new(self, placeholders, results)
     }
@@ -99,7 +99,10 @@ impl Batch {
 
     /// The results that are not computed yet, each once.
     fn pending(&self) -> Result<Vec<NodeId>> {
-        let nodes: Vec<NodeId> = self.results.iter().map(Tensor::node).collect::<Result<_>>()?;
+        let mut nodes = Vec::with_capacity(self.results.len());
+        for result in &self.results {
+            nodes.push(result.node()?);
+        }
         Ok(self.device.pending(&nodes))
     }
 }
@@ -183,11 +186,13 @@ impl Program {
                 return Err(Error::dtype(message));
             }
         }
-        let node = |source: &Source| match source {
-            Source::Input(n) => inputs[*n].node(),
-            Source::Kept(tensor) => tensor.node(),
-        };
-        let sources: Vec<NodeId> = self.sources.iter().map(node).collect::<Result<_>>()?;
+        let mut sources = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            sources.push(match source {
+                Source::Input(n) => inputs[*n].node()?,
+                Source::Kept(tensor) => tensor.node()?,
+            });
+        }
         let nodes = self.device.replay(&self.batch, &sources, &self.scalars, &self.results)?;
         Ok(nodes.into_iter().map(|node| Tensor::adopt(&self.device, node)).collect())
     }

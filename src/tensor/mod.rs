@@ -12,7 +12,7 @@ mod reduce;
 mod routine;
 
 pub use crate::dtype::DType;
-pub use crate::op::Pointwise;
+pub use crate::op::{Pointwise, Reduction};
 pub use batch::{Batch, Program};
 pub use pointwise::{pointwise, Value};
 pub use routine::{AttentionOptions, Conv2dOptions, Padding};

@@ -1,11 +1,12 @@
 //! Moving elements: reshaping, transposing, slicing, joining, choosing. All but joining are views, which cost nothing
 //! until a kernel reads through them.
 
-use super::{within, Tensor};
+use super::{pointwise, within, Pointwise, Tensor, Value};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use crate::shape::Shape;
+use crate::text::List;
 
 impl Tensor {
     /// The same elements, row-major in another shape.
@@ -26,9 +27,11 @@ impl Tensor {
     /// # Errors
     /// `Shape` if `order` does not name each axis once.
     pub fn permute(&self, order: &[isize]) -> Result<Tensor> {
-        let axes: Result<Vec<usize>> =
-            order.iter().map(|&a| self.shape.axis("permute", a)).collect();
-        self.apply(Op::Permute(axes?), &[])
+        let mut axes = Vec::with_capacity(order.len());
+        for &axis in order {
+            axes.push(self.shape.axis("permute", axis)?);
+        }
+        self.apply(Op::Permute(axes), &[])
     }
 
     /// With two axes exchanged.
@@ -156,9 +159,11 @@ impl Tensor {
             return Err(Error::shapes("stack", &self.shape, &other.shape, "they must be equal"));
         }
         within("stack", || {
-            let first = self.unsqueeze(axis)?;
-            let others: Result<Vec<Tensor>> = others.iter().map(|o| o.unsqueeze(axis)).collect();
-            first.concat(&others?.iter().collect::<Vec<_>>(), axis)
+            let mut spread = Vec::with_capacity(others.len());
+            for other in others {
+                spread.push(other.unsqueeze(axis)?);
+            }
+            self.unsqueeze(axis)?.concat(&spread.iter().collect::<Vec<_>>(), axis)
         })
     }
 
@@ -170,7 +175,8 @@ impl Tensor {
         let at = self.shape.axis("split", axis)?;
         let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
         if total != Some(self.shape[at]) {
-            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
+            let lengths = List(lengths);
+            let message = format!("split: {lengths} along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let mut start = 0;
@@ -197,7 +203,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2.
     pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("tril", diagonal, |row, column| column.le(row))
+        self.triangle("tril", diagonal, Pointwise::le)
     }
 
     /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
@@ -205,22 +211,19 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2.
     pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("triu", diagonal, |row, column| column.ge(row))
+        self.triangle("triu", diagonal, Pointwise::ge)
     }
 
-    fn triangle(
-        &self,
-        name: &str,
-        diagonal: i32,
-        keep: impl Fn(&Tensor, &Tensor) -> Result<Tensor>,
-    ) -> Result<Tensor> {
+    /// Keeps the elements whose column compares so with the row and the diagonal.
+    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
             let message = format!("{name}: shape {} has no matrices", self.shape);
             return Err(Error::shape(message));
         }
         let matrix = &self.shape[self.rank() - 2..];
         let row = self.device.iota(matrix, 0)?.add(diagonal)?;
-        let keep = keep(&row, &self.device.iota(matrix, 1)?)?;
+        let column = self.device.iota(matrix, 1)?;
+        let keep = pointwise(compare, &[Value::Tensor(&column), Value::Tensor(&row)])?;
         let zero = self.device.full(self.dtype, 0.0, &[])?;
         keep.select(self, &zero)
     }
@@ -246,7 +249,7 @@ impl Tensor {
     /// `Shape` if there is not one number per axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
-            let message = format!("tile: {repeats:?} for shape {}", self.shape);
+            let message = format!("tile: {} for shape {}", List(repeats), self.shape);
             return Err(Error::shape(message));
         }
         within("tile", || {

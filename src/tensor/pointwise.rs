@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
+use crate::text::Number;
 use std::ops;
 
 /// An operand: a tensor, or a number that takes the tensors' type.
@@ -77,13 +78,6 @@ pointwise_rows!(define_methods);
 /// as the row takes or the first is a number.
 pub fn pointwise(row: Pointwise, values: &[Value]) -> Result<Tensor> {
     let name = row.row().name;
-    let tensors: Vec<&Tensor> = values
-        .iter()
-        .filter_map(|v| match v {
-            Value::Tensor(tensor) => Some(*tensor),
-            Value::Number(_) => None,
-        })
-        .collect();
     let Some(Value::Tensor(first)) = values.first() else {
         return Err(Error::data(format!("{name}: the first operand is not a tensor")));
     };
@@ -94,7 +88,10 @@ pub fn pointwise(row: Pointwise, values: &[Value]) -> Result<Tensor> {
     let device = &first.device;
     // A condition's type says nothing about the numbers it chooses from.
     let typed = match row.row().types {
-        Types::Select => tensors.get(1).map_or(DType::F32, |t| t.dtype),
+        Types::Select => match values[1..] {
+            [Value::Tensor(x), _] | [_, Value::Tensor(x)] => x.dtype,
+            _ => DType::F32,
+        },
         _ => first.dtype,
     };
     let mut others: Vec<Tensor> = Vec::with_capacity(values.len() - 1);
@@ -119,6 +116,7 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
         DType::Bool => (0.0, 1.0),
     };
     if number.fract() != 0.0 || !(low..=high).contains(&number) {
+        let number = Number(number);
         return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
     }
     Ok(dtype.bits(number))

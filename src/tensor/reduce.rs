@@ -41,7 +41,11 @@ reductions! {
 }
 
 impl Tensor {
-    fn reduce(&self, op: Reduction, axes: &[isize], keep: bool) -> Result<Tensor> {
+    /// A reduction by its name; whether the axes are kept, of extent 1.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+    pub fn reduce(&self, op: Reduction, axes: &[isize], keep: bool) -> Result<Tensor> {
         let axes = self.shape.axes(op.name(), axes)?;
         let reduced = self.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
         if keep {
@@ -50,9 +54,13 @@ impl Tensor {
         reduced.without(&axes)
     }
 
+    /// Without these axes, which are sorted.
     fn without(&self, axes: &[usize]) -> Result<Tensor> {
-        let kept = (0..self.rank()).filter(|a| !axes.contains(a));
-        self.reshape(&kept.map(|a| self.shape[a]).collect::<Vec<_>>())
+        let mut dims = self.shape.to_vec();
+        for &axis in axes.iter().rev() {
+            dims.remove(axis);
+        }
+        self.reshape(&dims)
     }
 
     /// How many elements a reduction over these axes combines.

@@ -4,7 +4,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { snippets } from "../tools/build.mjs";
 import { root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
 
@@ -148,11 +147,10 @@ async function withoutWebGpu() {
   await browser.close();
 }
 
-/** What a page with a GPU loads. */
+/** What a page with a GPU loads: all code but the CPU's core. */
 function coreFiles() {
-  const files = readdirSync(dist).filter((name) => name.endsWith(".js"));
-  const bridge = snippets(join(dist, "gpu")).map((name) => `gpu/${name}`);
-  return [...files, "gpu/warpweft.js", ...bridge, "gpu/warpweft_bg.wasm"];
+  const files = readdirSync(dist, { recursive: true }).map((name) => name.replaceAll("\\", "/"));
+  return files.filter((name) => /\.(js|wasm)$/.test(name) && !name.startsWith("cpu/"));
 }
 
 await withWebGpu();

@@ -7,15 +7,26 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
-import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
+import { cargoHome, hasSmallStd, read, root, run, smallStd, tool, webEnv, webTarget } from "./env.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
 export const dist = join(root, "www", "dist");
 
+// Inlining makes wasm larger for gzip, even where it makes it smaller in itself.
+const inlineNothing = ["always-inline", "one-caller-inline", "flexible-inline"];
+const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`);
+
 /** The wasm cores: what cargo is told, and what `wasm-opt` is to strive for. */
 const cores = {
-  gpu: { profile: "web", features: "gpu,js", optimise: ["-Oz"], rustflags: [], targetDir: webTarget },
+  gpu: {
+    profile: "web",
+    features: "gpu,js",
+    optimise: [...noInlining, "-Oz", "--converge", "--strip-producers", "--strip-target-features"],
+    rustflags: [],
+    targetDir: webTarget,
+    smallStd: true,
+  },
   cpu: {
     profile: "web-cpu",
     features: "cpu,js",
@@ -25,20 +36,30 @@ const cores = {
   },
 };
 
-/** The environment that a core is built, linted and tested in. */
-export function coreEnv(name) {
+/** The environment that a core is linted and tested in, and with `more` flags built. */
+export function coreEnv(name, more = []) {
   const { targetDir, rustflags } = cores[name];
   // Panic messages name source files; they need not tell where on this machine those are.
   const remap = [`--remap-path-prefix=${cargoHome}=cargo`, `--remap-path-prefix=${root}=warpweft`];
-  return { ...webEnv(targetDir), CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
+  return { ...webEnv(targetDir), CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...more, ...remap].join("\x1f") };
+}
+
+/** What builds a core besides its features: the environment, and options for cargo. */
+function coreBuild(name) {
+  if (!cores[name].smallStd) return { env: coreEnv(name), options: [] };
+  if (hasSmallStd()) {
+    return { env: { ...coreEnv(name, smallStd.rustflags), ...smallStd.env }, options: smallStd.cargo };
+  }
+  console.log(`build: ${name} core: WITHOUT a std built for size, so larger: there are no sources of std (npm run setup)`);
+  return { env: coreEnv(name), options: [] };
 }
 
 /** Builds what has changed. */
 export async function build() {
-  await setup(["rust", "node", "wasm32", "wasmTools"]);
+  await setup(["rust", "node", "wasm32", "stdSources", "wasmTools"]);
   const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/tools/build.mjs"];
   for (const name of Object.keys(cores)) {
-    const compiler = read("rustc", ["--version"], { env: coreEnv(name) });
+    const compiler = read("rustc", ["--version"], { env: coreEnv(name) }) + hasSmallStd();
     const output = join(dist, name, "warpweft_bg.wasm");
     await step(`${name} core`, [...rust, "package-lock.json"], compiler, output, () => buildCore(name));
   }
@@ -63,9 +84,10 @@ async function buildCore(name) {
   const places = ["--target", "web", "--out-dir", out, "--out-name", "warpweft"];
   // wasm-opt is ours to run: wasm-pack would download one.
   const less = ["--no-pack", "--no-opt", "--mode", "no-install"];
-  const cargo = ["--no-default-features", "--features", features];
+  const { env, options } = coreBuild(name);
+  const cargo = ["--no-default-features", "--features", features, ...options];
   const args = ["build", root, "--profile", profile, ...places, ...less, "--", "--locked", ...cargo];
-  await run(tool("wasm-pack"), args, { env: coreEnv(name) });
+  await run(tool("wasm-pack"), args, { env });
 
   const wasm = join(out, "warpweft_bg.wasm");
   // What rustc's wasm uses by default, all of it in every browser that has WebGPU.
@@ -73,6 +95,20 @@ async function buildCore(name) {
   const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
   await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
   for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
+  numberImports(wasm, join(out, "warpweft.js"));
+  for (const script of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, script));
+}
+
+/** The names of imports end in hashes, which do not compress: they get numbers in their place, of the same length. */
+function numberImports(wasm, glue) {
+  const numbers = new Map();
+  const numbered = (text) =>
+    text.replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => {
+      if (!numbers.has(hash)) numbers.set(hash, String(numbers.size).padStart(hash.length, "0"));
+      return name + numbers.get(hash);
+    });
+  writeFileSync(glue, numbered(readFileSync(glue, "utf8")));
+  writeFileSync(wasm, numbered(readFileSync(wasm, "latin1")), "latin1");
 }
 
 async function buildTypes() {
@@ -82,6 +118,30 @@ async function buildTypes() {
     rmSync(join(dist, old), { recursive: true });
   }
   await tsc([]);
+  await bundle();
+}
+
+/** Makes one module of what TypeScript's compiler wrote; the cores stay apart, and the declarations as they are. */
+async function bundle() {
+  const { build: vite } = await import("vite"); // Here, because setup installs it.
+  const entry = join(dist, "index.js");
+  const external = Object.keys(cores).map((name) => join(dist, name, "warpweft.js"));
+  const lib = { entry, formats: ["es"], fileName: "index" };
+  const options = { outDir: dist, emptyOutDir: false, target: "es2022", lib, rolldownOptions: { external } };
+  await vite({ configFile: false, root, logLevel: "warn", publicDir: false, build: options });
+  for (const name of readdirSync(dist).filter((file) => file.endsWith(".js") && file !== basename(entry))) {
+    rmSync(join(dist, name));
+  }
+  await minifyModule(entry);
+}
+
+/** Shortens a JavaScript module in place. */
+async function minifyModule(path) {
+  const { minify } = await import("vite");
+  const options = { module: true, compress: { target: "es2022" }, mangle: { toplevel: true } };
+  const { code, errors } = await minify(path, readFileSync(path, "utf8"), { ...options, codegen: { removeWhitespace: true } });
+  if (errors.length) throw new Error(`${path}: ${errors.map(({ message }) => message).join("; ")}`);
+  writeFileSync(path, code);
 }
 
 const stamps = join(dist, ".built.json");
@@ -124,7 +184,7 @@ function nodeTool(pack, name) {
 }
 
 /** The files below `dir/snippets`: JavaScript of ours that the core imports, where it has any. */
-export function snippets(dir) {
+function snippets(dir) {
   if (!existsSync(join(dir, "snippets"))) return [];
   const entries = readdirSync(join(dir, "snippets"), { recursive: true, withFileTypes: true });
   return entries.filter((entry) => entry.isFile()).map((entry) => relative(dir, join(entry.parentPath, entry.name)));

@@ -7,7 +7,8 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, renameS
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { aptUnpack, haveApt } from "./apt.mjs";
-import { cargoHome, onPath, read, run, rustWeb, rustWebEnv, tools, usesRustWeb, webEnv, webTarget } from "./env.mjs";
+import { cargoHome, hasSmallStd, onPath, read, run, rustWeb, rustWebEnv, tools } from "./env.mjs";
+import { usesRustWeb, webEnv, webTarget } from "./env.mjs";
 
 const target = "wasm32-unknown-unknown";
 
@@ -40,6 +41,18 @@ export async function addWasm32(say) {
   // Renamed last: a folder of this name is whole.
   rmSync(home, { recursive: true, force: true });
   renameSync(making, home);
+}
+
+/** Gets the sources of std, so that a core can have one built for its size; throws where that can not be. */
+export async function addStdSources(say) {
+  if (!usesRustWeb()) {
+    say("rustup component add rust-src");
+    read("rustup", ["component", "add", "rust-src"], { timeout: 90_000 });
+  } else {
+    say("unpacking Debian's rust-web-src into .tools/rust-web");
+    await aptUnpack(["rust-web-src"], /^$/, dirname(rustWeb));
+  }
+  if (!hasSmallStd()) throw new Error("there are no sources of std, or this compiler can not build it for size");
 }
 
 /** Gives the unpacked toolchain a linker for wasm: the one inside rustup's toolchain. */
@@ -85,7 +98,7 @@ async function buildStd(home) {
   for (const name of readdirSync(built).filter((file) => file.endsWith(".rlib") && !file.startsWith("libnothing"))) {
     copyFileSync(join(built, name), join(lib, name));
   }
-  for (const done of [empty, join(usr, "src"), join(usr, "share")]) rmSync(done, { recursive: true, force: true });
+  for (const done of [empty, join(usr, "share")]) rmSync(done, { recursive: true, force: true });
 }
 
 /** A program of the unpacked toolchain (clippy, rustfmt), or undefined. */

@@ -10,13 +10,16 @@ import { platform } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { aptInstall, mayInstall } from "./apt.mjs";
-import { chromedriver, chromium, hasGpu, lavapipe, lockedVersion, onPath } from "./env.mjs";
+import { chromedriver, chromium, hasGpu, hasSmallStd, lavapipe, lockedVersion, onPath } from "./env.mjs";
 import { read, root, run, tool, tools } from "./env.mjs";
-import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
+import { addStdSources, addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
 
-/** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
+/**
+ * In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not; `optional` says what it is
+ * like without.
+ */
 const steps = {
   rust: {
     title: "Rust",
@@ -45,6 +48,13 @@ const steps = {
     ready: haveWasm32,
     get: addWasm32,
     hand: { any: ["rustup target add wasm32-unknown-unknown"] },
+  },
+  stdSources: {
+    title: "sources of Rust's std",
+    ready: hasSmallStd,
+    get: addStdSources,
+    hand: { any: ["rustup component add rust-src"] },
+    optional: "the browser's core will be larger",
   },
   wasmTools: {
     title: "wasm-pack, wasm-bindgen",
@@ -90,7 +100,7 @@ const steps = {
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {
   const byHand = [];
-  for (const { title, ready, get, hand } of names.map((name) => steps[name])) {
+  for (const { title, ready, get, hand, optional } of names.map((name) => steps[name])) {
     const say = (what) => console.log(`setup: ${title}: ${what}`);
     if (await ready()) {
       say("there");
@@ -103,6 +113,10 @@ export async function setup(names = Object.keys(steps)) {
       say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       say(`FAILED: ${error.message}`);
+      if (optional) {
+        say(optional);
+        continue;
+      }
       byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
     }
   }

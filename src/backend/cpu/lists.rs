@@ -81,7 +81,8 @@ impl<'a> Lists<'a> {
                 }
                 _ => false,
             };
-            let varies = varies || inst.operands().any(|v| levels[v as usize] > Level::Uniform);
+            let varies =
+                varies || inst.operands().iter().any(|&v| levels[v as usize] > Level::Uniform);
             levels.push(match (per_element, varies) {
                 (true, _) => Level::Element,
                 (false, true) => Level::Row,
@@ -238,7 +239,9 @@ impl<'a> Lists<'a> {
             _ => Key::Value(v),
         };
         match key {
-            Key::Value(v) => self.program.insts[v as usize].operands().map(at_level).collect(),
+            Key::Value(v) => {
+                self.program.insts[v as usize].operands().into_iter().map(at_level).collect()
+            }
             Key::Expanded(v) => vec![Key::Value(v)],
             Key::Position(s) => self.index_values(s).map(at_level).collect(),
             Key::Store(s) => {

@@ -205,7 +205,7 @@ fn check(space: &Space, program: &Program, counts: Counts) -> Result<()> {
         })
     };
     for (at, inst) in program.insts.iter().enumerate() {
-        if inst.operands().any(|v| v as usize >= at) {
+        if inst.operands().iter().any(|&v| v as usize >= at) {
             return refuse("a value is used before it is made");
         }
         let there = match inst {
