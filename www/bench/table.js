@@ -40,7 +40,8 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
       footnotes.push(`${entry.case}, ${titles[entry.library]}: ${entry.error ?? "not checked"}`);
       return `fails (${footnotes.length})`;
     }
-    return `${digits(entry.median_ms)} ±${digits(entry.spread_ms / 2)}`;
+    const few = entry.runs < runs ? ` (${entry.runs})` : "";
+    return `${digits(entry.median_ms)} ±${digits(entry.spread_ms / 2)}${few}`;
   };
   const ratios = [...byCase.values()].map(ratio);
   const rows = [...byCase].map(([name, entries], i) => {
@@ -54,8 +55,8 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
   const first = [...byCase].map(([name, entries]) => [name, ...entries.map(({ first_ms }) => first_ms)]);
   return [
     `${date}; ${adapter}; Chromium ${browser}; ${cores} cores, ${cpu}; load ${load.map((x) => x.toFixed(1)).join(" to ")}.`,
-    `${names.map((name) => `${titles[name]} ${versions[name]}`).join(", ")}. Medians of ${runs} runs, ± half the middle half.`,
-    "Milliseconds.",
+    `${names.map((name) => `${titles[name]} ${versions[name]}`).join(", ")}. Medians of ${runs} runs, ± half the middle half`,
+    "(in brackets: how many runs, where fewer). Milliseconds.",
     "",
     ...lines,
     "",

@@ -3,6 +3,7 @@
 //     --only CASE,CASE       cases by name or by the beginning of one: matmul, conv-1x1, cold
 //     --libraries A,B        warpweft, tfjs, ort, jax; all
 //     --runs N               rounds that are timed; 7
+//     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 12
 //     --heavy                also the cases that take minutes on a CPU
 //     --json FILE            where the figures go as well
 //     --list                 the cases, and nothing is run
@@ -64,7 +65,7 @@ export function chosen(only, heavy) {
 }
 
 /** One page with all libraries open; another one takes its place after an error, which may have taken a GPU with it. */
-async function measureCases(browser, url, list, names, runs) {
+async function measureCases(browser, url, list, names, runs, budget) {
   const results = [];
   let page;
   let adapter;
@@ -80,7 +81,7 @@ async function measureCases(browser, url, list, names, runs) {
     if (!page) await renew();
     const software = /swiftshader|llvmpipe|lavapipe|basic render/i.test(adapter);
     const rounds = heavy && software ? 1 : runs;
-    const asked = page.evaluate(([name, runs]) => window.bench.measure(name, runs), [name, rounds]);
+    const asked = page.evaluate((list) => window.bench.measure(...list), [name, rounds, budget]);
     const entries = await asked.catch((error) => names.map((library) => ({ library, times: [], error: error.message })));
     for (const entry of entries) results.push({ case: name, ...summary(entry), adapter });
     console.log(`bench: ${name}: ${results.slice(-entries.length).map(short).join(", ")}`);
@@ -143,6 +144,7 @@ async function main() {
       only: { type: "string" },
       libraries: { type: "string", default: libraries.join(",") },
       runs: { type: "string", default: "7" },
+      budget: { type: "string", default: "12" },
       heavy: { type: "boolean", default: false },
       json: { type: "string" },
       list: { type: "boolean", default: false },
@@ -170,7 +172,7 @@ async function main() {
   const browser = await launch();
   const load = loadavg()[0];
   try {
-    const results = await measureCases(browser, server.url, list, names, runs);
+    const results = await measureCases(browser, server.url, list, names, runs, Number(values.budget) * 1000);
     if (cold) results.push(...(await measureCold(browser, server.url, names, runs)));
     const adapter = results.find((result) => result.adapter)?.adapter ?? "not looked at";
     const versions = Object.fromEntries(names.map((name) => [name, versionOf(name)]));

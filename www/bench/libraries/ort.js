@@ -24,6 +24,35 @@ function chain(steps) {
   return { nodes, weights };
 }
 
+/** What a case is computed as where the operation that is meant for it gives wrong results on an adapter. */
+export const second = { attention: "MatMul, Softmax, MatMul", block: "MatMul, Softmax, MatMul for attention" };
+
+/** Attention in ordinary operations: `q [.., length, width]`, `kt [.., width, keys]`, `v [.., keys, width]`. */
+function plainAttention(width, [q, kt, v], y, mask) {
+  const nodes = [node("MatMul", [q, kt], "scores"), node("Mul", ["scores", "scale"], "scaled")];
+  if (mask) nodes.push(node("Add", ["scaled", "mask"], "masked"));
+  nodes.push(node("Softmax", [mask ? "masked" : "scaled"], "weights", { axis: -1 }), node("MatMul", ["weights", v], y));
+  return { nodes, weights: { scale: constant(1 / Math.sqrt(width)), ...(mask && { mask }) } };
+}
+
+/** The same from `[1, length, width]` of all heads together to `mixed`, laid out alike. */
+function splitAttention(heads, length, width) {
+  const size = width / heads;
+  const split = (x, perm) => [node("Reshape", [x, "split"], `${x}_s`), node("Transpose", [`${x}_s`], `${x}_t`, { perm })];
+  const { nodes, weights } = plainAttention(size, ["q_t", "k_t", "v_t"], "heads");
+  const together = [node("Transpose", ["heads"], "apart", { perm: [0, 2, 1, 3] }), node("Reshape", ["apart", "join"], "mixed")];
+  const shape = (...extents) => ({ shape: [extents.length], data: BigInt64Array.from(extents, BigInt) });
+  const moved = [...split("q", [0, 2, 1, 3]), ...split("k", [0, 2, 3, 1]), ...split("v", [0, 2, 1, 3])];
+  const shapes = { split: shape(1, length, heads, size), join: shape(1, length, width) };
+  return { nodes: [...moved, ...nodes, ...together], weights: { ...weights, ...shapes } };
+}
+
+function causalMask(queries, keys) {
+  const data = new Float32Array(queries * keys);
+  for (let i = 0; i < queries; i++) data.fill(-1e9, i * keys + i + 1 + keys - queries, (i + 1) * keys);
+  return { shape: [queries, keys], data };
+}
+
 const norm = (x, weight, bias, y) => node("LayerNormalization", [x, weight, bias], y, { epsilon: { float: 1e-5 }, axis: -1 });
 
 /** From a case to the nodes that make `y` of its inputs, and constants they use. */
@@ -37,7 +66,8 @@ const kinds = {
     const attributes = { kernel_shape: [window, window], pads: [pad, pad, pad, pad], strides: [stride, stride], group: groups };
     return { nodes: [node("Conv", ["x", "w"], "y", attributes)] };
   },
-  attention({ heads, causal }) {
+  attention({ heads, causal, queries, keys, width, plain }) {
+    if (plain) return plainAttention(width, ["q", "k", "v"], "y", causal && causalMask(queries, keys));
     const attributes = { num_heads: heads, unidirectional: Number(!!causal) };
     return { nodes: [node("MultiHeadAttention", ["q", "k", "v"], "y", attributes, microsoft)] };
   },
@@ -67,14 +97,16 @@ const kinds = {
     }
     return { nodes };
   },
-  block({ heads }) {
+  block({ heads, length, width, plain }) {
     const product = (a, b, y) => node("MatMul", [a, b], y);
     const add = (a, b, y) => node("Add", [a, b], y);
-    const attention = node("MultiHeadAttention", ["q", "k", "v"], "mixed", { num_heads: heads }, microsoft);
+    const whole = node("MultiHeadAttention", ["q", "k", "v"], "mixed", { num_heads: heads }, microsoft);
+    const { nodes: attention, weights } = plain ? splitAttention(heads, length, width) : { nodes: [whole], weights: {} };
     return {
+      weights,
       nodes: [
         ...[norm("x", "g1", "c1", "first"), product("first", "wq", "q"), product("first", "wk", "k")],
-        ...[product("first", "wv", "v"), attention, product("mixed", "wo", "projected"), add("x", "projected", "middle")],
+        ...[product("first", "wv", "v"), ...attention, product("mixed", "wo", "projected"), add("x", "projected", "middle")],
         ...[norm("middle", "g2", "c2", "second"), product("second", "w1", "p1"), add("p1", "b1", "s1")],
         ...[node("Gelu", ["s1"], "hidden"), product("hidden", "w2", "p2"), add("p2", "b2", "s2"), add("middle", "s2", "y")],
       ],
@@ -84,7 +116,9 @@ const kinds = {
 };
 
 /** How its layout of a tensor of a case differs: `shape`, and where data must be moved, `order`. */
-function layout({ kind }, shape) {
+function layout({ kind, plain }, shape, name) {
+  // Ordinary operations take keys transposed, as models have them.
+  if (kind === "attention" && plain) return name === "k" ? { shape: [0, 1, 3, 2].map((i) => shape[i]), order: [0, 1, 3, 2] } : { shape };
   // Its attention takes [batch, length, heads * width].
   if (kind === "attention") return { shape: [1, shape[2], shape[1] * shape[3]], order: [0, 2, 1, 3] };
   return kind === "block" && shape.length === 2 ? { shape: [1, ...shape] } : { shape };
@@ -109,7 +143,7 @@ export async function open() {
     const inputs = {};
     for (const [name, { shape, weight }] of Object.entries(given.inputs)) {
       if (weight) weights[name] = { shape, data: data[name] };
-      else inputs[name] = layout(given, shape).shape;
+      else inputs[name] = layout(given, shape, name).shape;
     }
     const bytes = model({ nodes, weights, inputs, outputs: { [result]: layout(given, given.output).shape } });
     const away = given.kind === "transfer" ? "cpu" : "gpu-buffer";
@@ -131,7 +165,7 @@ export async function open() {
     const feeds = {};
     for (const [name, { shape, weight }] of Object.entries(given.inputs)) {
       if (weight) continue;
-      const { order, shape: dims } = layout(given, shape);
+      const { order, shape: dims } = layout(given, shape, name);
       feeds[name] = upload(order ? permuted(data[name], shape, order) : data[name], dims);
     }
     await device.queue.onSubmittedWorkDone();
@@ -151,9 +185,8 @@ export async function open() {
     };
   }
 
-  // Its device is there once a session is.
-  const tiny = { kind: "transfer", inputs: { x: { shape: [1] } }, output: [1] };
-  await (await session(tiny, {})).release();
+  // Its device is there while a session is: this one stays, so that all others are on the same device.
+  await session({ kind: "transfer", inputs: { x: { shape: [1] } }, output: [1] }, {});
   device = await ort.env.webgpu.device;
   return { prepare };
 }
