@@ -3,7 +3,7 @@
 //     --only CASE,CASE       cases by name or by the beginning of one: matmul, conv-1x1, cold
 //     --libraries A,B        warpweft, tfjs, ort, jax; all
 //     --runs N               rounds that are timed; 7
-//     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 12
+//     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 8
 //     --heavy                also the cases that take minutes on a CPU
 //     --json FILE            where the figures go as well
 //     --list                 the cases, and nothing is run
@@ -144,7 +144,7 @@ async function main() {
       only: { type: "string" },
       libraries: { type: "string", default: libraries.join(",") },
       runs: { type: "string", default: "7" },
-      budget: { type: "string", default: "12" },
+      budget: { type: "string", default: "8" },
       heavy: { type: "boolean", default: false },
       json: { type: "string" },
       list: { type: "boolean", default: false },
