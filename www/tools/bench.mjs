@@ -65,7 +65,7 @@ export function chosen(only, heavy) {
 }
 
 /** One page with all libraries open; another one takes its place after an error, which may have taken a GPU with it. */
-async function measureCases(browser, url, list, names, runs, budget) {
+async function measureCases(browser, url, list, names, { runs, budget, save }) {
   const results = [];
   let page;
   let adapter;
@@ -82,9 +82,11 @@ async function measureCases(browser, url, list, names, runs, budget) {
     const software = /swiftshader|llvmpipe|lavapipe|basic render/i.test(adapter);
     const rounds = heavy && software ? 1 : runs;
     const asked = page.evaluate((list) => window.bench.measure(...list), [name, rounds, budget]);
-    const entries = await asked.catch((error) => names.map((library) => ({ library, times: [], error: error.message })));
+    const nothing = ({ message: error }) => names.map((library) => ({ library, times: [], checked: false, error }));
+    const entries = await asked.catch(nothing);
     for (const entry of entries) results.push({ case: name, ...summary(entry), adapter });
     console.log(`bench: ${name}: ${results.slice(-entries.length).map(short).join(", ")}`);
+    save(results);
     if (entries.some(({ error }) => error)) {
       await page.close();
       page = undefined;
@@ -92,6 +94,15 @@ async function measureCases(browser, url, list, names, runs, budget) {
   }
   await page?.close();
   return results;
+}
+
+async function adapterOf(browser, url) {
+  const page = await browser.newPage();
+  await page.goto(`${url}/bench/dist/index.html`);
+  await page.waitForFunction(() => window.bench);
+  const adapter = await page.evaluate(() => window.bench.adapter());
+  await page.close();
+  return adapter;
 }
 
 const round = (ms) => (ms === undefined ? undefined : Math.round(ms * 1000) / 1000);
@@ -138,6 +149,12 @@ const gzipped = (path) => {
   return existsSync(file) ? gzipSync(readFileSync(file), { level: 9 }).length : 0;
 };
 
+function write(file, results, { versions, date }) {
+  mkdirSync(dirname(file), { recursive: true });
+  const all = results.map((result) => ({ ...result, version: versions[result.library], date }));
+  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
+}
+
 async function main() {
   const { values } = parseArgs({
     options: {
@@ -172,18 +189,21 @@ async function main() {
   const browser = await launch();
   const load = loadavg()[0];
   try {
-    const results = await measureCases(browser, server.url, list, names, runs, Number(values.budget) * 1000);
-    if (cold) results.push(...(await measureCold(browser, server.url, names, runs)));
-    const adapter = results.find((result) => result.adapter)?.adapter ?? "not looked at";
     const versions = Object.fromEntries(names.map((name) => [name, versionOf(name)]));
-    const facts = { adapter, versions, browser: browser.version(), date: new Date().toISOString().slice(0, 10), runs };
+    const date = new Date().toISOString().slice(0, 10);
+    // After every case: what is measured is not lost with what fails later.
+    const save = (results) => values.json && write(resolve(values.json), results, { versions, date });
+    const budget = Number(values.budget) * 1000;
+    const results = await measureCases(browser, server.url, list, names, { runs, budget, save });
+    const adapter = results[0]?.adapter ?? (await adapterOf(browser, server.url));
+    if (cold) {
+      const entries = await measureCold(browser, server.url, names, runs);
+      results.push(...entries.map((entry) => ({ ...entry, adapter })));
+    }
+    save(results);
+    const facts = { adapter, versions, browser: browser.version(), date, runs };
     const machine = { cpu: cpus()[0].model, cores: cpus().length, load: [load, loadavg()[0]] };
     console.log(`\n${table(results, { ...facts, ...machine })}`);
-    if (values.json) {
-      mkdirSync(dirname(resolve(values.json)), { recursive: true });
-      const all = results.map((result) => ({ ...result, adapter, version: versions[result.library], date: facts.date }));
-      writeFileSync(values.json, `${JSON.stringify(all, null, 2)}\n`);
-    }
   } finally {
     await browser.close();
     server.close();

@@ -81,7 +81,10 @@ const kinds = {
     const weights = { axes: { shape: [axes.length], data: BigInt64Array.from(axes, BigInt) } };
     return { nodes: [node("ReduceSum", ["x", "axes"], "y", { keepdims: 0 })], weights };
   },
-  pointwise: () => chain([["Mul", 1.1], ["Add", 0.1], ["Relu"], ["Mul", 0.5], ["Sigmoid"], ["Sub", 0.25], ["Pow", 2], ["Add", 1]]),
+  pointwise() {
+    const inner = [["Mul", 1.1], ["Add", 0.1], ["Relu"], ["Mul", 0.5], ["Sigmoid"]];
+    return chain([...inner, ["Sub", 0.25], ["Pow", 2], ["Add", 1]]);
+  },
   permute: ({ order }) => ({ nodes: [node("Transpose", ["x"], "y", { perm: order })] }),
   adds({ times }) {
     const name = (i) => (i === 0 ? "x" : i === times ? "y_" : `t${i}`);
@@ -118,7 +121,10 @@ const kinds = {
 /** How its layout of a tensor of a case differs: `shape`, and where data must be moved, `order`. */
 function layout({ kind, plain }, shape, name) {
   // Ordinary operations take keys transposed, as models have them.
-  if (kind === "attention" && plain) return name === "k" ? { shape: [0, 1, 3, 2].map((i) => shape[i]), order: [0, 1, 3, 2] } : { shape };
+  if (kind === "attention" && plain) {
+    const order = name === "k" ? [0, 1, 3, 2] : undefined;
+    return { shape: order ? order.map((axis) => shape[axis]) : shape, order };
+  }
   // Its attention takes [batch, length, heads * width].
   if (kind === "attention") return { shape: [1, shape[2], shape[1] * shape[3]], order: [0, 2, 1, 3] };
   return kind === "block" && shape.length === 2 ? { shape: [1, ...shape] } : { shape };
