@@ -2,7 +2,7 @@
 //! very values that plain arrays give, however operations are fused, cut and moved.
 
 use super::array::{integers, word, Array};
-use super::check::{near, said, Check, Outcome, Suite};
+use super::check::{near, said, Check, Suite};
 use super::matmul::product;
 use super::tolerance::Tolerance;
 use warpweft::device::Device;
@@ -293,7 +293,7 @@ pub fn cases() -> Suite {
 
 /// Runs computation `seed`, for those who have more machines than one.
 #[cfg(not(target_arch = "wasm32"))]
-pub async fn run(device: &Device, seed: u32) -> Outcome {
+pub async fn run(device: &Device, seed: u32) -> super::check::Outcome {
     for pair in computation(device, seed).map_err(said)? {
         check(pair).run().await?;
     }

@@ -1,0 +1,105 @@
+// The cases in jax-js: functions compiled by `jit`. It counts references by hand: an array that is used is gone, unless
+// it was used through `.ref`.
+
+import { defaultDevice, getWebGPUDevice, init, jit, lax, nn, numpy as np } from "@jax-js/jax";
+import { permuted } from "../cases.js";
+import { peek as peekBuffers } from "./peek.js";
+
+/** What it has no operation for, and is composed as its users do. */
+export const composed = {
+  layernorm: "nn.standardize and arithmetic, compiled together",
+  rmsnorm: "mean and arithmetic, compiled together",
+};
+
+const norm = (x, weight, bias) => nn.standardize(x, -1, { epsilon: 1e-5 }).mul(weight).add(bias);
+
+/** From a case and its inputs to the result. */
+const kinds = {
+  matmul: ({ batch, ta, tb }, { a, b }) => {
+    const flip = (x) => x.transpose(batch ? [0, 2, 1] : [1, 0]);
+    return np.matmul(ta ? flip(a) : a, tb ? flip(b) : b);
+  },
+  conv2d({ window, stride = 1, groups: featureGroupCount = 1 }, { x, w }) {
+    const side = [Math.floor(window / 2), Math.floor(window / 2)];
+    return lax.convGeneralDilated(x, w, [stride, stride], [side, side], { featureGroupCount });
+  },
+  attention: ({ causal: isCausal = false }, { q, k, v }) => nn.dotProductAttention(q, k, v, { isCausal }),
+  softmax: (_, { x }) => nn.softmax(x, -1),
+  layernorm: (_, { x, weight, bias }) => norm(x, weight, bias),
+  rmsnorm: (_, { x, weight }) => {
+    const square = np.mean(np.square(x.ref), -1, { keepdims: true });
+    return x.mul(np.reciprocal(np.sqrt(square.add(1e-6)))).mul(weight);
+  },
+  sum: ({ axis = null }, { x }) => np.sum(x, axis),
+  pointwise: (_, { x }) => np.square(nn.sigmoid(nn.relu(x.mul(1.1).add(0.1)).mul(0.5)).sub(0.25)).add(1),
+  permute: ({ order }, { x }) => np.transpose(x, order),
+  mlp(_, { x, w1, b1, w2, b2, w3, b3 }) {
+    const hidden = nn.relu(np.matmul(nn.relu(np.matmul(x, w1).add(b1)), w2).add(b2));
+    return np.matmul(hidden, w3).add(b3);
+  },
+  block({ length, width, heads }, { x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2 }) {
+    const first = norm(x.ref, g1, c1);
+    const split = (x, weight) => np.matmul(x, weight).reshape([1, length, heads, width / heads]);
+    const [q, k, v] = [split(first.ref, wq), split(first.ref, wk), split(first, wv)];
+    const mixed = nn.dotProductAttention(q, k, v).reshape([length, width]);
+    const middle = x.add(np.matmul(mixed, wo));
+    const hidden = nn.gelu(np.matmul(norm(middle.ref, g2, c2), w1).add(b1), { approximate: false });
+    return middle.add(np.matmul(hidden, w2).add(b2));
+  },
+};
+
+export async function open() {
+  await init("webgpu");
+  defaultDevice("webgpu");
+  const device = getWebGPUDevice();
+  const free = (results) => results.forEach((array) => array.dispose());
+  const read = (result) => result.ref.data();
+  // Its arrays are computed when asked for: asking for the buffers submits all of the work.
+  const peek = async (results) => peekBuffers(device, await Promise.all(results.map((array) => array.ref.gpuBuffer())));
+
+  /** Uploads a case's data; gives what the runner needs. */
+  async function prepare(given, data) {
+    if (given.kind === "transfer") {
+      const step = () => np.array(data.x).add(1);
+      return { step, read, peek: ([result]) => read(result), free, build() {}, dispose() {} };
+    }
+    // Its attention takes [batch, length, heads, width].
+    const order = given.kind === "attention" ? [0, 2, 1, 3] : undefined;
+    const inputs = [];
+    for (const [name, { shape }] of Object.entries(given.inputs)) {
+      const values = order ? permuted(data[name], shape, order) : data[name];
+      const array = np.array(values, { shape: order ? order.map((axis) => shape[axis]) : shape });
+      inputs.push(await array.blockUntilReady());
+    }
+    const names = Object.keys(given.inputs);
+    const dispose = () => free(inputs);
+    if (given.kind === "adds") {
+      const [x, y] = inputs;
+      const step = () => {
+        let sum = x.ref;
+        for (let i = 0; i < given.times; i++) sum = sum.add(y.ref);
+        return sum;
+      };
+      return { peek, free, build() {}, dispose, step, read };
+    }
+    const compute = (...arrays) =>
+      kinds[given.kind](given, Object.fromEntries(names.map((name, i) => [name, arrays[i]])));
+    let compiled;
+    return {
+      ...{ peek, free },
+      build: () => void (compiled = jit(compute)),
+      step: () => compiled(...inputs.map((input) => input.ref)),
+      async read(result) {
+        const values = await read(result);
+        if (!order) return values;
+        return permuted(values, order.map((axis) => given.output[axis]), order);
+      },
+      dispose() {
+        compiled?.dispose?.();
+        dispose();
+      },
+    };
+  }
+
+  return { prepare };
+}

@@ -1,0 +1,115 @@
+// The cases in TensorFlow.js: eager operations on its WebGPU backend, images with the channels last.
+
+import * as tf from "@tensorflow/tfjs-core";
+import "@tensorflow/tfjs-backend-webgpu";
+import { permuted } from "../cases.js";
+
+/** What it has no operation for, and is composed as its users do. */
+export const composed = {
+  attention: "matMul, softmax, matMul; no kernel of its own",
+  layernorm: "moments and arithmetic; no kernel of its own",
+  rmsnorm: "mean and arithmetic; no kernel of its own",
+};
+
+function norm(x, weight, bias) {
+  const { mean, variance } = tf.moments(x, -1, true);
+  return tf.add(tf.mul(tf.mul(tf.sub(x, mean), tf.rsqrt(tf.add(variance, 1e-5))), weight), bias);
+}
+
+function attention(q, k, v, mask) {
+  const scores = tf.mul(tf.matMul(q, k, false, true), 1 / Math.sqrt(q.shape.at(-1)));
+  return tf.matMul(tf.softmax(mask ? tf.add(scores, mask) : scores), v);
+}
+
+const gelu = (x) => tf.mul(tf.mul(x, 0.5), tf.add(tf.erf(tf.mul(x, Math.SQRT1_2)), 1));
+const layer = (a, b, bias, activation) => tf.fused.matMul({ a, b, bias, activation });
+
+/** From a case and its inputs to the result. */
+const kinds = {
+  matmul: ({ ta, tb }, { a, b }) => tf.matMul(a, b, ta, tb),
+  conv2d({ window, stride = 1, groups = 1 }, { x, w }) {
+    const pad = Math.floor(window / 2);
+    return groups > 1 ? tf.depthwiseConv2d(x, w, stride, pad) : tf.conv2d(x, w, stride, pad);
+  },
+  attention: (_, { q, k, v, mask }) => attention(q, k, v, mask),
+  softmax: (_, { x }) => tf.softmax(x),
+  layernorm: (_, { x, weight, bias }) => norm(x, weight, bias),
+  rmsnorm(_, { x, weight }) {
+    return tf.mul(tf.mul(x, tf.rsqrt(tf.add(tf.mean(tf.square(x), -1, true), 1e-6))), weight);
+  },
+  sum: ({ axis }, { x }) => tf.sum(x, axis),
+  pointwise(_, { x }) {
+    const inner = tf.mul(tf.relu(tf.add(tf.mul(x, 1.1), 0.1)), 0.5);
+    return tf.add(tf.square(tf.sub(tf.sigmoid(inner), 0.25)), 1);
+  },
+  permute: ({ order }, { x }) => tf.transpose(x, order),
+  adds({ times }, { x, y }) {
+    let sum = x;
+    for (let i = 0; i < times; i++) sum = tf.add(sum, y);
+    return sum;
+  },
+  mlp(_, { x, w1, b1, w2, b2, w3, b3 }) {
+    return layer(layer(layer(x, w1, b1, "relu"), w2, b2, "relu"), w3, b3);
+  },
+  block({ length, width, heads }, { x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2 }) {
+    const first = norm(x, g1, c1);
+    const split = (weight) => tf.transpose(tf.reshape(tf.matMul(first, weight), [length, heads, width / heads]), [1, 0, 2]);
+    const mixed = tf.transpose(attention(split(wq), split(wk), split(wv)), [1, 0, 2]);
+    const middle = tf.add(x, tf.matMul(tf.reshape(mixed, [length, width]), wo));
+    return tf.add(middle, layer(gelu(layer(norm(middle, g2, c2), w1, b1)), w2, b2));
+  },
+};
+
+/** The layouts of its convolutions; a depthwise filter is `[height, width, channels, 1]`. */
+function layout({ kind, groups }, name) {
+  if (kind !== "conv2d") return undefined;
+  if (name === "x") return [0, 2, 3, 1];
+  return groups > 1 ? [2, 3, 0, 1] : [2, 3, 1, 0];
+}
+
+function causalMask({ queries, keys }) {
+  const mask = new Float32Array(queries * keys);
+  for (let i = 0; i < queries; i++) mask.fill(-1e9, i * keys + i + 1 + keys - queries, (i + 1) * keys);
+  return tf.tensor(mask, [queries, keys]);
+}
+
+export async function open() {
+  if (!(await tf.setBackend("webgpu"))) throw new Error("its WebGPU backend does not start");
+  await tf.ready();
+  const backend = tf.backend();
+  const free = (results) => results.forEach((tensor) => tensor.dispose());
+  const peek = async (results) => {
+    const firsts = results.map((tensor) => tf.tidy(() => tf.slice(tf.reshape(tensor, [-1]), [0], [1])));
+    await Promise.all(firsts.map((first) => first.data()));
+    free(firsts);
+  };
+
+  /** Uploads a case's data; gives what the runner needs. */
+  async function prepare(given, data) {
+    if (given.kind === "transfer") {
+      const step = () => tf.tidy(() => tf.add(tf.tensor(data.x), 1));
+      return { step, read: (result) => result.data(), peek: ([result]) => result.data(), free, build() {}, dispose() {} };
+    }
+    const tensors = {};
+    for (const [name, { shape }] of Object.entries(given.inputs)) {
+      const order = layout(given, name);
+      const values = order ? permuted(data[name], shape, order) : data[name];
+      tensors[name] = tf.tensor(values, order ? order.map((axis) => shape[axis]) : shape);
+    }
+    if (given.causal) tensors.mask = causalMask(given);
+    // Data would otherwise be uploaded by the first operation, and small ones be computed by JavaScript.
+    for (const { dataId } of Object.values(tensors)) backend.uploadToGPU(dataId);
+    await backend.queue.onSubmittedWorkDone();
+    return {
+      ...{ peek, free, build() {} },
+      step: () => tf.tidy(() => kinds[given.kind](given, tensors)),
+      async read(result) {
+        const values = await result.data();
+        return given.kind === "conv2d" ? permuted(values, result.shape, [0, 3, 1, 2]) : values;
+      },
+      dispose: () => free(Object.values(tensors)),
+    };
+  }
+
+  return { prepare };
+}

@@ -1,0 +1,85 @@
+// The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds is recorded anew.
+
+import { Device } from "../../dist/index.js";
+
+const attention = (q, k, v, causal) => q.attention(k, v, { causal });
+
+/** From a case and its inputs to the result. */
+const kinds = {
+  matmul: ({ ta, tb }, { a, b }) => (ta ? a.transpose() : a).matmul(tb ? b.transpose() : b),
+  conv2d: ({ window, stride, groups }, { x, w }) => x.conv2d(w, { stride, groups, padding: Math.floor(window / 2) }),
+  attention: ({ causal }, { q, k, v }) => attention(q, k, v, causal),
+  softmax: (_, { x }) => x.softmax(),
+  layernorm: (_, { x, weight, bias }) => x.layerNorm({ weight, bias }),
+  rmsnorm: (_, { x, weight }) => x.rmsNorm({ weight }),
+  sum: ({ axis }, { x }) => x.sum(axis),
+  pointwise: (_, { x }) => x.mul(1.1).add(0.1).relu().mul(0.5).sigmoid().sub(0.25).square().add(1),
+  permute: ({ order }, { x }) => x.permute(order),
+  mlp(_, { x, w1, b1, w2, b2, w3, b3 }) {
+    const hidden = x.matmul(w1).add(b1).relu().matmul(w2).add(b2).relu();
+    return hidden.matmul(w3).add(b3);
+  },
+  block({ length, width, heads }, { x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2 }) {
+    const first = x.layerNorm({ weight: g1, bias: c1 });
+    const split = (weight) => first.matmul(weight).reshape([1, length, heads, width / heads]).permute([0, 2, 1, 3]);
+    const mixed = attention(split(wq), split(wk), split(wv), false).permute([0, 2, 1, 3]).reshape([length, width]);
+    const middle = x.add(mixed.matmul(wo));
+    const hidden = middle.layerNorm({ weight: g2, bias: c2 }).matmul(w1).add(b1).gelu();
+    return middle.add(hidden.matmul(w2).add(b2));
+  },
+};
+
+export async function open() {
+  const software = !(await Device.isAvailable());
+  const device = await Device.new({ prefer: software ? "software" : "gpu" });
+  const peek = (results) => Promise.all(results.map((tensor) => tensor.readRange(0, 1)));
+  const common = {
+    peek,
+    read: (result) => result.read(),
+    free: (results) => results.forEach((tensor) => tensor.dispose()),
+  };
+
+  function transfer(data) {
+    const step = () => device.scope(() => device.tensor(data.x).add(1));
+    return { ...common, step, peek: ([result]) => result.read(), build() {}, dispose() {} };
+  }
+
+  /** Uploads a case's data; gives what the runner needs. */
+  async function prepare(given, data) {
+    if (given.kind === "transfer") return transfer(data);
+    const names = Object.keys(given.inputs);
+    const tensors = {};
+    for (const name of names) tensors[name] = device.tensor(data[name], given.inputs[name].shape);
+    await device.sync();
+    const dispose = () => {
+      Object.values(tensors).forEach((tensor) => tensor.dispose());
+      device.trim();
+    };
+    if (given.kind === "adds") {
+      const { x, y } = tensors;
+      const step = () => device.scope(() => {
+        let sum = x;
+        for (let i = 0; i < given.times; i++) sum = sum.add(y);
+        return sum;
+      });
+      return { ...common, step, build() {}, dispose, plan: () => device.lastPlan()?.text };
+    }
+    const open = names.filter((name) => !given.inputs[name].weight);
+    let program;
+    const build = () => {
+      program = device.compile(open.map((name) => ({ shape: given.inputs[name].shape })), (...inputs) =>
+        kinds[given.kind](given, { ...tensors, ...Object.fromEntries(open.map((name, i) => [name, inputs[i]])) }));
+    };
+    const step = () => program.run(...open.map((name) => tensors[name]))[0];
+    return {
+      ...common,
+      ...{ build, step, plan: () => program.plan.text, sources: () => program.plan.sources() },
+      dispose() {
+        program?.dispose();
+        dispose();
+      },
+    };
+  }
+
+  return { prepare, stats: () => device.stats() };
+}

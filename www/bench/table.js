@@ -1,0 +1,85 @@
+// Figures for people: a table in Markdown, with the ratio to the best peer.
+
+const sorted = (values) => [...values].sort((a, b) => a - b);
+
+/** Between two values where none lies at that part of the list. */
+function quantile(values, part) {
+  const list = sorted(values);
+  const at = (list.length - 1) * part;
+  const below = list[Math.floor(at)];
+  return below + (list[Math.ceil(at)] - below) * (at % 1);
+}
+
+export const median = (values) => quantile(values, 0.5);
+/** The width of the middle half. */
+export const interquartile = (values) => quantile(values, 0.75) - quantile(values, 0.25);
+
+const titles = { warpweft: "warpweft", tfjs: "TensorFlow.js", ort: "ORT-web", jax: "jax-js" };
+
+const digits = (ms) => (ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms.toFixed(2));
+
+/** How many times as long the best peer takes; undefined where there is nothing to compare. */
+export function ratio(entries) {
+  const good = entries.filter(({ checked, error, median_ms }) => checked && !error && median_ms !== null);
+  const own = good.find(({ library }) => library === "warpweft");
+  const peers = good.filter(({ library }) => library !== "warpweft").map(({ median_ms }) => median_ms);
+  return own && peers.length ? Math.min(...peers) / own.median_ms : undefined;
+}
+
+const geometricMean = (values) => Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
+
+export function table(results, { adapter, versions, browser, date, runs, cpu, cores, load }) {
+  const names = Object.keys(versions);
+  const byCase = Map.groupBy
+    ? Map.groupBy(results, (result) => result.case)
+    : results.reduce((map, result) => map.set(result.case, [...(map.get(result.case) ?? []), result]), new Map());
+  const footnotes = [];
+  const cell = (entry) => {
+    if (!entry) return "-";
+    if (entry.error || !entry.checked) {
+      footnotes.push(`${entry.case}, ${titles[entry.library]}: ${entry.error ?? "not checked"}`);
+      return `fails (${footnotes.length})`;
+    }
+    const few = entry.runs < runs ? ` (${entry.runs})` : "";
+    return `${digits(entry.median_ms)} ±${digits(entry.spread_ms / 2)}${few}`;
+  };
+  const ratios = [...byCase.values()].map(ratio);
+  const rows = [...byCase].map(([name, entries], i) => {
+    const cells = names.map((library) => cell(entries.find((entry) => entry.library === library)));
+    return [name, ...cells, ratios[i] === undefined ? "-" : ratios[i].toFixed(2)];
+  });
+  const head = ["case", ...names.map((name) => titles[name]), "best peer / warpweft"];
+  const lines = [head, head.map((_, i) => (i ? "---:" : "---")), ...rows].map((row) => `| ${row.join(" | ")} |`);
+  const known = ratios.filter((value) => value !== undefined);
+  const faster = known.filter((value) => value > 1).length;
+  const first = [...byCase].map(([name, entries]) => [name, ...entries.map(({ first_ms }) => first_ms)]);
+  return [
+    `${date}; ${adapter}; Chromium ${browser}; ${cores} cores, ${cpu}; load ${load.map((x) => x.toFixed(1)).join(" to ")}.`,
+    `${names.map((name) => `${titles[name]} ${versions[name]}`).join(", ")}. Medians of ${runs} runs, ± half the middle half`,
+    "(in brackets: how many runs, where fewer). Milliseconds.",
+    "",
+    ...lines,
+    "",
+    ...(known.length
+      ? [`Geometric mean of the ratios: ${geometricMean(known).toFixed(2)}; warpweft is first in ${faster} of ${known.length}.`]
+      : []),
+    ...firstRuns(first, names),
+    ...downloads(results),
+    ...(footnotes.length ? ["", ...footnotes.map((text, i) => `(${i + 1}) ${text}`)] : []),
+  ].join("\n");
+}
+
+/** What first runs cost: compiling shaders, and making what is kept. */
+function firstRuns(first, names) {
+  const sums = names.map((_, i) => first.map((row) => row[i + 1]).filter((ms) => ms !== undefined));
+  if (sums.every((list) => list.length === 0)) return [];
+  const words = names.map((name, i) => (sums[i].length ? `${titles[name]} ${digits(median(sums[i]))}` : `${titles[name]} -`));
+  return ["", `First runs (compiling included), median over the cases: ${words.join(", ")} ms.`];
+}
+
+function downloads(results) {
+  const known = results.filter(({ gzip_bytes }) => gzip_bytes);
+  if (!known.length) return [];
+  const words = known.map(({ library, gzip_bytes }) => `${titles[library]} ${(gzip_bytes / 1024).toFixed(0)} KB`);
+  return ["", `Downloaded for the first result, gzip -9: ${words.join(", ")}.`];
+}

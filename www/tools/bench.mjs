@@ -1,0 +1,219 @@
+// `npm run bench`: warpweft and its peers on one page of one browser, and what each page takes to its first result.
+//
+//     --only CASE,CASE       cases by name or by the beginning of one: matmul, conv-1x1, cold
+//     --libraries A,B        warpweft, tfjs, ort, jax; all
+//     --runs N               rounds that are timed; 7
+//     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 8
+//     --heavy                also the cases that take minutes on a CPU
+//     --json FILE            where the figures go as well
+//     --list                 the cases, and nothing is run
+//     --no-build             measures what is in www/dist
+
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, loadavg } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { gzipSync } from "node:zlib";
+import { cases } from "../bench/cases.js";
+import { interquartile, median, table } from "../bench/table.js";
+import { build as buildPackage } from "./build.mjs";
+import { root, run } from "./env.mjs";
+import { setup } from "./setup.mjs";
+
+const folder = join(root, "www", "bench");
+const packages = { tfjs: "@tensorflow/tfjs-core", ort: "onnxruntime-web", jax: "@jax-js/jax" };
+const libraries = ["warpweft", ...Object.keys(packages)];
+
+/** Gets the peers unless those of today's lock file are there. */
+async function installPeers() {
+  const stamp = join(folder, "node_modules", ".installed-from");
+  const wanted = createHash("sha256").update(readFileSync(join(folder, "package-lock.json"))).digest("hex");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
+  console.log("bench: installing the peers");
+  // None of them needs its scripts in a browser.
+  await run("npm", ["ci", "--prefix", folder, "--ignore-scripts", "--no-audit", "--no-fund"], { quiet: true });
+  writeFileSync(stamp, wanted);
+}
+
+/** The pages, bundled and minified alike for every library, as an application would be. */
+async function bundle() {
+  const { build } = await import("vite");
+  const input = { index: join(folder, "index.html"), cold: join(folder, "cold.html") };
+  // The bundler warns of names that one peer has twice.
+  const output = { target: "esnext", emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: false };
+  await build({
+    ...{ root: folder, base: "./", configFile: false, logLevel: "error" },
+    build: { ...output, rollupOptions: { input }, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 1e5 },
+  });
+}
+
+const versionOf = (library) => {
+  const file = library === "warpweft" ? root : join(folder, "node_modules", packages[library]);
+  return JSON.parse(readFileSync(join(file, "package.json"), "utf8")).version;
+};
+
+/** Cases by name or the beginning of one; all that are not heavy where none is named. */
+export function chosen(only, heavy) {
+  const names = only?.split(",").map((name) => name.trim());
+  const wanted = (name) => !names || names.some((part) => name === part || name.startsWith(part));
+  const odd = names?.find((part) => !["cold", ...cases.map(({ name }) => name)].some((name) => name.startsWith(part)));
+  if (odd !== undefined) throw new Error(`there is no case ${odd}; --list shows them`);
+  const asked = (given) => !given.heavy || heavy || names?.includes(given.name);
+  return { list: cases.filter((given) => wanted(given.name) && asked(given)), cold: wanted("cold") };
+}
+
+/** One page with all libraries open; another one takes its place after an error, which may have taken a GPU with it. */
+async function measureCases(browser, url, list, names, { runs, budget, save }) {
+  const results = [];
+  let page;
+  let adapter;
+  const renew = async () => {
+    await page?.close();
+    page = await browser.newPage();
+    await page.goto(`${url}/bench/dist/index.html`);
+    await page.waitForFunction(() => window.bench);
+    adapter = await page.evaluate(() => window.bench.adapter());
+    await page.evaluate((names) => window.bench.open(names), names);
+  };
+  for (const { name, heavy } of list) {
+    if (!page) await renew();
+    const software = /swiftshader|llvmpipe|lavapipe|basic render/i.test(adapter);
+    const rounds = heavy && software ? 1 : runs;
+    const asked = page.evaluate((list) => window.bench.measure(...list), [name, rounds, budget]);
+    const nothing = ({ message: error }) => names.map((library) => ({ library, times: [], checked: false, error }));
+    const entries = await asked.catch(nothing);
+    for (const entry of entries) results.push({ case: name, ...summary(entry), adapter });
+    console.log(`bench: ${name}: ${results.slice(-entries.length).map(short).join(", ")}`);
+    save(results);
+    if (entries.some(({ error }) => error)) {
+      await page.close();
+      page = undefined;
+    }
+  }
+  await page?.close();
+  return results;
+}
+
+async function adapterOf(browser, url) {
+  const page = await browser.newPage();
+  await page.goto(`${url}/bench/dist/index.html`);
+  await page.waitForFunction(() => window.bench);
+  const adapter = await page.evaluate(() => window.bench.adapter());
+  await page.close();
+  return adapter;
+}
+
+const round = (ms) => (ms === undefined ? undefined : Math.round(ms * 1000) / 1000);
+
+function summary({ times, first_ms, ...rest }) {
+  const done = times.length > 0;
+  return {
+    ...rest,
+    median_ms: done ? round(median(times)) : null,
+    spread_ms: done ? round(interquartile(times)) : null,
+    first_ms: round(first_ms),
+    runs: times.length,
+  };
+}
+
+const short = ({ library, median_ms, error }) => `${library} ${error ?? `${median_ms} ms`}`;
+
+/** Fresh pages of each library in turns, each with empty caches: time to the first result, and what was downloaded. */
+async function measureCold(browser, url, names, runs) {
+  const found = new Map(names.map((name) => [name, { case: "cold", library: name, times: [], checked: true }]));
+  for (let i = 0; i < runs; i++) {
+    for (const [name, entry] of found) {
+      const context = await browser.newContext();
+      const page = await context.newPage();
+      const loaded = new Set();
+      page.on("response", (response) => loaded.add(new URL(response.url()).pathname));
+      try {
+        await page.goto(`${url}/bench/dist/cold.html?library=${name}`);
+        const { ms, error } = await page.evaluate(() => window.cold);
+        if (error) throw new Error(error);
+        entry.times.push(ms);
+      } catch (error) {
+        Object.assign(entry, { checked: false, error: error.message });
+      }
+      entry.gzip_bytes ??= [...loaded].reduce((sum, path) => sum + gzipped(path), 0);
+      await context.close();
+    }
+  }
+  return [...found.values()].map(summary);
+}
+
+const gzipped = (path) => {
+  const file = join(root, "www", path);
+  return existsSync(file) ? gzipSync(readFileSync(file), { level: 9 }).length : 0;
+};
+
+function write(file, results, { versions, date }) {
+  mkdirSync(dirname(file), { recursive: true });
+  const all = results.map((result) => ({ ...result, version: versions[result.library], date }));
+  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
+}
+
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      only: { type: "string" },
+      libraries: { type: "string", default: libraries.join(",") },
+      runs: { type: "string", default: "7" },
+      budget: { type: "string", default: "8" },
+      heavy: { type: "boolean", default: false },
+      json: { type: "string" },
+      list: { type: "boolean", default: false },
+      "no-build": { type: "boolean", default: false },
+    },
+  });
+  if (values.list) {
+    for (const { name, what, heavy } of cases) console.log(`${name.padEnd(22)} ${what}${heavy ? " (--heavy)" : ""}`);
+    console.log(`${"cold".padEnd(22)} a fresh page to its first result, and what it downloads`);
+    return;
+  }
+  const names = values.libraries.split(",");
+  const odd = names.find((name) => !libraries.includes(name));
+  if (odd !== undefined) throw new Error(`there is no library ${odd}: ${libraries.join(", ")}`);
+  const runs = Number(values.runs);
+  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`--runs ${values.runs} is no count`);
+  const { list, cold } = chosen(values.only, values.heavy);
+  await setup(["node", "chromium"]);
+  if (!values["no-build"]) await buildPackage();
+  await installPeers();
+  await bundle();
+
+  const { launch, serve } = await import("./page.mjs");
+  const server = await serve();
+  const browser = await launch();
+  const load = loadavg()[0];
+  try {
+    const versions = Object.fromEntries(names.map((name) => [name, versionOf(name)]));
+    const date = new Date().toISOString().slice(0, 10);
+    // After every case: what is measured is not lost with what fails later.
+    const save = (results) => values.json && write(resolve(values.json), results, { versions, date });
+    const budget = Number(values.budget) * 1000;
+    const results = await measureCases(browser, server.url, list, names, { runs, budget, save });
+    const adapter = results[0]?.adapter ?? (await adapterOf(browser, server.url));
+    if (cold) {
+      const entries = await measureCold(browser, server.url, names, runs);
+      results.push(...entries.map((entry) => ({ ...entry, adapter })));
+    }
+    save(results);
+    const facts = { adapter, versions, browser: browser.version(), date, runs };
+    const machine = { cpu: cpus()[0].model, cores: cpus().length, load: [load, loadavg()[0]] };
+    console.log(`\n${table(results, { ...facts, ...machine })}`);
+  } finally {
+    await browser.close();
+    server.close();
+    rmSync(join(folder, "dist"), { recursive: true, force: true });
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  await main().catch((error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+}
