@@ -80,8 +80,8 @@ export class Source {
   #stop() {
     const stream = this.#video?.srcObject;
     if (!(stream instanceof MediaStream)) return;
+    this.#still = this.now(); // Before the tracks stop: after it a video may have nothing to show.
     for (const track of stream.getTracks()) track.stop();
-    this.#still = this.now();
     this.#video = undefined;
     this.#camera.setAttribute("aria-pressed", "false");
     this.#camera.textContent = "Camera";

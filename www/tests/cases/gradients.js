@@ -77,7 +77,8 @@ test("a training step is compiled once", async ({ device }) => {
   for (let n = 0; n < 30; n++) await step();
   const last = await step();
   const after = device.stats();
-  const fresh = ["plans", "pipelines", "buffers", "nodes"].map((name) => after[name] - before[name]);
-  same(fresh, [0, 0, 0, 0], "new plans, pipelines, buffers and nodes");
+  const more = ["plans", "pipelines", "buffers", "nodes"].map((name) => after[name] - before[name]);
+  more[3] = Math.max(more[3], 0); // What earlier cases left may be collected meanwhile.
+  same(more, [0, 0, 0, 0], "new plans, pipelines, buffers and nodes");
   check(last < 0.3 * first, `the loss went from ${first} to ${last}`);
 });
