@@ -30,9 +30,8 @@ const geometricMean = (values) => Math.exp(values.reduce((sum, value) => sum + M
 
 export function table(results, { adapter, versions, browser, date, runs, cpu, cores, load }) {
   const names = Object.keys(versions);
-  const byCase = Map.groupBy
-    ? Map.groupBy(results, (result) => result.case)
-    : results.reduce((map, result) => map.set(result.case, [...(map.get(result.case) ?? []), result]), new Map());
+  const byCase = new Map();
+  for (const result of results) byCase.set(result.case, [...(byCase.get(result.case) ?? []), result]);
   const footnotes = [];
   const cell = (entry) => {
     if (!entry) return "-";
@@ -41,7 +40,8 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
       return `fails (${footnotes.length})`;
     }
     const few = entry.runs < runs ? ` (${entry.runs})` : "";
-    return `${digits(entry.median_ms)} ±${digits(entry.spread_ms / 2)}${few}`;
+    const spread = entry.runs > 1 ? ` ±${digits(entry.spread_ms / 2)}` : "";
+    return `${digits(entry.median_ms)}${spread}${few}`;
   };
   const ratios = [...byCase.values()].map(ratio);
   const rows = [...byCase].map(([name, entries], i) => {
