@@ -12,17 +12,18 @@ mod shaders;
 
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
+use warpweft::backend::webgpu::{adapters, Power};
 use warpweft::device::{Device, Preference};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_browser);
 
-/// WebGPU, whatever computes it.
+/// WebGPU, whatever computes it, with the kernels that GPUs get.
 async fn webgpu() -> Option<Device> {
-    match Device::with(Preference::Gpu).await {
-        Ok(device) => Some(device),
-        Err(_) => Device::with(Preference::Software).await.ok(),
-    }
+    let mut adapter = adapters(Power::High).await.into_iter().next()?;
+    adapter.limits.barriers = true;
+    let backend = adapter.open().await.ok()?;
+    Some(Device::from_backend(Box::new(backend), None))
 }
 
 thread_local! {

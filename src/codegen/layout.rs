@@ -13,6 +13,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// A thread a row, and groups enough for some cores.
+    pub fn alone(rows: usize) -> Layout {
+        Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false }
+    }
+
     /// The layout for a space whose rows have `columns` elements, or quads.
     pub fn new(
         space: &Space,

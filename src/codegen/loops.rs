@@ -12,9 +12,9 @@ pub const ENTRY: &str = "fn main(@builtin(workgroup_id) group_id: vec3<u32>, \
     let group = group_id.x + group_id.y * groups.x;\n";
 
 /// The text of a loop kernel.
-pub fn wgsl(space: &Space, program: &Program) -> Source {
+pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
     if space.outer < space.dims.len() {
-        rows::wgsl(space, program)
+        rows::wgsl(space, program, barriers)
     } else {
         map(&space.dims, program)
     }

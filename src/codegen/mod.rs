@@ -38,19 +38,20 @@ pub struct Source {
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
-/// The WGSL of `kernel`. Valid for browsers as it stands. The highest input that a program loads is the kernel's last
+/// The WGSL of `kernel`; with `barriers` the threads of a workgroup may work together, which machines computed by a CPU
+/// do slowly ([`Limits::barriers`](crate::kernel::Limits::barriers)). Valid for browsers as it stands. The highest input that a program loads is the kernel's last
 /// one: an output's binding follows it.
-pub fn wgsl(kernel: &Kernel) -> Source {
+pub fn wgsl(kernel: &Kernel, barriers: bool) -> Source {
     match kernel {
-        Kernel::Loop { space, program } => loops::wgsl(space, program),
+        Kernel::Loop { space, program } => loops::wgsl(space, program, barriers),
         Kernel::Matmul(matmul) => match direct::matmul(matmul) {
-            Some((space, program)) => loops::wgsl(&space, &program),
-            None => routine::matmul(matmul),
+            Some((space, program)) => loops::wgsl(&space, &program, barriers),
+            None => routine::matmul(matmul, barriers),
         },
         Kernel::Conv2d(conv) => match direct::conv2d(conv) {
-            Some((space, program)) => loops::wgsl(&space, &program),
-            None => routine::conv2d(conv),
+            Some((space, program)) => loops::wgsl(&space, &program, barriers),
+            None => routine::conv2d(conv, barriers),
         },
-        Kernel::Attention(attend) => routine::attention(attend),
+        Kernel::Attention(attend) => routine::attention(attend, barriers),
     }
 }

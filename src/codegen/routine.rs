@@ -21,17 +21,21 @@ const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
 const ATTENTION_FEW: &str = shader!("attention_few");
 const ATTENTION: &str = shader!("attention");
+// Without barriers.
+const MATMUL_PLAIN: &str = shader!("matmul_plain");
+const ATTENTION_PLAIN: &str = shader!("attention_plain");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
 
 /// The text of a matrix product.
-pub fn matmul(matmul: &Matmul) -> Source {
+pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
     let rank = matmul.batch.len() as u32;
     let (m, n, k) = (matmul.m, matmul.n, matmul.k);
     let mut at = folded("batch", &matmul.batch);
     at.extend(["i32(row)".to_string(), "i32(col)".to_string()]);
     product(Product {
+        barriers,
         batch: matmul.batch.iter().product(),
         m,
         n,
@@ -49,7 +53,7 @@ pub fn matmul(matmul: &Matmul) -> Source {
 
 /// The text of a convolution: per group the product of the weights `[out, channel ky kx]` and the windows
 /// `[channel ky kx, batch y x]`, which are gathered while they are read.
-pub fn conv2d(conv: &Convolution) -> Source {
+pub fn conv2d(conv: &Convolution, barriers: bool) -> Source {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
@@ -85,6 +89,7 @@ pub fn conv2d(conv: &Convolution) -> Source {
     let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
+        barriers,
         batch: params.groups,
         m: out,
         n: conv.batch * conv.out_height * conv.out_width,
@@ -98,7 +103,7 @@ pub fn conv2d(conv: &Convolution) -> Source {
 }
 
 /// The text of an attention.
-pub fn attention(a: &Attend) -> Source {
+pub fn attention(a: &Attend, barriers: bool) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
     let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
@@ -115,9 +120,16 @@ pub fn attention(a: &Attend) -> Source {
     if let Some(mask) = &a.mask {
         slots.push(Slot::operand("mask", mask, SCORE, at(SCORE)));
     }
-    // A workgroup per query, where 32 would leave most of its rows empty.
-    let few = queries <= 4 && size <= 1024 && value_size <= 1024;
-    let mut shader = Shader::new(if few { ATTENTION_FEW } else { ATTENTION });
+    // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
+    let rows = repeat * a.queries;
+    let (text, groups) = match queries {
+        _ if !barriers && size <= 256 && value_size <= 256 => {
+            (ATTENTION_PLAIN, (a.batch * a.kv_heads * rows).div_ceil(16))
+        }
+        ..=4 if size <= 1024 && value_size <= 1024 => (ATTENTION_FEW, a.batch * a.kv_heads * rows),
+        _ => (ATTENTION, a.batch * a.kv_heads * rows.div_ceil(32)),
+    };
+    let mut shader = Shader::new(text);
     shader.constants(&[
         ("BATCH", a.batch.max(1)),
         ("KV_HEADS", a.kv_heads.max(1)),
@@ -131,12 +143,12 @@ pub fn attention(a: &Attend) -> Source {
     ]);
     shader.set("CAUSAL", &a.causal.to_string());
     shader.set("MASK", &a.mask.is_some().to_string());
-    let groups = a.batch * a.kv_heads * (repeat * a.queries).div_ceil(if few { 1 } else { 32 });
     shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
 }
 
 /// A matrix product by its shader.
 struct Product<'a> {
+    barriers: bool,
     batch: usize,
     m: usize,
     n: usize,
@@ -150,8 +162,13 @@ struct Product<'a> {
 
 fn product(product: Product) -> Source {
     let Product { batch, m, n, k, .. } = product;
-    let variant = variant(batch, m, n);
-    let mut shader = Shader::new(if variant.is_some() { MATMUL } else { MATMUL_LARGE });
+    let (text, variant) = match variant(batch, m, n) {
+        // Few threads in a group, and none that compute nothing but padding.
+        _ if !product.barriers => (MATMUL_PLAIN, Some((m.div_ceil(4).clamp(1, 4), 8))),
+        None => (MATMUL_LARGE, None),
+        some => (MATMUL, some),
+    };
+    let mut shader = Shader::new(text);
     let mut constants = vec![("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)];
     constants.push(("LAST_K", k.saturating_sub(1)));
     let mut tile = (128, 128);
@@ -160,8 +177,10 @@ fn product(product: Product) -> Source {
         tile = (4 * threads_m, 4 * threads_n);
     }
     shader.constants(&constants);
-    shader.set("A_ALONG_K", &product.a_along_k.to_string());
-    shader.set("B_ALONG_K", &product.b_along_k.to_string());
+    if product.barriers {
+        shader.set("A_ALONG_K", &product.a_along_k.to_string());
+        shader.set("B_ALONG_K", &product.b_along_k.to_string());
+    }
     let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
     shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
 }

@@ -38,7 +38,7 @@ struct Writer<'a> {
 }
 
 /// The text of a kernel that walks rows.
-pub fn wgsl(space: &Space, program: &Program) -> Source {
+pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
     let live = program.live(&[]);
     let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
     let inner = &space.dims[space.outer..];
@@ -51,7 +51,10 @@ pub fn wgsl(space: &Space, program: &Program) -> Source {
     let columns = space.columns() / if wide { 4 } else { 1 };
     let varying = varying(program, space.outer);
     let stages = program.stages();
-    let layout = Layout::new(space, program, &live, &varying, columns);
+    let layout = match barriers {
+        true => Layout::new(space, program, &live, &varying, columns),
+        false => Layout::alone(rows),
+    };
     let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
     let steps = columns.div_ceil(layout.lanes);
     let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;

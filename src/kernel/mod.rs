@@ -186,6 +186,8 @@ pub struct Limits {
     pub workgroup_bytes: u32,
     /// Whether buffers of `f16` can be used.
     pub f16: bool,
+    /// Whether the threads of a workgroup meet at little cost; not so where a CPU plays the GPU.
+    pub barriers: bool,
 }
 
 impl Kernel {

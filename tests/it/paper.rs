@@ -22,6 +22,7 @@ pub fn web_limits() -> Limits {
         workgroup_size: 256,
         workgroup_bytes: 16 << 10,
         f16: true,
+        barriers: true,
     }
 }
 

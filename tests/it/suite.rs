@@ -6,6 +6,7 @@ use pollster::block_on;
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::backend::DeviceKind;
 use warpweft::device::{Device, Preference};
 use warpweft::op::pointwise::TABLE;
@@ -15,7 +16,10 @@ use warpweft::op::pointwise::TABLE;
 enum Place {
     Paper,
     Cpu,
+    /// With kernels whose threads work together, as real GPUs run them.
     Wgpu,
+    /// With kernels whose threads work alone, as GPUs computed by a CPU do.
+    Plain,
 }
 
 impl Place {
@@ -24,6 +28,7 @@ impl Place {
             Place::Paper => "paper",
             Place::Cpu => "cpu",
             Place::Wgpu => "wgpu",
+            Place::Plain => "wgpu without barriers",
         }
     }
 
@@ -33,7 +38,8 @@ impl Place {
         match self {
             Place::Paper => Ok(paper::device()),
             Place::Cpu => open(Preference::Cpu),
-            Place::Wgpu => open(Preference::Gpu).or_else(|_| open(Preference::Software)),
+            Place::Wgpu => gpu(true),
+            Place::Plain => gpu(false),
         }
     }
 
@@ -41,6 +47,14 @@ impl Place {
     fn takes_big(self) -> bool {
         self != Place::Paper
     }
+}
+
+/// The first GPU, or one computed by a CPU, with kernels of one kind or the other.
+fn gpu(barriers: bool) -> Result<Device, String> {
+    let mut first = block_on(adapters(Power::High)).into_iter().next().ok_or("there is no GPU")?;
+    first.limits.barriers = barriers;
+    let backend = block_on(first.open()).map_err(|error| error.to_string())?;
+    Ok(Device::from_backend(Box::new(backend), None))
 }
 
 /// Says something past the test harness, which would keep it.
@@ -63,7 +77,7 @@ fn tally(place: Place, device: String, report: &Report) {
         Some((.., all)) => all.join(report.clone()),
         None => tally.reports.push((place, device, report.clone())),
     }
-    if tally.groups == 3 * GROUPS.len() {
+    if tally.groups == 4 * GROUPS.len() {
         let each = tally.reports.iter().map(|(place, device, report)| {
             format!("{} on {} {device}", report.count(), place.name())
         });
@@ -119,6 +133,9 @@ macro_rules! groups {
     ($($group:ident)*) => {
         mod on_paper { $( #[test] fn $group() { super::run(super::Place::Paper, stringify!($group)); } )* }
         mod on_cpu { $( #[test] fn $group() { super::run(super::Place::Cpu, stringify!($group)); } )* }
+        mod on_wgpu_without_barriers {
+            $( #[test] fn $group() { super::run(super::Place::Plain, stringify!($group)); } )*
+        }
         mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
 
         #[test]

@@ -10,8 +10,10 @@ use wasm_bindgen_futures::wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
-const STORED: [(&str, &str); 4] = [
+const STORED: [(&str, &str); 6] = [
     ("attention.wgsl", include_str!("../../shaders/attention.wgsl")),
+    ("attention_plain.wgsl", include_str!("../../shaders/attention_plain.wgsl")),
+    ("matmul_plain.wgsl", include_str!("../../shaders/matmul_plain.wgsl")),
     ("attention_few.wgsl", include_str!("../../shaders/attention_few.wgsl")),
     ("matmul.wgsl", include_str!("../../shaders/matmul.wgsl")),
     ("matmul_large.wgsl", include_str!("../../shaders/matmul_large.wgsl")),
@@ -56,7 +58,9 @@ async fn all_shaders_compile() {
         texts.insert(text.to_string(), name.to_string());
     }
     for (name, kernel) in kernels::samples() {
-        texts.insert(codegen::wgsl(&kernel).text, name);
+        for barriers in [true, false] {
+            texts.insert(codegen::wgsl(&kernel, barriers).text, name.clone());
+        }
     }
     let (refused, without) = refused(&texts).await;
     console_log!("shaders: {} texts, of them {without} with f16, which is not here", texts.len());

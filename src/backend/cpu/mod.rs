@@ -83,6 +83,7 @@ impl CpuBackend {
             workgroup_size: 1024,
             workgroup_bytes: 1 << 20,
             f16: true,
+            barriers: false,
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }

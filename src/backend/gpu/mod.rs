@@ -275,7 +275,10 @@ impl<M: Machine> Backend for GpuBackend<M> {
         let mut written: HashMap<&Kernel, Source> = HashMap::new();
         self.run_text(batch, buffers, scalars, &mut |number| {
             let kernel = &*batch.dispatches[number].kernel;
-            written.entry(kernel).or_insert_with(|| codegen::wgsl(kernel)).clone()
+            written
+                .entry(kernel)
+                .or_insert_with(|| codegen::wgsl(kernel, self.limits.barriers))
+                .clone()
         })
     }
 
@@ -319,7 +322,7 @@ impl<M: Machine> Backend for GpuBackend<M> {
     }
 
     fn source(&self, kernel: &Kernel) -> Option<String> {
-        Some(codegen::wgsl(kernel).text)
+        Some(codegen::wgsl(kernel, self.limits.barriers).text)
     }
 }
 

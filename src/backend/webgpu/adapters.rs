@@ -74,6 +74,7 @@ fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
         workgroups: figure(6) as u32,
         workgroup_size: figure(7).min(figure(8)) as u32,
         workgroup_bytes: figure(9) as u32,
+        barriers: !software,
     };
     let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
     Adapter { info, limits, adapter }

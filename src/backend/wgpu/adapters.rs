@@ -54,7 +54,8 @@ impl Adapter {
             let message = format!("open: {} does not open: {error}", self.info.name);
             Error::new(ErrorKind::NoDevice, message)
         })?;
-        let limits = limits(&device.limits(), device.features());
+        let barriers = self.limits.barriers;
+        let limits = Limits { barriers, ..limits(&device.limits(), device.features()) };
         let machine = Wgpu::new(Gate::new(device), queue)?;
         Ok(GpuBackend::new(self.info.clone(), limits, machine))
     }
@@ -118,6 +119,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
             .min(has.max_compute_workgroup_size_x),
         workgroup_bytes: has.max_compute_workgroup_storage_size,
         f16: features.contains(wgpu::Features::SHADER_F16),
+        barriers: true,
     }
 }
 
@@ -144,7 +146,8 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
-    let limits = limits(&required(&adapter.limits()), adapter.features());
+    let barriers = kind != DeviceKind::Software;
+    let limits = Limits { barriers, ..limits(&required(&adapter.limits()), adapter.features()) };
     Adapter { info, limits, adapter }
 }
 
