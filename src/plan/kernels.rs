@@ -73,7 +73,7 @@ fn piece(
     let (other, before) = match attempt.run(&Layout::of(&shape)) {
         Err(Stop::Rows { reduce, depends }) => (rows(trace, &shape, reduce, depends), reduce),
         Err(Stop::Elsewhere { routine, coordinates }) => {
-            (around(&trace.nodes[routine].shape, &shape, coordinates), routine)
+            (around(&trace.nodes[routine].shape, &shape, &coordinates), routine)
         }
         other => return other,
     };
@@ -102,7 +102,7 @@ impl Layout {
 
 /// The space of a routine whose result is reshaped or permuted afterwards: where in it the axes of `shape` lie, if
 /// `found` says the routine's coordinates by those of `shape`.
-fn around(routine: &Shape, shape: &Shape, found: Box<Coordinates>) -> Option<Layout> {
+fn around(routine: &Shape, shape: &Shape, found: &Coordinates) -> Option<Layout> {
     if routine.numel() != shape.numel() {
         return None;
     }
