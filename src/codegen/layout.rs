@@ -13,20 +13,19 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A thread a row, and groups enough for some cores.
-    pub fn alone(rows: usize) -> Layout {
-        Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false }
-    }
-
-    /// The layout for a space whose rows have `columns` elements, or quads.
+    /// The layout for a space whose rows have `columns` elements, or quads. Without `barriers` a row has one thread.
     pub fn new(
         space: &Space,
         program: &Program,
         live: &[bool],
         varying: &[bool],
-        columns: usize,
+        (columns, barriers): (usize, bool),
     ) -> Layout {
         let rows = space.rows();
+        if !barriers {
+            // Groups enough for some cores.
+            return Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false };
+        }
         let across = prefers_across(space, program, live, varying);
         let (mut group_rows, mut lanes);
         if across {

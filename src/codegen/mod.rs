@@ -39,8 +39,8 @@ pub struct Source {
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
 /// The WGSL of `kernel`; with `barriers` the threads of a workgroup may work together, which machines computed by a CPU
-/// do slowly ([`Limits::barriers`](crate::kernel::Limits::barriers)). Valid for browsers as it stands. The highest input that a program loads is the kernel's last
-/// one: an output's binding follows it.
+/// do slowly ([`Limits::barriers`](crate::kernel::Limits::barriers)). Valid for browsers as it stands. The highest input
+/// that a program loads is the kernel's last one: an output's binding follows it.
 pub fn wgsl(kernel: &Kernel, barriers: bool) -> Source {
     match kernel {
         Kernel::Loop { space, program } => loops::wgsl(space, program, barriers),

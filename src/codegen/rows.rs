@@ -51,10 +51,7 @@ pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
     let columns = space.columns() / if wide { 4 } else { 1 };
     let varying = varying(program, space.outer);
     let stages = program.stages();
-    let layout = match barriers {
-        true => Layout::new(space, program, &live, &varying, columns),
-        false => Layout::alone(rows),
-    };
+    let layout = Layout::new(space, program, &live, &varying, (columns, barriers));
     let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
     let steps = columns.div_ceil(layout.lanes);
     let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;

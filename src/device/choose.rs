@@ -51,6 +51,20 @@ impl Preference {
     }
 }
 
+impl fmt::Display for Preference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Preference::Auto => f.write_str("auto"),
+            Preference::Gpu => f.write_str("gpu"),
+            Preference::LowPower => f.write_str("low-power"),
+            Preference::Cpu => f.write_str("cpu"),
+            Preference::Software => f.write_str("software"),
+            Preference::Index(index) => write!(f, "number {index}"),
+            Preference::Name(name) => write!(f, "a name with {name}"),
+        }
+    }
+}
+
 /// A device that was found, or why one is not there.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -79,7 +93,7 @@ impl fmt::Display for Found {
         let mark = if self.recommended { "*" } else { " " };
         let megabytes = self.binding_bytes >> 20;
         let f16 = if self.f16 { ", f16" } else { "" };
-        write!(f, "{mark} {backend}: {name} ({kind:?}, buffers to {megabytes} MiB{f16})")?;
+        write!(f, "{mark} {backend}: {name} ({}, buffers to {megabytes} MiB{f16})", kind.name())?;
         self.reason.iter().try_for_each(|reason| write!(f, " - {reason}"))
     }
 }
@@ -147,7 +161,8 @@ pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<St
         }
         Preference::Index(index) => found.get(*index).into_iter().collect(),
         Preference::Name(name) => {
-            let matches = |f: &&Found| f.info.name.to_lowercase().contains(&name.to_lowercase());
+            let name = name.to_ascii_lowercase();
+            let matches = |f: &&Found| f.info.name.to_ascii_lowercase().contains(&name);
             found.iter().filter(matches).collect()
         }
     };
@@ -165,7 +180,7 @@ pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<St
     let there = if there.is_empty() { "nothing".to_string() } else { there.join("; ") };
     let tried =
         if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
-    let message = format!("device: nothing answers to {preference:?}{tried}; there is: {there}");
+    let message = format!("device: nothing answers to {preference}{tried}; there is: {there}");
     Err(Error::new(ErrorKind::NoDevice, message))
 }
 

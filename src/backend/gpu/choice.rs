@@ -53,7 +53,7 @@ impl Choice {
             (None, false) => "a GPU, other than one computed by the CPU".to_string(),
         };
         let names: Vec<String> =
-            found.iter().map(|info| format!("{} ({:?})", info.name, info.kind)).collect();
+            found.iter().map(|info| format!("{} ({})", info.name, info.kind.name())).collect();
         let there = match names.as_slice() {
             [] => none.to_string(),
             names => format!("there is {}", names.join(", ")),
@@ -64,6 +64,6 @@ impl Choice {
 
 /// Whether an adapter with these words in its name is a GPU computed by a CPU.
 pub(crate) fn is_software(name: &str) -> bool {
-    let name = name.to_lowercase();
+    let name = name.to_ascii_lowercase();
     ["llvmpipe", "lavapipe", "swiftshader", "basic render"].iter().any(|word| name.contains(word))
 }

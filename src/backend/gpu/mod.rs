@@ -18,10 +18,10 @@ use super::{Backend, BufferId, Counters, Info, Pending, Shared};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, Limits};
+use crate::map::Map;
 use batch::Prepared;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
-use std::collections::HashMap;
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -106,7 +106,7 @@ struct State<M: Machine> {
     buffers: Buffers<M::Buffer>,
     uniform: Uniform<M::Buffer>,
     /// By the batch's address.
-    batches: HashMap<usize, Prepared<M>>,
+    batches: Map<usize, Prepared<M>>,
     submits: u64,
     dispatches: u64,
 }
@@ -116,7 +116,7 @@ impl<M: Machine> GpuBackend<M> {
         let state = State {
             buffers: Buffers::default(),
             uniform: Uniform::default(),
-            batches: HashMap::new(),
+            batches: Map::default(),
             submits: 0,
             dispatches: 0,
         };
@@ -194,13 +194,11 @@ impl<M: Machine> GpuBackend<M> {
         if !known() {
             let made = Prepared::new(&*self.machine, &self.limits, &mut pipelines, batch, text)?;
             let batches = &mut lock(&self.state).batches;
-            batches.retain(|_, prepared| {
-                let dead = prepared.dead();
-                if dead {
-                    self.machine.forget(&prepared.recorded);
-                }
-                !dead
-            });
+            let dead = |key: &usize| batches.get(key).is_some_and(Prepared::dead);
+            let gone: Vec<usize> = batches.keys().copied().filter(dead).collect();
+            for prepared in gone.iter().filter_map(|key| batches.remove(key)) {
+                self.machine.forget(&prepared.recorded);
+            }
             batches.insert(address(batch), made);
         }
         Ok(())
@@ -272,13 +270,15 @@ impl<M: Machine> Backend for GpuBackend<M> {
 
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Layers of a model share their kernels: each text is written once.
-        let mut written: HashMap<&Kernel, Source> = HashMap::new();
+        let mut written: Map<&Kernel, Source> = Map::default();
         self.run_text(batch, buffers, scalars, &mut |number| {
             let kernel = &*batch.dispatches[number].kernel;
-            written
-                .entry(kernel)
-                .or_insert_with(|| codegen::wgsl(kernel, self.limits.barriers))
-                .clone()
+            if let Some(source) = written.get(&kernel) {
+                return source.clone();
+            }
+            let source = codegen::wgsl(kernel, self.limits.barriers);
+            written.insert(kernel, source.clone());
+            source
         })
     }
 
