@@ -53,7 +53,7 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
 
 /// The text of a convolution: per group the product of the weights `[out, channel ky kx]` and the windows
 /// `[channel ky kx, batch y x]`, which are gathered while they are read.
-pub fn conv2d(conv: &Convolution, barriers: bool) -> Source {
+pub fn conv2d(conv: &Convolution) -> Source {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
@@ -89,7 +89,8 @@ pub fn conv2d(conv: &Convolution, barriers: bool) -> Source {
     let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
-        barriers,
+        // Alone, each thread would work out where its windows lie again and again.
+        barriers: true,
         batch: params.groups,
         m: out,
         n: conv.batch * conv.out_height * conv.out_width,
