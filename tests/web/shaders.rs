@@ -19,7 +19,8 @@ const STORED: [(&str, &str); 6] = [
     ("matmul_large.wgsl", include_str!("../../shaders/matmul_large.wgsl")),
 ];
 
-/// Makes a pipeline of each text: what was refused, and how many texts want a feature this browser lacks.
+/// Has each text parsed and validated, and stored ones made pipelines of, which takes long where a CPU plays the GPU: what
+/// was refused, and how many texts want a feature this browser lacks.
 const COMPILE: &str = "return (async () => {
     const adapter = await navigator.gpu.requestAdapter();
     const half = adapter.features.has('shader-f16');
@@ -29,6 +30,10 @@ const COMPILE: &str = "return (async () => {
     for (const [name, code] of texts) {
         if (code.startsWith('enable f16;') && !half) { without += 1; continue; }
         const module = device.createShaderModule({ code });
+        const { messages } = await module.getCompilationInfo();
+        const wrong = messages.filter(({ type }) => type === 'error').map(({ message }) => message);
+        if (wrong.length) refused.push(name + ': ' + wrong.join('; '));
+        if (wrong.length || !name.endsWith('.wgsl')) continue;
         try {
             await device.createComputePipelineAsync({ layout: 'auto', compute: { module, entryPoint: 'main' } });
         } catch (error) { refused.push(name + ': ' + error.message); }
