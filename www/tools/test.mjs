@@ -32,7 +32,7 @@ async function testWeb() {
   const env = {
     ...coreEnv("gpu"),
     WASM_BINDGEN_TEST_WEBDRIVER_JSON: options,
-    WASM_BINDGEN_TEST_TIMEOUT: "900", // For all tests together; a GPU played by a CPU is slow.
+    WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a GPU played by a CPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
   const browser = ["--headless", "--chrome", "--chromedriver", chromedriver(), "--mode", "no-install"];
