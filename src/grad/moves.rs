@@ -4,7 +4,7 @@ use super::Tape;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Routine, Span};
+use crate::op::{Op, Pointwise, Routine, Span, Windows};
 use crate::shape::Shape;
 
 impl Tape<'_> {
@@ -81,6 +81,27 @@ impl Tape<'_> {
             ends.push((first as isize, (from[axis] - first - reach - 1) as isize));
         }
         self.place(g, &ends)
+    }
+
+    /// Of windows: each element is added where it came from.
+    pub(super) fn fold(&mut self, g: NodeId, from: &Shape, windows: &Windows) -> Result<NodeId> {
+        let &Windows { axis, size, step, dilation } = windows;
+        let (extent, count) = (from[axis], self.shape(g)[axis]);
+        let before: usize = from[..axis].iter().product();
+        let after: usize = from[axis + 1..].iter().product();
+        let apart = self.reshape(g, &[before, count, after, size])?;
+        let apart = self.permute(apart, &[0, 3, 1, 2])?;
+        let apart = self.dilate(apart, 2, step)?;
+        // The n-th elements lie n times the dilation further on. Rows that are longer than the axis by the dilation,
+        // read as rows of the axis's length, are shifted so.
+        let long = extent + dilation;
+        let missing = (long - self.shape(apart)[2]) as isize;
+        let rows = self.place(apart, &[(0, 0), (0, 0), (0, missing), (0, 0)])?;
+        let flat = self.reshape(rows, &[before, size * long, after])?;
+        let flat = self.part(flat, 1, 0, size * extent)?;
+        let shifted = self.reshape(flat, &[before, size, extent, after])?;
+        let sum = self.sum(shifted, vec![1])?;
+        self.reshape(sum, from)
     }
 
     /// Of the value that was padded with: the sum of what lies outside of `x`.

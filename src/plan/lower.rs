@@ -252,6 +252,12 @@ impl<'a> Context<'a> {
                 }
                 self.value(writer, input, &moved)
             }
+            Op::Unfold(windows) => {
+                let mut moved = coords[..from.rank()].to_vec();
+                let first = Index::constant(0).plus(&coords[windows.axis], windows.step as i64);
+                moved[windows.axis] = first.plus(&coords[from.rank()], windows.dilation as i64);
+                self.value(writer, input, &moved)
+            }
             Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
             Op::Reduce { op, axes } => {
                 let mut axes = axes.clone();

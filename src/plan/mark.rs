@@ -91,11 +91,18 @@ impl Marks {
                 }
                 _ if output => true,
                 _ if marks.leaf[n] => false,
+                // Whether it lies outside is cheap to ask again.
+                (Op::Pad(_), Reach::Many) => false,
                 (_, Reach::Many) => !(marks.free[n] || again(n, CHEAP)),
                 _ => false,
             };
             marks.in_memory[n] = memory;
-            let here = if memory { Reach::One(n) } else { reach[n] };
+            let here = match &node.op {
+                // Each element is read once for each window that it is in.
+                Op::Unfold(windows) if windows.overlap() => Reach::Many,
+                _ if memory => Reach::One(n),
+                _ => reach[n],
+            };
             for &input in &node.inputs {
                 reach[input] = match (reach[input], here) {
                     (Reach::Nothing, r) => r,
@@ -111,7 +118,7 @@ impl Marks {
 fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
-        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => true,
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
         Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
     }

@@ -8,6 +8,17 @@ use crate::op::{Op, Span};
 use crate::shape::Shape;
 use crate::text::List;
 
+/// What lies outside of a tensor that is padded with its own elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadMode {
+    /// The mirror image, without the outermost element again.
+    Reflect,
+    /// The outermost element.
+    Edge,
+    /// The elements from the other end on.
+    Wrap,
+}
+
 impl Tensor {
     /// The same elements, row-major in another shape.
     ///
@@ -139,6 +150,42 @@ impl Tensor {
     /// `Shape` if there is not one pair per axis; `DType` if the value is not one of the tensor's type.
     pub fn pad(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
         self.with_number(Op::Pad(amounts.to_vec()), &[], value)
+    }
+
+    /// Padded with its own elements: `amounts[axis]` is how many on each side.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
+    pub fn pad_with(&self, amounts: &[(usize, usize)], mode: PadMode) -> Result<Tensor> {
+        let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
+            _ if (before, after) == (0, 0) => true,
+            PadMode::Reflect => before < extent && after < extent,
+            PadMode::Edge | PadMode::Wrap => extent > 0,
+        };
+        if amounts.len() != self.rank() || !amounts.iter().zip(self.shape.iter()).all(fits) {
+            let message =
+                format!("pad_with: shape {} has not that much to show on each side", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut padded = self.clone();
+        for (axis, &(before, after)) in amounts.iter().enumerate() {
+            if (before, after) == (0, 0) {
+                continue;
+            }
+            let extent = self.shape[axis];
+            let all = extent.saturating_add(before).saturating_add(after);
+            padded = within("pad_with", || {
+                let (last, extent) = (extent as i32 - 1, extent as i32);
+                let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
+                let at = match mode {
+                    PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
+                    PadMode::Edge => at.maximum(0)?.minimum(last)?,
+                    PadMode::Wrap => at.floor_mod(extent)?,
+                };
+                padded.index_select(axis as isize, &at)
+            })?;
+        }
+        Ok(padded)
     }
 
     /// Joined with others along an axis that exists.

@@ -114,6 +114,7 @@ pub fn cases() -> Suite {
     options(&mut suite);
     empty(&mut suite);
     blocks(&mut suite);
+    rotary(&mut suite);
     suite
 }
 
@@ -244,4 +245,50 @@ fn blocks(suite: &mut Suite) {
         let want = attend(&q, &k, &v, false, None, SMALL.scale()).map(|x| 3.0 * x);
         Ok(vec![near("attention", got, want, Tolerance::exponential(1e-5))])
     });
+}
+
+/// Pairs of the last axis turned by angles whose cosines and sines are given.
+pub fn turned(x: &Array<f64>, cos: &Array<f64>, sin: &Array<f64>, interleaved: bool) -> Array<f64> {
+    let half = *cos.shape.last().expect("an axis");
+    Array::from_fn(&x.shape, |at| {
+        let (last, before) = at.split_last().expect("an axis");
+        if *last >= 2 * half {
+            return x.at(at);
+        }
+        let (pair, second) =
+            if interleaved { (last / 2, last % 2) } else { (last % half, last / half) };
+        let place = |n: usize| if interleaved { 2 * pair + n } else { pair + n * half };
+        let of = |array: &Array<f64>, last: usize| array.at(&[before, &[last]].concat());
+        let (a, b) = (of(x, place(0)), of(x, place(1)));
+        let (c, s) = (of(cos, pair), of(sin, pair));
+        if second == 0 {
+            a * c - b * s
+        } else {
+            b * c + a * s
+        }
+    })
+}
+
+fn rotary(suite: &mut Suite) {
+    const SHAPES: &[(&[usize], &[usize])] = &[
+        (&[2], &[1]),
+        (&[5, 8], &[5, 4]),
+        (&[2, 3, 33, 8], &[33, 4]),
+        (&[2, 3, 5, 9], &[5, 3]),
+        (&[2, 3, 5, 6], &[2, 1, 5, 2]),
+        (&[0, 4], &[2]),
+    ];
+    for &(shape, angles) in SHAPES {
+        suite.add(format!("rotary of {shape:?} by {angles:?}"), move |device| {
+            let (x, angle) = (random(shape, -2.0, 2.0, 21), random(angles, -3.0, 3.0, 22));
+            let (cos, sin) = (angle.map(f64::cos), angle.map(f64::sin));
+            let (a, c, s) = (x.f32(device)?, cos.f32(device)?, sin.f32(device)?);
+            let check = |name, interleaved| {
+                let want = turned(&x, &cos, &sin, interleaved);
+                let by = Tolerance { absolute: 1e-6, ..Tolerance::F32 };
+                Ok(near(name, a.rotary(&c, &s, interleaved)?, want, by))
+            };
+            Ok(vec![check("halves", false)?, check("neighbours", true)?])
+        });
+    }
 }

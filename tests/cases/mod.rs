@@ -9,6 +9,7 @@ pub mod call;
 pub mod casts;
 pub mod check;
 pub mod conv;
+pub mod convs;
 pub mod create;
 pub mod fuzz;
 pub mod grad;
@@ -18,6 +19,7 @@ pub mod matmul;
 pub mod movement;
 pub mod norm;
 pub mod pointwise;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 // What it says of derivatives is for the table's own tests.
@@ -43,6 +45,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "broadcast", cases: broadcast::cases },
     Group { name: "casts", cases: casts::cases },
     Group { name: "conv", cases: conv::cases },
+    Group { name: "convs", cases: convs::cases },
     Group { name: "create", cases: create::cases },
     Group { name: "fuzz", cases: fuzz::cases },
     Group { name: "grad", cases: grad::cases },
@@ -52,6 +55,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "movement", cases: movement::cases },
     Group { name: "norm", cases: norm::cases },
     Group { name: "pointwise", cases: pointwise::cases },
+    Group { name: "pool", cases: pool::cases },
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },

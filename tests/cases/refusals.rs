@@ -9,7 +9,10 @@ use warpweft::error::ErrorKind::{self, Data, Limit, Shape};
 use warpweft::error::{Error, Result};
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::Row;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor, Value};
+use warpweft::tensor::{
+    AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding,
+};
+use warpweft::tensor::{PadMode, PoolOptions, Resize, Tensor, Value};
 
 const TYPE: ErrorKind = ErrorKind::DType;
 
@@ -314,6 +317,101 @@ const ROUTINES: &[Refusal] = &[
     ("attention", Shape, |d| masked(d, Bool, &[2, 1, 2, 3, 3])),
 ];
 
+fn solid() -> ConvOptions<3> {
+    ConvOptions::default()
+}
+
+fn turned(
+    d: &Device,
+    x: &[usize],
+    w: &[usize],
+    options: ConvTransposeOptions<2>,
+) -> Result<Tensor> {
+    t(d, x)?.conv_transpose2d(&t(d, w)?, None, options)
+}
+
+const WINDOWS: &[Refusal] = &[
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 5, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(1, 1, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 0, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 2, 0, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 2, 1, usize::MAX)),
+    ("unfold", Shape, |d| t(d, &[1; 8])?.unfold(0, 1, 1, 1)),
+    ("conv1d", Shape, |d| {
+        t(d, &[1, 2, 5, 5])?.conv1d(&t(d, &[1, 2, 3])?, None, Default::default())
+    }),
+    ("conv1d", Shape, |d| t(d, &[1, 2, 5])?.conv1d(&t(d, &[1, 3, 3])?, None, Default::default())),
+    ("conv1d", Shape, |d| t(d, &[1, 2, 2])?.conv1d(&t(d, &[1, 2, 3])?, None, Default::default())),
+    ("conv1d", TYPE, |d| {
+        of(d, I32, &[1, 2, 5])?.conv1d(&of(d, I32, &[1, 2, 3])?, None, Default::default())
+    }),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 5, 5, 5])?.conv3d(&t(d, &[1, 3, 3, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 2, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| {
+        let options = ConvOptions { groups: 0, ..solid() };
+        t(d, &[1, 2, 5, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3, 3])?, None, options)
+    }),
+    ("conv_transpose2d", Shape, |d| turned(d, &[1, 2, 3], &[2, 1, 3, 3], Default::default())),
+    ("conv_transpose2d", Shape, |d| turned(d, &[1, 2, 3, 3], &[3, 1, 3, 3], Default::default())),
+    ("conv_transpose2d", Shape, |d| {
+        let options = ConvTransposeOptions { stride: [0, 1], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("conv_transpose2d", Shape, |d| {
+        let options = ConvTransposeOptions { padding: [(9, 9), (0, 0)], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("conv_transpose2d", Limit, |d| {
+        let options = ConvTransposeOptions { stride: [1 << 30, 1 << 30], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("max_pool", Shape, |d| t(d, &[4, 4])?.max_pool(PoolOptions::new([2, 2]))),
+    ("max_pool", Shape, |d| t(d, &[1, 1, 4, 4])?.max_pool(PoolOptions::new([5, 2]))),
+    ("max_pool", Shape, |d| t(d, &[1, 1, 4, 4])?.max_pool(PoolOptions::new([0, 2]))),
+    ("max_pool", TYPE, |d| of(d, Bool, &[1, 1, 4])?.max_pool(PoolOptions::new([2]))),
+    ("avg_pool", Shape, |d| t(d, &[1, 4])?.avg_pool(PoolOptions::new([2]), false)),
+    ("avg_pool", Shape, |d| t(d, &[1, 1, 4])?.avg_pool(PoolOptions::new([5]), true)),
+    ("avg_pool", TYPE, |d| of(d, I32, &[1, 1, 4])?.avg_pool(PoolOptions::new([2]), false)),
+    ("l2_pool", Shape, |d| t(d, &[1, 1, 4])?.l2_pool(PoolOptions::new([2, 2]))),
+    ("l2_pool", Shape, |d| {
+        t(d, &[1, 1, 4])?.l2_pool(PoolOptions { stride: [0], ..PoolOptions::new([2]) })
+    }),
+    ("l2_pool", TYPE, |d| of(d, U32, &[1, 1, 4])?.l2_pool(PoolOptions::new([2]))),
+    ("adaptive_avg_pool", Shape, |d| t(d, &[4])?.adaptive_avg_pool(&[1, 1])),
+    ("adaptive_avg_pool", Shape, |d| t(d, &[4])?.adaptive_avg_pool(&[0])),
+    ("adaptive_avg_pool", TYPE, |d| of(d, I32, &[4])?.adaptive_avg_pool(&[2])),
+    ("resize", Shape, |d| t(d, &[4])?.resize(&[2, 2], Resize::Linear)),
+    ("resize", Shape, |d| t(d, &[4])?.resize(&[0], Resize::Nearest)),
+    ("resize", Shape, |d| t(d, &[4, 0])?.resize(&[2], Resize::Linear)),
+    ("resize", Limit, |d| t(d, &[4])?.resize(&[1 << 29], Resize::Linear)),
+    ("resize", TYPE, |d| of(d, I32, &[4])?.resize(&[2], Resize::Linear)),
+    ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[], PadMode::Edge)),
+    ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[(4, 0)], PadMode::Reflect)),
+    ("pad_with", Shape, |d| t(d, &[0])?.pad_with(&[(1, 0)], PadMode::Wrap)),
+    ("pad_with", Limit, |d| t(d, &[4])?.pad_with(&[(1 << 31, 0)], PadMode::Edge)),
+    ("batch_norm", Shape, |d| t(d, &[4])?.batch_norm(&t(d, &[4])?, &t(d, &[4])?, None, None, 0.1)),
+    ("batch_norm", Shape, |d| {
+        t(d, &[2, 4])?.batch_norm(&t(d, &[2])?, &t(d, &[4])?, None, None, 0.1)
+    }),
+    ("batch_norm", TYPE, |d| {
+        let m = of(d, I32, &[4])?;
+        of(d, I32, &[2, 4])?.batch_norm(&m, &m, None, None, 0.1)
+    }),
+    ("group_norm", Shape, |d| t(d, &[4])?.group_norm(2, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(3, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(0, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(2, Some(&t(d, &[2])?), None, 0.1)),
+    ("instance_norm", Shape, |d| t(d, &[4])?.instance_norm(None, None, 0.1)),
+    ("instance_norm", Shape, |d| t(d, &[2, 4])?.instance_norm(None, Some(&t(d, &[2, 4])?), 0.1)),
+    ("instance_norm", TYPE, |d| of(d, Bool, &[2, 4])?.instance_norm(None, None, 0.1)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3])?, &t(d, &[3])?, false)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[2])?, &t(d, &[1])?, false)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3, 1, 2])?, &t(d, &[3, 1, 2])?, true)),
+    ("rotary", Shape, |d| t(d, &[])?.rotary(&t(d, &[])?, &t(d, &[])?, true)),
+    ("rotary", TYPE, |d| t(d, &[4])?.rotary(&of(d, I32, &[2])?, &of(d, I32, &[2])?, true)),
+];
+
 /// Whether an error is what it should be.
 fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
     let error: Error = match result.and_then(carried) {
@@ -330,7 +428,7 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
     for (number, list) in
-        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, GRADIENTS].into_iter().enumerate()
+        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS].into_iter().enumerate()
     {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {

@@ -8,6 +8,8 @@ export type { DeviceLimits, DeviceOptions, InputSpec, NormalOptions, Stats, Unif
 export { WarpweftError } from "./errors.js";
 export type { ErrorCode } from "./errors.js";
 export { Batch, Plan, Program } from "./plan.js";
-export type { Axes, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
+export type { Axes, ChannelNormOptions, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
 export { Tensor } from "./tensor.js";
-export type { AttentionOptions, Conv2dOptions, Operand, Padding } from "./tensor.js";
+export type { AttentionOptions, Operand } from "./tensor.js";
+export type { AvgPoolOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./windows.js";
+export type { Padding, PerAxis, PoolOptions, ResizeMode } from "./windows.js";

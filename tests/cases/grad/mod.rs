@@ -5,6 +5,7 @@ mod golden;
 mod operations;
 mod past;
 mod rows;
+mod windows;
 
 use super::array::{random, word, Array};
 use super::check::{said, Outcome, Suite};
@@ -17,6 +18,7 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("grad");
     rows::cases(&mut suite);
     operations::cases(&mut suite);
+    windows::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
     suite
