@@ -164,14 +164,22 @@ impl Writer<'_> {
             scores = self.pointwise(Pointwise::add, &[scores, inputs[4]])?;
         }
         let hidden = self.constant(dtype, f64::NEG_INFINITY)?;
-        if attention.causal {
+        let (causal, window) = (attention.causal, attention.window);
+        if causal || window.is_some() {
             let shape = Shape::new("attention", &[queries, keys])?;
             let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
             let column = self.trace.push(Op::Iota { shape, axis: 1 }, &[])?;
             let shift = self.constant(DType::I32, keys as f64 - queries as f64)?;
-            let last = self.pointwise(Pointwise::add, &[row, shift])?;
-            let seen = self.pointwise(Pointwise::le, &[column, last])?;
-            scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+            let place = self.pointwise(Pointwise::add, &[row, shift])?;
+            let ahead = self.pointwise(Pointwise::sub, &[column, place])?;
+            let far = window.unwrap_or(usize::MAX).min(queries + keys) as f64;
+            for (bound, row) in
+                [(if causal { 1.0 } else { far }, Pointwise::lt), (-far, Pointwise::gt)]
+            {
+                let bound = self.constant(DType::I32, bound)?;
+                let seen = self.pointwise(row, &[ahead, bound])?;
+                scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+            }
         }
         let max = self.reduce(Reduction::Max, scores, 3)?;
         // Where all is hidden, measure from 0: every weight is 0 then, and the sum is taken as 1.

@@ -139,6 +139,8 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
         ("KEYS", a.keys),
         ("SIZE", size),
         ("VALUE_SIZE", value_size),
+        // A wider one sees all keys.
+        ("WINDOW", a.window.map_or(0, |window| window.min(queries + a.keys))),
         ("LAST_KEY", a.keys.saturating_sub(1)),
         ("LAST_D", size.saturating_sub(1)),
     ]);

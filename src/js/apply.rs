@@ -138,8 +138,9 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::max_pool | Code::avg_pool | Code::l2_pool => pool(code, x, n),
         Code::attention => {
             let causal = n.flag()?;
+            let window = n.flag()?.then(|| n.size()).transpose()?;
             let scale = n.flag()?.then(|| n.real()).transpose()?;
-            let options = AttentionOptions { causal, mask: operands.get(3), scale };
+            let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
             x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
         }
         _ => reduce(code, x, n),

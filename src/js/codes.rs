@@ -26,8 +26,8 @@ macro_rules! codes {
 
 codes! {
     full iota arange linspace eye uniform normal bernoulli
-    cast reshape permute transpose expand unsqueeze squeeze slice flip unfold pad pad_with concat stack index_select tril triu one_hot
-    tile dropout
+    cast reshape permute transpose expand unsqueeze squeeze slice flip unfold pad pad_with concat stack
+    index_select tril triu one_hot tile dropout
     sum prod max min any all mean var argmax argmin logsumexp norm_l1 norm_l2 norm_linf
     softmax log_softmax layer_norm rms_norm batch_norm group_norm instance_norm
     matmul outer dot rotary attention

@@ -229,7 +229,7 @@ impl Op {
                 let Some(count) = windows.count(extent) else {
                     let Windows { axis, size, step, dilation } = windows;
                     let message = format!(
-                        "{name}: no window of {size} elements, {dilation} apart, in steps of {step}, fits axis {axis} of shape {from}"
+                        "{name}: no {size} elements, {dilation} apart, in steps of {step}, fit axis {axis} of {from}"
                     );
                     return Err(Error::shape(message));
                 };

@@ -351,6 +351,7 @@ fn attention(
     };
     Ok(Kernel::Attention(Attend {
         causal: params.causal,
+        window: params.window,
         batch: q[0],
         heads: q[1],
         kv_heads: k[1],

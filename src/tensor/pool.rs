@@ -117,14 +117,14 @@ impl Tensor {
         if !padding {
             return ones.pooled(asked, Reduction::Sum, 0.0);
         }
-        let mut amounts = vec![(0, 0); 2];
-        amounts.extend(self.ends(asked)?.iter().map(|end| end.0));
-        let none = Ends::Explicit(&[]);
-        ones.pad(&amounts, 1.0)?.pooled(
-            &PoolWindow { padding: none, ..*asked },
-            Reduction::Sum,
-            0.0,
-        )
+        let (mut inside, mut outside) = (vec![(0, 0); 2], vec![(0, 0); 2]);
+        for (padding, more) in self.ends(asked)? {
+            inside.push(padding);
+            outside.push((0, more));
+        }
+        let places = ones.pad(&inside, 1.0)?.pad(&outside, 0.0)?;
+        let padding = Ends::Explicit(&[]);
+        places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
 
     /// The mean of each of `sizes` parts of the last axes, which overlap where they do not divide: the i-th of n is from
@@ -229,7 +229,8 @@ impl Tensor {
                 let reach = windows.dilation * (windows.size - 1) + 1;
                 let next = count * windows.step;
                 // It has to begin inside, or in the padding before.
-                if next < extent.saturating_add(before) {
+                let begins = next < extent.saturating_add(before);
+                if begins && (padded - reach) % windows.step != 0 {
                     more = (next + reach).saturating_sub(padded);
                 }
             }

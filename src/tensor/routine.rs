@@ -10,6 +10,8 @@ use crate::op::{Attention, Op, Routine};
 pub struct AttentionOptions<'a> {
     /// The i-th query sees keys up to `i + keys - queries`.
     pub causal: bool,
+    /// The i-th query sees only keys less than this far from its own place, `i + keys - queries` (sliding window).
+    pub window: Option<usize>,
     /// Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees) or added to the scores.
     pub mask: Option<&'a Tensor>,
     /// What the scores are multiplied with.
@@ -125,7 +127,11 @@ impl Tensor {
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
         let bits = super::pointwise::number_bits("attention", self.dtype, scale)?;
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
-        let routine = Attention { causal: options.causal, mask: options.mask.is_some() };
+        let AttentionOptions { causal, window, .. } = options;
+        if window == Some(0) {
+            return Err(Error::shape("attention: a window of 0 sees nothing"));
+        }
+        let routine = Attention { causal, window, mask: options.mask.is_some() };
         let op = Op::Routine(Routine::Attention(routine));
         let Some(mask) = options.mask else { return self.apply(op, &[k, v, &scale]) };
         if mask.dtype != DType::Bool {

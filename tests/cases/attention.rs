@@ -111,6 +111,7 @@ pub fn cases() -> Suite {
         );
     }
     masks(&mut suite);
+    windows(&mut suite);
     options(&mut suite);
     empty(&mut suite);
     blocks(&mut suite);
@@ -131,6 +132,51 @@ fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
         }
         Ok(checks)
     });
+}
+
+/// What a sliding window adds to the scores: keys that are too far are hidden.
+pub fn window_mask(queries: usize, keys: usize, window: usize) -> Array<f64> {
+    Array::from_fn(&[1, 1, queries, keys], |at| {
+        let own = at[2] as isize + keys as isize - queries as isize;
+        let near = (at[3] as isize - own).unsigned_abs() < window;
+        if near {
+            0.0
+        } else {
+            f64::NEG_INFINITY
+        }
+    })
+}
+
+fn windows(suite: &mut Suite) {
+    const SIZES: &[(usize, usize, usize)] = &[
+        (5, 5, 1),
+        (40, 40, 7),
+        (33, 70, 33),
+        (3, 300, 270),
+        (1, 300, 5),
+        (70, 20, 9),
+        (65, 65, 500),
+    ];
+    for &(queries, keys, window) in SIZES {
+        let sizes = Sizes { queries, keys, heads: 4, ..SMALL };
+        suite.add(
+            format!("{queries} queries of {keys} keys, a window of {window}"),
+            move |device| {
+                let [q, k, v] = sizes.data();
+                let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+                let mask = window_mask(queries, keys, window).expand(&[1, 4, queries, keys]);
+                let mut checks = Vec::new();
+                for causal in [false, true] {
+                    let window = Some(window);
+                    let options = AttentionOptions { causal, window, ..Default::default() };
+                    let want = attend(&q, &k, &v, causal, Some(&mask), sizes.scale());
+                    let got = a.attention(&b, &c, options)?;
+                    checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
+                }
+                Ok(checks)
+            },
+        );
+    }
 }
 
 fn masks(suite: &mut Suite) {
@@ -156,11 +202,11 @@ fn masks(suite: &mut Suite) {
             let mut checks = Vec::new();
             for causal in [false, true] {
                 let mask = added.f32(device)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
                 let want = attend(&q, &k, &v, causal, Some(&added), sizes.scale());
                 checks.push(near("added", a.attention(&b, &c, options)?, want, sizes.tolerance()));
                 let mask = seen.on(device, DType::Bool)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
                 let want = attend(&q, &k, &v, causal, Some(&hidden), sizes.scale());
                 checks.push(near("bool", a.attention(&b, &c, options)?, want, sizes.tolerance()));
             }

@@ -311,6 +311,10 @@ const ROUTINES: &[Refusal] = &[
         let (q, k) = (t(d, &[1, 2, 3, 4])?, of(d, I32, &[1, 2, 3, 4])?);
         q.attention(&k, &k, AttentionOptions::default())
     }),
+    ("attention", Shape, |d| {
+        let q = t(d, &[1, 2, 3, 4])?;
+        q.attention(&q, &q, AttentionOptions { window: Some(0), ..Default::default() })
+    }),
     ("attention", TYPE, |d| masked(d, I32, &[3, 3])),
     ("attention", Shape, |d| masked(d, F32, &[3, 4])),
     ("attention", Shape, |d| masked(d, Bool, &[3, 4])),

@@ -147,7 +147,8 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv convs create fuzz grad half large matmul movement norm pointwise pool random reduce refusals
+    attention batches broadcast casts conv convs create fuzz grad half large matmul movement norm pointwise pool random
+    reduce refusals
 }
 
 #[test]

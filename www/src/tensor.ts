@@ -15,6 +15,8 @@ export type Operand = Tensor | number | boolean;
 export interface AttentionOptions {
   /** Whether the i-th query sees only keys up to `i + keys - queries`. Usually false. */
   causal?: boolean;
+  /** The i-th query sees only keys less than this far from its own place, `i + keys - queries`; usually any distance. */
+  window?: number;
   /** Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees), or floats added to the scores. */
   mask?: Tensor;
   /** What the scores are multiplied with; usually `1 / sqrt(size)`. */
@@ -112,9 +114,10 @@ export class Tensor extends Windows {
    */
   attention(k: Tensor, v: Tensor, settings?: AttentionOptions): Tensor {
     const name = "attention";
-    const { causal = false, mask, scale } = options(name, settings);
-    const scaling = scale === undefined ? [0] : [1, number(name, scale)];
-    return this.op(Code.attention, name, [Number(causal), ...scaling], mask ? [k, v, mask] : [k, v]);
+    const { causal = false, window, mask, scale } = options(name, settings);
+    const given = (value: number | undefined) => (value === undefined ? [0] : [1, number(name, value)]);
+    const numbers = [Number(causal), ...given(window), ...given(scale)];
+    return this.op(Code.attention, name, numbers, mask ? [k, v, mask] : [k, v]);
   }
 
   /** Joins tensors along an axis that they have; along the others their extents are equal. */

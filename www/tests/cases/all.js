@@ -4,6 +4,7 @@ import { Device, Tensor, WarpweftError } from "/dist/index.js";
 import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";
+import "./windows.js";
 import "./gradients.js";
 import "./programs.js";
 import "./refusals.js";

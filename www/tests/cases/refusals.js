@@ -102,6 +102,32 @@ test("refused: products", ({ device }) => {
   refuses("Data", "attention", () => q.attention(q, q, { scale: "1" }));
 });
 
+test("refused: windows and norms by channel", ({ device }) => {
+  const image = device.ones([1, 2, 4, 4]);
+  const weight = device.ones([2, 1, 3, 3]);
+  refuses("Shape", "conv1d", () => image.conv1d(weight));
+  refuses("Shape", "conv3d", () => image.conv3d(weight));
+  refuses("Shape", "convTranspose2d", () => image.convTranspose2d(device.ones([3, 1, 3, 3])));
+  refuses("Data", "convTranspose2d", () => image.convTranspose2d(weight, { padding: "same" }));
+  refuses("Data", "convTranspose2d", () => image.convTranspose2d(weight, { outputPadding: [1] }));
+  refuses("Shape", "maxPool", () => image.maxPool({ size: 5 }));
+  refuses("Shape", "maxPool", () => image.maxPool({ size: 0 }));
+  refuses("Data", "maxPool", () => image.maxPool());
+  refuses("Data", "avgPool", () => image.avgPool({ size: [2, 2, 2] }));
+  refuses("DType", "l2Pool", () => image.cast("i32").l2Pool({ size: 2 }));
+  refuses("Shape", "adaptiveAvgPool", () => image.adaptiveAvgPool([0]));
+  refuses("Data", "resize", () => image.resize([2, 2], "cubic"));
+  refuses("Shape", "resize", () => image.resize([0, 2]));
+  refuses("Shape", "unfold", () => image.unfold(3, 5));
+  refuses("Data", "padWith", () => image.padWith([[1, 1]], "mirror"));
+  refuses("Shape", "padWith", () => image.padWith([[1, 1]], "edge"));
+  refuses("Shape", "batchNorm", () => image.batchNorm(device.ones([3]), device.ones([3])));
+  refuses("Shape", "groupNorm", () => image.groupNorm(3));
+  refuses("Data", "instanceNorm", () => image.instanceNorm({ weight: 1 }));
+  refuses("Shape", "rotary", () => image.rotary(device.ones([3]), device.ones([3])));
+  refuses("Shape", "attention", () => image.attention(image, image, { window: 0 }));
+});
+
 test("refused: movement", ({ device, Tensor }) => {
   const x = device.ones([2, 3]);
   refuses("Shape", "reshape", () => x.reshape([4]));
