@@ -199,15 +199,24 @@ impl Graph {
         self.sweep(inputs)
     }
 
-    /// Nodes still to be computed that a tensor holds and no recorded operation uses.
-    pub fn sinks(&self) -> Vec<NodeId> {
+    /// How many nodes were recorded so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Nodes still to be computed that a tensor holds and no recorded operation uses, of those recorded when `since`
+    /// others had been.
+    pub fn sinks(&self, since: u64) -> Vec<NodeId> {
         let mut sinks = Vec::new();
         for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            if node.handles > 0 && node.uses == 0 && !node.data && node.op != Op::Scalar {
+            let held = node.handles > 0 && node.uses == 0 && born >= since;
+            if held && !node.data && node.op != Op::Scalar {
                 sinks.push(NodeId { index: index as u32, born });
             }
         }
+        // As recorded, wherever there was room: the same step has the same trace.
+        sinks.sort_unstable_by_key(|sink| sink.born);
         sinks
     }
 

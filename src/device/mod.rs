@@ -132,13 +132,15 @@ impl Device {
         self.state().pool.trim(&*self.inner.backend);
     }
 
-    /// Submits everything recorded that a tensor holds and nothing else has used yet, as one batch.
+    /// Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
-        let mut sinks = state.graph.sinks();
+        // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
+        let mut sinks = state.graph.sinks(state.flushed);
+        state.flushed = state.graph.count();
         // What is left of building a program hangs on inputs without data.
         if !state.has_data(&sinks) {
             sinks.retain(|&sink| state.has_data(&[sink]));

@@ -15,6 +15,8 @@ pub(super) struct State {
     pub buffers: Map<NodeId, Held>,
     pub pool: Pool,
     plans: Map<Trace, Arc<Batch>>,
+    /// How many nodes were recorded when everything was submitted last.
+    pub flushed: u64,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.

@@ -13,6 +13,7 @@ mod random;
 mod reduce;
 mod resize;
 mod routine;
+mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
@@ -23,6 +24,7 @@ pub use pointwise::{pointwise, Value};
 pub use pool::PoolOptions;
 pub use resize::Resize;
 pub use routine::AttentionOptions;
+pub use variable::Variable;
 
 use crate::device::Device;
 use crate::dtype::Element;

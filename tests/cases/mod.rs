@@ -27,6 +27,7 @@ pub mod reduce;
 pub mod reference;
 pub mod refusals;
 pub mod tolerance;
+pub mod variables;
 
 pub use check::Case;
 use check::Suite;
@@ -59,6 +60,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
+    Group { name: "variables", cases: variables::cases },
 ];
 
 /// Every case.

@@ -148,7 +148,7 @@ macro_rules! groups {
 
 groups! {
     attention batches broadcast casts conv convs create fuzz grad half large matmul movement norm pointwise pool random
-    reduce refusals
+    reduce refusals variables
 }
 
 #[test]

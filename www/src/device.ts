@@ -183,7 +183,7 @@ export class Device extends Handle {
     call(() => this.owner.core.trim(handle));
   }
 
-  /** Submits everything recorded that a tensor holds and nothing else has used yet, as one batch. */
+  /** Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch. */
   flush(): void {
     const handle = this.use("flush");
     call(() => this.owner.core.flush(handle));
@@ -233,6 +233,11 @@ export class Device extends Handle {
         else tensor.dispose();
       }
     }
+  }
+
+  /** Takes a tensor out of the scopes it was made in. @internal */
+  keep(tensor: Tensor): void {
+    for (const made of this.#scopes) if (made.includes(tensor)) made.splice(made.indexOf(tensor), 1);
   }
 
   /** The handle of what should be a tensor of this device. @internal */

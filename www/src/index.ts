@@ -11,5 +11,6 @@ export { Batch, Plan, Program } from "./plan.js";
 export type { Axes, ChannelNormOptions, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
 export { Tensor } from "./tensor.js";
 export type { AttentionOptions, Operand } from "./tensor.js";
+export { Variable } from "./variable.js";
 export type { AvgPoolOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./windows.js";
 export type { Padding, PerAxis, PoolOptions, ResizeMode } from "./windows.js";
