@@ -10,6 +10,9 @@ mod pointwise;
 mod random;
 mod reduce;
 mod routine;
+mod scan;
+mod scatter;
+mod sort;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};

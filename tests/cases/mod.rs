@@ -24,6 +24,9 @@ pub mod reduce;
 #[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
+pub mod scan;
+pub mod scatter;
+pub mod sort;
 pub mod tolerance;
 
 pub use check::Case;
@@ -55,6 +58,9 @@ pub const GROUPS: &[Group] = &[
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
+    Group { name: "scan", cases: scan::cases },
+    Group { name: "scatter", cases: scatter::cases },
+    Group { name: "sort", cases: sort::cases },
 ];
 
 /// Every case.
