@@ -32,6 +32,8 @@ codes! {
     softmax log_softmax layer_norm rms_norm
     matmul outer dot conv2d attention
     detach
+    roll cumsum cumprod cummax cummin argsort take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
+    masked_fill
 }
 
 /// Element types by number, as JavaScript has them.

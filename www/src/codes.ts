@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 2784701631;
+export const fingerprint = 3435591395;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -59,4 +59,18 @@ export const enum Code {
   conv2d = 47,
   attention = 48,
   detach = 49,
+  roll = 50,
+  cumsum = 51,
+  cumprod = 52,
+  cummax = 53,
+  cummin = 54,
+  argsort = 55,
+  takeAlong = 56,
+  scatter = 57,
+  scatterAdd = 58,
+  scatterReduce = 59,
+  indexAdd = 60,
+  gatherNd = 61,
+  scatterNd = 62,
+  maskedFill = 63,
 }

@@ -3,10 +3,10 @@
 import { describe, number, numbers, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { call, callAsync } from "./core.js";
-import { decode, type TensorData } from "./data.js";
+import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
-import { Movement } from "./movement.js";
+import { Ordering } from "./ordering.js";
 
 /** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
 export type Operand = Tensor | number | boolean;
@@ -66,7 +66,7 @@ const PIECE = 1 << 24;
  * Methods throw a `WarpweftError`, whose `code` says what kind it is: `Shape` where extents or axes do not fit, `DType`
  * where types do not, `Data` where an argument is not what it should be or a tensor was disposed.
  */
-export class Tensor extends Movement {
+export class Tensor extends Ordering {
   /**
    * The matrix product over the last two axes; leading axes broadcast: `[..., m, k] x [..., k, n] -> [..., m, n]`. A
    * vector on the left is a row, one on the right a column, and its axis is dropped from the result. Sums are taken in
@@ -165,6 +165,11 @@ export class Tensor extends Movement {
   /** The `length` elements from the `start`-th on, row-major. */
   async readRange(start: number, length: number): Promise<TensorData> {
     return decode(await this.bytes(number("read", start), number("read", length)), this.dtype);
+  }
+
+  /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
+  async readNested(): Promise<number | NestedArray> {
+    return nest([...(await this.read())], this.shape);
   }
 
   /** The only element of a tensor that has one, as a number; `bool` gives 0 or 1. */

@@ -3,6 +3,7 @@
 
 mod golden;
 mod operations;
+mod ordering;
 mod past;
 mod rows;
 
@@ -17,6 +18,7 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("grad");
     rows::cases(&mut suite);
     operations::cases(&mut suite);
+    ordering::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
     suite
