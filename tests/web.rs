@@ -84,5 +84,5 @@ macro_rules! groups {
 
 groups! {
     attention batches broadcast casts conv create fuzz grad half large matmul movement norm pointwise random reduce refusals
-    scan scatter sort
+    linalg scan scatter sort
 }

@@ -124,6 +124,11 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
         Code::gather_nd => x.gather_nd(operands.need(1, code)?),
         Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
+        // The values as one more column: JavaScript takes them apart.
+        Code::eigh => {
+            let (values, vectors) = x.eigh()?;
+            vectors.concat(&[&values.unsqueeze(-1)?], -1)
+        }
         Code::scatter | Code::scatter_add | Code::scatter_reduce => {
             scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n)
         }

@@ -33,7 +33,7 @@ codes! {
     matmul outer dot conv2d attention
     detach
     roll cumsum cumprod cummax cummin argsort take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
-    masked_fill
+    masked_fill eigh
 }
 
 /// Element types by number, as JavaScript has them.

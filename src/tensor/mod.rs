@@ -4,6 +4,7 @@ mod batch;
 mod create;
 mod grad;
 mod inner;
+mod linalg;
 mod movement;
 mod norm;
 mod pointwise;

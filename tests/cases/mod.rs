@@ -14,6 +14,7 @@ pub mod fuzz;
 pub mod grad;
 pub mod half;
 pub mod large;
+pub mod linalg;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
@@ -58,6 +59,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
+    Group { name: "linalg", cases: linalg::cases },
     Group { name: "scan", cases: scan::cases },
     Group { name: "scatter", cases: scatter::cases },
     Group { name: "sort", cases: sort::cases },

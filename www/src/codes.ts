@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 3435591395;
+export const fingerprint = 4265027708;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -73,4 +73,5 @@ export const enum Code {
   gatherNd = 61,
   scatterNd = 62,
   maskedFill = 63,
+  eigh = 64,
 }

@@ -34,6 +34,12 @@ export interface Ordered {
   indices: Tensor;
 }
 
+/** What {@link Ordering.eigh} gives. */
+export interface Eigen {
+  values: Tensor;
+  vectors: Tensor;
+}
+
 const reductions = ["sum", "prod", "max", "min", "any", "all"] as const;
 
 /** How elements that come to one place are combined with what is there; `any` and `all` are for `bool`. */
@@ -166,6 +172,21 @@ export abstract class Ordering extends Movement {
     const name = "scatterNd";
     const how = reduction === undefined ? [0] : [1, combination(name, reduction)];
     return this.op(Code.scatterNd, name, how, [index, source]);
+  }
+
+  /**
+   * The eigenvalues, ascending, and the eigenvectors of symmetric matrices of up to 128 rows: `[..., n, n]` gives values
+   * `[..., n]` and vectors `[..., n, n]`, whose column i belongs to value i. The vectors are orthonormal, and their signs
+   * are arbitrary. Of a matrix that is not symmetric the mean with its transpose is taken. Takes `f32` and `f16`.
+   */
+  eigh(): Eigen {
+    const both = this.op(Code.eigh, "eigh", []);
+    const rows = this.shape.at(-1)!;
+    const column = both.slice(-1, rows);
+    const eigen = { values: column.squeeze(-1), vectors: both.slice(-1, 0, rows) };
+    column.dispose();
+    both.dispose();
+    return eigen;
   }
 
   /** `value` where `mask`, which is `bool` and broadcasts to this, is true. */

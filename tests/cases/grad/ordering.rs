@@ -2,6 +2,7 @@
 
 use super::super::array::{integers, random, Array};
 use super::super::check::Suite;
+use super::super::linalg::eigenvalues;
 use super::super::scan::{scanned, SCANS};
 use super::super::scatter::{scattered, WAYS};
 use super::super::sort::{sorted, taken};
@@ -22,6 +23,45 @@ pub fn cases(suite: &mut Suite) {
     scans(suite);
     sorts(suite);
     scatters(suite);
+    eigen(suite);
+}
+
+fn eigen(suite: &mut Suite) {
+    // Symmetric, with values that are well apart; a change of one element is one of the mean with the transpose.
+    let x = Array::from_fn(&[1, 5, 5], |at| {
+        let (i, j) = (at[1].min(at[2]) as f64, at[1].max(at[2]) as f64);
+        if i == j {
+            2.0 * i
+        } else {
+            0.3 / (1.0 + i + j)
+        }
+    });
+    let mean = |x: &Array<f64>| {
+        Array::from_fn(&[1, 5, 5], |at| 0.5 * (x.at(at) + x.at(&[0, at[2], at[1]])))
+    };
+    holds(
+        suite,
+        "eigh's values",
+        vec![x.clone()],
+        |x| Ok(x[0].eigh()?.0),
+        move |x| Array::new(&[1, 5], eigenvalues(&mean(&x[0]).data, 5)),
+    );
+    // Of a function of the matrix, which no sign of a vector changes: its square, by its vectors and values.
+    holds(
+        suite,
+        "eigh's vectors",
+        vec![x],
+        |x| {
+            let (values, vectors) = x[0].eigh()?;
+            vectors.mul(&values.square().unsqueeze(1)?)?.matmul(&vectors.transpose(1, 2)?)
+        },
+        move |x| {
+            let x = mean(&x[0]);
+            Array::from_fn(&[1, 5, 5], |at| {
+                (0..5).map(|k| x.at(&[0, at[1], k]) * x.at(&[0, k, at[2]])).sum()
+            })
+        },
+    );
 }
 
 fn scans(suite: &mut Suite) {

@@ -241,6 +241,13 @@ test("taking and scattering", async ({ device }) => {
   same(await device.tensor(3).readNested(), 3);
 });
 
+test("eigh", async ({ device }) => {
+  const { values, vectors } = device.tensor([[2, 1], [1, 2]]).eigh();
+  close(await all(values), [1, 3], 1e-5, "values");
+  const again = vectors.mul(values.unsqueeze(0)).matmul(vectors.transpose());
+  close(await all(again), [2, 1, 1, 2], 1e-5, "the matrix again");
+});
+
 test("sizes that no kernel divides evenly", async ({ device }) => {
   for (const size of [0, 1, 255, 257, 70001]) {
     const list = Float32Array.from({ length: size }, (_, i) => i % 100);
