@@ -20,6 +20,8 @@ impl Tensor {
     /// small kernels, for all matrices together. Values lie within some 1e-6 times the largest one of the true ones,
     /// absolute.
     ///
+    /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
+    ///
     /// The gradient by the vectors is right where the values are distinct; those that are equal are left out of it.
     ///
     /// # Errors

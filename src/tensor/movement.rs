@@ -202,8 +202,9 @@ impl Tensor {
         let extent = self.shape[at];
         let length = extent.div_ceil(count).max(1);
         let mut lengths = vec![length; extent / length];
-        if extent % length > 0 || extent == 0 {
-            lengths.push(extent % length);
+        let rest = extent % length;
+        if rest > 0 || extent == 0 {
+            lengths.push(rest);
         }
         within("chunk", || self.split(&lengths, axis))
     }

@@ -83,7 +83,7 @@ export abstract class Ordering extends Movement {
 
   /**
    * The elements along `axis` in order, and the positions they were at. Equal ones stay in the order they were in, and
-   * NaN comes last, whether ascending or descending.
+   * NaN comes last, whether ascending or descending. Read both in one batch, or all is computed twice.
    *
    * ```ts
    * const { values, indices } = device.tensor([3, 1, 2]).sort();
@@ -177,7 +177,8 @@ export abstract class Ordering extends Movement {
   /**
    * The eigenvalues, ascending, and the eigenvectors of symmetric matrices of up to 128 rows: `[..., n, n]` gives values
    * `[..., n]` and vectors `[..., n, n]`, whose column i belongs to value i. The vectors are orthonormal, and their signs
-   * are arbitrary. Of a matrix that is not symmetric the mean with its transpose is taken. Takes `f32` and `f16`.
+   * are arbitrary. Of a matrix that is not symmetric the mean with its transpose is taken. Read both in one batch, or all
+   * is computed twice. Takes `f32` and `f16`.
    */
   eigh(): Eigen {
     const both = this.op(Code.eigh, "eigh", []);
