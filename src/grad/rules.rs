@@ -114,7 +114,7 @@ impl Tape<'_> {
             Op::Reduce { op: Reduction::Prod | Reduction::Any | Reduction::All, .. } => {
                 return Ok(None)
             }
-            Op::Gather { axis } => self.scatter(g, &from, *axis, inputs[1])?,
+            Op::Gather { axis, paired } => self.scatter(g, &from, (*axis, *paired), inputs[1])?,
             Op::Concat { axis } => {
                 let mut before = 0;
                 for &input in &inputs[..n] {

@@ -143,8 +143,59 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
             let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
             x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
         }
+        Code::roll => x.roll(n.axis()?, n.axis()?),
+        Code::cumsum => x.cumsum(n.axis()?, n.flag()?, n.flag()?),
+        Code::cumprod => x.cumprod(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
+        Code::argsort => x.argsort(n.axis()?, n.flag()?),
+        Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
+        Code::gather_nd => x.gather_nd(operands.need(1, code)?),
+        Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
+        // The values as one more column: JavaScript takes them apart.
+        Code::eigh => {
+            let (values, vectors) = x.eigh()?;
+            vectors.concat(&[&values.unsqueeze(-1)?], -1)
+        }
+        Code::scatter | Code::scatter_add | Code::scatter_reduce => {
+            scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n)
+        }
+        Code::index_add => x.index_add(n.axis()?, operands.need(1, code)?, operands.need(2, code)?),
+        Code::scatter_nd => {
+            let op = if n.flag()? { Some(reduction(n)?) } else { None };
+            x.scatter_nd(operands.need(1, code)?, operands.need(2, code)?, op)
+        }
         _ => reduce(code, x, n),
     }
+}
+
+fn scatter(
+    code: Code,
+    x: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    let axis = n.axis()?;
+    match code {
+        Code::scatter => x.scatter(axis, index, source),
+        Code::scatter_add => x.scatter_add(axis, index, source),
+        _ => x.scatter_reduce(axis, index, source, reduction(n)?),
+    }
+}
+
+/// A reduction by number, as JavaScript has them.
+fn reduction(n: &mut Numbers) -> Result<Reduction> {
+    const ALL: [Reduction; 6] = [
+        Reduction::Sum,
+        Reduction::Prod,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::Any,
+        Reduction::All,
+    ];
+    let known = ALL.get(n.size()?).copied();
+    known.ok_or_else(|| Error::data("scatter: there is no such reduction"))
 }
 
 fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {

@@ -34,6 +34,8 @@ codes! {
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     max_pool avg_pool l2_pool adaptive_avg_pool resize
     detach
+    roll cumsum cumprod cummax cummin argsort take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
+    masked_fill eigh
 }
 
 /// Element types by number, as JavaScript has them.

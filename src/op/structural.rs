@@ -125,9 +125,11 @@ pub enum Op {
         op: Reduction,
         axes: Vec<usize>,
     },
-    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0.
+    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0. `paired`: the axes
+    /// before it are the index's first ones, too, so that each of their positions has its own indices.
     Gather {
         axis: usize,
+        paired: bool,
     },
     /// At least one operand, joined along `axis`.
     Concat {
@@ -261,16 +263,7 @@ impl Op {
                 }
                 Ok((axes.iter().fold(from, |s, &a| s.with(a, 1)), dtype))
             }
-            Op::Gather { axis } => {
-                let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
-                if !index_type.is_int() {
-                    return Err(Error::dtype(format!(
-                        "{name}: indices of type {index_type}; i32 or u32"
-                    )));
-                }
-                let dims = [&from[..*axis], &index, &from[axis + 1..]].concat();
-                Ok((Shape::new(name, &dims)?, dtype))
-            }
+            Op::Gather { axis, paired } => infer_gather(*axis, *paired, operands),
             Op::Concat { axis } => infer_concat(*axis, operands),
             Op::Routine(routine) => routine.infer(operands),
         }
@@ -296,6 +289,20 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
     }
     let dims: Vec<usize> = spans.iter().map(|s| s.len).collect();
     Ok((Shape::new("slice", &dims)?, dtype))
+}
+
+fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+    let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
+    if !index_type.is_int() {
+        return Err(Error::dtype(format!("gather: indices of type {index_type}; i32 or u32")));
+    }
+    if paired && (index.rank() < axis || index[..axis] != from[..axis]) {
+        let why = format!("they must agree before axis {axis}");
+        return Err(Error::shapes("gather", &from, &index, &why));
+    }
+    let before = if paired { &[][..] } else { &from[..axis] };
+    let dims = [before, &index, &from[axis + 1..]].concat();
+    Ok((Shape::new("gather", &dims)?, dtype))
 }
 
 fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {

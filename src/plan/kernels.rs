@@ -176,8 +176,8 @@ impl Attempt<'_> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
         let mut attached = Vec::new();
-        for (n, root) in marks.attached[..node].iter().enumerate() {
-            if *root == Some(region.output) {
+        for &(n, root) in &marks.attachments {
+            if n < node && root == region.output {
                 attached.push(n);
             }
         }

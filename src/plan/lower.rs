@@ -270,7 +270,7 @@ impl<'a> Context<'a> {
             }
             // A routine reads views, not through an index.
             Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
-            Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
+            Op::Gather { axis, paired } => self.gather(writer, traced, (*axis, *paired), coords),
             Op::Routine(_) => {
                 let identity = (0..writer.dims.len()).map(Index::coordinate);
                 let here = writer.part == Part::Body

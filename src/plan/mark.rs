@@ -12,6 +12,8 @@ pub struct Marks {
     pub in_memory: Vec<bool>,
     /// It is a result that the kernel of this root writes along with its own.
     pub attached: Vec<Option<usize>>,
+    /// Those nodes, and their roots: few among many.
+    pub attachments: Vec<(usize, usize)>,
     /// It has no inputs.
     pub leaf: Vec<bool>,
     /// It costs no instruction: movement, leaves.
@@ -55,6 +57,7 @@ impl Marks {
         let mut marks = Marks {
             in_memory: vec![false; count],
             attached: vec![None; count],
+            attachments: Vec::new(),
             leaf: vec![false; count],
             free: vec![false; count],
             light: vec![false; count],
@@ -87,6 +90,7 @@ impl Marks {
                     Reach::One(root),
                 ) if output => {
                     marks.attached[n] = Some(root);
+                    marks.attachments.push((n, root));
                     false
                 }
                 _ if output => true,
@@ -111,6 +115,7 @@ impl Marks {
                 };
             }
         }
+        marks.attachments.reverse();
         marks
     }
 }

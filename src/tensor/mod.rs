@@ -5,6 +5,7 @@ pub(crate) mod conv;
 mod create;
 mod grad;
 mod inner;
+mod linalg;
 mod movement;
 mod norm;
 mod pointwise;
@@ -13,6 +14,9 @@ mod random;
 mod reduce;
 mod resize;
 mod routine;
+mod scan;
+mod scatter;
+mod sort;
 mod variable;
 
 pub use crate::dtype::DType;

@@ -118,7 +118,7 @@ impl Tensor {
             return ones.pooled(asked, Reduction::Sum, 0.0);
         }
         let (mut inside, mut outside) = (vec![(0, 0); 2], vec![(0, 0); 2]);
-        for (padding, more) in self.ends(asked)? {
+        for (padding, more) in self.overhang(asked)? {
             inside.push(padding);
             outside.push((0, more));
         }
@@ -186,7 +186,7 @@ impl Tensor {
             return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
         }
         within(name, || {
-            let ends = self.ends(asked)?;
+            let ends = self.overhang(asked)?;
             let mut windows = self.clone();
             if ends.iter().any(|&(padding, more)| padding != (0, 0) || more > 0) {
                 let mut amounts = vec![(0, 0); 2];
@@ -217,7 +217,7 @@ impl Tensor {
     }
 
     /// For each axis: the padding, and how much more the last window reaches beyond it.
-    fn ends(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
+    fn overhang(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
         let mut ends = Vec::with_capacity(asked.size.len());
         for i in 0..asked.size.len() {
             let extent = self.shape[2 + i];

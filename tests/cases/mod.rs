@@ -15,6 +15,7 @@ pub mod fuzz;
 pub mod grad;
 pub mod half;
 pub mod large;
+pub mod linalg;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
@@ -26,6 +27,9 @@ pub mod reduce;
 #[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
+pub mod scan;
+pub mod scatter;
+pub mod sort;
 pub mod tolerance;
 pub mod variables;
 
@@ -61,6 +65,10 @@ pub const GROUPS: &[Group] = &[
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
     Group { name: "variables", cases: variables::cases },
+    Group { name: "linalg", cases: linalg::cases },
+    Group { name: "scan", cases: scan::cases },
+    Group { name: "scatter", cases: scatter::cases },
+    Group { name: "sort", cases: sort::cases },
 ];
 
 /// Every case.

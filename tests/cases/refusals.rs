@@ -12,7 +12,7 @@ use warpweft::op::Row;
 use warpweft::tensor::{
     AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding,
 };
-use warpweft::tensor::{PadMode, PoolOptions, Resize, Tensor, Value};
+use warpweft::tensor::{PadMode, PoolOptions, Reduction, Resize, Tensor, Value};
 
 const TYPE: ErrorKind = ErrorKind::DType;
 
@@ -163,6 +163,89 @@ const MOVEMENT: &[Refusal] = &[
     ("tile", Limit, |d| t(d, &[4])?.tile(&[usize::MAX])),
 ];
 
+const ORDERING: &[Refusal] = &[
+    ("cumsum", Shape, |d| t(d, &[4])?.cumsum(1, false, false)),
+    ("cumsum", Shape, |d| t(d, &[])?.cumsum(0, false, false)),
+    ("cumsum", TYPE, |d| of(d, Bool, &[4])?.cumsum(0, false, false)),
+    ("cumprod", Shape, |d| t(d, &[4])?.cumprod(-2, false, false)),
+    ("cumprod", TYPE, |d| of(d, Bool, &[4])?.cumprod(0, false, false)),
+    ("cumprod", Limit, |d| d.zeros(&[1 << 28])?.cumprod(0, false, false)),
+    ("cummax", Shape, |d| t(d, &[4])?.cummax(1, false, false)),
+    ("cummax", TYPE, |d| of(d, Bool, &[4])?.cummax(0, true, false)),
+    ("cummax", Limit, |d| d.zeros(&[1 << 28])?.cummax(0, true, true)),
+    ("cummin", Shape, |d| t(d, &[2, 2])?.cummin(2, false, false)),
+    ("cummin", TYPE, |d| of(d, Bool, &[4])?.cummin(0, false, true)),
+    ("cummin", TYPE, |d| of(d, Bool, &[0])?.cummin(0, false, true)),
+    ("sort", Shape, |d| Ok(t(d, &[4])?.sort(1, false)?.0)),
+    ("sort", Shape, |d| Ok(t(d, &[])?.sort(0, false)?.0)),
+    ("sort", Limit, |d| Ok(d.zeros(&[1 << 30])?.sort(0, false)?.0)),
+    ("argsort", Shape, |d| t(d, &[4])?.argsort(-2, false)),
+    ("argsort", Shape, |d| t(d, &[])?.argsort(-1, true)),
+    ("argsort", Limit, |d| d.zeros(&[1 << 30])?.argsort(0, true)),
+    ("top_k", Shape, |d| Ok(t(d, &[4])?.top_k(0, 5, true)?.0)),
+    ("top_k", Shape, |d| Ok(t(d, &[4])?.top_k(1, 1, true)?.0)),
+    ("top_k", Limit, |d| Ok(d.zeros(&[1 << 30])?.top_k(0, 1, true)?.0)),
+    ("take_along", Shape, |d| t(d, &[4])?.take_along(1, &of(d, I32, &[2])?)),
+    ("take_along", Shape, |d| t(d, &[4, 2])?.take_along(0, &of(d, I32, &[3, 3])?)),
+    ("take_along", Shape, |d| t(d, &[4, 2])?.take_along(0, &of(d, I32, &[3])?)),
+    ("take_along", TYPE, |d| t(d, &[4])?.take_along(0, &t(d, &[2])?)),
+    ("scatter", Shape, |d| t(d, &[4])?.scatter(1, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("scatter", Shape, |d| t(d, &[4])?.scatter(0, &of(d, I32, &[2])?, &t(d, &[3])?)),
+    ("scatter", Shape, |d| t(d, &[4, 2])?.scatter(0, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("scatter", TYPE, |d| t(d, &[4])?.scatter(0, &t(d, &[2])?, &t(d, &[2])?)),
+    ("scatter", TYPE, |d| t(d, &[4])?.scatter(0, &of(d, I32, &[2])?, &of(d, I32, &[2])?)),
+    ("scatter_add", Shape, |d| {
+        t(d, &[4, 2])?.scatter_add(0, &of(d, I32, &[1, 3])?, &t(d, &[1, 3])?)
+    }),
+    ("scatter_add", TYPE, |d| {
+        of(d, Bool, &[4])?.scatter_add(0, &of(d, I32, &[2])?, &of(d, Bool, &[2])?)
+    }),
+    ("scatter_add", TYPE, |d| t(d, &[4])?.scatter_add(0, &of(d, Bool, &[2])?, &t(d, &[2])?)),
+    ("scatter_reduce", Shape, |d| {
+        t(d, &[4])?.scatter_reduce(-2, &of(d, I32, &[2])?, &t(d, &[2])?, Reduction::Max)
+    }),
+    ("scatter_reduce", TYPE, |d| {
+        t(d, &[4])?.scatter_reduce(0, &of(d, I32, &[2])?, &t(d, &[2])?, Reduction::Any)
+    }),
+    ("scatter_reduce", TYPE, |d| {
+        of(d, Bool, &[4])?.scatter_reduce(
+            0,
+            &of(d, I32, &[0])?,
+            &of(d, Bool, &[0])?,
+            Reduction::Max,
+        )
+    }),
+    ("index_add", Shape, |d| t(d, &[4])?.index_add(1, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("index_add", Shape, |d| t(d, &[4, 2])?.index_add(0, &of(d, I32, &[2])?, &t(d, &[3, 2])?)),
+    ("index_add", Shape, |d| t(d, &[4, 2])?.index_add(0, &of(d, I32, &[3])?, &t(d, &[3, 3])?)),
+    ("index_add", TYPE, |d| t(d, &[4])?.index_add(0, &t(d, &[2])?, &t(d, &[2])?)),
+    ("index_add", TYPE, |d| {
+        of(d, Bool, &[4])?.index_add(0, &of(d, I32, &[2])?, &of(d, Bool, &[2])?)
+    }),
+    ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[2])?)),
+    ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[])?)),
+    ("gather_nd", TYPE, |d| t(d, &[4])?.gather_nd(&t(d, &[1])?)),
+    ("scatter_nd", Shape, |d| t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, None)),
+    ("scatter_nd", Shape, |d| t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, None)),
+    ("scatter_nd", TYPE, |d| {
+        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 1])?, &of(d, U32, &[2])?, None)
+    }),
+    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[3])?, 0.0)),
+    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, 0.0)),
+    ("masked_fill", TYPE, |d| t(d, &[4])?.masked_fill(&of(d, I32, &[4])?, 0.0)),
+    ("masked_fill", TYPE, |d| of(d, I32, &[4])?.masked_fill(&of(d, Bool, &[4])?, 0.5)),
+    ("eigh", Shape, |d| Ok(t(d, &[2, 3])?.eigh()?.0)),
+    ("eigh", Shape, |d| Ok(t(d, &[4])?.eigh()?.0)),
+    ("eigh", TYPE, |d| Ok(of(d, I32, &[2, 2])?.eigh()?.0)),
+    ("eigh", Limit, |d| Ok(t(d, &[129, 129])?.eigh()?.0)),
+    ("roll", Shape, |d| t(d, &[4])?.roll(1, 1)),
+    ("roll", Shape, |d| t(d, &[])?.roll(1, 0)),
+    ("roll", Limit, |d| d.zeros(&[1 << 30])?.roll(1, 0)),
+    ("chunk", Shape, |d| Ok(t(d, &[4])?.chunk(0, 0)?.remove(0))),
+    ("chunk", Shape, |d| Ok(t(d, &[4])?.chunk(2, 1)?.remove(0))),
+    ("chunk", Shape, |d| Ok(t(d, &[])?.chunk(2, 0)?.remove(0))),
+];
+
 const REDUCTIONS: &[Refusal] = &[
     ("sum", Shape, |d| t(d, &[4])?.sum(&[1])),
     ("sum", Shape, |d| t(d, &[4, 2])?.sum(&[0, 0])),
@@ -191,6 +274,9 @@ const REDUCTIONS: &[Refusal] = &[
     ("std", Shape, |d| t(d, &[4])?.std(&[1], 1.0)),
     ("std", TYPE, |d| of(d, I32, &[4])?.std(&[], 1.0)),
     ("std", TYPE, |d| of(d, U32, &[4])?.std(&[], 1.0)),
+    ("std", Shape, |d| t(d, &[4])?.std_keepdim(&[0, 0], 1.0)),
+    ("norm_l2", Shape, |d| t(d, &[4])?.norm_l2_keepdim(&[1])),
+    ("logsumexp", TYPE, |d| of(d, I32, &[4])?.logsumexp_keepdim(&[])),
     ("argmax", Shape, |d| t(d, &[4])?.argmax(1)),
     ("argmax", Shape, |d| t(d, &[4, 0])?.argmax(1)),
     ("argmax", TYPE, |d| of(d, Bool, &[4])?.argmax(0)),
@@ -431,8 +517,9 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
-    for (number, list) in
-        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS].into_iter().enumerate()
+    for (number, list) in [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS, ORDERING]
+        .into_iter()
+        .enumerate()
     {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {

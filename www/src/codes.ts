@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 3589518922;
+export const fingerprint = 793382353;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -75,4 +75,19 @@ export const enum Code {
   adaptiveAvgPool = 63,
   resize = 64,
   detach = 65,
+  roll = 66,
+  cumsum = 67,
+  cumprod = 68,
+  cummax = 69,
+  cummin = 70,
+  argsort = 71,
+  takeAlong = 72,
+  scatter = 73,
+  scatterAdd = 74,
+  scatterReduce = 75,
+  indexAdd = 76,
+  gatherNd = 77,
+  scatterNd = 78,
+  maskedFill = 79,
+  eigh = 80,
 }

@@ -7,6 +7,7 @@ export { Device } from "./device.js";
 export type { DeviceLimits, DeviceOptions, InputSpec, NormalOptions, Stats, UniformOptions } from "./device.js";
 export { WarpweftError } from "./errors.js";
 export type { ErrorCode } from "./errors.js";
+export type { Combination, Eigen, Ordered, ScanOptions, SortOptions, TopKOptions } from "./ordering.js";
 export { Batch, Plan, Program } from "./plan.js";
 export type { Axes, ChannelNormOptions, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
 export { Tensor } from "./tensor.js";

@@ -109,6 +109,23 @@ export abstract class Movement extends Reductions {
   }
 
   /**
+   * Cut along an axis into `count` pieces: of equal length but for the last, which is shorter where they do not come out
+   * even. They may be fewer.
+   */
+  chunk(count: number, axis: number): Tensor[] {
+    const extent = this.shape.at(number("chunk", axis)) ?? 0;
+    if (!(Number.isInteger(count) && count > 0)) throw shapeError(`chunk: ${describe(count)} is no number of pieces`);
+    const length = Math.max(Math.ceil(extent / count), 1);
+    const pieces = Math.max(Math.ceil(extent / length), 1);
+    return Array.from({ length: pieces }, (_, i) => this.slice(axis, i * length, Math.min((i + 1) * length, extent)));
+  }
+
+  /** Moved by `shift` along `axis`, to the end where it is positive; what leaves it there comes in at the other side. */
+  roll(shift: number, axis: number): Tensor {
+    return this.op(Code.roll, "roll", [number("roll", shift), number("roll", axis)]);
+  }
+
+  /**
    * The elements along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that axis's place.
    * Positions outside give 0.
    */

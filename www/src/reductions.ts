@@ -117,17 +117,25 @@ export abstract class Reductions extends Pointwise {
     return deviation;
   }
 
+  #position(code: Code, name: string, axis: number, keepDims: boolean): Tensor {
+    const found = this.op(code, name, [number(name, axis)]);
+    if (!keepDims) return found;
+    const kept = found.unsqueeze((axis + this.rank) % this.rank);
+    found.dispose();
+    return kept;
+  }
+
   /**
    * The position along `axis` of the largest element, as `i32`; of equal ones the first, and the first NaN if there is
    * one. Takes every type but `bool`.
    */
-  argmax(axis: number): Tensor {
-    return this.op(Code.argmax, "argmax", [number("argmax", axis)]);
+  argmax(axis: number, keepDims = false): Tensor {
+    return this.#position(Code.argmax, "argmax", axis, keepDims);
   }
 
   /** The position along `axis` of the smallest element, as {@link Reductions.argmax}. */
-  argmin(axis: number): Tensor {
-    return this.op(Code.argmin, "argmin", [number("argmin", axis)]);
+  argmin(axis: number, keepDims = false): Tensor {
+    return this.#position(Code.argmin, "argmin", axis, keepDims);
   }
 
   /** `log(sum(exp(x)))` over these axes, without overflow. Takes `f32` and `f16`. */

@@ -3,7 +3,7 @@
 import { describe, number, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { call, callAsync } from "./core.js";
-import { decode, type TensorData } from "./data.js";
+import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
 import { Windows } from "./windows.js";
@@ -141,6 +141,11 @@ export class Tensor extends Windows {
   /** The `length` elements from the `start`-th on, row-major. */
   async readRange(start: number, length: number): Promise<TensorData> {
     return decode(await this.bytes(number("read", start), number("read", length)), this.dtype);
+  }
+
+  /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
+  async readNested(): Promise<number | NestedArray> {
+    return nest([...(await this.read())], this.shape);
   }
 
   /** The only element of a tensor that has one, as a number; `bool` gives 0 or 1. */

@@ -3,7 +3,7 @@
 import { describe, number, numbers, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { dataError } from "./errors.js";
-import { Movement } from "./movement.js";
+import { Ordering } from "./ordering.js";
 import type { Tensor } from "./tensor.js";
 
 /** A number for every axis that the window moves over, or one for each. */
@@ -72,7 +72,7 @@ const resizeModes = ["nearest", "nearest-exact", "linear", "linear-corners"] as 
 export type ResizeMode = (typeof resizeModes)[number];
 
 /** The operations on windows. */
-export abstract class Windows extends Movement {
+export abstract class Windows extends Ordering {
   /**
    * A 1-D convolution (cross-correlation, as in all neural-network libraries). This is `[batch, in, length]`, the weight
    * `[out, in / groups, kernel length]`, the result `[batch, out, out length]`. Takes `f32` and `f16`.

@@ -3,6 +3,7 @@
 
 mod golden;
 mod operations;
+mod ordering;
 mod past;
 mod rows;
 mod windows;
@@ -19,6 +20,7 @@ pub fn cases() -> Suite {
     rows::cases(&mut suite);
     operations::cases(&mut suite);
     windows::cases(&mut suite);
+    ordering::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
     suite

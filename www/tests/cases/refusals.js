@@ -165,6 +165,43 @@ test("refused: movement", ({ device, Tensor }) => {
   refuses("Data", "cast", () => x.cast("float"));
 });
 
+test("refused: ordering", ({ device }) => {
+  const x = device.ones([2, 3]);
+  const index = device.full([2, 3], 0, "i32");
+  refuses("Shape", "cumsum", () => x.cumsum(2));
+  refuses("Data", "cumsum", () => x.cumsum());
+  refuses("DType", "cumsum", () => x.gt(0).cumsum(0));
+  refuses("Shape", "cumprod", () => x.cumprod(0.5));
+  refuses("Data", "cummax", () => x.cummax(0, true));
+  refuses("Data", "cummin", () => x.cummin(0, { reverse: "yes" }));
+  refuses("Shape", "argsort", () => x.sort(2));
+  refuses("Data", "sort", () => x.sort(0, 1));
+  refuses("Shape", "argsort", () => x.argsort(-3));
+  refuses("Data", "argsort", () => x.argsort("0"));
+  for (const odd of [4, -1, 1.5, NaN]) refuses("Shape", "topK", () => x.topK(odd));
+  refuses("Data", "topK", () => x.topK(1, 1));
+  refuses("DType", "takeAlong", () => x.takeAlong(0, x));
+  refuses("Shape", "takeAlong", () => x.takeAlong(0, device.full([2], 0, "i32")));
+  refuses("Data", "takeAlong", () => x.takeAlong(0, [0]));
+  refuses("Shape", "scatter", () => x.scatter(0, index, device.ones([2, 2])));
+  refuses("DType", "scatter", () => x.scatter(0, index, index));
+  refuses("Data", "scatter", () => x.scatter(0, index));
+  refuses("DType", "scatterAdd", () => x.scatterAdd(0, x, x));
+  refuses("Data", "scatterReduce", () => x.scatterReduce(0, index, x, "mean"));
+  refuses("DType", "scatterReduce", () => x.scatterReduce(0, index, x, "any"));
+  refuses("Shape", "indexAdd", () => x.indexAdd(0, index, x));
+  refuses("Shape", "gatherNd", () => x.gatherNd(index));
+  refuses("Data", "scatterNd", () => x.scatterNd(index, x, "add"));
+  refuses("DType", "maskedFill", () => x.maskedFill(x, 0));
+  refuses("Shape", "maskedFill", () => x.maskedFill(device.full([2], true), 0));
+  refuses("Shape", "eigh", () => x.eigh());
+  refuses("DType", "eigh", () => device.full([2, 2], 1, "i32").eigh());
+  refuses("Shape", "roll", () => x.roll(1, 2));
+  refuses("Shape", "roll", () => x.roll(0.5, 0));
+  refuses("Shape", "chunk", () => x.chunk(0, 0));
+  refuses("Shape", "slice", () => x.chunk(2, 2));
+});
+
 test("refused: reading", async ({ device }) => {
   const x = device.ones([2, 3]);
   await rejects("Shape", "read", () => x.readRange(5, 2));
