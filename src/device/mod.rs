@@ -83,6 +83,12 @@ impl Device {
         Ok(Device::from_backend(backend, fallback))
     }
 
+    /// The device that this build of the browser's core is for; `low_power` is what the browser chooses a GPU by.
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    pub(crate) async fn only(low_power: bool) -> Result<Device> {
+        Ok(Device::from_backend(choose::open_only(low_power).await?, None))
+    }
+
     /// Every device there is, the recommended one first; with a reason beside each that cannot be used.
     pub async fn discover() -> Vec<Found> {
         choose::discover().await

@@ -5,17 +5,18 @@ mod apply;
 mod codes;
 mod numbers;
 mod objects;
+mod tasks;
 
-use crate::device::{Device, Preference};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
 use codes::Code;
-use js_sys::{Function, Promise, Uint8Array};
+use js_sys::{Function, Uint8Array};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, keep_tensors, Object};
-use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use tasks::start;
 use wasm_bindgen::prelude::*;
 
 /// What is thrown.
@@ -23,7 +24,9 @@ pub struct Thrown(JsValue);
 
 impl From<Error> for Thrown {
     fn from(error: Error) -> Thrown {
-        let text = [error.kind().name(), "\n", error.message()].concat();
+        let mut text = error.kind().name().to_string();
+        text += "\n";
+        text += error.message();
         Thrown(JsValue::from_str(&text))
     }
 }
@@ -36,17 +39,10 @@ impl From<Thrown> for JsValue {
 
 type Answer<T> = std::result::Result<T, Thrown>;
 
-fn promise<T: Into<JsValue>>(work: impl Future<Output = Result<T>> + 'static) -> Promise {
-    // Boxed, so that the machinery around it is there once.
-    let work: Pending =
-        Box::pin(async move { work.await.map(Into::into).map_err(|error| Thrown::from(error).0) });
-    wasm_bindgen_futures::future_to_promise(work)
-}
-
-type Pending = std::pin::Pin<Box<dyn Future<Output = std::result::Result<JsValue, JsValue>>>>;
-
+// A panic of the small build has no text.
+#[cfg(debug_assertions)]
 #[wasm_bindgen(start)]
-fn start() {
+fn show_panics() {
     console_error_panic_hook::set_once();
 }
 
@@ -57,20 +53,24 @@ pub fn fingerprint() -> u32 {
     rows.fold(codes::CODES_FINGERPRINT, |hash, row| codes::fingerprint(hash, row.name, row.arity()))
 }
 
-/// Opens a device: a word that [`Preference::parse`] knows.
+/// Opens the device that this core is for: what there is, JavaScript has looked at. `settle` gets what [`start`] says.
 #[wasm_bindgen]
-pub fn open(preference: &str) -> Promise {
-    let preference = Preference::parse(preference);
-    promise(async move { Ok(keep(Object::Device(Device::with(preference).await?))) })
+pub fn open(low_power: bool, settle: Function) {
+    let opened = Device::only(low_power);
+    start(settle, async move { Ok(keep(Object::Device(opened.await?)).into()) });
 }
 
-/// Backend, name, vendor, kind and driver of a device.
+/// Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
 #[wasm_bindgen]
-pub fn about(device: u32) -> Answer<Vec<String>> {
+pub fn about(device: u32) -> Answer<String> {
     let device = objects::device(device)?;
     let info = device.info();
-    let (backend, kind) = (info.backend.to_string(), info.kind.name().to_string());
-    Ok(vec![backend, info.name.clone(), info.vendor.clone(), kind, info.driver.clone()])
+    let mut words = String::new();
+    for word in [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver] {
+        words += word;
+        words += "\0";
+    }
+    Ok(words)
 }
 
 /// The limits of a device, then its counters.
@@ -112,11 +112,12 @@ pub fn flush(device: u32) -> Answer<()> {
     Ok(objects::device(device)?.flush()?)
 }
 
-/// Resolves when a device has done what was submitted.
+/// Settles when a device has done what was submitted.
 #[wasm_bindgen]
-pub fn sync(device: u32) -> Answer<Promise> {
+pub fn sync(device: u32, settle: Function) -> Answer<()> {
     let done = objects::device(device)?.sync();
-    Ok(promise(async move { done.await.map(|()| JsValue::UNDEFINED) }))
+    start(settle, async move { done.await.map(|()| JsValue::UNDEFINED) });
+    Ok(())
 }
 
 /// A tensor of elements as devices store them. Numbers: the type, and the shape.
@@ -198,14 +199,15 @@ pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
     Ok(facts)
 }
 
-/// Submits what a tensor needs; resolves to its elements from `start` on, as the device stores them.
+/// Submits what a tensor needs; settles with so many of its elements from one on, as the device stores them.
 #[wasm_bindgen]
-pub fn read(tensor: u32, start: f64, length: f64) -> Answer<Promise> {
+pub fn read(tensor: u32, from: f64, length: f64, settle: Function) -> Answer<()> {
     let tensor = objects::tensor(tensor)?;
-    let range = [start, length];
+    let range = [from, length];
     let mut numbers = Numbers::new("read", &range);
     let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
-    Ok(promise(async move { bytes.await.map(|bytes| Uint8Array::from(bytes.as_slice())) }))
+    start(settle, async move { Ok(Uint8Array::from(bytes.await?.as_slice()).into()) });
+    Ok(())
 }
 
 /// Submits what a tensor needs.
@@ -297,15 +299,21 @@ pub fn last_plan(device: u32) -> Answer<u32> {
     Ok(plan.map_or(0, |plan| keep(Object::Plan(device, plan))))
 }
 
-/// A plan in words: operations, buffers and bytes as numbers, its text, and a label for each kernel.
+/// A plan in words, with 0 characters between them: operations, buffers and bytes as numbers, its text, and a label for
+/// each kernel.
 #[wasm_bindgen]
-pub fn plan_words(plan: u32) -> Answer<Vec<String>> {
+pub fn plan_words(plan: u32) -> Answer<String> {
     let (_, plan) = objects::plan(plan)?;
     let buffers = plan.temporaries.len() + plan.outputs.len();
-    let bytes: u64 = plan.temporaries.iter().chain(&plan.outputs).sum();
-    let mut words = vec![plan.operations.to_string(), buffers.to_string(), bytes.to_string()];
-    words.push(plan.to_string());
-    words.extend(plan.dispatches.iter().map(|dispatch| dispatch.label.clone()));
+    let mut bytes = 0;
+    for size in plan.temporaries.iter().chain(&plan.outputs) {
+        bytes += size;
+    }
+    let mut words = format!("{}\0{buffers}\0{bytes}\0{plan}", plan.operations);
+    for dispatch in &plan.dispatches {
+        words += "\0";
+        words += &dispatch.label;
+    }
     Ok(words)
 }
 

@@ -25,14 +25,14 @@ impl Object {
     }
 }
 
-#[derive(Default)]
 struct Slab {
     entries: Vec<Option<Object>>,
     vacant: Vec<u32>,
 }
 
 thread_local! {
-    static SLAB: RefCell<Slab> = RefCell::default();
+    static SLAB: RefCell<Slab> =
+        const { RefCell::new(Slab { entries: Vec::new(), vacant: Vec::new() }) };
 }
 
 /// Keeps an object, and gives its number.

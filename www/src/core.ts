@@ -51,11 +51,9 @@ export function call<T>(work: () => T): T {
   }
 }
 
-/** The same for a call that answers later. */
-export async function callAsync<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (thrown) {
-    throw translate(thrown);
-  }
+/** The same for a call that answers later: it is given a function that it calls once. */
+export function callAsync<T>(work: (settle: (failed: boolean, value: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call(() => work((failed, value) => (failed ? reject(translate(value)) : resolve(value))));
+  });
 }

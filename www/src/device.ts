@@ -103,7 +103,7 @@ export class Device extends Handle {
 
   private constructor(core: Core, handle: number, fallback: string | undefined) {
     super({ core, gone: false }, handle);
-    const [backend, name, vendor, kind, driver] = call(() => core.about(handle)) as [string, string, string, string, string];
+    const [backend = "", name = "", vendor = "", kind, driver = ""] = call(() => core.about(handle)).split("\0");
     this.info = { backend, name, vendor, kind: kind as DeviceInfo["kind"], driver };
     this.fallback = fallback;
     const [buffersPerKernel, bindingBytes, workgroups, workgroupSize, workgroupBytes, f16] = this.#figures();
@@ -133,13 +133,13 @@ export class Device extends Handle {
     } catch (error) {
       if (prefer !== "auto" || choice.core === "cpu") throw error;
       const why = error instanceof Error ? error.message : String(error);
-      return Device.#open({ core: "cpu", word: "cpu", fallback: `${why}; computing on the CPU` });
+      return Device.#open({ core: "cpu", fallback: `${why}; computing on the CPU` });
     }
   }
 
-  static async #open({ core: name, word, fallback }: Choice): Promise<Device> {
+  static async #open({ core: name, lowPower = false, fallback }: Choice): Promise<Device> {
     const core = await loadCore(name);
-    const handle = await callAsync(() => core.open(word) as Promise<number>);
+    const handle = await callAsync<number>((settle) => core.open(lowPower, settle));
     return new Device(core, handle, fallback);
   }
 
@@ -192,7 +192,7 @@ export class Device extends Handle {
   /** Resolves when all work submitted so far is done; rejects with what went wrong with it. */
   async sync(): Promise<void> {
     const handle = this.use("sync");
-    await callAsync(() => this.owner.core.sync(handle));
+    await callAsync<void>((settle) => this.owner.core.sync(handle, settle));
   }
 
   /** Frees the device and everything on it: tensors, programs, plans. */

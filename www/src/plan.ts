@@ -25,7 +25,7 @@ export class Plan extends Handle {
   /** @internal */
   constructor(device: Device, handle: number) {
     super(device.owner, handle);
-    const [operations, buffers, bytes, text, ...labels] = call(() => device.owner.core.plan_words(handle));
+    const [operations, buffers, bytes, text, ...labels] = call(() => device.owner.core.plan_words(handle)).split("\0");
     this.operations = Number(operations);
     this.kernels = labels.length;
     this.buffers = Number(buffers);

@@ -178,7 +178,7 @@ export class Tensor extends Movement {
     const handle = this.use("read");
     const { core } = this.owner;
     const piece = (from: number, count: number) =>
-      callAsync(() => core.read(handle, from, count) as Promise<Uint8Array>);
+      callAsync<Uint8Array>((settle) => core.read(handle, from, count, settle));
     if (!(length > PIECE) || start + length > this.size) return piece(start, length);
     // All asked for at once, so that the tensor may be disposed of meanwhile.
     const pieces = [];

@@ -8,7 +8,6 @@ mod memory;
 mod pipelines;
 
 pub(crate) use batch::Step;
-pub(crate) use choice::is_software;
 pub use choice::{Choice, Power};
 pub(crate) use ledger::{lock, Fate, Ledger};
 #[doc(hidden)]

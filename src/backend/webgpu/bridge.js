@@ -37,23 +37,29 @@ export async function request(lowPower) {
   }
 }
 
+/** Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with. */
+export function answer(promise, tell) {
+  promise.then((value) => tell(0, value), (error) => tell(1, error));
+}
+
 class Adapter {
   constructor(adapter) {
     /** @type {GPUAdapter} */
     this.adapter = adapter;
   }
 
-  /** What it is called, line by line. */
+  /** What it is called, and on a second line its vendor. */
   words() {
-    const { description = "", vendor = "", architecture = "", device = "" } = this.adapter.info ?? {};
-    return [description, vendor, architecture, device].join("\n");
+    const { description, vendor = "", architecture = "" } = this.adapter.info ?? {};
+    return `${description || `${vendor} ${architecture}`.trim() || "GPU"}\n${vendor}`;
   }
 
-  /** Whether it is computed by a CPU as far as it says so, whether it has f16, and its limits. */
+  /** Whether it is computed by a CPU as far as it can be told, whether it has f16, and its limits. */
   figures() {
     const { info, features, limits } = this.adapter;
-    const flags = [Boolean(info?.isFallbackAdapter), features.has("shader-f16")].map(Number);
-    return Float64Array.from([...flags, ...LIMITS.map((name) => limits[name])]);
+    const words = `${info?.description} ${info?.vendor} ${info?.architecture} ${info?.device}`;
+    const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(words);
+    return Float64Array.of(software, features.has("shader-f16"), ...LIMITS.map((name) => limits[name]));
   }
 
   /** @param {(call: number, error?: string) => void} tell */

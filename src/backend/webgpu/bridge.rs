@@ -9,12 +9,15 @@ extern "C" {
     /// Resolves to an [`Adapter`], or to undefined where there is none.
     pub fn request(low_power: bool) -> Promise;
 
+    /// Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with.
+    pub fn answer(promise: &Promise, tell: &JsValue);
+
     #[derive(Clone, Debug)]
     pub type Adapter;
-    /// Lines: description, vendor, architecture, device.
+    /// Lines: what it is called, and its vendor.
     #[wasm_bindgen(method)]
     pub fn words(this: &Adapter) -> String;
-    /// 1 for a fallback adapter and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
+    /// 1 for one computed by a CPU and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
     #[wasm_bindgen(method)]
     pub fn figures(this: &Adapter) -> Vec<f64>;
     /// Resolves to a [`Gpu`] that tells how its calls went.

@@ -3,6 +3,7 @@
 
 mod adapters;
 mod bridge;
+mod later;
 
 pub use super::gpu::{fold, Choice, Power};
 pub use adapters::{adapters, is_available, open, Adapter};
@@ -11,11 +12,11 @@ use super::gpu::{Fate, GpuBackend, Ledger, Machine, Run, Step, Usage};
 use super::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use bridge::{Gpu, Reading};
+use later::{listener, Later};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::JsFuture;
 
 /// An open GPU.
 pub type WebGpuBackend = GpuBackend<WebGpu>;
@@ -159,7 +160,7 @@ impl Machine for WebGpu {
         };
         let call = self.told.expect(format!("read: {bytes} bytes"), None);
         let reading = self.gpu.read(call, *buffer, range.start as f64, bytes as f64);
-        let (mapped, arrival) = (JsFuture::from(reading.mapped()), Arrival(reading));
+        let (mapped, arrival) = (Later::of(&reading.mapped()), Arrival(reading));
         Ok(Box::pin(async move {
             let mapped = mapped.await.is_ok();
             (mapped && arrival.0.copy(&mut room)).then_some(room)
@@ -167,7 +168,7 @@ impl Machine for WebGpu {
     }
 
     fn done(&self) -> Pending<()> {
-        let done = JsFuture::from(self.gpu.done());
+        let done = Later::of(&self.gpu.done());
         Box::pin(async move {
             // Where it is rejected the device is lost, and the ledger says so.
             let _ = done.await;
@@ -191,11 +192,9 @@ impl WebGpu {
     /// Opens an adapter; the words of what went wrong otherwise.
     async fn open(adapter: &bridge::Adapter) -> std::result::Result<WebGpu, String> {
         let told = Rc::<Told>::default();
-        let listener = told.clone();
-        let tell: Closure<dyn Fn(f64, Option<String>)> =
-            Closure::new(move |number, error| listener.tell(number, error));
-        // JavaScript frees it with the device.
-        match JsFuture::from(adapter.open(&tell.into_js_value())).await {
+        let hears = told.clone();
+        let tell = listener(move |number, error| hears.tell(number, error.as_string()));
+        match Later::of(&adapter.open(&tell)).await {
             Ok(gpu) => Ok(WebGpu { gpu: gpu.unchecked_into(), told }),
             Err(error) => Err(error.as_string().unwrap_or_default()),
         }
