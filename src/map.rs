@@ -12,7 +12,14 @@ pub struct Map<K, V> {
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Map<K, V> {
-        Map { entries: Vec::new(), table: Table::default() }
+        Map::new()
+    }
+}
+
+impl<K, V> Map<K, V> {
+    /// A map without entries.
+    pub const fn new() -> Map<K, V> {
+        Map { entries: Vec::new(), table: Table { slots: Vec::new(), taken: 0 } }
     }
 }
 

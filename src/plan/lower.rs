@@ -316,7 +316,7 @@ impl<'a> Context<'a> {
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(writer.builder.expr(&formula, &arguments))
+        Ok(writer.builder.expr(formula, &arguments))
     }
 
     /// The value a reduction combines, over this space's inner coordinates.

@@ -127,7 +127,7 @@ fn costs(trace: &Trace) -> Costs {
         costs.leaves[n] = sum(&costs.leaves) + u32::from(node.op == Op::Source);
         let formula = node.op.formula();
         let local = formula.is_some() || matches!(node.op, Op::Cast(_));
-        let own = formula.map_or(u32::from(local), |f| cost(&f, node.inputs.len()));
+        let own = formula.map_or(u32::from(local), |f| cost(f, node.inputs.len()));
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
@@ -136,7 +136,7 @@ fn costs(trace: &Trace) -> Costs {
 }
 
 /// Instructions of a formula, roughly.
-fn cost(formula: &Expr, arity: usize) -> u32 {
+fn cost(formula: Expr, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();
     for word in 0..arity as u32 {
