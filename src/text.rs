@@ -21,16 +21,6 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// Parts with `between` between them.
-pub fn join(parts: &[String], between: &str) -> String {
-    let mut text = String::new();
-    for (i, part) in parts.iter().enumerate() {
-        text += if i > 0 { between } else { "" };
-        text += part;
-    }
-    text
-}
-
 /// A number for people: six decimals at most.
 pub struct Number(pub f64);
 

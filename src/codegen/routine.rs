@@ -33,7 +33,8 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
     let rank = matmul.batch.len() as u32;
     let (m, n, k) = (matmul.m, matmul.n, matmul.k);
     let mut at = folded("batch", &matmul.batch);
-    at.extend(["i32(row)".to_string(), "i32(col)".to_string()]);
+    at.push("i32(row)".to_string());
+    at.push("i32(col)".to_string());
     product(Product {
         barriers,
         batch: matmul.batch.iter().product(),
@@ -110,7 +111,13 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
     const KEY: &[&str] = &["batch", "head", "key", "d"];
     const SCORE: &[&str] = &["batch", "head", "query", "key"];
-    let at = |names: &[&str]| names.iter().map(|name| format!("i32({name})")).collect();
+    let at = |names: &[&str]| {
+        let mut at = Vec::new();
+        for name in names {
+            at.push(format!("i32({name})"));
+        }
+        at
+    };
     let mut slots = vec![
         Slot::operand("q", &a.q, QUERY, at(QUERY)).quads(3, &[("d", size)]),
         Slot::operand("k", &a.k, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", size)]),
@@ -142,8 +149,8 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
         ("LAST_KEY", a.keys.saturating_sub(1)),
         ("LAST_D", size.saturating_sub(1)),
     ]);
-    shader.set("CAUSAL", &a.causal.to_string());
-    shader.set("MASK", &a.mask.is_some().to_string());
+    shader.choose("CAUSAL", a.causal);
+    shader.choose("MASK", a.mask.is_some());
     shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
 }
 
@@ -174,13 +181,14 @@ fn product(product: Product) -> Source {
     constants.push(("LAST_K", k.saturating_sub(1)));
     let mut tile = (128, 128);
     if let Some((threads_m, threads_n)) = variant {
-        constants.extend([("THREADS_M", threads_m), ("THREADS_N", threads_n)]);
+        constants.push(("THREADS_M", threads_m));
+        constants.push(("THREADS_N", threads_n));
         tile = (4 * threads_m, 4 * threads_n);
     }
     shader.constants(&constants);
     if product.barriers {
-        shader.set("A_ALONG_K", &product.a_along_k.to_string());
-        shader.set("B_ALONG_K", &product.b_along_k.to_string());
+        shader.choose("A_ALONG_K", product.a_along_k);
+        shader.choose("B_ALONG_K", product.b_along_k);
     }
     let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
     shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
@@ -212,9 +220,13 @@ fn contiguous(operand: &Operand, axis: u32) -> bool {
 
 /// Coordinates along `dims` from a number that counts them all.
 fn folded(name: &str, dims: &[usize]) -> Vec<String> {
-    let each = (0..dims.len()).map(|i| {
-        let after: usize = dims[i + 1..].iter().map(|&e| e.max(1)).product();
-        format!("i32({name} / {after}u % {}u)", dims[i].max(1))
-    });
-    each.collect()
+    let mut each = Vec::new();
+    for (i, &extent) in dims.iter().enumerate() {
+        let mut after = 1;
+        for &extent in &dims[i + 1..] {
+            after *= extent.max(1);
+        }
+        each.push(format!("i32({name} / {after}u % {}u)", extent.max(1)));
+    }
+    each
 }

@@ -71,6 +71,12 @@ impl State {
         Ok(batch)
     }
 
+    fn give_all(&mut self, buffers: &[Held]) {
+        for &held in buffers {
+            self.pool.give(held);
+        }
+    }
+
     /// Runs a batch; the results' buffers.
     pub fn submit(
         &mut self,
@@ -88,22 +94,25 @@ impl State {
             match self.pool.take(backend, bytes) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
-                    taken.into_iter().for_each(|held| self.pool.give(held));
+                    self.give_all(&taken);
                     return Err(error);
                 }
             }
         }
-        let place = |place: Place| match place {
-            Place::Input(n) => inputs[n].buffer,
-            Place::Output(n) => taken[n].buffer,
-            Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
-        };
-        let buffers: Vec<_> = batch.slots.iter().map(|slot| place(slot.place)).collect();
+        let mut buffers = Vec::with_capacity(batch.slots.len());
+        for slot in &batch.slots {
+            let held = match slot.place {
+                Place::Input(n) => inputs[n],
+                Place::Output(n) => taken[n],
+                Place::Temporary(n) => taken[batch.outputs.len() + n],
+            };
+            buffers.push(held.buffer);
+        }
         let ran = backend.run(batch, &buffers, scalars);
-        let temporaries = taken.split_off(batch.outputs.len());
-        temporaries.into_iter().for_each(|held| self.pool.give(held));
+        self.give_all(&taken[batch.outputs.len()..]);
+        taken.truncate(batch.outputs.len());
         if let Err(error) = ran {
-            taken.into_iter().for_each(|held| self.pool.give(held));
+            self.give_all(&taken);
             return Err(error);
         }
         self.latest = Some(batch.clone());

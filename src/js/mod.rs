@@ -49,8 +49,11 @@ fn show_panics() {
 /// What this build's table and codes are; JavaScript compares it with its own.
 #[wasm_bindgen]
 pub fn fingerprint() -> u32 {
-    let rows = Pointwise::ALL.iter().map(|row| row.row());
-    rows.fold(codes::CODES_FINGERPRINT, |hash, row| codes::fingerprint(hash, row.name, row.arity()))
+    let mut hash = codes::CODES_FINGERPRINT;
+    for row in Pointwise::ALL {
+        hash = codes::fingerprint(hash, row.row().name, row.row().arity());
+    }
+    hash
 }
 
 /// Opens the device that this core is for: what there is, JavaScript has looked at. `settle` gets what [`start`] says.
@@ -180,12 +183,20 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
 pub fn grad(of: u32, seed: u32, handles: &[u32]) -> Answer<Vec<u32>> {
     let of = objects::tensor(of)?;
     let wrt = objects::tensors(handles)?;
-    let wrt: Vec<&Tensor> = wrt.iter().collect();
+    let wrt = references(&wrt);
     let gradients = match seed {
         0 => of.grad(&wrt)?,
         seed => of.vjp(&objects::tensor(seed)?, &wrt)?,
     };
-    Ok(gradients.into_iter().map(keep_tensor).collect::<Result<_>>()?)
+    Ok(keep_tensors(&gradients)?)
+}
+
+fn references(tensors: &[Tensor]) -> Vec<&Tensor> {
+    let mut list = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        list.push(tensor);
+    }
+    list
 }
 
 /// A tensor's type and extents.
@@ -243,9 +254,12 @@ pub fn batch(device: u32, handles: &[u32], only_plan: bool) -> Answer<u32> {
 pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
     let device = objects::device(device)?;
     let inputs = program_inputs(numbers)?;
-    let inputs: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (s.as_slice(), *d)).collect();
+    let mut types: Vec<(&[usize], DType)> = Vec::with_capacity(inputs.len());
+    for (shape, dtype) in &inputs {
+        types.push((shape, *dtype));
+    }
     let mut thrown = None;
-    let program = device.compile(&inputs, |inputs| {
+    let program = device.compile(&types, |inputs| {
         let handles = js_sys::Uint32Array::from(keep_tensors(inputs)?.as_slice());
         match build.call1(&JsValue::NULL, &handles) {
             Ok(results) => {
@@ -279,7 +293,7 @@ fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
 pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
     let (_, program) = objects::program(program)?;
     let inputs = objects::tensors(handles)?;
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
+    let inputs = references(&inputs);
     Ok(keep_tensors(&program.run(&inputs)?)?)
 }
 
@@ -305,11 +319,8 @@ pub fn last_plan(device: u32) -> Answer<u32> {
 pub fn plan_words(plan: u32) -> Answer<String> {
     let (_, plan) = objects::plan(plan)?;
     let buffers = plan.temporaries.len() + plan.outputs.len();
-    let mut bytes = 0;
-    for size in plan.temporaries.iter().chain(&plan.outputs) {
-        bytes += size;
-    }
-    let mut words = format!("{}\0{buffers}\0{bytes}\0{plan}", plan.operations);
+    let (operations, bytes) = (plan.operations, plan.bytes_written());
+    let mut words = format!("{operations}\0{buffers}\0{bytes}\0{plan}");
     for dispatch in &plan.dispatches {
         words += "\0";
         words += &dispatch.label;

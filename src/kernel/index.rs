@@ -32,7 +32,11 @@ impl Index {
 
     /// The first coordinates of the space.
     pub fn coordinates(count: usize) -> Vec<Index> {
-        (0..count).map(Index::coordinate).collect()
+        let mut coordinates = Vec::with_capacity(count);
+        for dim in 0..count {
+            coordinates.push(Index::coordinate(dim));
+        }
+        coordinates
     }
 
     /// A coordinate or a value.

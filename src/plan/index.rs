@@ -160,9 +160,10 @@ impl Writer {
                 };
                 let same = quotient.of == remainder.of && quotient.by == remainder.by;
                 if same && larger == stride * remainder.by {
-                    let kept = index.terms.iter().filter(|t| t.0 != atom && t.0 != other);
-                    let kept = Index { offset: index.offset, terms: kept.copied().collect() };
-                    return Some(kept.plus(&remainder.of, stride));
+                    let mut joined = index.plus(&Index::atom(atom), -stride);
+                    joined.add(&Index::atom(other), -larger);
+                    joined.add(&remainder.of, stride);
+                    return Some(joined);
                 }
             }
         }

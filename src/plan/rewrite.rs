@@ -89,12 +89,21 @@ pub fn compact(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<us
 
 /// How many of those before the n-th are used.
 fn before(used: &[bool], n: u32) -> u32 {
-    used[..n as usize].iter().filter(|used| **used).count() as u32
+    let mut count = 0;
+    for &used in &used[..n as usize] {
+        count += u32::from(used);
+    }
+    count
 }
 
 fn keep(list: &mut Vec<usize>, used: &[bool]) {
-    let mut used = used.iter();
-    list.retain(|_| used.next() == Some(&true));
+    let mut kept = Vec::with_capacity(list.len());
+    for (&number, &used) in list.iter().zip(used) {
+        if used {
+            kept.push(number);
+        }
+    }
+    *list = kept;
 }
 
 /// Every program of a kernel.

@@ -172,7 +172,7 @@ fn derivatives_in_f32_are_the_functions_slopes() {
     let mut failures = String::new();
     for (row, reference) in float_rows() {
         for n in 0..row.arity() {
-            let machine = Machine::new(&row.derivative(n), &argument_types(row, DType::F32));
+            let machine = Machine::new(row.derivative(n), &argument_types(row, DType::F32));
             if row.types == Types::Select && n == 0 {
                 continue;
             }
@@ -546,7 +546,7 @@ fn threefry_gives_the_known_answers() {
     let [x, y] = threefry([Expr::arg(0), Expr::arg(1)], [Expr::arg(2), Expr::arg(3)]);
     for (counter, key, want) in vectors {
         let arguments = [counter[0], counter[1], key[0], key[1]];
-        assert_eq!([words(&x, &arguments), words(&y, &arguments)], want);
+        assert_eq!([words(x, &arguments), words(y, &arguments)], want);
         assert_eq!(reference::threefry(counter, key), want);
     }
 }
@@ -607,9 +607,9 @@ fn second_derivatives_are_numbers() {
         let smallest = if row.name == "atan2" { 1e-18 } else { 2e-37 };
         for n in 0..row.arity() {
             let slope = row.derivative(n);
-            let first = Machine::new(&slope, &types);
+            let first = Machine::new(slope, &types);
             for m in 0..row.arity() {
-                let second = Machine::new(&slope.derivative(m), &types);
+                let second = Machine::new(slope.derivative(m), &types);
                 let ordinary = |x: &f64| *x == 0.0 || (smallest..1e38).contains(&x.abs());
                 for point in float_points(row) {
                     let bits = float_bits(row, &point);

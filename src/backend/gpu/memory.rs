@@ -112,13 +112,11 @@ impl<B> Buffers<B> {
         Ok(memory)
     }
 
-    /// The contents of `buffers` depend on these from now on.
-    pub(super) fn depend(&mut self, buffers: impl Iterator<Item = BufferId>, on: &[Fate]) {
-        for id in buffers {
-            if let Some(memory) = self.all.get_mut(&id) {
-                if !(memory.written.is_empty() && on.is_empty()) {
-                    memory.written = on.to_vec();
-                }
+    /// The contents of a buffer depend on these from now on.
+    pub(super) fn depend(&mut self, id: BufferId, on: &[Fate]) {
+        if let Some(memory) = self.all.get_mut(&id) {
+            if !(memory.written.is_empty() && on.is_empty()) {
+                memory.written = on.to_vec();
             }
         }
     }
@@ -126,8 +124,14 @@ impl<B> Buffers<B> {
 
 impl<B> Memory<B> {
     /// What must have gone well for its contents to mean something, and is not known to have.
-    pub(super) fn doubts(&self) -> impl Iterator<Item = &Fate> {
-        self.written.iter().filter(|fate| !fate.good())
+    pub(super) fn doubts(&self) -> Vec<Fate> {
+        let mut doubts = Vec::new();
+        for fate in &self.written {
+            if !fate.good() {
+                doubts.push(fate.clone());
+            }
+        }
+        doubts
     }
 }
 

@@ -151,7 +151,7 @@ class Gpu {
       // That there was no memory explains all that follows from it.
       ([memory, internal, validation]) => {
         const wrong = validation ?? internal ?? thrown;
-        this.#tell(call, memory ? "" : wrong && (wrong.message || "it failed"));
+        this.#tell(call, memory ? "" : wrong && (wrong.message?.trim() || "it failed"));
       },
       // The device is lost, which is told elsewhere.
       () => this.#tell(call),

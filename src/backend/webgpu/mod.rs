@@ -61,7 +61,7 @@ impl Told {
             late.remove(at)
         };
         let Late { at, what, fate } = late;
-        let error = error.map(|words| match words.trim() {
+        let error = error.map(|words| match &*words {
             "" => Error::new(ErrorKind::Memory, what + ": the device is out of memory"),
             words => Error::new(ErrorKind::Unsupported, what + ": " + words),
         });
@@ -122,9 +122,11 @@ impl Machine for WebGpu {
         for step in steps {
             let Some(pipeline) = step.pipeline.compiled else { return 0 };
             let Some((x, y)) = step.grid else { continue };
-            words.extend([pipeline, x, y, step.offset, step.block as u32, step.slots.len() as u32]);
-            for (slot, bytes) in step.slots {
-                words.extend([slot as u32, (bytes / 16) as u32]);
+            let count = step.slots.len() as u32;
+            words.extend_from_slice(&[pipeline, x, y, step.offset, step.block as u32, count]);
+            for &(slot, bytes) in &step.slots {
+                words.push(slot as u32);
+                words.push((bytes / 16) as u32);
             }
         }
         self.gpu.record(&words)
@@ -136,7 +138,10 @@ impl Machine for WebGpu {
 
     fn submit(&self, run: Run<'_, WebGpu>) {
         let call = self.told.expect("run".to_string(), run.fate);
-        let slots: Vec<f64> = run.slots.iter().map(|&&buffer| buffer).collect();
+        let mut slots = Vec::with_capacity(run.slots.len());
+        for &&buffer in run.slots {
+            slots.push(buffer);
+        }
         self.gpu.submit(call, *run.recorded, *run.uniform, run.params, &slots);
     }
 

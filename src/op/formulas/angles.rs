@@ -99,5 +99,6 @@ pub fn hypot(x: Expr, y: Expr) -> Expr {
 
 /// The directions x / h and y / h; 0 at the origin, where there is none.
 pub fn hypot_slopes(x: Expr, y: Expr, h: Expr) -> [Expr; 2] {
-    [x, y].map(|v| h.eq(0.0).select(0.0, v / h))
+    let part = |v: Expr| h.eq(0.0).select(0.0, v / h);
+    [part(x), part(y)]
 }
