@@ -6,17 +6,18 @@ mod codes;
 mod numbers;
 mod objects;
 mod tasks;
+mod values;
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
 use codes::Code;
-use js_sys::{Function, Uint8Array};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, keep_tensors, Object};
 use std::rc::Rc;
 use std::sync::Arc;
 use tasks::start;
+use values::{copy, Bytes, Function};
 use wasm_bindgen::prelude::*;
 
 /// What is thrown.
@@ -125,7 +126,7 @@ pub fn sync(device: u32, settle: Function) -> Answer<()> {
 
 /// A tensor of elements as devices store them. Numbers: the type, and the shape.
 #[wasm_bindgen]
-pub fn upload(device: u32, data: &Uint8Array, numbers: &[f64]) -> Answer<u32> {
+pub fn upload(device: u32, data: &Bytes, numbers: &[f64]) -> Answer<u32> {
     let device = objects::device(device)?;
     let mut numbers = Numbers::new("tensor", numbers);
     let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
@@ -136,7 +137,7 @@ pub fn upload(device: u32, data: &Uint8Array, numbers: &[f64]) -> Answer<u32> {
         return Err(Error::new(ErrorKind::Memory, message).into());
     }
     bytes.resize(length, 0);
-    data.copy_to(&mut bytes);
+    copy(&mut bytes, data);
     Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
 }
 
@@ -217,7 +218,7 @@ pub fn read(tensor: u32, from: f64, length: f64, settle: Function) -> Answer<()>
     let range = [from, length];
     let mut numbers = Numbers::new("read", &range);
     let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
-    start(settle, async move { Ok(Uint8Array::from(bytes.await?.as_slice()).into()) });
+    start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
     Ok(())
 }
 
@@ -260,12 +261,8 @@ pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
     }
     let mut thrown = None;
     let program = device.compile(&types, |inputs| {
-        let handles = js_sys::Uint32Array::from(keep_tensors(inputs)?.as_slice());
-        match build.call1(&JsValue::NULL, &handles) {
-            Ok(results) => {
-                let results = js_sys::Uint32Array::new(&results).to_vec();
-                objects::tensors(&results)
-            }
+        match build.build(&JsValue::UNDEFINED, keep_tensors(inputs)?) {
+            Ok(results) => objects::tensors(&results),
             Err(error) => {
                 thrown = Some(Thrown(error));
                 Err(Error::data("compile: it threw"))

@@ -1,8 +1,8 @@
 //! Work that ends later: futures, and the functions of JavaScript that get their results.
 
+use super::values::Function;
 use super::Thrown;
 use crate::error::Result;
-use js_sys::Function;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -49,8 +49,7 @@ fn proceed(number: usize) {
         Ok(value) => (false, value),
         Err(error) => (true, Thrown::from(error).into()),
     };
-    // It only settles a promise, and does not throw.
-    let _ = task.settle.call2(&JsValue::NULL, &JsValue::from_bool(failed), &value);
+    task.settle.settle(&JsValue::UNDEFINED, failed, &value);
 }
 
 /// Goes on with a task.

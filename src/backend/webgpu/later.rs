@@ -1,7 +1,6 @@
 //! What JavaScript answers later.
 
 use super::bridge;
-use js_sys::Promise;
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
@@ -9,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use wasm_bindgen::prelude::*;
 
-/// A promise as a future. wasm-bindgen's own brings an executor along, and all of JavaScript's promises.
+/// A promise as a future. wasm-bindgen's own brings an executor along, and traces of all of JavaScript's types.
 pub struct Later(Rc<RefCell<Answer>>);
 
 #[derive(Default)]
@@ -20,7 +19,7 @@ struct Answer {
 
 impl Later {
     /// What `promise` will answer.
-    pub fn of(promise: &Promise) -> Later {
+    pub fn of(promise: &JsValue) -> Later {
         let answer = Rc::<RefCell<Answer>>::default();
         let later = Later(answer.clone());
         let tell = listener(move |failed, value| {
