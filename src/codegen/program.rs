@@ -329,3 +329,16 @@ fn from_bits(bits: &str, dtype: DType) -> String {
         other => format!("bitcast<{}>({bits})", other.name()),
     }
 }
+
+/// Statements under the conditions there are.
+pub fn guarded(guards: [Option<String>; 2], text: &str) -> String {
+    let mut condition = String::new();
+    for guard in guards.iter().flatten() {
+        condition += if condition.is_empty() { "" } else { " && " };
+        condition += guard;
+    }
+    if text.is_empty() || condition.is_empty() {
+        return text.to_string();
+    }
+    format!("if ({condition}) {{\n{text}}}\n")
+}

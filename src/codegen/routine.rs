@@ -43,11 +43,9 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
         k,
         a_along_k: !contiguous(&matmul.a, rank) || contiguous(&matmul.a, rank + 1),
         b_along_k: contiguous(&matmul.b, rank) && !contiguous(&matmul.b, rank + 1),
-        a: Slot::operand("a", &matmul.a, CELL, at.clone())
-            .quads(rank + 1, &[("row", m), ("col", k)]),
-        b: Slot::operand("b", &matmul.b, CELL, at.clone())
-            .quads(rank + 1, &[("row", k), ("col", n)]),
-        epilogue: Slot::epilogue(&matmul.epilogue, CELL, at)
+        a: Slot::operand("a", &matmul.a, CELL, &at).quads(rank + 1, &[("row", m), ("col", k)]),
+        b: Slot::operand("b", &matmul.b, CELL, &at).quads(rank + 1, &[("row", k), ("col", n)]),
+        epilogue: Slot::epilogue(&matmul.epilogue, CELL, &at)
             .quads(rank + 1, &[("row", m), ("col", n)]),
     })
 }
@@ -76,18 +74,18 @@ pub fn conv2d(conv: &Convolution) -> Source {
     let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
     let padded = params.padding != [(0, 0); 2];
     let inside = format!("u32({y}) < {}u && u32({x}) < {}u", conv.height, conv.width);
-    let nearest = |position: &String, extent: usize| match padded {
+    let nearest = |position: String, extent: usize| match padded {
         true => format!("clamp({position}, 0, {})", extent.max(1) - 1),
-        false => position.clone(),
+        false => position,
     };
-    let at_x = vec![
+    let at_x = [
         image.clone(),
         format!("i32(batch) * {channels} + {channel}"),
-        nearest(&y, conv.height),
-        nearest(&x, conv.width),
+        nearest(y, conv.height),
+        nearest(x, conv.width),
     ];
     let [wc, wy, wx] = split("col", [channels, kh, kw]);
-    let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
+    let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
         // Alone, each thread would work out where its windows lie again and again.
@@ -98,9 +96,9 @@ pub fn conv2d(conv: &Convolution) -> Source {
         k: channels * kh * kw,
         a_along_k: true,
         b_along_k: false,
-        a: Slot::operand("a", &conv.w, CELL, vec![out_channel.clone(), wc, wy, wx]),
+        a: Slot::operand("a", &conv.w, CELL, &[out_channel.clone(), wc, wy, wx]),
         b: windows,
-        epilogue: Slot::epilogue(&conv.epilogue, CELL, vec![image, out_channel, oy, ox]),
+        epilogue: Slot::epilogue(&conv.epilogue, CELL, &[image, out_channel, oy, ox]),
     })
 }
 
@@ -118,15 +116,16 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
         }
         at
     };
+    let (at_query, at_key, at_score) = (at(QUERY), at(KEY), at(SCORE));
     let mut slots = vec![
-        Slot::operand("q", &a.q, QUERY, at(QUERY)).quads(3, &[("d", size)]),
-        Slot::operand("k", &a.k, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", size)]),
-        Slot::operand("v", &a.v, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", value_size)]),
-        Slot::operand("scale", &a.scale, &[], Vec::new()),
-        Slot::epilogue(&a.epilogue, QUERY, at(QUERY)).quads(3, &[("d", value_size)]),
+        Slot::operand("q", &a.q, QUERY, &at_query).quads(3, &[("d", size)]),
+        Slot::operand("k", &a.k, KEY, &at_key).quads(3, &[("key", a.keys), ("d", size)]),
+        Slot::operand("v", &a.v, KEY, &at_key).quads(3, &[("key", a.keys), ("d", value_size)]),
+        Slot::operand("scale", &a.scale, &[], &[]),
+        Slot::epilogue(&a.epilogue, QUERY, &at_query).quads(3, &[("d", value_size)]),
     ];
     if let Some(mask) = &a.mask {
-        slots.push(Slot::operand("mask", mask, SCORE, at(SCORE)));
+        slots.push(Slot::operand("mask", mask, SCORE, &at_score));
     }
     // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
     let rows = repeat * a.queries;

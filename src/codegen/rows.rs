@@ -5,7 +5,7 @@ use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, wide
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
-use crate::codegen::program::{literal, Place};
+use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
@@ -393,17 +393,4 @@ impl<'a> Writer<'a> {
         let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
         self.text += &guarded([first, self.valid()], &text);
     }
-}
-
-/// Statements under the conditions there are.
-fn guarded(guards: [Option<String>; 2], text: &str) -> String {
-    let mut condition = String::new();
-    for guard in guards.iter().flatten() {
-        condition += if condition.is_empty() { "" } else { " && " };
-        condition += guard;
-    }
-    if text.is_empty() || condition.is_empty() {
-        return text.to_string();
-    }
-    format!("if ({condition}) {{\n{text}}}\n")
 }

@@ -19,7 +19,7 @@ pub struct Slot<'a> {
     /// The arguments that may lie beyond their extent in `quad_x` and `finish`.
     bounds: Vec<(&'static str, usize)>,
     /// The program's coordinates, from the arguments.
-    at: Vec<String>,
+    at: &'a [String],
     /// The coordinate that quads lie along: the last argument's.
     axis: Option<u32>,
     /// A condition without which the value is 0.
@@ -32,7 +32,7 @@ impl<'a> Slot<'a> {
         name: &'static str,
         operand: &'a Operand,
         arguments: &'static [&'static str],
-        at: Vec<String>,
+        at: &'a [String],
     ) -> Slot<'a> {
         let (program, value) = (&operand.program, Some(operand.value));
         let bounds = Vec::new();
@@ -43,7 +43,7 @@ impl<'a> Slot<'a> {
     pub fn epilogue(
         program: &'a Program,
         arguments: &'static [&'static str],
-        at: Vec<String>,
+        at: &'a [String],
     ) -> Slot<'a> {
         let (bounds, value) = (Vec::new(), None);
         Slot {
@@ -209,7 +209,10 @@ impl Shader {
         let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
         if let (Some(from), Some(to)) = (from, to) {
-            self.0.replace_range(from..to, text);
+            let rest = self.0.split_off(to);
+            self.0.truncate(from);
+            self.0 += text;
+            self.0 += &rest;
         }
     }
 

@@ -15,7 +15,6 @@ use codes::Code;
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, keep_tensors, Object};
 use std::rc::Rc;
-use std::sync::Arc;
 use tasks::start;
 use values::{copy, Bytes, Function};
 use wasm_bindgen::prelude::*;
@@ -298,8 +297,7 @@ pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
 #[wasm_bindgen]
 pub fn program_plan(program: u32) -> Answer<u32> {
     let (device, program) = objects::program(program)?;
-    let plan = Arc::new(program.plan().clone());
-    Ok(keep(Object::Plan(device, plan)))
+    Ok(keep(Object::Plan(device, program.plan().clone())))
 }
 
 /// The plan of a device's last submission; 0 if there was none.

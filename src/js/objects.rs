@@ -127,27 +127,21 @@ pub fn plan(handle: u32) -> Result<(Device, Arc<Plan>)> {
 
 /// Drops the object with this number, and with a device everything that lives on it.
 pub fn drop_object(handle: u32) {
-    let dropped = match get(handle) {
-        Some(Object::Device(device)) => take(|object| object.device().is_same(&device)),
-        Some(_) => SLAB.with_borrow_mut(|slab| {
-            slab.vacant.push(handle - 1);
-            slab.entries[handle as usize - 1].take().into_iter().collect()
-        }),
-        None => Vec::new(),
-    };
-    // Outside of the slab's borrow: what goes here gives its memory back to the device.
-    drop(dropped);
-}
-
-fn take(which: impl Fn(&Object) -> bool) -> Vec<Object> {
+    let Some(found) = get(handle) else { return };
+    let mut dropped = Vec::new();
     SLAB.with_borrow_mut(|slab| {
-        let mut taken = Vec::new();
-        for (at, entry) in slab.entries.iter_mut().enumerate() {
-            if entry.as_ref().is_some_and(&which) {
-                taken.extend(entry.take());
+        let (range, owner) = match &found {
+            Object::Device(device) => (0..slab.entries.len(), Some(device)),
+            _ => (handle as usize - 1..handle as usize, None),
+        };
+        for at in range {
+            let Some(object) = &slab.entries[at] else { continue };
+            if owner.is_none_or(|owner| object.device().is_same(owner)) {
+                dropped.push(slab.entries[at].take());
                 slab.vacant.push(at as u32);
             }
         }
-        taken
-    })
+    });
+    // Outside of the slab's borrow: what goes here gives its memory back to the device.
+    drop(dropped);
 }

@@ -39,6 +39,15 @@ impl Index {
         coordinates
     }
 
+    /// So many times 0.
+    pub fn zeros(count: usize) -> Vec<Index> {
+        let mut zeros = Vec::with_capacity(count);
+        for _ in 0..count {
+            zeros.push(Index::constant(0));
+        }
+        zeros
+    }
+
     /// A coordinate or a value.
     pub fn atom(atom: Atom) -> Index {
         Index { offset: 0, terms: vec![(atom, 1)] }

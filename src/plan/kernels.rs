@@ -132,8 +132,12 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let traced = &trace.nodes[reduce];
     let Op::Reduce { axes, .. } = &traced.op else { return None };
     let from = trace.nodes[traced.inputs[0]].shape;
-    let mut inner = pick(&from, axes);
-    inner.retain(|&extent| extent != 1);
+    let mut inner = Vec::with_capacity(axes.len());
+    for &axis in axes {
+        if from[axis] != 1 {
+            inner.push(from[axis]);
+        }
+    }
     // One result per element of the shape: the rows are the shape, the columns are new.
     if traced.shape.numel() == shape.numel() {
         let Layout { dims, outer, coords } = Layout::of(shape);
@@ -149,7 +153,7 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let rows: usize = pick(shape, &outer).iter().product();
     if rows == traced.shape.numel() && pick(shape, &columns) == inner {
         let order = [&outer[..], &columns].concat();
-        let mut coords = vec![Index::constant(0); shape.rank()];
+        let mut coords = Index::zeros(shape.rank());
         for (position, &axis) in order.iter().enumerate() {
             coords[axis] = Index::coordinate(position);
         }

@@ -238,7 +238,7 @@ impl<'a> Context<'a> {
                 self.value(writer, input, &coords)
             }
             Op::Permute(permutation) => {
-                let mut moved = vec![Index::constant(0); coords.len()];
+                let mut moved = Index::zeros(coords.len());
                 for (coord, &axis) in coords.iter().zip(permutation) {
                     moved[axis] = coord.clone();
                 }
@@ -254,12 +254,16 @@ impl<'a> Context<'a> {
             }
             Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
             Op::Reduce { op, axes } => {
-                let mut axes = axes.clone();
-                axes.retain(|&axis| from[axis] != 1);
-                if axes.is_empty() {
+                let mut long = Vec::with_capacity(axes.len());
+                for &axis in axes {
+                    if from[axis] != 1 {
+                        long.push(axis);
+                    }
+                }
+                if long.is_empty() {
                     return self.value(writer, input, coords);
                 }
-                let body = self.reduce_body(writer, node, traced, &axes, coords)?;
+                let body = self.reduce_body(writer, node, traced, &long, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
             // A routine reads views, not through an index.

@@ -114,8 +114,11 @@ fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
         Kernel::Conv2d(c) => vec![&mut c.x.program, &mut c.w.program, &mut c.epilogue],
         Kernel::Attention(a) => {
             let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
-            all.extend([&mut a.scale.program, &mut a.epilogue]);
-            all.extend(a.mask.as_mut().map(|mask| &mut mask.program));
+            all.push(&mut a.scale.program);
+            all.push(&mut a.epilogue);
+            if let Some(mask) = &mut a.mask {
+                all.push(&mut mask.program);
+            }
             all
         }
     }

@@ -92,7 +92,7 @@ impl fmt::Display for Batch {
         writeln!(f, "{ops} operations, {kernels} kernels, {buffers} buffers, {bytes} bytes")?;
         for (i, dispatch) in self.dispatches.iter().enumerate() {
             writeln!(f, "#{i} {} {}", dispatch.kernel.kind(), dispatch.label)?;
-            f.write_str("  ")?;
+            f.write_str(if dispatch.inputs.is_empty() { "   " } else { "  " })?;
             self.names(f, &dispatch.inputs)?;
             f.write_str(" ->")?;
             self.names(f, &dispatch.outputs)?;

@@ -1,6 +1,7 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
+use super::ledger::doubtful;
 use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
 use super::{Fate, Machine};
@@ -176,9 +177,11 @@ impl<M: Machine> Prepared<M> {
         memory: &mut Buffers<M::Buffer>,
         trial: Option<Fate>,
     ) {
-        self.unproven.retain(|fate| !fate.good());
+        self.unproven = doubtful(&self.unproven);
         let mut doubts = self.unproven.clone();
-        doubts.extend(trial.filter(|fate| !fate.good()));
+        if let Some(trial) = trial.filter(|trial| !trial.good()) {
+            doubts.push(trial);
+        }
         for &slot in &self.read {
             if let Ok(memory) = memory.get("run", ids[slot]) {
                 doubts.append(&mut memory.doubts());

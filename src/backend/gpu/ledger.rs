@@ -31,6 +31,17 @@ impl Fate {
     }
 }
 
+/// Those that are not known to have gone well.
+pub(super) fn doubtful(fates: &[Fate]) -> Vec<Fate> {
+    let mut doubtful = Vec::new();
+    for fate in fates {
+        if !fate.good() {
+            doubtful.push(fate.clone());
+        }
+    }
+    doubtful
+}
+
 /// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
 /// target.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
+use super::ledger::doubtful;
 use super::{Fate, Machine, Usage};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
@@ -125,13 +126,7 @@ impl<B> Buffers<B> {
 impl<B> Memory<B> {
     /// What must have gone well for its contents to mean something, and is not known to have.
     pub(super) fn doubts(&self) -> Vec<Fate> {
-        let mut doubts = Vec::new();
-        for fate in &self.written {
-            if !fate.good() {
-                doubts.push(fate.clone());
-            }
-        }
-        doubts
+        doubtful(&self.written)
     }
 }
 

@@ -27,7 +27,13 @@ pub async fn is_available() -> bool {
 /// The one GPU that the browser offers for this preference, or none.
 pub async fn adapters(power: Power) -> Vec<Adapter> {
     let found = Later::of(&bridge::request(power == Power::Low)).await;
-    found.ok().filter(|found| found.is_object()).map(describe).into_iter().collect()
+    let mut adapters = Vec::new();
+    if let Ok(found) = found {
+        if !found.is_undefined() {
+            adapters.push(describe(found));
+        }
+    }
+    adapters
 }
 
 /// Opens the GPU that `choice` says.

@@ -38,13 +38,10 @@ export async function request(lowPower) {
 }
 
 /** Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with. */
-export function answer(promise, tell) {
-  promise.then((value) => tell(0, value), (error) => tell(1, error));
-}
+export const answer = (promise, tell) => promise.then((value) => tell(0, value), (error) => tell(1, error));
 
 class Adapter {
-  constructor(adapter) {
-    /** @type {GPUAdapter} */
+  constructor(/** @type {GPUAdapter} */ adapter) {
     this.adapter = adapter;
   }
 
@@ -384,8 +381,6 @@ class Reading {
   constructor(buffer, bytes, known, finish) {
     Object.assign(this, { buffer, bytes, finish });
     this.mapped = known.then(() => (this.#ready = true));
-    // Whoever dropped it does not listen.
-    this.mapped.catch(() => {});
   }
 
   /** Copies what was read; whether it could be. */
