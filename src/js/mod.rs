@@ -56,70 +56,30 @@ pub fn fingerprint() -> u32 {
     hash
 }
 
-/// Opens the device that this core is for: what there is, JavaScript has looked at. `settle` gets what [`start`] says.
+/// Does something that ends later, and gives `settle` what [`start`] says. The numbers are those of `Later` in
+/// `www/src/core.ts`.
 #[wasm_bindgen]
-pub fn open(low_power: bool, settle: Function) {
-    let opened = Device::only(low_power);
-    start(settle, async move { Ok(keep(Object::Device(opened.await?)).into()) });
-}
-
-/// Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
-#[wasm_bindgen]
-pub fn about(device: u32) -> Answer<String> {
-    let device = objects::device(device)?;
-    let info = device.info();
-    let mut words = String::new();
-    for word in [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver] {
-        words += word;
-        words += "\0";
+pub fn later(what: u32, handle: u32, from: f64, length: f64, settle: Function) -> Answer<()> {
+    match what {
+        // Opens the device that this core is for: what there is, JavaScript has looked at.
+        0 => {
+            let opened = Device::only(handle != 0);
+            start(settle, async move { Ok(keep(Object::Device(opened.await?)).into()) });
+        }
+        // Resolves when a device has done what was submitted.
+        1 => {
+            let done = objects::device(handle)?.sync();
+            start(settle, async move { done.await.map(|()| JsValue::UNDEFINED) });
+        }
+        // Submits what a tensor needs; resolves to so many of its elements from one on, as the device stores them.
+        _ => {
+            let tensor = objects::tensor(handle)?;
+            let range = [from, length];
+            let mut numbers = Numbers::new("read", &range);
+            let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
+            start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
+        }
     }
-    Ok(words)
-}
-
-/// The limits of a device, then its counters.
-#[wasm_bindgen]
-pub fn figures(device: u32) -> Answer<Vec<f64>> {
-    let device = objects::device(device)?;
-    let (limits, stats) = (device.limits(), device.stats());
-    Ok(vec![
-        limits.buffers_per_kernel as f64,
-        limits.binding_bytes as f64,
-        f64::from(limits.workgroups),
-        f64::from(limits.workgroup_size),
-        f64::from(limits.workgroup_bytes),
-        f64::from(u8::from(limits.f16)),
-        stats.plans as f64,
-        stats.pipelines as f64,
-        stats.buffers as f64,
-        stats.bind_groups as f64,
-        stats.submits as f64,
-        stats.kernels as f64,
-        stats.bytes as f64,
-        stats.used_bytes as f64,
-        stats.pooled_bytes as f64,
-        stats.peak_bytes as f64,
-        stats.nodes as f64,
-    ])
-}
-
-/// Gives a device's unused memory back.
-#[wasm_bindgen]
-pub fn trim(device: u32) -> Answer<()> {
-    objects::device(device)?.trim();
-    Ok(())
-}
-
-/// Submits what is recorded on a device.
-#[wasm_bindgen]
-pub fn flush(device: u32) -> Answer<()> {
-    Ok(objects::device(device)?.flush()?)
-}
-
-/// Settles when a device has done what was submitted.
-#[wasm_bindgen]
-pub fn sync(device: u32, settle: Function) -> Answer<()> {
-    let done = objects::device(device)?.sync();
-    start(settle, async move { done.await.map(|()| JsValue::UNDEFINED) });
     Ok(())
 }
 
@@ -140,29 +100,32 @@ pub fn upload(device: u32, data: &Bytes, numbers: &[f64]) -> Answer<u32> {
     Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
 }
 
-fn code(number: u32) -> Result<Code> {
-    let known = Code::ALL.get(number as usize).copied();
-    known.ok_or_else(|| Error::data(format!("warpweft: there is no operation {number}")))
-}
-
-/// Creates a tensor on a device.
-#[wasm_bindgen]
-pub fn create(operation: u32, device: u32, numbers: &[f64]) -> Answer<u32> {
-    let device = objects::device(device)?;
-    Ok(keep_tensor(apply::create(code(operation)?, &device, numbers)?)?)
-}
-
-/// Applies an operation to tensors.
+/// Applies an operation: to tensors, or (where the first handle is a device's) to create one. Numbers from
+/// [`FIRST_ROW`] on are the rows of the table; there a handle of 0 takes the next of `numbers`, and parameters follow.
 #[wasm_bindgen]
 pub fn apply(operation: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
-    Ok(keep_tensor(apply::apply(code(operation)?, handles, numbers)?)?)
+    let row = operation.checked_sub(FIRST_ROW).and_then(|row| Pointwise::ALL.get(row as usize));
+    let made = match (row, Code::ALL.get(operation as usize)) {
+        (Some(&row), _) => pointwise(row, handles, numbers)?,
+        (None, Some(&code)) => match handles {
+            [first] if objects::is_device(*first) => {
+                apply::create(code, &objects::device(*first)?, numbers)?
+            }
+            _ => apply::apply(code, handles, numbers)?,
+        },
+        _ => return Err(unknown(operation)),
+    };
+    Ok(keep_tensor(made)?)
 }
 
-/// Applies a row of the table. A handle of 0 takes the next of `numbers`; parameters follow.
-#[wasm_bindgen]
-pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
-    let row = Pointwise::ALL.get(row as usize).copied();
-    let row = row.ok_or_else(|| Error::data("warpweft: there is no such row"))?;
+/// The number of the table's first row as an operation; `www/src/core.ts` has it too.
+const FIRST_ROW: u32 = 1000;
+
+fn unknown(number: u32) -> Thrown {
+    Error::data(format!("warpweft: there is no operation {number}")).into()
+}
+
+fn pointwise(row: Pointwise, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
     let mut numbers = Numbers::new(row.row().name, numbers);
     let operands = objects::operands(handles)?;
     let mut values = Vec::with_capacity(row.row().arity());
@@ -175,20 +138,100 @@ pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
     for _ in row.row().parameters {
         values.push(Value::Number(numbers.real()?));
     }
-    Ok(keep_tensor(apply_row(row, &values)?)?)
+    apply_row(row, &values)
 }
 
-/// The gradients of a tensor by others, weighted with a seed if its handle is not 0; their handles.
+/// Asks for something that is there at once. The numbers are those of `Ask` in `www/src/core.ts`, the first handle is
+/// what is asked, and handles are among the answers.
 #[wasm_bindgen]
-pub fn grad(of: u32, seed: u32, handles: &[u32]) -> Answer<Vec<u32>> {
-    let of = objects::tensor(of)?;
-    let wrt = objects::tensors(handles)?;
-    let wrt = references(&wrt);
-    let gradients = match seed {
-        0 => of.grad(&wrt)?,
-        seed => of.vjp(&objects::tensor(seed)?, &wrt)?,
-    };
-    Ok(keep_tensors(&gradients)?)
+pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
+    let (&first, rest) = handles.split_first().ok_or_else(|| unknown(what))?;
+    let mut answer = Vec::new();
+    match what {
+        0 => describe(&objects::tensor(first)?, &mut answer),
+        1 => figures(&objects::device(first)?, &mut answer),
+        // Gives a device's unused memory back.
+        2 => objects::device(first)?.trim(),
+        // Submits what is recorded on a device.
+        3 => objects::device(first)?.flush()?,
+        // Submits what a tensor needs.
+        4 => objects::tensor(first)?.run()?,
+        // The plan of a device's last submission, if there was one.
+        5 => {
+            let device = objects::device(first)?;
+            if let Some(plan) = device.last_plan() {
+                answer.push(keep(Object::Plan(device, plan)).into());
+            }
+        }
+        // The plan of a program.
+        6 => {
+            let (device, program) = objects::program(first)?;
+            answer.push(keep(Object::Plan(device, program.plan().clone())).into());
+        }
+        // Runs a program; the results.
+        7 => {
+            let (_, program) = objects::program(first)?;
+            let inputs = objects::tensors(rest)?;
+            keep_tensors(&program.run(&references(&inputs))?, &mut answer)?;
+        }
+        // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
+        8 => {
+            let (&seed, rest) = rest.split_first().ok_or_else(|| unknown(what))?;
+            let (of, wrt) = (objects::tensor(first)?, objects::tensors(rest)?);
+            let gradients = match seed {
+                0 => of.grad(&references(&wrt))?,
+                seed => of.vjp(&objects::tensor(seed)?, &references(&wrt))?,
+            };
+            keep_tensors(&gradients, &mut answer)?;
+        }
+        // Submits tensors together, or gives the plan of that.
+        9 | 10 => {
+            let device = objects::device(first)?;
+            let mut batch = device.batch();
+            for tensor in objects::tensors(rest)? {
+                batch.add(&tensor)?;
+            }
+            if what == 9 {
+                batch.run()?;
+            } else {
+                answer.push(keep(Object::Plan(device, batch.plan()?)).into());
+            }
+        }
+        _ => return Err(unknown(what)),
+    }
+    Ok(answer)
+}
+
+/// A tensor's type and extents.
+fn describe(tensor: &Tensor, answer: &mut Vec<f64>) {
+    answer.push(dtype_code(tensor.dtype()).into());
+    for &extent in tensor.shape() {
+        answer.push(extent as f64);
+    }
+}
+
+/// The limits of a device, then its counters.
+fn figures(device: &Device, answer: &mut Vec<f64>) {
+    let (limits, stats) = (device.limits(), device.stats());
+    answer.extend_from_slice(&[
+        limits.buffers_per_kernel as f64,
+        limits.binding_bytes as f64,
+        f64::from(limits.workgroups),
+        f64::from(limits.workgroup_size),
+        f64::from(limits.workgroup_bytes),
+        f64::from(u8::from(limits.f16)),
+        stats.plans as f64,
+        stats.pipelines as f64,
+        stats.buffers as f64,
+        stats.bind_groups as f64,
+        stats.submits as f64,
+        stats.kernels as f64,
+        stats.bytes as f64,
+        stats.used_bytes as f64,
+        stats.pooled_bytes as f64,
+        stats.peak_bytes as f64,
+        stats.nodes as f64,
+    ]);
 }
 
 fn references(tensors: &[Tensor]) -> Vec<&Tensor> {
@@ -199,53 +242,10 @@ fn references(tensors: &[Tensor]) -> Vec<&Tensor> {
     list
 }
 
-/// A tensor's type and extents.
-#[wasm_bindgen]
-pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
-    let tensor = objects::tensor(tensor)?;
-    let mut facts = vec![dtype_code(tensor.dtype())];
-    for &extent in tensor.shape() {
-        facts.push(extent as u32);
-    }
-    Ok(facts)
-}
-
-/// Submits what a tensor needs; settles with so many of its elements from one on, as the device stores them.
-#[wasm_bindgen]
-pub fn read(tensor: u32, from: f64, length: f64, settle: Function) -> Answer<()> {
-    let tensor = objects::tensor(tensor)?;
-    let range = [from, length];
-    let mut numbers = Numbers::new("read", &range);
-    let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
-    start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
-    Ok(())
-}
-
-/// Submits what a tensor needs.
-#[wasm_bindgen]
-pub fn run(tensor: u32) -> Answer<()> {
-    Ok(objects::tensor(tensor)?.run()?)
-}
-
 /// Frees an object, and with a device all that lives on it.
 #[wasm_bindgen]
 pub fn dispose(handle: u32) {
     objects::drop_object(handle);
-}
-
-/// Submits tensors together, or (with `only_plan`) gives the plan of that.
-#[wasm_bindgen]
-pub fn batch(device: u32, handles: &[u32], only_plan: bool) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let mut batch = device.batch();
-    for tensor in objects::tensors(handles)? {
-        batch.add(&tensor)?;
-    }
-    if only_plan {
-        return Ok(keep(Object::Plan(device, batch.plan()?)));
-    }
-    batch.run()?;
-    Ok(0)
 }
 
 /// Compiles a program. Numbers: for each input its rank, type and extents. `build` is called with the inputs' handles
@@ -260,7 +260,9 @@ pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
     }
     let mut thrown = None;
     let program = device.compile(&types, |inputs| {
-        match build.build(&JsValue::UNDEFINED, keep_tensors(inputs)?) {
+        let mut handles = Vec::new();
+        keep_tensors(inputs, &mut handles)?;
+        match build.build(&JsValue::UNDEFINED, handles) {
             Ok(results) => objects::tensors(&results),
             Err(error) => {
                 thrown = Some(Thrown(error));
@@ -284,48 +286,32 @@ fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
     Ok(inputs)
 }
 
-/// Runs a program; the results' handles.
+/// Something in words. The numbers are those of `Words` in `www/src/core.ts`.
 #[wasm_bindgen]
-pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
-    let (_, program) = objects::program(program)?;
-    let inputs = objects::tensors(handles)?;
-    let inputs = references(&inputs);
-    Ok(keep_tensors(&program.run(&inputs)?)?)
-}
-
-/// The plan of a program.
-#[wasm_bindgen]
-pub fn program_plan(program: u32) -> Answer<u32> {
-    let (device, program) = objects::program(program)?;
-    Ok(keep(Object::Plan(device, program.plan().clone())))
-}
-
-/// The plan of a device's last submission; 0 if there was none.
-#[wasm_bindgen]
-pub fn last_plan(device: u32) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let plan = device.last_plan();
-    Ok(plan.map_or(0, |plan| keep(Object::Plan(device, plan))))
-}
-
-/// A plan in words, with 0 characters between them: operations, buffers and bytes as numbers, its text, and a label for
-/// each kernel.
-#[wasm_bindgen]
-pub fn plan_words(plan: u32) -> Answer<String> {
-    let (_, plan) = objects::plan(plan)?;
+pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
+    let mut words = String::new();
+    if what == 0 {
+        // Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
+        let device = objects::device(handle)?;
+        let info = device.info();
+        for word in [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver] {
+            words += word;
+            words += "\0";
+        }
+        return Ok(words);
+    }
+    let (device, plan) = objects::plan(handle)?;
+    if what == 1 {
+        // The text that a kernel of a plan is compiled from; nothing where there is none.
+        return Ok(device.kernel_source(&plan, kernel as usize).unwrap_or_default());
+    }
+    // A plan, with 0 characters between: operations, buffers, bytes, its text, and a label for each kernel.
     let buffers = plan.temporaries.len() + plan.outputs.len();
     let (operations, bytes) = (plan.operations, plan.bytes_written());
-    let mut words = format!("{operations}\0{buffers}\0{bytes}\0{plan}");
+    words = format!("{operations}\0{buffers}\0{bytes}\0{plan}");
     for dispatch in &plan.dispatches {
         words += "\0";
         words += &dispatch.label;
     }
     Ok(words)
-}
-
-/// The text that a kernel of a plan is compiled from, where there is one.
-#[wasm_bindgen]
-pub fn plan_source(plan: u32, kernel: u32) -> Answer<Option<String>> {
-    let (device, plan) = objects::plan(plan)?;
-    Ok(device.kernel_source(&plan, kernel as usize))
 }

@@ -83,13 +83,12 @@ pub fn operands(handles: &[u32]) -> Result<Vec<Option<Tensor>>> {
     Ok(found)
 }
 
-/// Keeps the results of an operation; their numbers.
-pub fn keep_tensors(tensors: &[Tensor]) -> Result<Vec<u32>> {
-    let mut handles = Vec::with_capacity(tensors.len());
+/// Keeps the results of an operation, and appends their numbers.
+pub fn keep_tensors(tensors: &[Tensor], handles: &mut Vec<f64>) -> Result<()> {
     for tensor in tensors {
-        handles.push(keep_tensor(tensor.clone())?);
+        handles.push(keep_tensor(tensor.clone())?.into());
     }
-    Ok(handles)
+    Ok(())
 }
 
 /// The tensors with these numbers.
@@ -107,6 +106,12 @@ pub fn device(handle: u32) -> Result<Device> {
         Some(Object::Device(device)) => Ok(device),
         _ => Err(gone("device", handle)),
     }
+}
+
+/// Whether this is a device's number.
+pub fn is_device(handle: u32) -> bool {
+    let at = (handle as usize).wrapping_sub(1);
+    SLAB.with_borrow(|slab| matches!(slab.entries.get(at), Some(Some(Object::Device(_)))))
 }
 
 /// The program with this number.

@@ -13,7 +13,7 @@ extern "C" {
     pub fn settle(this: &Function, on: &JsValue, failed: bool, value: &JsValue);
     /// Calls it with handles, for which it returns others.
     #[wasm_bindgen(method, catch, js_name = call)]
-    pub fn build(this: &Function, on: &JsValue, handles: Vec<u32>) -> Result<Vec<u32>, JsValue>;
+    pub fn build(this: &Function, on: &JsValue, handles: Vec<f64>) -> Result<Vec<u32>, JsValue>;
 
     /// Bytes on JavaScript's side.
     #[wasm_bindgen(js_name = Uint8Array, typescript_type = "Uint8Array")]
