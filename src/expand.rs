@@ -41,8 +41,10 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
 /// As [`expand`].
 pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<Trace> {
     let mut trace = Trace::default();
-    let leaf = |&(shape, dtype): &(Shape, DType)| trace.leaf(Op::Source, shape, dtype);
-    let inputs: Vec<usize> = operands.iter().map(leaf).collect();
+    let mut inputs = Vec::with_capacity(operands.len());
+    for &(shape, dtype) in operands {
+        inputs.push(trace.leaf(Op::Source, shape, dtype));
+    }
     let result = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) }
         .attention(attention, &inputs)?;
     trace.outputs.push(result);

@@ -70,7 +70,7 @@ impl Marks {
             marks.free[n] = is_free(&node.op);
             marks.light[n] = again(n, LIGHT);
             marks.scalars[n] = scalars;
-            scalars += usize::from(node.op == Op::Scalar);
+            scalars += usize::from(matches!(node.op, Op::Scalar));
         }
         let mut outputs = vec![false; count];
         for &output in &trace.outputs {
@@ -120,6 +120,20 @@ impl Marks {
     }
 }
 
+impl Marks {
+    /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
+    pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
+        let mut largest = None;
+        let mut most = 2;
+        for &node in nodes {
+            if !self.in_memory[node] && self.leaves[node] >= most {
+                (largest, most) = (Some(node), self.leaves[node]);
+            }
+        }
+        largest
+    }
+}
+
 fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
@@ -134,12 +148,17 @@ fn costs(trace: &Trace) -> Costs {
     let mut costs =
         Costs { leaves: vec![0; count], instructions: vec![0; count], plain: vec![true; count] };
     for (n, node) in trace.nodes.iter().enumerate() {
-        let sum =
-            |values: &[u32]| node.inputs.iter().fold(0u32, |sum, &i| sum.saturating_add(values[i]));
-        costs.leaves[n] = sum(&costs.leaves) + u32::from(node.op == Op::Source);
+        let sum = |values: &[u32]| {
+            let mut sum = 0u32;
+            for &input in &node.inputs {
+                sum = sum.saturating_add(values[input]);
+            }
+            sum
+        };
+        costs.leaves[n] = sum(&costs.leaves) + u32::from(matches!(node.op, Op::Source));
         let formula = node.op.formula();
         let local = formula.is_some() || matches!(node.op, Op::Cast(_));
-        let own = formula.map_or(u32::from(local), |f| cost(&f, node.inputs.len()));
+        let own = formula.map_or(u32::from(local), |f| cost(f, node.inputs.len()));
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
@@ -148,7 +167,7 @@ fn costs(trace: &Trace) -> Costs {
 }
 
 /// Instructions of a formula, roughly.
-fn cost(formula: &Expr, arity: usize) -> u32 {
+fn cost(formula: Expr, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();
     for word in 0..arity as u32 {

@@ -2,7 +2,7 @@
 
 import { describe, number, options } from "./arguments.js";
 import { Code } from "./codes.js";
-import { call, callAsync } from "./core.js";
+import { Ask, ask, call, callAsync, Later } from "./core.js";
 import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
@@ -73,12 +73,10 @@ export class Tensor extends Windows {
     const name = seed === undefined ? "grad" : "vjp";
     const handle = this.use(name);
     if (!Array.isArray(wrt)) throw dataError(`${name}: ${describe(wrt)} is not a list of tensors`);
-    const handles = Uint32Array.from(wrt, (tensor) => this.operand(name, tensor));
+    const handles = wrt.map((tensor) => this.operand(name, tensor));
     const weight = seed === undefined ? 0 : this.operand(name, seed);
-    return Array.from(
-      call(() => this.owner.core.grad(handle, weight, handles)),
-      (gradient) => this.device.adopt(gradient),
-    );
+    const gradients = ask(this.owner.core, Ask.grad, [handle, weight, ...handles]);
+    return Array.from(gradients, (gradient) => this.device.adopt(gradient));
   }
 
   /** The same values, that gradients do not pass: a constant to whatever is made of it. */
@@ -159,7 +157,7 @@ export class Tensor extends Windows {
     const handle = this.use("read");
     const { core } = this.owner;
     const piece = (from: number, count: number) =>
-      callAsync(() => core.read(handle, from, count) as Promise<Uint8Array>);
+      callAsync<Uint8Array>((settle) => core.later(Later.read, handle, from, count, settle));
     if (!(length > PIECE) || start + length > this.size) return piece(start, length);
     // All asked for at once, so that the tensor may be disposed of meanwhile.
     const pieces = [];
@@ -177,7 +175,7 @@ export class Tensor extends Windows {
   /** Submits what it needs, without waiting. */
   run(): void {
     const handle = this.use("run");
-    call(() => this.owner.core.run(handle));
+    ask(this.owner.core, Ask.run, [handle]);
   }
 
   /** The same values on another device: read from this one, and written to that. */
