@@ -53,10 +53,10 @@ fn quad_x(image: u32, channel: u32, y: u32, x: u32) -> vec4<f32> {
     inside_x(image, channel, y, x + 2u * STRIDE_X), inside_x(image, channel, y, x + 3u * STRIDE_X));
 }
 
-fn finish(image: u32, group: u32, row: u32, y: u32, x: u32, sums: vec4<f32>) {
+fn finish(image: u32, part: u32, row: u32, y: u32, x: u32, sums: vec4<f32>) {
   if (row < OUT) {
     for (var i = 0u; i < 4u && x + i < OUT_WIDTH; i++) {
-      epilogue(image, group * OUT + row, y, x + i, sums[i]);
+      epilogue(image, part * OUT + row, y, x + i, sums[i]);
     }
   }
 }
@@ -64,18 +64,19 @@ fn finish(image: u32, group: u32, row: u32, y: u32, x: u32, sums: vec4<f32>) {
 @compute @workgroup_size(THREADS)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
   @builtin(local_invocation_index) lane: u32) {
-  let work = (group_id.x + group_id.y * groups.x) * THREADS + lane;
+  let group = group_id.x + group_id.y * groups.x;
+  let work = group * THREADS + lane;
   if (work >= BATCH * GROUPS * QUARTETS * OUT_HEIGHT * STRIPS) {
     return;
   }
   let x = work % STRIPS * 4u;
   let y = work / STRIPS % OUT_HEIGHT;
   let row = work / (STRIPS * OUT_HEIGHT) % QUARTETS * 4u;
-  let group = work / (STRIPS * OUT_HEIGHT * QUARTETS) % GROUPS;
+  let part = work / (STRIPS * OUT_HEIGHT * QUARTETS) % GROUPS;
   let image = work / (STRIPS * OUT_HEIGHT * QUARTETS * GROUPS);
   // Rows beyond the last compute that again, and nobody takes it.
-  let last = group * OUT + OUT - 1u;
-  let row0 = group * OUT + row;
+  let last = part * OUT + OUT - 1u;
+  let row0 = part * OUT + row;
   let row1 = min(row0 + 1u, last);
   let row2 = min(row0 + 2u, last);
   let row3 = min(row0 + 3u, last);
@@ -89,7 +90,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       if (from_y < HEIGHT) {
         for (var kx = 0u; kx < KERNEL_X; kx++) {
           let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
-          let seen = quad_x(image, group * CHANNELS + c, from_y, from_x);
+          let seen = quad_x(image, part * CHANNELS + c, from_y, from_x);
           sums0 += load_w(row0, c, ky, kx) * seen;
           sums1 += load_w(row1, c, ky, kx) * seen;
           sums2 += load_w(row2, c, ky, kx) * seen;
@@ -98,8 +99,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       }
     }
   }
-  finish(image, group, row, y, x, sums0);
-  finish(image, group, row + 1u, y, x, sums1);
-  finish(image, group, row + 2u, y, x, sums2);
-  finish(image, group, row + 3u, y, x, sums3);
+  finish(image, part, row, y, x, sums0);
+  finish(image, part, row + 1u, y, x, sums1);
+  finish(image, part, row + 2u, y, x, sums2);
+  finish(image, part, row + 3u, y, x, sums3);
 }

@@ -64,7 +64,7 @@ fn sample_kernels_are_valid() {
     for ((name, kernel), barriers) in both {
         let source = codegen::wgsl(kernel, barriers);
         let met = source.text.contains("workgroupBarrier");
-        let alone = matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_));
+        let alone = matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_) | Kernel::Conv2d(_));
         assert!(barriers || !alone || !met, "{name}: threads meet");
         validate(name, &source.text);
         assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
