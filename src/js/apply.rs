@@ -176,10 +176,15 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         return if code == Code::argmax { x.argmax(axis) } else { x.argmin(axis) };
     }
     let keep = n.flag()?;
-    if code == Code::var {
+    if matches!(code, Code::var | Code::std) {
         let correction = n.real()?;
-        let axes = n.axes()?;
-        return if keep { x.var_keepdim(&axes, correction) } else { x.var(&axes, correction) };
+        let axes = &n.axes()?;
+        return match (code, keep) {
+            (Code::var, true) => x.var_keepdim(axes, correction),
+            (Code::var, false) => x.var(axes, correction),
+            (_, true) => x.std_keepdim(axes, correction),
+            (_, false) => x.std(axes, correction),
+        };
     }
     let axes = &n.axes()?;
     let op = match code {
@@ -191,10 +196,14 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         Code::all => Reduction::All,
         Code::mean if keep => return x.mean_keepdim(axes),
         Code::mean => return x.mean(axes),
-        Code::logsumexp if !keep => return x.logsumexp(axes),
-        Code::norm_l1 if !keep => return x.norm_l1(axes),
-        Code::norm_l2 if !keep => return x.norm_l2(axes),
-        Code::norm_linf if !keep => return x.norm_linf(axes),
+        Code::logsumexp if keep => return x.logsumexp_keepdim(axes),
+        Code::logsumexp => return x.logsumexp(axes),
+        Code::norm_l1 if keep => return x.norm_l1_keepdim(axes),
+        Code::norm_l1 => return x.norm_l1(axes),
+        Code::norm_l2 if keep => return x.norm_l2_keepdim(axes),
+        Code::norm_l2 => return x.norm_l2(axes),
+        Code::norm_linf if keep => return x.norm_linf_keepdim(axes),
+        Code::norm_linf => return x.norm_linf(axes),
         _ => return Err(unknown(code)),
     };
     x.reduce(op, axes, keep)

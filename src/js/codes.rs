@@ -28,7 +28,7 @@ codes! {
     full iota arange linspace eye uniform normal bernoulli
     cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat stack index_select tril triu one_hot
     tile dropout
-    sum prod max min any all mean var argmax argmin logsumexp norm_l1 norm_l2 norm_linf
+    sum prod max min any all mean var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf
     softmax log_softmax layer_norm rms_norm
     matmul outer dot conv2d attention
     detach
