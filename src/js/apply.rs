@@ -121,6 +121,7 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
         Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
         Code::argsort => x.argsort(n.axis()?, n.flag()?),
+        Code::top_k => Ok(x.top_k(n.axis()?, n.size()?, n.flag()?)?.1),
         Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
         Code::gather_nd => x.gather_nd(operands.need(1, code)?),
         Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),

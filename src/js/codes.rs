@@ -32,7 +32,7 @@ codes! {
     softmax log_softmax layer_norm rms_norm
     matmul outer dot conv2d attention
     detach
-    roll cumsum cumprod cummax cummin argsort take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
+    roll cumsum cumprod cummax cummin argsort top_k take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
     masked_fill eigh
 }
 

@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 3917394040;
+export const fingerprint = 229699327;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -66,13 +66,14 @@ export const enum Code {
   cummax = 54,
   cummin = 55,
   argsort = 56,
-  takeAlong = 57,
-  scatter = 58,
-  scatterAdd = 59,
-  scatterReduce = 60,
-  indexAdd = 61,
-  gatherNd = 62,
-  scatterNd = 63,
-  maskedFill = 64,
-  eigh = 65,
+  topK = 57,
+  takeAlong = 58,
+  scatter = 59,
+  scatterAdd = 60,
+  scatterReduce = 61,
+  indexAdd = 62,
+  gatherNd = 63,
+  scatterNd = 64,
+  maskedFill = 65,
+  eigh = 66,
 }
