@@ -49,7 +49,7 @@ pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
     vacant: Vec<u32>,
     /// Nodes recorded so far.
-    count: u64,
+    pub count: u64,
 }
 
 /// One operation of a [`Trace`]; its inputs are earlier positions.
@@ -203,11 +203,6 @@ impl Graph {
             input.memory += 1;
         }
         self.sweep(inputs)
-    }
-
-    /// How many nodes were recorded so far.
-    pub fn count(&self) -> u64 {
-        self.count
     }
 
     /// Nodes still to be computed that a tensor holds and no recorded operation uses, of those recorded when `since`

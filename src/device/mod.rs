@@ -147,7 +147,7 @@ impl Device {
         let mut state = self.state();
         // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
         let mut sinks = state.graph.sinks(state.flushed);
-        state.flushed = state.graph.count();
+        state.flushed = state.graph.count;
         // What is left of building a program hangs on inputs without data.
         if !state.has_data(&sinks) {
             let all = std::mem::take(&mut sinks);

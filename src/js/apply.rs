@@ -149,6 +149,7 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
         Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
         Code::argsort => x.argsort(n.axis()?, n.flag()?),
+        Code::top_k => Ok(x.top_k(n.axis()?, n.size()?, n.flag()?)?.1),
         Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
         Code::gather_nd => x.gather_nd(operands.need(1, code)?),
         Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
@@ -204,10 +205,15 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         return if code == Code::argmax { x.argmax(axis) } else { x.argmin(axis) };
     }
     let keep = n.flag()?;
-    if code == Code::var {
+    if matches!(code, Code::var | Code::std) {
         let correction = n.real()?;
-        let axes = n.axes()?;
-        return if keep { x.var_keepdim(&axes, correction) } else { x.var(&axes, correction) };
+        let axes = &n.axes()?;
+        return match (code, keep) {
+            (Code::var, true) => x.var_keepdim(axes, correction),
+            (Code::var, false) => x.var(axes, correction),
+            (_, true) => x.std_keepdim(axes, correction),
+            (_, false) => x.std(axes, correction),
+        };
     }
     let axes = &n.axes()?;
     let op = match code {
@@ -219,10 +225,14 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         Code::all => Reduction::All,
         Code::mean if keep => return x.mean_keepdim(axes),
         Code::mean => return x.mean(axes),
-        Code::logsumexp if !keep => return x.logsumexp(axes),
-        Code::norm_l1 if !keep => return x.norm_l1(axes),
-        Code::norm_l2 if !keep => return x.norm_l2(axes),
-        Code::norm_linf if !keep => return x.norm_linf(axes),
+        Code::logsumexp if keep => return x.logsumexp_keepdim(axes),
+        Code::logsumexp => return x.logsumexp(axes),
+        Code::norm_l1 if keep => return x.norm_l1_keepdim(axes),
+        Code::norm_l1 => return x.norm_l1(axes),
+        Code::norm_l2 if keep => return x.norm_l2_keepdim(axes),
+        Code::norm_l2 => return x.norm_l2(axes),
+        Code::norm_linf if keep => return x.norm_linf_keepdim(axes),
+        Code::norm_linf => return x.norm_linf(axes),
         _ => return Err(unknown(code)),
     };
     x.reduce(op, axes, keep)

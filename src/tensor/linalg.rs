@@ -68,7 +68,7 @@ impl Tensor {
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.stored()?;
         let values = across.diagonal(0)?;
-        let order = values.detach().order(false)?.stored()?;
+        let order = values.detach().order(false, usize::MAX)?.stored()?;
         let column = vectors.transpose(1, 2)?.take(&order)?.transpose(1, 2)?.stored()?;
         let values = values.take(&order)?;
         // To first order vector j turns towards vector i by what stands across over the distance of their values.

@@ -244,7 +244,7 @@ impl Tensor {
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
             found.select(&source, &none)?.reduce(op, &[3], false)?
         } else {
-            let order = index.order(false)?;
+            let order = index.order(false, usize::MAX)?;
             let sorted = index.take(&order)?.stored()?;
             let sums = source.take(&order)?.in_segments(&sorted, op)?;
             let (ends, there) = sorted.ends(count)?;
@@ -266,7 +266,7 @@ impl Tensor {
             let none = self.device.full(DType::I32, -1.0, &[])?;
             return self.meets(count)?.select(&at, &none)?.max(&[2])?.stored();
         }
-        let order = self.order(false)?;
+        let order = self.order(false, usize::MAX)?;
         let (ends, there) = self.take(&order)?.stored()?.ends(count)?;
         there.select(&order.take(&ends)?, -1)?.stored()
     }

@@ -195,6 +195,14 @@ fn top(suite: &mut Suite) {
             checks.push(near(what.clone(), values, taken(&x, 1, &want), Tolerance::EXACT));
             checks.push(exact(what, indices, DType::I32, want));
         }
+        // Of many, most are left behind.
+        for n in [65, 100, 257, 513] {
+            let x = integers(&[1, n], -40, 40, 10);
+            let (values, indices) = x.f32(device)?.top_k(1, 5, true)?;
+            let want = sorted(&x, 1, true).slice(1, 0, 5, 1);
+            checks.push(near(format!("5 of {n}"), values, taken(&x, 1, &want), Tolerance::EXACT));
+            checks.push(exact(format!("5 of {n}"), indices, DType::I32, want));
+        }
         let columns = x.permute(&[1, 0]);
         let (values, _) = columns.f32(device)?.top_k(0, 2, true)?;
         let want = sorted(&columns, 0, true).slice(0, 0, 2, 1);

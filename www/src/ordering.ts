@@ -2,7 +2,7 @@
 
 import { describe, number, options } from "./arguments.js";
 import { Code } from "./codes.js";
-import { dataError, shapeError } from "./errors.js";
+import { dataError } from "./errors.js";
 import { Movement } from "./movement.js";
 import type { Tensor } from "./tensor.js";
 
@@ -112,13 +112,8 @@ export abstract class Ordering extends Movement {
    */
   topK(k: number, settings?: TopKOptions): Ordered {
     const { axis = -1, largest = true } = options("topK", settings);
-    const extent = this.shape.at(number("topK", axis)) ?? 0;
-    if (!(Number.isInteger(k) && 0 <= k && k <= extent)) {
-      throw shapeError(`topK: ${describe(k)} elements along axis ${axis} of shape [${this.shape.join(", ")}]`);
-    }
-    const order = this.#order("topK", axis, largest);
-    const indices = order.slice(axis, 0, k);
-    order.dispose();
+    const numbers = [number("topK", axis), number("topK", k), number("topK", largest)];
+    const indices = this.op(Code.topK, "topK", numbers);
     return { values: this.takeAlong(axis, indices), indices };
   }
 

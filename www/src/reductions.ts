@@ -54,17 +54,6 @@ export abstract class Reductions extends Pointwise {
     return this.op(code, name, [Number(keepDims), ...axesList(name, axes)]);
   }
 
-  /** For reductions that WebAssembly has without kept axes. */
-  #reduceThenKeep(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
-    const list = axesList(name, axes);
-    const reduced = this.op(code, name, [0, ...list]);
-    if (!keepDims) return reduced;
-    const gone = list.length ? list.map((axis) => (axis + this.rank) % this.rank) : [...this.shape.keys()];
-    const kept = reduced.reshape(this.shape.map((extent, axis) => (gone.includes(axis) ? 1 : extent)));
-    reduced.dispose();
-    return kept;
-  }
-
   /** The sum over these axes; 0 over nothing. Takes every type but `bool`. With `keepDims` the axes stay, of extent 1. */
   sum(axes?: Axes, keepDims = false): Tensor {
     return this.#reduce(Code.sum, "sum", axes, keepDims);
@@ -105,16 +94,17 @@ export abstract class Reductions extends Pointwise {
    * `correction`. Takes `f32` and `f16`.
    */
   var(axes?: Axes, settings?: SpreadOptions): Tensor {
-    const { correction = 1, keepDims = false } = options("var", settings);
-    return this.op(Code.var, "var", [Number(keepDims), number("var", correction), ...axesList("var", axes)]);
+    return this.#spread(Code.var, "var", axes, settings);
   }
 
   /** The standard deviation over these axes: the square root of {@link Reductions.var}. Takes `f32` and `f16`. */
   std(axes?: Axes, settings?: SpreadOptions): Tensor {
-    const variance = this.var(axes, settings);
-    const deviation = variance.sqrt();
-    variance.dispose();
-    return deviation;
+    return this.#spread(Code.std, "std", axes, settings);
+  }
+
+  #spread(code: Code, name: string, axes: Axes | undefined, settings: SpreadOptions | undefined): Tensor {
+    const { correction = 1, keepDims = false } = options(name, settings);
+    return this.op(code, name, [Number(keepDims), number(name, correction), ...axesList(name, axes)]);
   }
 
   #position(code: Code, name: string, axis: number, keepDims: boolean): Tensor {
@@ -140,22 +130,22 @@ export abstract class Reductions extends Pointwise {
 
   /** `log(sum(exp(x)))` over these axes, without overflow. Takes `f32` and `f16`. */
   logsumexp(axes?: Axes, keepDims = false): Tensor {
-    return this.#reduceThenKeep(Code.logsumexp, "logsumexp", axes, keepDims);
+    return this.#reduce(Code.logsumexp, "logsumexp", axes, keepDims);
   }
 
   /** The sum of absolute values over these axes. Takes `f32` and `f16`. */
   normL1(axes?: Axes, keepDims = false): Tensor {
-    return this.#reduceThenKeep(Code.normL1, "normL1", axes, keepDims);
+    return this.#reduce(Code.normL1, "normL1", axes, keepDims);
   }
 
   /** The square root of the sum of squares over these axes. Takes `f32` and `f16`. */
   normL2(axes?: Axes, keepDims = false): Tensor {
-    return this.#reduceThenKeep(Code.normL2, "normL2", axes, keepDims);
+    return this.#reduce(Code.normL2, "normL2", axes, keepDims);
   }
 
   /** The largest absolute value over these axes. Takes `f32` and `f16`. */
   normLinf(axes?: Axes, keepDims = false): Tensor {
-    return this.#reduceThenKeep(Code.normLinf, "normLinf", axes, keepDims);
+    return this.#reduce(Code.normLinf, "normLinf", axes, keepDims);
   }
 
   /** `exp(x) / sum(exp(x))` along `axis`, without overflow. Takes `f32` and `f16`. */
