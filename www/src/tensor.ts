@@ -2,7 +2,7 @@
 
 import { describe, number, numbers, options } from "./arguments.js";
 import { Code } from "./codes.js";
-import { Ask, ask, callAsync, call, Later } from "./core.js";
+import { Ask, ask, callAsync, Later } from "./core.js";
 import { decode, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
