@@ -93,7 +93,9 @@ fn pointwise() -> String {
     for row in TABLE {
         text += &method(row);
     }
-    text += "}\n\n/** The rows: a name, how many operands follow this tensor, and the parameters' usual values. */\nconst rows = `";
+    text += "}\n\n\
+        /** The rows: a name, how many operands follow this tensor, and the parameters' usual values. */\n\
+        const rows = `";
     let mut column = 0;
     for row in TABLE {
         let row = short(row);

@@ -103,7 +103,8 @@ export class Device extends Handle {
 
   private constructor(core: Core, handle: number, fallback: string | undefined) {
     super({ core, gone: false }, handle);
-    const [backend = "", name = "", vendor = "", kind, driver = ""] = call(() => core.words(Words.device, handle, 0)).split("\0");
+    const words = call(() => core.words(Words.device, handle, 0));
+    const [backend = "", name = "", vendor = "", kind, driver = ""] = words.split("\0");
     this.info = { backend, name, vendor, kind: kind as DeviceInfo["kind"], driver };
     this.fallback = fallback;
     const [buffersPerKernel, bindingBytes, workgroups, workgroupSize, workgroupBytes, f16] = this.#figures();

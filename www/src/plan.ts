@@ -25,7 +25,8 @@ export class Plan extends Handle {
   /** @internal */
   constructor(device: Device, handle: number) {
     super(device.owner, handle);
-    const [operations, buffers, bytes, text, ...labels] = call(() => device.owner.core.words(Words.plan, handle, 0)).split("\0");
+    const words = call(() => device.owner.core.words(Words.plan, handle, 0));
+    const [operations, buffers, bytes, text, ...labels] = words.split("\0");
     this.operations = Number(operations);
     this.kernels = labels.length;
     this.buffers = Number(buffers);
