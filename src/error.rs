@@ -83,7 +83,7 @@ impl Error {
     /// The same error, told by the operation `name` in a part of whose work it arose.
     pub fn within(self, name: &str) -> Error {
         match find(&self.0.message, ": ") {
-            Some(at) => Error::new(self.0.kind, [name, &self.0.message[at..]].concat()),
+            Some(at) => Error::new(self.0.kind, name.to_string() + &self.0.message[at..]),
             None => self,
         }
     }

@@ -170,8 +170,8 @@ impl Module {
                 b'I' => DType::I32,
                 b'U' => DType::U32,
                 b'B' => DType::Bool,
-                c => {
-                    text.push(char::from(c));
+                _ => {
+                    text += &template[i..=i];
                     continue;
                 }
             };
@@ -247,15 +247,15 @@ fn tidy(text: &str) -> String {
         if line.is_empty() {
             continue;
         }
-        if line.starts_with('}') {
+        if line.as_bytes()[0] == b'}' {
             depth = depth.saturating_sub(1);
         }
         for _ in 0..depth {
             out += "  ";
         }
         out += line;
-        out.push('\n');
-        if line.ends_with('{') {
+        out += "\n";
+        if line.as_bytes()[line.len() - 1] == b'{' {
             depth += 1;
         }
     }

@@ -88,7 +88,7 @@ impl Place<'_> {
             }
         }
         if index.offset != 0 {
-            let sign = if index.offset < 0 { '-' } else { '+' };
+            let sign = if index.offset < 0 { "-" } else { "+" };
             put!(sum, " {sign} {}", index.offset.unsigned_abs());
         }
         format!("u32({sum})")

@@ -216,7 +216,9 @@ impl Device {
             backend.write(held.buffer, 0, data)
         } else {
             // An odd number of halves.
-            backend.write(held.buffer, 0, &[data, &[0; 2]].concat())
+            let mut whole = data.to_vec();
+            whole.extend_from_slice(&[0; 2]);
+            backend.write(held.buffer, 0, &whole)
         };
         if let Err(error) = written {
             state.pool.give(held);

@@ -100,27 +100,12 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::dropout => x.dropout(n.real()?, n.seed()?),
         Code::softmax => x.softmax(n.axis()?),
         Code::log_softmax => x.log_softmax(n.axis()?),
-        Code::layer_norm => {
-            let epsilon = n.real()?;
-            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
-        }
-        Code::rms_norm => {
-            let epsilon = n.real()?;
-            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
-        }
+        Code::layer_norm | Code::rms_norm | Code::batch_norm => norm(code, x, operands, n),
+        Code::group_norm | Code::instance_norm => norm(code, x, operands, n),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
         Code::outer => x.outer(operands.need(1, code)?),
         Code::dot => x.dot(operands.need(1, code)?),
-        Code::batch_norm => {
-            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
-            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
-        }
-        Code::group_norm => {
-            let groups = n.size()?;
-            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
-        }
-        Code::instance_norm => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
         Code::rotary => x.rotary(operands.need(1, code)?, operands.need(2, code)?, n.flag()?),
         Code::adaptive_avg_pool => x.adaptive_avg_pool(&n.sizes()?),
         Code::resize => {
@@ -167,6 +152,29 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
             x.scatter_nd(operands.need(1, code)?, operands.need(2, code)?, op)
         }
         _ => reduce(code, x, n),
+    }
+}
+
+fn norm(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
+    match code {
+        Code::layer_norm => {
+            let epsilon = n.real()?;
+            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
+        }
+        Code::rms_norm => {
+            let epsilon = n.real()?;
+            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
+        }
+        Code::batch_norm => {
+            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
+            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
+        }
+        Code::group_norm => {
+            let groups = n.size()?;
+            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
+        }
+        Code::instance_norm => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
+        _ => Err(unknown(code)),
     }
 }
 

@@ -19,6 +19,19 @@ use tasks::start;
 use values::{copy, Bytes, Function};
 use wasm_bindgen::prelude::*;
 
+/// All memory but the GPU's.
+#[global_allocator]
+static MEMORY: rlsf::GlobalTlsf<Memory> = rlsf::GlobalTlsf::new();
+
+struct Memory;
+
+impl rlsf::GlobalTlsfOptions for Memory {
+    // Growing in place takes more code than it saves time.
+    const ENABLE_REALLOCATION: bool = false;
+    // Tensors on their way are larger than what was got from the system before.
+    const COALESCE_POOLS: bool = true;
+}
+
 /// What is thrown.
 pub struct Thrown(JsValue);
 

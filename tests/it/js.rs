@@ -46,7 +46,7 @@ fn takes(types: Types) -> &'static str {
     }
 }
 
-fn method(number: usize, row: &Row) -> String {
+fn method(row: &Row) -> String {
     let mut text = String::from("\n  /**\n");
     for line in row.doc.trim().lines() {
         writeln!(text, "   * {}", line.trim()).unwrap();
@@ -60,18 +60,24 @@ fn method(number: usize, row: &Row) -> String {
     }
     text += "   */\n";
     let operands = row.operands[1..].iter().map(|name| format!("{name}: Operand"));
-    let parameters = row.parameters.iter().map(|(name, usual)| format!("{name} = {usual}"));
+    let parameters = row.parameters.iter().map(|(name, _)| format!("{name}?: number"));
     let declared: Vec<String> = operands.chain(parameters).collect();
-    writeln!(text, "  {}({}): Tensor {{", camel(row.name), declared.join(", ")).unwrap();
-    let mut arguments = vec![number.to_string(), format!("\"{}\"", camel(row.name))];
-    let names = |names: Vec<&str>| format!("[{}]", names.join(", "));
+    for (name, usual) in row.parameters {
+        text = text.replace("   */\n", &format!("   * @param {name} usually {usual}\n   */\n"));
+    }
+    writeln!(text, "  {}({}): Tensor;", camel(row.name), declared.join(", ")).unwrap();
+    text
+}
+
+/// A row as the module reads it: name, how many operands follow this tensor, and its parameters' usual values.
+fn short(row: &Row) -> String {
+    let mut text = camel(row.name);
     if row.arity() > 1 {
-        arguments.push(names(row.operands[1..].to_vec()));
+        write!(text, ":{}", row.operands.len() - 1).unwrap();
     }
-    if !row.parameters.is_empty() {
-        arguments.push(names(row.parameters.iter().map(|p| p.0).collect()));
+    for (_, usual) in row.parameters {
+        write!(text, ":{usual}").unwrap();
     }
-    writeln!(text, "    return this.row({});\n  }}", arguments.join(", ")).unwrap();
     text
 }
 
@@ -82,12 +88,44 @@ fn pointwise() -> String {
          import { Recorded } from \"./recorded.js\";\n\
          import type { Operand, Tensor } from \"./tensor.js\";\n\n\
          /** The operations that work element by element. */\n\
-         export abstract class Pointwise extends Recorded {",
+         export interface Pointwise {",
     );
-    for (number, row) in TABLE.iter().enumerate() {
-        text += &method(number, row);
+    for row in TABLE {
+        text += &method(row);
     }
-    text + "}\n"
+    text += "}\n\n\
+        /** The rows: a name, how many operands follow this tensor, and the parameters' usual values. */\n\
+        const rows = `";
+    let mut column = 0;
+    for row in TABLE {
+        let row = short(row);
+        column += row.len() + 1;
+        if column > 110 {
+            text += "\n";
+            column = row.len() + 1;
+        } else if !text.ends_with('`') {
+            text += " ";
+        }
+        text += &row;
+    }
+    text + "`;\n\n\
+        // As text a method takes its name, and not its name three times with the words around it.\n\
+        export abstract class Pointwise extends Recorded {\n  \
+        static {\n    \
+        rows.split(/\\s/).forEach((row, number) => {\n      \
+        const [name = \"\", operands = 0, ...usual] = row.split(\":\");\n      \
+        const method = {\n        \
+        [name](this: Pointwise, ...given: Operand[]) {\n          \
+        const others = Array.from({ length: Number(operands) }, (_, i) => given[i]!);\n          \
+        const parameter = (i: number) => given[others.length + i] as number | undefined;\n          \
+        const parameters = usual.map((value, i) => (parameter(i) === undefined ? Number(value) : parameter(i)!));\n          \
+        return this.row(number, name, others, parameters);\n        \
+        },\n      \
+        };\n      \
+        Object.defineProperty(this.prototype, name, { value: method[name], writable: true, configurable: true });\n    \
+        });\n  \
+        }\n\
+        }\n"
 }
 
 fn codes() -> String {

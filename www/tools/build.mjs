@@ -8,6 +8,7 @@ import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { cargoHome, hasSmallStd, read, root, run, smallStd, tool, webEnv, webTarget } from "./env.mjs";
+import { nameByOrder } from "./order.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -20,7 +21,7 @@ const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`
 // The memory is the core's own, and its lowest addresses are the stack's last.
 const memory = ["--low-memory-unused", "--zero-filled-memory"];
 
-/** The wasm cores: what cargo is told, and what `wasm-opt` is to strive for. */
+/** The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and whether functions are put in order. */
 const cores = {
   gpu: {
     profile: "web",
@@ -30,6 +31,7 @@ const cores = {
     rustflags: ["-Cllvm-args=-disable-lsr"],
     targetDir: webTarget,
     smallStd: true,
+    ordered: true,
   },
   cpu: {
     profile: "web-cpu",
@@ -61,7 +63,7 @@ function coreBuild(name) {
 /** Builds what has changed. */
 export async function build() {
   await setup(["rust", "node", "wasm32", "stdSources", "wasmTools"]);
-  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/tools/build.mjs"];
+  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/tools/build.mjs", "www/tools/order.mjs"];
   for (const name of Object.keys(cores)) {
     const compiler = read("rustc", ["--version"], { env: coreEnv(name) }) + hasSmallStd();
     const output = join(dist, name, "warpweft_bg.wasm");
@@ -82,7 +84,7 @@ export function tsc(args) {
 }
 
 async function buildCore(name) {
-  const { profile, features, optimise } = cores[name];
+  const { profile, features, optimise, ordered } = cores[name];
   const out = join(dist, name);
   rmSync(out, { recursive: true, force: true });
   const places = ["--target", "web", "--out-dir", out, "--out-name", "warpweft"];
@@ -97,7 +99,12 @@ async function buildCore(name) {
   // What rustc's wasm uses by default, all of it in every browser that has WebGPU.
   const old = ["bulk-memory", "mutable-globals", "multivalue", "nontrapping-float-to-int"];
   const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
-  await run(process.execPath, [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...optimise, ...enable]);
+  const optimiser = [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...enable];
+  await run(process.execPath, [...optimiser, ...optimise]);
+  if (ordered) {
+    nameByOrder(wasm);
+    await run(process.execPath, [...optimiser, "--reorder-functions-by-name", "--strip-debug"]);
+  }
   for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
   numberImports(wasm, join(out, "warpweft.js"));
   for (const script of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, script));
