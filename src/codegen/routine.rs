@@ -87,8 +87,8 @@ fn window_by_window(conv: &Convolution) -> Source {
         ("BEFORE_X", params.padding[1].0),
     ]);
     let (at_pixel, at_tap, at_result) = (signed(PIXEL), signed(TAP), signed(RESULT));
-    let strips = conv.out_width.div_ceil(4) * conv.out_height;
-    let threads = conv.batch * params.groups * out.div_ceil(4) * strips;
+    let strips = conv.out_width.div_ceil(8) * conv.out_height;
+    let threads = conv.batch * params.groups * out.div_ceil(8) * strips;
     let slots = vec![
         Slot::operand("x", &conv.x, PIXEL, &at_pixel),
         Slot::operand("w", &conv.w, TAP, &at_tap),

@@ -192,6 +192,10 @@ impl Tensor {
         if n == 3 {
             return self.deep(weight, asked, &ends);
         }
+        let plain = stride == [1, 1] && ends[..2] == [(0, 0); 2] && groups == 1;
+        if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
+            return within(name, || self.pixelwise(weight));
+        }
         let conv = Conv2d {
             stride: [stride[0], stride[1]],
             padding: [ends[0], ends[1]],
@@ -199,6 +203,17 @@ impl Tensor {
             groups,
         };
         self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight]).map_err(|e| e.within(name))
+    }
+
+    /// A convolution with a window of one element: a matrix product at each pixel.
+    fn pixelwise(&self, weight: &Tensor) -> Result<Tensor> {
+        let &[batch, channels, height, width] = &self.shape[..] else {
+            unreachable!("a 2-D convolution's input has rank 4");
+        };
+        let out = weight.shape[0];
+        let pixels = self.reshape(&[batch, channels, height * width])?;
+        let product = weight.reshape(&[out, channels])?.matmul(&pixels)?;
+        product.reshape(&[batch, out, height, width])
     }
 
     /// How many axes the convolution is over.
