@@ -123,7 +123,7 @@ function numberImports(wasm, glue) {
   const numbered = (text) =>
     text
       .replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => name + number(hash))
-      .replace(/\b(wasm_bindgen_)([0-9a-f]{16}___convert__closures_\w+)/g, (_, name, type) => name + number(type));
+      .replace(/(wasm_bindgen_)([0-9a-f]{16}___convert__closures_\w+)/g, (_, name, type) => name + number(type));
   writeFileSync(glue, numbered(readFileSync(glue, "utf8")));
   writeFileSync(wasm, numbered(readFileSync(wasm, "latin1")), "latin1");
 }
