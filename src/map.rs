@@ -82,11 +82,6 @@ impl<K: Hash + Eq, V> Map<K, V> {
         value
     }
 
-    /// All entries.
-    pub fn entries(&self) -> &[(K, V)] {
-        &self.entries
-    }
-
     /// Takes out all values for which `which` holds.
     pub fn remove_where(&mut self, which: fn(&V) -> bool) -> Vec<V> {
         let mut removed = Vec::new();

@@ -5,7 +5,6 @@ use super::lower::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{Atom, Index, Inst, ValueId};
-use crate::map::Map;
 
 /// Where a value that is used as an atom came from: it is `of / by` or `of % by`.
 #[derive(Clone, Debug)]
@@ -20,18 +19,26 @@ pub struct Origin {
 /// Coordinates of another space as a kernel being written says them, with where their values came from.
 pub struct Coordinates {
     pub coords: Vec<Index>,
-    origins: Map<ValueId, Origin>,
+    origins: Origins,
+}
+
+/// Where values came from: few.
+pub type Origins = Vec<(ValueId, Origin)>;
+
+/// Where a value came from, if that is known.
+fn origin(origins: &[(ValueId, Origin)], value: ValueId) -> Option<&Origin> {
+    origins.iter().find(|(known, _)| *known == value).map(|(_, origin)| origin)
 }
 
 impl Coordinates {
     /// What `a / by` and `a % by` that are known say of `a`, unless that is known, too.
     pub fn rejoin(&self, known: &[(Index, Index)]) -> Option<(Index, Index)> {
-        let origin = |index: &Index| match index.terms[..] {
-            [(Atom::Value(v), 1)] if index.offset == 0 => self.origins.get(&v),
+        let of = |index: &Index| match index.terms[..] {
+            [(Atom::Value(v), 1)] if index.offset == 0 => origin(&self.origins, v),
             _ => None,
         };
         let half = |remainder: bool| {
-            let known = known.iter().filter_map(move |(from, to)| Some((origin(from)?, to)));
+            let known = known.iter().filter_map(move |(from, to)| Some((of(from)?, to)));
             known.filter(move |(origin, _)| origin.remainder == remainder)
         };
         half(false).find_map(|(quotient, high)| {
@@ -55,7 +62,7 @@ impl Writer {
         for &(atom, stride) in &index.terms {
             let max = match atom {
                 Atom::Coord(d) => (self.dims[d as usize] as i64 - 1).max(0),
-                Atom::Value(v) => self.origins.get(&v)?.max,
+                Atom::Value(v) => origin(&self.origins, v)?.max,
             };
             if stride > 0 {
                 high += stride * max;
@@ -100,7 +107,11 @@ impl Writer {
         let by_value = self.builder.number(DType::I32, by as f64);
         let op = if remainder { Binary::Rem } else { Binary::Div };
         let value = self.builder.push(Inst::Binary(op, of_value, by_value));
-        self.origins.insert(value, Origin { of: of.clone(), by, remainder, max });
+        let origin = Origin { of: of.clone(), by, remainder, max };
+        match self.origins.iter_mut().find(|(known, _)| *known == value) {
+            Some(known) => known.1 = origin,
+            None => self.origins.push((value, origin)),
+        }
         Index { offset: 0, terms: vec![(Atom::Value(value), 1)] }
     }
 
@@ -149,7 +160,7 @@ impl Writer {
 
     fn rejoin(&self, index: &Index) -> Option<Index> {
         let value = |atom: Atom| match atom {
-            Atom::Value(v) => Some((v, self.origins.get(&v)?)),
+            Atom::Value(v) => Some((v, origin(&self.origins, v)?)),
             Atom::Coord(_) => None,
         };
         for &(atom, stride) in &index.terms {
@@ -177,7 +188,7 @@ impl Writer {
             match atom {
                 Atom::Coord(d) => found.push(*d),
                 Atom::Value(v) => {
-                    let origin = self.origins.get(v)?;
+                    let origin = origin(&self.origins, *v)?;
                     found.extend(self.coordinates(std::slice::from_ref(&origin.of))?);
                 }
             }

@@ -2,10 +2,9 @@
 
 use super::collapse::collapse;
 use super::index::Coordinates;
-use super::lower::{broadcast, Context, Part, Stop, Writer};
+use super::lower::{broadcast, Context, Hint, Part, Stop, Writer};
 use super::mark::Marks;
 use super::rewrite::{compact, prune};
-use crate::error::{Error, ErrorKind};
 use crate::graph::Trace;
 use crate::kernel::{
     Atom, Attend, Convolution, Index, Kernel, Limits, Matmul, Operand, Program, Space, Store,
@@ -70,16 +69,17 @@ fn piece(
 ) -> Result<Piece, Stop> {
     let shape = trace.nodes[node].shape;
     let attempt = Attempt { trace, marks, limits, node, region };
-    let (other, before) = match attempt.run(&Layout::of(&shape)) {
-        Err(Stop::Rows { reduce, depends }) => (rows(trace, &shape, reduce, depends), reduce),
-        Err(Stop::Elsewhere { routine, coordinates }) => {
-            (around(&trace.nodes[routine].shape, &shape, &coordinates), routine)
+    let mut hint = Hint::default();
+    let (other, before) = match (attempt.run(&Layout::of(&shape), &mut hint), &hint.coordinates) {
+        (Err(Stop::Rows(reduce)), _) => (rows(trace, &shape, reduce, hint.depends.take()), reduce),
+        (Err(Stop::Elsewhere(routine)), Some(coordinates)) => {
+            (around(&trace.nodes[routine].shape, &shape, coordinates), routine)
         }
-        other => return other,
+        (other, _) => return other,
     };
     // Another space was found, or what stands in the way is computed before.
-    match attempt.run(&other.ok_or(Stop::Realise(before))?) {
-        Err(Stop::Rows { .. } | Stop::Elsewhere { .. }) => Err(Stop::Realise(before)),
+    match attempt.run(&other.ok_or(Stop::Realise(before))?, &mut hint) {
+        Err(Stop::Rows(_) | Stop::Elsewhere(_)) => Err(Stop::Realise(before)),
         Err(Stop::Realise(n)) if n == node => Err(Stop::Realise(before)),
         other => other,
     }
@@ -179,7 +179,8 @@ struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn run(&self, layout: &Layout) -> Result<Piece, Stop> {
+    /// The kernel over this space, or what is in the way; `hint` says more of that.
+    fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<Piece, Stop> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
         let mut attached = Vec::new();
@@ -199,7 +200,9 @@ impl Attempt<'_> {
             Some(coords) => coords.clone(),
             None => writer.reshaped(&trace.nodes[node].shape),
         };
-        let value = context.value(&mut writer, node, &coords).map_err(|stop| self.crowded(stop))?;
+        let value = context.value(&mut writer, node, &coords);
+        *hint = std::mem::take(&mut context.hint);
+        let value = value.map_err(|stop| self.crowded(stop))?;
         let mut index = writer.linearise(&coords, &region.shape.strides());
         index.offset += region.offset;
         let dtype = trace.nodes[region.output].dtype;
@@ -265,10 +268,7 @@ impl Attempt<'_> {
         if let Some(largest) = self.marks.largest(&self.trace.nodes[self.node].inputs) {
             return Stop::Realise(largest);
         }
-        let name = self.trace.nodes[self.node].op.name();
-        let limit = self.limits.buffers_per_kernel;
-        let message = format!("{name}: it needs more than the {limit} buffers a kernel may use");
-        Stop::Refuse(Error::new(ErrorKind::Limit, message))
+        Stop::Refuse(self.node)
     }
 }
 

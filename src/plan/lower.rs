@@ -1,28 +1,37 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{Coordinates, Origin};
+use super::index::{Coordinates, Origins};
 use super::mark::Marks;
 use super::rewrite::prune_to;
-use crate::error::Error;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
 use crate::map::Map;
 use crate::op::{Const, Op};
 use crate::shape::pick;
 
-/// Why a kernel cannot be written as it was tried.
+/// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
+#[derive(Clone, Copy)]
 pub enum Stop {
     /// This node must be computed by a kernel of its own.
     Realise(usize),
-    /// A reduction was met in a map: the node, and the coordinates of the space it depends on.
-    Rows { reduce: usize, depends: Option<Vec<u32>> },
-    /// A routine was met, but not at the coordinates its kernel runs over: the node, and where.
-    Elsewhere { routine: usize, coordinates: Box<Coordinates> },
+    /// This reduction was met in a map; [`Hint::depends`].
+    Rows(usize),
+    /// This routine was met, but not at the coordinates its kernel runs over; [`Hint::coordinates`].
+    Elsewhere(usize),
     /// More buffers than a kernel may use.
     Crowded,
-    /// It cannot be planned at all.
-    Refuse(Error),
+    /// For that reason this node cannot be computed at all.
+    Refuse(usize),
+}
+
+/// What a [`Stop`] leaves for the next try.
+#[derive(Default)]
+pub struct Hint {
+    /// The coordinates of the space that the reduction depends on, if not also on loaded data.
+    pub depends: Option<Vec<u32>>,
+    /// Where the routine was met.
+    pub coordinates: Option<Coordinates>,
 }
 
 /// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
@@ -48,6 +57,7 @@ pub struct Context<'a> {
     pub operations: Vec<usize>,
     /// Nodes that are results as well as parts of this kernel: where they were computed.
     pub attached: Vec<(usize, Vec<Index>, ValueId)>,
+    pub hint: Hint,
     visits: usize,
 }
 
@@ -63,7 +73,7 @@ pub struct Writer {
     pub builder: Builder,
     pub dims: Vec<usize>,
     pub outer: usize,
-    pub origins: Map<ValueId, Origin>,
+    pub origins: Origins,
     pub part: Part,
     memo: Map<(usize, Vec<Index>), ValueId>,
 }
@@ -74,7 +84,7 @@ impl Writer {
             builder: Builder::default(),
             dims: dims.to_vec(),
             outer,
-            origins: Map::default(),
+            origins: Origins::new(),
             part,
             memo: Map::default(),
         }
@@ -97,6 +107,7 @@ impl<'a> Context<'a> {
             routine: None,
             operations: Vec::new(),
             attached: Vec::new(),
+            hint: Hint::default(),
             visits: 0,
         }
     }
@@ -146,7 +157,7 @@ impl<'a> Context<'a> {
         let whole = writer.builder.finish();
         let live = whole.live(&[value]);
         // Division in every load's index costs more than a copy.
-        if !own && writer.origins.entries().iter().any(|(v, _)| live[*v as usize]) {
+        if !own && writer.origins.iter().any(|(v, _)| live[*v as usize]) {
             return Err(Stop::Realise(node));
         }
         let (program, value) = prune_to(&whole, value);
@@ -284,10 +295,8 @@ impl<'a> Context<'a> {
                 }
                 let free = map && self.routine.is_none();
                 if !here && free {
-                    return Err(Stop::Elsewhere {
-                        routine: node,
-                        coordinates: Box::new(writer.found(coords)),
-                    });
+                    self.hint.coordinates = Some(writer.found(coords));
+                    return Err(Stop::Elsewhere(node));
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
                     return Err(Stop::Realise(node));
@@ -341,7 +350,8 @@ impl<'a> Context<'a> {
         }
         let depends = writer.coordinates(coords);
         if writer.is_map() {
-            return Err(Stop::Rows { reduce: node, depends });
+            self.hint.depends = depends;
+            return Err(Stop::Rows(node));
         }
         let from = self.trace.nodes[traced.inputs[0]].shape;
         let same = pick(&from, axes) == writer.dims[writer.outer..];

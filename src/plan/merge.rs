@@ -4,7 +4,6 @@
 use super::kernels::Piece;
 use super::rewrite::append;
 use crate::kernel::{Builder, Kernel, Limits};
-use crate::map::Map;
 
 /// Earlier kernels that are looked at.
 const WINDOW: usize = 8;
@@ -17,11 +16,13 @@ const SMALL: usize = 1 << 14;
 pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
     // Where each node is written, as a position in `merged`.
-    let mut written: Map<usize, usize> = Map::default();
+    let mut written: Vec<Option<usize>> = Vec::new();
     for piece in pieces {
         let mut ready = merged.len().saturating_sub(WINDOW);
         for input in &piece.inputs {
-            ready = ready.max(written.get(input).map_or(0, |at| at + 1));
+            if let Some(Some(at)) = written.get(*input) {
+                ready = ready.max(at + 1);
+            }
         }
         let mut at = merged.len();
         for earlier in (ready..merged.len()).rev() {
@@ -36,8 +37,10 @@ pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
         }
         for &output in &merged[at].outputs {
             // A concatenation is written by several: it is there after the last.
-            let last = written.get(&output).copied();
-            written.insert(output, last.unwrap_or(at).max(at));
+            if written.len() <= output {
+                written.resize(output + 1, None);
+            }
+            written[output] = written[output].max(Some(at));
         }
     }
     merged

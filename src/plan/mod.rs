@@ -84,7 +84,13 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
                     forced[n] = true;
                     more = true;
                 }
-                Err(Stop::Refuse(error)) => return Err(error),
+                Err(Stop::Refuse(node)) => {
+                    let name = trace.nodes[node].op.name();
+                    let most = limits.buffers_per_kernel;
+                    let message =
+                        format!("{name}: it needs more than the {most} buffers a kernel may use");
+                    return Err(Error::new(ErrorKind::Limit, message));
+                }
                 Err(_) => {
                     let message = format!("{}: it cannot be planned", node.op.name());
                     return Err(Error::new(ErrorKind::Limit, message));

@@ -110,14 +110,20 @@ async function buildCore(name) {
   for (const script of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, script));
 }
 
-/** The names of imports end in hashes, which do not compress: they get numbers in their place, of the same length. */
+/**
+ * The names of imports end in hashes, and those of closures are types with hashes, which do not compress: they get
+ * numbers in their place, of the same length.
+ */
 function numberImports(wasm, glue) {
   const numbers = new Map();
+  const number = (hash) => {
+    if (!numbers.has(hash)) numbers.set(hash, String(numbers.size).padStart(hash.length, "0"));
+    return numbers.get(hash);
+  };
   const numbered = (text) =>
-    text.replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => {
-      if (!numbers.has(hash)) numbers.set(hash, String(numbers.size).padStart(hash.length, "0"));
-      return name + numbers.get(hash);
-    });
+    text
+      .replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => name + number(hash))
+      .replace(/(wasm_bindgen_)([0-9a-f]{16}___convert__closures_\w+)/g, (_, name, type) => name + number(type));
   writeFileSync(glue, numbered(readFileSync(glue, "utf8")));
   writeFileSync(wasm, numbered(readFileSync(wasm, "latin1")), "latin1");
 }
