@@ -5,6 +5,7 @@ use super::vectors::{Kind, Operator};
 use serde_json::Value;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use warpweft::dtype::DType;
 use warpweft::error::Error;
 use warpweft::tensor::Tensor;
@@ -14,6 +15,8 @@ use warpweft::tensor::Tensor;
 pub struct Operand {
     pub tensor: Tensor,
     pub kind: Kind,
+    /// The values of a small input: ONNX passes shapes and axes as tensors.
+    pub known: Option<Rc<Vec<f64>>>,
 }
 
 /// The tensors of a case by their names.
@@ -177,6 +180,16 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// How many results there are names for.
+    pub fn outputs(&self) -> usize {
+        self.operator.outputs.len()
+    }
+
+    /// Whether the n-th result is asked for.
+    pub fn names_output(&self, n: usize) -> bool {
+        self.operator.outputs.get(n).is_some_and(|name| !name.is_empty())
+    }
+
     /// The arguments that nobody asked for.
     pub fn ignored(&self) -> Result<(), Stop> {
         let asked = self.asked.borrow();
@@ -188,6 +201,16 @@ impl<'a> Args<'a> {
 }
 
 impl Operand {
+    pub fn new(tensor: Tensor, kind: Kind) -> Operand {
+        Operand { tensor, kind, known: None }
+    }
+
+    /// The values of an input, which are part of the program here.
+    pub fn values(&self) -> Result<&[f64], Stop> {
+        let known = self.known.as_ref().map(|known| &known[..]);
+        known.ok_or_else(|| Stop::Foreign("a shape or an axis that is computed".into()))
+    }
+
     /// As a condition: what is not 0 is true.
     pub fn condition(&self) -> Result<Tensor, Stop> {
         match self.tensor.dtype() {

@@ -116,7 +116,7 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 }
 
 /// Elements as the vectors store them.
-fn known(kind: Kind, bytes: &[u8]) -> Vec<f64> {
+pub fn known(kind: Kind, bytes: &[u8]) -> Vec<f64> {
     let single = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     let half = |b: &[u8]| f64::from(f16_to_f32(u16::from_le_bytes([b[0], b[1]])));
     match kind {

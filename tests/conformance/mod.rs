@@ -7,6 +7,7 @@
 pub mod args;
 pub mod exceptions;
 pub mod limits;
+pub mod onnx;
 pub mod report;
 pub mod vectors;
 pub mod webnn;
@@ -18,12 +19,16 @@ use report::{Outcome, Report};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use vectors::{Case, Content, Data, Kind};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
 
-/// The sets of vectors by the names of their files, without `.json` and `.bin`.
+/// The vectors that are part of the repository: `onnx_cases.py` wrote them.
+pub const OWN: (&str, &[u8]) = (include_str!("onnx.json"), include_bytes!("onnx.bin"));
+
+/// The sets of vectors that lie elsewhere, by the names of their files, without `.json` and `.bin`.
 pub const FILES: &[&str] = &["webnn", "webnn_newer"];
 
 /// Cases recorded before the first of them is read: reading waits for the device, recording does not.
@@ -31,6 +36,9 @@ const AHEAD: usize = 32;
 
 /// Elements of a filled tensor that are compared, as web-platform-tests does: some have millions.
 const FILLED: usize = 1000;
+
+/// Elements up to which an input's values are known while operators are recorded.
+const KNOWN: usize = 64;
 
 type Reading = Pin<Box<dyn Future<Output = warpweft::error::Result<Vec<u8>>>>>;
 
@@ -77,7 +85,10 @@ fn begin<'a>(device: &Device, case: &'a Case) -> Result<Vec<Pending<'a>>, Stop> 
     }
     let mut sum = Some(0.0);
     for operator in &case.operators {
-        let limit = webnn::apply(device, operator, &mut environment)?;
+        let limit = match &*case.suite {
+            "onnx" => onnx::apply(device, operator, &mut environment)?,
+            _ => webnn::apply(device, operator, &mut environment)?,
+        };
         sum = sum.zip(limit).map(|(sum, limit)| sum + limit);
     }
     let limit = match (case.limit, sum) {
@@ -135,13 +146,17 @@ fn upload(device: &Device, data: &Data) -> Result<Operand, Stop> {
     let dtype = data.kind.held();
     let tensor: Tensor = match &data.content {
         Content::Filled(value) => device.full(dtype, *value, &data.shape)?,
+        Content::Bytes(bytes) if data.kind == Kind::Bool => {
+            let truths: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
+            device.tensor(&truths, &data.shape)?
+        }
         Content::Bytes(bytes) if data.kind.size() == dtype.size() => {
             device.tensor_from_bytes(dtype, bytes, &data.shape)?
         }
         Content::Bytes(bytes) => {
             let mut words = Vec::new();
             for wide in data.kind.integers(bytes) {
-                let fits = i32::try_from(wide);
+                let fits = i32::try_from(data.kind.cut(wide));
                 let name = data.kind.name();
                 words.push(fits.map_err(|_| {
                     Stop::Foreign(format!("{name}: values that 32 bits do not hold"))
@@ -150,5 +165,11 @@ fn upload(device: &Device, data: &Data) -> Result<Operand, Stop> {
             device.tensor(&words, &data.shape)?
         }
     };
-    Ok(Operand { tensor, kind: data.kind })
+    let known = match &data.content {
+        Content::Bytes(bytes) if tensor.numel() <= KNOWN => {
+            Some(Rc::new(limits::known(data.kind, bytes)))
+        }
+        _ => None,
+    };
+    Ok(Operand { tensor, kind: data.kind, known })
 }

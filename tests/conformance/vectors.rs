@@ -85,15 +85,22 @@ impl Kind {
         dtype == self.held() || self == Kind::U8 && dtype == DType::Bool
     }
 
+    /// What is left of an integer in this type's bits: some inputs of 4 bits have more.
+    pub fn cut(self, value: i128) -> i128 {
+        let (low, high) = self.range();
+        (value - low).rem_euclid(high - low + 1) + low
+    }
+
     /// Elements of an integer type, from their bytes.
     pub fn integers(self, bytes: &[u8]) -> Vec<i128> {
         let (low, _) = self.range();
+        let width = 8 * self.size();
         let value = |element: &[u8]| {
             let bits = element.iter().rev().fold(0u64, |bits, &b| bits << 8 | u64::from(b));
-            let shift = 64 - 8 * element.len() as u32;
+            let upper = bits << (64 - width);
             match low {
-                0 => i128::from(bits),
-                _ => i128::from((bits << shift) as i64 >> shift),
+                0 => i128::from(upper >> (64 - width)),
+                _ => i128::from(upper as i64 >> (64 - width)),
             }
         };
         bytes.chunks_exact(self.size()).map(value).collect()

@@ -1,7 +1,7 @@
 //! WebNN's operators as `Tensor` calls: one row each. <https://www.w3.org/TR/webnn/>
 
 mod moves;
-mod networks;
+pub mod networks;
 mod recurrent;
 
 use super::args::{Args, Environment, Operand, Stop};
@@ -125,7 +125,7 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
 
 /// One result.
 fn one(tensor: Tensor, kind: Kind) -> Results {
-    Ok(vec![Operand { tensor, kind }])
+    Ok(vec![Operand::new(tensor, kind)])
 }
 
 fn unary(args: &Args, work: impl FnOnce(&Tensor) -> Computed<Tensor>) -> Results {

@@ -1,11 +1,11 @@
 //! Outside conformance vectors on every native backend.
 //!
-//! They lie in the folder that `WARPWEFT_CONFORMANCE` names, else in `../shared/conformance` beside the repository.
-//! Without them nothing runs, and says so; `WARPWEFT_REQUIRE=conformance` makes that a failure.
+//! Some are part of the repository; the others lie in the folder that `WARPWEFT_CONFORMANCE` names, else in `../shared/conformance` beside the repository.
+//! Without that these do not run, and it is said so; `WARPWEFT_REQUIRE=conformance` makes that a failure.
 
 use crate::conformance::exceptions::EXCEPTIONS;
 use crate::conformance::vectors::{parse, Case};
-use crate::conformance::{self, FILES};
+use crate::conformance::{self, FILES, OWN};
 use crate::suite::{required_name, say, Place};
 use pollster::block_on;
 use std::fs;
@@ -20,29 +20,33 @@ fn folder() -> PathBuf {
     }
 }
 
-/// All cases; none where the folder is not there. Files that are there must be whole.
-fn cases() -> Option<Vec<Case>> {
+/// A set's cases. What is there must be whole.
+fn read(name: &str, json: &str, bytes: &[u8]) -> Vec<Case> {
+    parse(json, bytes).unwrap_or_else(|what| panic!("{name}: {what}"))
+}
+
+/// The cases in the repository, and those of the folder, if that is there.
+fn cases(place: Place) -> Vec<Case> {
+    let mut cases = read("onnx", OWN.0, OWN.1);
     let folder = folder();
     if !folder.is_dir() {
-        return None;
+        let what = format!("conformance: {FILES:?} NOT RUN on {}: no folder of vectors", place.name());
+        assert!(!required_name("conformance"), "{what}");
+        say(&what);
+        return cases;
     }
-    let mut cases = Vec::new();
     for name in FILES {
-        let file = |end: &str| folder.join(format!("{name}.{end}"));
-        let shown = file("json").display().to_string();
-        let json = fs::read_to_string(file("json")).unwrap_or_else(|e| panic!("{shown}: {e}"));
-        let bytes = fs::read(file("bin")).unwrap_or_else(|e| panic!("{shown}'s bytes: {e}"));
-        cases.extend(parse(&json, &bytes).unwrap_or_else(|e| panic!("{shown}: {e}")));
+        let file = |end: &str| {
+            let file = folder.join(format!("{name}.{end}"));
+            fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+        };
+        let json = String::from_utf8(file("json")).expect("text");
+        cases.extend(read(name, &json, &file("bin")));
     }
-    Some(cases)
+    cases
 }
 
 fn run(place: Place) {
-    let Some(cases) = cases() else {
-        let what = format!("conformance: NOT RUN on {}: no folder of vectors", place.name());
-        assert!(!required_name("conformance"), "{what}");
-        return say(&what);
-    };
     let device = match place.open() {
         Ok(device) => device,
         Err(error) => {
@@ -50,6 +54,7 @@ fn run(place: Place) {
             return say(&format!("conformance: NOT RUN on {}: {error}", place.name()));
         }
     };
+    let cases = cases(place);
     let lenient = device.info().kind != DeviceKind::Cpu;
     let report = block_on(conformance::run(&device, place.name(), &cases, EXCEPTIONS, lenient));
     say(&report.summary());

@@ -75,7 +75,7 @@ fn split(args: &Args) -> Results {
         None => args.sizes("splits")?,
     };
     let pieces = x.tensor.split(&lengths, axis)?;
-    Ok(pieces.into_iter().map(|tensor| Operand { tensor, kind: x.kind }).collect())
+    Ok(pieces.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
 
 fn concat(args: &Args) -> Results {

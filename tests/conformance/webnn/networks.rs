@@ -132,7 +132,7 @@ fn layer_norm(args: &Args) -> Results {
 }
 
 /// Each element of `x` repeated over a block, so that the shape is `shape`: block-wise scales.
-fn blockwise(x: &Tensor, shape: &[usize]) -> Result<Tensor, Stop> {
+pub fn blockwise(x: &Tensor, shape: &[usize]) -> Result<Tensor, Stop> {
     let mut dims = vec![1; shape.len() - x.rank()];
     dims.extend(x.shape());
     let mut spread = x.reshape(&dims)?;

@@ -23,7 +23,7 @@ pub fn call(device: &Device, name: &str, args: &Args) -> Results {
 }
 
 fn operands(tensors: Vec<Tensor>, kind: Kind) -> Vec<Operand> {
-    tensors.into_iter().map(|tensor| Operand { tensor, kind }).collect()
+    tensors.into_iter().map(|tensor| Operand::new(tensor, kind)).collect()
 }
 
 /// All steps in one or both directions.
