@@ -163,12 +163,10 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
         "Reciprocal" => x.recip(),
         "Relu" => x.relu(),
         "Round" => x.round(),
-        "Selu" => {
-            match (call.args.maybe_number("alpha")?, call.args.maybe_number("gamma")?) {
-                (None, None) => x.selu(),
-                (alpha, gamma) => x.elu(alpha.unwrap_or(1.673_263)).mul(gamma.unwrap_or(1.050_701))?,
-            }
-        }
+        "Selu" => match (call.args.maybe_number("alpha")?, call.args.maybe_number("gamma")?) {
+            (None, None) => x.selu(),
+            (alpha, gamma) => x.elu(alpha.unwrap_or(1.673_263)).mul(gamma.unwrap_or(1.050_701))?,
+        },
         "Shrink" => {
             let (bias, edge) = (number("bias", 0.0)?, number("lambd", 0.5)?);
             let upper = x.gt(edge)?.select(&x.sub(bias)?, &x.mul(0.0)?)?;
@@ -275,7 +273,8 @@ fn truth(name: &str, call: &Call) -> Results {
         "IsNaN" => x.is_nan(),
         "IsInf" => {
             let infinite = x.is_inf();
-            let (above, below) = (call.flag("detect_positive", true)?, call.flag("detect_negative", true)?);
+            let (above, below) =
+                (call.flag("detect_positive", true)?, call.flag("detect_negative", true)?);
             let sides = match (above, below) {
                 (true, true) => infinite.clone(),
                 (true, false) => x.gt(0.0)?,

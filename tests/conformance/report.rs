@@ -77,7 +77,8 @@ impl Report {
             }
             (Outcome::Passed, Some(_)) if !self.lenient => {
                 row.failed += 1;
-                self.failures.push(format!("{name}: is listed as an exception and passes: remove it"));
+                self.failures
+                    .push(format!("{name}: is listed as an exception and passes: remove it"));
             }
             (Outcome::Passed, _) => row.passed += 1,
             (Outcome::Failed(what), None) => {
@@ -97,9 +98,24 @@ impl Report {
 
     fn note(&mut self, case: &Case, why: String, name: String, listed: bool) {
         if listed {
-            self.failures.push(format!("{name}: is listed as an exception and does not run: {why}"));
+            self.failures
+                .push(format!("{name}: is listed as an exception and does not run: {why}"));
         }
         *self.notes.entry((case.suite.to_string(), why)).or_default() += 1;
+    }
+
+    /// Finds exceptions that name no case of a suite that is here.
+    pub fn check(&mut self, cases: &[Case], exceptions: &[Exception]) {
+        for exception in exceptions.iter().filter(|e| e.places.contains(&self.place.as_str())) {
+            let here = || cases.iter().filter(|case| *case.suite == *exception.suite);
+            for name in exception.cases.iter().filter(|_| here().next().is_some()) {
+                if !here().any(|case| case.name == *name) {
+                    let suite = exception.suite;
+                    let why = "is listed as an exception and is no case";
+                    self.failures.push(format!("{suite}: {name}: {why}"));
+                }
+            }
+        }
     }
 
     /// The sum over all operations.
@@ -128,9 +144,7 @@ impl Report {
                 "missing": counts.missing, "not_applicable": counts.not_applicable,
             })
         };
-        let note = |((suite, why), count): (&(String, String), &usize)| {
-            json!({ "suite": suite, "why": why, "count": count })
-        };
+        let note = |((suite, why), count): (&(String, String), &usize)| json!({ "suite": suite, "why": why, "count": count });
         json!({
             "backend": self.place, "device": device,
             "rows": self.rows.iter().map(row).collect::<Vec<_>>(),

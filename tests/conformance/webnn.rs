@@ -116,7 +116,9 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
         }
         "tile" | "transpose" | "triangular" => moves::call(name, args),
 
-        "conv2d" | "gemm" | "matmul" | "layerNormalization" | "softmax" => networks::call(name, args),
+        "conv2d" | "gemm" | "matmul" | "layerNormalization" | "softmax" => {
+            networks::call(name, args)
+        }
         "quantizeLinear" | "dequantizeLinear" => networks::call(name, args),
         "gru" | "gruCell" | "lstm" | "lstmCell" => recurrent::call(device, name, args),
         _ => Err(Stop::Missing(format!("{name}, of which the table says nothing"))),

@@ -42,7 +42,8 @@ async fn run(device: &Device, place: &str) {
         console_log!("conformance: {FILES:?} NOT RUN on {place}: not all vectors were staged");
     }
     let lenient = device.info().kind != DeviceKind::Cpu;
-    let report = conformance::run(device, place, &cases, EXCEPTIONS, lenient).await;
+    let mut report = conformance::run(device, place, &cases, EXCEPTIONS, lenient).await;
+    report.check(&cases, EXCEPTIONS);
     console_log!("{}", report.summary());
     if index["report"] == true {
         console_log!("conformance-report {}", report.to_json(&device.info().name));

@@ -78,7 +78,8 @@ impl Scores {
             return Ok(Scores { causal, seen, added });
         }
         // How far each key lies before the query that is at its place in the row of all keys.
-        let (query, key) = (call.device.iota(&[queries, keys], 0)?, call.device.iota(&[queries, keys], 1)?);
+        let (query, key) =
+            (call.device.iota(&[queries, keys], 0)?, call.device.iota(&[queries, keys], 1)?);
         let offset = match &lengths {
             Some(lengths) if past == 0 => lengths.sub(queries as i32)?,
             _ => call.device.full(DType::I32, past as f64, &[])?,
@@ -115,7 +116,9 @@ impl Scores {
         seen: Option<Tensor>,
         keys: usize,
     ) -> Result<(Option<Tensor>, Option<Tensor>), Stop> {
-        let Some(Operand { tensor: mask, kind, .. }) = call.maybe(3) else { return Ok((seen, None)) };
+        let Some(Operand { tensor: mask, kind, .. }) = call.maybe(3) else {
+            return Ok((seen, None));
+        };
         let mut pads = vec![(0, 0); mask.rank()];
         pads[mask.rank() - 1].1 = keys.saturating_sub(mask.shape()[mask.rank() - 1]);
         let short = pads.iter().any(|pad| pad.1 > 0);
@@ -159,7 +162,9 @@ impl Scores {
     ) -> Result<(Tensor, Tensor), Stop> {
         let times = q.shape()[1] / k.shape()[1];
         let repeated = |x: &Tensor| -> Result<Tensor, Stop> {
-            let &[batch, heads, length, size] = x.shape() else { return Err(Stop::Wrong("rank".into())) };
+            let &[batch, heads, length, size] = x.shape() else {
+                return Err(Stop::Wrong("rank".into()));
+            };
             let spread = x.unsqueeze(2)?.expand(&[batch, heads, times, length, size])?;
             Ok(spread.reshape(&[batch, heads * times, length, size])?)
         };
@@ -175,7 +180,8 @@ impl Scores {
             let order = hidden.triu((keys - queries) as i32 + 1)?;
             bias = Some(bias.map_or_else(|| Ok(order.clone()), |bias| bias.add(&order))?);
         }
-        let masked = bias.as_ref().map_or_else(|| Ok(squeezed.clone()), |bias| squeezed.add(bias))?;
+        let masked =
+            bias.as_ref().map_or_else(|| Ok(squeezed.clone()), |bias| squeezed.add(bias))?;
         let mut weights = masked.softmax(-1)?;
         // A query that sees nothing gets nothing.
         if let Some(bias) = &bias {
@@ -195,7 +201,9 @@ fn rotary(call: &Call) -> Result<Tensor, Stop> {
         [batch, length, all] => x.reshape(&[batch, length, heads, all / heads])?,
         _ => x.permute(&[0, 2, 1, 3])?,
     };
-    let &[batch, length, heads, size] = parted.shape() else { return Err(Stop::Wrong("rank".into())) };
+    let &[batch, length, heads, size] = parted.shape() else {
+        return Err(Stop::Wrong("rank".into()));
+    };
     let turned = match call.args.integer("rotary_embedding_dim", 0)? as usize {
         0 => size,
         some => some,

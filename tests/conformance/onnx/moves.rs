@@ -113,8 +113,7 @@ fn reshaped(call: &Call, x: &Tensor) -> Result<Vec<usize>, Stop> {
 /// Python's slices: ends are cut, steps may go backwards.
 fn slice(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let missing = || Stop::Wrong("Slice: no range".into());
-    let (starts, ends) =
-        (call.list(1)?.ok_or_else(missing)?, call.list(2)?.ok_or_else(missing)?);
+    let (starts, ends) = (call.list(1)?.ok_or_else(missing)?, call.list(2)?.ok_or_else(missing)?);
     let along = match call.maybe(3) {
         Some(_) => axes(call, 3, x.rank())?,
         None => (0..starts.len()).collect(),
@@ -157,7 +156,9 @@ fn pad(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
 /// Channels to blocks of pixels and back. `[batch, channels, height, width]`.
 fn blocks(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let size = call.args.integer("blocksize", 1)? as usize;
-    let &[batch, channels, height, width] = x.shape() else { return Err(Stop::Wrong("rank".into())) };
+    let &[batch, channels, height, width] = x.shape() else {
+        return Err(Stop::Wrong("rank".into()));
+    };
     let depth_first = call.args.word("mode", "DCR")? == "DCR";
     if name == "DepthToSpace" {
         let rest = channels / (size * size);

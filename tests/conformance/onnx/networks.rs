@@ -84,7 +84,11 @@ fn conv(call: &Call) -> Result<Tensor, Stop> {
             let reach = (weight.shape()[2 + i] - 1) * dilation[i] + 1;
             let extent = x.shape()[2 + i];
             let all = ((extent.div_ceil(stride[i]) - 1) * stride[i] + reach).saturating_sub(extent);
-            if lower { (all - all / 2, all / 2) } else { (all / 2, all - all / 2) }
+            if lower {
+                (all - all / 2, all / 2)
+            } else {
+                (all / 2, all - all / 2)
+            }
         })
     };
     let padding = match call.args.word("auto_pad", "NOTSET")? {
@@ -137,7 +141,8 @@ fn group_norm(call: &Call) -> Result<Tensor, Stop> {
     let normal = rows.layer_norm(&[-1], None, None, call.args.number("epsilon", 1e-5)?)?;
     let mut shape = vec![1; x.rank()];
     shape[1] = channels;
-    let (scale, bias) = (call.input(1)?.tensor.reshape(&shape)?, call.input(2)?.tensor.reshape(&shape)?);
+    let (scale, bias) =
+        (call.input(1)?.tensor.reshape(&shape)?, call.input(2)?.tensor.reshape(&shape)?);
     Ok(normal.reshape(x.shape())?.mul(&scale)?.add(&bias)?)
 }
 

@@ -112,7 +112,12 @@ impl Cell {
             gates,
             hidden: args.integer("hiddenSize", 0)? as usize,
             order: order.ok_or_else(|| Stop::Wrong(format!("layout {layout}")))?,
-            activations: given.as_deref().unwrap_or(activations).iter().map(|a| a.to_string()).collect(),
+            activations: given
+                .as_deref()
+                .unwrap_or(activations)
+                .iter()
+                .map(|a| a.to_string())
+                .collect(),
             reset_after: gates == 3 && args.flag("resetAfter", true)?,
         })
     }
@@ -160,7 +165,13 @@ impl Weights<'_> {
     }
 
     /// `x W' + bias` of the n-th gate.
-    fn part(&self, x: &Tensor, weight: &Tensor, bias: &Option<Tensor>, n: usize) -> Result<Tensor, Stop> {
+    fn part(
+        &self,
+        x: &Tensor,
+        weight: &Tensor,
+        bias: &Option<Tensor>,
+        n: usize,
+    ) -> Result<Tensor, Stop> {
         let product = x.matmul(&self.gate(weight, n)?.transpose(0, 1)?)?;
         match bias {
             Some(bias) => Ok(product.add(&self.gate(bias, n)?)?),
