@@ -1,7 +1,8 @@
 //! Outside conformance vectors on every native backend.
 //!
-//! Some are part of the repository; the others lie in the folder that `WARPWEFT_CONFORMANCE` names, else in `../shared/conformance` beside the repository.
-//! Without that these do not run, and it is said so; `WARPWEFT_REQUIRE=conformance` makes that a failure.
+//! Some are part of the repository; the others lie in the folder that `WARPWEFT_CONFORMANCE` names, else in
+//! `../shared/conformance` beside the repository. Without that these do not run, and it is said so;
+//! `WARPWEFT_REQUIRE=conformance` makes that a failure.
 
 use crate::conformance::exceptions::{Exception, EXCEPTIONS};
 use crate::conformance::limits::ulps;

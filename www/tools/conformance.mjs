@@ -34,22 +34,31 @@ export function stage({ report = false, required = false } = {}) {
   writeFileSync(join(staging, "index.json"), JSON.stringify({ files, report, required }));
 }
 
+/** What a program printed, and how it failed, if it did. */
+async function ended(running) {
+  try {
+    return { output: await running, failed: "" };
+  } catch (error) {
+    return { output: error.output ?? "", failed: error.message };
+  }
+}
+
 /** Runs a part, and gives its reports whether its tests passed or not. */
 async function native() {
   const reports = join(root, "target", "conformance-reports");
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
   const env = { ...nativeEnv(), WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
-  const failed = await run("cargo", ["test", "--test", "it", "outside::on"], { env }).then(() => "", (error) => error.message);
+  const { failed } = await ended(run("cargo", ["test", "--test", "it", "outside::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 
 async function web() {
   stage({ report: true, required: true });
-  const done = await webTests("outside::on").then((output) => ({ output, failed: "" }), (error) => ({ output: error.output ?? "", failed: error.message }));
-  const lines = [...done.output.matchAll(/conformance-report (\{.*\})\s*$/gm)];
+  const { output, failed } = await ended(webTests("outside::on"));
+  const lines = [...output.matchAll(/conformance-report (\{.*\})\s*$/gm)];
   const found = new Map(lines.map(([, json]) => JSON.parse(json)).map((report) => [report.backend, report]));
-  return { failed: done.failed, reports: [...found.values()] };
+  return { failed, reports: [...found.values()] };
 }
 
 const parts = {
@@ -58,7 +67,7 @@ const parts = {
 };
 const backends = Object.values(parts).flatMap((part) => part.backends);
 
-/** Rows without what is 0, so that the file stays small: everything that was not run or failed stands out. */
+/** The rows of the backends that ran, and the old ones of the others. */
 function merged(old, reports) {
   const fresh = new Set(reports.map((report) => report.backend));
   const keep = (rows) => (rows ?? []).filter((row) => !fresh.has(row.backend));
@@ -137,15 +146,17 @@ function markdown(data) {
       lines.push(line(op, (b) => rows.find((row) => row.op === op && row.backend === b)));
     }
   }
-  lines.push("", "## Exceptions", "", ...exceptions(data.excepted), "", "## Missing, not applicable", "", ...reasons(data.notes), "");
+  lines.push("", "## Exceptions", "", ...exceptions(data.excepted));
+  lines.push("", "## Missing, not applicable", "", ...reasons(data.notes), "");
   return lines.join("\n");
 }
 
 async function main() {
   const { values } = parseArgs({ options: { only: { type: "string" } } });
   const chosen = values.only?.split(",") ?? Object.keys(parts);
-  if (!chosen.every((name) => parts[name])) throw new Error(`no part ${chosen.join(", ")}; there are ${Object.keys(parts).join(", ")}`);
-  if (!existsSync(folder())) throw new Error(`there are no vectors in ${folder()}; WARPWEFT_CONFORMANCE names another folder`);
+  const unknown = chosen.filter((name) => !parts[name]);
+  if (unknown.length) throw new Error(`no part ${unknown.join(", ")}; there are ${Object.keys(parts).join(", ")}`);
+  if (!existsSync(folder())) throw new Error(`no vectors in ${folder()}; WARPWEFT_CONFORMANCE names another folder`);
   await setup([...new Set(chosen.flatMap((name) => parts[name].needs))]);
   const reports = [];
   let failed = "";
@@ -160,10 +171,10 @@ async function main() {
   const file = join(root, "conformance.json");
   const old = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
   const data = merged(old, reports);
+  // A row per line, so that differences can be read.
   const list = (rows) => `[\n    ${rows.map((row) => JSON.stringify(row)).join(",\n    ")}\n  ]`;
-  const { devices, rows, excepted, notes } = data;
-  const parted = [`"devices": ${JSON.stringify(devices)}`, `"rows": ${list(rows)}`, `"excepted": ${list(excepted)}`, `"notes": ${list(notes)}`];
-  writeFileSync(file, `{\n  ${parted.join(",\n  ")}\n}\n`);
+  const lists = ["rows", "excepted", "notes"].map((key) => `"${key}": ${list(data[key])}`);
+  writeFileSync(file, `{\n  ${[`"devices": ${JSON.stringify(data.devices)}`, ...lists].join(",\n  ")}\n}\n`);
   writeFileSync(join(root, "CONFORMANCE.md"), markdown(data));
   console.log(reports.map((report) => `${report.backend}: ${cell(sum(report.rows))}`).join("\n"));
   if (failed) throw new Error(failed);
