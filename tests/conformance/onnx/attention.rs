@@ -145,8 +145,9 @@ impl Scores {
             (Some(seen), None) => Some(seen.clone()),
             _ => self.bias(q)?,
         };
-        let options =
-            AttentionOptions { causal: self.causal, mask: bias.as_ref(), scale: Some(scale) };
+        let (causal, mask) = (self.causal, bias.as_ref());
+        let mut options = AttentionOptions { causal, mask, ..AttentionOptions::default() };
+        options.scale = Some(scale);
         Ok(q.attention(k, v, options)?)
     }
 
