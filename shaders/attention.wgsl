@@ -20,6 +20,8 @@ const VALUE_SIZE = 64u;
 const LAST_KEY = 49u;
 const LAST_D = 63u;
 const CAUSAL = false;
+// How far a query sees, its own place included; 0 for any distance.
+const WINDOW = 0u;
 const MASK = false;
 
 const LOWEST = -0x1.fffffep127f;
@@ -91,9 +93,15 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, sums: vec4<f32>) {
   }
 }
 
-// How many keys a query sees: the last query sees all of them.
+// The first key that a query does not see: the last query's own place is the last key's.
 fn visible(query: u32) -> u32 {
-  return select(KEYS, max(query + 1u + KEYS, QUERIES) - QUERIES, CAUSAL);
+  let own = query + KEYS + select(max(WINDOW, 1u), 1u, CAUSAL);
+  return select(KEYS, min(max(own, QUERIES) - QUERIES, KEYS), CAUSAL || WINDOW > 0u);
+}
+
+// The first key that it sees.
+fn hidden(query: u32) -> u32 {
+  return select(0u, max(query + 1u + KEYS, QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
 
 @compute @workgroup_size(256)
@@ -111,15 +119,16 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let at = min(first + row, ROWS - 1u);
   let head = kv_head * REPEAT + at / QUERIES;
   let query = at % QUERIES;
-  // The workgroup's newest query decides how far it must look.
+  // The workgroup's first and last query decide how far it must look.
   let last = min(first + 31u, ROWS - 1u);
   let one_head = first / QUERIES == last / QUERIES;
   let keys = visible(select(QUERIES - 1u, last % QUERIES, one_head));
+  let unseen = hidden(select(0u, first % QUERIES, one_head)) / 32u * 32u;
   let scale = load_scale();
   var highest = LOWEST;
   var total = 0.0;
   var sums: array<vec4<f32>, CHUNKS>;
-  for (var first_key = 0u; first_key < keys; first_key += 32u) {
+  for (var first_key = unseen; first_key < keys; first_key += 32u) {
     var scores = vec4<f32>();
     for (var d = 0u; d < SIZE; d += 32u) {
       workgroupBarrier();
@@ -139,7 +148,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       scores += vec4<f32>(load_mask(batch, head, query, near.x), load_mask(batch, head, query, near.y),
         load_mask(batch, head, query, near.z), load_mask(batch, head, query, near.w));
     }
-    let seen = key < vec4<u32>(visible(query));
+    let seen = (key < vec4<u32>(visible(query))) & (key >= vec4<u32>(hidden(query)));
     scores = select(vec4<f32>(LOWEST), scores, seen);
     parts[lane] = max(max(scores.x, scores.y), max(scores.z, scores.w));
     workgroupBarrier();

@@ -19,6 +19,8 @@ const VALUE_SIZE = 64u;
 const LAST_KEY = 49u;
 const LAST_D = 63u;
 const CAUSAL = false;
+// How far a query sees, its own place included; 0 for any distance.
+const WINDOW = 0u;
 const MASK = false;
 
 // Threads of a workgroup.
@@ -85,9 +87,15 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, sums: vec4<f32>) {
   }
 }
 
-// How many keys a query sees: the last query sees all of them.
+// The first key that a query does not see: the last query's own place is the last key's.
 fn visible(query: u32) -> u32 {
-  return select(KEYS, max(query + 1u + KEYS, QUERIES) - QUERIES, CAUSAL);
+  let own = query + KEYS + select(max(WINDOW, 1u), 1u, CAUSAL);
+  return select(KEYS, min(max(own, QUERIES) - QUERIES, KEYS), CAUSAL || WINDOW > 0u);
+}
+
+// The first key that it sees.
+fn hidden(query: u32) -> u32 {
+  return select(0u, max(query + 1u + KEYS, QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
 
 @compute @workgroup_size(THREADS)
@@ -111,7 +119,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var sums: array<vec4<f32>, VALUE_QUADS>;
   var highest = LOWEST;
   var total = 0.0;
-  for (var key = 0u; key < keys; key++) {
+  for (var key = hidden(query); key < keys; key++) {
     var parts = vec4<f32>();
     for (var i = 0u; i < SIZE_QUADS; i++) {
       parts += q[i] * quad_k(batch, kv_head, key, 4u * i);

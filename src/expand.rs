@@ -41,8 +41,10 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
 /// As [`expand`].
 pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<Trace> {
     let mut trace = Trace::default();
-    let leaf = |&(shape, dtype): &(Shape, DType)| trace.leaf(Op::Source, shape, dtype);
-    let inputs: Vec<usize> = operands.iter().map(leaf).collect();
+    let mut inputs = Vec::with_capacity(operands.len());
+    for &(shape, dtype) in operands {
+        inputs.push(trace.leaf(Op::Source, shape, dtype));
+    }
     let result = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) }
         .attention(attention, &inputs)?;
     trace.outputs.push(result);
@@ -164,14 +166,22 @@ impl Writer<'_> {
             scores = self.pointwise(Pointwise::add, &[scores, inputs[4]])?;
         }
         let hidden = self.constant(dtype, f64::NEG_INFINITY)?;
-        if attention.causal {
+        let (causal, window) = (attention.causal, attention.window);
+        if causal || window.is_some() {
             let shape = Shape::new("attention", &[queries, keys])?;
             let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
             let column = self.trace.push(Op::Iota { shape, axis: 1 }, &[])?;
             let shift = self.constant(DType::I32, keys as f64 - queries as f64)?;
-            let last = self.pointwise(Pointwise::add, &[row, shift])?;
-            let seen = self.pointwise(Pointwise::le, &[column, last])?;
-            scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+            let place = self.pointwise(Pointwise::add, &[row, shift])?;
+            let ahead = self.pointwise(Pointwise::sub, &[column, place])?;
+            let far = window.unwrap_or(usize::MAX).min(queries + keys) as f64;
+            for (bound, row) in
+                [(if causal { 1.0 } else { far }, Pointwise::lt), (-far, Pointwise::gt)]
+            {
+                let bound = self.constant(DType::I32, bound)?;
+                let seen = self.pointwise(row, &[ahead, bound])?;
+                scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+            }
         }
         let max = self.reduce(Reduction::Max, scores, 3)?;
         // Where all is hidden, measure from 0: every weight is 0 then, and the sum is taken as 1.

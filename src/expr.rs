@@ -5,8 +5,9 @@
 mod calculus;
 
 use crate::dtype::DType;
+use crate::map::Map;
 use std::ops;
-use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 /// Primitive functions of one value. `codegen` and the CPU backend implement exactly these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -90,55 +91,88 @@ pub enum Node {
     Cast(DType, Expr),
 }
 
-/// A formula; cloning shares it, and shared parts are computed once.
-#[derive(Clone, Debug)]
-pub struct Expr(Rc<Node>);
+/// A formula. Equal ones are one and the same, so that shared parts are computed once, and it is no more than a
+/// reference, which makes for little code where formulas are written. None is ever freed: there are as many as the table
+/// and the derivatives that were asked for have parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Expr(&'static Node);
+
+impl Node {
+    /// What tells it from others: its kind, and numbers, bits or addresses.
+    fn key(&self) -> [u64; 4] {
+        let kind = |kind: u64, op: u64| kind << 8 | op;
+        let address = |x: Expr| x.address() as u64;
+        match *self {
+            Node::Arg(n) => [kind(0, 0), n as u64, 0, 0],
+            Node::Lit(value) => [kind(1, 0), value.to_bits(), 0, 0],
+            Node::Unary(op, x) => [kind(2, op as u64), address(x), 0, 0],
+            Node::Binary(op, x, y) => [kind(3, op as u64), address(x), address(y), 0],
+            Node::Select(c, a, b) => [kind(4, 0), address(c), address(a), address(b)],
+            Node::Cast(to, x) => [kind(5, to as u64), address(x), 0, 0],
+        }
+    }
+}
+
+/// All there are.
+static ALL: Mutex<Map<[u64; 4], Expr>> = Mutex::new(Map::new());
 
 impl Expr {
+    /// The formula that is this node.
+    fn new(node: Node) -> Expr {
+        let key = node.key();
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&known) = all.get(&key) {
+            return known;
+        }
+        let expr = Expr(Box::leak(Box::new(node)));
+        all.insert(key, expr);
+        expr
+    }
+
     /// The n-th argument.
     pub fn arg(n: usize) -> Expr {
-        Expr(Rc::new(Node::Arg(n)))
+        Expr::new(Node::Arg(n))
     }
 
     /// A constant of the formula.
     pub fn lit(value: f64) -> Expr {
-        Expr(Rc::new(Node::Lit(value)))
+        Expr::new(Node::Lit(value))
     }
 
     /// The node itself, for those who flatten or print it.
-    pub fn node(&self) -> &Node {
-        &self.0
+    pub fn node(self) -> &'static Node {
+        self.0
     }
 
-    /// An address that is equal for shared parts, so that each is flattened once.
-    pub fn address(&self) -> usize {
-        Rc::as_ptr(&self.0) as usize
+    /// An address, by which parts are told apart.
+    pub fn address(self) -> usize {
+        self.0 as *const Node as usize
     }
 
     /// Applies a primitive of one value.
-    pub fn unary(&self, op: Unary) -> Expr {
-        Expr(Rc::new(Node::Unary(op, self.clone())))
+    pub fn unary(self, op: Unary) -> Expr {
+        Expr::new(Node::Unary(op, self))
     }
 
     /// Applies a primitive of two values.
-    pub fn binary(&self, op: Binary, other: impl Into<Expr>) -> Expr {
-        Expr(Rc::new(Node::Binary(op, self.clone(), other.into())))
+    pub fn binary(self, op: Binary, other: impl Into<Expr>) -> Expr {
+        Expr::new(Node::Binary(op, self, other.into()))
     }
 
     /// `self` is a `bool`: `a` where it holds, else `b`.
-    pub fn select(&self, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
-        Expr(Rc::new(Node::Select(self.clone(), a.into(), b.into())))
+    pub fn select(self, a: impl Into<Expr>, b: impl Into<Expr>) -> Expr {
+        Expr::new(Node::Select(self, a.into(), b.into()))
     }
 
     /// Converts the value as WGSL does: floats truncate towards zero and saturate.
-    pub fn cast(&self, to: DType) -> Expr {
-        Expr(Rc::new(Node::Cast(to, self.clone())))
+    pub fn cast(self, to: DType) -> Expr {
+        Expr::new(Node::Cast(to, self))
     }
 
     /// The constant, if it is one.
-    pub fn literal(&self) -> Option<f64> {
-        match self.node() {
-            Node::Lit(v) => Some(*v),
+    pub fn literal(self) -> Option<f64> {
+        match *self.node() {
+            Node::Lit(value) => Some(value),
             _ => None,
         }
     }
@@ -148,11 +182,11 @@ impl Expr {
 macro_rules! methods {
     (unary $($name:ident $op:ident),* $(,)?) => { impl Expr { $(
         #[doc = concat!("[`Unary::", stringify!($op), "`] of this.")]
-        pub fn $name(&self) -> Expr { self.unary(Unary::$op) }
+        pub fn $name(self) -> Expr { self.unary(Unary::$op) }
     )* } };
     (binary $($name:ident $op:ident),* $(,)?) => { impl Expr { $(
         #[doc = concat!("[`Binary::", stringify!($op), "`] of this and `other`.")]
-        pub fn $name(&self, other: impl Into<Expr>) -> Expr { self.binary(Binary::$op, other) }
+        pub fn $name(self, other: impl Into<Expr>) -> Expr { self.binary(Binary::$op, other) }
     )* } };
 }
 methods!(unary abs Abs, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp, exp2 Exp2,
@@ -165,42 +199,39 @@ methods!(binary min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor,
 
 impl Expr {
     /// `other < self`.
-    pub fn gt(&self, other: impl Into<Expr>) -> Expr {
+    pub fn gt(self, other: impl Into<Expr>) -> Expr {
         other.into().lt(self)
     }
 
     /// `other <= self`.
-    pub fn ge(&self, other: impl Into<Expr>) -> Expr {
+    pub fn ge(self, other: impl Into<Expr>) -> Expr {
         other.into().le(self)
     }
 
     /// `1 / self`.
-    pub fn recip(&self) -> Expr {
+    pub fn recip(self) -> Expr {
         Expr::lit(1.0) / self
     }
 
     /// `self * self`.
-    pub fn square(&self) -> Expr {
+    pub fn square(self) -> Expr {
         self * self
     }
 
     /// Horner's scheme: `coefficients[0] + x * (coefficients[1] + ...)`.
-    pub fn polynomial(&self, coefficients: &[f64]) -> Expr {
+    pub fn polynomial(self, coefficients: &[f64]) -> Expr {
         let (last, rest) = coefficients.split_last().expect("a polynomial has a term");
-        let start = Expr::lit(*last);
-        rest.iter().rev().fold(start, |sum, &c| sum * self + c)
+        let mut sum = Expr::lit(*last);
+        for &coefficient in rest.iter().rev() {
+            sum = sum * self + coefficient;
+        }
+        sum
     }
 }
 
 impl From<f64> for Expr {
     fn from(value: f64) -> Expr {
         Expr::lit(value)
-    }
-}
-
-impl From<&Expr> for Expr {
-    fn from(value: &Expr) -> Expr {
-        value.clone()
     }
 }
 
@@ -228,22 +259,10 @@ macro_rules! operators {
                 arithmetic(Binary::$op, self, other.into())
             }
         }
-        impl<R: Into<Expr>> ops::$trait<R> for &Expr {
-            type Output = Expr;
-            fn $method(self, other: R) -> Expr {
-                arithmetic(Binary::$op, self.clone(), other.into())
-            }
-        }
         impl ops::$trait<Expr> for f64 {
             type Output = Expr;
             fn $method(self, other: Expr) -> Expr {
                 arithmetic(Binary::$op, Expr::lit(self), other)
-            }
-        }
-        impl ops::$trait<&Expr> for f64 {
-            type Output = Expr;
-            fn $method(self, other: &Expr) -> Expr {
-                arithmetic(Binary::$op, Expr::lit(self), other.clone())
             }
         }
     )* };
@@ -253,16 +272,9 @@ operators!(Add add Add; Sub sub Sub; Mul mul Mul; Div div Div;);
 impl ops::Neg for Expr {
     type Output = Expr;
     fn neg(self) -> Expr {
-        -&self
-    }
-}
-
-impl ops::Neg for &Expr {
-    type Output = Expr;
-    fn neg(self) -> Expr {
-        match self.node() {
-            Node::Lit(v) => Expr::lit(-v),
-            Node::Unary(Unary::Neg, x) => x.clone(),
+        match *self.node() {
+            Node::Lit(value) => Expr::lit(-value),
+            Node::Unary(Unary::Neg, x) => x,
             _ => self.unary(Unary::Neg),
         }
     }

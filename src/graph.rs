@@ -90,8 +90,10 @@ pub fn lost(op: &Op) -> Error {
 impl Trace {
     /// Appends an operation; its shape and type follow from its inputs.
     pub fn push(&mut self, op: Op, inputs: &[usize]) -> Result<usize> {
-        let types: Vec<_> =
-            inputs.iter().map(|&i| (self.nodes[i].shape, self.nodes[i].dtype)).collect();
+        let mut types = Vec::with_capacity(inputs.len());
+        for &input in inputs {
+            types.push((self.nodes[input].shape, self.nodes[input].dtype));
+        }
         let (shape, dtype) = op.infer(&types)?;
         self.nodes.push(Traced { op, inputs: inputs.to_vec(), shape, dtype });
         Ok(self.nodes.len() - 1)
@@ -117,8 +119,10 @@ impl Graph {
 
     /// An operation. Shape and type errors arise here.
     pub fn record(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
-        let types: Vec<(Shape, DType)> =
-            inputs.iter().map(|&id| (self.node(id).shape, self.node(id).dtype)).collect();
+        let mut types = Vec::with_capacity(inputs.len());
+        for &input in inputs {
+            types.push((self.node(input).shape, self.node(input).dtype));
+        }
         let (shape, dtype) = op.infer(&types)?;
         self.check_past(inputs)?;
         self.need(inputs.to_vec());
@@ -129,18 +133,20 @@ impl Graph {
     pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
         // One node between them, or there were as many edges as pairs.
         let read = self.insert(Op::Source, sources.to_vec(), Shape::SCALAR, DType::F32, 0);
-        sources.iter().for_each(|&source| self.node_mut(source).memory += 1);
+        for &source in sources {
+            self.node_mut(source).memory += 1;
+        }
         let node = self.node_mut(read);
         (node.data, node.weak, node.handles) = (false, true, 0);
         node.memory = results.len() as u32;
-        let mut add = |&(shape, dtype)| {
+        let mut nodes = Vec::with_capacity(results.len());
+        for &(shape, dtype) in results {
             let id = self.insert(Op::Source, vec![read], shape, dtype, 0);
             self.node_mut(id).weak = true;
-            id
-        };
-        let results = results.iter().map(&mut add).collect();
+            nodes.push(id);
+        }
         self.sweep(vec![read]);
-        results
+        nodes
     }
 
     /// Gradients do not pass this node.
@@ -199,15 +205,24 @@ impl Graph {
         self.sweep(inputs)
     }
 
-    /// Nodes still to be computed that a tensor holds and no recorded operation uses.
-    pub fn sinks(&self) -> Vec<NodeId> {
+    /// How many nodes were recorded so far.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Nodes still to be computed that a tensor holds and no recorded operation uses, of those recorded when `since`
+    /// others had been.
+    pub fn sinks(&self, since: u64) -> Vec<NodeId> {
         let mut sinks = Vec::new();
         for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            if node.handles > 0 && node.uses == 0 && !node.data && node.op != Op::Scalar {
+            let held = node.handles > 0 && node.uses == 0 && born >= since;
+            if held && !node.data && !matches!(node.op, Op::Scalar) {
                 sinks.push(NodeId { index: index as u32, born });
             }
         }
+        // As recorded, wherever there was room: the same step has the same trace.
+        sinks.sort_unstable_by_key(|sink| sink.born);
         sinks
     }
 
@@ -267,7 +282,7 @@ impl Graph {
         dtype: DType,
         scalar: u32,
     ) -> NodeId {
-        let data = op == Op::Source;
+        let data = matches!(op, Op::Source);
         let node = Node {
             op,
             inputs,
@@ -325,8 +340,10 @@ impl Graph {
             if node.weak && !node.data {
                 node.weak = false;
                 let inputs = node.inputs.clone();
-                inputs.iter().for_each(|&input| self.node_mut(input).memory -= 1);
-                pending.extend(inputs);
+                for &input in &inputs {
+                    self.node_mut(input).memory -= 1;
+                }
+                pending.extend_from_slice(&inputs);
             }
         }
     }
@@ -361,7 +378,7 @@ impl Graph {
                 input.uses -= u32::from(strong);
                 input.memory = input.memory + u32::from(strong) - u32::from(gone);
             }
-            pending.extend(inputs);
+            pending.extend_from_slice(&inputs);
         }
         sources
     }
@@ -379,5 +396,9 @@ impl Graph {
 
 /// Where the nodes are in a trace that has them all.
 fn places(nodes: &[NodeId], position: &[Option<usize>]) -> Vec<usize> {
-    nodes.iter().filter_map(|id| position[id.index as usize]).collect()
+    let mut places = Vec::with_capacity(nodes.len());
+    for id in nodes {
+        places.extend(position[id.index as usize]);
+    }
+    places
 }

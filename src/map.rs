@@ -12,7 +12,14 @@ pub struct Map<K, V> {
 
 impl<K, V> Default for Map<K, V> {
     fn default() -> Map<K, V> {
-        Map { entries: Vec::new(), table: Table::default() }
+        Map::new()
+    }
+}
+
+impl<K, V> Map<K, V> {
+    /// A map without entries.
+    pub const fn new() -> Map<K, V> {
+        Map { entries: Vec::new(), table: Table { slots: Vec::new(), taken: 0 } }
     }
 }
 
@@ -62,17 +69,36 @@ impl<K: Hash + Eq, V> Map<K, V> {
     /// Takes the key's value out; the last entry takes its place.
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let at = self.position(key)?;
-        self.table.remove(hash(key), at);
-        let (_, value) = self.entries.swap_remove(at);
+        Some(self.take(at))
+    }
+
+    /// Takes the value of an entry out; the last entry takes its place.
+    fn take(&mut self, at: usize) -> V {
+        let (key, value) = self.entries.swap_remove(at);
+        self.table.remove(hash(&key), at);
         if let Some((moved, _)) = self.entries.get(at) {
             self.table.renumber(hash(moved), self.entries.len(), at);
         }
-        Some(value)
+        value
     }
 
-    /// All keys.
-    pub fn keys(&self) -> impl Iterator<Item = &K> {
-        self.entries.iter().map(|entry| &entry.0)
+    /// All entries.
+    pub fn entries(&self) -> &[(K, V)] {
+        &self.entries
+    }
+
+    /// Takes out all values for which `which` holds.
+    pub fn remove_where(&mut self, which: fn(&V) -> bool) -> Vec<V> {
+        let mut removed = Vec::new();
+        let mut at = 0;
+        while at < self.entries.len() {
+            if which(&self.entries[at].1) {
+                removed.push(self.take(at));
+            } else {
+                at += 1;
+            }
+        }
+        removed
     }
 
     /// All entries, after which there are none.

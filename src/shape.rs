@@ -7,7 +7,11 @@ use std::ops::Deref;
 
 /// The elements of a list at these positions.
 pub fn pick(list: &[usize], positions: &[usize]) -> Vec<usize> {
-    positions.iter().map(|&at| list[at]).collect()
+    let mut picked = Vec::with_capacity(positions.len());
+    for &at in positions {
+        picked.push(list[at]);
+    }
+    picked
 }
 
 /// The largest rank a tensor may have.
@@ -32,8 +36,11 @@ impl Shape {
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
-        let count = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d.max(1)));
-        if count.is_none_or(|n| n > MAX_ELEMENTS) {
+        let mut count = 1usize;
+        for &extent in dims {
+            count = count.saturating_mul(extent.max(1));
+        }
+        if count > MAX_ELEMENTS {
             let dims = List(dims);
             let message = format!("{op}: shape {dims} has more than {MAX_ELEMENTS} elements");
             return Err(Error::new(ErrorKind::Limit, message));

@@ -21,16 +21,6 @@ impl fmt::Display for List<'_> {
     }
 }
 
-/// Parts with `between` between them.
-pub fn join(parts: &[String], between: &str) -> String {
-    let mut text = String::new();
-    for (i, part) in parts.iter().enumerate() {
-        text += if i > 0 { between } else { "" };
-        text += part;
-    }
-    text
-}
-
 /// A number for people: six decimals at most.
 pub struct Number(pub f64);
 
@@ -64,8 +54,8 @@ impl fmt::Display for Number {
     }
 }
 
-/// The text of a shader as it is embedded, and its length: without comments, blank lines and bindings. All of it is
-/// done by the compiler.
+/// The text of a shader as it is embedded, and its length: without comments, blank lines, indentation and bindings.
+/// All of it is done by the compiler.
 pub const fn strip<const LENGTH: usize>(shader: &str) -> ([u8; LENGTH], usize) {
     let text = shader.as_bytes();
     let mut out = [0; LENGTH];
@@ -79,7 +69,8 @@ pub const fn strip<const LENGTH: usize>(shader: &str) -> ([u8; LENGTH], usize) {
         let dropped = dropped || text[first] == b'@' && text[first + 1] == b'g';
         let mut at = line;
         while at < text.len() && (at == line || text[at - 1] != b'\n') {
-            if !dropped && text[at] != b'\r' {
+            // Of what a line is indented by, one blank tells it from the end of a function.
+            if !dropped && text[at] != b'\r' && at + 1 >= first {
                 if length < LENGTH {
                     out[length] = text[at];
                 }
@@ -117,7 +108,7 @@ mod tests {
         const TEXT: &str =
             "// What.\n\n@group(0) x\nconst A = 1;\n  // Why.\n  @compute fn b() {\n  }\n";
         let (bytes, length) = strip::<64>(TEXT);
-        assert_eq!(&bytes[..length], b"const A = 1;\n  @compute fn b() {\n  }\n");
+        assert_eq!(&bytes[..length], b"const A = 1;\n @compute fn b() {\n }\n");
         assert_eq!(strip::<0>(TEXT).1, length);
     }
 }

@@ -87,5 +87,6 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv create fuzz grad half large matmul movement norm pointwise random reduce refusals
+    attention batches broadcast casts conv convs create fuzz grad half large linalg matmul movement norm pointwise pool random
+    reduce refusals scan scatter sort variables
 }

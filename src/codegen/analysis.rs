@@ -19,20 +19,29 @@ pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
 
 /// The coordinates that the live values and the stores name, as bits.
 pub fn coordinates(program: &Program, live: &[bool]) -> u64 {
-    let of_index = |index: &Index| {
-        let coords = index.terms.iter().map(|(atom, _)| match atom {
-            Atom::Coord(d) => 1 << d,
-            Atom::Value(_) => 0,
-        });
-        coords.fold(0, |all: u64, one: u64| all | one)
-    };
-    let insts = program.insts.iter().zip(live).filter(|(_, live)| **live);
-    let loads = insts.fold(0, |all, (inst, _)| match inst {
-        Inst::Coord(d) => all | 1 << d,
-        Inst::Load { index, .. } => all | of_index(index),
-        _ => all,
-    });
-    program.stores.iter().fold(loads, |all, store| all | of_index(&store.index))
+    let mut used = 0;
+    for (inst, live) in program.insts.iter().zip(live) {
+        match inst {
+            Inst::Coord(d) if *live => used |= 1 << d,
+            Inst::Load { index, .. } if *live => used |= named(index),
+            _ => {}
+        }
+    }
+    for store in &program.stores {
+        used |= named(&store.index);
+    }
+    used
+}
+
+/// The coordinates that an index names, as bits.
+fn named(index: &Index) -> u64 {
+    let mut used = 0;
+    for (atom, _) in &index.terms {
+        if let Atom::Coord(d) = atom {
+            used |= 1 << d;
+        }
+    }
+    used
 }
 
 /// Whether the program can compute four neighbours along `axis`, an extent of `extent`, at a time: what varies with the

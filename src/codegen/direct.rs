@@ -109,6 +109,9 @@ fn inline(
 }
 
 fn affine(offset: i64, terms: &[(u32, usize)]) -> Index {
-    let terms = terms.iter().map(|&(d, stride)| (Atom::Coord(d), stride as i64)).collect();
-    Index { offset, terms }
+    let mut index = Index::constant(offset);
+    for &(d, stride) in terms {
+        index.terms.push((Atom::Coord(d), stride as i64));
+    }
+    index
 }

@@ -44,11 +44,13 @@ impl Layout {
         }
         // 16 KiB of workgroup memory hold every partial result of a stage.
         let stages = program.stages();
-        let of_stage = |stage: u32| {
-            let reduces = program.insts.iter().zip(&stages);
-            reduces.filter(|(inst, s)| **s == stage && matches!(inst, Inst::Reduce(..))).count()
-        };
-        let most = stages.iter().map(|&stage| of_stage(stage)).max().unwrap_or(0).max(1);
+        let (mut reduces, mut most) = (vec![0; stages.len() + 1], 1);
+        for (inst, &stage) in program.insts.iter().zip(&stages) {
+            if let Inst::Reduce(..) = inst {
+                reduces[stage as usize] += 1;
+                most = most.max(reduces[stage as usize]);
+            }
+        }
         while lanes > 1 && group_rows * lanes * most > 4096 {
             if group_rows > 1 {
                 group_rows /= 2;

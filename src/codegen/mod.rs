@@ -50,7 +50,7 @@ pub fn wgsl(kernel: &Kernel, barriers: bool) -> Source {
         },
         Kernel::Conv2d(conv) => match direct::conv2d(conv) {
             Some((space, program)) => loops::wgsl(&space, &program, barriers),
-            None => routine::conv2d(conv),
+            None => routine::conv2d(conv, barriers),
         },
         Kernel::Attention(attend) => routine::attention(attend, barriers),
     }

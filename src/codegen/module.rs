@@ -3,6 +3,7 @@
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program};
+use crate::text::find;
 use std::cell::Cell;
 
 /// A buffer as the text declares it.
@@ -19,101 +20,51 @@ pub struct Module {
     pub inputs: Vec<Option<Bound>>,
     pub outputs: Vec<Option<Bound>>,
     words: u32,
+    /// The helpers that are called: a bit each, and one for the form on `vec4`s.
     helpers: Cell<u32>,
 }
 
-/// Functions that WGSL lacks, or whose special cases it leaves open. A bit each, and one for the form on `vec4`s.
-#[derive(Clone, Copy)]
-pub enum Helper {
-    IsNan,
-    /// Maximum and minimum that give NaN where either argument is NaN.
-    Max,
-    Min,
-    /// `y`, but NaN where `x` is; some compilers' functions lose it.
-    KeepNan,
-    /// `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
-    Log,
-    /// For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
-    Pow,
-    Atan2,
-    /// The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
-    Sine,
-    /// `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
-    /// where the quotient has more digits than an `f32`.
-    Rem,
-    /// Saturating; NaN is 0.
-    ToI32,
-    ToU32,
-    /// To the nearest half and back.
-    ToF16,
-}
-
-/// Each helper's name, and its text for one value and for four; the types are `F I U B`.
+/// Functions that WGSL lacks, or whose special cases it leaves open, as [`Module::fill`] takes them. All but the first
+/// may call the first.
 ///
 /// The bits are looked at because compilers may assume that no comparison meets a NaN.
-const HELPERS: [(Helper, &str, [&str; 2]); 12] = [
-    (
-        Helper::IsNan,
-        "is_nan",
-        ["(x: F) -> B {
+const HELPERS: [&str; 11] = [
+    "is_nan_(x: F) -> B {
     return (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u);
-    }"; 2],
-    ),
-    (
-        Helper::Max,
-        "max_nan",
-        ["(x: F, y: F) -> F {
+    }",
+    // Maximum and minimum that give NaN where either argument is NaN.
+    "max_nan_(x: F, y: F) -> F {
     return select(select(max(x, y), y, is_nan_(y)), x, is_nan_(x));
-    }"; 2],
-    ),
-    (
-        Helper::Min,
-        "min_nan",
-        ["(x: F, y: F) -> F {
+    }",
+    "min_nan_(x: F, y: F) -> F {
     return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
-    }"; 2],
-    ),
-    (
-        Helper::KeepNan,
-        "keep_nan",
-        ["(x: F, y: F) -> F {
+    }",
+    // `y`, but NaN where `x` is; some compilers' functions lose it.
+    "keep_nan_(x: F, y: F) -> F {
     return select(y, x, is_nan_(x));
-    }"; 2],
-    ),
-    (
-        Helper::Log,
-        "log_of",
-        ["(x: F, y: F) -> F {
+    }",
+    // `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
+    "log_of_(x: F, y: F) -> F {
     let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
     let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
     return select(s, F(bitcast<f32>(params[0].w)), x < F());
-    }"; 2],
-    ),
-    (
-        Helper::Pow,
-        "power",
-        ["(x: F, y: F) -> F {
+    }",
+    // For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
+    "power_(x: F, y: F) -> F {
     let inf = F(bitcast<f32>(params[0].z));
     let edge = select(F(), inf, (x == F()) == (y < F()));
     let r = select(pow(x, y), edge, (x == F()) | (x == inf));
     let s = select(r, x + y, is_nan_(x) | is_nan_(y));
     return select(s, F(1.0), (x == F(1.0)) | (y == F()));
-    }"; 2],
-    ),
-    (
-        Helper::Atan2,
-        "angle",
-        ["(y: F, x: F) -> F {
+    }",
+    "angle_(y: F, x: F) -> F {
     let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
     let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
     return select(r, x + y, is_nan_(x) | is_nan_(y));
-    }"; 2],
-    ),
+    }",
+    // The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
     // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
-    (
-        Helper::Sine,
-        "sine",
-        ["(x: F, quarters: I, y: F) -> F {
+    "sine_(x: F, quarters: I, y: F) -> F {
     let n = round(x * 0.63661977);
     let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
     let z = r * r;
@@ -123,12 +74,10 @@ const HELPERS: [(Helper, &str, [&str; 2]); 12] = [
     let v = select(s, c, (q & I(1)) == I(1));
     let w = select(v, -v, (q & I(2)) == I(2));
     return select(w, y, (x == F()) | (abs(x) > F(20000.0)));
-    }"; 2],
-    ),
-    (
-        Helper::Rem,
-        "remainder",
-        ["(x: F, y: F) -> F {
+    }",
+    // `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
+    // where the quotient has more digits than an `f32`.
+    "remainder_(x: F, y: F) -> F {
     let a = abs(x);
     let b = abs(y);
     var r = a - b * trunc(a / b);
@@ -137,37 +86,16 @@ const HELPERS: [(Helper, &str, [&str; 2]); 12] = [
     r = select(r, F(), (r < F()) | (r >= b));
     r = select(r, a, a < b);
     return select(r, -r, x < F());
-    }"; 2],
-    ),
-    (
-        Helper::ToI32,
-        "to_i32",
-        ["(x: F) -> I {
+    }",
+    // Saturating; NaN is 0.
+    "to_i32_(x: F) -> I {
     let i = I(clamp(x, F(-2147483648.0), F(2147483520.0)));
     return select(select(i, I(2147483647), x >= F(2147483648.0)), I(), is_nan_(x));
-    }"; 2],
-    ),
-    (
-        Helper::ToU32,
-        "to_u32",
-        ["(x: F) -> U {
+    }",
+    "to_u32_(x: F) -> U {
     let i = U(clamp(x, F(), F(4294967040.0)));
     return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
-    }"; 2],
-    ),
-    // Not `quantizeToF16`, which may make subnormal halves 0.
-    (
-        Helper::ToF16,
-        "to_f16",
-        [
-            "(x: F) -> F {
-    return unpack2x16float(pack2x16float(vec2<f32>(x, 0.0))).x;
     }",
-            "(x: F) -> F {
-    return F(unpack2x16float(pack2x16float(x.xy)), unpack2x16float(pack2x16float(x.zw)));
-    }",
-        ],
-    ),
 ];
 
 /// A type's name inside functions, `vec4` of it where `wide`.
@@ -212,10 +140,46 @@ impl Module {
         Module { inputs, outputs, words, helpers: Cell::new(0) }
     }
 
-    /// The name of a helper, which the module will have.
-    pub fn helper(&self, helper: Helper, wide: bool) -> String {
-        self.helpers.set(self.helpers.get() | 1 << (2 * helper as u32 + u32::from(wide)));
-        format!("{}{}", HELPERS[helper as usize].1, if wide { "4" } else { "" })
+    /// A template with `X` and `Y` replaced by these texts, and `F I U B H` by types, `vec4`s of them where `wide`. A `_`
+    /// after a helper's name becomes the end of its name, and the module will have it.
+    pub fn fill(&self, template: &str, wide: bool, x: &str, y: &str) -> String {
+        let mut text = String::new();
+        for (i, c) in template.bytes().enumerate() {
+            let dtype = match c {
+                b'X' => {
+                    text += x;
+                    continue;
+                }
+                b'Y' => {
+                    text += y;
+                    continue;
+                }
+                b'_' if template.as_bytes()[i + 1] == b'(' => {
+                    for (n, helper) in HELPERS.iter().enumerate() {
+                        let name = &helper[..=find(helper, "_(").unwrap_or(0)];
+                        if template[..=i].ends_with(name) {
+                            let bit = 1 << (2 * n + usize::from(wide));
+                            self.helpers.set(self.helpers.get() | bit);
+                        }
+                    }
+                    text += if wide { "4" } else { "" };
+                    continue;
+                }
+                b'F' => DType::F32,
+                b'H' => DType::F16,
+                b'I' => DType::I32,
+                b'U' => DType::U32,
+                b'B' => DType::Bool,
+                c => {
+                    text.push(char::from(c));
+                    continue;
+                }
+            };
+            text += if wide { "vec4<" } else { "" };
+            text += dtype.name();
+            text += if wide { ">" } else { "" };
+        }
+        text
     }
 
     /// The whole text: bindings, then `rest`, then the helpers.
@@ -242,25 +206,24 @@ impl Module {
             }
         }
         text += rest;
-        self.print_helpers(&mut text);
+        // Those that the others call come to light with them.
+        let others = self.print_helpers(1, HELPERS.len());
+        text += &self.print_helpers(0, 1);
+        text += &others;
         Source { text: tidy(&text), workgroups, params, f16 }
     }
 
-    fn print_helpers(&self, text: &mut String) {
-        let mut used = self.helpers.get();
-        // All but these look for NaN.
-        for (helper, ..) in HELPERS {
-            if !matches!(helper, Helper::Sine | Helper::Rem | Helper::ToF16) {
-                used |= used >> (2 * helper as u32) & 3;
+    /// The helpers `from..to` that are called so far.
+    fn print_helpers(&self, from: usize, to: usize) -> String {
+        let mut text = String::new();
+        for bit in 2 * from..2 * to {
+            if self.helpers.get() >> bit & 1 == 1 {
+                text += "fn ";
+                text += &self.fill(HELPERS[bit / 2], bit % 2 == 1, "", "");
+                text += "\n";
             }
         }
-        for (helper, ..) in HELPERS {
-            for wide in [false, true] {
-                if used >> (2 * helper as u32 + u32::from(wide)) & 1 == 1 {
-                    *text += &helper_text(helper, wide);
-                }
-            }
-        }
+        text
     }
 }
 
@@ -272,29 +235,15 @@ fn bind(buffers: &mut Vec<Option<Bound>>, number: u32, dtype: DType) {
     buffers[number] = Some(Bound { dtype, quads: false });
 }
 
-fn helper_text(helper: Helper, wide: bool) -> String {
-    let (_, name, bodies) = HELPERS[helper as usize];
-    let mut text = format!("fn {name}{}", if wide { "4" } else { "" });
-    let body = bodies[usize::from(wide)];
-    for c in body.bytes() {
-        match c {
-            b'F' => text += &type_name(DType::F32, wide),
-            b'I' => text += &type_name(DType::I32, wide),
-            b'U' => text += &type_name(DType::U32, wide),
-            b'B' => text += &type_name(DType::Bool, wide),
-            b'_' if text.ends_with("is_nan") => text += if wide { "4" } else { "" },
-            c => text.push(char::from(c)),
-        }
-    }
-    text.push('\n');
-    text
-}
-
 /// Indents by braces; drops blank lines.
 fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut depth = 0usize;
-    for line in text.split('\n').map(str::trim_ascii) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(find(rest, "\n").unwrap_or(rest.len()));
+        rest = after.get(1..).unwrap_or_default();
+        let line = line.trim_ascii();
         if line.is_empty() {
             continue;
         }

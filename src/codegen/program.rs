@@ -1,11 +1,10 @@
 //! Prints a program's instructions as WGSL statements at a place.
 
-use crate::codegen::module::{memory_name, type_name, Helper, Module};
+use crate::codegen::module::{type_name, Module};
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
-use crate::op::Const;
-use crate::text::join;
+use crate::op::{Const, Reduction};
 
 /// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
 pub struct Place<'a> {
@@ -56,16 +55,14 @@ impl Place<'_> {
         let number = store.output;
         let at = self.index(&store.index);
         let wide = self.quad.is_some_and(|axis| store.index.stride(Atom::Coord(axis)) == 1);
-        let value = self.operand(store.value, wide);
-        let value = match store.dtype {
-            DType::F16 | DType::Bool => format!("{}({value})", memory_name(store.dtype, wide)),
-            _ => value,
+        let template = match store.dtype {
+            DType::F16 => "H(X)",
+            DType::Bool => "U(X)",
+            _ => "X",
         };
-        if wide {
-            format!("out{number}[{at} >> 2u] = {value};\n")
-        } else {
-            format!("out{number}[{at}] = {value};\n")
-        }
+        let value = self.module.fill(template, wide, &self.operand(store.value, wide), "");
+        let quads = if wide { " >> 2u" } else { "" };
+        format!("out{number}[{at}{quads}] = {value};\n")
     }
 
     /// A position in a buffer, as `u32`.
@@ -79,19 +76,20 @@ impl Place<'_> {
                 Atom::Coord(d) => self.coordinate(d),
                 Atom::Value(v) => self.name(v),
             };
-            let (sign, size) = (stride < 0, stride.unsigned_abs());
-            sum += match (sum.is_empty(), sign) {
+            sum += match (sum.is_empty(), stride < 0) {
                 (true, false) => "",
                 (true, true) => "-",
                 (false, false) => " + ",
                 (false, true) => " - ",
             };
-            sum += &if size == 1 { name } else { format!("{name} * {size}") };
+            sum += &name;
+            if stride.unsigned_abs() != 1 {
+                put!(sum, " * {}", stride.unsigned_abs());
+            }
         }
-        match index.offset {
-            0 => {}
-            offset if offset < 0 => sum += &format!(" - {}", offset.unsigned_abs()),
-            offset => sum += &format!(" + {offset}"),
+        if index.offset != 0 {
+            let sign = if index.offset < 0 { '-' } else { '+' };
+            put!(sum, " {sign} {}", index.offset.unsigned_abs());
         }
         format!("u32({sum})")
     }
@@ -124,160 +122,63 @@ impl Place<'_> {
             },
             _ => self.operand(id, wide),
         };
-        let dtype_of = |id: ValueId| self.program.types[id as usize];
-        match &insts[id as usize] {
-            Inst::Const(constant) => literal(*constant),
-            Inst::Param { word, dtype } => parameter(*word, dtype.compute()),
-            Inst::Coord(d) => self.coordinate(*d),
-            Inst::Load { input, index, dtype } => self.load(*input, index, *dtype, wide),
-            Inst::Accumulator => "accumulator".to_string(),
-            Inst::Unary(op, x) => self.unary(*op, &operand(*x), dtype_of(*x), wide),
-            Inst::Binary(op, x, y) => {
-                self.binary(*op, &operand(*x), &operand(*y), dtype_of(*x), wide)
-            }
+        let (mut x, mut y) = (String::new(), String::new());
+        let template = match &insts[id as usize] {
+            Inst::Const(constant) => return literal(*constant),
+            Inst::Param { word, dtype } => return parameter(*word, dtype.compute()),
+            Inst::Coord(d) => return self.coordinate(*d),
+            Inst::Load { input, index, dtype } => return self.load(*input, index, *dtype, wide),
+            Inst::Accumulator => "accumulator",
             Inst::Select(c, a, b) => {
-                format!("select({}, {}, {})", operand(*b), operand(*a), operand(*c))
+                let (c, a, b) = (operand(*c), operand(*a), operand(*b));
+                return format!("select({b}, {a}, {c})");
             }
-            Inst::Cast(to, x) => self.cast(*to, &operand(*x), dtype_of(*x), wide),
-            // Only where there is nothing to reduce over is it met here: one element is its own result.
-            Inst::Reduce(_, x) => operand(*x),
-        }
+            // Only where there is nothing to reduce over is a reduction met here: one element is its own result.
+            Inst::Unary(_, of) | Inst::Cast(_, of) | Inst::Reduce(_, of) => {
+                x = operand(*of);
+                let dtype = self.program.types[*of as usize];
+                match &insts[id as usize] {
+                    Inst::Unary(op, _) => unary(*op, dtype),
+                    Inst::Cast(to, _) => cast(*to, dtype, wide),
+                    _ => "X",
+                }
+            }
+            Inst::Binary(op, left, right) => {
+                (x, y) = (operand(*left), operand(*right));
+                binary(*op, self.program.types[*left as usize])
+            }
+        };
+        self.module.fill(template, wide, &x, &y)
     }
 
     fn load(&self, input: u32, index: &Index, dtype: DType, wide: bool) -> String {
-        let at = self.index(index);
         let quads = self.module.inputs[input as usize].is_some_and(|bound| bound.quads);
-        let value = match self.quad {
+        let at = self.index(index);
+        let mut value = format!("in{input}[{at}");
+        match self.quad {
             Some(axis) if wide && !quads => {
                 let step = index.stride(Atom::Coord(axis));
-                let each = |i: i64| {
+                for i in 1..4 {
                     let mut index = index.clone();
                     index.offset += i * step;
-                    format!("in{input}[{}]", self.index(&index))
-                };
-                let parts = [each(0), each(1), each(2), each(3)];
-                format!("{}({})", memory_name(dtype, true), join(&parts, ", "))
+                    put!(value, "], in{input}[{}", self.index(&index));
+                }
+                let name = if dtype == DType::Bool { DType::U32 } else { dtype }.name();
+                value = format!("vec4<{name}>({value}])");
             }
-            Some(_) if wide => format!("in{input}[{at} >> 2u]"),
-            _ => format!("in{input}[{at}]"),
-        };
-        match dtype {
-            DType::F16 => format!("{}({value})", type_name(DType::F32, wide)),
-            DType::Bool => format!("{value} != {}()", memory_name(DType::U32, wide)),
-            _ => value,
+            Some(_) if wide => value += " >> 2u]",
+            _ => value += "]",
         }
-    }
-
-    fn unary(&self, op: Unary, x: &str, dtype: DType, wide: bool) -> String {
-        let call = |function: &str| format!("{function}({x})");
-        let special = |helper: Helper, function: &str| {
-            format!("{}({x}, {function}({x}))", self.module.helper(helper, wide))
+        let template = match dtype {
+            DType::F16 => "F(X)",
+            DType::Bool => "X != U()",
+            _ => return value,
         };
-        let sine = |quarters: u32, function: &str| {
-            let (sine, i32s) =
-                (self.module.helper(Helper::Sine, wide), type_name(DType::I32, wide));
-            format!("{sine}({x}, {i32s}({quarters}), {function}({x}))")
-        };
-        let float = dtype.is_float();
-        let bits = |and: &str, compare: &str| {
-            let u32s = type_name(DType::U32, wide);
-            format!("(bitcast<{u32s}>({x}) & {u32s}({and})) {compare}")
-        };
-        match op {
-            Unary::Neg if dtype == DType::U32 => format!("{}() - {x}", type_name(dtype, wide)),
-            Unary::Neg => format!("-{x}"),
-            Unary::Abs => call("abs"),
-            Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if !float => x.to_string(),
-            Unary::Floor => call("floor"),
-            Unary::Ceil => call("ceil"),
-            Unary::Round => call("round"),
-            Unary::Trunc => call("trunc"),
-            Unary::Exp => special(Helper::KeepNan, "exp"),
-            Unary::Exp2 => special(Helper::KeepNan, "exp2"),
-            Unary::Log => special(Helper::Log, "log"),
-            Unary::Log2 => special(Helper::Log, "log2"),
-            Unary::Sqrt => call("sqrt"),
-            Unary::InverseSqrt => call("inverseSqrt"),
-            Unary::Sin => sine(0, "sin"),
-            Unary::Cos => sine(1, "cos"),
-            Unary::Tan => join(&[sine(0, "sin"), sine(1, "cos")], " / "),
-            Unary::Asin => call("asin"),
-            Unary::Acos => call("acos"),
-            Unary::Atan => special(Helper::KeepNan, "atan"),
-            Unary::Not if dtype == DType::Bool => format!("!{x}"),
-            Unary::Not => format!("~{x}"),
-            Unary::IsNan | Unary::IsInf if !float => {
-                format!("{}(false)", type_name(DType::Bool, wide))
-            }
-            Unary::IsNan => call(&self.module.helper(Helper::IsNan, wide)),
-            Unary::IsInf => {
-                bits("0x7fffffffu", &format!("== {}(0x7f800000u)", type_name(DType::U32, wide)))
-            }
-            Unary::SignBit => bits("0x80000000u", &format!("!= {}()", type_name(DType::U32, wide))),
-        }
-    }
-
-    fn binary(&self, op: Binary, x: &str, y: &str, dtype: DType, wide: bool) -> String {
-        let infix = |operator: &str| format!("{x} {operator} {y}");
-        let call = |function: &str| format!("{function}({x}, {y})");
-        let helper = |helper: Helper| call(&self.module.helper(helper, wide));
-        let shift = |operator: &str| {
-            let u32s = type_name(DType::U32, wide);
-            format!("{x} {operator} ({u32s}({y}) & {u32s}(31u))")
-        };
-        let (float, logical) = (dtype.is_float(), dtype == DType::Bool);
-        match op {
-            Binary::Add => infix("+"),
-            Binary::Sub => infix("-"),
-            Binary::Mul => infix("*"),
-            Binary::Div => infix("/"),
-            Binary::Rem if float => helper(Helper::Rem),
-            Binary::Rem => infix("%"),
-            Binary::Min if float => helper(Helper::Min),
-            Binary::Min => call("min"),
-            Binary::Max if float => helper(Helper::Max),
-            Binary::Max => call("max"),
-            Binary::Pow => helper(Helper::Pow),
-            Binary::Atan2 => helper(Helper::Atan2),
-            Binary::And => infix("&"),
-            Binary::Or => infix("|"),
-            Binary::Xor if logical => infix("!="),
-            Binary::Xor => infix("^"),
-            Binary::Shl => shift("<<"),
-            Binary::Shr => shift(">>"),
-            Binary::Lt if logical => format!("!{x} & {y}"),
-            Binary::Le if logical => format!("!{x} | {y}"),
-            Binary::Lt => infix("<"),
-            Binary::Le => infix("<="),
-            Binary::Eq => infix("=="),
-            // Some compilers' own `!=` does not hold for NaN.
-            Binary::Ne if float => format!("!({x} == {y})"),
-            Binary::Ne => infix("!="),
-        }
-    }
-
-    fn cast(&self, to: DType, x: &str, from: DType, wide: bool) -> String {
-        let float = from.is_float();
-        match to {
-            // Rounded as if it had been stored and read again.
-            DType::F16 if float => format!("{}({x})", self.module.helper(Helper::ToF16, wide)),
-            _ if to.compute() == from => x.to_string(),
-            DType::I32 if float => format!("{}({x})", self.module.helper(Helper::ToI32, wide)),
-            DType::U32 if float => format!("{}({x})", self.module.helper(Helper::ToU32, wide)),
-            _ => format!("{}({x})", type_name(to.compute(), wide)),
-        }
+        self.module.fill(template, wide, &value, "")
     }
 
     /// `x op y`, as a reduction combines its elements.
-    pub fn combine(
-        &self,
-        op: crate::op::Reduction,
-        x: &str,
-        y: &str,
-        dtype: DType,
-        wide: bool,
-    ) -> String {
-        use crate::op::Reduction;
+    pub fn combine(&self, op: Reduction, x: &str, y: &str, dtype: DType, wide: bool) -> String {
         let op = match op {
             Reduction::Sum => Binary::Add,
             Reduction::Prod => Binary::Mul,
@@ -286,7 +187,92 @@ impl Place<'_> {
             Reduction::Any => Binary::Or,
             Reduction::All => Binary::And,
         };
-        self.binary(op, x, y, dtype, wide)
+        self.module.fill(binary(op, dtype), wide, x, y)
+    }
+}
+
+/// The template for a function of one value of type `dtype`; see [`Module::fill`].
+fn unary(op: Unary, dtype: DType) -> &'static str {
+    let float = dtype.is_float();
+    match op {
+        Unary::Neg if dtype == DType::U32 => "U() - X",
+        Unary::Neg => "-X",
+        Unary::Abs => "abs(X)",
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if !float => "X",
+        Unary::Floor => "floor(X)",
+        Unary::Ceil => "ceil(X)",
+        Unary::Round => "round(X)",
+        Unary::Trunc => "trunc(X)",
+        Unary::Exp => "keep_nan_(X, exp(X))",
+        Unary::Exp2 => "keep_nan_(X, exp2(X))",
+        Unary::Log => "log_of_(X, log(X))",
+        Unary::Log2 => "log_of_(X, log2(X))",
+        Unary::Sqrt => "sqrt(X)",
+        Unary::InverseSqrt => "inverseSqrt(X)",
+        Unary::Sin => "sine_(X, I(0), sin(X))",
+        Unary::Cos => "sine_(X, I(1), cos(X))",
+        Unary::Tan => "sine_(X, I(0), sin(X)) / sine_(X, I(1), cos(X))",
+        Unary::Asin => "asin(X)",
+        Unary::Acos => "acos(X)",
+        Unary::Atan => "keep_nan_(X, atan(X))",
+        Unary::Not if dtype == DType::Bool => "!X",
+        Unary::Not => "~X",
+        Unary::IsNan | Unary::IsInf if !float => "B(false)",
+        Unary::IsNan => "is_nan_(X)",
+        Unary::IsInf => "(bitcast<U>(X) & U(0x7fffffffu)) == U(0x7f800000u)",
+        Unary::SignBit => "(bitcast<U>(X) & U(0x80000000u)) != U()",
+    }
+}
+
+/// The template for a function of two values of type `dtype`.
+fn binary(op: Binary, dtype: DType) -> &'static str {
+    let (float, logical) = (dtype.is_float(), dtype == DType::Bool);
+    match op {
+        Binary::Add => "X + Y",
+        Binary::Sub => "X - Y",
+        Binary::Mul => "X * Y",
+        Binary::Div => "X / Y",
+        Binary::Rem if float => "remainder_(X, Y)",
+        Binary::Rem => "X % Y",
+        Binary::Min if float => "min_nan_(X, Y)",
+        Binary::Min => "min(X, Y)",
+        Binary::Max if float => "max_nan_(X, Y)",
+        Binary::Max => "max(X, Y)",
+        Binary::Pow => "power_(X, Y)",
+        Binary::Atan2 => "angle_(X, Y)",
+        Binary::And => "X & Y",
+        Binary::Or => "X | Y",
+        Binary::Xor if logical => "X != Y",
+        Binary::Xor => "X ^ Y",
+        Binary::Shl => "X << (U(Y) & U(31u))",
+        Binary::Shr => "X >> (U(Y) & U(31u))",
+        Binary::Lt if logical => "!X & Y",
+        Binary::Le if logical => "!X | Y",
+        Binary::Lt => "X < Y",
+        Binary::Le => "X <= Y",
+        Binary::Eq => "X == Y",
+        // Some compilers' own `!=` does not hold for NaN.
+        Binary::Ne if float => "!(X == Y)",
+        Binary::Ne => "X != Y",
+    }
+}
+
+/// The template for a conversion.
+fn cast(to: DType, from: DType, wide: bool) -> &'static str {
+    let float = from.is_float();
+    match to {
+        // Rounded as if it had been stored and read again. Not by `quantizeToF16`, which may make subnormal halves 0.
+        DType::F16 if float && wide => {
+            "F(unpack2x16float(pack2x16float(X.xy)), unpack2x16float(pack2x16float(X.zw)))"
+        }
+        DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>(X, 0.0))).x",
+        _ if to.compute() == from => "X",
+        DType::I32 if float => "to_i32_(X)",
+        DType::U32 if float => "to_u32_(X)",
+        DType::F32 | DType::F16 => "F(X)",
+        DType::I32 => "I(X)",
+        DType::U32 => "U(X)",
+        DType::Bool => "B(X)",
     }
 }
 
@@ -342,4 +328,17 @@ fn from_bits(bits: &str, dtype: DType) -> String {
         DType::Bool => format!("({bits} != 0u)"),
         other => format!("bitcast<{}>({bits})", other.name()),
     }
+}
+
+/// Statements under the conditions there are.
+pub fn guarded(guards: [Option<String>; 2], text: &str) -> String {
+    let mut condition = String::new();
+    for guard in guards.iter().flatten() {
+        condition += if condition.is_empty() { "" } else { " && " };
+        condition += guard;
+    }
+    if text.is_empty() || condition.is_empty() {
+        return text.to_string();
+    }
+    format!("if ({condition}) {{\n{text}}}\n")
 }

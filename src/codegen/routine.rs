@@ -24,6 +24,7 @@ const ATTENTION: &str = shader!("attention");
 // Without barriers.
 const MATMUL_PLAIN: &str = shader!("matmul_plain");
 const ATTENTION_PLAIN: &str = shader!("attention_plain");
+const CONV2D_PLAIN: &str = shader!("conv2d_plain");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
@@ -33,7 +34,8 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
     let rank = matmul.batch.len() as u32;
     let (m, n, k) = (matmul.m, matmul.n, matmul.k);
     let mut at = folded("batch", &matmul.batch);
-    at.extend(["i32(row)".to_string(), "i32(col)".to_string()]);
+    at.push("i32(row)".to_string());
+    at.push("i32(col)".to_string());
     product(Product {
         barriers,
         batch: matmul.batch.iter().product(),
@@ -42,18 +44,71 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
         k,
         a_along_k: !contiguous(&matmul.a, rank) || contiguous(&matmul.a, rank + 1),
         b_along_k: contiguous(&matmul.b, rank) && !contiguous(&matmul.b, rank + 1),
-        a: Slot::operand("a", &matmul.a, CELL, at.clone())
-            .quads(rank + 1, &[("row", m), ("col", k)]),
-        b: Slot::operand("b", &matmul.b, CELL, at.clone())
-            .quads(rank + 1, &[("row", k), ("col", n)]),
-        epilogue: Slot::epilogue(&matmul.epilogue, CELL, at)
+        a: Slot::operand("a", &matmul.a, CELL, &at).quads(rank + 1, &[("row", m), ("col", k)]),
+        b: Slot::operand("b", &matmul.b, CELL, &at).quads(rank + 1, &[("row", k), ("col", n)]),
+        epilogue: Slot::epilogue(&matmul.epilogue, CELL, &at)
             .quads(rank + 1, &[("row", m), ("col", n)]),
     })
 }
 
-/// The text of a convolution: per group the product of the weights `[out, channel ky kx]` and the windows
+/// The text of a convolution.
+pub fn conv2d(conv: &Convolution, barriers: bool) -> Source {
+    if barriers {
+        product_of_windows(conv)
+    } else {
+        window_by_window(conv)
+    }
+}
+
+/// Each thread goes through the window of its results.
+fn window_by_window(conv: &Convolution) -> Source {
+    let params = &conv.params;
+    const PIXEL: &[&str] = &["image", "channel", "y", "x"];
+    const TAP: &[&str] = &["out", "channel", "ky", "kx"];
+    const RESULT: &[&str] = &["image", "out", "y", "x"];
+    let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
+    let mut shader = Shader::new(CONV2D_PLAIN);
+    shader.constants(&[
+        ("BATCH", conv.batch),
+        ("GROUPS", params.groups),
+        ("CHANNELS", channels),
+        ("OUT", out.max(1)),
+        ("HEIGHT", conv.height),
+        ("WIDTH", conv.width.max(1)),
+        ("OUT_HEIGHT", conv.out_height.max(1)),
+        ("OUT_WIDTH", conv.out_width.max(1)),
+        ("KERNEL_Y", conv.kernel[0]),
+        ("KERNEL_X", conv.kernel[1]),
+        ("STRIDE_Y", params.stride[0]),
+        ("STRIDE_X", params.stride[1]),
+        ("DILATION_Y", params.dilation[0]),
+        ("DILATION_X", params.dilation[1]),
+        ("BEFORE_Y", params.padding[0].0),
+        ("BEFORE_X", params.padding[1].0),
+    ]);
+    let (at_pixel, at_tap, at_result) = (signed(PIXEL), signed(TAP), signed(RESULT));
+    let strips = conv.out_width.div_ceil(4) * conv.out_height;
+    let threads = conv.batch * params.groups * out.div_ceil(4) * strips;
+    let slots = vec![
+        Slot::operand("x", &conv.x, PIXEL, &at_pixel),
+        Slot::operand("w", &conv.w, TAP, &at_tap),
+        Slot::epilogue(&conv.epilogue, RESULT, &at_result),
+    ];
+    shader.fill(slots, threads.div_ceil(16) as u64)
+}
+
+/// The arguments as coordinates.
+fn signed(names: &[&str]) -> Vec<String> {
+    let mut at = Vec::new();
+    for name in names {
+        at.push(format!("i32({name})"));
+    }
+    at
+}
+
+/// A convolution as a product: per group the product of the weights `[out, channel ky kx]` and the windows
 /// `[channel ky kx, batch y x]`, which are gathered while they are read.
-pub fn conv2d(conv: &Convolution) -> Source {
+fn product_of_windows(conv: &Convolution) -> Source {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
@@ -75,21 +130,20 @@ pub fn conv2d(conv: &Convolution) -> Source {
     let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
     let padded = params.padding != [(0, 0); 2];
     let inside = format!("u32({y}) < {}u && u32({x}) < {}u", conv.height, conv.width);
-    let nearest = |position: &String, extent: usize| match padded {
+    let nearest = |position: String, extent: usize| match padded {
         true => format!("clamp({position}, 0, {})", extent.max(1) - 1),
-        false => position.clone(),
+        false => position,
     };
-    let at_x = vec![
+    let at_x = [
         image.clone(),
         format!("i32(batch) * {channels} + {channel}"),
-        nearest(&y, conv.height),
-        nearest(&x, conv.width),
+        nearest(y, conv.height),
+        nearest(x, conv.width),
     ];
     let [wc, wy, wx] = split("col", [channels, kh, kw]);
-    let mut windows = Slot::operand("b", &conv.x, CELL, at_x);
+    let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
-        // Alone, each thread would work out where its windows lie again and again.
         barriers: true,
         batch: params.groups,
         m: out,
@@ -97,9 +151,9 @@ pub fn conv2d(conv: &Convolution) -> Source {
         k: channels * kh * kw,
         a_along_k: true,
         b_along_k: false,
-        a: Slot::operand("a", &conv.w, CELL, vec![out_channel.clone(), wc, wy, wx]),
+        a: Slot::operand("a", &conv.w, CELL, &[out_channel.clone(), wc, wy, wx]),
         b: windows,
-        epilogue: Slot::epilogue(&conv.epilogue, CELL, vec![image, out_channel, oy, ox]),
+        epilogue: Slot::epilogue(&conv.epilogue, CELL, &[image, out_channel, oy, ox]),
     })
 }
 
@@ -110,16 +164,16 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
     const KEY: &[&str] = &["batch", "head", "key", "d"];
     const SCORE: &[&str] = &["batch", "head", "query", "key"];
-    let at = |names: &[&str]| names.iter().map(|name| format!("i32({name})")).collect();
+    let (at_query, at_key, at_score) = (signed(QUERY), signed(KEY), signed(SCORE));
     let mut slots = vec![
-        Slot::operand("q", &a.q, QUERY, at(QUERY)).quads(3, &[("d", size)]),
-        Slot::operand("k", &a.k, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", size)]),
-        Slot::operand("v", &a.v, KEY, at(KEY)).quads(3, &[("key", a.keys), ("d", value_size)]),
-        Slot::operand("scale", &a.scale, &[], Vec::new()),
-        Slot::epilogue(&a.epilogue, QUERY, at(QUERY)).quads(3, &[("d", value_size)]),
+        Slot::operand("q", &a.q, QUERY, &at_query).quads(3, &[("d", size)]),
+        Slot::operand("k", &a.k, KEY, &at_key).quads(3, &[("key", a.keys), ("d", size)]),
+        Slot::operand("v", &a.v, KEY, &at_key).quads(3, &[("key", a.keys), ("d", value_size)]),
+        Slot::operand("scale", &a.scale, &[], &[]),
+        Slot::epilogue(&a.epilogue, QUERY, &at_query).quads(3, &[("d", value_size)]),
     ];
     if let Some(mask) = &a.mask {
-        slots.push(Slot::operand("mask", mask, SCORE, at(SCORE)));
+        slots.push(Slot::operand("mask", mask, SCORE, &at_score));
     }
     // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
     let rows = repeat * a.queries;
@@ -139,11 +193,13 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
         ("KEYS", a.keys),
         ("SIZE", size),
         ("VALUE_SIZE", value_size),
+        // A wider one sees all keys.
+        ("WINDOW", a.window.map_or(0, |window| window.min(queries + a.keys))),
         ("LAST_KEY", a.keys.saturating_sub(1)),
         ("LAST_D", size.saturating_sub(1)),
     ]);
-    shader.set("CAUSAL", &a.causal.to_string());
-    shader.set("MASK", &a.mask.is_some().to_string());
+    shader.choose("CAUSAL", a.causal);
+    shader.choose("MASK", a.mask.is_some());
     shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
 }
 
@@ -174,13 +230,14 @@ fn product(product: Product) -> Source {
     constants.push(("LAST_K", k.saturating_sub(1)));
     let mut tile = (128, 128);
     if let Some((threads_m, threads_n)) = variant {
-        constants.extend([("THREADS_M", threads_m), ("THREADS_N", threads_n)]);
+        constants.push(("THREADS_M", threads_m));
+        constants.push(("THREADS_N", threads_n));
         tile = (4 * threads_m, 4 * threads_n);
     }
     shader.constants(&constants);
     if product.barriers {
-        shader.set("A_ALONG_K", &product.a_along_k.to_string());
-        shader.set("B_ALONG_K", &product.b_along_k.to_string());
+        shader.choose("A_ALONG_K", product.a_along_k);
+        shader.choose("B_ALONG_K", product.b_along_k);
     }
     let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
     shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
@@ -212,9 +269,13 @@ fn contiguous(operand: &Operand, axis: u32) -> bool {
 
 /// Coordinates along `dims` from a number that counts them all.
 fn folded(name: &str, dims: &[usize]) -> Vec<String> {
-    let each = (0..dims.len()).map(|i| {
-        let after: usize = dims[i + 1..].iter().map(|&e| e.max(1)).product();
-        format!("i32({name} / {after}u % {}u)", dims[i].max(1))
-    });
-    each.collect()
+    let mut each = Vec::new();
+    for (i, &extent) in dims.iter().enumerate() {
+        let mut after = 1;
+        for &extent in &dims[i + 1..] {
+            after *= extent.max(1);
+        }
+        each.push(format!("i32({name} / {after}u % {}u)", extent.max(1)));
+    }
+    each
 }

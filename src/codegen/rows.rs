@@ -5,12 +5,12 @@ use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, wide
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
-use crate::codegen::program::{literal, Place};
+use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
-use crate::text::join;
+use crate::text::find;
 
 /// Steps of a walk that are written out at most, and statements they may become.
 const UNROLL_STEPS: usize = 16;
@@ -136,13 +136,12 @@ impl<'a> Writer<'a> {
             return;
         }
         let size = self.layout.rows * self.layout.lanes;
-        let mut seen: Vec<String> = Vec::new();
         for stage in 0..self.last_stage() {
             for (name, dtype) in self.arrays(stage) {
-                if !seen.contains(&name) {
-                    let dtype = dtype.name();
-                    put!(self.text, "var<workgroup> {name}: array<{dtype}, {size}>;\n");
-                    seen.push(name);
+                let declared = format!("var<workgroup> {name}: array<{}, {size}>;\n", dtype.name());
+                // Stages share them.
+                if find(&self.text, &declared).is_none() {
+                    self.text += &declared;
                 }
             }
         }
@@ -210,7 +209,13 @@ impl<'a> Writer<'a> {
                 stack.extend(self.program.insts[i].operands());
             }
         }
-        (0..self.live.len() as ValueId).filter(|&id| needed[id as usize]).collect()
+        let mut ids = Vec::new();
+        for (id, needed) in needed.into_iter().enumerate() {
+            if needed {
+                ids.push(id as ValueId);
+            }
+        }
+        ids
     }
 
     /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
@@ -379,22 +384,13 @@ impl<'a> Writer<'a> {
             return;
         }
         self.walk(&roots, &|writer, step| {
-            guarded(&[writer.valid(), writer.inside(step)], &writer.stores(step, true))
+            guarded([writer.valid(), writer.inside(step)], &writer.stores(step, true))
         });
     }
 
     fn row_stores(&mut self) {
         let text = self.stores(None, false);
         let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
-        self.text += &guarded(&[first, self.valid()], &text);
+        self.text += &guarded([first, self.valid()], &text);
     }
-}
-
-/// Statements under the conditions there are.
-fn guarded(guards: &[Option<String>], text: &str) -> String {
-    let guards: Vec<String> = guards.iter().flatten().cloned().collect();
-    if text.is_empty() || guards.is_empty() {
-        return text.to_string();
-    }
-    format!("if ({}) {{\n{text}}}\n", join(&guards, " && "))
 }

@@ -6,7 +6,7 @@ use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
 use crate::kernel::{Operand, Program, ValueId};
-use crate::text::{find, join};
+use crate::text::find;
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
@@ -19,7 +19,7 @@ pub struct Slot<'a> {
     /// The arguments that may lie beyond their extent in `quad_x` and `finish`.
     bounds: Vec<(&'static str, usize)>,
     /// The program's coordinates, from the arguments.
-    at: Vec<String>,
+    at: &'a [String],
     /// The coordinate that quads lie along: the last argument's.
     axis: Option<u32>,
     /// A condition without which the value is 0.
@@ -32,7 +32,7 @@ impl<'a> Slot<'a> {
         name: &'static str,
         operand: &'a Operand,
         arguments: &'static [&'static str],
-        at: Vec<String>,
+        at: &'a [String],
     ) -> Slot<'a> {
         let (program, value) = (&operand.program, Some(operand.value));
         let bounds = Vec::new();
@@ -43,7 +43,7 @@ impl<'a> Slot<'a> {
     pub fn epilogue(
         program: &'a Program,
         arguments: &'static [&'static str],
-        at: Vec<String>,
+        at: &'a [String],
     ) -> Slot<'a> {
         let (bounds, value) = (Vec::new(), None);
         Slot {
@@ -95,9 +95,22 @@ impl<'a> Slot<'a> {
     }
 
     fn signature(&self, prefix: &str) -> String {
-        let arguments: Vec<String> =
-            self.arguments.iter().map(|name| format!("{prefix}{name}: u32")).collect();
-        join(&arguments, ", ")
+        let mut text = String::new();
+        for name in self.arguments {
+            text += if text.is_empty() { "" } else { ", " };
+            put!(text, "{prefix}{name}: u32");
+        }
+        text
+    }
+
+    /// The condition that the arguments lie within their bounds.
+    fn inside(&self, prefix: &str) -> String {
+        let mut text = String::new();
+        for (name, extent) in &self.bounds {
+            text += if text.is_empty() { "" } else { " && " };
+            put!(text, "{prefix}{name} < {extent}u");
+        }
+        text
     }
 
     /// Replaces the shader's functions that are for this slot.
@@ -108,9 +121,6 @@ impl<'a> Slot<'a> {
             Place { module, program: self.program, varying: &varying, outer, step: None, quad };
         let statements = self.statements(&place);
         let name = self.name;
-        let conditions = |prefix: &str| -> Vec<String> {
-            self.bounds.iter().map(|(name, extent)| format!("{prefix}{name} < {extent}u")).collect()
-        };
         match (self.value, quad) {
             (Some(value), None) => {
                 let value = match &self.condition {
@@ -125,20 +135,18 @@ impl<'a> Slot<'a> {
             }
             (Some(value), Some(_)) => {
                 let value = place.operand(value, true);
-                let inside = join(&conditions("any_"), " && ");
+                let inside = self.inside("any_");
                 let mut text =
                     format!("fn quad_{name}({}) -> vec4<f32> {{\n", self.signature("any_"));
                 let last = self.bounds.len() - 1;
                 for argument in self.arguments {
-                    let at = self.bounds.iter().position(|(name, _)| name == argument);
-                    let nearest = match at {
-                        Some(i) => {
+                    let mut nearest = format!("any_{argument}");
+                    for (i, (name, extent)) in self.bounds.iter().enumerate() {
+                        if name == argument {
                             let step = if i == last { 4 } else { 1 };
-                            let extent = self.bounds[i].1.max(step);
-                            format!("min(any_{argument}, {}u)", extent - step)
+                            nearest = format!("min({nearest}, {}u)", extent.max(&step) - step);
                         }
-                        None => format!("any_{argument}"),
-                    };
+                    }
                     put!(text, "let {argument} = {nearest};\n");
                 }
                 put!(text, "{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
@@ -153,7 +161,7 @@ impl<'a> Slot<'a> {
                 shader.replace("", "epilogue", &text);
             }
             (None, Some(_)) => {
-                let (signature, inside) = (self.signature(""), join(&conditions(""), " && "));
+                let (signature, inside) = (self.signature(""), self.inside(""));
                 let text = format!(
                     "fn finish({signature}, accumulator: vec4<f32>) {{\n\
                     if ({inside}) {{\n{statements}}}\n}}\n"
@@ -170,13 +178,18 @@ pub struct Shader(String);
 
 impl Shader {
     pub fn new(text: &str) -> Shader {
-        Shader(["\n", text].concat())
+        Shader(String::from("\n") + text)
     }
 
     /// Gives a constant its value.
-    pub fn set(&mut self, name: &str, value: &str) {
+    fn set(&mut self, name: &str, value: &str) {
         let start = format!("\nconst {name} = ");
         self.replace_between(&start, ";\n", &format!("{start}{value};\n"));
+    }
+
+    /// Gives a constant of type `bool` its value.
+    pub fn choose(&mut self, name: &str, value: bool) {
+        self.set(name, if value { "true" } else { "false" });
     }
 
     /// Gives constants of type `u32` their values.
@@ -196,15 +209,21 @@ impl Shader {
         let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
         if let (Some(from), Some(to)) = (from, to) {
-            self.0 = [&self.0[..from], text, &self.0[to..]].concat();
+            let rest = self.0.split_off(to);
+            self.0.truncate(from);
+            self.0 += text;
+            self.0 += &rest;
         }
     }
 
     /// Puts the programs into their places.
     pub fn fill(mut self, slots: Vec<Slot>, workgroups: u64) -> Source {
-        let programs: Vec<&Program> = slots.iter().map(|slot| slot.program).collect();
+        let (mut programs, mut quads) = (Vec::new(), Vec::new());
+        for slot in &slots {
+            programs.push(slot.program);
+            quads.push(slot.quad());
+        }
         let mut module = Module::new(&programs);
-        let quads: Vec<Option<u32>> = slots.iter().map(Slot::quad).collect();
         bind_quads(&mut module, &programs, &quads);
         for (slot, quad) in slots.iter().zip(quads) {
             slot.fill(&mut self, &module, quad);

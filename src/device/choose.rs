@@ -208,3 +208,19 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
         Choice::Cpu => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
     }
 }
+
+/// Opens what this build of the browser's core is for. What there is, JavaScript has looked at.
+#[cfg(all(target_arch = "wasm32", feature = "js", feature = "gpu"))]
+pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
+    use crate::backend::platform::{adapters, Power};
+    match adapters(if low_power { Power::Low } else { Power::High }).await.first() {
+        Some(adapter) => Ok(Box::new(adapter.open().await?)),
+        None => Err(Error::new(ErrorKind::NoDevice, "device: the browser offers no GPU now")),
+    }
+}
+
+/// Opens what this build of the browser's core is for.
+#[cfg(all(target_arch = "wasm32", feature = "js", not(feature = "gpu")))]
+pub async fn open_only(_: bool) -> Result<Box<dyn Backend>> {
+    Ok(Box::new(crate::backend::cpu::CpuBackend::new()))
+}

@@ -11,10 +11,11 @@ use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::grad;
-use crate::graph::{NodeId, Taken};
+use crate::graph::NodeId;
 use crate::kernel::{Batch, Limits};
 use crate::op::Op;
 use crate::shape::Shape;
+pub(crate) use state::Prepared;
 use state::{no_data, State};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,6 +84,12 @@ impl Device {
         Ok(Device::from_backend(backend, fallback))
     }
 
+    /// The device that this build of the browser's core is for; `low_power` is what the browser chooses a GPU by.
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    pub(crate) async fn only(low_power: bool) -> Result<Device> {
+        Ok(Device::from_backend(choose::open_only(low_power).await?, None))
+    }
+
     /// Every device there is, the recommended one first; with a reason beside each that cannot be used.
     pub async fn discover() -> Vec<Found> {
         choose::discover().await
@@ -132,16 +139,23 @@ impl Device {
         self.state().pool.trim(&*self.inner.backend);
     }
 
-    /// Submits everything recorded that a tensor holds and nothing else has used yet, as one batch.
+    /// Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
-        let mut sinks = state.graph.sinks();
+        // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
+        let mut sinks = state.graph.sinks(state.flushed);
+        state.flushed = state.graph.count();
         // What is left of building a program hangs on inputs without data.
         if !state.has_data(&sinks) {
-            sinks.retain(|&sink| state.has_data(&[sink]));
+            let all = std::mem::take(&mut sinks);
+            for sink in all {
+                if state.has_data(&[sink]) {
+                    sinks.push(sink);
+                }
+            }
         }
         self.evaluate(&mut state, &sinks)
     }
@@ -301,8 +315,8 @@ impl Device {
         let read = self.mending(self.inner.backend.read(held.buffer, from - skip as u64, bytes));
         Ok(Box::pin(async move {
             let mut data = read.await?;
-            data.truncate(skip + len * size);
-            data.drain(..skip);
+            data.copy_within(skip.., 0);
+            data.truncate(len * size);
             Ok(data)
         }))
     }
@@ -312,12 +326,9 @@ impl Device {
         self.state().pending(nodes)
     }
 
-    /// The structure of what `nodes` need, and its plan.
-    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<(Taken, Arc<Batch>)> {
-        let mut state = self.state();
-        let taken = state.graph.trace(nodes);
-        let batch = state.plan(&taken.trace, &*self.inner.backend)?;
-        Ok((taken, batch))
+    /// The plan of what `nodes` need.
+    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<Prepared> {
+        self.state().prepare(nodes, &*self.inner.backend)
     }
 
     /// Runs a plan with these sources and numbers; new sources hold the results.
@@ -344,9 +355,8 @@ impl Device {
             return Ok(());
         }
         let backend = &*self.inner.backend;
-        let taken = state.graph.trace(&pending);
-        let batch = state.plan(&taken.trace, backend)?;
-        let outputs = state.submit(backend, &batch, &taken.sources, &taken.scalars)?;
+        let Prepared { batch, sources, scalars } = state.prepare(&pending, backend)?;
+        let outputs = state.submit(backend, &batch, &sources, &scalars)?;
         for (node, held) in pending.into_iter().zip(outputs) {
             let freed = state.graph.materialise(node);
             state.buffers.insert(node, held);

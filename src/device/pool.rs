@@ -99,7 +99,9 @@ impl Pool {
     }
 
     fn free_stale(&mut self, backend: &dyn Backend) {
-        self.stale.drain(..).for_each(|buffer| backend.free(buffer));
+        for buffer in std::mem::take(&mut self.stale) {
+            backend.free(buffer);
+        }
     }
 
     /// Gives everything unused back to the system.

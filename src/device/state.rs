@@ -3,7 +3,7 @@
 use super::pool::{Held, Pool};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::graph::{Graph, NodeId, Trace};
+use crate::graph::{Graph, NodeId, Taken, Trace};
 use crate::kernel::{Batch, Place};
 use crate::map::Map;
 use crate::plan::plan;
@@ -15,10 +15,19 @@ pub(super) struct State {
     pub buffers: Map<NodeId, Held>,
     pub pool: Pool,
     plans: Map<Trace, Arc<Batch>>,
+    /// How many nodes were recorded when everything was submitted last.
+    pub flushed: u64,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.
     pub latest: Option<Arc<Batch>>,
+}
+
+/// A plan, with the nodes and numbers that it is to be run with.
+pub(crate) struct Prepared {
+    pub batch: Arc<Batch>,
+    pub sources: Vec<NodeId>,
+    pub scalars: Vec<u32>,
 }
 
 /// Plans kept; beyond that the cache starts anew, which costs planning again and nothing else.
@@ -55,20 +64,27 @@ impl State {
         }
     }
 
-    /// The plan for a trace, from the cache or new.
-    pub fn plan(&mut self, trace: &Trace, backend: &dyn Backend) -> Result<Arc<Batch>> {
-        if let Some(batch) = self.plans.get(trace) {
-            return Ok(batch.clone());
+    /// The plan of what `nodes` need, from the cache or new.
+    pub fn prepare(&mut self, nodes: &[NodeId], backend: &dyn Backend) -> Result<Prepared> {
+        let Taken { trace, sources, scalars } = self.graph.trace(nodes);
+        if let Some(batch) = self.plans.get(&trace) {
+            return Ok(Prepared { batch: batch.clone(), sources, scalars });
         }
-        let batch = Arc::new(plan(trace, backend.limits())?);
+        let batch = Arc::new(plan(&trace, backend.limits())?);
         self.made += 1;
         if self.plans.len() >= PLANS {
             for (_, old) in self.plans.drain() {
                 backend.forget(&old);
             }
         }
-        self.plans.insert(trace.clone(), batch.clone());
-        Ok(batch)
+        self.plans.insert(trace, batch.clone());
+        Ok(Prepared { batch, sources, scalars })
+    }
+
+    fn give_all(&mut self, buffers: &[Held]) {
+        for &held in buffers {
+            self.pool.give(held);
+        }
     }
 
     /// Runs a batch; the results' buffers.
@@ -88,22 +104,25 @@ impl State {
             match self.pool.take(backend, bytes) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
-                    taken.into_iter().for_each(|held| self.pool.give(held));
+                    self.give_all(&taken);
                     return Err(error);
                 }
             }
         }
-        let place = |place: Place| match place {
-            Place::Input(n) => inputs[n].buffer,
-            Place::Output(n) => taken[n].buffer,
-            Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
-        };
-        let buffers: Vec<_> = batch.slots.iter().map(|slot| place(slot.place)).collect();
+        let mut buffers = Vec::with_capacity(batch.slots.len());
+        for slot in &batch.slots {
+            let held = match slot.place {
+                Place::Input(n) => inputs[n],
+                Place::Output(n) => taken[n],
+                Place::Temporary(n) => taken[batch.outputs.len() + n],
+            };
+            buffers.push(held.buffer);
+        }
         let ran = backend.run(batch, &buffers, scalars);
-        let temporaries = taken.split_off(batch.outputs.len());
-        temporaries.into_iter().for_each(|held| self.pool.give(held));
+        self.give_all(&taken[batch.outputs.len()..]);
+        taken.truncate(batch.outputs.len());
         if let Err(error) = ran {
-            taken.into_iter().for_each(|held| self.pool.give(held));
+            self.give_all(&taken);
             return Err(error);
         }
         self.latest = Some(batch.clone());

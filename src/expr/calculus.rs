@@ -7,24 +7,24 @@ use crate::map::Map;
 
 impl Expr {
     /// The value at `args`, in `f64`; `bool` is 0 or 1. Integer wrap-around is not modelled.
-    pub fn eval(&self, args: &[f64]) -> f64 {
+    pub fn eval(self, args: &[f64]) -> f64 {
         self.value(args, &mut Map::default())
     }
 
     /// The derivative with respect to the n-th argument; 0 where the formula is piecewise constant.
-    pub fn derivative(&self, n: usize) -> Expr {
+    pub fn derivative(self, n: usize) -> Expr {
         self.derive(n, &mut Map::default())
     }
 
-    fn value(&self, args: &[f64], done: &mut Map<usize, f64>) -> f64 {
+    fn value(self, args: &[f64], done: &mut Map<usize, f64>) -> f64 {
         if let Some(&value) = done.get(&self.address()) {
             return value;
         }
-        let value = match self.node() {
-            Node::Arg(n) => args[*n],
-            Node::Lit(v) => *v,
-            Node::Unary(op, x) => eval_unary(*op, x.value(args, done)),
-            Node::Binary(op, x, y) => eval_binary(*op, x.value(args, done), y.value(args, done)),
+        let value = match *self.node() {
+            Node::Arg(n) => args[n],
+            Node::Lit(v) => v,
+            Node::Unary(op, x) => eval_unary(op, x.value(args, done)),
+            Node::Binary(op, x, y) => eval_binary(op, x.value(args, done), y.value(args, done)),
             Node::Select(c, a, b) => {
                 let chosen = if c.value(args, done) != 0.0 { a } else { b };
                 chosen.value(args, done)
@@ -40,32 +40,32 @@ impl Expr {
         value
     }
 
-    fn derive(&self, n: usize, done: &mut Map<usize, Expr>) -> Expr {
+    fn derive(self, n: usize, done: &mut Map<usize, Expr>) -> Expr {
         if let Some(derivative) = done.get(&self.address()) {
-            return derivative.clone();
+            return *derivative;
         }
-        let derivative = match self.node() {
-            Node::Arg(i) => Expr::lit(f64::from(u8::from(*i == n))),
+        let derivative = match *self.node() {
+            Node::Arg(i) => Expr::lit(f64::from(u8::from(i == n))),
             Node::Lit(_) => Expr::lit(0.0),
             Node::Unary(op, x) => match (op, x.derive(n, done)) {
                 (_, dx) if dx.literal() == Some(0.0) => dx,
                 (Unary::Neg, dx) => -dx,
-                (op, dx) => dx * derive_unary(*op, x, self),
+                (op, dx) => dx * derive_unary(op, x, self),
             },
             Node::Binary(op, x, y) => {
                 let (dx, dy) = (x.derive(n, done), y.derive(n, done));
                 match (dx.literal(), dy.literal()) {
                     (Some(0.0), Some(0.0)) => Expr::lit(0.0),
-                    _ => derive_binary(*op, x, y, self, dx, dy),
+                    _ => derive_binary(op, x, y, self, dx, dy),
                 }
             }
-            Node::Select(c, a, b) => choose(c.clone(), a.derive(n, done), b.derive(n, done)),
+            Node::Select(c, a, b) => choose(c, a.derive(n, done), b.derive(n, done)),
             Node::Cast(to, x) => match to {
                 DType::F32 | DType::F16 => x.derive(n, done),
                 DType::I32 | DType::U32 | DType::Bool => Expr::lit(0.0),
             },
         };
-        done.insert(self.address(), derivative.clone());
+        done.insert(self.address(), derivative);
         derivative
     }
 }
@@ -129,13 +129,13 @@ fn eval_binary(op: Binary, x: f64, y: f64) -> f64 {
 }
 
 /// d op(x) / dx, where `y` is op(x) itself.
-fn derive_unary(op: Unary, x: &Expr, y: &Expr) -> Expr {
+fn derive_unary(op: Unary, x: Expr, y: Expr) -> Expr {
     // (1 - x)(1 + x) keeps its digits near 1, where 1 - x^2 has none left.
     let inverse_cosine = || ((1.0 - x) * (1.0 + x)).inverse_sqrt();
     match op {
         Unary::Neg => Expr::lit(-1.0),
         Unary::Abs => x.lt(0.0).select(-1.0, x.gt(0.0).select(1.0, 0.0)),
-        Unary::Exp => y.clone(),
+        Unary::Exp => y,
         Unary::Exp2 => y * std::f64::consts::LN_2,
         Unary::Log => x.recip(),
         Unary::Log2 => std::f64::consts::LOG2_E / x,
@@ -153,7 +153,7 @@ fn derive_unary(op: Unary, x: &Expr, y: &Expr) -> Expr {
 }
 
 /// d op(x, y), where `z` is op(x, y) itself.
-fn derive_binary(op: Binary, x: &Expr, y: &Expr, z: &Expr, dx: Expr, dy: Expr) -> Expr {
+fn derive_binary(op: Binary, x: Expr, y: Expr, z: Expr, dx: Expr, dy: Expr) -> Expr {
     match op {
         Binary::Add => dx + dy,
         Binary::Sub => dx - dy,

@@ -4,7 +4,7 @@ use super::Tape;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Routine, Span};
+use crate::op::{Op, Pointwise, Routine, Span, Windows};
 use crate::shape::Shape;
 
 impl Tape<'_> {
@@ -83,6 +83,27 @@ impl Tape<'_> {
         self.place(g, &ends)
     }
 
+    /// Of windows: each element is added where it came from.
+    pub(super) fn fold(&mut self, g: NodeId, from: &Shape, windows: &Windows) -> Result<NodeId> {
+        let &Windows { axis, size, step, dilation } = windows;
+        let (extent, count) = (from[axis], self.shape(g)[axis]);
+        let before: usize = from[..axis].iter().product();
+        let after: usize = from[axis + 1..].iter().product();
+        let apart = self.reshape(g, &[before, count, after, size])?;
+        let apart = self.permute(apart, &[0, 3, 1, 2])?;
+        let apart = self.dilate(apart, 2, step)?;
+        // The n-th elements lie n times the dilation further on. Rows that are longer than the axis by the dilation,
+        // read as rows of the axis's length, are shifted so.
+        let long = extent + dilation;
+        let missing = (long - self.shape(apart)[2]) as isize;
+        let rows = self.place(apart, &[(0, 0), (0, 0), (0, missing), (0, 0)])?;
+        let flat = self.reshape(rows, &[before, size * long, after])?;
+        let flat = self.part(flat, 1, 0, size * extent)?;
+        let shifted = self.reshape(flat, &[before, size, extent, after])?;
+        let sum = self.sum(shifted, vec![1])?;
+        self.reshape(sum, from)
+    }
+
     /// Of the value that was padded with: the sum of what lies outside of `x`.
     pub(super) fn border(
         &mut self,
@@ -105,30 +126,37 @@ impl Tape<'_> {
         &mut self,
         g: NodeId,
         from: &Shape,
-        axis: usize,
+        (axis, paired): (usize, bool),
         index: NodeId,
     ) -> Result<NodeId> {
-        let (count, positions) = (self.shape(index).numel(), from[axis]);
-        let before: usize = from[..axis].iter().product();
+        let (mut count, positions) = (self.shape(index).numel(), from[axis]);
+        let mut before: usize = from[..axis].iter().product();
         let after: usize = from[axis + 1..].iter().product();
         let index = self.cast(index, DType::I32)?;
-        let shape = |dims: &[usize]| Shape::new("grad", dims);
+        // Rows that have their own indices are matrices of their own.
+        let mut own = Vec::new();
+        if paired {
+            own.push(before);
+            (count, before) = (count / before, 1);
+        }
+        let sized = |dims: &[usize]| [&own[..], dims].concat();
         // One row for each position; or one column, where nothing follows the axis.
         let (spread, dims, place) = match after {
             1 => ([count, 1], [count, positions], 1),
             _ => ([1, count], [positions, count], 0),
         };
-        let index = self.reshape(index, &spread)?;
-        let position = self.push(Op::Iota { shape: shape(&dims)?, axis: place }, &[])?;
+        let index = self.reshape(index, &sized(&spread))?;
+        let position =
+            self.push(Op::Iota { shape: Shape::new("grad", &dims)?, axis: place }, &[])?;
         let ones = self.row(Pointwise::eq, &[index, position])?;
         let ones = self.cast(ones, self.dtype(g))?;
         let matmul = Op::Routine(Routine::Matmul);
         let sums = if after == 1 {
-            let rows = self.reshape(g, &[before, count])?;
+            let rows = self.reshape(g, &sized(&[before, count]))?;
             self.push(matmul, &[rows, ones])?
         } else {
             let columns = match before {
-                1 => self.reshape(g, &[count, after])?,
+                1 => self.reshape(g, &sized(&[count, after]))?,
                 _ => self.reshape(g, &[before, count, after])?,
             };
             self.push(matmul, &[ones, columns])?

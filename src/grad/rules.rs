@@ -39,7 +39,7 @@ impl Tape<'_> {
             | Op::Routine(Routine::Matmul | Routine::Conv2d(_)) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
             Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reshape(_) => Ok(None),
-            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Pad(_) => Ok(None),
+            Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
             Op::Gather { .. } | Op::Concat { .. } => Ok(None),
         }
     }
@@ -102,6 +102,7 @@ impl Tape<'_> {
             }
             Op::Expand(_) => self.shrink(g, &from)?,
             Op::Slice(spans) => self.unslice(g, &from, spans)?,
+            Op::Unfold(windows) => self.fold(g, &from, windows)?,
             Op::Pad(amounts) if n == 0 => {
                 self.slice(g, &|axis, _| Span { start: amounts[axis].0, len: from[axis], step: 1 })?
             }
@@ -113,7 +114,7 @@ impl Tape<'_> {
             Op::Reduce { op: Reduction::Prod | Reduction::Any | Reduction::All, .. } => {
                 return Ok(None)
             }
-            Op::Gather { axis } => self.scatter(g, &from, *axis, inputs[1])?,
+            Op::Gather { axis, paired } => self.scatter(g, &from, (*axis, *paired), inputs[1])?,
             Op::Concat { axis } => {
                 let mut before = 0;
                 for &input in &inputs[..n] {

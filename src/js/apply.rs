@@ -5,7 +5,9 @@ use super::numbers::Numbers;
 use super::objects;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Reduction, Tensor};
+use crate::tensor::conv::{ConvWindow, Ends};
+use crate::tensor::pool::{Pool, PoolWindow};
+use crate::tensor::{AttentionOptions, PadMode, Reduction, Resize, Tensor};
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
@@ -81,10 +83,12 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::flip => x.flip(&n.axes()?),
         Code::pad => {
             let value = n.real()?;
-            let amounts = n.sizes()?;
-            let pairs: Vec<(usize, usize)> =
-                amounts.chunks_exact(2).map(|p| (p[0], p[1])).collect();
-            x.pad(&pairs, value)
+            x.pad(&pairs(&n.sizes()?), value)
+        }
+        Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
+        Code::pad_with => {
+            let mode = [PadMode::Reflect, PadMode::Edge, PadMode::Wrap][n.size()?.min(2)];
+            x.pad_with(&pairs(&n.sizes()?), mode)
         }
         Code::concat => x.concat(&operands.others(), n.axis()?),
         Code::stack => x.stack(&operands.others(), n.axis()?),
@@ -108,15 +112,90 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::matmul => x.matmul(operands.need(1, code)?),
         Code::outer => x.outer(operands.need(1, code)?),
         Code::dot => x.dot(operands.need(1, code)?),
-        Code::conv2d => conv2d(x, operands.need(1, code)?, operands.get(2), n),
+        Code::batch_norm => {
+            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
+            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
+        }
+        Code::group_norm => {
+            let groups = n.size()?;
+            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
+        }
+        Code::instance_norm => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
+        Code::rotary => x.rotary(operands.need(1, code)?, operands.need(2, code)?, n.flag()?),
+        Code::adaptive_avg_pool => x.adaptive_avg_pool(&n.sizes()?),
+        Code::resize => {
+            let modes =
+                [Resize::Nearest, Resize::NearestExact, Resize::Linear, Resize::LinearCorners];
+            let mode = modes[n.size()?.min(3)];
+            x.resize(&n.sizes()?, mode)
+        }
+        Code::conv1d | Code::conv2d | Code::conv3d => {
+            window(code, x, operands.need(1, code)?, operands.get(2), n)
+        }
+        Code::conv_transpose1d | Code::conv_transpose2d | Code::conv_transpose3d => {
+            window(code, x, operands.need(1, code)?, operands.get(2), n)
+        }
+        Code::max_pool | Code::avg_pool | Code::l2_pool => pool(code, x, n),
         Code::attention => {
             let causal = n.flag()?;
+            let window = n.flag()?.then(|| n.size()).transpose()?;
             let scale = n.flag()?.then(|| n.real()).transpose()?;
-            let options = AttentionOptions { causal, mask: operands.get(3), scale };
+            let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
             x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
+        }
+        Code::roll => x.roll(n.axis()?, n.axis()?),
+        Code::cumsum => x.cumsum(n.axis()?, n.flag()?, n.flag()?),
+        Code::cumprod => x.cumprod(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
+        Code::argsort => x.argsort(n.axis()?, n.flag()?),
+        Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
+        Code::gather_nd => x.gather_nd(operands.need(1, code)?),
+        Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
+        // The values as one more column: JavaScript takes them apart.
+        Code::eigh => {
+            let (values, vectors) = x.eigh()?;
+            vectors.concat(&[&values.unsqueeze(-1)?], -1)
+        }
+        Code::scatter | Code::scatter_add | Code::scatter_reduce => {
+            scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n)
+        }
+        Code::index_add => x.index_add(n.axis()?, operands.need(1, code)?, operands.need(2, code)?),
+        Code::scatter_nd => {
+            let op = if n.flag()? { Some(reduction(n)?) } else { None };
+            x.scatter_nd(operands.need(1, code)?, operands.need(2, code)?, op)
         }
         _ => reduce(code, x, n),
     }
+}
+
+fn scatter(
+    code: Code,
+    x: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    let axis = n.axis()?;
+    match code {
+        Code::scatter => x.scatter(axis, index, source),
+        Code::scatter_add => x.scatter_add(axis, index, source),
+        _ => x.scatter_reduce(axis, index, source, reduction(n)?),
+    }
+}
+
+/// A reduction by number, as JavaScript has them.
+fn reduction(n: &mut Numbers) -> Result<Reduction> {
+    const ALL: [Reduction; 6] = [
+        Reduction::Sum,
+        Reduction::Prod,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::Any,
+        Reduction::All,
+    ];
+    let known = ALL.get(n.size()?).copied();
+    known.ok_or_else(|| Error::data("scatter: there is no such reduction"))
 }
 
 fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
@@ -149,15 +228,69 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     x.reduce(op, axes, keep)
 }
 
-/// Numbers: stride, dilation, groups, then 0 (valid), 1 (same) or 2 and the zeros before and after each axis.
-fn conv2d(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>, n: &mut Numbers) -> Result<Tensor> {
-    let stride = [n.size()?, n.size()?];
-    let dilation = [n.size()?, n.size()?];
-    let groups = n.size()?;
-    let padding = match n.size()? {
-        0 => Padding::Valid,
-        1 => Padding::Same,
-        _ => Padding::Explicit([(n.size()?, n.size()?), (n.size()?, n.size()?)]),
+fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
+    numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// The lists that follow for `axes` axes: strides, dilations, then pairs of padding, if there are any.
+struct Axes {
+    stride: Vec<usize>,
+    dilation: Vec<usize>,
+    padding: Option<Vec<(usize, usize)>>,
+}
+
+impl Axes {
+    /// The padding is 1 (as long as the input divided by the stride), or 0 and its pairs.
+    fn new(n: &mut Numbers, axes: usize) -> Result<Axes> {
+        let (stride, dilation) = (n.some_sizes(axes)?, n.some_sizes(axes)?);
+        let padding = match n.flag()? {
+            true => None,
+            false => Some(pairs(&n.some_sizes(2 * axes)?)),
+        };
+        Ok(Axes { stride, dilation, padding })
+    }
+
+    fn ends(&self) -> Ends<'_> {
+        self.padding.as_ref().map_or(Ends::Same, |ends| Ends::Explicit(ends))
+    }
+}
+
+/// Numbers: groups, the axes' lists, and for a transposed convolution how much more there is at each end.
+fn window(
+    code: Code,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: Option<&Tensor>,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    let axes = match code {
+        Code::conv1d | Code::conv_transpose1d => 1,
+        Code::conv2d | Code::conv_transpose2d => 2,
+        _ => 3,
     };
-    x.conv2d(weight, bias, Conv2dOptions { stride, padding, dilation, groups })
+    let groups = n.size()?;
+    let lists = Axes::new(n, axes)?;
+    let (name, padding) = (code.name(), lists.ends());
+    let window =
+        ConvWindow { name, stride: &lists.stride, padding, dilation: &lists.dilation, groups };
+    match code {
+        Code::conv1d | Code::conv2d | Code::conv3d => x.convolution(weight, bias, &window),
+        _ => x.transposed(weight, bias, &window, &n.some_sizes(axes)?),
+    }
+}
+
+/// Numbers: whether padding counts, whether the last window may reach out, sizes, then the axes' lists.
+fn pool(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
+    let (count_padding, ceil) = (n.flag()?, n.flag()?);
+    let axes = x.rank().saturating_sub(2);
+    let size = n.some_sizes(axes)?;
+    let lists = Axes::new(n, axes)?;
+    let (name, padding) = (code.name(), lists.ends());
+    let (size, stride, dilation) = (&size[..], &lists.stride[..], &lists.dilation[..]);
+    let kind = match code {
+        Code::max_pool => Pool::Max,
+        Code::avg_pool => Pool::Average { count_padding },
+        _ => Pool::L2,
+    };
+    x.pool(kind, &PoolWindow { name, size, stride, padding, dilation, ceil })
 }

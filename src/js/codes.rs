@@ -26,12 +26,16 @@ macro_rules! codes {
 
 codes! {
     full iota arange linspace eye uniform normal bernoulli
-    cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat stack index_select tril triu one_hot
-    tile dropout
+    cast reshape permute transpose expand unsqueeze squeeze slice flip unfold pad pad_with concat stack
+    index_select tril triu one_hot tile dropout
     sum prod max min any all mean var argmax argmin logsumexp norm_l1 norm_l2 norm_linf
-    softmax log_softmax layer_norm rms_norm
-    matmul outer dot conv2d attention
+    softmax log_softmax layer_norm rms_norm batch_norm group_norm instance_norm
+    matmul outer dot rotary attention
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    max_pool avg_pool l2_pool adaptive_avg_pool resize
     detach
+    roll cumsum cumprod cummax cummin argsort take_along scatter scatter_add scatter_reduce index_add gather_nd scatter_nd
+    masked_fill eigh
 }
 
 /// Element types by number, as JavaScript has them.

@@ -5,17 +5,18 @@ mod apply;
 mod codes;
 mod numbers;
 mod objects;
+mod tasks;
+mod values;
 
-use crate::device::{Device, Preference};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
 use codes::Code;
-use js_sys::{Function, Promise, Uint8Array};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, keep_tensors, Object};
-use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
+use tasks::start;
+use values::{copy, Bytes, Function};
 use wasm_bindgen::prelude::*;
 
 /// What is thrown.
@@ -23,7 +24,9 @@ pub struct Thrown(JsValue);
 
 impl From<Error> for Thrown {
     fn from(error: Error) -> Thrown {
-        let text = [error.kind().name(), "\n", error.message()].concat();
+        let mut text = error.kind().name().to_string();
+        text += "\n";
+        text += error.message();
         Thrown(JsValue::from_str(&text))
     }
 }
@@ -36,49 +39,181 @@ impl From<Thrown> for JsValue {
 
 type Answer<T> = std::result::Result<T, Thrown>;
 
-fn promise<T: Into<JsValue>>(work: impl Future<Output = Result<T>> + 'static) -> Promise {
-    // Boxed, so that the machinery around it is there once.
-    let work: Pending =
-        Box::pin(async move { work.await.map(Into::into).map_err(|error| Thrown::from(error).0) });
-    wasm_bindgen_futures::future_to_promise(work)
-}
-
-type Pending = std::pin::Pin<Box<dyn Future<Output = std::result::Result<JsValue, JsValue>>>>;
-
+// A panic of the small build has no text.
+#[cfg(debug_assertions)]
 #[wasm_bindgen(start)]
-fn start() {
+fn show_panics() {
     console_error_panic_hook::set_once();
 }
 
 /// What this build's table and codes are; JavaScript compares it with its own.
 #[wasm_bindgen]
 pub fn fingerprint() -> u32 {
-    let rows = Pointwise::ALL.iter().map(|row| row.row());
-    rows.fold(codes::CODES_FINGERPRINT, |hash, row| codes::fingerprint(hash, row.name, row.arity()))
+    let mut hash = codes::CODES_FINGERPRINT;
+    for row in Pointwise::ALL {
+        hash = codes::fingerprint(hash, row.row().name, row.row().arity());
+    }
+    hash
 }
 
-/// Opens a device: a word that [`Preference::parse`] knows.
+/// Does something that ends later, and gives `settle` what [`start`] says. The numbers are those of `Later` in
+/// `www/src/core.ts`.
 #[wasm_bindgen]
-pub fn open(preference: &str) -> Promise {
-    let preference = Preference::parse(preference);
-    promise(async move { Ok(keep(Object::Device(Device::with(preference).await?))) })
+pub fn later(what: u32, handle: u32, from: f64, length: f64, settle: Function) -> Answer<()> {
+    match what {
+        // Opens the device that this core is for: what there is, JavaScript has looked at.
+        0 => {
+            let opened = Device::only(handle != 0);
+            start(settle, async move { Ok(keep(Object::Device(opened.await?)).into()) });
+        }
+        // Resolves when a device has done what was submitted.
+        1 => {
+            let done = objects::device(handle)?.sync();
+            start(settle, async move { done.await.map(|()| JsValue::UNDEFINED) });
+        }
+        // Submits what a tensor needs; resolves to so many of its elements from one on, as the device stores them.
+        _ => {
+            let tensor = objects::tensor(handle)?;
+            let range = [from, length];
+            let mut numbers = Numbers::new("read", &range);
+            let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
+            start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
+        }
+    }
+    Ok(())
 }
 
-/// Backend, name, vendor, kind and driver of a device.
+/// A tensor of elements as devices store them. Numbers: the type, and the shape.
 #[wasm_bindgen]
-pub fn about(device: u32) -> Answer<Vec<String>> {
+pub fn upload(device: u32, data: &Bytes, numbers: &[f64]) -> Answer<u32> {
     let device = objects::device(device)?;
-    let info = device.info();
-    let (backend, kind) = (info.backend.to_string(), info.kind.name().to_string());
-    Ok(vec![backend, info.name.clone(), info.vendor.clone(), kind, info.driver.clone()])
+    let mut numbers = Numbers::new("tensor", numbers);
+    let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
+    let length = data.length() as usize;
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(length).is_err() {
+        let message = format!("tensor: no room for {length} bytes in WebAssembly's memory");
+        return Err(Error::new(ErrorKind::Memory, message).into());
+    }
+    bytes.resize(length, 0);
+    copy(&mut bytes, data);
+    Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
+}
+
+/// Applies an operation: to tensors, or (where the first handle is a device's) to create one. Numbers from
+/// [`FIRST_ROW`] on are the rows of the table; there a handle of 0 takes the next of `numbers`, and parameters follow.
+#[wasm_bindgen]
+pub fn apply(operation: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
+    let row = operation.checked_sub(FIRST_ROW).and_then(|row| Pointwise::ALL.get(row as usize));
+    let made = match (row, Code::ALL.get(operation as usize)) {
+        (Some(&row), _) => pointwise(row, handles, numbers)?,
+        (None, Some(&code)) => match handles {
+            [first] if objects::is_device(*first) => {
+                apply::create(code, &objects::device(*first)?, numbers)?
+            }
+            _ => apply::apply(code, handles, numbers)?,
+        },
+        _ => return Err(unknown(operation)),
+    };
+    Ok(keep_tensor(made)?)
+}
+
+/// The number of the table's first row as an operation; `www/src/core.ts` has it too.
+const FIRST_ROW: u32 = 1000;
+
+fn unknown(number: u32) -> Thrown {
+    Error::data(format!("warpweft: there is no operation {number}")).into()
+}
+
+fn pointwise(row: Pointwise, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
+    let mut numbers = Numbers::new(row.row().name, numbers);
+    let operands = objects::operands(handles)?;
+    let mut values = Vec::with_capacity(row.row().arity());
+    for operand in &operands {
+        values.push(match operand {
+            Some(tensor) => Value::Tensor(tensor),
+            None => Value::Number(numbers.real()?),
+        });
+    }
+    for _ in row.row().parameters {
+        values.push(Value::Number(numbers.real()?));
+    }
+    apply_row(row, &values)
+}
+
+/// Asks for something that is there at once. The numbers are those of `Ask` in `www/src/core.ts`, the first handle is
+/// what is asked, and handles are among the answers.
+#[wasm_bindgen]
+pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
+    let (&first, rest) = handles.split_first().ok_or_else(|| unknown(what))?;
+    let mut answer = Vec::new();
+    match what {
+        0 => describe(&objects::tensor(first)?, &mut answer),
+        1 => figures(&objects::device(first)?, &mut answer),
+        // Gives a device's unused memory back.
+        2 => objects::device(first)?.trim(),
+        // Submits what is recorded on a device.
+        3 => objects::device(first)?.flush()?,
+        // Submits what a tensor needs.
+        4 => objects::tensor(first)?.run()?,
+        // The plan of a device's last submission, if there was one.
+        5 => {
+            let device = objects::device(first)?;
+            if let Some(plan) = device.last_plan() {
+                answer.push(keep(Object::Plan(device, plan)).into());
+            }
+        }
+        // The plan of a program.
+        6 => {
+            let (device, program) = objects::program(first)?;
+            answer.push(keep(Object::Plan(device, program.plan().clone())).into());
+        }
+        // Runs a program; the results.
+        7 => {
+            let (_, program) = objects::program(first)?;
+            let inputs = objects::tensors(rest)?;
+            keep_tensors(&program.run(&references(&inputs))?, &mut answer)?;
+        }
+        // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
+        8 => {
+            let (&seed, rest) = rest.split_first().ok_or_else(|| unknown(what))?;
+            let (of, wrt) = (objects::tensor(first)?, objects::tensors(rest)?);
+            let gradients = match seed {
+                0 => of.grad(&references(&wrt))?,
+                seed => of.vjp(&objects::tensor(seed)?, &references(&wrt))?,
+            };
+            keep_tensors(&gradients, &mut answer)?;
+        }
+        // Submits tensors together, or gives the plan of that.
+        9 | 10 => {
+            let device = objects::device(first)?;
+            let mut batch = device.batch();
+            for tensor in objects::tensors(rest)? {
+                batch.add(&tensor)?;
+            }
+            if what == 9 {
+                batch.run()?;
+            } else {
+                answer.push(keep(Object::Plan(device, batch.plan()?)).into());
+            }
+        }
+        _ => return Err(unknown(what)),
+    }
+    Ok(answer)
+}
+
+/// A tensor's type and extents.
+fn describe(tensor: &Tensor, answer: &mut Vec<f64>) {
+    answer.push(dtype_code(tensor.dtype()).into());
+    for &extent in tensor.shape() {
+        answer.push(extent as f64);
+    }
 }
 
 /// The limits of a device, then its counters.
-#[wasm_bindgen]
-pub fn figures(device: u32) -> Answer<Vec<f64>> {
-    let device = objects::device(device)?;
+fn figures(device: &Device, answer: &mut Vec<f64>) {
     let (limits, stats) = (device.limits(), device.stats());
-    Ok(vec![
+    answer.extend_from_slice(&[
         limits.buffers_per_kernel as f64,
         limits.binding_bytes as f64,
         f64::from(limits.workgroups),
@@ -96,122 +231,15 @@ pub fn figures(device: u32) -> Answer<Vec<f64>> {
         stats.pooled_bytes as f64,
         stats.peak_bytes as f64,
         stats.nodes as f64,
-    ])
+    ]);
 }
 
-/// Gives a device's unused memory back.
-#[wasm_bindgen]
-pub fn trim(device: u32) -> Answer<()> {
-    objects::device(device)?.trim();
-    Ok(())
-}
-
-/// Submits what is recorded on a device.
-#[wasm_bindgen]
-pub fn flush(device: u32) -> Answer<()> {
-    Ok(objects::device(device)?.flush()?)
-}
-
-/// Resolves when a device has done what was submitted.
-#[wasm_bindgen]
-pub fn sync(device: u32) -> Answer<Promise> {
-    let done = objects::device(device)?.sync();
-    Ok(promise(async move { done.await.map(|()| JsValue::UNDEFINED) }))
-}
-
-/// A tensor of elements as devices store them. Numbers: the type, and the shape.
-#[wasm_bindgen]
-pub fn upload(device: u32, data: &Uint8Array, numbers: &[f64]) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let mut numbers = Numbers::new("tensor", numbers);
-    let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
-    let length = data.length() as usize;
-    let mut bytes = Vec::new();
-    if bytes.try_reserve_exact(length).is_err() {
-        let message = format!("tensor: no room for {length} bytes in WebAssembly's memory");
-        return Err(Error::new(ErrorKind::Memory, message).into());
+fn references(tensors: &[Tensor]) -> Vec<&Tensor> {
+    let mut list = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        list.push(tensor);
     }
-    bytes.resize(length, 0);
-    data.copy_to(&mut bytes);
-    Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
-}
-
-fn code(number: u32) -> Result<Code> {
-    let known = Code::ALL.get(number as usize).copied();
-    known.ok_or_else(|| Error::data(format!("warpweft: there is no operation {number}")))
-}
-
-/// Creates a tensor on a device.
-#[wasm_bindgen]
-pub fn create(operation: u32, device: u32, numbers: &[f64]) -> Answer<u32> {
-    let device = objects::device(device)?;
-    Ok(keep_tensor(apply::create(code(operation)?, &device, numbers)?)?)
-}
-
-/// Applies an operation to tensors.
-#[wasm_bindgen]
-pub fn apply(operation: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
-    Ok(keep_tensor(apply::apply(code(operation)?, handles, numbers)?)?)
-}
-
-/// Applies a row of the table. A handle of 0 takes the next of `numbers`; parameters follow.
-#[wasm_bindgen]
-pub fn pointwise(row: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
-    let row = Pointwise::ALL.get(row as usize).copied();
-    let row = row.ok_or_else(|| Error::data("warpweft: there is no such row"))?;
-    let mut numbers = Numbers::new(row.row().name, numbers);
-    let operands = objects::operands(handles)?;
-    let mut values = Vec::with_capacity(row.row().arity());
-    for operand in &operands {
-        values.push(match operand {
-            Some(tensor) => Value::Tensor(tensor),
-            None => Value::Number(numbers.real()?),
-        });
-    }
-    for _ in row.row().parameters {
-        values.push(Value::Number(numbers.real()?));
-    }
-    Ok(keep_tensor(apply_row(row, &values)?)?)
-}
-
-/// The gradients of a tensor by others, weighted with a seed if its handle is not 0; their handles.
-#[wasm_bindgen]
-pub fn grad(of: u32, seed: u32, handles: &[u32]) -> Answer<Vec<u32>> {
-    let of = objects::tensor(of)?;
-    let wrt = objects::tensors(handles)?;
-    let wrt: Vec<&Tensor> = wrt.iter().collect();
-    let gradients = match seed {
-        0 => of.grad(&wrt)?,
-        seed => of.vjp(&objects::tensor(seed)?, &wrt)?,
-    };
-    Ok(gradients.into_iter().map(keep_tensor).collect::<Result<_>>()?)
-}
-
-/// A tensor's type and extents.
-#[wasm_bindgen]
-pub fn describe(tensor: u32) -> Answer<Vec<u32>> {
-    let tensor = objects::tensor(tensor)?;
-    let mut facts = vec![dtype_code(tensor.dtype())];
-    for &extent in tensor.shape() {
-        facts.push(extent as u32);
-    }
-    Ok(facts)
-}
-
-/// Submits what a tensor needs; resolves to its elements from `start` on, as the device stores them.
-#[wasm_bindgen]
-pub fn read(tensor: u32, start: f64, length: f64) -> Answer<Promise> {
-    let tensor = objects::tensor(tensor)?;
-    let range = [start, length];
-    let mut numbers = Numbers::new("read", &range);
-    let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
-    Ok(promise(async move { bytes.await.map(|bytes| Uint8Array::from(bytes.as_slice())) }))
-}
-
-/// Submits what a tensor needs.
-#[wasm_bindgen]
-pub fn run(tensor: u32) -> Answer<()> {
-    Ok(objects::tensor(tensor)?.run()?)
+    list
 }
 
 /// Frees an object, and with a device all that lives on it.
@@ -220,36 +248,22 @@ pub fn dispose(handle: u32) {
     objects::drop_object(handle);
 }
 
-/// Submits tensors together, or (with `only_plan`) gives the plan of that.
-#[wasm_bindgen]
-pub fn batch(device: u32, handles: &[u32], only_plan: bool) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let mut batch = device.batch();
-    for tensor in objects::tensors(handles)? {
-        batch.add(&tensor)?;
-    }
-    if only_plan {
-        return Ok(keep(Object::Plan(device, batch.plan()?)));
-    }
-    batch.run()?;
-    Ok(0)
-}
-
 /// Compiles a program. Numbers: for each input its rank, type and extents. `build` is called with the inputs' handles
 /// and gives the results'.
 #[wasm_bindgen]
 pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
     let device = objects::device(device)?;
     let inputs = program_inputs(numbers)?;
-    let inputs: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (s.as_slice(), *d)).collect();
+    let mut types: Vec<(&[usize], DType)> = Vec::with_capacity(inputs.len());
+    for (shape, dtype) in &inputs {
+        types.push((shape, *dtype));
+    }
     let mut thrown = None;
-    let program = device.compile(&inputs, |inputs| {
-        let handles = js_sys::Uint32Array::from(keep_tensors(inputs)?.as_slice());
-        match build.call1(&JsValue::NULL, &handles) {
-            Ok(results) => {
-                let results = js_sys::Uint32Array::new(&results).to_vec();
-                objects::tensors(&results)
-            }
+    let program = device.compile(&types, |inputs| {
+        let mut handles = Vec::new();
+        keep_tensors(inputs, &mut handles)?;
+        match build.build(&JsValue::UNDEFINED, handles) {
+            Ok(results) => objects::tensors(&results),
             Err(error) => {
                 thrown = Some(Thrown(error));
                 Err(Error::data("compile: it threw"))
@@ -272,46 +286,32 @@ fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
     Ok(inputs)
 }
 
-/// Runs a program; the results' handles.
+/// Something in words. The numbers are those of `Words` in `www/src/core.ts`.
 #[wasm_bindgen]
-pub fn run_program(program: u32, handles: &[u32]) -> Answer<Vec<u32>> {
-    let (_, program) = objects::program(program)?;
-    let inputs = objects::tensors(handles)?;
-    let inputs: Vec<&Tensor> = inputs.iter().collect();
-    Ok(keep_tensors(&program.run(&inputs)?)?)
-}
-
-/// The plan of a program.
-#[wasm_bindgen]
-pub fn program_plan(program: u32) -> Answer<u32> {
-    let (device, program) = objects::program(program)?;
-    let plan = Arc::new(program.plan().clone());
-    Ok(keep(Object::Plan(device, plan)))
-}
-
-/// The plan of a device's last submission; 0 if there was none.
-#[wasm_bindgen]
-pub fn last_plan(device: u32) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let plan = device.last_plan();
-    Ok(plan.map_or(0, |plan| keep(Object::Plan(device, plan))))
-}
-
-/// A plan in words: operations, buffers and bytes as numbers, its text, and a label for each kernel.
-#[wasm_bindgen]
-pub fn plan_words(plan: u32) -> Answer<Vec<String>> {
-    let (_, plan) = objects::plan(plan)?;
+pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
+    let mut words = String::new();
+    if what == 0 {
+        // Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
+        let device = objects::device(handle)?;
+        let info = device.info();
+        for word in [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver] {
+            words += word;
+            words += "\0";
+        }
+        return Ok(words);
+    }
+    let (device, plan) = objects::plan(handle)?;
+    if what == 1 {
+        // The text that a kernel of a plan is compiled from; nothing where there is none.
+        return Ok(device.kernel_source(&plan, kernel as usize).unwrap_or_default());
+    }
+    // A plan, with 0 characters between: operations, buffers, bytes, its text, and a label for each kernel.
     let buffers = plan.temporaries.len() + plan.outputs.len();
-    let bytes: u64 = plan.temporaries.iter().chain(&plan.outputs).sum();
-    let mut words = vec![plan.operations.to_string(), buffers.to_string(), bytes.to_string()];
-    words.push(plan.to_string());
-    words.extend(plan.dispatches.iter().map(|dispatch| dispatch.label.clone()));
+    let (operations, bytes) = (plan.operations, plan.bytes_written());
+    words = format!("{operations}\0{buffers}\0{bytes}\0{plan}");
+    for dispatch in &plan.dispatches {
+        words += "\0";
+        words += &dispatch.label;
+    }
     Ok(words)
-}
-
-/// The text that a kernel of a plan is compiled from, where there is one.
-#[wasm_bindgen]
-pub fn plan_source(plan: u32, kernel: u32) -> Answer<Option<String>> {
-    let (device, plan) = objects::plan(plan)?;
-    Ok(device.kernel_source(&plan, kernel as usize))
 }

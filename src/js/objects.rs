@@ -25,14 +25,14 @@ impl Object {
     }
 }
 
-#[derive(Default)]
 struct Slab {
     entries: Vec<Option<Object>>,
     vacant: Vec<u32>,
 }
 
 thread_local! {
-    static SLAB: RefCell<Slab> = RefCell::default();
+    static SLAB: RefCell<Slab> =
+        const { RefCell::new(Slab { entries: Vec::new(), vacant: Vec::new() }) };
 }
 
 /// Keeps an object, and gives its number.
@@ -83,13 +83,12 @@ pub fn operands(handles: &[u32]) -> Result<Vec<Option<Tensor>>> {
     Ok(found)
 }
 
-/// Keeps the results of an operation; their numbers.
-pub fn keep_tensors(tensors: &[Tensor]) -> Result<Vec<u32>> {
-    let mut handles = Vec::with_capacity(tensors.len());
+/// Keeps the results of an operation, and appends their numbers.
+pub fn keep_tensors(tensors: &[Tensor], handles: &mut Vec<f64>) -> Result<()> {
     for tensor in tensors {
-        handles.push(keep_tensor(tensor.clone())?);
+        handles.push(keep_tensor(tensor.clone())?.into());
     }
-    Ok(handles)
+    Ok(())
 }
 
 /// The tensors with these numbers.
@@ -107,6 +106,12 @@ pub fn device(handle: u32) -> Result<Device> {
         Some(Object::Device(device)) => Ok(device),
         _ => Err(gone("device", handle)),
     }
+}
+
+/// Whether this is a device's number.
+pub fn is_device(handle: u32) -> bool {
+    let at = (handle as usize).wrapping_sub(1);
+    SLAB.with_borrow(|slab| matches!(slab.entries.get(at), Some(Some(Object::Device(_)))))
 }
 
 /// The program with this number.
@@ -127,27 +132,21 @@ pub fn plan(handle: u32) -> Result<(Device, Arc<Plan>)> {
 
 /// Drops the object with this number, and with a device everything that lives on it.
 pub fn drop_object(handle: u32) {
-    let dropped = match get(handle) {
-        Some(Object::Device(device)) => take(|object| object.device().is_same(&device)),
-        Some(_) => SLAB.with_borrow_mut(|slab| {
-            slab.vacant.push(handle - 1);
-            slab.entries[handle as usize - 1].take().into_iter().collect()
-        }),
-        None => Vec::new(),
-    };
-    // Outside of the slab's borrow: what goes here gives its memory back to the device.
-    drop(dropped);
-}
-
-fn take(which: impl Fn(&Object) -> bool) -> Vec<Object> {
+    let Some(found) = get(handle) else { return };
+    let mut dropped = Vec::new();
     SLAB.with_borrow_mut(|slab| {
-        let mut taken = Vec::new();
-        for (at, entry) in slab.entries.iter_mut().enumerate() {
-            if entry.as_ref().is_some_and(&which) {
-                taken.extend(entry.take());
+        let (range, owner) = match &found {
+            Object::Device(device) => (0..slab.entries.len(), Some(device)),
+            _ => (handle as usize - 1..handle as usize, None),
+        };
+        for at in range {
+            let Some(object) = &slab.entries[at] else { continue };
+            if owner.is_none_or(|owner| object.device().is_same(owner)) {
+                dropped.push(slab.entries[at].take());
                 slab.vacant.push(at as u32);
             }
         }
-        taken
-    })
+    });
+    // Outside of the slab's borrow: what goes here gives its memory back to the device.
+    drop(dropped);
 }

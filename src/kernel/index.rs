@@ -32,7 +32,20 @@ impl Index {
 
     /// The first coordinates of the space.
     pub fn coordinates(count: usize) -> Vec<Index> {
-        (0..count).map(Index::coordinate).collect()
+        let mut coordinates = Vec::with_capacity(count);
+        for dim in 0..count {
+            coordinates.push(Index::coordinate(dim));
+        }
+        coordinates
+    }
+
+    /// So many times 0.
+    pub fn zeros(count: usize) -> Vec<Index> {
+        let mut zeros = Vec::with_capacity(count);
+        for _ in 0..count {
+            zeros.push(Index::constant(0));
+        }
+        zeros
     }
 
     /// A coordinate or a value.

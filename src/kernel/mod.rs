@@ -103,6 +103,7 @@ pub struct Convolution {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attend {
     pub causal: bool,
+    pub window: Option<usize>,
     pub batch: usize,
     pub heads: usize,
     pub kv_heads: usize,

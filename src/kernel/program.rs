@@ -99,7 +99,7 @@ impl Builder {
     }
 
     /// The value of a formula at `arguments`.
-    pub fn expr(&mut self, expr: &Expr, arguments: &[ValueId]) -> ValueId {
+    pub fn expr(&mut self, expr: Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
         let mut done = Map::default();
@@ -160,27 +160,27 @@ impl Builder {
     /// `hint` is the type bare constants take.
     fn flatten(
         &mut self,
-        expr: &Expr,
+        expr: Expr,
         args: &[ValueId],
         hint: DType,
         done: &mut Map<usize, ValueId>,
     ) -> ValueId {
-        if let Node::Lit(value) = expr.node() {
-            return self.number(hint, *value);
+        if let Some(value) = expr.literal() {
+            return self.number(hint, value);
         }
         if let Some(&id) = done.get(&expr.address()) {
             return id;
         }
-        let id = match expr.node() {
-            Node::Arg(n) => args[*n],
+        let id = match *expr.node() {
+            Node::Arg(n) => args[n],
             Node::Lit(_) => unreachable!("handled above"),
             Node::Unary(op, x) => {
                 let x = self.flatten(x, args, hint, done);
-                self.push(Inst::Unary(*op, x))
+                self.push(Inst::Unary(op, x))
             }
             Node::Binary(op, x, y) => {
                 let (x, y) = self.flatten_pair(x, y, args, hint, done);
-                self.push(Inst::Binary(*op, x, y))
+                self.push(Inst::Binary(op, x, y))
             }
             Node::Select(c, a, b) => {
                 let c = self.flatten(c, args, hint, done);
@@ -192,7 +192,7 @@ impl Builder {
                 if self.dtype(x) == to.compute() {
                     x
                 } else {
-                    self.push(Inst::Cast(*to, x))
+                    self.push(Inst::Cast(to, x))
                 }
             }
         };
@@ -203,8 +203,8 @@ impl Builder {
     /// Two operands of one type: a bare constant takes the other one's.
     fn flatten_pair(
         &mut self,
-        x: &Expr,
-        y: &Expr,
+        x: Expr,
+        y: Expr,
         args: &[ValueId],
         hint: DType,
         done: &mut Map<usize, ValueId>,

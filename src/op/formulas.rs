@@ -19,44 +19,44 @@ use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
 /// `x * p(x^2)`, which keeps the sign of 0.
-fn odd_series(x: &Expr, coefficients: &[f64]) -> Expr {
+fn odd_series(x: Expr, coefficients: &[f64]) -> Expr {
     x * x.square().polynomial(coefficients)
 }
 
 /// `magnitude` with the sign of `x`, which is not 0.
-fn signed(x: &Expr, magnitude: &Expr) -> Expr {
+fn signed(x: Expr, magnitude: Expr) -> Expr {
     x.lt(0.0).select(-magnitude, magnitude)
 }
 
 /// min(x, limit), but NaN stays NaN.
-fn at_most(x: &Expr, limit: f64) -> Expr {
+fn at_most(x: Expr, limit: f64) -> Expr {
     x.gt(limit).select(limit, x)
 }
 
 /// `x` limited to [low, high]; NaN stays NaN, and `high` wins where the limits are reversed.
-pub fn clamp(x: &Expr, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
+pub fn clamp(x: Expr, low: impl Into<Expr>, high: impl Into<Expr>) -> Expr {
     let (low, high) = (low.into(), high.into());
-    let raised = x.lt(&low).select(low, x);
-    raised.gt(&high).select(high, &raised)
+    let raised = x.lt(low).select(low, x);
+    raised.gt(high).select(high, raised)
 }
 
 /// The smaller one, or NaN if one of them is; the primitive may drop it.
-pub fn minimum(x: &Expr, y: &Expr) -> Expr {
+pub fn minimum(x: Expr, y: Expr) -> Expr {
     x.le(y).or(x.ne(x)).select(x, y)
 }
 
 /// The larger one, or NaN if one of them is.
-pub fn maximum(x: &Expr, y: &Expr) -> Expr {
+pub fn maximum(x: Expr, y: Expr) -> Expr {
     y.le(x).or(x.ne(x)).select(x, y)
 }
 
 /// 1 where x < y, 1/2 where they are equal, else 0.
-pub fn precedes(x: &Expr, y: &Expr) -> Expr {
+pub fn precedes(x: Expr, y: Expr) -> Expr {
     x.lt(y).select(1.0, x.eq(y).select(0.5, 0.0))
 }
 
 /// e^x - 1.
-pub fn expm1(x: &Expr) -> Expr {
+pub fn expm1(x: Expr) -> Expr {
     // Error 4e-8 for |x| < 0.42; beyond, the subtraction loses two bits at most.
     let series =
         [1.0, 0.499_999_942, 0.166_664_017, 0.041_667_815_2, 0.008_382_062_32, 0.001_387_957_39];
@@ -65,139 +65,139 @@ pub fn expm1(x: &Expr) -> Expr {
 }
 
 /// atanh(s) for |s| <= 1/3, error 5e-9.
-fn atanh_series(s: &Expr) -> Expr {
+fn atanh_series(s: Expr) -> Expr {
     odd_series(s, &[1.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
 }
 
 /// log(1 + x) for -0.5 <= x <= 1, without a logarithm: 2 atanh(x / (2 + x)).
-fn log1p_near(x: &Expr) -> Expr {
-    2.0 * atanh_series(&(x / (x + 2.0)))
+fn log1p_near(x: Expr) -> Expr {
+    2.0 * atanh_series(x / (x + 2.0))
 }
 
 /// log(1 + x).
-pub fn log1p(x: &Expr) -> Expr {
+pub fn log1p(x: Expr) -> Expr {
     (x - 0.25).abs().lt(0.75).select(log1p_near(x), (x + 1.0).log())
 }
 
 /// e^-|x| and 1 / (1 + e^-|x|): the logistic family is made of them, and neither can overflow.
-fn logistic(x: &Expr) -> (Expr, Expr) {
+fn logistic(x: Expr) -> (Expr, Expr) {
     let e = (-x.abs()).exp();
-    let r = (&e + 1.0).recip();
+    let r = (e + 1.0).recip();
     (e, r)
 }
 
 /// 1 / (1 + e^-x), to full relative accuracy in both tails.
-pub fn sigmoid(x: &Expr) -> Expr {
+pub fn sigmoid(x: Expr) -> Expr {
     let (e, r) = logistic(x);
-    x.lt(0.0).select(e * &r, r)
+    x.lt(0.0).select(e * r, r)
 }
 
 /// e^-x / (1 + e^-x)^2.
-pub fn sigmoid_slope(x: &Expr) -> Expr {
+pub fn sigmoid_slope(x: Expr) -> Expr {
     let (e, r) = logistic(x);
     e * r.square()
 }
 
 /// log(1 + e^x).
-pub fn softplus(x: &Expr) -> Expr {
-    x.max(0.0) + log1p_near(&logistic(x).0)
+pub fn softplus(x: Expr) -> Expr {
+    x.max(0.0) + log1p_near(logistic(x).0)
 }
 
 /// log(1 / (1 + e^-x)).
-pub fn log_sigmoid(x: &Expr) -> Expr {
-    x.min(0.0) - log1p_near(&logistic(x).0)
+pub fn log_sigmoid(x: Expr) -> Expr {
+    x.min(0.0) - log1p_near(logistic(x).0)
 }
 
 /// x sigmoid(x).
-pub fn silu(x: &Expr) -> Expr {
+pub fn silu(x: Expr) -> Expr {
     x * sigmoid(x)
 }
 
 /// The derivative of [`silu`].
-pub fn silu_slope(x: &Expr) -> Expr {
+pub fn silu_slope(x: Expr) -> Expr {
     let (e, r) = logistic(x);
-    x.lt(0.0).select(&e * &r, &r) + x * (e * r.square())
+    x.lt(0.0).select(e * r, r) + x * (e * r.square())
 }
 
 /// tanh x.
-pub fn tanh(x: &Expr) -> Expr {
+pub fn tanh(x: Expr) -> Expr {
     // Error 4e-8 for x^2 < 0.3.
     let near = odd_series(x, &[1.0, -0.333_329_584, 0.133_210_081, -0.052_690_667, 0.016_474_732]);
     let e = (-2.0 * x.abs()).exp();
-    let far = (1.0 - &e) / (1.0 + &e);
-    x.abs().lt(0.547).select(near, signed(x, &far))
+    let far = (1.0 - e) / (1.0 + e);
+    x.abs().lt(0.547).select(near, signed(x, far))
 }
 
 /// 1 / cosh^2 x.
-pub fn tanh_slope(x: &Expr) -> Expr {
-    4.0 * sigmoid_slope(&(2.0 * x))
+pub fn tanh_slope(x: Expr) -> Expr {
+    4.0 * sigmoid_slope(2.0 * x)
 }
 
 /// e^|x| / 2, which is finite wherever sinh and cosh are: |x| - 1 is exact, and e^(|x| - 1) does
 /// not overflow first.
-fn half_exp(x: &Expr) -> Expr {
+fn half_exp(x: Expr) -> Expr {
     (x.abs() - 1.0).exp() * (E / 2.0)
 }
 
 /// sinh x.
-pub fn sinh(x: &Expr) -> Expr {
+pub fn sinh(x: Expr) -> Expr {
     // Error 3e-8 for |x| < 1.
     let near = odd_series(x, &[1.0, 0.166_667_16, 0.008_330_283_72, 0.000_203_721_946]);
     let q = half_exp(x);
-    let far = &q - 0.25 / &q;
-    x.abs().lt(1.0).select(near, signed(x, &far))
+    let far = q - 0.25 / q;
+    x.abs().lt(1.0).select(near, signed(x, far))
 }
 
 /// cosh x.
-pub fn cosh(x: &Expr) -> Expr {
+pub fn cosh(x: Expr) -> Expr {
     let q = half_exp(x);
-    &q + 0.25 / &q
+    q + 0.25 / q
 }
 
 /// Where x^2 + 1 is x^2, and x^2 may soon overflow.
 const LARGE: f64 = 1e9;
 
 /// asinh x.
-pub fn asinh(x: &Expr) -> Expr {
+pub fn asinh(x: Expr) -> Expr {
     // Error 3e-8 for x^2 < 0.25.
     let near = odd_series(x, &[1.0, -0.166_662_881, 0.074_847_585, -0.042_699_333, 0.020_121_986]);
     let a = x.abs();
     let large = a.gt(LARGE);
     let root = (x.square() + 1.0).sqrt();
-    let far = large.select(&a, &a + root).log() + large.select(LN_2, 0.0);
-    a.lt(0.5).select(near, signed(x, &far))
+    let far = large.select(a, a + root).log() + large.select(LN_2, 0.0);
+    a.lt(0.5).select(near, signed(x, far))
 }
 
 /// 1 / sqrt(1 + x^2).
-pub fn asinh_slope(x: &Expr) -> Expr {
+pub fn asinh_slope(x: Expr) -> Expr {
     let a = x.abs();
     a.gt(LARGE).select(a.recip(), (x.square() + 1.0).inverse_sqrt())
 }
 
 /// acosh x: log(1 + u) with u = d + sqrt(d (d + 2)), d = x - 1.
-pub fn acosh(x: &Expr) -> Expr {
+pub fn acosh(x: Expr) -> Expr {
     let d = x - 1.0;
     // Two roots: the product would be positive again below -1, and overflow.
-    let u = &d + d.sqrt() * (&d + 2.0).sqrt();
+    let u = d + d.sqrt() * (d + 2.0).sqrt();
     let large = x.gt(LARGE);
-    let far = large.select(x, &u + 1.0).log() + large.select(LN_2, 0.0);
-    u.lt(1.0).select(log1p_near(&u), far)
+    let far = large.select(x, u + 1.0).log() + large.select(LN_2, 0.0);
+    u.lt(1.0).select(log1p_near(u), far)
 }
 
 /// 1 / sqrt(x^2 - 1), in two factors that do not overflow.
-pub fn acosh_slope(x: &Expr) -> Expr {
+pub fn acosh_slope(x: Expr) -> Expr {
     (x - 1.0).inverse_sqrt() * (x + 1.0).inverse_sqrt()
 }
 
 /// atanh x.
-pub fn atanh(x: &Expr) -> Expr {
+pub fn atanh(x: Expr) -> Expr {
     let far = 0.5 * ((1.0 + x) / (1.0 - x)).log();
     x.abs().lt(1.0 / 3.0).select(atanh_series(x), far)
 }
 
 /// erfc(a) / e^(-a^2) for a >= 0 as u Q(u), u = 1 / (1 + a / 2): error 5e-8 up to a = 9.4, where
 /// erfc leaves f32.
-fn erfcx(a: &Expr) -> Expr {
+fn erfcx(a: Expr) -> Expr {
     let series = [
         0.282_087_995,
         0.282_347_992,
@@ -210,48 +210,48 @@ fn erfcx(a: &Expr) -> Expr {
         -0.058_846_827_3,
     ];
     let u = (a * 0.5 + 1.0).recip();
-    &u * u.polynomial(&series)
+    u * u.polynomial(&series)
 }
 
 /// The error function.
-pub fn erf(x: &Expr) -> Expr {
+pub fn erf(x: Expr) -> Expr {
     // Error 4e-8 for t = x^2 < 0.5.
     let series = [1.0, -0.333_330_47, 0.099_944_519_6, -0.023_471_327_4, 0.003_799_238_98];
     let near = odd_series(x, &series.map(|c| c * FRAC_2_SQRT_PI));
-    let tail = erfcx(&x.abs()) * gaussian(x);
-    x.abs().lt(0.707).select(near, signed(x, &(1.0 - tail)))
+    let tail = erfcx(x.abs()) * gaussian(x);
+    x.abs().lt(0.707).select(near, signed(x, 1.0 - tail))
 }
 
 /// 1 - erf(x).
-pub fn erfc(x: &Expr) -> Expr {
-    let tail = erfcx(&x.abs()) * gaussian(x);
-    x.lt(0.0).select(2.0 - &tail, tail)
+pub fn erfc(x: Expr) -> Expr {
+    let tail = erfcx(x.abs()) * gaussian(x);
+    x.lt(0.0).select(2.0 - tail, tail)
 }
 
 /// e^(-x^2).
-fn gaussian(x: &Expr) -> Expr {
+fn gaussian(x: Expr) -> Expr {
     (-x.square()).exp()
 }
 
 /// 2 e^(-x^2) / sqrt(pi).
-pub fn erf_slope(x: &Expr) -> Expr {
+pub fn erf_slope(x: Expr) -> Expr {
     gaussian(x) * FRAC_2_SQRT_PI
 }
 
 /// The normal distribution function and e^(-x^2 / 2).
-fn normal(x: &Expr) -> (Expr, Expr) {
+fn normal(x: Expr) -> (Expr, Expr) {
     let e = (-0.5 * x.square()).exp();
-    let tail = 0.5 * (erfcx(&(x.abs() * FRAC_1_SQRT_2)) * &e);
-    (x.lt(0.0).select(&tail, 1.0 - &tail), e)
+    let tail = 0.5 * (erfcx(x.abs() * FRAC_1_SQRT_2) * e);
+    (x.lt(0.0).select(tail, 1.0 - tail), e)
 }
 
 /// x times the normal distribution function.
-pub fn gelu(x: &Expr) -> Expr {
+pub fn gelu(x: Expr) -> Expr {
     x * normal(x).0
 }
 
 /// The derivative of [`gelu`].
-pub fn gelu_slope(x: &Expr) -> Expr {
+pub fn gelu_slope(x: Expr) -> Expr {
     let (below, e) = normal(x);
     below + x * (e * NORMAL_DENSITY)
 }
@@ -260,81 +260,81 @@ pub fn gelu_slope(x: &Expr) -> Expr {
 const GELU_TANH: [f64; 2] = [1.595_769_121_605_730_7, 0.071_354_816_272_600_25];
 
 /// x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
-pub fn gelu_tanh(x: &Expr) -> Expr {
-    x * sigmoid(&(x * x.square().polynomial(&GELU_TANH)))
+pub fn gelu_tanh(x: Expr) -> Expr {
+    x * sigmoid(x * x.square().polynomial(&GELU_TANH))
 }
 
 /// The derivative of [`gelu_tanh`]; it is 0 or 1 to the last bit beyond +-12, and x^3 must not
 /// overflow there.
-pub fn gelu_tanh_slope(x: &Expr) -> Expr {
+pub fn gelu_tanh_slope(x: Expr) -> Expr {
     let c = clamp(x, -12.0, 12.0);
     let t = c.square();
-    let v = &c * t.polynomial(&GELU_TANH);
+    let v = c * t.polynomial(&GELU_TANH);
     let inner = t.polynomial(&[GELU_TANH[0], 3.0 * GELU_TANH[1]]);
-    sigmoid(&v) + &c * inner * sigmoid_slope(&v)
+    sigmoid(v) + c * inner * sigmoid_slope(v)
 }
 
 /// e^c and n = e^c (e^c + 2), c = min(x, 20): tanh(softplus(x)) = n / (n + 2), which is 1 from x =
 /// 10 on.
-fn mish_parts(x: &Expr) -> (Expr, Expr) {
+fn mish_parts(x: Expr) -> (Expr, Expr) {
     let e = at_most(x, 20.0).exp();
-    let n = &e * (&e + 2.0);
+    let n = e * (e + 2.0);
     (e, n)
 }
 
 /// x tanh(softplus(x)).
-pub fn mish(x: &Expr) -> Expr {
+pub fn mish(x: Expr) -> Expr {
     // x itself beyond 20: a compiler that makes (x n) / (n + 2) of this would overflow.
     let (_, n) = mish_parts(x);
-    x.gt(20.0).select(x, x * (&n / (&n + 2.0)))
+    x.gt(20.0).select(x, x * (n / (n + 2.0)))
 }
 
 /// The derivative of [`mish`].
-pub fn mish_slope(x: &Expr) -> Expr {
+pub fn mish_slope(x: Expr) -> Expr {
     let (e, n) = mish_parts(x);
-    let r = (&n + 2.0).recip();
-    &n * &r + at_most(x, 20.0) * (4.0 * (&e * (&e + 1.0)) * r.square())
+    let r = (n + 2.0).recip();
+    n * r + at_most(x, 20.0) * (4.0 * (e * (e + 1.0)) * r.square())
 }
 
 /// alpha (e^(x / alpha) - 1) below 0: by x, and by alpha.
-pub fn celu_slopes(x: &Expr, alpha: &Expr) -> [Expr; 2] {
+pub fn celu_slopes(x: Expr, alpha: Expr) -> [Expr; 2] {
     let z = x / alpha;
     let above = x.gt(0.0);
-    [above.select(1.0, z.exp()), above.select(0.0, expm1(&z) - &z * z.exp())]
+    [above.select(1.0, z.exp()), above.select(0.0, expm1(z) - z * z.exp())]
 }
 
 /// x^y as IEEE 754 has it, from the power of |x|.
-pub fn pow(x: &Expr, y: &Expr) -> Expr {
+pub fn pow(x: Expr, y: Expr) -> Expr {
     let p = x.abs().pow(y);
     let half = y * 0.5;
     // From 2^24 on every number is even.
     let odd = y.floor().eq(y).and(half.floor().ne(half));
     let fraction = y.floor().ne(y);
-    let p = x.sign_bit().and(odd).select(-&p, p);
+    let p = x.sign_bit().and(odd).select(-p, p);
     let p = x.lt(0.0).and(fraction).select(f64::NAN, p);
     x.eq(1.0).or(y.eq(0.0)).select(1.0, p)
 }
 
 /// By the base, y x^(y-1); by the exponent, z log|x| for z = x^y, and 0 where the base is 0 and z
 /// is not infinite.
-pub fn pow_slopes(x: &Expr, y: &Expr, z: &Expr) -> [Expr; 2] {
-    let by_base = y.eq(0.0).select(0.0, y * pow(x, &(y - 1.0)));
+pub fn pow_slopes(x: Expr, y: Expr, z: Expr) -> [Expr; 2] {
+    let by_base = y.eq(0.0).select(0.0, y * pow(x, y - 1.0));
     let by_exponent = x.eq(0.0).and(y.ge(0.0)).select(0.0, z * x.abs().log());
     [by_base, by_exponent]
 }
 
 /// x - y floor(x / y), from the remainder that has the sign of x.
-pub fn floor_mod(x: &Expr, y: &Expr) -> Expr {
+pub fn floor_mod(x: Expr, y: Expr) -> Expr {
     let r = x.rem(y);
     let apart = r.ne(0.0).and(r.lt(0.0).xor(y.lt(0.0)));
-    apart.select(&r + y, &r)
+    apart.select(r + y, r)
 }
 
 /// x + t (y - x): exact at both ends, where x and y are equal, and without overflow where they are
 /// far apart on both sides of 0.
-pub fn lerp(x: &Expr, y: &Expr, t: &Expr) -> Expr {
-    let rest = &(1.0 - t);
-    let d = &(y - x);
+pub fn lerp(x: Expr, y: Expr, t: Expr) -> Expr {
+    let rest = 1.0 - t;
+    let d = y - x;
     let apart = (x * y).le(0.0);
     let nearer = t.lt(0.5).select(x + t * d, y - rest * d);
     apart.select(x * rest + y * t, nearer)

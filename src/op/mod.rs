@@ -7,4 +7,4 @@ pub mod structural;
 
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
-pub use structural::{Const, Op, Reduction, Span};
+pub use structural::{Const, Op, Reduction, Span, Windows};

@@ -46,7 +46,7 @@ impl Types {
 }
 
 /// A row's own gradient: from the arguments and the result, the derivative by each argument.
-pub type Gradient = fn(&[Expr], &Expr) -> Vec<Expr>;
+pub type Gradient = fn(&[Expr], Expr) -> Vec<Expr>;
 
 /// All there is to know about one pointwise operation.
 pub struct Row {
@@ -78,7 +78,7 @@ impl Row {
     /// The derivative by the n-th argument, over the same arguments.
     pub fn derivative(&self, n: usize) -> Expr {
         match self.gradient {
-            Some(gradient) => gradient(&self.arguments(), &self.expr()).swap_remove(n),
+            Some(gradient) => gradient(&self.arguments(), self.expr())[n],
             None => self.expr().derivative(n),
         }
     }
@@ -89,7 +89,11 @@ impl Row {
     }
 
     fn arguments(&self) -> Vec<Expr> {
-        (0..self.arity()).map(Expr::arg).collect()
+        let mut arguments = Vec::new();
+        for n in 0..self.arity() {
+            arguments.push(Expr::arg(n));
+        }
+        arguments
     }
 
     /// The result's type, or why these operands do not go together.
@@ -113,14 +117,14 @@ impl Row {
         }
         let mut arguments: Vec<DType> = operands.to_vec();
         arguments.resize(self.arity(), values[0]);
-        Ok(infer(&self.expr(), &arguments).unwrap_or(DType::F32))
+        Ok(infer(self.expr(), &arguments).unwrap_or(DType::F32))
     }
 }
 
 /// The type of a formula; `None` for a bare constant.
-fn infer(expr: &Expr, arguments: &[DType]) -> Option<DType> {
-    match expr.node() {
-        Node::Arg(n) => Some(arguments[*n]),
+fn infer(expr: Expr, arguments: &[DType]) -> Option<DType> {
+    match *expr.node() {
+        Node::Arg(n) => Some(arguments[n]),
         Node::Lit(_) => None,
         Node::Unary(op, x) => {
             use crate::expr::Unary;
@@ -132,7 +136,7 @@ fn infer(expr: &Expr, arguments: &[DType]) -> Option<DType> {
         Node::Binary(op, ..) if op.compares() => Some(DType::Bool),
         Node::Binary(_, x, y) => infer(x, arguments).or_else(|| infer(y, arguments)),
         Node::Select(_, a, b) => infer(a, arguments).or_else(|| infer(b, arguments)),
-        Node::Cast(to, _) => Some(*to),
+        Node::Cast(to, _) => Some(to),
     }
 }
 
@@ -258,7 +262,7 @@ macro_rules! pointwise_rows {
         /// The continuously differentiable unit: `x` above 0, else `alpha (e^(x / alpha) - 1)`.
         /// Barron 2017.
         unary celu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.5, 2.0)] =>
-            x.gt(0.0).select(x, alpha * formulas::expm1(&(x / alpha))),
+            x.gt(0.0).select(x, alpha * formulas::expm1((x / alpha))),
             gradient |y| formulas::celu_slopes(x, alpha);
         /// The logistic function `1 / (1 + e^-x)`, from 0 to 1.
         unary sigmoid(x): Float, [(-10.0, 10.0)] => formulas::sigmoid(x),
@@ -268,7 +272,7 @@ macro_rules! pointwise_rows {
             x.le(-3.0).select(0.0, x.ge(3.0).select(1.0, (x + 3.0) * (1.0 / 6.0)));
         /// The logarithm of the logistic function, `-log(1 + e^-x)`.
         unary log_sigmoid(x): Float, [(-10.0, 10.0)] => formulas::log_sigmoid(x),
-            gradient |y| [formulas::sigmoid(&-x)];
+            gradient |y| [formulas::sigmoid(-x)];
         /// The sigmoid linear unit, also called swish: `x / (1 + e^-x)`.
         unary silu(x): Float, [(-10.0, 10.0)] => formulas::silu(x),
             gradient |y| [formulas::silu_slope(x)];
@@ -399,7 +403,7 @@ macro_rules! pointwise_rows {
         /// exact.
         ternary lerp(x, y, t): Float, [(-10.0, 10.0), (-10.0, 10.0), (0.0, 1.0)] =>
             formulas::lerp(x, y, t),
-            gradient |z| [1.0 - t, t.clone(), y - x];
+            gradient |z| [1.0 - t, t, y - x];
 
         // Random numbers.
         /// 32 random bits, the same on every device: the first word of Threefry-2x32-20 for the
@@ -434,7 +438,7 @@ macro_rules! define_table {
             // Tests in browsers walk it, too.
             domain: if cfg!(all(target_arch = "wasm32", not(debug_assertions))) { &[] } else { &$domain },
             formula: |arguments| {
-                let [$($arg),+ $(, $($parameter),+)?] = arguments else {
+                let &[$($arg),+ $(, $($parameter),+)?] = arguments else {
                     unreachable!("they are as many as the row names")
                 };
                 $formula.into()
@@ -450,11 +454,11 @@ macro_rules! define_table {
     (@gradient [$($arg:ident),+]) => { None };
     (@gradient [$($arg:ident),+] |$y:ident| $gradient:expr) => {
         // A gradient names what it needs.
-        Some(#[allow(unused_variables)] |arguments: &[Expr], $y: &Expr| {
-            let [$($arg),+] = arguments else {
+        Some(#[allow(unused_variables)] |arguments: &[Expr], $y: Expr| {
+            let &[$($arg),+] = arguments else {
                 unreachable!("they are as many as the row names")
             };
-            $gradient.into_iter().map(|g| g.clone()).collect::<Vec<Expr>>()
+            $gradient.to_vec()
         })
     };
 }

@@ -21,6 +21,8 @@ pub struct Conv2d {
 pub struct Attention {
     /// Query i sees keys up to `i + keys - queries`, so the last query sees all of them.
     pub causal: bool,
+    /// Query i sees keys less than this far from its own place, which is `i + keys - queries`.
+    pub window: Option<usize>,
     /// A fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
     pub mask: bool,
 }

@@ -61,6 +61,28 @@ pub struct Span {
     pub step: isize,
 }
 
+/// Windows over an axis: `size` elements, `dilation` apart, from every `step`-th position on, as far as they fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Windows {
+    pub axis: usize,
+    pub size: usize,
+    pub step: usize,
+    pub dilation: usize,
+}
+
+impl Windows {
+    /// How many there are over an axis of this extent; `None` if not even one fits.
+    pub fn count(&self, extent: usize) -> Option<usize> {
+        let reach = self.dilation.checked_mul(self.size.checked_sub(1)?)?.checked_add(1)?;
+        Some(extent.checked_sub(reach)?.checked_div(self.step)? + 1)
+    }
+
+    /// Whether an element may be in more than one.
+    pub fn overlap(&self) -> bool {
+        self.size > 1 && self.step <= self.dilation * (self.size - 1)
+    }
+}
+
 /// An operation as it is recorded. Matches on it are exhaustive everywhere: a new variant does not compile until every
 /// concern has an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +116,8 @@ pub enum Op {
     /// Broadcast to a shape by NumPy's rule.
     Expand(Shape),
     Slice(Vec<Span>),
+    /// The windows over an axis, in its place; their elements along a new last axis.
+    Unfold(Windows),
     /// Elements before and after each axis; the second operand is the scalar they have.
     Pad(Vec<(usize, usize)>),
     /// The axes stay, with extent 1.
@@ -101,9 +125,11 @@ pub enum Op {
         op: Reduction,
         axes: Vec<usize>,
     },
-    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0.
+    /// `gather(x, index)`: axis `axis` of x is replaced by the axes of index; indices outside give 0. `paired`: the axes
+    /// before it are the index's first ones, too, so that each of their positions has its own indices.
     Gather {
         axis: usize,
+        paired: bool,
     },
     /// At least one operand, joined along `axis`.
     Concat {
@@ -127,6 +153,7 @@ impl Op {
             Op::Permute(_) => "permute",
             Op::Expand(_) => "expand",
             Op::Slice(_) => "slice",
+            Op::Unfold(_) => "unfold",
             Op::Pad(_) => "pad",
             Op::Reduce { op, .. } => op.name(),
             Op::Gather { .. } => "gather",
@@ -145,7 +172,8 @@ impl Op {
                 Some(rest.iter().fold(slope, |slope, &n| slope.derivative(n)))
             }
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
-            Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Pad(_) => None,
+            Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
+            Op::Unfold(_) | Op::Pad(_) => None,
             Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => None,
         }
     }
@@ -197,6 +225,21 @@ impl Op {
                 Ok((*shape, dtype))
             }
             Op::Slice(spans) => infer_slice(first(), spans),
+            Op::Unfold(windows) => {
+                let (from, dtype) = first();
+                let extent = from.get(windows.axis).copied().unwrap_or(0);
+                let Some(count) = windows.count(extent) else {
+                    let Windows { axis, size, step, dilation } = windows;
+                    let message = format!(
+                        "{name}: no {size} elements, {dilation} apart, in steps of {step}, fit axis {axis} of {from}"
+                    );
+                    return Err(Error::shape(message));
+                };
+                let mut dims = from.to_vec();
+                dims[windows.axis] = count;
+                dims.push(windows.size);
+                Ok((Shape::new(name, &dims)?, dtype))
+            }
             Op::Pad(amounts) => {
                 let (from, dtype) = first();
                 if amounts.len() != from.rank() {
@@ -220,16 +263,7 @@ impl Op {
                 }
                 Ok((axes.iter().fold(from, |s, &a| s.with(a, 1)), dtype))
             }
-            Op::Gather { axis } => {
-                let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
-                if !index_type.is_int() {
-                    return Err(Error::dtype(format!(
-                        "{name}: indices of type {index_type}; i32 or u32"
-                    )));
-                }
-                let dims = [&from[..*axis], &index, &from[axis + 1..]].concat();
-                Ok((Shape::new(name, &dims)?, dtype))
-            }
+            Op::Gather { axis, paired } => infer_gather(*axis, *paired, operands),
             Op::Concat { axis } => infer_concat(*axis, operands),
             Op::Routine(routine) => routine.infer(operands),
         }
@@ -255,6 +289,20 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
     }
     let dims: Vec<usize> = spans.iter().map(|s| s.len).collect();
     Ok((Shape::new("slice", &dims)?, dtype))
+}
+
+fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+    let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
+    if !index_type.is_int() {
+        return Err(Error::dtype(format!("gather: indices of type {index_type}; i32 or u32")));
+    }
+    if paired && (index.rank() < axis || index[..axis] != from[..axis]) {
+        let why = format!("they must agree before axis {axis}");
+        return Err(Error::shapes("gather", &from, &index, &why));
+    }
+    let before = if paired { &[][..] } else { &from[..axis] };
+    let dims = [before, &index, &from[axis + 1..]].concat();
+    Ok((Shape::new("gather", &dims)?, dtype))
 }
 
 fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {

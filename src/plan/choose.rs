@@ -48,13 +48,14 @@ impl Context<'_> {
         &mut self,
         writer: &mut Writer,
         traced: &Traced,
-        axis: usize,
+        (axis, paired): (usize, bool),
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let (input, indices) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
-        let rank = self.trace.nodes[indices].shape.rank();
-        let mut at = self.value(writer, indices, &coords[axis..axis + rank])?;
+        let first = if paired { 0 } else { axis };
+        let last = first + self.trace.nodes[indices].shape.rank();
+        let mut at = self.value(writer, indices, &coords[first..last])?;
         let unsigned = match writer.builder.dtype(at) {
             DType::U32 => at,
             _ => writer.builder.push(Inst::Cast(DType::U32, at)),
@@ -65,7 +66,7 @@ impl Context<'_> {
             at = writer.builder.push(Inst::Cast(DType::I32, at));
         }
         let at = Index { offset: 0, terms: vec![(Atom::Value(at), 1)] };
-        let moved = [&coords[..axis], &[at], &coords[axis + rank..]].concat();
+        let moved = [&coords[..axis], &[at], &coords[last..]].concat();
         let value = if from.numel() == 0 { None } else { Some(self.value(writer, input, &moved)?) };
         let zero = writer.builder.number(traced.dtype, 0.0);
         Ok(value.map_or(zero, |v| writer.builder.push(Inst::Select(inside, v, zero))))

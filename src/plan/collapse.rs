@@ -30,17 +30,18 @@ pub fn collapse(mut space: Space, mut program: Program) -> (Space, Program) {
 fn joins(space: &Space, program: &Program, dim: usize) -> bool {
     let (outer, inner) = (Atom::Coord(dim as u32), Atom::Coord(dim as u32 + 1));
     let extent = space.dims[dim + 1] as i64;
-    let named =
-        |i: &Inst| matches!(i, Inst::Coord(d) if *d as usize == dim || *d as usize == dim + 1);
-    let stride =
-        |index: &Index, atom: Atom| index.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1);
-    let one = |index: &Index| stride(index, outer) == stride(index, inner) * extent;
-    let loads = program.insts.iter().filter_map(|i| match i {
-        Inst::Load { index, .. } => Some(index),
-        _ => None,
-    });
-    let mut indices = loads.chain(program.stores.iter().map(|s| &s.index));
-    !program.insts.iter().any(named) && indices.all(one)
+    let one = |index: &Index| index.stride(outer) == index.stride(inner) * extent;
+    for inst in &program.insts {
+        let joins = match inst {
+            Inst::Coord(d) => *d as usize != dim && *d as usize != dim + 1,
+            Inst::Load { index, .. } => one(index),
+            _ => true,
+        };
+        if !joins {
+            return false;
+        }
+    }
+    program.stores.iter().all(|store| one(&store.index))
 }
 
 /// Takes a dimension out: its coordinate is 0, or counted by the next one.
@@ -49,7 +50,8 @@ fn remove(space: &mut Space, program: &mut Program, dim: usize) {
     space.outer -= usize::from(dim < space.outer);
     let renumber = |d: u32| if d as usize > dim { d - 1 } else { d };
     let fix = |index: &mut Index| {
-        index.terms.retain(|t| t.0 != Atom::Coord(dim as u32));
+        let gone = Index::atom(Atom::Coord(dim as u32));
+        index.add(&gone, -index.stride(Atom::Coord(dim as u32)));
         for (atom, _) in &mut index.terms {
             if let Atom::Coord(d) = atom {
                 *d = renumber(*d);
@@ -66,5 +68,7 @@ fn remove(space: &mut Space, program: &mut Program, dim: usize) {
             _ => {}
         }
     }
-    program.stores.iter_mut().for_each(|s| fix(&mut s.index));
+    for store in &mut program.stores {
+        fix(&mut store.index);
+    }
 }

@@ -44,9 +44,9 @@ impl Coordinates {
 }
 
 impl Writer {
-    /// Coordinates of another space, with where they came from.
-    pub fn found(&self, coords: &[Index]) -> Coordinates {
-        Coordinates { coords: coords.to_vec(), origins: self.origins.clone() }
+    /// Coordinates of another space, with where they came from; this space is given up.
+    pub fn found(&mut self, coords: &[Index]) -> Coordinates {
+        Coordinates { coords: coords.to_vec(), origins: std::mem::take(&mut self.origins) }
     }
 
     /// The smallest and largest value an index takes; `None` where an atom's range is unknown.
@@ -107,7 +107,7 @@ impl Writer {
     /// The coordinates in `dims` of the element at `linear`, row-major.
     pub fn delinearise(&mut self, linear: &Index, dims: &[usize]) -> Vec<Index> {
         let mut rest = linear.clone();
-        let mut coords = vec![Index::constant(0); dims.len()];
+        let mut coords = Index::zeros(dims.len());
         for (i, &extent) in dims.iter().enumerate().rev() {
             if extent <= 1 {
                 continue;
@@ -160,9 +160,10 @@ impl Writer {
                 };
                 let same = quotient.of == remainder.of && quotient.by == remainder.by;
                 if same && larger == stride * remainder.by {
-                    let kept = index.terms.iter().filter(|t| t.0 != atom && t.0 != other);
-                    let kept = Index { offset: index.offset, terms: kept.copied().collect() };
-                    return Some(kept.plus(&remainder.of, stride));
+                    let mut joined = index.plus(&Index::atom(atom), -stride);
+                    joined.add(&Index::atom(other), -larger);
+                    joined.add(&remainder.of, stride);
+                    return Some(joined);
                 }
             }
         }

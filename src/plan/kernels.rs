@@ -132,8 +132,12 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let traced = &trace.nodes[reduce];
     let Op::Reduce { axes, .. } = &traced.op else { return None };
     let from = trace.nodes[traced.inputs[0]].shape;
-    let mut inner = pick(&from, axes);
-    inner.retain(|&extent| extent != 1);
+    let mut inner = Vec::with_capacity(axes.len());
+    for &axis in axes {
+        if from[axis] != 1 {
+            inner.push(from[axis]);
+        }
+    }
     // One result per element of the shape: the rows are the shape, the columns are new.
     if traced.shape.numel() == shape.numel() {
         let Layout { dims, outer, coords } = Layout::of(shape);
@@ -149,7 +153,7 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
     let rows: usize = pick(shape, &outer).iter().product();
     if rows == traced.shape.numel() && pick(shape, &columns) == inner {
         let order = [&outer[..], &columns].concat();
-        let mut coords = vec![Index::constant(0); shape.rank()];
+        let mut coords = Index::zeros(shape.rank());
         for (position, &axis) in order.iter().enumerate() {
             coords[axis] = Index::coordinate(position);
         }
@@ -157,10 +161,13 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
         return Some(Layout { dims, outer: outer.len(), coords: Some(coords) });
     }
     // Reshaped afterwards: where the last axes are reduced, the order of elements is still the same.
-    let trailing = axes.iter().copied().eq(from.rank() - axes.len()..from.rank());
-    let dims = [&traced.shape[..from.rank() - axes.len()], &inner].concat();
-    let whole = trailing && from.numel() == shape.numel();
-    whole.then_some(Layout { dims, outer: from.rank() - axes.len(), coords: None })
+    let outer = from.rank() - axes.len();
+    let mut whole = from.numel() == shape.numel();
+    for (i, &axis) in axes.iter().enumerate() {
+        whole &= axis == outer + i;
+    }
+    let dims = [&traced.shape[..outer], &inner].concat();
+    whole.then_some(Layout { dims, outer, coords: None })
 }
 
 struct Attempt<'a> {
@@ -176,8 +183,8 @@ impl Attempt<'_> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
         let mut attached = Vec::new();
-        for (n, root) in marks.attached[..node].iter().enumerate() {
-            if *root == Some(region.output) {
+        for &(n, root) in &marks.attachments {
+            if n < node && root == region.output {
                 attached.push(n);
             }
         }
@@ -255,9 +262,7 @@ impl Attempt<'_> {
     /// Where there are too many inputs, the operand that reads most of them is computed before.
     fn crowded(&self, stop: Stop) -> Stop {
         let Stop::Crowded = stop else { return stop };
-        let operands = self.trace.nodes[self.node].inputs.iter().copied();
-        let operands = operands.filter(|&n| !self.marks.in_memory[n] && self.marks.leaves[n] > 1);
-        if let Some(largest) = operands.max_by_key(|&n| self.marks.leaves[n]) {
+        if let Some(largest) = self.marks.largest(&self.trace.nodes[self.node].inputs) {
             return Stop::Realise(largest);
         }
         let name = self.trace.nodes[self.node].op.name();
@@ -270,14 +275,17 @@ impl Attempt<'_> {
 fn routine_kernel(context: &mut Context, node: usize, epilogue: Program) -> Result<Kernel, Stop> {
     let traced = &context.trace.nodes[node];
     let Op::Routine(routine) = traced.op else { unreachable!("only routines have accumulators") };
-    let shapes: Vec<Shape> = traced.inputs.iter().map(|&i| context.trace.nodes[i].shape).collect();
-    let inputs = traced.inputs.clone();
+    let inputs = &traced.inputs;
+    let mut shapes = Vec::with_capacity(inputs.len());
+    for &input in inputs {
+        shapes.push(context.trace.nodes[input].shape);
+    }
     match routine {
-        Routine::Matmul => matmul(context, &inputs, &shapes, &traced.shape, epilogue),
+        Routine::Matmul => matmul(context, inputs, &shapes, &traced.shape, epilogue),
         Routine::Conv2d(params) => {
-            conv2d(context, params, &inputs, &shapes, &traced.shape, epilogue)
+            conv2d(context, params, inputs, &shapes, &traced.shape, epilogue)
         }
-        Routine::Attention(params) => attention(context, params, &inputs, &shapes, epilogue),
+        Routine::Attention(params) => attention(context, params, inputs, &shapes, epilogue),
     }
 }
 
@@ -351,6 +359,7 @@ fn attention(
     };
     Ok(Kernel::Attention(Attend {
         causal: params.causal,
+        window: params.window,
         batch: q[0],
         heads: q[1],
         kv_heads: k[1],

@@ -146,7 +146,7 @@ impl<'a> Context<'a> {
         let whole = writer.builder.finish();
         let live = whole.live(&[value]);
         // Division in every load's index costs more than a copy.
-        if !own && writer.origins.keys().any(|&v| live[v as usize]) {
+        if !own && writer.origins.entries().iter().any(|(v, _)| live[*v as usize]) {
             return Err(Stop::Realise(node));
         }
         let (program, value) = prune_to(&whole, value);
@@ -238,7 +238,7 @@ impl<'a> Context<'a> {
                 self.value(writer, input, &coords)
             }
             Op::Permute(permutation) => {
-                let mut moved = vec![Index::constant(0); coords.len()];
+                let mut moved = Index::zeros(coords.len());
                 for (coord, &axis) in coords.iter().zip(permutation) {
                     moved[axis] = coord.clone();
                 }
@@ -252,28 +252,37 @@ impl<'a> Context<'a> {
                 }
                 self.value(writer, input, &moved)
             }
+            Op::Unfold(windows) => {
+                let mut moved = coords[..from.rank()].to_vec();
+                let first = Index::constant(0).plus(&coords[windows.axis], windows.step as i64);
+                moved[windows.axis] = first.plus(&coords[from.rank()], windows.dilation as i64);
+                self.value(writer, input, &moved)
+            }
             Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
             Op::Reduce { op, axes } => {
-                let mut axes = axes.clone();
-                axes.retain(|&axis| from[axis] != 1);
-                if axes.is_empty() {
+                let mut long = Vec::with_capacity(axes.len());
+                for &axis in axes {
+                    if from[axis] != 1 {
+                        long.push(axis);
+                    }
+                }
+                if long.is_empty() {
                     return self.value(writer, input, coords);
                 }
-                let body = self.reduce_body(writer, node, traced, &axes, coords)?;
+                let body = self.reduce_body(writer, node, traced, &long, coords)?;
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
             // A routine reads views, not through an index.
             Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
-            Op::Gather { axis } => self.gather(writer, traced, *axis, coords),
+            Op::Gather { axis, paired } => self.gather(writer, traced, (*axis, *paired), coords),
             Op::Routine(_) => {
-                let identity = (0..writer.dims.len()).map(Index::coordinate);
-                let here = writer.part == Part::Body
-                    && writer.is_map()
-                    && writer.dims[..] == traced.shape[..]
-                    && coords.iter().zip(identity).enumerate().all(|(i, (c, d))| {
-                        *c == d || (writer.dims[i] == 1 && *c == Index::constant(0))
-                    });
-                let free = writer.part == Part::Body && writer.is_map() && self.routine.is_none();
+                let map = writer.part == Part::Body && writer.is_map();
+                let mut here = map && writer.dims[..] == traced.shape[..];
+                for (i, coord) in coords.iter().enumerate() {
+                    let first = traced.shape[i] == 1 && *coord == Index::constant(0);
+                    here &= first || *coord == Index::coordinate(i);
+                }
+                let free = map && self.routine.is_none();
                 if !here && free {
                     return Err(Stop::Elsewhere {
                         routine: node,
@@ -307,16 +316,15 @@ impl<'a> Context<'a> {
                 Ok(value) => arguments.push(value),
                 // Compute the largest part before, so that this kernel reads one buffer in its place.
                 Err(Stop::Crowded) => {
-                    let parts = traced.inputs.iter().copied();
-                    let parts = parts.filter(|&i| !self.marks.in_memory[i] && !self.marks.leaf[i]);
-                    let largest = parts.max_by_key(|&i| self.marks.leaves[i]);
-                    let worth = largest.filter(|&i| self.marks.leaves[i] > 1);
-                    return Err(worth.map_or(Stop::Crowded, Stop::Realise));
+                    return Err(match self.marks.largest(&traced.inputs) {
+                        Some(largest) => Stop::Realise(largest),
+                        None => Stop::Crowded,
+                    });
                 }
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(writer.builder.expr(&formula, &arguments))
+        Ok(writer.builder.expr(formula, &arguments))
     }
 
     /// The value a reduction combines, over this space's inner coordinates.

@@ -12,6 +12,8 @@ pub struct Marks {
     pub in_memory: Vec<bool>,
     /// It is a result that the kernel of this root writes along with its own.
     pub attached: Vec<Option<usize>>,
+    /// Those nodes, and their roots: few among many.
+    pub attachments: Vec<(usize, usize)>,
     /// It has no inputs.
     pub leaf: Vec<bool>,
     /// It costs no instruction: movement, leaves.
@@ -55,6 +57,7 @@ impl Marks {
         let mut marks = Marks {
             in_memory: vec![false; count],
             attached: vec![None; count],
+            attachments: Vec::new(),
             leaf: vec![false; count],
             free: vec![false; count],
             light: vec![false; count],
@@ -67,7 +70,7 @@ impl Marks {
             marks.free[n] = is_free(&node.op);
             marks.light[n] = again(n, LIGHT);
             marks.scalars[n] = scalars;
-            scalars += usize::from(node.op == Op::Scalar);
+            scalars += usize::from(matches!(node.op, Op::Scalar));
         }
         let mut outputs = vec![false; count];
         for &output in &trace.outputs {
@@ -87,15 +90,23 @@ impl Marks {
                     Reach::One(root),
                 ) if output => {
                     marks.attached[n] = Some(root);
+                    marks.attachments.push((n, root));
                     false
                 }
                 _ if output => true,
                 _ if marks.leaf[n] => false,
+                // Whether it lies outside is cheap to ask again.
+                (Op::Pad(_), Reach::Many) => false,
                 (_, Reach::Many) => !(marks.free[n] || again(n, CHEAP)),
                 _ => false,
             };
             marks.in_memory[n] = memory;
-            let here = if memory { Reach::One(n) } else { reach[n] };
+            let here = match &node.op {
+                // Each element is read once for each window that it is in.
+                Op::Unfold(windows) if windows.overlap() => Reach::Many,
+                _ if memory => Reach::One(n),
+                _ => reach[n],
+            };
             for &input in &node.inputs {
                 reach[input] = match (reach[input], here) {
                     (Reach::Nothing, r) => r,
@@ -104,14 +115,29 @@ impl Marks {
                 };
             }
         }
+        marks.attachments.reverse();
         marks
+    }
+}
+
+impl Marks {
+    /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
+    pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
+        let mut largest = None;
+        let mut most = 2;
+        for &node in nodes {
+            if !self.in_memory[node] && self.leaves[node] >= most {
+                (largest, most) = (Some(node), self.leaves[node]);
+            }
+        }
+        largest
     }
 }
 
 fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
-        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => true,
+        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
         Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
     }
@@ -122,12 +148,17 @@ fn costs(trace: &Trace) -> Costs {
     let mut costs =
         Costs { leaves: vec![0; count], instructions: vec![0; count], plain: vec![true; count] };
     for (n, node) in trace.nodes.iter().enumerate() {
-        let sum =
-            |values: &[u32]| node.inputs.iter().fold(0u32, |sum, &i| sum.saturating_add(values[i]));
-        costs.leaves[n] = sum(&costs.leaves) + u32::from(node.op == Op::Source);
+        let sum = |values: &[u32]| {
+            let mut sum = 0u32;
+            for &input in &node.inputs {
+                sum = sum.saturating_add(values[input]);
+            }
+            sum
+        };
+        costs.leaves[n] = sum(&costs.leaves) + u32::from(matches!(node.op, Op::Source));
         let formula = node.op.formula();
         let local = formula.is_some() || matches!(node.op, Op::Cast(_));
-        let own = formula.map_or(u32::from(local), |f| cost(&f, node.inputs.len()));
+        let own = formula.map_or(u32::from(local), |f| cost(f, node.inputs.len()));
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
@@ -136,7 +167,7 @@ fn costs(trace: &Trace) -> Costs {
 }
 
 /// Instructions of a formula, roughly.
-fn cost(formula: &Expr, arity: usize) -> u32 {
+fn cost(formula: Expr, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();
     for word in 0..arity as u32 {

@@ -28,16 +28,19 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
     let mut memory = Memory {
         slots: Vec::new(),
         slot: vec![None; count],
-        outputs: trace.outputs.iter().map(|&o| bytes(trace, o)).collect(),
+        outputs: Vec::new(),
         temporaries: Vec::new(),
         inputs: 0,
     };
-    for n in (0..count).filter(|&n| trace.nodes[n].op == Op::Source) {
-        memory.push(trace, n, Place::Input(memory.inputs));
-        memory.inputs += 1;
+    for (n, node) in trace.nodes.iter().enumerate() {
+        if let Op::Source = node.op {
+            memory.push(trace, n, Place::Input(memory.inputs));
+            memory.inputs += 1;
+        }
     }
     for (i, &output) in trace.outputs.iter().enumerate() {
         memory.push(trace, output, Place::Output(i));
+        memory.outputs.push(bytes(trace, output));
     }
     let mut last_use = vec![0; count];
     for (at, piece) in pieces.iter().enumerate() {
@@ -76,15 +79,24 @@ impl Memory {
 
     /// The slots of nodes in memory.
     pub fn slots_of(&self, nodes: &[usize]) -> Vec<usize> {
-        nodes.iter().filter_map(|&node| self.slot[node]).collect()
+        let mut slots = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            slots.extend(self.slot[node]);
+        }
+        slots
     }
 
     /// The smallest vacant temporary that holds `bytes`, else the largest one grown, else a new one.
     fn temporary(&mut self, vacant: &mut Vec<usize>, bytes: u64) -> usize {
         let sizes = &mut self.temporaries;
-        let fits = (0..vacant.len()).filter(|&i| sizes[vacant[i]] >= bytes);
-        let best = fits.min_by_key(|&i| sizes[vacant[i]]);
-        let best = best.or_else(|| (0..vacant.len()).max_by_key(|&i| sizes[vacant[i]]));
+        let mut best: Option<usize> = None;
+        for (at, &temporary) in vacant.iter().enumerate() {
+            let (size, other) = (sizes[temporary], best.map_or(0, |best| sizes[vacant[best]]));
+            let better = if other < bytes { size >= other } else { size >= bytes && size < other };
+            if best.is_none() || better {
+                best = Some(at);
+            }
+        }
         match best {
             Some(at) => {
                 let temporary = vacant.swap_remove(at);

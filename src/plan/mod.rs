@@ -16,6 +16,7 @@ mod split;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
 use crate::kernel::{Batch, Dispatch, Limits};
+use crate::op::Op;
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
@@ -27,9 +28,9 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let trace = split::split(trace)?;
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
-    for (node, _) in trace.nodes.iter().zip(&memory.slot).filter(|(_, slot)| slot.is_some()) {
+    for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         let (bytes, limit) = (node.shape.numel() * node.dtype.size(), limits.binding_bytes);
-        if bytes as u64 > limit {
+        if slot.is_some() && bytes as u64 > limit {
             let (name, shape) = (node.op.name(), node.shape);
             let message = format!(
                 "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
@@ -48,7 +49,10 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             params: piece.params,
         });
     }
-    let scalars = trace.nodes.iter().filter(|n| n.op == crate::op::Op::Scalar).count();
+    let mut scalars = 0;
+    for node in &trace.nodes {
+        scalars += usize::from(matches!(node.op, Op::Scalar));
+    }
     Ok(Batch {
         slots: memory.slots,
         dispatches,
@@ -70,7 +74,7 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
         let mut more = false;
         for root in 0..trace.nodes.len() {
             let node = &trace.nodes[root];
-            let computed = marks.in_memory[root] && node.op != crate::op::Op::Source;
+            let computed = marks.in_memory[root] && !matches!(node.op, Op::Source);
             if !computed || node.shape.numel() == 0 {
                 continue;
             }

@@ -89,12 +89,21 @@ pub fn compact(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<us
 
 /// How many of those before the n-th are used.
 fn before(used: &[bool], n: u32) -> u32 {
-    used[..n as usize].iter().filter(|used| **used).count() as u32
+    let mut count = 0;
+    for &used in &used[..n as usize] {
+        count += u32::from(used);
+    }
+    count
 }
 
 fn keep(list: &mut Vec<usize>, used: &[bool]) {
-    let mut used = used.iter();
-    list.retain(|_| used.next() == Some(&true));
+    let mut kept = Vec::with_capacity(list.len());
+    for (&number, &used) in list.iter().zip(used) {
+        if used {
+            kept.push(number);
+        }
+    }
+    *list = kept;
 }
 
 /// Every program of a kernel.
@@ -105,8 +114,11 @@ fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
         Kernel::Conv2d(c) => vec![&mut c.x.program, &mut c.w.program, &mut c.epilogue],
         Kernel::Attention(a) => {
             let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
-            all.extend([&mut a.scale.program, &mut a.epilogue]);
-            all.extend(a.mask.as_mut().map(|mask| &mut mask.program));
+            all.push(&mut a.scale.program);
+            all.push(&mut a.epilogue);
+            if let Some(mask) = &mut a.mask {
+                all.push(&mut mask.program);
+            }
             all
         }
     }

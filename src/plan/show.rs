@@ -5,7 +5,6 @@ use crate::graph::Trace;
 use crate::kernel::{Batch, Kernel, Place};
 use crate::op::Op;
 use crate::shape::Shape;
-use crate::text::join;
 use std::fmt;
 
 /// The operations a piece stands for.
@@ -17,15 +16,15 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
             label += " + ";
         }
         label += node.op.name();
-        let shapes = |take: usize| {
-            let shapes = node.inputs[..take].iter().map(|&i| compact(&trace.nodes[i].shape));
-            join(&shapes.collect::<Vec<_>>(), "x")
+        let shapes = match &node.op {
+            Op::Routine(crate::op::Routine::Attention(_)) => 3,
+            Op::Routine(_) => 2,
+            Op::Reduce { .. } => 1,
+            _ => 0,
         };
-        match &node.op {
-            Op::Routine(crate::op::Routine::Attention(_)) => label += &shapes(3),
-            Op::Routine(_) => label += &shapes(2),
-            Op::Reduce { .. } => label += &shapes(1),
-            _ => {}
+        for (i, &input) in node.inputs[..shapes].iter().enumerate() {
+            label += if i > 0 { "x" } else { "" };
+            compact(&mut label, &trace.nodes[input].shape);
         }
     }
     if label.is_empty() {
@@ -35,9 +34,12 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
     label
 }
 
-fn compact(shape: &Shape) -> String {
-    let extents: Vec<String> = shape.iter().map(usize::to_string).collect();
-    format!("[{}]", join(&extents, ","))
+fn compact(text: &mut String, shape: &Shape) {
+    for (i, extent) in shape.iter().enumerate() {
+        *text += if i > 0 { "," } else { "[" };
+        *text += &extent.to_string();
+    }
+    *text += if shape.is_empty() { "[]" } else { "]" };
 }
 
 /// Floating-point operations of a kernel, roughly: two per multiply-add, one per instruction of a loop.
@@ -59,21 +61,42 @@ pub fn flops(kernel: &Kernel) -> u64 {
     }
 }
 
+impl Batch {
+    /// Bytes of all it writes: results and temporaries.
+    pub fn bytes_written(&self) -> u64 {
+        let mut bytes = 0;
+        for size in self.temporaries.iter().chain(&self.outputs) {
+            bytes += size;
+        }
+        bytes
+    }
+
+    /// The slots' names, with a blank before each.
+    fn names(&self, f: &mut fmt::Formatter<'_>, slots: &[usize]) -> fmt::Result {
+        for &slot in slots {
+            match self.slots[slot].place {
+                Place::Input(n) => write!(f, " in{n}")?,
+                Place::Output(n) => write!(f, " out{n}")?,
+                Place::Temporary(n) => write!(f, " tmp{n}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bytes: u64 = self.temporaries.iter().chain(&self.outputs).sum();
+        let bytes = self.bytes_written();
         let (ops, kernels) = (self.operations, self.dispatches.len());
         let buffers = self.temporaries.len() + self.outputs.len();
         writeln!(f, "{ops} operations, {kernels} kernels, {buffers} buffers, {bytes} bytes")?;
         for (i, dispatch) in self.dispatches.iter().enumerate() {
             writeln!(f, "#{i} {} {}", dispatch.kernel.kind(), dispatch.label)?;
-            let name = |&s: &usize| match self.slots[s].place {
-                Place::Input(n) => format!("in{n}"),
-                Place::Output(n) => format!("out{n}"),
-                Place::Temporary(n) => format!("tmp{n}"),
-            };
-            let names = |slots: &[usize]| join(&slots.iter().map(name).collect::<Vec<_>>(), " ");
-            writeln!(f, "   {} -> {}", names(&dispatch.inputs), names(&dispatch.outputs))?;
+            f.write_str(if dispatch.inputs.is_empty() { "   " } else { "  " })?;
+            self.names(f, &dispatch.inputs)?;
+            f.write_str(" ->")?;
+            self.names(f, &dispatch.outputs)?;
+            f.write_str("\n")?;
         }
         Ok(())
     }

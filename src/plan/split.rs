@@ -36,7 +36,10 @@ pub fn split(trace: &Trace) -> Result<Trace> {
 
 fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool {
     let from = trace.nodes[input].shape;
-    let row: usize = axes.iter().map(|&a| from[a]).product();
+    let mut row = 1;
+    for &axis in axes {
+        row *= from[axis];
+    }
     row >= LONG && result.numel() <= FEW
 }
 
@@ -48,8 +51,13 @@ fn cut(
     result: Shape,
 ) -> Result<usize> {
     let (from, dtype) = (out.nodes[input].shape, out.nodes[input].dtype);
-    let kept: Vec<usize> = (0..from.rank()).filter(|a| !axes.contains(a)).collect();
-    let order = [&kept[..], axes].concat();
+    let mut order = Vec::with_capacity(from.rank());
+    for axis in 0..from.rank() {
+        if !axes.contains(&axis) {
+            order.push(axis);
+        }
+    }
+    order.extend_from_slice(axes);
     let rows = result.numel();
     let row = from.numel() / rows;
     let length = row.div_ceil(CHUNKS).max(CHUNK);

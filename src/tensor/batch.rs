@@ -1,7 +1,7 @@
 //! Command batches: several results in one submission, and programs that are compiled once and run again.
 
 use super::{State, Tensor};
-use crate::device::Device;
+use crate::device::{Device, Prepared};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -86,7 +86,7 @@ impl Batch {
     /// `Limit` if it cannot be planned.
     pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
         let pending = self.pending()?;
-        Ok(self.device.prepare(&pending)?.1)
+        Ok(self.device.prepare(&pending)?.batch)
     }
 
     /// Submits it. The results can be read afterwards, in any order.
@@ -138,29 +138,24 @@ impl Program {
             }
             nodes.push(node);
         }
-        let (taken, batch) = device.prepare(&nodes)?;
-        let source = |&node: &NodeId| match placeholders
-            .iter()
-            .position(|p| matches!(p.state, State::Node(n) if n == node))
-        {
-            Some(n) => Source::Input(n),
-            None => {
-                device.retain(node);
-                Source::Kept(Tensor::adopt(device, node))
-            }
-        };
-        Ok(Program {
-            device: device.clone(),
-            batch,
-            sources: taken.sources.iter().map(source).collect(),
-            scalars: taken.scalars,
-            inputs: placeholders.iter().map(|p| (p.shape, p.dtype)).collect(),
-            results: results.iter().map(|r| (r.shape, r.dtype)).collect(),
-        })
+        let Prepared { batch, sources: nodes, scalars } = device.prepare(&nodes)?;
+        let mut sources = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let is = |p: &Tensor| matches!(p.state, State::Node(n) if n == node);
+            sources.push(match placeholders.iter().position(is) {
+                Some(n) => Source::Input(n),
+                None => {
+                    device.retain(node);
+                    Source::Kept(Tensor::adopt(device, node))
+                }
+            });
+        }
+        let (inputs, results) = (types(&placeholders), types(&results));
+        Ok(Program { device: device.clone(), batch, sources, scalars, inputs, results })
     }
 
     /// What it does: operations, kernels, buffers and bytes, printable.
-    pub fn plan(&self) -> &kernel::Batch {
+    pub fn plan(&self) -> &Arc<kernel::Batch> {
         &self.batch
     }
 
@@ -194,8 +189,21 @@ impl Program {
             });
         }
         let nodes = self.device.replay(&self.batch, &sources, &self.scalars, &self.results)?;
-        Ok(nodes.into_iter().map(|node| Tensor::adopt(&self.device, node)).collect())
+        let mut results = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            results.push(Tensor::adopt(&self.device, node));
+        }
+        Ok(results)
     }
+}
+
+/// The tensors' shapes and types.
+fn types(tensors: &[Tensor]) -> Vec<(Shape, DType)> {
+    let mut types = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        types.push((tensor.shape, tensor.dtype));
+    }
+    types
 }
 
 impl fmt::Debug for Program {

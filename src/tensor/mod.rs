@@ -1,21 +1,34 @@
 //! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
 
 mod batch;
+pub(crate) mod conv;
 mod create;
 mod grad;
 mod inner;
+mod linalg;
 mod movement;
 mod norm;
 mod pointwise;
+pub(crate) mod pool;
 mod random;
 mod reduce;
+mod resize;
 mod routine;
+mod scan;
+mod scatter;
+mod sort;
+mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
 pub use batch::{Batch, Program};
+pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
+pub use movement::PadMode;
 pub use pointwise::{pointwise, Value};
-pub use routine::{AttentionOptions, Conv2dOptions, Padding};
+pub use pool::PoolOptions;
+pub use resize::Resize;
+pub use routine::AttentionOptions;
+pub use variable::Variable;
 
 use crate::device::Device;
 use crate::dtype::Element;

@@ -8,6 +8,17 @@ use crate::op::{Op, Span};
 use crate::shape::Shape;
 use crate::text::List;
 
+/// What lies outside of a tensor that is padded with its own elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PadMode {
+    /// The mirror image, without the outermost element again.
+    Reflect,
+    /// The outermost element.
+    Edge,
+    /// The elements from the other end on.
+    Wrap,
+}
+
 impl Tensor {
     /// The same elements, row-major in another shape.
     ///
@@ -141,6 +152,42 @@ impl Tensor {
         self.with_number(Op::Pad(amounts.to_vec()), &[], value)
     }
 
+    /// Padded with its own elements: `amounts[axis]` is how many on each side.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
+    pub fn pad_with(&self, amounts: &[(usize, usize)], mode: PadMode) -> Result<Tensor> {
+        let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
+            _ if (before, after) == (0, 0) => true,
+            PadMode::Reflect => before < extent && after < extent,
+            PadMode::Edge | PadMode::Wrap => extent > 0,
+        };
+        if amounts.len() != self.rank() || !amounts.iter().zip(self.shape.iter()).all(fits) {
+            let message =
+                format!("pad_with: shape {} has not that much to show on each side", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut padded = self.clone();
+        for (axis, &(before, after)) in amounts.iter().enumerate() {
+            if (before, after) == (0, 0) {
+                continue;
+            }
+            let extent = self.shape[axis];
+            let all = extent.saturating_add(before).saturating_add(after);
+            padded = within("pad_with", || {
+                let (last, extent) = (extent as i32 - 1, extent as i32);
+                let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
+                let at = match mode {
+                    PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
+                    PadMode::Edge => at.maximum(0)?.minimum(last)?,
+                    PadMode::Wrap => at.floor_mod(extent)?,
+                };
+                padded.index_select(axis as isize, &at)
+            })?;
+        }
+        Ok(padded)
+    }
+
     /// Joined with others along an axis that exists.
     ///
     /// # Errors
@@ -188,6 +235,43 @@ impl Tensor {
         lengths.iter().map(&mut piece).collect()
     }
 
+    /// Cut into `count` pieces along an axis: of equal length but for the last, which is shorter where they do not come
+    /// out even. They may be fewer, as PyTorch's are.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or `count` is 0.
+    pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("chunk", axis)?;
+        if count == 0 {
+            let message = format!("chunk: no pieces of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let extent = self.shape[at];
+        let length = extent.div_ceil(count).max(1);
+        let mut lengths = vec![length; extent / length];
+        let rest = extent % length;
+        if rest > 0 || extent == 0 {
+            lengths.push(rest);
+        }
+        within("chunk", || self.split(&lengths, axis))
+    }
+
+    /// Moved by `shift` along `axis`, to the end where it is positive; what leaves it there comes in at the other side.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `Limit` beyond 2^30 elements.
+    pub fn roll(&self, shift: isize, axis: isize) -> Result<Tensor> {
+        let at = self.shape.axis("roll", axis)?;
+        let extent = self.shape[at] as isize;
+        if self.numel() == 0 || shift % extent == 0 {
+            return self.reshape(&self.shape);
+        }
+        let mut twice = vec![1; self.rank()];
+        twice[at] = 2;
+        let start = extent - shift.rem_euclid(extent);
+        within("roll", || self.tile(&twice)?.slice(axis, start, start + extent))
+    }
+
     /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
     /// axis's place. Positions outside give 0.
     ///
@@ -195,7 +279,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         let axis = self.shape.axis("index_select", axis)?;
-        within("index_select", || self.apply(Op::Gather { axis }, &[index]))
+        within("index_select", || self.apply(Op::Gather { axis, paired: false }, &[index]))
     }
 
     /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).

@@ -62,6 +62,88 @@ impl Tensor {
         self.mul(&mean.add(epsilon)?.rsqrt())?.scaled("rms_norm", weight, None)
     }
 
+    /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, which are the
+    /// second axis (Ioffe and Szegedy 2015); mean and variance are those of earlier data, or
+    /// `x.mean(..)` and `x.var(.., 0)` over all axes but that one.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2, or unless the others have rank 1 and the channels' extent; `DType` unless all are of one
+    /// float type.
+    pub fn batch_norm(
+        &self,
+        mean: &Tensor,
+        variance: &Tensor,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let name = "batch_norm";
+        self.need_float(name)?;
+        let (mean, variance) = (self.by_channel(name, mean)?, self.by_channel(name, variance)?);
+        let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
+        let normal = self.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())?;
+        normal.scaled(name, weight.as_ref(), bias.as_ref())
+    }
+
+    /// [`Tensor::layer_norm`] of each of `groups` groups of channels (the second axis) of each element of the batch
+    /// (Wu and He 2018); weight and bias have one number for each channel. With one channel in each group it is
+    /// instance norm.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2, if the channels do not divide into the groups, or unless weight and bias have rank 1 and
+    /// the channels' extent; `DType` unless all are of one float type.
+    pub fn group_norm(
+        &self,
+        groups: usize,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let name = "group_norm";
+        self.need_float(name)?;
+        let channels = self.shape.get(1).copied().unwrap_or(0);
+        if self.rank() < 2 || groups == 0 || channels % groups != 0 {
+            let message =
+                format!("{name}: the channels of shape {} in {groups} groups", self.shape);
+            return Err(Error::shape(message));
+        }
+        let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
+        let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
+        within(name, || {
+            let each = self.numel() / (self.shape[0] * groups).max(1);
+            let apart = self.reshape(&[self.shape[0], groups, each])?;
+            let normal = apart.layer_norm(&[2], None, None, epsilon)?.reshape(&self.shape)?;
+            normal.scaled(name, weight.as_ref(), bias.as_ref())
+        })
+    }
+
+    /// [`Tensor::group_norm`] with a group for each channel (Ulyanov et al. 2016).
+    ///
+    /// # Errors
+    /// The same.
+    pub fn instance_norm(
+        &self,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        epsilon: f64,
+    ) -> Result<Tensor> {
+        let channels = self.shape.get(1).copied().unwrap_or(0);
+        let norm = self.group_norm(channels.max(1), weight, bias, epsilon);
+        norm.map_err(|error| error.within("instance_norm"))
+    }
+
+    /// One number for each channel, so that it broadcasts.
+    fn by_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
+        if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
+            let why = "one number for each channel, the second axis";
+            return Err(Error::shapes(name, &self.shape, &numbers.shape, why));
+        }
+        let mut dims = vec![1; self.rank() - 1];
+        dims[0] = self.shape[1];
+        numbers.reshape(&dims)
+    }
+
     /// Times the weight, plus the bias; neither may widen the shape.
     fn scaled(&self, name: &str, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
         let fits = |other: &&Tensor| {

@@ -139,6 +139,14 @@ impl Tensor {
         within("std", || self.var(axes, correction)?.root())
     }
 
+    /// [`Tensor::std`] with the axes kept, of extent 1.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn std_keepdim(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
+        within("std", || self.var_keepdim(axes, correction)?.root())
+    }
+
     /// The position along `axis` of the largest element, as `i32`; the first of equal ones, and the first NaN if there
     /// is one.
     ///
@@ -177,39 +185,66 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::mean`].
     pub fn logsumexp(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("logsumexp")?;
         let found = self.shape.axes("logsumexp", axes)?;
-        let max = self.max_keepdim(axes)?.fixed()?;
-        // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
-        let from = max.is_inf().select(0.0, &max)?;
-        let sum = self.sub(&from)?.exp().sum_keepdim(axes)?;
-        sum.log().add(&from)?.without(&found)
+        self.logsumexp_keepdim(axes)?.without(&found)
     }
 
+    /// [`Tensor::logsumexp`] with the axes kept, of extent 1.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn logsumexp_keepdim(&self, axes: &[isize]) -> Result<Tensor> {
+        self.need_float("logsumexp")?;
+        within("logsumexp", || {
+            let max = self.max_keepdim(axes)?.fixed()?;
+            // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
+            let from = max.is_inf().select(0.0, &max)?;
+            let sum = self.sub(&from)?.exp().sum_keepdim(axes)?;
+            sum.log().add(&from)
+        })
+    }
+}
+
+macro_rules! norms {
+    ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident => |$x:ident, $axes:ident, $keep:ident| $norm:expr;)*) => {
+        impl Tensor { $(
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// As [`Tensor::mean`].
+            pub fn $name(&self, axes: &[isize]) -> Result<Tensor> {
+                self.norm(stringify!($name), |$x, $axes, $keep| $norm, axes, false)
+            }
+
+            #[doc = concat!("[`Tensor::", stringify!($name), "`] with the axes kept, of extent 1.")]
+            ///
+            /// # Errors
+            /// The same.
+            pub fn $keepdim(&self, axes: &[isize]) -> Result<Tensor> {
+                self.norm(stringify!($name), |$x, $axes, $keep| $norm, axes, true)
+            }
+        )* }
+    };
+}
+
+norms! {
     /// The sum of absolute values over these axes.
-    ///
-    /// # Errors
-    /// As [`Tensor::mean`].
-    pub fn norm_l1(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("norm_l1")?;
-        within("norm_l1", || self.abs().sum(axes))
-    }
-
+    norm_l1 norm_l1_keepdim => |x, axes, keep| x.abs().reduce(Reduction::Sum, axes, keep);
     /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
-    ///
-    /// # Errors
-    /// As [`Tensor::mean`].
-    pub fn norm_l2(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("norm_l2")?;
-        within("norm_l2", || self.square().sum(axes)?.root())
-    }
-
+    norm_l2 norm_l2_keepdim => |x, axes, keep| x.square().reduce(Reduction::Sum, axes, keep)?.root();
     /// The largest absolute value over these axes.
-    ///
-    /// # Errors
-    /// As [`Tensor::mean`].
-    pub fn norm_linf(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("norm_linf")?;
-        within("norm_linf", || self.abs().max(axes))
+    norm_linf norm_linf_keepdim => |x, axes, keep| x.abs().reduce(Reduction::Max, axes, keep);
+}
+
+impl Tensor {
+    fn norm(
+        &self,
+        name: &str,
+        norm: fn(&Tensor, &[isize], bool) -> Result<Tensor>,
+        axes: &[isize],
+        keep: bool,
+    ) -> Result<Tensor> {
+        self.need_float(name)?;
+        within(name, || norm(self, axes, keep))
     }
 }

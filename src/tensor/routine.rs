@@ -1,42 +1,17 @@
-//! Operations with hand-written kernels: matrix products, convolution, attention.
+//! Matrix products and attention.
 
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Attention, Conv2d, Op, Routine};
-
-/// How far a convolution's input is extended with zeros.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Padding {
-    /// Not at all.
-    Valid,
-    /// So that the result has the input's extent divided by the stride, rounded up; an odd zero goes to the end.
-    Same,
-    /// This many before and after: height, then width.
-    Explicit([(usize, usize); 2]),
-}
-
-/// A 2-D convolution's parameters; the default is stride 1, no padding, no dilation, one group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conv2dOptions {
-    pub stride: [usize; 2],
-    pub padding: Padding,
-    pub dilation: [usize; 2],
-    /// Input and output channels are cut into this many groups that do not see each other.
-    pub groups: usize,
-}
-
-impl Default for Conv2dOptions {
-    fn default() -> Conv2dOptions {
-        Conv2dOptions { stride: [1, 1], padding: Padding::Valid, dilation: [1, 1], groups: 1 }
-    }
-}
+use crate::op::{Attention, Op, Routine};
 
 /// Attention's parameters; the default sees everything, scaled by `1 / sqrt(head size)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'a> {
     /// The i-th query sees keys up to `i + keys - queries`.
     pub causal: bool,
+    /// The i-th query sees only keys less than this far from its own place, `i + keys - queries` (sliding window).
+    pub window: Option<usize>,
     /// Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees) or added to the scores.
     pub mask: Option<&'a Tensor>,
     /// What the scores are multiplied with.
@@ -95,49 +70,48 @@ impl Tensor {
         within("dot", || self.mul(other)?.sum(&[]))
     }
 
-    /// A 2-D convolution (cross-correlation, as in all neural-network libraries): this is `[batch, in, height, width]`,
-    /// the weight `[out, in / groups, kernel height, kernel width]`, the bias `[out]`, the result
-    /// `[batch, out, out height, out width]`.
+    /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
+    /// and sines are given; they have half as many elements along the last axis as are turned (the rest of the axis
+    /// stays), and broadcast along the others. A pair is an element of the first half and the one as far into the
+    /// second (as in Llama and GPT-NeoX), or two neighbours if `interleaved` (as in GPT-J).
     ///
     /// # Errors
-    /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
-    pub fn conv2d(
-        &self,
-        weight: &Tensor,
-        bias: Option<&Tensor>,
-        options: Conv2dOptions,
-    ) -> Result<Tensor> {
-        let refuse = |why: &str| Err(Error::shapes("conv2d", &self.shape, &weight.shape, why));
-        if self.rank() != 4 || weight.rank() != 4 {
-            return refuse(
-                "both must have rank 4: [batch, in, h, w] and [out, in / groups, kh, kw]",
-            );
+    /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all are
+    /// of one float type.
+    pub fn rotary(&self, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
+        let name = "rotary";
+        let half = cos.shape.last().copied().unwrap_or(0);
+        let last = self.shape.last().copied().unwrap_or(0);
+        if half == 0 || cos.shape != sin.shape || half > last / 2 {
+            let why = "cosines and sines for at most half of the last axis";
+            return Err(Error::shapes(name, &self.shape, &cos.shape, why));
         }
-        if options.stride.contains(&0) || options.dilation.contains(&0) || options.groups == 0 {
-            return refuse("stride, dilation and groups must be at least 1");
-        }
-        let same = |i: usize| {
-            let (input, kernel) = (self.shape[2 + i], weight.shape[2 + i]);
-            let (stride, dilation) = (options.stride[i], options.dilation[i]);
-            let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
-            let covered = input.div_ceil(stride).saturating_sub(1) * stride;
-            let missing = covered.saturating_add(reach).saturating_sub(input);
-            (missing / 2, missing - missing / 2)
-        };
-        let padding = match options.padding {
-            Padding::Valid => [(0, 0); 2],
-            Padding::Same => [same(0), same(1)],
-            Padding::Explicit(padding) => padding,
-        };
-        let Conv2dOptions { stride, dilation, groups, .. } = options;
-        let conv = Conv2d { stride, padding, dilation, groups };
-        let result = self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight])?;
-        let Some(bias) = bias else { return Ok(result) };
-        if bias.shape[..] != [weight.shape[0]] {
-            let why = "the bias must have one element per output channel";
-            return Err(Error::shapes("conv2d", &weight.shape, &bias.shape, why));
-        }
-        within("conv2d", || result.add(&bias.reshape(&[1, weight.shape[0], 1, 1])?))
+        within(name, || {
+            let turned = self.slice(-1, 0, 2 * half as isize)?;
+            let (a, b) = match interleaved {
+                true => (
+                    turned.slice_step(-1, 0, 2 * half as isize, 2)?,
+                    turned.slice_step(-1, 1, 2 * half as isize, 2)?,
+                ),
+                false => (
+                    turned.slice(-1, 0, half as isize)?,
+                    turned.slice(-1, half as isize, 2 * half as isize)?,
+                ),
+            };
+            let (first, second) = (a.mul(cos)?.sub(&b.mul(sin)?)?, b.mul(cos)?.add(&a.mul(sin)?)?);
+            if first.shape != a.shape {
+                let why = "cosines and sines would widen it";
+                return Err(Error::shapes(name, &self.shape, &cos.shape, why));
+            }
+            let pairs = match interleaved {
+                true => first.stack(&[&second], -1)?.reshape(&turned.shape)?,
+                false => first.concat(&[&second], -1)?,
+            };
+            if 2 * half == last {
+                return Ok(pairs);
+            }
+            pairs.concat(&[&self.slice(-1, 2 * half as isize, last as isize)?], -1)
+        })
     }
 
     /// Scaled dot-product attention, `softmax(q k^T * scale + mask) v`, in one pass over the keys: the matrix of scores
@@ -153,7 +127,11 @@ impl Tensor {
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
         let bits = super::pointwise::number_bits("attention", self.dtype, scale)?;
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
-        let routine = Attention { causal: options.causal, mask: options.mask.is_some() };
+        let AttentionOptions { causal, window, .. } = options;
+        if window == Some(0) {
+            return Err(Error::shape("attention: a window of 0 sees nothing"));
+        }
+        let routine = Attention { causal, window, mask: options.mask.is_some() };
         let op = Op::Routine(Routine::Attention(routine));
         let Some(mask) = options.mask else { return self.apply(op, &[k, v, &scale]) };
         if mask.dtype != DType::Bool {

@@ -111,9 +111,11 @@ pub fn cases() -> Suite {
         );
     }
     masks(&mut suite);
+    windows(&mut suite);
     options(&mut suite);
     empty(&mut suite);
     blocks(&mut suite);
+    rotary(&mut suite);
     suite
 }
 
@@ -130,6 +132,51 @@ fn plain(suite: &mut Suite, name: String, sizes: Sizes) {
         }
         Ok(checks)
     });
+}
+
+/// What a sliding window adds to the scores: keys that are too far are hidden.
+pub fn window_mask(queries: usize, keys: usize, window: usize) -> Array<f64> {
+    Array::from_fn(&[1, 1, queries, keys], |at| {
+        let own = at[2] as isize + keys as isize - queries as isize;
+        let near = (at[3] as isize - own).unsigned_abs() < window;
+        if near {
+            0.0
+        } else {
+            f64::NEG_INFINITY
+        }
+    })
+}
+
+fn windows(suite: &mut Suite) {
+    const SIZES: &[(usize, usize, usize)] = &[
+        (5, 5, 1),
+        (40, 40, 7),
+        (33, 70, 33),
+        (3, 300, 270),
+        (1, 300, 5),
+        (70, 20, 9),
+        (65, 65, 500),
+    ];
+    for &(queries, keys, window) in SIZES {
+        let sizes = Sizes { queries, keys, heads: 4, ..SMALL };
+        suite.add(
+            format!("{queries} queries of {keys} keys, a window of {window}"),
+            move |device| {
+                let [q, k, v] = sizes.data();
+                let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+                let mask = window_mask(queries, keys, window).expand(&[1, 4, queries, keys]);
+                let mut checks = Vec::new();
+                for causal in [false, true] {
+                    let window = Some(window);
+                    let options = AttentionOptions { causal, window, ..Default::default() };
+                    let want = attend(&q, &k, &v, causal, Some(&mask), sizes.scale());
+                    let got = a.attention(&b, &c, options)?;
+                    checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
+                }
+                Ok(checks)
+            },
+        );
+    }
 }
 
 fn masks(suite: &mut Suite) {
@@ -155,11 +202,11 @@ fn masks(suite: &mut Suite) {
             let mut checks = Vec::new();
             for causal in [false, true] {
                 let mask = added.f32(device)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
                 let want = attend(&q, &k, &v, causal, Some(&added), sizes.scale());
                 checks.push(near("added", a.attention(&b, &c, options)?, want, sizes.tolerance()));
                 let mask = seen.on(device, DType::Bool)?;
-                let options = AttentionOptions { causal, mask: Some(&mask), scale: None };
+                let options = AttentionOptions { causal, mask: Some(&mask), ..Default::default() };
                 let want = attend(&q, &k, &v, causal, Some(&hidden), sizes.scale());
                 checks.push(near("bool", a.attention(&b, &c, options)?, want, sizes.tolerance()));
             }
@@ -244,4 +291,50 @@ fn blocks(suite: &mut Suite) {
         let want = attend(&q, &k, &v, false, None, SMALL.scale()).map(|x| 3.0 * x);
         Ok(vec![near("attention", got, want, Tolerance::exponential(1e-5))])
     });
+}
+
+/// Pairs of the last axis turned by angles whose cosines and sines are given.
+pub fn turned(x: &Array<f64>, cos: &Array<f64>, sin: &Array<f64>, interleaved: bool) -> Array<f64> {
+    let half = *cos.shape.last().expect("an axis");
+    Array::from_fn(&x.shape, |at| {
+        let (last, before) = at.split_last().expect("an axis");
+        if *last >= 2 * half {
+            return x.at(at);
+        }
+        let (pair, second) =
+            if interleaved { (last / 2, last % 2) } else { (last % half, last / half) };
+        let place = |n: usize| if interleaved { 2 * pair + n } else { pair + n * half };
+        let of = |array: &Array<f64>, last: usize| array.at(&[before, &[last]].concat());
+        let (a, b) = (of(x, place(0)), of(x, place(1)));
+        let (c, s) = (of(cos, pair), of(sin, pair));
+        if second == 0 {
+            a * c - b * s
+        } else {
+            b * c + a * s
+        }
+    })
+}
+
+fn rotary(suite: &mut Suite) {
+    const SHAPES: &[(&[usize], &[usize])] = &[
+        (&[2], &[1]),
+        (&[5, 8], &[5, 4]),
+        (&[2, 3, 33, 8], &[33, 4]),
+        (&[2, 3, 5, 9], &[5, 3]),
+        (&[2, 3, 5, 6], &[2, 1, 5, 2]),
+        (&[0, 4], &[2]),
+    ];
+    for &(shape, angles) in SHAPES {
+        suite.add(format!("rotary of {shape:?} by {angles:?}"), move |device| {
+            let (x, angle) = (random(shape, -2.0, 2.0, 21), random(angles, -3.0, 3.0, 22));
+            let (cos, sin) = (angle.map(f64::cos), angle.map(f64::sin));
+            let (a, c, s) = (x.f32(device)?, cos.f32(device)?, sin.f32(device)?);
+            let check = |name, interleaved| {
+                let want = turned(&x, &cos, &sin, interleaved);
+                let by = Tolerance { absolute: 1e-6, ..Tolerance::F32 };
+                Ok(near(name, a.rotary(&c, &s, interleaved)?, want, by))
+            };
+            Ok(vec![check("halves", false)?, check("neighbours", true)?])
+        });
+    }
 }

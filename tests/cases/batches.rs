@@ -19,7 +19,7 @@ fn made(stats: Stats) -> [(&'static str, u64); 4] {
 }
 
 /// Whether nothing was made between the two.
-fn nothing_new(before: Stats, after: Stats) -> Outcome {
+pub fn nothing_new(before: Stats, after: Stats) -> Outcome {
     let pairs = made(before).into_iter().zip(made(after));
     let grown: Vec<String> = pairs
         .filter(|(b, a)| b != a)
@@ -32,7 +32,7 @@ fn nothing_new(before: Stats, after: Stats) -> Outcome {
     }
 }
 
-fn ensure(holds: bool, what: impl Into<String>) -> Outcome {
+pub fn ensure(holds: bool, what: impl Into<String>) -> Outcome {
     if holds {
         Ok(())
     } else {

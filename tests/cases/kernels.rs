@@ -693,6 +693,7 @@ fn attentions(all: &mut All) {
                 let value = scale.builder.push(Inst::Param { word: 0, dtype: DType::F32 });
                 let attend = Attend {
                     causal,
+                    window: None,
                     batch,
                     heads,
                     kv_heads,

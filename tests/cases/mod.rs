@@ -9,22 +9,29 @@ pub mod call;
 pub mod casts;
 pub mod check;
 pub mod conv;
+pub mod convs;
 pub mod create;
 pub mod fuzz;
 pub mod grad;
 pub mod half;
 pub mod large;
+pub mod linalg;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
 pub mod pointwise;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 // What it says of derivatives is for the table's own tests.
 #[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
+pub mod scan;
+pub mod scatter;
+pub mod sort;
 pub mod tolerance;
+pub mod variables;
 
 pub use check::Case;
 use check::Suite;
@@ -43,6 +50,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "broadcast", cases: broadcast::cases },
     Group { name: "casts", cases: casts::cases },
     Group { name: "conv", cases: conv::cases },
+    Group { name: "convs", cases: convs::cases },
     Group { name: "create", cases: create::cases },
     Group { name: "fuzz", cases: fuzz::cases },
     Group { name: "grad", cases: grad::cases },
@@ -52,9 +60,15 @@ pub const GROUPS: &[Group] = &[
     Group { name: "movement", cases: movement::cases },
     Group { name: "norm", cases: norm::cases },
     Group { name: "pointwise", cases: pointwise::cases },
+    Group { name: "pool", cases: pool::cases },
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
+    Group { name: "variables", cases: variables::cases },
+    Group { name: "linalg", cases: linalg::cases },
+    Group { name: "scan", cases: scan::cases },
+    Group { name: "scatter", cases: scatter::cases },
+    Group { name: "sort", cases: sort::cases },
 ];
 
 /// Every case.

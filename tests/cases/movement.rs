@@ -374,6 +374,50 @@ fn stacks_and_tiles(suite: &mut Suite) {
         let got = pieces[0].concat(&[&pieces[1], &pieces[2]], 1)?;
         Ok(vec![same_bits("whole", got, DType::F32, x)])
     });
+    suite.add("chunk", |device| {
+        let x = words(&[3, 10], 47);
+        let mut checks = Vec::new();
+        for (count, lengths) in [
+            (1, &[10][..]),
+            (2, &[5, 5]),
+            (3, &[4, 4, 2]),
+            (4, &[3, 3, 3, 1]),
+            (6, &[2; 5]),
+            (20, &[1; 10]),
+        ] {
+            let pieces = x.on(device, DType::F32)?.chunk(count, -1)?;
+            assert_eq!(pieces.len(), lengths.len(), "pieces of {count}");
+            let mut start = 0;
+            for (piece, &len) in pieces.into_iter().zip(lengths) {
+                let want = x.slice(1, start, len, 1);
+                checks.push(same_bits(format!("of {count}"), piece, DType::F32, want));
+                start += len;
+            }
+        }
+        let none = device.zeros(&[0, 2])?.chunk(3, 0)?;
+        assert_eq!(none.len(), 1, "nothing is one piece");
+        Ok(checks)
+    });
+    suite.add("roll", |device| {
+        let x = words(&[3, 10, 2], 48);
+        let a = x.on(device, DType::F32)?;
+        let mut checks = Vec::new();
+        for axis in 0..3 {
+            for shift in [0, 1, 3, -1, -4, 10, 23, -31] {
+                let want = Array::from_fn(&x.shape, |at| {
+                    let mut from = at.to_vec();
+                    let extent = x.shape[axis] as isize;
+                    from[axis] = (at[axis] as isize - shift).rem_euclid(extent) as usize;
+                    x.at(&from)
+                });
+                let got = a.roll(shift, axis as isize)?;
+                checks.push(same_bits(format!("by {shift} along {axis}"), got, DType::F32, want));
+            }
+        }
+        let none = device.zeros(&[0, 2])?.roll(1, 0)?;
+        checks.push(same_bits("nothing", none, DType::F32, Array::new(&[0, 2], vec![])));
+        Ok(checks)
+    });
     suite.add("tile", |device| {
         let x = words(&[2, 3], 46);
         let a = x.on(device, DType::F32)?;

@@ -44,6 +44,7 @@ pub fn cases() -> Suite {
     softmaxes(&mut suite);
     extremes(&mut suite);
     norms(&mut suite);
+    by_channel(&mut suite);
     blocks(&mut suite);
     suite
 }
@@ -169,6 +170,65 @@ fn norms(suite: &mut Suite) {
         let want = Array::new(&[2, 8], vec![0.0; 16]);
         Ok(vec![near("layer_norm", a.layer_norm(&[1], None, None, 1e-5)?, want, Tolerance::EXACT)])
     });
+}
+
+fn by_channel(suite: &mut Suite) {
+    const SHAPES: &[(&[usize], usize)] = &[
+        (&[2, 6, 5, 7], 3),
+        (&[3, 4], 2),
+        (&[1, 33, 9], 11),
+        (&[2, 2, 1, 3, 65], 1),
+        (&[0, 4, 3], 2),
+    ];
+    for &(shape, groups) in SHAPES {
+        suite.add(format!("batch, group and instance norm of {shape:?}"), move |device| {
+            let x = random(shape, -3.0, 5.0, 11);
+            let channels = shape[1];
+            let one = |low, high, seed| random(&[channels], low, high, seed);
+            let (mean, variance) = (one(-1.0, 1.0, 12), one(0.5, 2.0, 13));
+            let (w, b) = (one(0.5, 2.0, 14), one(-1.0, 1.0, 15));
+            let column = |a: &Array<f64>| {
+                let mut dims = vec![1; shape.len() - 1];
+                dims[0] = channels;
+                a.reshape(&dims)
+            };
+            let affine =
+                |x: &Array<f64>| x.zip(&column(&w), |x, w| x * w).zip(&column(&b), |x, b| x + b);
+            let centred = x.zip(&column(&mean), |x, m| x - m);
+            let batch = centred.zip(&column(&variance), |x, v| x / (v + 1e-5).sqrt());
+            let grouped = |groups: usize| {
+                let each = x.data.len() / (shape[0] * groups).max(1);
+                rows(&x.reshape(&[shape[0], groups, each]), &[2], layer_norm).reshape(shape)
+            };
+            let a = x.f32(device)?;
+            let (m, v, weight, bias) =
+                (mean.f32(device)?, variance.f32(device)?, w.f32(device)?, b.f32(device)?);
+            let (weight, bias) = (Some(&weight), Some(&bias));
+            let by = Tolerance { absolute: 1e-5, ..Tolerance::F32 };
+            Ok(vec![
+                near("batch", a.batch_norm(&m, &v, None, None, 1e-5)?, batch.clone(), by),
+                near(
+                    "batch, affine",
+                    a.batch_norm(&m, &v, weight, bias, 1e-5)?,
+                    affine(&batch),
+                    by,
+                ),
+                near("group", a.group_norm(groups, None, None, 1e-5)?, grouped(groups), by),
+                near(
+                    "group, affine",
+                    a.group_norm(groups, weight, bias, 1e-5)?,
+                    affine(&grouped(groups)),
+                    by,
+                ),
+                near(
+                    "instance",
+                    a.instance_norm(weight, bias, 1e-5)?,
+                    affine(&grouped(channels)),
+                    by,
+                ),
+            ])
+        });
+    }
 }
 
 fn blocks(suite: &mut Suite) {

@@ -401,6 +401,24 @@ fn derived(suite: &mut Suite) {
             },
         );
     }
+    suite.add("kept axes of derived ones", |device| {
+        let a = random(&[3, 20, 2], -3.0, 5.0, 15).f32(device)?;
+        type Both = (&'static str, Result<Tensor>, Result<Tensor>);
+        let all: [Both; 5] = [
+            ("std", a.std(&[1], 1.0), a.std_keepdim(&[1], 1.0)),
+            ("norm_l1", a.norm_l1(&[1]), a.norm_l1_keepdim(&[1])),
+            ("norm_l2", a.norm_l2(&[1]), a.norm_l2_keepdim(&[1])),
+            ("norm_linf", a.norm_linf(&[1]), a.norm_linf_keepdim(&[1])),
+            ("logsumexp", a.logsumexp(&[1]), a.logsumexp_keepdim(&[1])),
+        ];
+        let mut checks = Vec::new();
+        for (name, dropped, kept) in all {
+            // The values are held against references above.
+            let apart = dropped?.unsqueeze(1)?.sub(&kept?)?;
+            checks.push(near(name, apart, Array::new(&[3, 1, 2], vec![0.0; 6]), Tolerance::EXACT));
+        }
+        Ok(checks)
+    });
     suite.add("var far from 0", |device| {
         let x = random(&[3, 100], -1.0, 1.0, 14).map(|x| f64::from((x + 1000.0) as f32));
         let want = x.reduce(&[1], |x| variance(x, 1.0)).squeeze(&[1]);

@@ -9,7 +9,10 @@ use warpweft::error::ErrorKind::{self, Data, Limit, Shape};
 use warpweft::error::{Error, Result};
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::Row;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor, Value};
+use warpweft::tensor::{
+    AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding,
+};
+use warpweft::tensor::{PadMode, PoolOptions, Reduction, Resize, Tensor, Value};
 
 const TYPE: ErrorKind = ErrorKind::DType;
 
@@ -160,6 +163,89 @@ const MOVEMENT: &[Refusal] = &[
     ("tile", Limit, |d| t(d, &[4])?.tile(&[usize::MAX])),
 ];
 
+const ORDERING: &[Refusal] = &[
+    ("cumsum", Shape, |d| t(d, &[4])?.cumsum(1, false, false)),
+    ("cumsum", Shape, |d| t(d, &[])?.cumsum(0, false, false)),
+    ("cumsum", TYPE, |d| of(d, Bool, &[4])?.cumsum(0, false, false)),
+    ("cumprod", Shape, |d| t(d, &[4])?.cumprod(-2, false, false)),
+    ("cumprod", TYPE, |d| of(d, Bool, &[4])?.cumprod(0, false, false)),
+    ("cumprod", Limit, |d| d.zeros(&[1 << 28])?.cumprod(0, false, false)),
+    ("cummax", Shape, |d| t(d, &[4])?.cummax(1, false, false)),
+    ("cummax", TYPE, |d| of(d, Bool, &[4])?.cummax(0, true, false)),
+    ("cummax", Limit, |d| d.zeros(&[1 << 28])?.cummax(0, true, true)),
+    ("cummin", Shape, |d| t(d, &[2, 2])?.cummin(2, false, false)),
+    ("cummin", TYPE, |d| of(d, Bool, &[4])?.cummin(0, false, true)),
+    ("cummin", TYPE, |d| of(d, Bool, &[0])?.cummin(0, false, true)),
+    ("sort", Shape, |d| Ok(t(d, &[4])?.sort(1, false)?.0)),
+    ("sort", Shape, |d| Ok(t(d, &[])?.sort(0, false)?.0)),
+    ("sort", Limit, |d| Ok(d.zeros(&[1 << 30])?.sort(0, false)?.0)),
+    ("argsort", Shape, |d| t(d, &[4])?.argsort(-2, false)),
+    ("argsort", Shape, |d| t(d, &[])?.argsort(-1, true)),
+    ("argsort", Limit, |d| d.zeros(&[1 << 30])?.argsort(0, true)),
+    ("top_k", Shape, |d| Ok(t(d, &[4])?.top_k(0, 5, true)?.0)),
+    ("top_k", Shape, |d| Ok(t(d, &[4])?.top_k(1, 1, true)?.0)),
+    ("top_k", Limit, |d| Ok(d.zeros(&[1 << 30])?.top_k(0, 1, true)?.0)),
+    ("take_along", Shape, |d| t(d, &[4])?.take_along(1, &of(d, I32, &[2])?)),
+    ("take_along", Shape, |d| t(d, &[4, 2])?.take_along(0, &of(d, I32, &[3, 3])?)),
+    ("take_along", Shape, |d| t(d, &[4, 2])?.take_along(0, &of(d, I32, &[3])?)),
+    ("take_along", TYPE, |d| t(d, &[4])?.take_along(0, &t(d, &[2])?)),
+    ("scatter", Shape, |d| t(d, &[4])?.scatter(1, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("scatter", Shape, |d| t(d, &[4])?.scatter(0, &of(d, I32, &[2])?, &t(d, &[3])?)),
+    ("scatter", Shape, |d| t(d, &[4, 2])?.scatter(0, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("scatter", TYPE, |d| t(d, &[4])?.scatter(0, &t(d, &[2])?, &t(d, &[2])?)),
+    ("scatter", TYPE, |d| t(d, &[4])?.scatter(0, &of(d, I32, &[2])?, &of(d, I32, &[2])?)),
+    ("scatter_add", Shape, |d| {
+        t(d, &[4, 2])?.scatter_add(0, &of(d, I32, &[1, 3])?, &t(d, &[1, 3])?)
+    }),
+    ("scatter_add", TYPE, |d| {
+        of(d, Bool, &[4])?.scatter_add(0, &of(d, I32, &[2])?, &of(d, Bool, &[2])?)
+    }),
+    ("scatter_add", TYPE, |d| t(d, &[4])?.scatter_add(0, &of(d, Bool, &[2])?, &t(d, &[2])?)),
+    ("scatter_reduce", Shape, |d| {
+        t(d, &[4])?.scatter_reduce(-2, &of(d, I32, &[2])?, &t(d, &[2])?, Reduction::Max)
+    }),
+    ("scatter_reduce", TYPE, |d| {
+        t(d, &[4])?.scatter_reduce(0, &of(d, I32, &[2])?, &t(d, &[2])?, Reduction::Any)
+    }),
+    ("scatter_reduce", TYPE, |d| {
+        of(d, Bool, &[4])?.scatter_reduce(
+            0,
+            &of(d, I32, &[0])?,
+            &of(d, Bool, &[0])?,
+            Reduction::Max,
+        )
+    }),
+    ("index_add", Shape, |d| t(d, &[4])?.index_add(1, &of(d, I32, &[2])?, &t(d, &[2])?)),
+    ("index_add", Shape, |d| t(d, &[4, 2])?.index_add(0, &of(d, I32, &[2])?, &t(d, &[3, 2])?)),
+    ("index_add", Shape, |d| t(d, &[4, 2])?.index_add(0, &of(d, I32, &[3])?, &t(d, &[3, 3])?)),
+    ("index_add", TYPE, |d| t(d, &[4])?.index_add(0, &t(d, &[2])?, &t(d, &[2])?)),
+    ("index_add", TYPE, |d| {
+        of(d, Bool, &[4])?.index_add(0, &of(d, I32, &[2])?, &of(d, Bool, &[2])?)
+    }),
+    ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[2])?)),
+    ("gather_nd", Shape, |d| t(d, &[4])?.gather_nd(&of(d, I32, &[])?)),
+    ("gather_nd", TYPE, |d| t(d, &[4])?.gather_nd(&t(d, &[1])?)),
+    ("scatter_nd", Shape, |d| t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 2])?, &t(d, &[2])?, None)),
+    ("scatter_nd", Shape, |d| t(d, &[4, 2])?.scatter_nd(&of(d, I32, &[3, 1])?, &t(d, &[3])?, None)),
+    ("scatter_nd", TYPE, |d| {
+        t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 1])?, &of(d, U32, &[2])?, None)
+    }),
+    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[3])?, 0.0)),
+    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, 0.0)),
+    ("masked_fill", TYPE, |d| t(d, &[4])?.masked_fill(&of(d, I32, &[4])?, 0.0)),
+    ("masked_fill", TYPE, |d| of(d, I32, &[4])?.masked_fill(&of(d, Bool, &[4])?, 0.5)),
+    ("eigh", Shape, |d| Ok(t(d, &[2, 3])?.eigh()?.0)),
+    ("eigh", Shape, |d| Ok(t(d, &[4])?.eigh()?.0)),
+    ("eigh", TYPE, |d| Ok(of(d, I32, &[2, 2])?.eigh()?.0)),
+    ("eigh", Limit, |d| Ok(t(d, &[129, 129])?.eigh()?.0)),
+    ("roll", Shape, |d| t(d, &[4])?.roll(1, 1)),
+    ("roll", Shape, |d| t(d, &[])?.roll(1, 0)),
+    ("roll", Limit, |d| d.zeros(&[1 << 30])?.roll(1, 0)),
+    ("chunk", Shape, |d| Ok(t(d, &[4])?.chunk(0, 0)?.remove(0))),
+    ("chunk", Shape, |d| Ok(t(d, &[4])?.chunk(2, 1)?.remove(0))),
+    ("chunk", Shape, |d| Ok(t(d, &[])?.chunk(2, 0)?.remove(0))),
+];
+
 const REDUCTIONS: &[Refusal] = &[
     ("sum", Shape, |d| t(d, &[4])?.sum(&[1])),
     ("sum", Shape, |d| t(d, &[4, 2])?.sum(&[0, 0])),
@@ -188,6 +274,9 @@ const REDUCTIONS: &[Refusal] = &[
     ("std", Shape, |d| t(d, &[4])?.std(&[1], 1.0)),
     ("std", TYPE, |d| of(d, I32, &[4])?.std(&[], 1.0)),
     ("std", TYPE, |d| of(d, U32, &[4])?.std(&[], 1.0)),
+    ("std", Shape, |d| t(d, &[4])?.std_keepdim(&[0, 0], 1.0)),
+    ("norm_l2", Shape, |d| t(d, &[4])?.norm_l2_keepdim(&[1])),
+    ("logsumexp", TYPE, |d| of(d, I32, &[4])?.logsumexp_keepdim(&[])),
     ("argmax", Shape, |d| t(d, &[4])?.argmax(1)),
     ("argmax", Shape, |d| t(d, &[4, 0])?.argmax(1)),
     ("argmax", TYPE, |d| of(d, Bool, &[4])?.argmax(0)),
@@ -308,10 +397,109 @@ const ROUTINES: &[Refusal] = &[
         let (q, k) = (t(d, &[1, 2, 3, 4])?, of(d, I32, &[1, 2, 3, 4])?);
         q.attention(&k, &k, AttentionOptions::default())
     }),
+    ("attention", Shape, |d| {
+        let q = t(d, &[1, 2, 3, 4])?;
+        q.attention(&q, &q, AttentionOptions { window: Some(0), ..Default::default() })
+    }),
     ("attention", TYPE, |d| masked(d, I32, &[3, 3])),
     ("attention", Shape, |d| masked(d, F32, &[3, 4])),
     ("attention", Shape, |d| masked(d, Bool, &[3, 4])),
     ("attention", Shape, |d| masked(d, Bool, &[2, 1, 2, 3, 3])),
+];
+
+fn solid() -> ConvOptions<3> {
+    ConvOptions::default()
+}
+
+fn turned(
+    d: &Device,
+    x: &[usize],
+    w: &[usize],
+    options: ConvTransposeOptions<2>,
+) -> Result<Tensor> {
+    t(d, x)?.conv_transpose2d(&t(d, w)?, None, options)
+}
+
+const WINDOWS: &[Refusal] = &[
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 5, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(1, 1, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 0, 1, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 2, 0, 1)),
+    ("unfold", Shape, |d| t(d, &[4])?.unfold(0, 2, 1, usize::MAX)),
+    ("unfold", Shape, |d| t(d, &[1; 8])?.unfold(0, 1, 1, 1)),
+    ("conv1d", Shape, |d| {
+        t(d, &[1, 2, 5, 5])?.conv1d(&t(d, &[1, 2, 3])?, None, Default::default())
+    }),
+    ("conv1d", Shape, |d| t(d, &[1, 2, 5])?.conv1d(&t(d, &[1, 3, 3])?, None, Default::default())),
+    ("conv1d", Shape, |d| t(d, &[1, 2, 2])?.conv1d(&t(d, &[1, 2, 3])?, None, Default::default())),
+    ("conv1d", TYPE, |d| {
+        of(d, I32, &[1, 2, 5])?.conv1d(&of(d, I32, &[1, 2, 3])?, None, Default::default())
+    }),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 5, 5, 5])?.conv3d(&t(d, &[1, 3, 3, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| t(d, &[1, 2, 2, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3, 3])?, None, solid())),
+    ("conv3d", Shape, |d| {
+        let options = ConvOptions { groups: 0, ..solid() };
+        t(d, &[1, 2, 5, 5, 5])?.conv3d(&t(d, &[1, 2, 3, 3, 3])?, None, options)
+    }),
+    ("conv_transpose2d", Shape, |d| turned(d, &[1, 2, 3], &[2, 1, 3, 3], Default::default())),
+    ("conv_transpose2d", Shape, |d| turned(d, &[1, 2, 3, 3], &[3, 1, 3, 3], Default::default())),
+    ("conv_transpose2d", Shape, |d| {
+        let options = ConvTransposeOptions { stride: [0, 1], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("conv_transpose2d", Shape, |d| {
+        let options = ConvTransposeOptions { padding: [(9, 9), (0, 0)], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("conv_transpose2d", Limit, |d| {
+        let options = ConvTransposeOptions { stride: [1 << 30, 1 << 30], ..Default::default() };
+        turned(d, &[1, 2, 3, 3], &[2, 1, 3, 3], options)
+    }),
+    ("max_pool", Shape, |d| t(d, &[4, 4])?.max_pool(PoolOptions::new([2, 2]))),
+    ("max_pool", Shape, |d| t(d, &[1, 1, 4, 4])?.max_pool(PoolOptions::new([5, 2]))),
+    ("max_pool", Shape, |d| t(d, &[1, 1, 4, 4])?.max_pool(PoolOptions::new([0, 2]))),
+    ("max_pool", TYPE, |d| of(d, Bool, &[1, 1, 4])?.max_pool(PoolOptions::new([2]))),
+    ("avg_pool", Shape, |d| t(d, &[1, 4])?.avg_pool(PoolOptions::new([2]), false)),
+    ("avg_pool", Shape, |d| t(d, &[1, 1, 4])?.avg_pool(PoolOptions::new([5]), true)),
+    ("avg_pool", TYPE, |d| of(d, I32, &[1, 1, 4])?.avg_pool(PoolOptions::new([2]), false)),
+    ("l2_pool", Shape, |d| t(d, &[1, 1, 4])?.l2_pool(PoolOptions::new([2, 2]))),
+    ("l2_pool", Shape, |d| {
+        t(d, &[1, 1, 4])?.l2_pool(PoolOptions { stride: [0], ..PoolOptions::new([2]) })
+    }),
+    ("l2_pool", TYPE, |d| of(d, U32, &[1, 1, 4])?.l2_pool(PoolOptions::new([2]))),
+    ("adaptive_avg_pool", Shape, |d| t(d, &[4])?.adaptive_avg_pool(&[1, 1])),
+    ("adaptive_avg_pool", Shape, |d| t(d, &[4])?.adaptive_avg_pool(&[0])),
+    ("adaptive_avg_pool", TYPE, |d| of(d, I32, &[4])?.adaptive_avg_pool(&[2])),
+    ("resize", Shape, |d| t(d, &[4])?.resize(&[2, 2], Resize::Linear)),
+    ("resize", Shape, |d| t(d, &[4])?.resize(&[0], Resize::Nearest)),
+    ("resize", Shape, |d| t(d, &[4, 0])?.resize(&[2], Resize::Linear)),
+    ("resize", Limit, |d| t(d, &[4])?.resize(&[1 << 29], Resize::Linear)),
+    ("resize", TYPE, |d| of(d, I32, &[4])?.resize(&[2], Resize::Linear)),
+    ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[], PadMode::Edge)),
+    ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[(4, 0)], PadMode::Reflect)),
+    ("pad_with", Shape, |d| t(d, &[0])?.pad_with(&[(1, 0)], PadMode::Wrap)),
+    ("pad_with", Limit, |d| t(d, &[4])?.pad_with(&[(1 << 31, 0)], PadMode::Edge)),
+    ("batch_norm", Shape, |d| t(d, &[4])?.batch_norm(&t(d, &[4])?, &t(d, &[4])?, None, None, 0.1)),
+    ("batch_norm", Shape, |d| {
+        t(d, &[2, 4])?.batch_norm(&t(d, &[2])?, &t(d, &[4])?, None, None, 0.1)
+    }),
+    ("batch_norm", TYPE, |d| {
+        let m = of(d, I32, &[4])?;
+        of(d, I32, &[2, 4])?.batch_norm(&m, &m, None, None, 0.1)
+    }),
+    ("group_norm", Shape, |d| t(d, &[4])?.group_norm(2, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(3, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(0, None, None, 0.1)),
+    ("group_norm", Shape, |d| t(d, &[2, 4])?.group_norm(2, Some(&t(d, &[2])?), None, 0.1)),
+    ("instance_norm", Shape, |d| t(d, &[4])?.instance_norm(None, None, 0.1)),
+    ("instance_norm", Shape, |d| t(d, &[2, 4])?.instance_norm(None, Some(&t(d, &[2, 4])?), 0.1)),
+    ("instance_norm", TYPE, |d| of(d, Bool, &[2, 4])?.instance_norm(None, None, 0.1)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3])?, &t(d, &[3])?, false)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[2])?, &t(d, &[1])?, false)),
+    ("rotary", Shape, |d| t(d, &[2, 4])?.rotary(&t(d, &[3, 1, 2])?, &t(d, &[3, 1, 2])?, true)),
+    ("rotary", Shape, |d| t(d, &[])?.rotary(&t(d, &[])?, &t(d, &[])?, true)),
+    ("rotary", TYPE, |d| t(d, &[4])?.rotary(&of(d, I32, &[2])?, &of(d, I32, &[2])?, true)),
 ];
 
 /// Whether an error is what it should be.
@@ -329,8 +517,9 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
-    for (number, list) in
-        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, GRADIENTS].into_iter().enumerate()
+    for (number, list) in [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS, ORDERING]
+        .into_iter()
+        .enumerate()
     {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {

@@ -139,7 +139,7 @@ struct Worst {
 fn values_in_f32_are_the_functions() {
     let mut failures = String::new();
     for (row, reference) in float_rows() {
-        let machine = Machine::new(&row.expr(), &argument_types(row, DType::F32));
+        let machine = Machine::new(row.expr(), &argument_types(row, DType::F32));
         for arithmetic in ARITHMETICS {
             let mut worst = Worst { relative: 0.0, count: 0, first: String::new() };
             for point in float_points(row) {
@@ -172,7 +172,7 @@ fn derivatives_in_f32_are_the_functions_slopes() {
     let mut failures = String::new();
     for (row, reference) in float_rows() {
         for n in 0..row.arity() {
-            let machine = Machine::new(&row.derivative(n), &argument_types(row, DType::F32));
+            let machine = Machine::new(row.derivative(n), &argument_types(row, DType::F32));
             if row.types == Types::Select && n == 0 {
                 continue;
             }
@@ -342,7 +342,7 @@ fn conventions_hold() {
 /// An expression of the row called `name`, in `f32`.
 fn at(name: &str, expr: impl Fn(&Row) -> Expr, point: &[f64], arithmetic: Arithmetic) -> f64 {
     let row = Pointwise::named(name).expect(name).row();
-    let machine = Machine::new(&expr(row), &argument_types(row, DType::F32));
+    let machine = Machine::new(expr(row), &argument_types(row, DType::F32));
     number(&machine, machine.run(&float_bits(row, point), arithmetic))
 }
 
@@ -355,7 +355,7 @@ fn close(got: f64, want: f64) -> bool {
 fn nan_stays_nan() {
     for (row, _) in float_rows() {
         let types = argument_types(row, DType::F32);
-        let machine = Machine::new(&row.expr(), &types);
+        let machine = Machine::new(row.expr(), &types);
         if machine.dtype() == DType::Bool {
             continue;
         }
@@ -380,7 +380,7 @@ fn odd_functions_are_odd() {
         "neg sin tan asin atan sinh tanh asinh atanh erf softsign trunc round expm1 log1p sqrt";
     for name in names.split_whitespace() {
         let row = Pointwise::named(name).expect(name).row();
-        let machine = Machine::new(&row.expr(), &[DType::F32]);
+        let machine = Machine::new(row.expr(), &[DType::F32]);
         let at = |x: f32| machine.run(&[x.to_bits()], Arithmetic::Exact);
         let odd = !matches!(name, "expm1" | "log1p" | "sqrt");
         assert_eq!(at(-0.0), at(0.0) ^ 0x8000_0000, "{name}(-0)");
@@ -405,7 +405,7 @@ fn integers_are_exact() {
             rows += 1;
             let meaning = reference::integer(row.name).expect(row.name);
             let types = argument_types(row, dtype);
-            let machine = Machine::new(&row.expr(), &types);
+            let machine = Machine::new(row.expr(), &types);
             let mut points = grid(&interesting, row.arity());
             let mut random = Points::new(row.name);
             points.extend(
@@ -468,7 +468,7 @@ fn formulas_are_short() {
         }
         let limit = if row.name == "random_bits" { 160 } else { 50 };
         let types = argument_types(row, dtype);
-        let machines = [row.expr(), row.derivative(0)].map(|expr| Machine::new(&expr, &types));
+        let machines = [row.expr(), row.derivative(0)].map(|expr| Machine::new(expr, &types));
         for machine in machines {
             assert!(machine.len() <= limit, "{}: {} instructions", row.name, machine.len());
         }
@@ -529,7 +529,7 @@ fn types_are_refused_by_name() {
     }
 }
 
-fn words(expr: &Expr, arguments: &[u32]) -> u32 {
+fn words(expr: Expr, arguments: &[u32]) -> u32 {
     let types = vec![DType::U32; arguments.len()];
     Machine::new(expr, &types).run(arguments, Arithmetic::Exact)
 }
@@ -546,14 +546,14 @@ fn threefry_gives_the_known_answers() {
     let [x, y] = threefry([Expr::arg(0), Expr::arg(1)], [Expr::arg(2), Expr::arg(3)]);
     for (counter, key, want) in vectors {
         let arguments = [counter[0], counter[1], key[0], key[1]];
-        assert_eq!([words(&x, &arguments), words(&y, &arguments)], want);
+        assert_eq!([words(x, &arguments), words(y, &arguments)], want);
         assert_eq!(reference::threefry(counter, key), want);
     }
 }
 
 #[test]
 fn random_bits_are_the_first_word() {
-    let machine = Machine::new(&Pointwise::random_bits.row().expr(), &[DType::U32; 2]);
+    let machine = Machine::new(Pointwise::random_bits.row().expr(), &[DType::U32; 2]);
     let mut random = Points::new("random_bits");
     assert_eq!(machine.run(&[0, 0], Arithmetic::Exact), 0x6b20_0159);
     for _ in 0..RANDOM_POINTS {
@@ -569,8 +569,8 @@ fn random_bits_are_the_first_word() {
 fn random_bits_are_balanced() {
     const COUNT: u32 = 1 << 16;
     let n = f64::from(COUNT);
-    let bits = Machine::new(&Pointwise::random_bits.row().expr(), &[DType::U32; 2]);
-    let unit = Machine::new(&Pointwise::unit_float.row().expr(), &[DType::U32]);
+    let bits = Machine::new(Pointwise::random_bits.row().expr(), &[DType::U32; 2]);
+    let unit = Machine::new(Pointwise::unit_float.row().expr(), &[DType::U32]);
     for key in [0, 1, 0xdead_beef] {
         let draw = |counter: u32| bits.run(&[counter, key], Arithmetic::Exact);
         let words: Vec<u32> = (0..COUNT).map(draw).collect();
@@ -607,9 +607,9 @@ fn second_derivatives_are_numbers() {
         let smallest = if row.name == "atan2" { 1e-18 } else { 2e-37 };
         for n in 0..row.arity() {
             let slope = row.derivative(n);
-            let first = Machine::new(&slope, &types);
+            let first = Machine::new(slope, &types);
             for m in 0..row.arity() {
-                let second = Machine::new(&slope.derivative(m), &types);
+                let second = Machine::new(slope.derivative(m), &types);
                 let ordinary = |x: &f64| *x == 0.0 || (smallest..1e38).contains(&x.abs());
                 for point in float_points(row) {
                     let bits = float_bits(row, &point);

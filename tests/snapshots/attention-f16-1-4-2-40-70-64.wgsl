@@ -15,6 +15,7 @@ const VALUE_SIZE = 64u;
 const LAST_KEY = 69u;
 const LAST_D = 63u;
 const CAUSAL = true;
+const WINDOW = 0u;
 const MASK = true;
 const LOWEST = -0x1.fffffep127f;
 const ROWS = REPEAT * QUERIES;
@@ -77,7 +78,11 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, accumulator: vec4<f32>) {
   }
 }
 fn visible(query: u32) -> u32 {
-  return select(KEYS, max(query + 1u + KEYS, QUERIES) - QUERIES, CAUSAL);
+  let own = query + KEYS + select(max(WINDOW, 1u), 1u, CAUSAL);
+  return select(KEYS, min(max(own, QUERIES) - QUERIES, KEYS), CAUSAL || WINDOW > 0u);
+}
+fn hidden(query: u32) -> u32 {
+  return select(0u, max(query + 1u + KEYS, QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -97,11 +102,12 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let last = min(first + 31u, ROWS - 1u);
   let one_head = first / QUERIES == last / QUERIES;
   let keys = visible(select(QUERIES - 1u, last % QUERIES, one_head));
+  let unseen = hidden(select(0u, first % QUERIES, one_head)) / 32u * 32u;
   let scale = load_scale();
   var highest = LOWEST;
   var total = 0.0;
   var sums: array<vec4<f32>, CHUNKS>;
-  for (var first_key = 0u; first_key < keys; first_key += 32u) {
+  for (var first_key = unseen; first_key < keys; first_key += 32u) {
     var scores = vec4<f32>();
     for (var d = 0u; d < SIZE; d += 32u) {
       workgroupBarrier();
@@ -121,7 +127,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       scores += vec4<f32>(load_mask(batch, head, query, near.x), load_mask(batch, head, query, near.y),
       load_mask(batch, head, query, near.z), load_mask(batch, head, query, near.w));
     }
-    let seen = key < vec4<u32>(visible(query));
+    let seen = (key < vec4<u32>(visible(query))) & (key >= vec4<u32>(hidden(query)));
     scores = select(vec4<f32>(LOWEST), scores, seen);
     parts[lane] = max(max(scores.x, scores.y), max(scores.z, scores.w));
     workgroupBarrier();

@@ -36,8 +36,8 @@ export interface Found {
 /** What to open, and why it is not what one would expect. */
 export interface Choice {
   core: CoreName;
-  /** What the core is asked for. */
-  word: string;
+  /** Whether the browser is to choose the GPU that takes least power. */
+  lowPower?: boolean;
   fallback?: string;
 }
 
@@ -92,15 +92,15 @@ const nothing = (prefer: unknown, why: string) => {
   return new WarpweftError("NoDevice", message);
 };
 
-/** The first adapter that the GPU core finds, whatever it is: what it is was looked at here. */
-const first: Choice = { core: "gpu", word: "0" };
+/** The adapter that the GPU core finds, whatever it is: what it is was looked at here. */
+const first: Choice = { core: "gpu" };
 
 /** What to open for a preference. */
 export async function choose(prefer: unknown): Promise<Choice> {
   if (typeof prefer !== "string" && typeof prefer !== "number") {
     throw dataError(`device: ${describe(prefer)} is no preference`);
   }
-  if (prefer === "cpu") return { core: "cpu", word: "cpu" };
+  if (prefer === "cpu") return { core: "cpu" };
   const words = ["auto", "gpu", "low-power", "software"];
   if (typeof prefer === "number" || !words.includes(prefer)) return chooseFound(prefer);
   const gpu = await adapter(prefer === "low-power" ? "low-power" : "high-performance");
@@ -109,10 +109,10 @@ export async function choose(prefer: unknown): Promise<Choice> {
     if (software) return first;
     throw nothing(prefer, typeof gpu === "string" ? gpu : `${gpu.info.name} is a GPU`);
   }
-  if (typeof gpu !== "string" && !software) return prefer === "low-power" ? { ...first, word: prefer } : first;
+  if (typeof gpu !== "string" && !software) return { ...first, lowPower: prefer === "low-power" };
   const why = typeof gpu === "string" ? gpu : `${gpu.info.name} is a CPU behind a GPU interface`;
   if (prefer !== "auto") throw nothing(prefer, why);
-  return { core: "cpu", word: "cpu", fallback: `${why}; computing on the CPU` };
+  return { core: "cpu", fallback: `${why}; computing on the CPU` };
 }
 
 /** By index in what `discover()` gives, or by part of the name. */
@@ -123,5 +123,5 @@ async function chooseFound(prefer: string | number): Promise<Choice> {
   const index = typeof prefer === "string" && /^\d+$/.test(prefer) ? Number(prefer) : prefer;
   const chosen = typeof index === "number" ? found[index] : matches(index);
   if (!chosen) throw nothing(prefer, `there is ${found.map(({ info }) => info.name).join(", ")}`);
-  return chosen.info.backend === "cpu" ? { core: "cpu", word: "cpu" } : first;
+  return chosen.info.backend === "cpu" ? { core: "cpu" } : first;
 }

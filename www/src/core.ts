@@ -42,6 +42,43 @@ async function load(name: CoreName): Promise<Core> {
   return core;
 }
 
+/** What a core's `ask` is asked for, as `src/js/mod.rs` has it. */
+export const enum Ask {
+  describe = 0,
+  figures = 1,
+  trim = 2,
+  flush = 3,
+  run = 4,
+  lastPlan = 5,
+  programPlan = 6,
+  runProgram = 7,
+  grad = 8,
+  runBatch = 9,
+  planBatch = 10,
+}
+
+/** What a core's `later` does. */
+export const enum Later {
+  open = 0,
+  sync = 1,
+  read = 2,
+}
+
+/** What a core's `words` tells of. */
+export const enum Words {
+  device = 0,
+  source = 1,
+  plan = 2,
+}
+
+/** The number of the pointwise table's first row as an operation. */
+export const FIRST_ROW = 1000;
+
+/** Asks a core for something that is there at once; the first handle is what is asked. */
+export function ask(core: Core, what: Ask, handles: readonly number[]): Float64Array {
+  return call(() => core.ask(what, Uint32Array.from(handles)));
+}
+
 /** Runs a call into WebAssembly; what it throws comes out as an error. */
 export function call<T>(work: () => T): T {
   try {
@@ -51,11 +88,9 @@ export function call<T>(work: () => T): T {
   }
 }
 
-/** The same for a call that answers later. */
-export async function callAsync<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (thrown) {
-    throw translate(thrown);
-  }
+/** The same for a call that answers later: it is given a function that it calls once. */
+export function callAsync<T>(work: (settle: (failed: boolean, value: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    call(() => work((failed, value) => (failed ? reject(translate(value)) : resolve(value))));
+  });
 }

@@ -127,3 +127,11 @@ function half(bits: number): number {
   if (exponent === 31) return mantissa ? NaN : sign * Infinity;
   return sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
+
+/** Elements, row-major in a shape, as arrays of arrays. */
+export function nest(list: readonly number[], shape: readonly number[]): number | NestedArray {
+  if (shape.length === 0) return list[0]!;
+  const [extent, ...rest] = shape;
+  const size = rest.reduce((product, inner) => product * inner, 1);
+  return Array.from({ length: extent! }, (_, i) => nest(list.slice(i * size, (i + 1) * size), rest));
+}

@@ -3,7 +3,7 @@
 import { dtypeCode, element, number, numbers, options, resolve, seedOf, type DType, type Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
 import { Code } from "./codes.js";
-import { call, callAsync, loadCore, type Core } from "./core.js";
+import { Ask, ask, callAsync, call, type Core, Later, loadCore, Words } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -103,7 +103,7 @@ export class Device extends Handle {
 
   private constructor(core: Core, handle: number, fallback: string | undefined) {
     super({ core, gone: false }, handle);
-    const [backend, name, vendor, kind, driver] = call(() => core.about(handle)) as [string, string, string, string, string];
+    const [backend = "", name = "", vendor = "", kind, driver = ""] = call(() => core.words(Words.device, handle, 0)).split("\0");
     this.info = { backend, name, vendor, kind: kind as DeviceInfo["kind"], driver };
     this.fallback = fallback;
     const [buffersPerKernel, bindingBytes, workgroups, workgroupSize, workgroupBytes, f16] = this.#figures();
@@ -133,13 +133,13 @@ export class Device extends Handle {
     } catch (error) {
       if (prefer !== "auto" || choice.core === "cpu") throw error;
       const why = error instanceof Error ? error.message : String(error);
-      return Device.#open({ core: "cpu", word: "cpu", fallback: `${why}; computing on the CPU` });
+      return Device.#open({ core: "cpu", fallback: `${why}; computing on the CPU` });
     }
   }
 
-  static async #open({ core: name, word, fallback }: Choice): Promise<Device> {
+  static async #open({ core: name, lowPower = false, fallback }: Choice): Promise<Device> {
     const core = await loadCore(name);
-    const handle = await callAsync(() => core.open(word) as Promise<number>);
+    const handle = await callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle));
     return new Device(core, handle, fallback);
   }
 
@@ -155,7 +155,7 @@ export class Device extends Handle {
 
   #figures(): Float64Array {
     const handle = this.use("device");
-    return call(() => this.owner.core.figures(handle));
+    return ask(this.owner.core, Ask.figures, [handle]);
   }
 
   /** Counters and memory. */
@@ -180,19 +180,19 @@ export class Device extends Handle {
   /** Gives memory that is kept for reuse back to the system. */
   trim(): void {
     const handle = this.use("trim");
-    call(() => this.owner.core.trim(handle));
+    ask(this.owner.core, Ask.trim, [handle]);
   }
 
-  /** Submits everything recorded that a tensor holds and nothing else has used yet, as one batch. */
+  /** Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch. */
   flush(): void {
     const handle = this.use("flush");
-    call(() => this.owner.core.flush(handle));
+    ask(this.owner.core, Ask.flush, [handle]);
   }
 
   /** Resolves when all work submitted so far is done; rejects with what went wrong with it. */
   async sync(): Promise<void> {
     const handle = this.use("sync");
-    await callAsync(() => this.owner.core.sync(handle));
+    await callAsync<void>((settle) => this.owner.core.later(Later.sync, handle, 0, 0, settle));
   }
 
   /** Frees the device and everything on it: tensors, programs, plans. */
@@ -233,6 +233,11 @@ export class Device extends Handle {
         else tensor.dispose();
       }
     }
+  }
+
+  /** Takes a tensor out of the scopes it was made in. @internal */
+  keep(tensor: Tensor): void {
+    for (const made of this.#scopes) if (made.includes(tensor)) made.splice(made.indexOf(tensor), 1);
   }
 
   /** The handle of what should be a tensor of this device. @internal */
@@ -280,7 +285,7 @@ export class Device extends Handle {
 
   #create(code: Code, name: string, numbers: readonly number[]): Tensor {
     const handle = this.use(name);
-    return this.adopt(call(() => this.owner.core.create(code, handle, Float64Array.from(numbers))));
+    return this.adopt(call(() => this.owner.core.apply(code, Uint32Array.of(handle), Float64Array.from(numbers))));
   }
 
   /** Zeros of type `f32`. */
@@ -359,7 +364,7 @@ export class Device extends Handle {
       return [extents.length, dtypeCode(name, dtype), ...extents];
     });
     const handle = this.use(name);
-    const built = (handles: Uint32Array) => {
+    const built = (handles: Float64Array) => {
       const results = build(...Array.from(handles, (input) => this.adopt(input)));
       return Uint32Array.from(resultList(results), (result) => this.check(name, result));
     };
@@ -371,7 +376,7 @@ export class Device extends Handle {
   /** What the last submission was planned as; undefined before the first. */
   lastPlan(): Plan | undefined {
     const device = this.use("lastPlan");
-    const handle = call(() => this.owner.core.last_plan(device));
-    return handle === 0 ? undefined : new Plan(this, handle);
+    const [plan] = ask(this.owner.core, Ask.lastPlan, [device]);
+    return plan === undefined ? undefined : new Plan(this, plan);
   }
 }

@@ -72,10 +72,26 @@ export abstract class Movement extends Reductions {
   /** `value` before and after the elements: `amounts[axis]` is how many before and after along that axis. */
   pad(amounts: readonly (readonly [before: number, after: number])[], value: number | boolean = 0): Tensor {
     const name = "pad";
-    if (!Array.isArray(amounts) || amounts.some((pair) => !Array.isArray(pair) || pair.length !== 2)) {
-      throw dataError(`${name}: ${describe(amounts)} is not a list of [before, after], one for each axis`);
-    }
-    return this.op(Code.pad, name, [number(name, value), ...numbers(name, amounts.flat())]);
+    return this.op(Code.pad, name, [number(name, value), ...pairs(name, amounts)]);
+  }
+
+  /**
+   * Padded with its own elements: `amounts[axis]` is how many before and after along that axis. `"reflect"` shows the
+   * mirror image without the outermost element again, `"edge"` the outermost element, `"wrap"` the other end.
+   */
+  padWith(amounts: readonly (readonly [before: number, after: number])[], mode: "reflect" | "edge" | "wrap"): Tensor {
+    const name = "padWith";
+    const code = ["reflect", "edge", "wrap"].indexOf(mode);
+    if (code < 0) throw dataError(`${name}: there is no mode ${describe(mode)}`);
+    return this.op(Code.padWith, name, [code, ...pairs(name, amounts)]);
+  }
+
+  /**
+   * The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart, from
+   * every `step`-th position on, as far as they fit.
+   */
+  unfold(axis: number, size: number, step = 1, dilation = 1): Tensor {
+    return this.op(Code.unfold, "unfold", numbers("unfold", [axis, size, step, dilation]));
   }
 
   /** Cut along an axis into pieces of these lengths, which must add up to its extent. */
@@ -90,6 +106,23 @@ export abstract class Movement extends Reductions {
     }
     let start = 0;
     return list.map((length) => this.slice(axis, start, (start += length)));
+  }
+
+  /**
+   * Cut along an axis into `count` pieces: of equal length but for the last, which is shorter where they do not come out
+   * even. They may be fewer.
+   */
+  chunk(count: number, axis: number): Tensor[] {
+    const extent = this.shape.at(number("chunk", axis)) ?? 0;
+    if (!(Number.isInteger(count) && count > 0)) throw shapeError(`chunk: ${describe(count)} is no number of pieces`);
+    const length = Math.max(Math.ceil(extent / count), 1);
+    const pieces = Math.max(Math.ceil(extent / length), 1);
+    return Array.from({ length: pieces }, (_, i) => this.slice(axis, i * length, Math.min((i + 1) * length, extent)));
+  }
+
+  /** Moved by `shift` along `axis`, to the end where it is positive; what leaves it there comes in at the other side. */
+  roll(shift: number, axis: number): Tensor {
+    return this.op(Code.roll, "roll", [number("roll", shift), number("roll", axis)]);
   }
 
   /**
@@ -127,4 +160,12 @@ export abstract class Movement extends Reductions {
   dropout(p: number, seed?: number): Tensor {
     return this.op(Code.dropout, "dropout", [number("dropout", p), seedOf("dropout", seed)]);
   }
+}
+
+/** A pair for each axis, in one list. */
+function pairs(name: string, amounts: unknown): number[] {
+  if (!Array.isArray(amounts) || amounts.some((pair) => !Array.isArray(pair) || pair.length !== 2)) {
+    throw dataError(`${name}: ${describe(amounts)} is not a list of [before, after], one for each axis`);
+  }
+  return numbers(name, amounts.flat());
 }

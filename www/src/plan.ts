@@ -1,7 +1,7 @@
 // Several results in one submission, programs that are compiled once, and what both are planned as.
 
 import { describe } from "./arguments.js";
-import { call } from "./core.js";
+import { Ask, ask, call, Words } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -25,7 +25,7 @@ export class Plan extends Handle {
   /** @internal */
   constructor(device: Device, handle: number) {
     super(device.owner, handle);
-    const [operations, buffers, bytes, text, ...labels] = call(() => device.owner.core.plan_words(handle));
+    const [operations, buffers, bytes, text, ...labels] = call(() => device.owner.core.words(Words.plan, handle, 0)).split("\0");
     this.operations = Number(operations);
     this.kernels = labels.length;
     this.buffers = Number(buffers);
@@ -37,7 +37,7 @@ export class Plan extends Handle {
   /** For each kernel the text it is compiled from; undefined on the CPU, which compiles none. */
   sources(): (string | undefined)[] {
     const handle = this.use("sources");
-    return this.labels.map((_, kernel) => call(() => this.owner.core.plan_source(handle, kernel)));
+    return this.labels.map((_, kernel) => call(() => this.owner.core.words(Words.source, handle, kernel)) || undefined);
   }
 
   /** {@link Plan.text}. */
@@ -75,18 +75,17 @@ export class Batch {
 
   /** What running it now would do. */
   plan(): Plan {
-    return new Plan(this.#device, this.#submit(true));
+    return new Plan(this.#device, this.#ask(Ask.planBatch)[0]!);
   }
 
   /** Submits it, without waiting. */
   run(): void {
-    this.#submit(false);
+    this.#ask(Ask.runBatch);
   }
 
-  #submit(onlyPlan: boolean): number {
+  #ask(what: Ask): Float64Array {
     const device = this.#device.use("batch");
-    const handles = Uint32Array.from(this.#results, (tensor) => tensor.use("batch"));
-    return call(() => this.#device.owner.core.batch(device, handles, onlyPlan));
+    return ask(this.#device.owner.core, what, [device, ...this.#results.map((tensor) => tensor.use("batch"))]);
   }
 }
 
@@ -112,17 +111,15 @@ export class Program extends Handle {
   /** Submits it with these inputs, which have the shapes and types it was compiled for; the results, in order. */
   run(...inputs: Tensor[]): Tensor[] {
     const program = this.use("program");
-    const handles = Uint32Array.from(inputs, (input) => this.#device.check("program", input));
-    return Array.from(
-      call(() => this.owner.core.run_program(program, handles)),
-      (handle) => this.#device.adopt(handle),
-    );
+    const handles = inputs.map((input) => this.#device.check("program", input));
+    const results = ask(this.owner.core, Ask.runProgram, [program, ...handles]);
+    return Array.from(results, (handle) => this.#device.adopt(handle));
   }
 
   /** What it does. */
   get plan(): Plan {
     const program = this.use("program");
-    return (this.#plan ??= new Plan(this.#device, call(() => this.owner.core.program_plan(program))));
+    return (this.#plan ??= new Plan(this.#device, ask(this.owner.core, Ask.programPlan, [program])[0]!));
   }
 }
 

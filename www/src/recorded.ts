@@ -2,7 +2,7 @@
 
 import { number, type DType, type Shape } from "./arguments.js";
 import { dtypes, type Code } from "./codes.js";
-import { call } from "./core.js";
+import { Ask, ask, call, FIRST_ROW } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -23,7 +23,7 @@ export abstract class Recorded extends Handle {
   get #known(): { dtype: DType; shape: Shape } {
     if (!this.#facts) {
       const handle = this.use("tensor");
-      const [code, ...shape] = call(() => this.owner.core.describe(handle));
+      const [code, ...shape] = ask(this.owner.core, Ask.describe, [handle]);
       this.#facts = { dtype: dtypes[code!]!, shape: Object.freeze(shape) };
     }
     return this.#facts;
@@ -72,7 +72,7 @@ export abstract class Recorded extends Handle {
     });
     for (const parameter of parameters) numbers.push(number(name, parameter));
     const { core } = this.owner;
-    return this.device.adopt(call(() => core.pointwise(row, handles, Float64Array.from(numbers))));
+    return this.device.adopt(call(() => core.apply(FIRST_ROW + row, handles, Float64Array.from(numbers))));
   }
 
   /** Records another operation; an operand that is left out has the handle 0. @internal */

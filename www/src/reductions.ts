@@ -38,6 +38,16 @@ export interface RmsNormOptions {
   epsilon?: number;
 }
 
+/** The parameters of {@link Reductions.batchNorm}, {@link Reductions.groupNorm} and {@link Reductions.instanceNorm}. */
+export interface ChannelNormOptions {
+  /** One number for each channel, which the result is multiplied with. */
+  weight?: Tensor;
+  /** One number for each channel, which is added then. */
+  bias?: Tensor;
+  /** What is added to the variance; usually 1e-5. */
+  epsilon?: number;
+}
+
 /** The operations that combine elements along axes. */
 export abstract class Reductions extends Pointwise {
   #reduce(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
@@ -107,17 +117,25 @@ export abstract class Reductions extends Pointwise {
     return deviation;
   }
 
+  #position(code: Code, name: string, axis: number, keepDims: boolean): Tensor {
+    const found = this.op(code, name, [number(name, axis)]);
+    if (!keepDims) return found;
+    const kept = found.unsqueeze((axis + this.rank) % this.rank);
+    found.dispose();
+    return kept;
+  }
+
   /**
    * The position along `axis` of the largest element, as `i32`; of equal ones the first, and the first NaN if there is
    * one. Takes every type but `bool`.
    */
-  argmax(axis: number): Tensor {
-    return this.op(Code.argmax, "argmax", [number("argmax", axis)]);
+  argmax(axis: number, keepDims = false): Tensor {
+    return this.#position(Code.argmax, "argmax", axis, keepDims);
   }
 
   /** The position along `axis` of the smallest element, as {@link Reductions.argmax}. */
-  argmin(axis: number): Tensor {
-    return this.op(Code.argmin, "argmin", [number("argmin", axis)]);
+  argmin(axis: number, keepDims = false): Tensor {
+    return this.#position(Code.argmin, "argmin", axis, keepDims);
   }
 
   /** `log(sum(exp(x)))` over these axes, without overflow. Takes `f32` and `f16`. */
@@ -162,5 +180,32 @@ export abstract class Reductions extends Pointwise {
     const name = "rmsNorm";
     const { axes = -1, weight, epsilon = 1e-6 } = options(name, settings);
     return this.op(Code.rmsNorm, name, [number(name, epsilon), ...axesList(name, axes)], [weight]);
+  }
+
+  /**
+   * `(x - mean) / sqrt(variance + epsilon) * weight + bias` with one number of each for each channel, which are the
+   * second axis (Ioffe and Szegedy 2015). Takes `f32` and `f16`.
+   */
+  batchNorm(mean: Tensor, variance: Tensor, settings?: ChannelNormOptions): Tensor {
+    const name = "batchNorm";
+    const { weight, bias, epsilon = 1e-5 } = options(name, settings);
+    return this.op(Code.batchNorm, name, [number(name, epsilon)], [mean, variance, weight, bias]);
+  }
+
+  /**
+   * Layer norm of each of `groups` groups of channels (the second axis) of each element of the batch (Wu and He 2018).
+   * Takes `f32` and `f16`.
+   */
+  groupNorm(groups: number, settings?: ChannelNormOptions): Tensor {
+    const name = "groupNorm";
+    const { weight, bias, epsilon = 1e-5 } = options(name, settings);
+    return this.op(Code.groupNorm, name, [number(name, groups), number(name, epsilon)], [weight, bias]);
+  }
+
+  /** {@link Reductions.groupNorm} with a group for each channel (Ulyanov et al. 2016). Takes `f32` and `f16`. */
+  instanceNorm(settings?: ChannelNormOptions): Tensor {
+    const name = "instanceNorm";
+    const { weight, bias, epsilon = 1e-5 } = options(name, settings);
+    return this.op(Code.instanceNorm, name, [number(name, epsilon)], [weight, bias]);
   }
 }

@@ -1,45 +1,22 @@
-// The tensor: products, convolution, attention, and what leads out of the device.
+// The tensor: products, attention, and what leads out of the device.
 
-import { describe, number, numbers, options } from "./arguments.js";
+import { describe, number, options } from "./arguments.js";
 import { Code } from "./codes.js";
-import { call, callAsync } from "./core.js";
-import { decode, type TensorData } from "./data.js";
+import { Ask, ask, call, callAsync, Later } from "./core.js";
+import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
-import { Movement } from "./movement.js";
+import { Windows } from "./windows.js";
 
 /** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
 export type Operand = Tensor | number | boolean;
-
-/** The zeros around a convolution's input. */
-export type Padding =
-  | number
-  | readonly [height: number, width: number]
-  | readonly [readonly [top: number, bottom: number], readonly [left: number, right: number]]
-  | "same"
-  | "valid";
-
-/** The parameters of {@link Tensor.conv2d}. */
-export interface Conv2dOptions {
-  /** One number for each output channel, added to it. */
-  bias?: Tensor;
-  /** How far the window moves; usually 1. */
-  stride?: number | readonly [height: number, width: number];
-  /**
-   * The zeros around the input: as many on each side, per axis, per side; `"valid"` for none (usual); `"same"` for as
-   * many as give the input's extents divided by the stride, an odd one going to the end.
-   */
-  padding?: Padding;
-  /** The distance of the window's elements; usually 1. */
-  dilation?: number | readonly [height: number, width: number];
-  /** Into how many groups the channels are cut that do not see each other; usually 1. */
-  groups?: number;
-}
 
 /** The parameters of {@link Tensor.attention}. */
 export interface AttentionOptions {
   /** Whether the i-th query sees only keys up to `i + keys - queries`. Usually false. */
   causal?: boolean;
+  /** The i-th query sees only keys less than this far from its own place, `i + keys - queries`; usually any distance. */
+  window?: number;
   /** Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees), or floats added to the scores. */
   mask?: Tensor;
   /** What the scores are multiplied with; usually `1 / sqrt(size)`. */
@@ -66,7 +43,7 @@ const PIECE = 1 << 24;
  * Methods throw a `WarpweftError`, whose `code` says what kind it is: `Shape` where extents or axes do not fit, `DType`
  * where types do not, `Data` where an argument is not what it should be or a tensor was disposed.
  */
-export class Tensor extends Movement {
+export class Tensor extends Windows {
   /**
    * The matrix product over the last two axes; leading axes broadcast: `[..., m, k] x [..., k, n] -> [..., m, n]`. A
    * vector on the left is a row, one on the right a column, and its axis is dropped from the result. Sums are taken in
@@ -96,12 +73,10 @@ export class Tensor extends Movement {
     const name = seed === undefined ? "grad" : "vjp";
     const handle = this.use(name);
     if (!Array.isArray(wrt)) throw dataError(`${name}: ${describe(wrt)} is not a list of tensors`);
-    const handles = Uint32Array.from(wrt, (tensor) => this.operand(name, tensor));
+    const handles = wrt.map((tensor) => this.operand(name, tensor));
     const weight = seed === undefined ? 0 : this.operand(name, seed);
-    return Array.from(
-      call(() => this.owner.core.grad(handle, weight, handles)),
-      (gradient) => this.device.adopt(gradient),
-    );
+    const gradients = ask(this.owner.core, Ask.grad, [handle, weight, ...handles]);
+    return Array.from(gradients, (gradient) => this.device.adopt(gradient));
   }
 
   /** The same values, that gradients do not pass: a constant to whatever is made of it. */
@@ -120,15 +95,13 @@ export class Tensor extends Movement {
   }
 
   /**
-   * A 2-D convolution (cross-correlation, as in all neural-network libraries). This is `[batch, in, height, width]`, the
-   * weight `[out, in / groups, kernel height, kernel width]`, the result `[batch, out, out height, out width]`. Takes
-   * `f32` and `f16`.
+   * Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
+   * and sines are given. They have half as many elements along the last axis as are turned (the rest of it stays), and
+   * broadcast along the others. A pair is an element of the first half and the one as far into the second (as in Llama
+   * and GPT-NeoX), or two neighbours if `interleaved` (as in GPT-J). Takes `f32` and `f16`.
    */
-  conv2d(weight: Tensor, settings?: Conv2dOptions): Tensor {
-    const name = "conv2d";
-    const { bias, stride = 1, padding = "valid", dilation = 1, groups = 1 } = options(name, settings);
-    const window = [...pair(stride), ...pair(dilation), number(name, groups)];
-    return this.op(Code.conv2d, name, [...window, ...padded(padding)], [weight, bias]);
+  rotary(cos: Tensor, sin: Tensor, interleaved = false): Tensor {
+    return this.op(Code.rotary, "rotary", [Number(interleaved)], [cos, sin]);
   }
 
   /**
@@ -139,9 +112,10 @@ export class Tensor extends Movement {
    */
   attention(k: Tensor, v: Tensor, settings?: AttentionOptions): Tensor {
     const name = "attention";
-    const { causal = false, mask, scale } = options(name, settings);
-    const scaling = scale === undefined ? [0] : [1, number(name, scale)];
-    return this.op(Code.attention, name, [Number(causal), ...scaling], mask ? [k, v, mask] : [k, v]);
+    const { causal = false, window, mask, scale } = options(name, settings);
+    const given = (value: number | undefined) => (value === undefined ? [0] : [1, number(name, value)]);
+    const numbers = [Number(causal), ...given(window), ...given(scale)];
+    return this.op(Code.attention, name, numbers, mask ? [k, v, mask] : [k, v]);
   }
 
   /** Joins tensors along an axis that they have; along the others their extents are equal. */
@@ -167,6 +141,11 @@ export class Tensor extends Movement {
     return decode(await this.bytes(number("read", start), number("read", length)), this.dtype);
   }
 
+  /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
+  async readNested(): Promise<number | NestedArray> {
+    return nest([...(await this.read())], this.shape);
+  }
+
   /** The only element of a tensor that has one, as a number; `bool` gives 0 or 1. */
   async item(): Promise<number> {
     if (this.size !== 1) throw shapeError(`item: shape [${this.shape.join(", ")}] does not have one element`);
@@ -178,7 +157,7 @@ export class Tensor extends Movement {
     const handle = this.use("read");
     const { core } = this.owner;
     const piece = (from: number, count: number) =>
-      callAsync(() => core.read(handle, from, count) as Promise<Uint8Array>);
+      callAsync<Uint8Array>((settle) => core.later(Later.read, handle, from, count, settle));
     if (!(length > PIECE) || start + length > this.size) return piece(start, length);
     // All asked for at once, so that the tensor may be disposed of meanwhile.
     const pieces = [];
@@ -196,7 +175,7 @@ export class Tensor extends Movement {
   /** Submits what it needs, without waiting. */
   run(): void {
     const handle = this.use("run");
-    call(() => this.owner.core.run(handle));
+    ask(this.owner.core, Ask.run, [handle]);
   }
 
   /** The same values on another device: read from this one, and written to that. */
@@ -218,24 +197,4 @@ function join(tensors: unknown, name: string, apply: (first: Tensor, others: Ten
   if (!(first instanceof Tensor)) throw dataError(`${name}: there is no tensor to begin with`);
   if (others.includes(undefined)) throw dataError(`${name}: an operand is not a tensor`);
   return apply(first, others);
-}
-
-/** A number for height and width, or one for each. */
-function pair(value: unknown): number[] {
-  if (typeof value === "number") return [value, value];
-  const list = numbers("conv2d", value);
-  if (list.length !== 2) throw dataError(`conv2d: ${list.length} numbers for height and width`);
-  return list;
-}
-
-/** A padding as WebAssembly takes it. */
-function padded(padding: Padding): number[] {
-  if (padding === "valid") return [0];
-  if (padding === "same") return [1];
-  if (Array.isArray(padding) && Array.isArray(padding[0])) {
-    if (padding.length !== 2) throw dataError("conv2d: the padding is not [[top, bottom], [left, right]]");
-    return [2, ...pair(padding[0]), ...pair(padding[1])];
-  }
-  const [height, width] = pair(padding) as [number, number];
-  return [2, height, height, width, width];
 }

@@ -17,13 +17,17 @@ export const dist = join(root, "www", "dist");
 const inlineNothing = ["always-inline", "one-caller-inline", "flexible-inline"];
 const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`);
 
+// The memory is the core's own, and its lowest addresses are the stack's last.
+const memory = ["--low-memory-unused", "--zero-filled-memory"];
+
 /** The wasm cores: what cargo is told, and what `wasm-opt` is to strive for. */
 const cores = {
   gpu: {
     profile: "web",
     features: "gpu,js",
-    optimise: [...noInlining, "-Oz", "--converge", "--strip-producers", "--strip-target-features"],
-    rustflags: [],
+    optimise: [...noInlining, ...memory, "-Oz", "--converge", "--strip-producers", "--strip-target-features"],
+    // Pointers that loops count along with their index take more code than the multiplication.
+    rustflags: ["-Cllvm-args=-disable-lsr"],
     targetDir: webTarget,
     smallStd: true,
   },

@@ -10,6 +10,7 @@ use super::plan::Counts;
 use super::tiling::count;
 use crate::error::{Error, Result};
 use crate::kernel::Attend;
+use std::ops::Range;
 
 /// Queries and keys taken together.
 const QUERIES: usize = 64;
@@ -18,6 +19,7 @@ const KEYS: usize = 256;
 /// Attention, prepared.
 pub(super) struct AttentionPlan {
     causal: bool,
+    window: Option<usize>,
     batch: usize,
     heads: usize,
     kv_heads: usize,
@@ -62,6 +64,7 @@ impl AttentionPlan {
         let result = [batch, heads, queries, value_size];
         Ok(AttentionPlan {
             causal: attend.causal,
+            window: attend.window,
             batch,
             heads,
             kv_heads,
@@ -116,8 +119,8 @@ impl AttentionPlan {
             sum: [0.0; QUERIES],
         };
         out.fill(0.0);
-        let seen = self.seen(first + rows - 1);
-        for start in (0..seen).step_by(KEYS) {
+        let (hidden, seen) = (self.seen(first).start, self.seen(first + rows - 1).end);
+        for start in (hidden..seen).step_by(KEYS) {
             let keys = KEYS.min(seen - start);
             self.scores(operands, at, (first, rows), (start, keys), &mut scratch.scores);
             self.weigh((first, rows), (start, keys), &mut scratch, out);
@@ -138,12 +141,20 @@ impl AttentionPlan {
         }
     }
 
-    /// The number of keys that a query sees.
-    fn seen(&self, query: usize) -> usize {
-        match self.causal {
-            true => (query + 1 + self.keys).saturating_sub(self.queries).min(self.keys),
-            false => self.keys,
-        }
+    /// The keys that a query sees: the last query's own place is the last key's.
+    fn seen(&self, query: usize) -> Range<usize> {
+        let next = query + 1 + self.keys;
+        let to = match (self.causal, self.window) {
+            (true, _) => next.saturating_sub(self.queries),
+            (false, Some(window)) => (next - 1).saturating_add(window).saturating_sub(self.queries),
+            (false, None) => self.keys,
+        };
+        let from = match self.window {
+            Some(window) => next.saturating_sub(self.queries).saturating_sub(window),
+            None => 0,
+        };
+        let to = to.min(self.keys);
+        from.min(to)..to
     }
 
     fn kv_head(&self, head: usize) -> usize {
@@ -197,9 +208,12 @@ impl AttentionPlan {
     ) {
         for row in 0..rows {
             let scores = &mut scratch.scores[row * keys..(row + 1) * keys];
-            let seen = self.seen(first + row).saturating_sub(start).min(keys);
-            let (scores, unseen) = scores.split_at_mut(seen);
+            let seen = self.seen(first + row);
+            let [from, to] = [seen.start, seen.end].map(|key| key.saturating_sub(start).min(keys));
+            let (scores, unseen) = scores.split_at_mut(to);
             unseen.fill(0.0);
+            let (hidden, scores) = scores.split_at_mut(from);
+            hidden.fill(0.0);
             let before = scratch.maximum[row];
             let maximum = scores.iter().fold(before, |m, &x| larger(m, x));
             if maximum == f32::NEG_INFINITY {

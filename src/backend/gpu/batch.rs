@@ -1,6 +1,7 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
+use super::ledger::doubtful;
 use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
 use super::{Fate, Machine};
@@ -84,12 +85,17 @@ impl<M: Machine> Prepared<M> {
             let step = prepared.step(machine, limits, pipelines, batch, dispatch, &source)?;
             steps.push(step);
         }
-        let all = || batch.dispatches.iter();
-        prepared.written = unique(all().flat_map(|d| &d.outputs));
-        prepared.read = unique(all().flat_map(|d| &d.inputs));
-        prepared.read.retain(|slot| prepared.written.binary_search(slot).is_err());
-        prepared.unproven = steps.iter().map(|step| step.pipeline.fate.clone()).collect();
-        prepared.dispatches = steps.iter().filter(|step| step.grid.is_some()).count() as u64;
+        for (slot, use_) in uses(batch).into_iter().enumerate() {
+            match use_ {
+                Use::Written => prepared.written.push(slot),
+                Use::Read => prepared.read.push(slot),
+                Use::None => {}
+            }
+        }
+        for step in &steps {
+            prepared.unproven.push(step.pipeline.fate.clone());
+            prepared.dispatches += u64::from(step.grid.is_some());
+        }
         prepared.recorded = machine.record(steps);
         Ok(prepared)
     }
@@ -171,15 +177,19 @@ impl<M: Machine> Prepared<M> {
         memory: &mut Buffers<M::Buffer>,
         trial: Option<Fate>,
     ) {
-        self.unproven.retain(|fate| !fate.good());
+        self.unproven = doubtful(&self.unproven);
         let mut doubts = self.unproven.clone();
-        doubts.extend(trial.filter(|fate| !fate.good()));
+        if let Some(trial) = trial.filter(|trial| !trial.good()) {
+            doubts.push(trial);
+        }
         for &slot in &self.read {
             if let Ok(memory) = memory.get("run", ids[slot]) {
-                doubts.extend(memory.doubts().cloned());
+                doubts.append(&mut memory.doubts());
             }
         }
-        memory.depend(self.written.iter().map(|&slot| ids[slot]), &doubts);
+        for &slot in &self.written {
+            memory.depend(ids[slot], &doubts);
+        }
     }
 
     /// Puts the scalars into the image.
@@ -227,12 +237,29 @@ impl<M: Machine> Prepared<M> {
     }
 }
 
-/// Each slot once, in order.
-fn unique<'a>(slots: impl Iterator<Item = &'a usize>) -> Vec<usize> {
-    let mut slots: Vec<usize> = slots.copied().collect();
-    slots.sort_unstable();
-    slots.dedup();
-    slots
+/// What a batch does with a slot.
+#[derive(Clone, Copy)]
+enum Use {
+    None,
+    /// It only reads it.
+    Read,
+    Written,
+}
+
+/// What the batch does with each slot.
+fn uses(batch: &Batch) -> Vec<Use> {
+    let mut uses = vec![Use::None; batch.slots.len()];
+    for dispatch in &batch.dispatches {
+        for &slot in &dispatch.inputs {
+            uses[slot] = Use::Read;
+        }
+    }
+    for dispatch in &batch.dispatches {
+        for &slot in &dispatch.outputs {
+            uses[slot] = Use::Written;
+        }
+    }
+    uses
 }
 
 fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {

@@ -61,9 +61,3 @@ impl Choice {
         Error::new(ErrorKind::NoDevice, format!("open: looked for {wanted}; {there}"))
     }
 }
-
-/// Whether an adapter with these words in its name is a GPU computed by a CPU.
-pub(crate) fn is_software(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["llvmpipe", "lavapipe", "swiftshader", "basic render"].iter().any(|word| name.contains(word))
-}

@@ -31,6 +31,17 @@ impl Fate {
     }
 }
 
+/// Those that are not known to have gone well.
+pub(super) fn doubtful(fates: &[Fate]) -> Vec<Fate> {
+    let mut doubtful = Vec::new();
+    for fate in fates {
+        if !fate.good() {
+            doubtful.push(fate.clone());
+        }
+    }
+    doubtful
+}
+
 /// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
 /// target.
 #[derive(Default)]
@@ -66,9 +77,19 @@ impl Ledger {
     /// The first error before moment `at`; it and the other ones before `at` are told by it.
     fn take_before(&self, at: u64) -> Option<Error> {
         let errors = &mut lock(&self.state).errors;
-        let first = errors.iter().filter(|e| e.0 < at).min_by_key(|e| e.0)?.1.clone();
-        errors.retain(|e| e.0 >= at);
-        Some(first)
+        let mut first: Option<(u64, Error)> = None;
+        let mut i = 0;
+        while i < errors.len() {
+            if errors[i].0 >= at {
+                i += 1;
+                continue;
+            }
+            let error = errors.remove(i);
+            if first.as_ref().is_none_or(|first| error.0 < first.0) {
+                first = Some(error);
+            }
+        }
+        Some(first?.1)
     }
 
     /// An error where the device is lost.

@@ -1,6 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
+use super::ledger::doubtful;
 use super::{Fate, Machine, Usage};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
@@ -112,13 +113,11 @@ impl<B> Buffers<B> {
         Ok(memory)
     }
 
-    /// The contents of `buffers` depend on these from now on.
-    pub(super) fn depend(&mut self, buffers: impl Iterator<Item = BufferId>, on: &[Fate]) {
-        for id in buffers {
-            if let Some(memory) = self.all.get_mut(&id) {
-                if !(memory.written.is_empty() && on.is_empty()) {
-                    memory.written = on.to_vec();
-                }
+    /// The contents of a buffer depend on these from now on.
+    pub(super) fn depend(&mut self, id: BufferId, on: &[Fate]) {
+        if let Some(memory) = self.all.get_mut(&id) {
+            if !(memory.written.is_empty() && on.is_empty()) {
+                memory.written = on.to_vec();
             }
         }
     }
@@ -126,8 +125,8 @@ impl<B> Buffers<B> {
 
 impl<B> Memory<B> {
     /// What must have gone well for its contents to mean something, and is not known to have.
-    pub(super) fn doubts(&self) -> impl Iterator<Item = &Fate> {
-        self.written.iter().filter(|fate| !fate.good())
+    pub(super) fn doubts(&self) -> Vec<Fate> {
+        doubtful(&self.written)
     }
 }
 

@@ -8,7 +8,6 @@ mod memory;
 mod pipelines;
 
 pub(crate) use batch::Step;
-pub(crate) use choice::is_software;
 pub use choice::{Choice, Power};
 pub(crate) use ledger::{lock, Fate, Ledger};
 #[doc(hidden)]
@@ -194,9 +193,7 @@ impl<M: Machine> GpuBackend<M> {
         if !known() {
             let made = Prepared::new(&*self.machine, &self.limits, &mut pipelines, batch, text)?;
             let batches = &mut lock(&self.state).batches;
-            let dead = |key: &usize| batches.get(key).is_some_and(Prepared::dead);
-            let gone: Vec<usize> = batches.keys().copied().filter(dead).collect();
-            for prepared in gone.iter().filter_map(|key| batches.remove(key)) {
+            for prepared in batches.remove_where(Prepared::dead) {
                 self.machine.forget(&prepared.recorded);
             }
             batches.insert(address(batch), made);
@@ -207,10 +204,10 @@ impl<M: Machine> GpuBackend<M> {
     fn start_read(&self, id: BufferId, offset: u64, len: u64) -> Result<Pending<Result<Vec<u8>>>> {
         let machine = self.machine.clone();
         machine.ledger().check("read")?;
-        let (source, doubts): (M::Buffer, Vec<Fate>) = {
+        let (source, doubts) = {
             let state = lock(&self.state);
             let memory = state.buffers.range("read", id, offset, len)?;
-            (memory.buffer.clone(), memory.doubts().cloned().collect())
+            (memory.buffer.clone(), memory.doubts())
         };
         if len == 0 {
             let done = self.sync();
@@ -258,7 +255,7 @@ impl<M: Machine> Backend for GpuBackend<M> {
             let target = state.buffers.range("write", buffer, offset, len)?.buffer.clone();
             if offset == 0 {
                 // Written anew: what went wrong before does not matter any more.
-                state.buffers.depend([buffer].into_iter(), &[]);
+                state.buffers.depend(buffer, &[]);
             }
             target
         };

@@ -1,12 +1,13 @@
 //! The GPU that the browser offers, and opening it.
 
+use super::later::Later;
 use super::{bridge, WebGpu, WebGpuBackend};
-use crate::backend::gpu::{is_software, Choice, GpuBackend, Power};
+use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
+use crate::text::find;
 use wasm_bindgen::JsCast;
-use wasm_bindgen_futures::JsFuture;
 
 /// A GPU that can be opened, once.
 #[derive(Clone, Debug)]
@@ -25,8 +26,14 @@ pub async fn is_available() -> bool {
 
 /// The one GPU that the browser offers for this preference, or none.
 pub async fn adapters(power: Power) -> Vec<Adapter> {
-    let found = JsFuture::from(bridge::request(power == Power::Low)).await;
-    found.ok().filter(|found| found.is_object()).map(describe).into_iter().collect()
+    let found = Later::of(&bridge::request(power == Power::Low)).await;
+    let mut adapters = Vec::new();
+    if let Ok(found) = found {
+        if !found.is_undefined() {
+            adapters.push(describe(found));
+        }
+    }
+    adapters
 }
 
 /// Opens the GPU that `choice` says.
@@ -53,18 +60,10 @@ impl Adapter {
 fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
     let adapter: bridge::Adapter = adapter.unchecked_into();
     let (words, figures) = (adapter.words(), adapter.figures());
-    let mut lines = words.split('\n');
-    let mut line = || lines.next().unwrap_or_default();
-    let (description, vendor, architecture) = (line(), line().to_string(), line());
-    let mut name = description.to_string();
-    if name.is_empty() {
-        name = format!("{vendor} {architecture}").trim().to_string();
-    }
-    if name.is_empty() {
-        name = "GPU".to_string();
-    }
+    let (name, vendor) = words.split_at(find(&words, "\n").unwrap_or(words.len()));
+    let (name, vendor) = (name.to_string(), vendor.get(1..).unwrap_or_default().to_string());
     let figure = |at: usize| figures.get(at).copied().unwrap_or_default();
-    let software = figure(0) > 0.0 || is_software(&words);
+    let software = figure(0) > 0.0;
     let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
     let limits = Limits {
         f16: figure(1) > 0.0,

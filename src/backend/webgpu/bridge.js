@@ -37,23 +37,26 @@ export async function request(lowPower) {
   }
 }
 
+/** Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with. */
+export const answer = (promise, tell) => promise.then((value) => tell(0, value), (error) => tell(1, error));
+
 class Adapter {
-  constructor(adapter) {
-    /** @type {GPUAdapter} */
+  constructor(/** @type {GPUAdapter} */ adapter) {
     this.adapter = adapter;
   }
 
-  /** What it is called, line by line. */
+  /** What it is called, and on a second line its vendor. */
   words() {
-    const { description = "", vendor = "", architecture = "", device = "" } = this.adapter.info ?? {};
-    return [description, vendor, architecture, device].join("\n");
+    const { description, vendor = "", architecture = "" } = this.adapter.info ?? {};
+    return `${description || `${vendor} ${architecture}`.trim() || "GPU"}\n${vendor}`;
   }
 
-  /** Whether it is computed by a CPU as far as it says so, whether it has f16, and its limits. */
+  /** Whether it is computed by a CPU as far as it can be told, whether it has f16, and its limits. */
   figures() {
     const { info, features, limits } = this.adapter;
-    const flags = [Boolean(info?.isFallbackAdapter), features.has("shader-f16")].map(Number);
-    return Float64Array.from([...flags, ...LIMITS.map((name) => limits[name])]);
+    const words = `${info?.description} ${info?.vendor} ${info?.architecture} ${info?.device}`;
+    const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(words);
+    return Float64Array.of(software, features.has("shader-f16"), ...LIMITS.map((name) => limits[name]));
   }
 
   /** @param {(call: number, error?: string) => void} tell */
@@ -145,7 +148,7 @@ class Gpu {
       // That there was no memory explains all that follows from it.
       ([memory, internal, validation]) => {
         const wrong = validation ?? internal ?? thrown;
-        this.#tell(call, memory ? "" : wrong && (wrong.message || "it failed"));
+        this.#tell(call, memory ? "" : wrong && (wrong.message?.trim() || "it failed"));
       },
       // The device is lost, which is told elsewhere.
       () => this.#tell(call),
@@ -378,8 +381,6 @@ class Reading {
   constructor(buffer, bytes, known, finish) {
     Object.assign(this, { buffer, bytes, finish });
     this.mapped = known.then(() => (this.#ready = true));
-    // Whoever dropped it does not listen.
-    this.mapped.catch(() => {});
   }
 
   /** Copies what was read; whether it could be. */

@@ -1,25 +1,27 @@
 //! What `bridge.js` offers. It never throws; what fails is told, and promises that fail are rejected
 //! with words.
 
-use js_sys::Promise;
 use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(module = "/src/backend/webgpu/bridge.js")]
 extern "C" {
     /// Resolves to an [`Adapter`], or to undefined where there is none.
-    pub fn request(low_power: bool) -> Promise;
+    pub fn request(low_power: bool) -> JsValue;
+
+    /// Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with.
+    pub fn answer(promise: &JsValue, tell: &JsValue);
 
     #[derive(Clone, Debug)]
     pub type Adapter;
-    /// Lines: description, vendor, architecture, device.
+    /// Lines: what it is called, and its vendor.
     #[wasm_bindgen(method)]
     pub fn words(this: &Adapter) -> String;
-    /// 1 for a fallback adapter and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
+    /// 1 for one computed by a CPU and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
     #[wasm_bindgen(method)]
     pub fn figures(this: &Adapter) -> Vec<f64>;
     /// Resolves to a [`Gpu`] that tells how its calls went.
     #[wasm_bindgen(method)]
-    pub fn open(this: &Adapter, tell: &JsValue) -> Promise;
+    pub fn open(this: &Adapter, tell: &JsValue) -> JsValue;
 
     /// An open device.
     pub type Gpu;
@@ -47,7 +49,7 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn read(this: &Gpu, call: f64, number: f64, offset: f64, bytes: f64) -> Reading;
     #[wasm_bindgen(method)]
-    pub fn done(this: &Gpu) -> Promise;
+    pub fn done(this: &Gpu) -> JsValue;
     #[wasm_bindgen(method, getter, js_name = bindGroups)]
     pub fn bind_groups(this: &Gpu) -> u32;
     #[wasm_bindgen(method)]
@@ -58,7 +60,7 @@ extern "C" {
     /// Bytes that are read.
     pub type Reading;
     #[wasm_bindgen(method, getter)]
-    pub fn mapped(this: &Reading) -> Promise;
+    pub fn mapped(this: &Reading) -> JsValue;
     /// Copies them; whether that went well.
     #[wasm_bindgen(method)]
     pub fn copy(this: &Reading, room: &mut [u8]) -> bool;

@@ -3,6 +3,7 @@
 
 mod adapters;
 mod bridge;
+mod later;
 
 pub use super::gpu::{fold, Choice, Power};
 pub use adapters::{adapters, is_available, open, Adapter};
@@ -11,11 +12,11 @@ use super::gpu::{Fate, GpuBackend, Ledger, Machine, Run, Step, Usage};
 use super::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use bridge::{Gpu, Reading};
+use later::{listener, Later};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-use wasm_bindgen_futures::JsFuture;
 
 /// An open GPU.
 pub type WebGpuBackend = GpuBackend<WebGpu>;
@@ -60,7 +61,7 @@ impl Told {
             late.remove(at)
         };
         let Late { at, what, fate } = late;
-        let error = error.map(|words| match words.trim() {
+        let error = error.map(|words| match &*words {
             "" => Error::new(ErrorKind::Memory, what + ": the device is out of memory"),
             words => Error::new(ErrorKind::Unsupported, what + ": " + words),
         });
@@ -121,9 +122,11 @@ impl Machine for WebGpu {
         for step in steps {
             let Some(pipeline) = step.pipeline.compiled else { return 0 };
             let Some((x, y)) = step.grid else { continue };
-            words.extend([pipeline, x, y, step.offset, step.block as u32, step.slots.len() as u32]);
-            for (slot, bytes) in step.slots {
-                words.extend([slot as u32, (bytes / 16) as u32]);
+            let count = step.slots.len() as u32;
+            words.extend_from_slice(&[pipeline, x, y, step.offset, step.block as u32, count]);
+            for &(slot, bytes) in &step.slots {
+                words.push(slot as u32);
+                words.push((bytes / 16) as u32);
             }
         }
         self.gpu.record(&words)
@@ -135,7 +138,10 @@ impl Machine for WebGpu {
 
     fn submit(&self, run: Run<'_, WebGpu>) {
         let call = self.told.expect("run".to_string(), run.fate);
-        let slots: Vec<f64> = run.slots.iter().map(|&&buffer| buffer).collect();
+        let mut slots = Vec::with_capacity(run.slots.len());
+        for &&buffer in run.slots {
+            slots.push(buffer);
+        }
         self.gpu.submit(call, *run.recorded, *run.uniform, run.params, &slots);
     }
 
@@ -159,7 +165,7 @@ impl Machine for WebGpu {
         };
         let call = self.told.expect(format!("read: {bytes} bytes"), None);
         let reading = self.gpu.read(call, *buffer, range.start as f64, bytes as f64);
-        let (mapped, arrival) = (JsFuture::from(reading.mapped()), Arrival(reading));
+        let (mapped, arrival) = (Later::of(&reading.mapped()), Arrival(reading));
         Ok(Box::pin(async move {
             let mapped = mapped.await.is_ok();
             (mapped && arrival.0.copy(&mut room)).then_some(room)
@@ -167,7 +173,7 @@ impl Machine for WebGpu {
     }
 
     fn done(&self) -> Pending<()> {
-        let done = JsFuture::from(self.gpu.done());
+        let done = Later::of(&self.gpu.done());
         Box::pin(async move {
             // Where it is rejected the device is lost, and the ledger says so.
             let _ = done.await;
@@ -191,11 +197,9 @@ impl WebGpu {
     /// Opens an adapter; the words of what went wrong otherwise.
     async fn open(adapter: &bridge::Adapter) -> std::result::Result<WebGpu, String> {
         let told = Rc::<Told>::default();
-        let listener = told.clone();
-        let tell: Closure<dyn Fn(f64, Option<String>)> =
-            Closure::new(move |number, error| listener.tell(number, error));
-        // JavaScript frees it with the device.
-        match JsFuture::from(adapter.open(&tell.into_js_value())).await {
+        let hears = told.clone();
+        let tell = listener(move |number, error| hears.tell(number, error.as_string()));
+        match Later::of(&adapter.open(&tell)).await {
             Ok(gpu) => Ok(WebGpu { gpu: gpu.unchecked_into(), told }),
             Err(error) => Err(error.as_string().unwrap_or_default()),
         }

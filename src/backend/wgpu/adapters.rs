@@ -2,7 +2,7 @@
 
 use super::errors::Gate;
 use super::{Wgpu, WgpuBackend};
-use crate::backend::gpu::{is_software, Choice, GpuBackend, Power};
+use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
@@ -169,4 +169,10 @@ fn vendor(number: u32) -> String {
         other => return format!("{other:#06x}"),
     };
     known.to_string()
+}
+
+/// Whether an adapter with these words in its name is a GPU computed by a CPU.
+fn is_software(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    ["llvmpipe", "lavapipe", "swiftshader", "basic render"].iter().any(|word| name.contains(word))
 }

@@ -3,8 +3,10 @@
 
 mod golden;
 mod operations;
+mod ordering;
 mod past;
 mod rows;
+mod windows;
 
 use super::array::{random, word, Array};
 use super::check::{said, Outcome, Suite};
@@ -17,6 +19,8 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("grad");
     rows::cases(&mut suite);
     operations::cases(&mut suite);
+    windows::cases(&mut suite);
+    ordering::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
     suite

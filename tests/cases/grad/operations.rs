@@ -1,7 +1,7 @@
 //! Operations that are not rows of the table, and what is made of them.
 
 use super::super::array::{integers, random, Array};
-use super::super::attention::attend;
+use super::super::attention::{attend, window_mask};
 use super::super::check::{typed, Suite};
 use super::super::conv::convolve;
 use super::super::matmul::product;
@@ -471,6 +471,17 @@ fn attentions(suite: &mut Suite) {
         move |x| x[0].attention(&x[1], &x[2], plain),
         |x| attend(&x[0], &x[1], &x[2], false, None, 0.7),
     );
+    let near = AttentionOptions { window: Some(3), ..plain };
+    holds(
+        suite,
+        "attention, a sliding window",
+        heads(4, 5, 6),
+        move |x| x[0].attention(&x[1], &x[2], near),
+        |x| {
+            let mask = window_mask(5, 6, 3).expand(&[2, 4, 5, 6]);
+            attend(&x[0], &x[1], &x[2], false, Some(&mask), 0.7)
+        },
+    );
     holds(
         suite,
         "attention, causal, heads in groups",
@@ -492,7 +503,8 @@ fn attentions(suite: &mut Suite) {
         "attention, by its mask too",
         masked,
         |x| {
-            let options = AttentionOptions { mask: Some(&x[3]), scale: Some(0.7), causal: false };
+            let options =
+                AttentionOptions { mask: Some(&x[3]), scale: Some(0.7), ..Default::default() };
             x[0].attention(&x[1], &x[2], options)
         },
         |x| attend(&x[0], &x[1], &x[2], false, Some(&x[3].expand(&[2, 4, 3, 6])), 0.7),
@@ -503,7 +515,8 @@ fn attentions(suite: &mut Suite) {
         heads(4, 3, 6),
         |x| {
             let seen = x[0].device().iota(&[3, 6], 1)?.rem(3)?.ne(1)?;
-            let options = AttentionOptions { mask: Some(&seen), scale: Some(0.7), causal: false };
+            let options =
+                AttentionOptions { mask: Some(&seen), scale: Some(0.7), ..Default::default() };
             x[0].attention(&x[1], &x[2], options)
         },
         |x| {
@@ -573,7 +586,7 @@ fn second(suite: &mut Suite) {
         |x| x[0].prod(&[]),
         |x| x[0].data.iter().product(),
     );
-    let options = AttentionOptions { causal: true, scale: Some(0.7), mask: None };
+    let options = AttentionOptions { causal: true, scale: Some(0.7), ..Default::default() };
     twice(
         suite,
         "twice: attention",

@@ -281,6 +281,7 @@ impl Heads {
             |heads: usize, length: usize, size: usize| row_major(&[batch, heads, length, size]);
         Attend {
             causal,
+            window: None,
             batch,
             heads,
             kv_heads,

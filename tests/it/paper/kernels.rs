@@ -179,7 +179,9 @@ fn attention(run: &mut Run, a: &Attend) -> Result<(), String> {
         let kv = at[0] * a.kv_heads + at[1] / (a.heads / a.kv_heads);
         let row = (at[0] * a.heads + at[1]) * a.queries + at[2];
         let score = |key: usize| {
-            if a.causal && key + a.queries > at[2] + a.keys {
+            let (own, key_place) = (at[2] + a.keys, key + a.queries);
+            let far = a.window.is_some_and(|window| own.abs_diff(key_place) >= window);
+            if far || a.causal && key_place > own {
                 return f64::NEG_INFINITY;
             }
             let pairs = (0..a.head_size)

@@ -28,7 +28,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    pub fn new(expr: &Expr, types: &[DType]) -> Machine {
+    pub fn new(expr: Expr, types: &[DType]) -> Machine {
         let mut builder = Builder::default();
         let argument =
             |(word, dtype): (usize, &DType)| Inst::Param { word: word as u32, dtype: *dtype };

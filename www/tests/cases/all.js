@@ -1,9 +1,10 @@
 // All cases that run on one device, and how a page or a worker starts them.
 
-import { Device, Tensor, WarpweftError } from "/dist/index.js";
+import { Device, Tensor, Variable, WarpweftError } from "/dist/index.js";
 import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";
+import "./windows.js";
 import "./gradients.js";
 import "./programs.js";
 import "./refusals.js";
@@ -12,7 +13,7 @@ import "./memory.js";
 /** Runs them on the device that is preferred, and gives the results. */
 export async function run(prefer) {
   const device = await Device.new({ prefer });
-  const results = await runAll({ device, Device, Tensor, WarpweftError });
+  const results = await runAll({ device, Device, Tensor, Variable, WarpweftError });
   device.dispose();
   return { info: device.info, results };
 }

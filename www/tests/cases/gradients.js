@@ -82,3 +82,27 @@ test("a training step is compiled once", async ({ device }) => {
   same(more, [0, 0, 0, 0], "new plans, pipelines, buffers and nodes");
   check(last < 0.3 * first, `the loss went from ${first} to ${last}`);
 });
+
+test("variables learn, one submission a step", async ({ device, Variable }) => {
+  const w = new Variable(device.tensor([3, -2]));
+  const step = () => {
+    const loss = w.value.sub(device.tensor([1, 1])).square().sum();
+    const [gradient] = loss.grad([w.value]);
+    w.assign(w.value.sub(gradient.mul(0.1)));
+    device.flush();
+  };
+  step();
+  step();
+  const before = device.stats();
+  for (let n = 0; n < 40; n++) device.scope(step);
+  const after = device.stats();
+  same([after.submits - before.submits, after.plans, after.pipelines], [40, before.plans, before.pipelines]);
+  const [a, b] = await w.value.read();
+  check(Math.abs(a - 1) < 1e-3 && Math.abs(b - 1) < 1e-3, `it learned ${a}, ${b}`);
+  refuses("Shape", "assign", () => w.assign(device.zeros([3])));
+  refuses("DType", "assign", () => w.assign(device.full([2], 1, "i32")));
+  refuses("Data", "assign", () => w.assign(1));
+  refuses("Data", "variable", () => new Variable([1]));
+  w.dispose();
+  same(w.value.disposed, true);
+});

@@ -191,6 +191,63 @@ test("movement", async ({ device, Tensor }) => {
   same(await all(x.cast("i32").cast("bool").cast("f32")), [1, 1, 1, 1, 1, 1]);
 });
 
+test("scans", async ({ device }) => {
+  const x = device.tensor([[1, 2, 3], [4, 5, 6]]);
+  same(await all(x.cumsum(1)), [1, 3, 6, 4, 9, 15]);
+  same(await all(x.cumsum(-1, { exclusive: true })), [0, 1, 3, 0, 4, 9]);
+  same(await all(x.cumsum(0, { reverse: true })), [5, 7, 9, 4, 5, 6]);
+  same(await all(x.cumprod(1)), [1, 2, 6, 4, 20, 120]);
+  const y = device.tensor([2, 1, 3, 0]);
+  same(await all(y.cummax(0)), [2, 2, 3, 3]);
+  same(await all(y.cummin(0)), [2, 1, 1, 0]);
+});
+
+test("sorting", async ({ device }) => {
+  const x = device.tensor([[3, 1, 2], [0, NaN, -1]]);
+  const { values, indices } = x.sort();
+  same(await all(values), [1, 2, 3, -1, 0, NaN]);
+  same(await all(indices), [1, 2, 0, 2, 0, 1]);
+  same(await all(x.argsort(1, { descending: true })), [0, 2, 1, 0, 2, 1]);
+  const top = x.topK(2);
+  same([...top.values.shape], [2, 2]);
+  same(await all(top.values), [3, 2, 0, -1]);
+  same(await all(top.indices), [0, 2, 0, 2]);
+  same(await all(x.topK(1, { axis: 0, largest: false }).indices), [1, 0, 1]);
+  const list = randoms(3000, 9);
+  const ordered = [...Float32Array.from(list)].sort((a, b) => a - b);
+  same(await all(device.tensor(list).sort().values), ordered);
+});
+
+test("taking and scattering", async ({ device }) => {
+  const x = device.tensor([[1, 2, 3], [4, 5, 6]]);
+  const i32 = (list, shape) => device.tensor(new Int32Array(list), shape);
+  const [index, source] = [i32([2, 0, 2, 1, 1, 7], [2, 3]), device.tensor([[10, 20, 30], [40, 50, 60]])];
+  same(await all(x.takeAlong(1, index)), [3, 1, 3, 5, 5, 0]);
+  same(await all(x.scatter(1, index, source)), [20, 2, 30, 4, 50, 6]);
+  same(await all(x.scatterAdd(1, index, source)), [21, 2, 43, 4, 95, 6]);
+  same(await all(x.scatterReduce(1, index, source, "max")), [20, 2, 30, 4, 50, 6]);
+  same(await all(x.scatterReduce(1, index, source, "prod")), [20, 2, 900, 4, 10000, 6]);
+  same(await all(x.indexAdd(0, i32([1]), device.tensor([[1, 1, 1]]))), [1, 2, 3, 5, 6, 7]);
+  const places = i32([1, 2, 0, 0, 5, 0], [3, 2]);
+  same(await all(x.gatherNd(places)), [6, 1, 0]);
+  same(await all(x.scatterNd(places, device.tensor([7, 8, 9]))), [8, 2, 3, 4, 5, 7]);
+  same(await all(x.scatterNd(places, device.tensor([7, 8, 9]), "sum")), [9, 2, 3, 4, 5, 13]);
+  same(await all(x.maskedFill(x.gt(3), -1)), [1, 2, 3, -1, -1, -1]);
+  same(await all(x.roll(1, 1)), [3, 1, 2, 6, 4, 5]);
+  same(await all(x.roll(-1, 0)), [4, 5, 6, 1, 2, 3]);
+  same(x.chunk(2, 1).map((piece) => [...piece.shape]), [[2, 2], [2, 1]]);
+  same([...x.argmax(1, true).shape], [2, 1]);
+  same(await x.readNested(), [[1, 2, 3], [4, 5, 6]]);
+  same(await device.tensor(3).readNested(), 3);
+});
+
+test("eigh", async ({ device }) => {
+  const { values, vectors } = device.tensor([[2, 1], [1, 2]]).eigh();
+  close(await all(values), [1, 3], 1e-5, "values");
+  const again = vectors.mul(values.unsqueeze(0)).matmul(vectors.transpose());
+  close(await all(again), [2, 1, 1, 2], 1e-5, "the matrix again");
+});
+
 test("sizes that no kernel divides evenly", async ({ device }) => {
   for (const size of [0, 1, 255, 257, 70001]) {
     const list = Float32Array.from({ length: size }, (_, i) => i % 100);

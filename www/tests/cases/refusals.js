@@ -102,6 +102,32 @@ test("refused: products", ({ device }) => {
   refuses("Data", "attention", () => q.attention(q, q, { scale: "1" }));
 });
 
+test("refused: windows and norms by channel", ({ device }) => {
+  const image = device.ones([1, 2, 4, 4]);
+  const weight = device.ones([2, 1, 3, 3]);
+  refuses("Shape", "conv1d", () => image.conv1d(weight));
+  refuses("Shape", "conv3d", () => image.conv3d(weight));
+  refuses("Shape", "convTranspose2d", () => image.convTranspose2d(device.ones([3, 1, 3, 3])));
+  refuses("Data", "convTranspose2d", () => image.convTranspose2d(weight, { padding: "same" }));
+  refuses("Data", "convTranspose2d", () => image.convTranspose2d(weight, { outputPadding: [1] }));
+  refuses("Shape", "maxPool", () => image.maxPool({ size: 5 }));
+  refuses("Shape", "maxPool", () => image.maxPool({ size: 0 }));
+  refuses("Data", "maxPool", () => image.maxPool());
+  refuses("Data", "avgPool", () => image.avgPool({ size: [2, 2, 2] }));
+  refuses("DType", "l2Pool", () => image.cast("i32").l2Pool({ size: 2 }));
+  refuses("Shape", "adaptiveAvgPool", () => image.adaptiveAvgPool([0]));
+  refuses("Data", "resize", () => image.resize([2, 2], "cubic"));
+  refuses("Shape", "resize", () => image.resize([0, 2]));
+  refuses("Shape", "unfold", () => image.unfold(3, 5));
+  refuses("Data", "padWith", () => image.padWith([[1, 1]], "mirror"));
+  refuses("Shape", "padWith", () => image.padWith([[1, 1]], "edge"));
+  refuses("Shape", "batchNorm", () => image.batchNorm(device.ones([3]), device.ones([3])));
+  refuses("Shape", "groupNorm", () => image.groupNorm(3));
+  refuses("Data", "instanceNorm", () => image.instanceNorm({ weight: 1 }));
+  refuses("Shape", "rotary", () => image.rotary(device.ones([3]), device.ones([3])));
+  refuses("Shape", "attention", () => image.attention(image, image, { window: 0 }));
+});
+
 test("refused: movement", ({ device, Tensor }) => {
   const x = device.ones([2, 3]);
   refuses("Shape", "reshape", () => x.reshape([4]));
@@ -137,6 +163,43 @@ test("refused: movement", ({ device, Tensor }) => {
   refuses("Limit", "tile", () => x.tile([2 ** 31, 2 ** 31]));
   refuses("Data", "dropout", () => x.dropout(1));
   refuses("Data", "cast", () => x.cast("float"));
+});
+
+test("refused: ordering", ({ device }) => {
+  const x = device.ones([2, 3]);
+  const index = device.full([2, 3], 0, "i32");
+  refuses("Shape", "cumsum", () => x.cumsum(2));
+  refuses("Data", "cumsum", () => x.cumsum());
+  refuses("DType", "cumsum", () => x.gt(0).cumsum(0));
+  refuses("Shape", "cumprod", () => x.cumprod(0.5));
+  refuses("Data", "cummax", () => x.cummax(0, true));
+  refuses("Data", "cummin", () => x.cummin(0, { reverse: "yes" }));
+  refuses("Shape", "argsort", () => x.sort(2));
+  refuses("Data", "sort", () => x.sort(0, 1));
+  refuses("Shape", "argsort", () => x.argsort(-3));
+  refuses("Data", "argsort", () => x.argsort("0"));
+  for (const odd of [4, -1, 1.5, NaN]) refuses("Shape", "topK", () => x.topK(odd));
+  refuses("Data", "topK", () => x.topK(1, 1));
+  refuses("DType", "takeAlong", () => x.takeAlong(0, x));
+  refuses("Shape", "takeAlong", () => x.takeAlong(0, device.full([2], 0, "i32")));
+  refuses("Data", "takeAlong", () => x.takeAlong(0, [0]));
+  refuses("Shape", "scatter", () => x.scatter(0, index, device.ones([2, 2])));
+  refuses("DType", "scatter", () => x.scatter(0, index, index));
+  refuses("Data", "scatter", () => x.scatter(0, index));
+  refuses("DType", "scatterAdd", () => x.scatterAdd(0, x, x));
+  refuses("Data", "scatterReduce", () => x.scatterReduce(0, index, x, "mean"));
+  refuses("DType", "scatterReduce", () => x.scatterReduce(0, index, x, "any"));
+  refuses("Shape", "indexAdd", () => x.indexAdd(0, index, x));
+  refuses("Shape", "gatherNd", () => x.gatherNd(index));
+  refuses("Data", "scatterNd", () => x.scatterNd(index, x, "add"));
+  refuses("DType", "maskedFill", () => x.maskedFill(x, 0));
+  refuses("Shape", "maskedFill", () => x.maskedFill(device.full([2], true), 0));
+  refuses("Shape", "eigh", () => x.eigh());
+  refuses("DType", "eigh", () => device.full([2, 2], 1, "i32").eigh());
+  refuses("Shape", "roll", () => x.roll(1, 2));
+  refuses("Shape", "roll", () => x.roll(0.5, 0));
+  refuses("Shape", "chunk", () => x.chunk(0, 0));
+  refuses("Shape", "slice", () => x.chunk(2, 2));
 });
 
 test("refused: reading", async ({ device }) => {

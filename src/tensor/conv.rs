@@ -1,0 +1,332 @@
+//! Convolutions over one, two and three axes, and their transposes. All are made of the two-dimensional one.
+
+use super::{within, Tensor};
+use crate::error::{Error, Result};
+use crate::op::{Conv2d, Op, Routine, Windows};
+use crate::text::List;
+
+/// How far the input of a convolution or a pooling over `N` axes is extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Padding<const N: usize = 2> {
+    /// Not at all.
+    Valid,
+    /// So that the result has the input's extent divided by the stride, rounded up; an odd element goes to the end.
+    Same,
+    /// This many before and after each axis.
+    Explicit([(usize, usize); N]),
+}
+
+/// The parameters of a convolution over `N` axes; the default is stride 1, no padding, no dilation, one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvOptions<const N: usize> {
+    pub stride: [usize; N],
+    pub padding: Padding<N>,
+    pub dilation: [usize; N],
+    /// Input and output channels are cut into this many groups that do not see each other.
+    pub groups: usize,
+}
+
+/// The parameters of a 2-D convolution.
+pub type Conv2dOptions = ConvOptions<2>;
+
+impl<const N: usize> Default for ConvOptions<N> {
+    fn default() -> ConvOptions<N> {
+        let (stride, dilation) = ([1; N], [1; N]);
+        ConvOptions { stride, padding: Padding::Valid, dilation, groups: 1 }
+    }
+}
+
+/// The parameters of a transposed convolution over `N` axes: those of the convolution it is the transpose of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConvTransposeOptions<const N: usize> {
+    pub stride: [usize; N],
+    /// Cut off before and after each axis of the result.
+    pub padding: [(usize, usize); N],
+    /// More at the end of each axis of the result.
+    pub output_padding: [usize; N],
+    pub dilation: [usize; N],
+    /// Input and output channels are cut into this many groups that do not see each other.
+    pub groups: usize,
+}
+
+impl<const N: usize> Default for ConvTransposeOptions<N> {
+    fn default() -> ConvTransposeOptions<N> {
+        let (stride, dilation) = ([1; N], [1; N]);
+        let (padding, output_padding) = ([(0, 0); N], [0; N]);
+        ConvTransposeOptions { stride, padding, output_padding, dilation, groups: 1 }
+    }
+}
+
+/// Padding without the number of axes in its type.
+#[derive(Clone, Copy)]
+pub(crate) enum Ends<'a> {
+    Same,
+    Explicit(&'a [(usize, usize)]),
+}
+
+impl<const N: usize> Padding<N> {
+    pub(super) fn ends(&self) -> Ends<'_> {
+        match self {
+            Padding::Valid => Ends::Explicit(&[]),
+            Padding::Same => Ends::Same,
+            Padding::Explicit(ends) => Ends::Explicit(ends),
+        }
+    }
+}
+
+impl Ends<'_> {
+    /// Before and after the `i`-th axis, for windows over an axis of this extent.
+    pub(super) fn of(&self, i: usize, extent: usize, windows: &Windows) -> (usize, usize) {
+        let Ends::Explicit(ends) = self else {
+            let &Windows { size, step, dilation, .. } = windows;
+            let reach = size.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
+            let covered = extent.div_ceil(step).saturating_sub(1).saturating_mul(step);
+            let missing = covered.saturating_add(reach).saturating_sub(extent);
+            return (missing / 2, missing - missing / 2);
+        };
+        ends.get(i).copied().unwrap_or((0, 0))
+    }
+}
+
+/// A convolution's parameters without the number of axes in their type.
+pub(crate) struct ConvWindow<'a> {
+    pub name: &'static str,
+    pub stride: &'a [usize],
+    pub padding: Ends<'a>,
+    pub dilation: &'a [usize],
+    pub groups: usize,
+}
+
+macro_rules! convolutions {
+    ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { impl Tensor { $(
+        #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
+        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
+        /// the result `[batch, out, ...]`.
+        ///
+        /// # Errors
+        /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        pub fn $conv(
+            &self,
+            weight: &Tensor,
+            bias: Option<&Tensor>,
+            options: ConvOptions<$n>,
+        ) -> Result<Tensor> {
+            let (name, groups) = (stringify!($conv), options.groups);
+            let (stride, dilation) = (&options.stride, &options.dilation);
+            let padding = options.padding.ends();
+            self.convolution(weight, bias, &ConvWindow { name, stride, padding, dilation, groups })
+        }
+
+        #[doc = concat!("The transpose of a ", $n, "-D convolution, which is the gradient of one by its input: this is")]
+        #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, the bias `[out]`.")]
+        /// An axis of the result is `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` long, less
+        /// the padding.
+        ///
+        /// # Errors
+        /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        pub fn $transpose(
+            &self,
+            weight: &Tensor,
+            bias: Option<&Tensor>,
+            options: ConvTransposeOptions<$n>,
+        ) -> Result<Tensor> {
+            let (name, groups) = (stringify!($transpose), options.groups);
+            let (stride, dilation) = (&options.stride, &options.dilation);
+            let padding = Ends::Explicit(&options.padding);
+            let asked = ConvWindow { name, stride, padding, dilation, groups };
+            self.transposed(weight, bias, &asked, &options.output_padding)
+        }
+    )* } };
+}
+
+convolutions! {
+    1 conv1d conv_transpose1d "length" "kernel length";
+    2 conv2d conv_transpose2d "height, width" "kernel height, kernel width";
+    3 conv3d conv_transpose3d "depth, height, width" "kernel depth, height, width";
+}
+
+impl Tensor {
+    /// A convolution over as many axes as there are strides.
+    pub(crate) fn convolution(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        asked: &ConvWindow,
+    ) -> Result<Tensor> {
+        let result = self.unbiased(weight, asked)?;
+        result.biased(bias, asked)
+    }
+
+    /// Plus one number for each channel.
+    fn biased(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
+        let Some(bias) = bias else { return Ok(self) };
+        let name = asked.name;
+        if bias.shape[..] != [self.shape[1]] {
+            let why = "the bias must have one element per output channel";
+            return Err(Error::shapes(name, &self.shape, &bias.shape, why));
+        }
+        let mut dims = vec![1; self.rank() - 1];
+        dims[0] = bias.shape[0];
+        within(name, || self.add(&bias.reshape(&dims)?))
+    }
+
+    fn unbiased(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+        let &ConvWindow { name, stride, padding, dilation, groups } = asked;
+        let n = self.check_convolution(weight, asked)?;
+        if n == 1 {
+            let (x, w) = (self.unsqueeze(2)?, weight.unsqueeze(2)?);
+            let window =
+                Windows { axis: 0, size: weight.shape[2], step: stride[0], dilation: dilation[0] };
+            let ends = [(0, 0), padding.of(0, self.shape[2], &window)];
+            let (stride, dilation) = (&[1, stride[0]], &[1, dilation[0]]);
+            let flat =
+                ConvWindow { name, stride, padding: Ends::Explicit(&ends), dilation, groups };
+            return x.unbiased(&w, &flat)?.squeeze(2);
+        }
+        let mut ends = [(0, 0); 3];
+        for i in 0..n {
+            let size = weight.shape[2 + i];
+            let window = Windows { axis: 0, size, step: stride[i], dilation: dilation[i] };
+            ends[i] = padding.of(i, self.shape[2 + i], &window);
+        }
+        if n == 3 {
+            return self.deep(weight, asked, &ends);
+        }
+        let conv = Conv2d {
+            stride: [stride[0], stride[1]],
+            padding: [ends[0], ends[1]],
+            dilation: [dilation[0], dilation[1]],
+            groups,
+        };
+        self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight]).map_err(|e| e.within(name))
+    }
+
+    /// How many axes the convolution is over.
+    fn check_convolution(&self, weight: &Tensor, asked: &ConvWindow) -> Result<usize> {
+        let refuse = |why: &str| Err(Error::shapes(asked.name, &self.shape, &weight.shape, why));
+        let n = asked.stride.len();
+        if self.rank() != n + 2 || weight.rank() != n + 2 {
+            let rank = n + 2;
+            return refuse(&format!(
+                "both must have rank {rank}: batch and channels, out and in, then {n}"
+            ));
+        }
+        if asked.stride.contains(&0) || asked.dilation.contains(&0) || asked.groups == 0 {
+            return refuse("stride, dilation and groups must be at least 1");
+        }
+        Ok(n)
+    }
+
+    /// A 3-D convolution: the planes that a window over the depth sees become channels.
+    fn deep(
+        &self,
+        weight: &Tensor,
+        asked: &ConvWindow,
+        ends: &[(usize, usize); 3],
+    ) -> Result<Tensor> {
+        let &ConvWindow { name, stride, dilation, groups, .. } = asked;
+        let (x, w) = (&self.shape, &weight.shape);
+        if w[1].checked_mul(groups) != Some(x[1]) {
+            let why = format!("the channels do not divide into {groups} groups");
+            return Err(Error::shapes(name, x, w, &why));
+        }
+        within(name, || {
+            let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
+            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad(&zeros, 0.0)? };
+            let planes = padded.unfold(2, w[2], stride[0], dilation[0])?;
+            let depth = planes.shape[2];
+            let planes = planes.permute(&[0, 2, 1, 5, 3, 4])?;
+            let planes = planes.reshape(&[x[0] * depth, x[1] * w[2], x[3], x[4]])?;
+            let flat = weight.reshape(&[w[0], w[1] * w[2], w[3], w[4]])?;
+            let asked = ConvWindow {
+                name,
+                stride: &stride[1..],
+                padding: Ends::Explicit(&ends[1..]),
+                dilation: &dilation[1..],
+                groups,
+            };
+            let planes = planes.unbiased(&flat, &asked)?;
+            let (height, width) = (planes.shape[2], planes.shape[3]);
+            planes.reshape(&[x[0], depth, w[0], height, width])?.permute(&[0, 2, 1, 3, 4])
+        })
+    }
+
+    /// A convolution of the input with zeros between its elements, the kernel reversed.
+    pub(crate) fn transposed(
+        &self,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        asked: &ConvWindow,
+        more: &[usize],
+    ) -> Result<Tensor> {
+        let &ConvWindow { name, stride, padding, dilation, groups } = asked;
+        let n = self.check_convolution(weight, asked)?;
+        let w = &weight.shape;
+        if w[0] != self.shape[1] || w[0] % groups != 0 {
+            let why = format!("the input channels do not divide into {groups} groups");
+            return Err(Error::shapes(name, &self.shape, w, &why));
+        }
+        within(name, || {
+            let mut x = self.clone();
+            let mut ends = [(0, 0); 3];
+            let mut cut = [(0, 0); 3];
+            for i in 0..n {
+                x = x.apart(2 + i, stride[i])?;
+                let unused = Windows { axis: 0, size: 1, step: 1, dilation: 1 };
+                let (before, after) = padding.of(i, 0, &unused);
+                let reach = w[2 + i].saturating_sub(1).saturating_mul(dilation[i]);
+                let end = reach.saturating_add(more[i]);
+                ends[i] = (reach.saturating_sub(before), end.saturating_sub(after));
+                cut[i] = (before.saturating_sub(reach), after.saturating_sub(end));
+                let extent = x.shape[2 + i];
+                if cut[i].0.saturating_add(cut[i].1) > extent {
+                    let why = "the padding is larger than the result";
+                    return Err(Error::shapes(name, &self.shape, w, why));
+                }
+                x = x.slice(2 + i as isize, cut[i].0 as isize, (extent - cut[i].1) as isize)?;
+            }
+            let (out, each) = (w[1].saturating_mul(groups), w[0] / groups);
+            let kernel = &w[2..];
+            let turned = weight.reshape(&[&[groups, each, w[1]], kernel].concat())?;
+            let turned = turned.transpose(1, 2)?.reshape(&[&[out, each], kernel].concat())?;
+            let axes: Vec<isize> = (2..2 + n as isize).collect();
+            let padding = Ends::Explicit(&ends[..n]);
+            let plain = ConvWindow { name, stride: &[1; 3][..n], padding, dilation, groups };
+            x.convolution(&turned.flip(&axes)?, bias, &plain)
+        })
+    }
+
+    /// With `step - 1` zeros between the elements of an axis.
+    fn apart(&self, axis: usize, step: usize) -> Result<Tensor> {
+        let mut dims = self.shape.to_vec();
+        let extent = dims[axis];
+        if step <= 1 || extent <= 1 {
+            return Ok(self.clone());
+        }
+        let before: usize = dims[..axis].iter().product();
+        let after: usize = dims[axis + 1..].iter().product();
+        let spread = self.reshape(&[before, extent, 1, after])?;
+        let spread = spread.pad(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
+        let long = extent.saturating_mul(step);
+        dims[axis] = long - (step - 1);
+        let flat = spread.reshape(&[before, long, after])?.slice(1, 0, dims[axis] as isize)?;
+        flat.reshape(&dims)
+    }
+
+    /// The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart,
+    /// from every `step`-th position on, as far as they fit. A view.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist, no window fits or the rank would exceed 8; `size`, `step` and `dilation`
+    /// are at least 1.
+    pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
+        let axis = self.shape.axis("unfold", axis)?;
+        if size == 0 || step == 0 || dilation == 0 {
+            let numbers = List(&[size, step, dilation]);
+            return Err(Error::shape(format!(
+                "unfold: size, step and dilation {numbers} must be at least 1"
+            )));
+        }
+        self.apply(Op::Unfold(Windows { axis, size, step, dilation }), &[])
+    }
+}

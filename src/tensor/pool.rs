@@ -1,0 +1,241 @@
+//! Pooling: windows over the axes after batch and channels, each reduced to one element.
+
+use super::conv::Ends;
+use super::{within, Padding, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::{Reduction, Windows};
+
+/// The windows of a pooling over `N` axes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions<const N: usize> {
+    /// The extents of a window.
+    pub size: [usize; N],
+    pub stride: [usize; N],
+    /// What is outside counts for nothing: it is no maximum, and in an average only if that says so.
+    pub padding: Padding<N>,
+    pub dilation: [usize; N],
+    /// Whether a last window that reaches beyond the end is taken, too, if it begins before it.
+    pub ceil: bool,
+}
+
+impl<const N: usize> PoolOptions<N> {
+    /// Windows of this size side by side, without padding.
+    pub fn new(size: [usize; N]) -> PoolOptions<N> {
+        PoolOptions { size, stride: size, padding: Padding::Valid, dilation: [1; N], ceil: false }
+    }
+}
+
+/// What becomes of a window.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pool {
+    Max,
+    /// The mean of what is inside, or of the padding, too.
+    Average {
+        count_padding: bool,
+    },
+    L2,
+}
+
+/// The same without the number of axes in its type.
+pub(crate) struct PoolWindow<'a> {
+    pub name: &'static str,
+    pub size: &'a [usize],
+    pub stride: &'a [usize],
+    pub padding: Ends<'a>,
+    pub dilation: &'a [usize],
+    pub ceil: bool,
+}
+
+impl<'a> PoolWindow<'a> {
+    fn new<const N: usize>(name: &'static str, options: &'a PoolOptions<N>) -> PoolWindow<'a> {
+        PoolWindow {
+            name,
+            size: &options.size,
+            stride: &options.stride,
+            padding: options.padding.ends(),
+            dilation: &options.dilation,
+            ceil: options.ceil,
+        }
+    }
+
+    fn windows(&self, i: usize, axis: usize) -> Windows {
+        Windows { axis, size: self.size[i], step: self.stride[i], dilation: self.dilation[i] }
+    }
+}
+
+impl Tensor {
+    /// The largest element of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`; NaN if there is
+    /// one.
+    ///
+    /// # Errors
+    /// `Shape` unless the rank is `N + 2`, or if no window fits; `DType` for `bool`.
+    pub fn max_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
+        self.pool(Pool::Max, &PoolWindow::new("max_pool", &options))
+    }
+
+    /// The mean of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`; padding counts as zeros if
+    /// `count_padding` says so, else the mean is of what is inside.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool`]; `DType` unless it is of floats.
+    pub fn avg_pool<const N: usize>(
+        &self,
+        options: PoolOptions<N>,
+        count_padding: bool,
+    ) -> Result<Tensor> {
+        self.pool(Pool::Average { count_padding }, &PoolWindow::new("avg_pool", &options))
+    }
+
+    /// The square root of the sum of squares of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`.
+    ///
+    /// # Errors
+    /// As [`Tensor::avg_pool`].
+    pub fn l2_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
+        self.pool(Pool::L2, &PoolWindow::new("l2_pool", &options))
+    }
+
+    pub(crate) fn pool(&self, kind: Pool, asked: &PoolWindow) -> Result<Tensor> {
+        if kind != Pool::Max {
+            self.need_float(asked.name)?;
+        }
+        match kind {
+            Pool::Max => self.pooled(asked, Reduction::Max, f64::NEG_INFINITY),
+            Pool::L2 => Ok(self.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt()),
+            Pool::Average { count_padding } => {
+                let sum = self.pooled(asked, Reduction::Sum, 0.0)?;
+                sum.div(&self.counts(asked, count_padding)?)
+            }
+        }
+    }
+
+    /// How many elements each window has, which depends on where it is alone.
+    fn counts(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
+        let mut dims = self.shape.to_vec();
+        dims[..2].fill(1);
+        let ones = self.device.full(self.dtype, 1.0, &dims)?;
+        if !padding {
+            return ones.pooled(asked, Reduction::Sum, 0.0);
+        }
+        let (mut inside, mut outside) = (vec![(0, 0); 2], vec![(0, 0); 2]);
+        for (padding, more) in self.overhang(asked)? {
+            inside.push(padding);
+            outside.push((0, more));
+        }
+        let places = ones.pad(&inside, 1.0)?.pad(&outside, 0.0)?;
+        let padding = Ends::Explicit(&[]);
+        places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
+    }
+
+    /// The mean of each of `sizes` parts of the last axes, which overlap where they do not divide: the i-th of n is from
+    /// `floor(i * extent / n)` to `ceil((i + 1) * extent / n)`.
+    ///
+    /// # Errors
+    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats.
+    pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
+        let name = "adaptive_avg_pool";
+        self.need_float(name)?;
+        let first = self.rank().checked_sub(sizes.len());
+        let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
+        let Some(first) = fits else {
+            return Err(Error::shapes(
+                name,
+                &self.shape,
+                sizes,
+                "parts of at least one element each",
+            ));
+        };
+        let mut pooled = self.clone();
+        for (i, &size) in sizes.iter().enumerate() {
+            let axis = (first + i) as isize;
+            let extent = self.shape[first + i];
+            if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
+                let message = format!("{name}: {size} parts of an axis of {extent} are too many");
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
+            pooled = within(name, || match extent % size {
+                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(&[-1]),
+                _ => pooled.averages(axis, extent, size),
+            })?;
+        }
+        Ok(pooled)
+    }
+
+    /// A product with the matrix of what each part has of each element.
+    fn averages(&self, axis: isize, extent: usize, size: usize) -> Result<Tensor> {
+        let shape = &[extent, size];
+        let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
+        let (long, count) = (extent as i32, size as i32);
+        let start = part.mul(long)?.div(count)?;
+        let end = part.add(1)?.mul(long)?.add(count - 1)?.div(count)?;
+        let inside = element.ge(&start)?.logical_and(&element.lt(&end)?)?.cast(self.dtype)?;
+        let weights = inside.div(&end.sub(&start)?.cast(self.dtype)?)?;
+        self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
+    }
+
+    /// Each window reduced; outside there is `fill`.
+    fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
+        let name = asked.name;
+        let n = asked.size.len();
+        let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
+        if !(1..=3).contains(&n) || self.rank() != n + 2 || zero {
+            let why = "[batch, channels, ...] and windows over the rest; sizes, strides and dilations are at least 1";
+            return Err(Error::shapes(name, &self.shape, asked.size, why));
+        }
+        if self.dtype == DType::Bool {
+            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        }
+        within(name, || {
+            let ends = self.overhang(asked)?;
+            let mut windows = self.clone();
+            if ends.iter().any(|&(padding, more)| padding != (0, 0) || more > 0) {
+                let mut amounts = vec![(0, 0); 2];
+                amounts.extend(
+                    ends.iter()
+                        .map(|&((before, after), more)| (before, after.saturating_add(more))),
+                );
+                windows = self.padded(&amounts, fill)?;
+            }
+            let mut axes = Vec::with_capacity(n);
+            for i in 0..n {
+                let Windows { size, step, dilation, .. } = asked.windows(i, 2 + i);
+                windows = windows.unfold(2 + i as isize, size, step, dilation)?;
+                axes.push(-1 - i as isize);
+            }
+            windows.reduce(op, &axes, false)
+        })
+    }
+
+    /// Padded with the closest that the type has to a number.
+    fn padded(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
+        let fill = match self.dtype {
+            DType::I32 => fill.max(f64::from(i32::MIN)),
+            DType::U32 => fill.max(0.0),
+            _ => fill,
+        };
+        self.pad(amounts, fill)
+    }
+
+    /// For each axis: the padding, and how much more the last window reaches beyond it.
+    fn overhang(&self, asked: &PoolWindow) -> Result<Vec<((usize, usize), usize)>> {
+        let mut ends = Vec::with_capacity(asked.size.len());
+        for i in 0..asked.size.len() {
+            let extent = self.shape[2 + i];
+            let windows = asked.windows(i, 2 + i);
+            let (before, after) = asked.padding.of(i, extent, &windows);
+            let padded = extent.saturating_add(before).saturating_add(after);
+            let mut more = 0;
+            if let (true, Some(count)) = (asked.ceil, windows.count(padded)) {
+                let reach = windows.dilation * (windows.size - 1) + 1;
+                let next = count * windows.step;
+                // It has to begin inside, or in the padding before.
+                let begins = next < extent.saturating_add(before);
+                if begins && (padded - reach) % windows.step != 0 {
+                    more = (next + reach).saturating_sub(padded);
+                }
+            }
+            ends.push(((before, after), more));
+        }
+        Ok(ends)
+    }
+}

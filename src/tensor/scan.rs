@@ -1,0 +1,142 @@
+//! Running sums, products, maxima and minima along an axis.
+
+use super::{pointwise, within, Pointwise, Tensor, Value};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Op, Reduction};
+
+/// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
+/// work is `BLOCK` steps per element, in about `2 log(n) / log(BLOCK)` kernels.
+const BLOCK: usize = 16;
+
+macro_rules! scans {
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { impl Tensor { $(
+        $(#[doc = $doc])+
+        ///
+        /// With `exclusive` each result is over the elements before its own, without that; with `reverse` it goes from
+        /// the end to the start. The order of the additions is fixed: the same device gives the same bits again. `f16`
+        /// is rounded once, at the end.
+        ///
+        /// # Errors
+        /// `Shape` if the axis does not exist; `DType` for `bool`; `Limit` beyond 2^27 elements.
+        pub fn $name(&self, axis: isize, exclusive: bool, reverse: bool) -> Result<Tensor> {
+            self.scan(stringify!($name), Reduction::$op, axis, exclusive, reverse)
+        }
+    )* } };
+}
+
+scans! {
+    /// The sum of the elements along `axis` up to each one. Integers wrap.
+    cumsum => Sum;
+    /// The product of the elements along `axis` up to each one. Its gradient divides by nothing, so zeros do no harm.
+    cumprod => Prod;
+    /// The largest of the elements along `axis` up to each one; NaN from the first NaN on.
+    cummax => Max;
+    /// The smallest of the elements along `axis` up to each one; NaN from the first NaN on.
+    cummin => Min;
+}
+
+impl Tensor {
+    fn scan(
+        &self,
+        name: &str,
+        op: Reduction,
+        axis: isize,
+        exclusive: bool,
+        reverse: bool,
+    ) -> Result<Tensor> {
+        let at = self.shape.axis(name, axis)?;
+        if self.dtype == DType::Bool {
+            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        }
+        if self.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let mut lines = self.lines(at)?.cast(self.dtype.compute())?;
+            let count = self.shape[at] as isize;
+            if reverse {
+                lines = lines.flip(&[1])?;
+            }
+            if exclusive {
+                lines = lines.pad(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
+                lines = lines.slice(1, 0, count)?;
+            }
+            let mut sums = lines.prefixes(op)?;
+            if reverse {
+                sums = sums.flip(&[1])?;
+            }
+            sums.cast(self.dtype)?.unlines(&self.shape, at)
+        })
+    }
+
+    /// The inclusive scan of each row of `[rows, n]`.
+    fn prefixes(&self, op: Reduction) -> Result<Tensor> {
+        let (rows, count) = (self.shape[0], self.shape[1]);
+        if count <= 1 {
+            return Ok(self.clone());
+        }
+        let none = identity(op, self.dtype);
+        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let whole = self.pad(&[(0, 0), (0, blocks * length - count)], none)?;
+        let seen = self.device.iota(&[length, length], 1)?;
+        let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
+        let spread = whole.reshape(&[rows, blocks, 1, length])?;
+        let nothing = self.device.full(self.dtype, none, &[])?;
+        let mut sums = seen.select(&spread, &nothing)?.reduce(op, &[3], false)?;
+        if blocks > 1 {
+            let last = length as isize - 1;
+            let totals = sums.slice(2, last, last + 1)?.reshape(&[rows, blocks])?;
+            let before = totals.prefixes(op)?.pad(&[(0, 0), (1, 0)], none)?;
+            let before = before.slice(1, 0, blocks as isize)?.unsqueeze(-1)?;
+            sums = pointwise(together(op), &[Value::Tensor(&sums), Value::Tensor(&before)])?;
+        }
+        sums.reshape(&[rows, blocks * length])?.slice(1, 0, count as isize)
+    }
+
+    /// The elements along an axis as rows: `[rows, extent]`.
+    pub(super) fn lines(&self, axis: usize) -> Result<Tensor> {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        order.remove(axis);
+        order.push(axis);
+        let rows = order[..self.rank() - 1].iter().map(|&axis| self.shape[axis]).product();
+        self.apply(Op::Permute(order), &[])?.reshape(&[rows, self.shape[axis]])
+    }
+
+    /// Rows as the elements along an axis of the shape `like`, but for that axis's extent.
+    pub(super) fn unlines(&self, like: &[usize], axis: usize) -> Result<Tensor> {
+        let mut dims = like.to_vec();
+        dims.remove(axis);
+        dims.push(self.shape[1]);
+        let mut order: Vec<usize> = (0..like.len() - 1).collect();
+        order.insert(axis, like.len() - 1);
+        self.reshape(&dims)?.apply(Op::Permute(order), &[])
+    }
+
+    /// The same in memory of its own, so that what is read again and again is not computed again and again.
+    pub(super) fn stored(&self) -> Result<Tensor> {
+        self.apply(Op::Concat { axis: 0 }, &[])
+    }
+}
+
+/// What combining nothing gives.
+pub(super) fn identity(op: Reduction, dtype: DType) -> f64 {
+    let bits = op.identity(dtype);
+    match dtype {
+        DType::F32 | DType::F16 => f64::from(f32::from_bits(bits)),
+        DType::I32 => f64::from(bits as i32),
+        DType::U32 | DType::Bool => f64::from(bits),
+    }
+}
+
+/// The row that combines two.
+pub(super) fn together(op: Reduction) -> Pointwise {
+    match op {
+        Reduction::Sum => Pointwise::add,
+        Reduction::Prod => Pointwise::mul,
+        Reduction::Max => Pointwise::maximum,
+        Reduction::Min => Pointwise::minimum,
+        Reduction::Any => Pointwise::logical_or,
+        Reduction::All => Pointwise::logical_and,
+    }
+}

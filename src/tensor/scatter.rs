@@ -1,0 +1,332 @@
+//! Bringing elements to where indices say: one after the other, added up, or combined otherwise. No atomics: which
+//! element comes where is looked up from the result's side, so the same device gives the same bits again.
+//!
+//! Where there is little to look at, each element of the result goes through all indices. Else the indices are sorted
+//! (stable, so that equal ones stay in order), elements with equal ones are combined in a segmented scan of `log(m)`
+//! doubling steps (Blelloch 1990), and the result finds the last of its own by bisection.
+
+use super::scan::{identity, together};
+use super::{pointwise, within, Tensor, Value};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Op, Reduction};
+use crate::shape::{pick, Shape};
+
+/// Elements of the result times indices, up to which each goes through all.
+const SMALL: usize = 1 << 26;
+
+/// Steps of a scan or a bisection that one kernel does.
+const STEPS: usize = 3;
+
+impl Tensor {
+    /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
+    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. Index and source have one shape, that of this
+    /// but for the axis. Where several come to one place the last one stays; positions outside are left out.
+    /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
+    ///
+    /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
+    /// sorts the indices. Its gradient takes as many steps as elements times indices.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not of integers or the source
+    /// of another type.
+    pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        self.scatter_along("scatter", axis, index, source, None)
+    }
+
+    /// As [`Tensor::scatter`], but all elements of the source are added to what is there.
+    ///
+    /// # Errors
+    /// The same; `DType` for `bool`.
+    pub fn scatter_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        self.scatter_along("scatter_add", axis, index, source, Some(Reduction::Sum))
+    }
+
+    /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
+    /// largest or smallest; of `bool` by or and and.
+    ///
+    /// # Errors
+    /// The same; `DType` if the type has no such reduction.
+    pub fn scatter_reduce(
+        &self,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: Reduction,
+    ) -> Result<Tensor> {
+        self.scatter_along("scatter_reduce", axis, index, source, Some(op))
+    }
+
+    fn scatter_along(
+        &self,
+        name: &str,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        let at = self.shape.axis(name, axis)?;
+        self.need_beside(name, at, index)?;
+        if index.shape != source.shape {
+            let why = "index and source must have one shape";
+            return Err(Error::shapes(name, &index.shape, &source.shape, why));
+        }
+        self.need_source(name, index, source, op)?;
+        if source.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let here = self.lines(at)?.unsqueeze(-1)?;
+            let brought = here.bring(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
+            brought.squeeze(-1)?.unlines(&self.shape, at)
+        })
+    }
+
+    /// With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. Positions
+    /// outside are left out.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the source is not of this shape but for the axis, along which it has an
+    /// element for each index; `DType` if the index is not of integers, or unless the others have one type with a sum.
+    pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
+        let name = "index_add";
+        let at = self.shape.axis(name, axis)?;
+        self.need_beside(name, at, source)?;
+        if index.shape[..] != [source.shape[at]] {
+            let why = format!("there must be one index for each position along axis {axis}");
+            return Err(Error::shapes(name, &source.shape, &index.shape, &why));
+        }
+        let op = Some(Reduction::Sum);
+        self.need_source(name, index, source, op)?;
+        if source.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let mut order: Vec<usize> = (0..self.rank()).collect();
+            order.remove(at);
+            order.insert(0, at);
+            let columns: usize = order[1..].iter().map(|&axis| self.shape[axis]).product();
+            let front = |x: &Tensor| {
+                let moved = x.apply(Op::Permute(order.clone()), &[])?;
+                moved.reshape(&[1, x.shape[at], columns])
+            };
+            let brought = front(self)?.bring(&index.unsqueeze(0)?, &front(source)?, op)?;
+            let mut back: Vec<usize> = (1..self.rank()).collect();
+            back.insert(at, 0);
+            brought.reshape(&pick(&self.shape, &order))?.apply(Op::Permute(back), &[])
+        })
+    }
+
+    /// The elements at the positions that the last axis of `index` says along the first axes of this:
+    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Positions outside give 0. (`GatherND` of ONNX.)
+    ///
+    /// # Errors
+    /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
+    pub fn gather_nd(&self, index: &Tensor) -> Result<Tensor> {
+        let places = self.places("gather_nd", index)?;
+        within("gather_nd", || {
+            let (before, after) = self.shape.split_at(self.coordinates(index));
+            let columns: usize = after.iter().product();
+            let rows = self.reshape(&[before.iter().product(), columns])?;
+            let dims = [&places.shape, after].concat();
+            rows.index_select(0, &places)?.reshape(&dims)
+        })
+    }
+
+    /// This, but for the elements at the positions that the last axis of `index` says, which are those of `source`, of
+    /// the shape [`Tensor::gather_nd`] would give; or combined with them by a reduction. Where several come to one place
+    /// the last one stays; positions outside are left out. (`ScatterND` of ONNX.)
+    ///
+    /// # Errors
+    /// `Shape` if index or source do not fit; `DType` as [`Tensor::scatter_reduce`].
+    pub fn scatter_nd(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        let name = "scatter_nd";
+        let places = self.places(name, index)?;
+        let (before, after) = self.shape.split_at(self.coordinates(index));
+        if [&places.shape, after].concat() != source.shape[..] {
+            let why = "the source must have the shape of what the index names";
+            return Err(Error::shapes(name, &source.shape, &index.shape, why));
+        }
+        self.need_source(name, index, source, op)?;
+        if source.numel() == 0 {
+            return self.reshape(&self.shape);
+        }
+        within(name, || {
+            let (count, columns) = (places.numel(), after.iter().product());
+            let rows = self.reshape(&[1, before.iter().product(), columns])?;
+            let source = source.reshape(&[1, count, columns])?;
+            rows.bring(&places.reshape(&[1, count])?, &source, op)?.reshape(&self.shape)
+        })
+    }
+
+    /// How many axes an index with coordinates says positions along.
+    fn coordinates(&self, index: &Tensor) -> usize {
+        index.shape.last().copied().unwrap_or(0)
+    }
+
+    /// Coordinates along the first axes as positions among all their elements; -1 outside.
+    fn places(&self, name: &str, index: &Tensor) -> Result<Tensor> {
+        let axes = self.coordinates(index);
+        if axes == 0 || axes > self.rank() {
+            let why = "the index's last axis must have 1 to as many coordinates as there are axes";
+            return Err(Error::shapes(name, &self.shape, &index.shape, why));
+        }
+        if !index.dtype.is_int() {
+            let message = format!("{name}: indices of type {}; i32 or u32", index.dtype);
+            return Err(Error::dtype(message));
+        }
+        within(name, || {
+            let index = index.cast(DType::I32)?;
+            let mut found: Option<(Tensor, Tensor)> = None;
+            for (axis, &extent) in self.shape[..axes].iter().enumerate() {
+                let at = axis as isize;
+                let at = index.slice(-1, at, at + 1)?.squeeze(-1)?;
+                let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
+                found = Some(match found {
+                    None => (at, inside),
+                    Some((place, all)) => {
+                        (place.mul(extent as f64)?.add(&at)?, all.logical_and(&inside)?)
+                    }
+                });
+            }
+            match found {
+                Some((place, inside)) => inside.select(&place, -1),
+                None => Ok(index),
+            }
+        })
+    }
+
+    /// Refuses types that do not go together.
+    fn need_source(
+        &self,
+        name: &str,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<()> {
+        if !index.dtype.is_int() {
+            let message = format!("{name}: indices of type {}; i32 or u32", index.dtype);
+            return Err(Error::dtype(message));
+        }
+        if source.dtype != self.dtype {
+            let (here, there) = (self.dtype, source.dtype);
+            let message = format!("{name}: operands of type {here} and {there}; cast one");
+            return Err(Error::dtype(message));
+        }
+        let logical = matches!(op, Some(Reduction::Any | Reduction::All));
+        if op.is_some() && logical != (self.dtype == DType::Bool) {
+            let message = format!("{name}: does not take {}; cast it first", self.dtype);
+            return Err(Error::dtype(message));
+        }
+        Ok(())
+    }
+
+    /// `[rows, n, columns]` with the elements of `source`, `[rows, m, columns]`, where `index`, `[rows, m]`, says.
+    fn bring(&self, index: &Tensor, source: &Tensor, op: Option<Reduction>) -> Result<Tensor> {
+        let index = index.cast(DType::I32)?;
+        let (count, columns) = (self.shape[1], self.shape[2]);
+        let Some(op) = op else {
+            let last = index.last_of_each(count)?;
+            let brought = source.take(&last)?;
+            return last.ge(0)?.unsqueeze(-1)?.select(&brought, self);
+        };
+        let wide = self.dtype.compute();
+        let source = source.cast(wide)?;
+        let none = self.device.full(wide, identity(op, wide), &[])?;
+        let steps = index.numel().saturating_mul(count).saturating_mul(columns);
+        let brought = if steps <= SMALL {
+            let found = index.meets(count)?.unsqueeze(2)?;
+            let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
+            found.select(&source, &none)?.reduce(op, &[3], false)?
+        } else {
+            let order = index.order(false)?;
+            let sorted = index.take(&order)?.stored()?;
+            let sums = source.take(&order)?.in_segments(&sorted, op)?;
+            let (ends, there) = sorted.ends(count)?;
+            there.unsqueeze(-1)?.select(&sums.take(&ends)?, &none)?
+        };
+        let both = [Value::Tensor(&self.cast(wide)?), Value::Tensor(&brought)];
+        pointwise(together(op), &both)?.cast(self.dtype)
+    }
+
+    /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
+    fn meets(&self, count: usize) -> Result<Tensor> {
+        self.unsqueeze(1)?.eq(&self.device.iota(&[count, 1], 0)?)
+    }
+
+    /// For each of `count` positions where the last index is that names it, or -1: `[rows, m] -> [rows, count]`.
+    fn last_of_each(&self, count: usize) -> Result<Tensor> {
+        if self.numel().saturating_mul(count) <= SMALL {
+            let at = self.device.iota(&[self.shape[1]], 0)?;
+            let none = self.device.full(DType::I32, -1.0, &[])?;
+            return self.meets(count)?.select(&at, &none)?.max(&[2])?.stored();
+        }
+        let order = self.order(false)?;
+        let (ends, there) = self.take(&order)?.stored()?.ends(count)?;
+        there.select(&order.take(&ends)?, -1)?.stored()
+    }
+
+    /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
+    fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
+        let (rows, length) = (self.shape[0], self.shape[1]);
+        let position = self.device.iota(&[rows, count], 1)?;
+        let mut end = self.device.full(DType::I32, -1.0, &[rows, count])?;
+        let mut step = 1 << length.ilog2();
+        let mut done = 0;
+        while step > 0 {
+            let further = end.add(step as f64)?;
+            let fine = self.take(&further)?.le(&position)?;
+            let fine = fine.logical_and(&further.lt(length as f64)?)?;
+            end = fine.select(&further, &end)?;
+            step /= 2;
+            done += 1;
+            if done % STEPS == 0 || step == 0 {
+                end = end.stored()?;
+            }
+        }
+        let there = self.take(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
+        Ok((end, there))
+    }
+
+    /// Each row's elements combined with those before them that have the same index: `[rows, m, columns]`.
+    fn in_segments(&self, sorted: &Tensor, op: Reduction) -> Result<Tensor> {
+        let length = self.shape[1];
+        let before = |x: &Tensor, step: usize, none: f64| {
+            let mut amounts = vec![(0, 0); x.rank()];
+            amounts[1].0 = step;
+            x.pad(&amounts, none)?.slice(1, 0, length as isize)
+        };
+        let mut sums = self.stored()?;
+        let (mut step, mut done) = (1, 0);
+        while step < length {
+            let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
+            let others = before(&sums, step, identity(op, self.dtype))?;
+            let both = pointwise(together(op), &[Value::Tensor(&others), Value::Tensor(&sums)])?;
+            sums = same.select(&both, &sums)?;
+            step *= 2;
+            done += 1;
+            if done % STEPS == 0 {
+                sums = sums.stored()?;
+            }
+        }
+        sums.stored()
+    }
+
+    /// `value` where `mask`, which is `bool` and broadcasts to this, is true.
+    ///
+    /// # Errors
+    /// `Shape` if the mask does not broadcast to this; `DType` if it is not `bool` or the value is not one of this type.
+    pub fn masked_fill(&self, mask: &Tensor, value: f64) -> Result<Tensor> {
+        let joint = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
+        if joint != self.shape {
+            let why = "the mask must broadcast to the input";
+            return Err(Error::shapes("masked_fill", &self.shape, &mask.shape, why));
+        }
+        within("masked_fill", || mask.select(value, self))
+    }
+}

@@ -1,0 +1,191 @@
+//! Sorting along an axis, and choosing elements by their own indices.
+//!
+//! Runs of 1, 2, 4, ... sorted elements are merged: each element of the result looks by bisection for how many elements
+//! of the left run come before it (the "merge path" of Green, McColl and Bader 2012). All kernels of a pass are those of
+//! the pass before, with other numbers.
+
+use super::{within, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::Op;
+
+/// Steps of a bisection that one kernel does.
+const STEPS: usize = 3;
+
+/// Positions are doubled on the way.
+const MOST: usize = 1 << 29;
+
+impl Tensor {
+    /// The elements along `axis` in order, and the positions they were at, as `i32`. Equal ones stay in the order they
+    /// were in (it is stable), and NaN comes last, whether ascending or `descending`. Takes about `log(n)^2 / 5` kernels
+    /// for n elements along the axis. Read both in one [`Device::batch`](crate::device::Device::batch), or all is
+    /// computed twice.
+    ///
+    /// The gradient adds up by a product with ones, as [`Tensor::take_along`]'s.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist; `Limit` for an axis of more than 2^29.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[3.0f32, 1.0, 2.0], &[3])?;
+    /// let (values, indices) = x.sort(0, false)?;
+    /// assert_eq!(values.read::<f32>().await?, [1.0, 2.0, 3.0]);
+    /// assert_eq!(indices.read::<i32>().await?, [1, 2, 0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
+        let indices = within("sort", || self.argsort(axis, descending))?;
+        Ok((self.take_along(axis, &indices)?, indices))
+    }
+
+    /// The positions, as `i32`, of the elements along `axis` in order, as [`Tensor::sort`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn argsort(&self, axis: isize, descending: bool) -> Result<Tensor> {
+        let at = self.shape.axis("argsort", axis)?;
+        if self.shape[at] > MOST {
+            let message =
+                format!("argsort: an axis of {}, more than the {MOST} it takes", self.shape[at]);
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        if self.numel() == 0 {
+            return self.device.iota(&self.shape, axis);
+        }
+        within("argsort", || {
+            let order = self.detach().lines(at)?.order(descending)?;
+            order.unlines(&self.shape, at)
+        })
+    }
+
+    /// The `k` largest elements along `axis`, the largest first, or the smallest, the smallest first; and their
+    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
+    pub fn top_k(&self, axis: isize, k: usize, largest: bool) -> Result<(Tensor, Tensor)> {
+        let at = self.shape.axis("top_k", axis)?;
+        if k > self.shape[at] {
+            let message = format!("top_k: {k} elements along axis {axis} of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let order = within("top_k", || self.argsort(axis, largest))?;
+        let indices = order.slice(axis, 0, k as isize)?;
+        Ok((self.take_along(axis, &indices)?, indices))
+    }
+
+    /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result: that
+    /// of this, but for the axis. Positions outside give 0. (`gather` of PyTorch, `GatherElements` of ONNX.)
+    ///
+    /// The gradient adds up by a product with ones, which takes as many steps as there are indices times elements along
+    /// the axis.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the shapes differ elsewhere; `DType` if the index is not of integers.
+    pub fn take_along(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let at = self.shape.axis("take_along", axis)?;
+        self.need_beside("take_along", at, index)?;
+        within("take_along", || self.lines(at)?.take(&index.lines(at)?)?.unlines(&self.shape, at))
+    }
+
+    /// Refuses shapes that differ elsewhere than along an axis.
+    pub(super) fn need_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<()> {
+        let same =
+            index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
+        if !same {
+            let why = format!("they must agree but for axis {axis}");
+            return Err(Error::shapes(name, &self.shape, &index.shape, &why));
+        }
+        Ok(())
+    }
+
+    /// Of each row those elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
+    pub(super) fn take(&self, index: &Tensor) -> Result<Tensor> {
+        self.apply(Op::Gather { axis: 1, paired: true }, &[index])
+    }
+
+    /// The positions of each row's elements in order: `[rows, n]`, which is not empty.
+    pub(super) fn order(&self, descending: bool) -> Result<Tensor> {
+        let mut keys = match self.dtype {
+            DType::Bool => self.cast(DType::U32)?,
+            _ => self.clone(),
+        };
+        let mut order = self.device.iota(&self.shape, 1)?;
+        let (mut run, count) = (1, self.shape[1]);
+        while run < count {
+            if run == 1 {
+                (keys, order) = (keys.stored()?, order.stored()?);
+            }
+            let from = Runs::new(&keys, run, descending)?.sources()?;
+            run *= 2;
+            if run < count {
+                keys = keys.take(&from)?.stored()?;
+            }
+            order = order.take(&from)?.stored()?;
+        }
+        Ok(order)
+    }
+}
+
+/// Pairs of sorted runs that are to be merged, as numbers for each element of the result.
+struct Runs<'a> {
+    keys: &'a Tensor,
+    descending: bool,
+    run: usize,
+    /// The element's own position.
+    position: Tensor,
+    /// Where the left run begins, where the right one does, and where that ends.
+    start: Tensor,
+    middle: Tensor,
+    end: Tensor,
+}
+
+impl Runs<'_> {
+    fn new(keys: &Tensor, run: usize, descending: bool) -> Result<Runs<'_>> {
+        let position = keys.device.iota(&keys.shape, 1)?;
+        let start = position.bitwise_and(-2.0 * run as f64)?;
+        let count = keys.shape[1] as f64;
+        let middle = start.add(run as f64)?.minimum(count)?;
+        let end = start.add(2.0 * run as f64)?.minimum(count)?;
+        Ok(Runs { keys, descending, run, position, start, middle, end })
+    }
+
+    /// Whether the key at `left`, of a left run, comes before the one at `right`, of a right one. What numbers are
+    /// compared with NaN is up to the machine, and is not asked.
+    fn in_order(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
+        let (a, b) = (self.keys.take(left)?, self.keys.take(right)?);
+        let fine = if self.descending { a.ge(&b)? } else { a.le(&b)? };
+        if !self.keys.dtype.is_float() {
+            return Ok(fine);
+        }
+        b.is_nan().logical_or(&a.is_nan().logical_not().logical_and(&fine)?)
+    }
+
+    /// Where each element of the result comes from. The first elements of the merged run, up to its own, are those of
+    /// the left run up to `split` and some of the right one: it is the last place at which the left run's element comes
+    /// before the right run's that it would take the place of.
+    fn sources(&self) -> Result<Tensor> {
+        let Runs { position, start, middle, end, .. } = self;
+        let most = position.minimum(middle)?;
+        let sum = position.add(middle)?;
+        let mut split = position.sub(&end.sub(middle)?)?.maximum(start)?;
+        let mut step = self.run;
+        while step > 0 {
+            let further = split.add(step as f64)?;
+            let fine = self.in_order(&further.sub(1)?, &sum.sub(&further)?)?;
+            split = fine.logical_and(&further.le(&most)?)?.select(&further, &split)?;
+            step /= 2;
+            // What comes last shares a kernel with two steps.
+            let left = (usize::BITS - step.leading_zeros()) as usize;
+            if left >= STEPS - 1 && left % STEPS == STEPS - 1 {
+                split = split.stored()?;
+            }
+        }
+        let right = sum.sub(&split)?;
+        let first = self.in_order(&split, &right)?.logical_or(&right.ge(end)?)?;
+        split.lt(middle)?.logical_and(&first)?.select(&split, &right)?.stored()
+    }
+}

@@ -1,0 +1,117 @@
+//! What is assigned to: parameters, caches.
+
+use super::{within, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A place for a tensor of one shape and type: what a model learns, or keeps between steps. Tensors taken from it before
+/// stay as they are.
+///
+/// Assigning runs nothing. [`Device::flush`](crate::device::Device::flush) at the end of a step makes one submission of
+/// all that was recorded: the step's loss, gradients and new values.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, tensor::Variable};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let w = Variable::new(&device.tensor(&[3.0f32], &[1])?);
+/// for _ in 0..50 {
+///     let loss = w.value().sub(1.0)?.square().sum(&[])?;
+///     loss.backward(&[&w])?;
+///     let gradient = w.take_gradient().expect("backward left one");
+///     w.assign(&w.value().sub(&gradient.mul(0.1)?)?)?;
+///     device.flush()?;
+/// }
+/// assert!((w.value().item::<f32>().await? - 1.0).abs() < 1e-3);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct Variable {
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    value: Tensor,
+    gradient: Option<Tensor>,
+}
+
+impl Variable {
+    /// A variable with this value.
+    pub fn new(value: &Tensor) -> Variable {
+        Variable { held: Mutex::new(Held { value: value.clone(), gradient: None }) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // No panic leaves it half written.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was assigned last.
+    pub fn value(&self) -> Tensor {
+        self.held().value.clone()
+    }
+
+    /// Its shape, which stays.
+    pub fn shape(&self) -> Vec<usize> {
+        self.held().value.shape().to_vec()
+    }
+
+    /// Its type, which stays.
+    pub fn dtype(&self) -> DType {
+        self.held().value.dtype()
+    }
+
+    /// Takes this value from now on.
+    ///
+    /// # Errors
+    /// `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the tensor's own error
+    /// if it carries one.
+    pub fn assign(&self, value: &Tensor) -> Result<()> {
+        let mut held = self.held();
+        let before = &held.value;
+        if before.shape != value.shape {
+            let why = "a variable keeps its shape";
+            return Err(Error::shapes("assign", &before.shape, &value.shape, why));
+        }
+        if before.dtype != value.dtype {
+            let (before, after) = (before.dtype, value.dtype);
+            return Err(Error::dtype(format!("assign: {after} to a variable of {before}")));
+        }
+        if !before.device.is_same(&value.device) {
+            return Err(Error::data(
+                "assign: the value lives on another device; move it with `to`",
+            ));
+        }
+        value.node()?;
+        held.value = value.clone();
+        Ok(())
+    }
+
+    /// What [`Tensor::backward`] has left, added up, until it is taken.
+    pub fn take_gradient(&self) -> Option<Tensor> {
+        self.held().gradient.take()
+    }
+}
+
+impl Tensor {
+    /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to.
+    ///
+    /// # Errors
+    /// As [`Tensor::grad`].
+    pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
+        within("backward", || {
+            let values: Vec<Tensor> = variables.iter().map(|variable| variable.value()).collect();
+            let gradients = self.grad(&values.iter().collect::<Vec<_>>())?;
+            for (variable, gradient) in variables.iter().zip(gradients) {
+                let mut held = variable.held();
+                held.gradient = Some(match held.gradient.take() {
+                    Some(before) => before.add(&gradient)?,
+                    None => gradient,
+                });
+            }
+            Ok(())
+        })
+    }
+}

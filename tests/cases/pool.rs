@@ -1,0 +1,347 @@
+//! Windows, pooling, resizing, padding with what is there.
+
+use super::array::{each, integers, random, Array};
+use super::check::{near, typed, Suite};
+use super::tolerance::Tolerance;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::tensor::{PadMode, Padding, PoolOptions, Resize, Tensor};
+
+/// The windows of a pooling: size, stride, padding and dilation of each axis; whether the last may reach out.
+#[derive(Clone)]
+pub struct Pool {
+    size: Vec<usize>,
+    stride: Vec<usize>,
+    pads: Vec<(usize, usize)>,
+    dilation: Vec<usize>,
+    ceil: bool,
+}
+
+/// `f` of what each window has inside the tensor, and of how many places it has within the padded one.
+pub fn pooled(x: &Array<f64>, pool: &Pool, f: impl Fn(&[f64], usize) -> f64) -> Array<f64> {
+    let axes = pool.size.len();
+    let mut shape = x.shape[..2].to_vec();
+    for i in 0..axes {
+        let padded = x.shape[2 + i] + pool.pads[i].0 + pool.pads[i].1;
+        let reach = pool.dilation[i] * (pool.size[i] - 1) + 1;
+        let mut count = (padded - reach) / pool.stride[i] + 1;
+        if pool.ceil && (padded - reach) % pool.stride[i] != 0 {
+            count += usize::from(count * pool.stride[i] < x.shape[2 + i] + pool.pads[i].0);
+        }
+        shape.push(count);
+    }
+    Array::from_fn(&shape, |at| {
+        let (mut inside, mut places) = (Vec::new(), 0);
+        each(&pool.size, |tap| {
+            let mut from = at[..2].to_vec();
+            let (mut here, mut padded) = (true, true);
+            for i in 0..axes {
+                let place = at[2 + i] * pool.stride[i] + tap[i] * pool.dilation[i];
+                padded &= place < x.shape[2 + i] + pool.pads[i].0 + pool.pads[i].1;
+                here &= place >= pool.pads[i].0 && place - pool.pads[i].0 < x.shape[2 + i];
+                from.push(place.wrapping_sub(pool.pads[i].0));
+            }
+            places += usize::from(padded);
+            if here {
+                inside.push(x.at(&from));
+            }
+        });
+        f(&inside, places)
+    })
+}
+
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Max,
+    Average,
+    AverageOfAll,
+    L2,
+}
+
+/// What each kind makes of a window.
+pub fn meaning(x: &Array<f64>, pool: &Pool, kind: Kind) -> Array<f64> {
+    let sum = |x: &[f64]| x.iter().sum::<f64>();
+    pooled(x, pool, |window, places| match kind {
+        Kind::Max => window.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        Kind::Average => sum(window) / window.len() as f64,
+        Kind::AverageOfAll => sum(window) / places as f64,
+        Kind::L2 => window.iter().map(|x| x * x).sum::<f64>().sqrt(),
+    })
+}
+
+/// The library's.
+pub fn pool(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
+    fn ask<const N: usize>(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
+        let list = |list: &[usize]| -> [usize; N] { list.try_into().expect("one for each axis") };
+        let pads = pool.pads[..].try_into().expect("one for each axis");
+        let options = PoolOptions {
+            size: list(&pool.size),
+            stride: list(&pool.stride),
+            padding: Padding::Explicit(pads),
+            dilation: list(&pool.dilation),
+            ceil: pool.ceil,
+        };
+        match kind {
+            Kind::Max => x.max_pool(options),
+            Kind::Average => x.avg_pool(options, false),
+            Kind::AverageOfAll => x.avg_pool(options, true),
+            Kind::L2 => x.l2_pool(options),
+        }
+    }
+    match x.rank() {
+        3 => ask::<1>(x, pool, kind),
+        4 => ask::<2>(x, pool, kind),
+        _ => ask::<3>(x, pool, kind),
+    }
+}
+
+type Asked = (
+    &'static [usize],
+    &'static [usize],
+    &'static [usize],
+    &'static [(usize, usize)],
+    &'static [usize],
+    bool,
+);
+
+/// The input's shape, then sizes, strides, padding, dilations and whether the last window may reach out.
+pub const POOLS: &[Asked] = &[
+    (&[1, 1, 5], &[2], &[2], &[(0, 0)], &[1], false),
+    (&[2, 3, 33], &[3], &[2], &[(1, 1)], &[1], true),
+    (&[1, 1, 4, 4], &[2, 2], &[2, 2], &[(0, 0), (0, 0)], &[1, 1], false),
+    (&[2, 3, 7, 9], &[3, 3], &[1, 1], &[(0, 0), (0, 0)], &[1, 1], false),
+    (&[2, 3, 7, 9], &[3, 2], &[2, 3], &[(1, 1), (0, 1)], &[1, 1], false),
+    (&[1, 2, 7, 8], &[3, 3], &[2, 2], &[(1, 1), (1, 1)], &[1, 1], true),
+    (&[1, 2, 9, 8], &[2, 3], &[2, 3], &[(0, 1), (1, 0)], &[3, 2], true),
+    (&[1, 1, 6, 6], &[6, 6], &[1, 1], &[(0, 0), (0, 0)], &[1, 1], false),
+    (&[0, 2, 4, 4], &[2, 2], &[2, 2], &[(0, 0), (0, 0)], &[1, 1], false),
+    (&[1, 2, 4, 5, 6], &[2, 3, 2], &[2, 1, 2], &[(0, 0), (1, 1), (0, 0)], &[1, 1, 1], false),
+    (&[1, 65, 33, 33], &[3, 3], &[2, 2], &[(1, 1), (1, 1)], &[1, 1], false),
+];
+
+pub fn windows(asked: &Asked) -> Pool {
+    let &(_, size, stride, pads, dilation, ceil) = asked;
+    Pool {
+        size: size.to_vec(),
+        stride: stride.to_vec(),
+        pads: pads.to_vec(),
+        dilation: dilation.to_vec(),
+        ceil,
+    }
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("pool");
+    for asked in POOLS {
+        suite.add(format!("{:?} in windows of {:?}", asked.0, asked.1), move |device| {
+            let x = random(asked.0, -4.0, 4.0, 1);
+            let (a, windows) = (x.f32(device)?, windows(asked));
+            let kinds = [
+                ("max", Kind::Max),
+                ("average", Kind::Average),
+                ("average of all", Kind::AverageOfAll),
+                ("l2", Kind::L2),
+            ];
+            let check = |(name, kind)| {
+                let by = match kind {
+                    Kind::Max => Tolerance::EXACT,
+                    _ => Tolerance { absolute: 2e-6, ..Tolerance::F32 },
+                };
+                Ok(near(name, pool(&a, &windows, kind)?, meaning(&x, &windows, kind), by))
+            };
+            kinds.into_iter().map(check).collect()
+        });
+    }
+    unfolds(&mut suite);
+    fused(&mut suite);
+    adaptive(&mut suite);
+    resizes(&mut suite);
+    paddings(&mut suite);
+    suite
+}
+
+fn unfolds(suite: &mut Suite) {
+    const WINDOWS: &[(&[usize], usize, usize, usize, usize)] = &[
+        (&[1], 0, 1, 1, 1),
+        (&[7], 0, 3, 1, 1),
+        (&[7], 0, 3, 2, 2),
+        (&[4, 9], 1, 2, 3, 4),
+        (&[9, 4], 0, 4, 1, 2),
+        (&[2, 3, 33, 2], 2, 5, 7, 1),
+        (&[2, 0, 5], 2, 2, 1, 1),
+        (&[1, 1, 2, 1, 9, 1, 2], 4, 3, 2, 1),
+    ];
+    for &(shape, axis, size, step, dilation) in WINDOWS {
+        let name = format!("unfold {shape:?} along {axis}: {size}, {step}, {dilation}");
+        suite.add(name, move |device| {
+            let x = random(shape, -4.0, 4.0, 2);
+            let mut wide = shape.to_vec();
+            wide[axis] = (shape[axis] - dilation * (size - 1) - 1) / step + 1;
+            wide.push(size);
+            let want = Array::from_fn(&wide, |at| {
+                let mut from = at[..shape.len()].to_vec();
+                from[axis] = at[axis] * step + at[shape.len()] * dilation;
+                x.at(&from)
+            });
+            let got = x.f32(device)?.unfold(axis as isize, size, step, dilation)?;
+            Ok(vec![near("unfold", got, want, Tolerance::EXACT)])
+        });
+    }
+}
+
+fn fused(suite: &mut Suite) {
+    suite.add("between other work", |device| {
+        let x = random(&[1, 3, 10, 12], -2.0, 2.0, 3);
+        let windows = windows(&POOLS[3]);
+        let a = x.f32(device)?.permute(&[0, 1, 3, 2])?;
+        let turned = x.permute(&[0, 1, 3, 2]).map(f64::exp);
+        let want = meaning(&turned, &windows, Kind::Max).map(|x| x * 2.0 + 1.0);
+        let got = pool(&a.exp(), &windows, Kind::Max)?.mul(2)?.add(1)?;
+        Ok(vec![near("max", got, want, Tolerance::F32)])
+    });
+    suite.add("the padding of NaN, infinities and whole numbers", |device| {
+        let x = Array::new(&[1, 1, 4], vec![f64::NAN, -1.0, f64::NEG_INFINITY, -2.0]);
+        let options = PoolOptions { padding: Padding::Explicit([(1, 1)]), ..PoolOptions::new([2]) };
+        let got = x.f32(device)?.max_pool(options)?;
+        let want = Array::new(&[1, 1, 3], vec![f64::NAN, -1.0, -2.0]);
+        let whole = Array::new(&[1, 1, 3], vec![-7.0, -5.0, -9.0]);
+        let most = whole.on(device, DType::I32)?.max_pool(options)?;
+        let least = Array::new(&[1, 1, 2], vec![-7.0, -5.0]);
+        Ok(vec![
+            near("floats", got, want, Tolerance::EXACT),
+            typed("integers", most, DType::I32, least, Tolerance::EXACT),
+        ])
+    });
+}
+
+fn adaptive(suite: &mut Suite) {
+    const SIZES: &[(&[usize], &[usize])] = &[
+        (&[2, 3, 8, 12], &[4, 3]),
+        (&[2, 3, 7, 11], &[3, 5]),
+        (&[1, 2, 5], &[8]),
+        (&[1, 2, 5], &[1]),
+        (&[3, 33], &[7]),
+    ];
+    for &(shape, sizes) in SIZES {
+        suite.add(format!("{shape:?} averaged to {sizes:?}"), move |device| {
+            let x = random(shape, -4.0, 4.0, 4);
+            let first = shape.len() - sizes.len();
+            let want = Array::from_fn(&[&shape[..first], sizes].concat(), |at| {
+                let (mut sum, mut count) = (0.0, 0.0);
+                let mut spans = vec![1; first];
+                let mut starts = at[..first].to_vec();
+                for (i, &size) in sizes.iter().enumerate() {
+                    let (extent, part) = (shape[first + i], at[first + i]);
+                    starts.push(part * extent / size);
+                    spans.push(((part + 1) * extent).div_ceil(size) - part * extent / size);
+                }
+                each(&spans, |tap| {
+                    let from: Vec<usize> = starts.iter().zip(tap).map(|(a, b)| a + b).collect();
+                    sum += x.at(&from);
+                    count += 1.0;
+                });
+                sum / count
+            });
+            let by = Tolerance { absolute: 2e-6, ..Tolerance::F32 };
+            Ok(vec![near("averages", x.f32(device)?.adaptive_avg_pool(sizes)?, want, by)])
+        });
+    }
+}
+
+/// One axis resized: the two elements around a place, and how near the second is.
+pub fn resized(x: &Array<f64>, axis: usize, size: usize, mode: Resize) -> Array<f64> {
+    let mut shape = x.shape.clone();
+    let extent = std::mem::replace(&mut shape[axis], size);
+    Array::from_fn(&shape, |at| {
+        let (i, n, m) = (at[axis] as f64, extent as f64, size as f64);
+        let place = match mode {
+            Resize::Nearest => (i * n / m + 1e-9).floor(),
+            Resize::NearestExact => ((i + 0.5) * n / m + 1e-9).floor(),
+            Resize::Linear => ((i + 0.5) * n / m - 0.5).max(0.0),
+            Resize::LinearCorners => i * (n - 1.0) / (m - 1.0).max(1.0),
+        };
+        let low = (place + 1e-9).floor();
+        let take = |place: f64| {
+            let mut from = at.to_vec();
+            from[axis] = (place as usize).min(extent - 1);
+            x.at(&from)
+        };
+        let by = (place - low).max(0.0);
+        take(low) * (1.0 - by) + if by > 0.0 { take(low + 1.0) * by } else { 0.0 }
+    })
+}
+
+fn resizes(suite: &mut Suite) {
+    use Resize::{Linear, LinearCorners, Nearest, NearestExact};
+    const SIZES: &[(&[usize], &[usize])] = &[
+        (&[1, 2, 4, 5], &[8, 10]),
+        (&[2, 3, 7, 9], &[3, 4]),
+        (&[1, 1, 5, 6], &[5, 13]),
+        (&[2, 5], &[1]),
+        (&[2, 1], &[5]),
+        (&[3, 33], &[65]),
+        (&[2, 3, 4], &[5, 3, 6]),
+        (&[1, 257], &[100]),
+    ];
+    for &(shape, sizes) in SIZES {
+        suite.add(format!("{shape:?} resized to {sizes:?}"), move |device| {
+            let x = random(shape, -4.0, 4.0, 5);
+            let a = x.f32(device)?;
+            let mut checks = Vec::new();
+            for mode in [Nearest, NearestExact, Linear, LinearCorners] {
+                let first = shape.len() - sizes.len();
+                let along = |x, (i, &size): (usize, &usize)| resized(&x, first + i, size, mode);
+                let want = sizes.iter().enumerate().fold(x.clone(), along);
+                let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
+                checks.push(near(format!("{mode:?}"), a.resize(sizes, mode)?, want, by));
+            }
+            Ok(checks)
+        });
+    }
+}
+
+fn paddings(suite: &mut Suite) {
+    const AMOUNTS: &[(&[usize], &[(usize, usize)])] = &[
+        (&[5], &[(2, 3)]),
+        (&[5], &[(4, 4)]),
+        (&[2, 3], &[(1, 0), (2, 2)]),
+        (&[1, 2, 33], &[(0, 0), (1, 1), (31, 32)]),
+        (&[3, 0], &[(1, 1), (0, 0)]),
+        (&[], &[]),
+    ];
+    for &(shape, amounts) in AMOUNTS {
+        suite.add(format!("{shape:?} padded by {amounts:?}"), move |device| {
+            let x = integers(shape, -9, 9, 6);
+            let wide: Vec<usize> = shape.iter().zip(amounts).map(|(d, (a, b))| a + d + b).collect();
+            let want = |place: fn(isize, isize) -> isize| {
+                Array::from_fn(&wide, |at| {
+                    let from: Vec<usize> = (0..at.len())
+                        .map(|i| {
+                            place(at[i] as isize - amounts[i].0 as isize, shape[i] as isize)
+                                as usize
+                        })
+                        .collect();
+                    x.at(&from)
+                })
+            };
+            let a = x.f32(device)?;
+            let check = |name, mode, want| {
+                Ok(near(name, a.pad_with(amounts, mode)?, want, Tolerance::EXACT))
+            };
+            let reflect = |i: isize, n: isize| {
+                if i < 0 {
+                    -i
+                } else if i >= n {
+                    2 * (n - 1) - i
+                } else {
+                    i
+                }
+            };
+            Ok(vec![
+                check("reflect", PadMode::Reflect, want(reflect))?,
+                check("edge", PadMode::Edge, want(|i, n| i.clamp(0, n - 1)))?,
+                check("wrap", PadMode::Wrap, want(|i, n| i.rem_euclid(n)))?,
+            ])
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! Training steps with variables: their values, and what they cost.
+
+use super::array::{random, Array};
+use super::batches::{ensure, nothing_new};
+use super::check::{said, Outcome, Suite};
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
+use warpweft::tensor::{Tensor, Variable};
+
+const RATE: f64 = 0.1;
+const SHAPES: [(&[usize], &[usize]); 3] = [(&[6, 16], &[16]), (&[16, 12], &[12]), (&[12, 3], &[3])];
+
+/// Steps of the long run: a few natively and in browsers, as many as `WARPWEFT_STEPS` says where that is set.
+fn steps() -> usize {
+    std::env::var("WARPWEFT_STEPS").ok().and_then(|steps| steps.parse().ok()).unwrap_or(200)
+}
+
+fn start() -> Vec<Array<f64>> {
+    let layer = |(n, (w, b)): (usize, &(&[usize], &[usize]))| {
+        [random(w, -0.5, 0.5, 2 * n as u32), random(b, -0.5, 0.5, 2 * n as u32 + 1)]
+    };
+    SHAPES.iter().enumerate().flat_map(layer).collect()
+}
+
+fn variables(device: &Device) -> Result<Vec<Variable>> {
+    start().iter().map(|value| Ok(Variable::new(&value.f32(device)?))).collect()
+}
+
+/// A three-layer network's mean squared error.
+fn loss(x: &Tensor, target: &Tensor, model: &[Tensor]) -> Result<Tensor> {
+    let one = x.matmul(&model[0])?.add(&model[1])?.tanh();
+    let two = one.matmul(&model[2])?.add(&model[3])?.tanh();
+    let distance = two.matmul(&model[4])?.add(&model[5])?.sub(target)?;
+    distance.square().mean(&[])
+}
+
+/// Records a step, and submits it.
+fn step(device: &Device, x: &Tensor, target: &Tensor, model: &[Variable]) -> Result<Tensor> {
+    let values: Vec<Tensor> = model.iter().map(Variable::value).collect();
+    let loss = loss(x, target, &values)?;
+    loss.backward(&model.iter().collect::<Vec<_>>())?;
+    for variable in model {
+        let gradient = variable.take_gradient().expect("backward left one");
+        variable.assign(&variable.value().sub(&gradient.mul(RATE)?)?)?;
+    }
+    device.flush()?;
+    Ok(loss)
+}
+
+/// The same in `f64`: the loss, and the values after the step.
+fn reference(x: &Array<f64>, target: &Array<f64>, model: &mut [Array<f64>]) -> f64 {
+    let product = |a: &Array<f64>, b: &Array<f64>| {
+        Array::from_fn(&[a.shape[0], b.shape[1]], |at| {
+            (0..a.shape[1]).map(|k| a.at(&[at[0], k]) * b.at(&[k, at[1]])).sum()
+        })
+    };
+    let mut layers = vec![x.clone()];
+    for n in 0..3 {
+        let sum = product(&layers[n], &model[2 * n]).zip(&model[2 * n + 1], |a, b| a + b);
+        layers.push(if n < 2 { sum.map(f64::tanh) } else { sum });
+    }
+    let distance = layers[3].zip(target, |a, b| a - b);
+    let count = distance.data.len() as f64;
+    let mut back = distance.map(|d| 2.0 * d / count);
+    for n in (0..3).rev() {
+        if n < 2 {
+            back = back.zip(&layers[n + 1], |g, y| g * (1.0 - y * y));
+        }
+        let weights = product(&layers[n].permute(&[1, 0]), &back);
+        let bias = back.reduce(&[0], |column| column.iter().sum::<f64>()).squeeze(&[0]);
+        back = product(&back, &model[2 * n].permute(&[1, 0]));
+        model[2 * n] = model[2 * n].zip(&weights, |w, g| w - RATE * g);
+        model[2 * n + 1] = model[2 * n + 1].zip(&bias, |b, g| b - RATE * g);
+    }
+    distance.data.iter().map(|d| d * d).sum::<f64>() / count
+}
+
+fn data() -> (Array<f64>, Array<f64>) {
+    let x = random(&[20, 6], -1.0, 1.0, 50);
+    let target = Array::from_fn(&[20, 3], |at| x.at(&[at[0], at[1]]) * x.at(&[at[0], at[1] + 1]));
+    (x, target)
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("variables");
+    suite.steps("a network learns as in 64 bits", |device| async move {
+        let (x, target) = data();
+        let (a, t) = (x.f32(&device).map_err(said)?, target.f32(&device).map_err(said)?);
+        let (model, mut wanted) = (variables(&device).map_err(said)?, start());
+        for n in 0..30 {
+            let got = step(&device, &a, &t, &model).map_err(said)?;
+            let got = f64::from(got.item::<f32>().await.map_err(said)?);
+            let want = reference(&x, &target, &mut wanted);
+            ensure((got - want).abs() < 1e-5, format!("the loss of step {n}: {got}, not {want}"))?;
+        }
+        for (variable, want) in model.iter().zip(&wanted) {
+            let got: Vec<f32> = variable.value().read().await.map_err(said)?;
+            let near = |(g, w): (&f32, &f64)| (f64::from(*g) - w).abs() < 1e-5;
+            ensure(got.iter().zip(&want.data).all(near), format!("values of {:?}", want.shape))?;
+        }
+        Ok(())
+    });
+    suite.steps("a step is one submission, and makes nothing new", |device| async move {
+        let (x, target) = data();
+        let (a, t) = (x.f32(&device).map_err(said)?, target.f32(&device).map_err(said)?);
+        let model = variables(&device).map_err(said)?;
+        let mut settled = device.stats();
+        let first =
+            step(&device, &a, &t, &model).map_err(said)?.item::<f32>().await.map_err(said)?;
+        let mut last = first;
+        for n in 0..steps() {
+            let before = device.stats();
+            let loss = step(&device, &a, &t, &model).map_err(said)?;
+            ensure(
+                device.stats().submits == before.submits + 1,
+                format!("submissions of step {n}"),
+            )?;
+            if n == 0 {
+                settled = device.stats();
+            }
+            if n == 5 {
+                // Values and those before them take turns in the same buffers.
+                settled.bind_groups = device.stats().bind_groups;
+            }
+            if n % 50 == 49 {
+                last = loss.item::<f32>().await.map_err(said)?;
+                nothing_new(settled, device.stats())?;
+                let (before, after) = (settled, device.stats());
+                ensure(
+                    before.nodes == after.nodes,
+                    format!("{} nodes, then {}", before.nodes, after.nodes),
+                )?;
+                ensure(
+                    before.bytes == after.bytes,
+                    format!("{} bytes, then {}", before.bytes, after.bytes),
+                )?;
+                ensure(before.used_bytes == after.used_bytes, "used bytes grow")?;
+            }
+        }
+        ensure(last < 0.9 * first, format!("it did not learn: {first}, then {last}"))
+    });
+    suite.steps("gradients add up until they are taken", |device| async move {
+        let w = Variable::new(&device.tensor(&[3.0f32, -1.0], &[2]).map_err(said)?);
+        for _ in 0..2 {
+            w.value().square().sum(&[]).and_then(|loss| loss.backward(&[&w])).map_err(said)?;
+        }
+        let gradient = w.take_gradient().ok_or("there is none")?;
+        ensure(w.take_gradient().is_none(), "it was not taken")?;
+        ensure(gradient.read::<f32>().await.map_err(said)? == [12.0, -4.0], "the gradient")
+    });
+    suite.steps("what was taken before stays", |device| async move {
+        let w = Variable::new(&device.tensor(&[1.0f32, 2.0], &[2]).map_err(said)?);
+        let before = w.value();
+        let double = before.mul(2.0).map_err(said)?;
+        w.assign(&double).map_err(said)?;
+        w.assign(&w.value().add(1.0).map_err(said)?).map_err(said)?;
+        ensure(before.read::<f32>().await.map_err(said)? == [1.0, 2.0], "the first value")?;
+        ensure(w.value().read::<f32>().await.map_err(said)? == [3.0, 5.0], "the last value")
+    });
+    suite.steps("a variable keeps its shape and type", refused);
+    suite
+}
+
+async fn refused(device: Device) -> Outcome {
+    let w = Variable::new(&device.zeros(&[2, 3]).map_err(said)?);
+    let kind =
+        |value: Result<Tensor>| value.and_then(|value| w.assign(&value)).err().map(|e| e.kind());
+    ensure(kind(device.zeros(&[3, 2])) == Some(ErrorKind::Shape), "a shape")?;
+    ensure(kind(device.full(DType::I32, 0.0, &[2, 3])) == Some(ErrorKind::DType), "a type")?;
+    let failed = device.full(DType::I32, 0.0, &[2, 3]).map(|whole| whole.exp());
+    ensure(kind(failed) == Some(ErrorKind::DType), "an error")?;
+    let loss = device.zeros(&[2]).map_err(said)?;
+    let error = loss.backward(&[&w]).err().ok_or("a gradient of two numbers")?;
+    ensure(error.message().starts_with("backward:"), format!("it says {}", error.message()))
+}
