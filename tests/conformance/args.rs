@@ -148,12 +148,11 @@ impl<'a> Args<'a> {
         self.maybe_sizes(key)?.map_or_else(|| self.wrong(key), Ok)
     }
 
-    /// Two sizes, `usual` twice where they are left out.
-    pub fn pair(&self, key: &str, usual: usize) -> Result<[usize; 2], Stop> {
-        match self.maybe_sizes(key)?.as_deref() {
-            None => Ok([usual; 2]),
-            Some(&[a, b]) => Ok([a, b]),
-            Some(_) => self.wrong(key),
+    /// As many sizes as asked for, all `usual` where they are left out.
+    pub fn array<const N: usize>(&self, key: &str, usual: usize) -> Result<[usize; N], Stop> {
+        match self.maybe_sizes(key)? {
+            None => Ok([usual; N]),
+            Some(sizes) => sizes.try_into().or_else(|_| self.wrong(key)),
         }
     }
 

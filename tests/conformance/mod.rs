@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod exceptions;
+pub mod indices;
 pub mod limits;
 pub mod onnx;
 pub mod report;

@@ -1,9 +1,12 @@
 //! ONNX's operators as `Tensor` calls: one row each. <https://onnx.ai/onnx/operators/>
 
 mod attention;
+mod indices;
 mod losses;
 mod moves;
 mod networks;
+mod resize;
+mod windows;
 
 use super::args::{Args, Environment, Operand, Stop};
 use super::vectors::{Kind, Operator};
@@ -15,24 +18,6 @@ use warpweft::tensor::Tensor;
 
 /// What an operator gives, in the order of its outputs; those at the end that nobody names may be left out.
 type Results = Result<Vec<Operand>, Stop>;
-
-/// Operators that the library has nothing for yet.
-const MISSING: &[&str] = &[
-    "AveragePool",
-    "BatchNormalization",
-    "ConvTranspose",
-    "CumProd",
-    "CumSum",
-    "GatherElements",
-    "GatherND",
-    "InstanceNormalization",
-    "LpPool",
-    "MaxPool",
-    "Resize",
-    "ScatterElements",
-    "ScatterND",
-    "TopK",
-];
 
 /// A call: its arguments, and its inputs, of which some may be left out.
 struct Call<'a> {
@@ -91,9 +76,6 @@ pub fn apply(
 }
 
 fn table(name: &str, call: &Call) -> Results {
-    if MISSING.contains(&name) {
-        return Err(Stop::Missing(name.into()));
-    }
     if let Some(result) = unary(name, call)? {
         return one(result, call.input(0)?.kind);
     }
@@ -111,9 +93,15 @@ fn table(name: &str, call: &Call) -> Results {
         "Cast" => cast(call),
         "ArgMax" | "ArgMin" => position(name, call),
         _ if name.starts_with("Reduce") => reduce(name, call),
-        "MatMul" | "Gemm" | "Conv" | "GlobalAveragePool" | "GlobalMaxPool" | "LRN" => {
+        "MatMul" | "Gemm" | "GlobalAveragePool" | "GlobalMaxPool" | "LRN" => {
             networks::call(name, call)
         }
+        "Conv" | "ConvTranspose" | "AveragePool" | "LpPool" | "MaxPool" => {
+            windows::call(name, call)
+        }
+        "Resize" => one(resize::call(call)?, call.input(0)?.kind),
+        "CumSum" | "CumProd" | "TopK" | "GatherElements" | "GatherND" | "ScatterElements"
+        | "ScatterND" => indices::call(name, call),
         "Softmax" | "LogSoftmax" | "Hardmax" => networks::call(name, call),
         "QuantizeLinear" | "DequantizeLinear" => networks::call(name, call),
         _ if name.ends_with("Normalization") => networks::call(name, call),

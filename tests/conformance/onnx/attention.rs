@@ -37,11 +37,12 @@ fn attention(call: &Call) -> Results {
         v = values.tensor.concat(&[&v], 2)?;
     }
     let scale = call.args.number("scale", 1.0 / (q.shape()[3] as f64).sqrt())?;
-    let scores = Scores::new(call, &q, &k)?;
     call.args.maybe_number("softmax_precision")?;
     let softcap = call.args.number("softcap", 0.0)?;
     let stage = call.args.integer("qk_matmul_output_mode", 0)?;
-    let (result, shown) = match softcap == 0.0 && !call.args.names_output(3) {
+    let fused = softcap == 0.0 && !call.args.names_output(3);
+    let scores = Scores::new(call, &q, &k, fused)?;
+    let (result, shown) = match fused {
         true => (scores.attend(&q, &k, &v, scale)?, q.clone()),
         false => scores.composed(&q, &k, &v, scale, softcap, stage)?,
     };
@@ -58,14 +59,15 @@ fn attention(call: &Call) -> Results {
 
 /// Which keys a query sees, and what is added to the scores of those.
 struct Scores {
-    /// The library's own causal order says it all.
+    /// The library's own causal order and its window say it all.
     causal: bool,
+    window: Option<usize>,
     seen: Option<Tensor>,
     added: Option<Tensor>,
 }
 
 impl Scores {
-    fn new(call: &Call, q: &Tensor, k: &Tensor) -> Result<Scores, Stop> {
+    fn new(call: &Call, q: &Tensor, k: &Tensor, fused: bool) -> Result<Scores, Stop> {
         let (queries, keys) = (q.shape()[2], k.shape()[2]);
         let causal = call.flag("is_causal", false)?;
         let left = call.args.integer("left_window_size", -1)? as i32;
@@ -73,9 +75,13 @@ impl Scores {
         let past = call.maybe(4).map_or(0, |past| past.tensor.shape()[2]);
         let lengths = call.maybe(6).map(|lengths| lengths.tensor.reshape(&[q.shape()[0], 1, 1, 1]));
         let lengths = lengths.transpose()?;
-        if causal && left < 0 && right < 0 && lengths.is_none() && past + queries == keys {
+        // The library's window is as wide on both sides; what is right of the diagonal is not seen anyway if `causal`.
+        let even = left == right || (causal && right < 0);
+        let plain = lengths.is_none() && past + queries == keys;
+        if plain && even && (causal || left >= 0) && (fused || left < 0) {
+            let window = (left >= 0).then(|| left as usize + 1);
             let (seen, added) = Scores::mask(call, None, keys)?;
-            return Ok(Scores { causal, seen, added });
+            return Ok(Scores { causal, window, seen, added });
         }
         // How far each key lies before the query that is at its place in the row of all keys.
         let (query, key) =
@@ -106,7 +112,7 @@ impl Scores {
             also(key.lt(lengths)?)?;
         }
         let (seen, added) = Scores::mask(call, seen, keys)?;
-        Ok(Scores { causal: false, seen, added })
+        Ok(Scores { causal: false, window: None, seen, added })
     }
 
     /// With the mask that is passed: of truths, or to be added. It may be shorter than the keys; those it leaves out
@@ -145,9 +151,9 @@ impl Scores {
             (Some(seen), None) => Some(seen.clone()),
             _ => self.bias(q)?,
         };
-        let (causal, mask) = (self.causal, bias.as_ref());
-        let mut options = AttentionOptions { causal, mask, ..AttentionOptions::default() };
-        options.scale = Some(scale);
+        let &Scores { causal, window, .. } = self;
+        let (mask, scale) = (bias.as_ref(), Some(scale));
+        let options = AttentionOptions { causal, window, mask, scale };
         Ok(q.attention(k, v, options)?)
     }
 
@@ -194,47 +200,23 @@ impl Scores {
     }
 }
 
-/// Pairs of elements turned by angles: halves of a head, or neighbours. `[batch, length, heads, size]` inside.
+/// The angles are given for each place, or for each position that there may be. `[batch, heads, length, size]` inside.
 fn rotary(call: &Call) -> Result<Tensor, Stop> {
     let x = &call.input(0)?.tensor;
     let heads = call.args.integer("num_heads", 1)? as usize;
-    let parted = match *x.shape() {
-        [batch, length, all] => x.reshape(&[batch, length, heads, all / heads])?,
-        _ => x.permute(&[0, 2, 1, 3])?,
-    };
-    let &[batch, length, heads, size] = parted.shape() else {
-        return Err(Stop::Wrong("rank".into()));
-    };
-    let turned = match call.args.integer("rotary_embedding_dim", 0)? as usize {
-        0 => size,
-        some => some,
-    };
+    call.args.integer("rotary_embedding_dim", 0)?;
     let angle = |n: usize| -> Result<Tensor, Stop> {
         let cache = &call.input(n)?.tensor;
         let cache = match call.maybe(3) {
             Some(positions) => cache.index_select(0, &positions.tensor)?,
             None => cache.clone(),
         };
-        Ok(cache.unsqueeze(2)?)
+        Ok(cache.unsqueeze(1)?)
     };
-    let (cos, sin) = (angle(1)?, angle(2)?);
-    let (end, half) = (turned as isize, turned as isize / 2);
     let interleaved = call.flag("interleaved", false)?;
-    let (a, b) = match interleaved {
-        true => (parted.slice_step(3, 0, end, 2)?, parted.slice_step(3, 1, end, 2)?),
-        false => (parted.slice(3, 0, half)?, parted.slice(3, half, end)?),
-    };
-    let real = a.mul(&cos)?.sub(&b.mul(&sin)?)?;
-    let imaginary = a.mul(&sin)?.add(&b.mul(&cos)?)?;
-    let mut result = match interleaved {
-        true => real.stack(&[&imaginary], 4)?.reshape(&[batch, length, heads, turned])?,
-        false => real.concat(&[&imaginary], 3)?,
-    };
-    if turned < size {
-        result = result.concat(&[&parted.slice(3, end, size as isize)?], 3)?;
-    }
+    let turned = headed(x, heads)?.rotary(&angle(1)?, &angle(2)?, interleaved)?;
     match x.rank() {
-        3 => Ok(result.reshape(x.shape())?),
-        _ => Ok(result.permute(&[0, 2, 1, 3])?),
+        3 => Ok(turned.permute(&[0, 2, 1, 3])?.reshape(x.shape())?),
+        _ => Ok(turned),
     }
 }

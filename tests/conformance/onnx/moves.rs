@@ -5,7 +5,7 @@ use super::super::vectors::Kind;
 use super::{numbered, one, Call, Results};
 use warpweft::dtype::DType;
 use warpweft::shape::Shape;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{PadMode, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     match name {
@@ -142,15 +142,17 @@ fn pad(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let amounts = call.list(1)?.unwrap_or_default();
     let along = axes(call, 3, x.rank())?;
     let value = call.maybe(2).map_or(Ok(0.0), |value| value.values().map(|value| value[0]))?;
-    let mode = call.args.word("mode", "constant")?;
-    if mode != "constant" {
-        return Err(Stop::Missing(format!("Pad, mode {mode}")));
-    }
     let mut pads = vec![(0, 0); x.rank()];
     for (n, &axis) in along.iter().enumerate() {
         pads[axis] = (amounts[n] as usize, amounts[n + along.len()] as usize);
     }
-    Ok(x.pad(&pads, value)?)
+    Ok(match call.args.word("mode", "constant")? {
+        "constant" => x.pad(&pads, value)?,
+        "reflect" => x.pad_with(&pads, PadMode::Reflect)?,
+        "edge" => x.pad_with(&pads, PadMode::Edge)?,
+        "wrap" => x.pad_with(&pads, PadMode::Wrap)?,
+        mode => return Err(Stop::Missing(format!("Pad, mode {mode}"))),
+    })
 }
 
 /// Channels to blocks of pixels and back. `[batch, channels, height, width]`.

@@ -1,11 +1,11 @@
-//! Products, convolutions, normalisations and quantised numbers.
+//! Products, normalisations and quantised numbers.
 
 use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
 use super::super::webnn::networks::blockwise;
 use super::{one, Call, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::{Conv2dOptions, Padding, Tensor};
+use warpweft::tensor::Tensor;
 
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
@@ -14,7 +14,6 @@ pub fn call(name: &str, call: &Call) -> Results {
     let result = match name {
         "MatMul" => t.matmul(&call.input(1)?.tensor)?,
         "Gemm" => gemm(call)?,
-        "Conv" => conv(call)?,
         "GlobalAveragePool" => t.mean_keepdim(&spatial)?,
         "GlobalMaxPool" => t.max_keepdim(&spatial)?,
         "LRN" => local_response(call)?,
@@ -33,7 +32,18 @@ pub fn call(name: &str, call: &Call) -> Results {
             call.args.integer("stash_type", 1)?;
             t.rms_norm(&axes, Some(&weight.tensor), call.args.number("epsilon", 1e-5)?)?
         }
-        "GroupNormalization" => group_norm(call)?,
+        "BatchNormalization" => return batch_norm(call),
+        "GroupNormalization" | "InstanceNormalization" => {
+            let (scale, bias) = (&call.input(1)?.tensor, &call.input(2)?.tensor);
+            let epsilon = call.args.number("epsilon", 1e-5)?;
+            if name == "InstanceNormalization" {
+                t.instance_norm(Some(scale), Some(bias), epsilon)?
+            } else {
+                call.args.integer("stash_type", 1)?;
+                let groups = call.args.integer("num_groups", 1)? as usize;
+                t.group_norm(groups, Some(scale), Some(bias), epsilon)?
+            }
+        }
         "LpNormalization" => {
             let axis = call.axis(-1, t.rank())? as isize;
             let norm = match call.args.integer("p", 2)? {
@@ -69,38 +79,6 @@ fn gemm(call: &Call) -> Result<Tensor, Stop> {
     }
 }
 
-fn conv(call: &Call) -> Result<Tensor, Stop> {
-    let (x, weight) = (&call.input(0)?.tensor, &call.input(1)?.tensor);
-    if x.rank() != 4 {
-        return Err(Stop::Missing(format!("Conv of rank {}", x.rank())));
-    }
-    call.args.maybe_sizes("kernel_shape")?;
-    let (stride, dilation) = (call.args.pair("strides", 1)?, call.args.pair("dilations", 1)?);
-    let given = call.args.maybe_sizes("pads")?.unwrap_or_else(|| vec![0; 4]);
-    let pads = [(given[0], given[2]), (given[1], given[3])];
-    // As many zeros as give ceil(input / stride) outputs; SAME_LOWER puts an odd one first.
-    let same = |lower: bool| {
-        [0, 1].map(|i| {
-            let reach = (weight.shape()[2 + i] - 1) * dilation[i] + 1;
-            let extent = x.shape()[2 + i];
-            let all = ((extent.div_ceil(stride[i]) - 1) * stride[i] + reach).saturating_sub(extent);
-            if lower {
-                (all - all / 2, all / 2)
-            } else {
-                (all / 2, all - all / 2)
-            }
-        })
-    };
-    let padding = match call.args.word("auto_pad", "NOTSET")? {
-        "SAME_LOWER" => Padding::Explicit(same(true)),
-        "SAME_UPPER" => Padding::Explicit(same(false)),
-        _ => Padding::Explicit(pads),
-    };
-    let groups = call.args.integer("group", 1)? as usize;
-    let options = Conv2dOptions { stride, padding, dilation, groups };
-    Ok(x.conv2d(weight, call.maybe(2).map(|bias| &bias.tensor), options)?)
-}
-
 /// `x / (bias + alpha / size * sum of squares over channels nearby) ^ beta`.
 fn local_response(call: &Call) -> Result<Tensor, Stop> {
     let x = &call.input(0)?.tensor;
@@ -132,18 +110,26 @@ fn layer_norm(call: &Call) -> Results {
     Ok(results.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
 
-fn group_norm(call: &Call) -> Result<Tensor, Stop> {
-    let x = &call.input(0)?.tensor;
-    let groups = call.args.integer("num_groups", 1)? as usize;
-    call.args.integer("stash_type", 1)?;
-    let (batch, channels) = (x.shape()[0], x.shape()[1]);
-    let rows = x.reshape(&[batch, groups, x.numel() / (batch * groups)])?;
-    let normal = rows.layer_norm(&[-1], None, None, call.args.number("epsilon", 1e-5)?)?;
-    let mut shape = vec![1; x.rank()];
-    shape[1] = channels;
-    let (scale, bias) =
-        (call.input(1)?.tensor.reshape(&shape)?, call.input(2)?.tensor.reshape(&shape)?);
-    Ok(normal.reshape(x.shape())?.mul(&scale)?.add(&bias)?)
+/// The result, and the mean and variance to go on with: those given, or in training a mix with the batch's.
+fn batch_norm(call: &Call) -> Results {
+    let x = call.input(0)?;
+    let t = &x.tensor;
+    let (scale, bias) = (&call.input(1)?.tensor, &call.input(2)?.tensor);
+    let (mean, variance) = (&call.input(3)?.tensor, &call.input(4)?.tensor);
+    let (epsilon, keep) = (call.args.number("epsilon", 1e-5)?, call.args.number("momentum", 0.9)?);
+    let norm = |mean: &Tensor, variance: &Tensor| {
+        t.batch_norm(mean, variance, Some(scale), Some(bias), epsilon)
+    };
+    let results = match call.flag("training_mode", false)? {
+        false => [norm(mean, variance)?, mean.clone(), variance.clone()],
+        true => {
+            let axes: Vec<isize> = (0..t.rank() as isize).filter(|&axis| axis != 1).collect();
+            let (m, v) = (t.mean(&axes)?, t.var(&axes, 0.0)?);
+            let mix = |old: &Tensor, new: &Tensor| old.mul(keep)?.add(&new.mul(1.0 - keep)?);
+            [norm(&m, &v)?, mix(mean, &m)?, mix(variance, &v)?]
+        }
+    };
+    Ok(results.map(|tensor| Operand::new(tensor, x.kind)).into())
 }
 
 /// A scale or zero point for each element: of a row along the axis, or of a block.

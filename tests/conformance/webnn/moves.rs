@@ -1,14 +1,15 @@
 //! What moves elements.
 
 use super::super::args::{Args, Operand, Stop};
+use super::super::indices::{along, coordinates};
 use super::{one, Results};
-use warpweft::dtype::DType;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{PadMode, Tensor};
 
 pub fn call(name: &str, args: &Args) -> Results {
     match name {
         "concat" => concat(args),
         "gather" => gather(args),
+        "gatherElements" | "gatherND" | "scatterElements" | "scatterND" => picked(name, args),
         "split" => split(args),
         _ => {
             let x = args.get("input")?;
@@ -38,6 +39,10 @@ fn moved(name: &str, x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
             axes => x.flip(&axes.unwrap_or_default())?,
         },
         "pad" => pad(x, args)?,
+        "cumulativeSum" => {
+            let axis = args.integer("axis", 0)? as isize;
+            x.cumsum(axis, args.flag("exclusive", false)?, args.flag("reversed", false)?)?
+        }
         _ => slice(x, args)?,
     })
 }
@@ -45,10 +50,13 @@ fn moved(name: &str, x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
 fn pad(x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
     let (before, after) = (args.sizes("beginningPadding")?, args.sizes("endingPadding")?);
     let value = args.number("value", 0.0)?;
-    match args.word("mode", "constant")? {
-        "constant" => Ok(x.pad(&before.into_iter().zip(after).collect::<Vec<_>>(), value)?),
-        mode => Err(Stop::Missing(format!("pad, mode {mode}"))),
-    }
+    let amounts: Vec<(usize, usize)> = before.into_iter().zip(after).collect();
+    Ok(match args.word("mode", "constant")? {
+        "constant" => x.pad(&amounts, value)?,
+        "edge" => x.pad_with(&amounts, PadMode::Edge)?,
+        "reflection" => x.pad_with(&amounts, PadMode::Reflect)?,
+        mode => return Err(Stop::Missing(format!("pad, mode {mode}"))),
+    })
 }
 
 /// Sizes are those of the windows; strides leave out elements of these.
@@ -90,10 +98,37 @@ fn concat(args: &Args) -> Results {
 
 /// WebNN counts negative positions from the end, and takes the nearest element for those outside.
 fn gather(args: &Args) -> Results {
-    let (x, index) = (args.get("input")?, args.get("indices")?);
+    let x = args.get("input")?;
     let axis = args.integer("axis", 0)? as isize;
-    let extent = x.tensor.shape()[axis as usize] as i32;
-    let index = index.numbers()?.cast(DType::I32)?;
-    let index = index.lt(0)?.select(&index.add(extent)?, &index)?.clamp(0, extent - 1)?;
+    let index = position(args, &x.tensor, axis)?;
     one(x.tensor.index_select(axis, &index)?, x.kind)
+}
+
+/// The positions along an axis.
+fn position(args: &Args, x: &Tensor, axis: isize) -> Result<Tensor, Stop> {
+    along(&args.get("indices")?.numbers()?, x.shape()[axis as usize], true)
+}
+
+/// One element for each position, or for each row of coordinates.
+fn picked(name: &str, args: &Args) -> Results {
+    let x = args.get("input")?;
+    let t = &x.tensor;
+    let result = match name {
+        "gatherElements" | "scatterElements" => {
+            let axis = args.integer("axis", 0)? as isize;
+            let index = position(args, t, axis)?;
+            match name {
+                "gatherElements" => t.take_along(axis, &index)?,
+                _ => t.scatter(axis, &index, &args.tensor("updates")?)?,
+            }
+        }
+        _ => {
+            let index = coordinates(&args.tensor("indices")?, t.shape(), true)?;
+            match name {
+                "gatherND" => t.gather_nd(&index)?,
+                _ => t.scatter_nd(&index, &args.tensor("updates")?, None)?,
+            }
+        }
+    };
+    one(result, x.kind)
 }

@@ -1,13 +1,15 @@
-//! Products, convolutions, normalisations and quantised numbers.
+//! Products, normalisations and quantised numbers.
 
 use super::super::args::{Args, Operand, Stop};
+use super::windows::{arranged, kernel};
 use super::{one, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::{Conv2dOptions, Padding, Tensor};
+use warpweft::tensor::Tensor;
 
 pub fn call(name: &str, args: &Args) -> Results {
     match name {
-        "conv2d" => conv2d(args),
+        "batchNormalization" => batch_norm(args),
+        "instanceNormalization" => instance_norm(args),
         "gemm" => gemm(args),
         "matmul" => {
             let (a, b) = (args.get("a")?, args.tensor("b")?);
@@ -31,14 +33,8 @@ pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
         "reshape" | "relu" | "clamp" => Some(0.0),
         "quantizeLinear" | "dequantizeLinear" => Some(1.0),
         // A product and a sum per element that an output sums: 2 (kernel height * width * channels per group).
-        "conv2d" => {
-            let filter = args.tensor("filter")?;
-            let outputs = match args.word("filterLayout", "oihw")? {
-                "hwio" | "ihwo" => filter.shape()[3],
-                _ => filter.shape()[0],
-            };
-            Some(2.0 * (filter.numel() / outputs) as f64)
-        }
+        "conv2d" | "convTranspose2d" => Some(2.0 * kernel(name, args)? as f64),
+        "batchNormalization" => Some(6.0),
         // 2 K for the product, one more for each of alpha, beta and c.
         "gemm" => {
             let (a, transposed) = (args.tensor("a")?, args.flag("aTranspose", false)?);
@@ -57,34 +53,6 @@ pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
     })
 }
 
-/// Moves the axes from `layout` to `to`, both named by letters.
-fn arranged(x: &Tensor, layout: &str, to: &str) -> Result<Tensor, Stop> {
-    let order: Option<Vec<isize>> =
-        to.chars().map(|axis| Some(layout.find(axis)? as isize)).collect();
-    let order = order.ok_or_else(|| Stop::Wrong(format!("layout {layout}")))?;
-    Ok(x.permute(&order)?)
-}
-
-fn conv2d(args: &Args) -> Results {
-    let (x, filter) = (args.get("input")?, args.tensor("filter")?);
-    let layout = args.word("inputLayout", "nchw")?;
-    let padding = match args.maybe_sizes("padding")?.as_deref() {
-        None => Padding::Valid,
-        Some(&[top, bottom, left, right]) => Padding::Explicit([(top, bottom), (left, right)]),
-        Some(_) => return Err(Stop::Wrong("conv2d: padding".into())),
-    };
-    let options = Conv2dOptions {
-        stride: args.pair("strides", 1)?,
-        padding,
-        dilation: args.pair("dilations", 1)?,
-        groups: args.integer("groups", 1)? as usize,
-    };
-    let filter = arranged(&filter, args.word("filterLayout", "oihw")?, "oihw")?;
-    let bias = args.maybe_tensor("bias")?;
-    let result = arranged(&x.tensor, layout, "nchw")?.conv2d(&filter, bias.as_ref(), options)?;
-    one(arranged(&result, "nchw", layout)?, x.kind)
-}
-
 /// `alpha * a * b + beta * c`.
 fn gemm(args: &Args) -> Results {
     let (a, b) = (args.get("a")?, args.tensor("b")?);
@@ -100,6 +68,27 @@ fn gemm(args: &Args) -> Results {
         result = result.add(&if beta == 1.0 { c } else { c.mul(beta)? })?;
     }
     one(result, a.kind)
+}
+
+/// Over all axes but one, which is put where the library's channels are.
+fn batch_norm(args: &Args) -> Results {
+    let (x, mean, variance) = (args.get("input")?, args.tensor("mean")?, args.tensor("variance")?);
+    let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
+    let (axis, epsilon) = (args.integer("axis", 1)? as isize, args.number("epsilon", 1e-5)?);
+    let flat = x.tensor.rank() == 1;
+    let t = if flat { x.tensor.unsqueeze(0)? } else { x.tensor.transpose(1, axis)? };
+    let normal = t.batch_norm(&mean, &variance, scale.as_ref(), bias.as_ref(), epsilon)?;
+    one(if flat { normal.squeeze(0)? } else { normal.transpose(1, axis)? }, x.kind)
+}
+
+fn instance_norm(args: &Args) -> Results {
+    let x = args.get("input")?;
+    let layout = args.word("layout", "nchw")?;
+    let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
+    let epsilon = args.number("epsilon", 1e-5)?;
+    let t = arranged(&x.tensor, layout, "nchw")?;
+    let normal = t.instance_norm(scale.as_ref(), bias.as_ref(), epsilon)?;
+    one(arranged(&normal, "nchw", layout)?, x.kind)
 }
 
 /// The axes are all but the first where none are given. Over no axes each element is its own mean; scale and bias then
