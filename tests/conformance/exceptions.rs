@@ -47,6 +47,21 @@ pub const EXCEPTIONS: &[Exception] = &[
         cases: &["add float32 large inputs"],
     },
     Exception {
+        suite: "webnn",
+        places: ALL,
+        why: "where a window reaches beyond the end the vectors have the sum of squares without its root: 8222.29 for 90.68",
+        cases: &[
+            "l2Pool2d float32 4D tensor options.roundingType=ceil",
+            "l2Pool2d float32 4D tensor options.outputSizes ignores options.roundingType=floor",
+        ],
+    },
+    Exception {
+        suite: "webnn",
+        places: ALL,
+        why: "exact is -0.035951304, which we give to half a unit; the vectors' -0.035951179 is that of 1 + erf rounded to f32",
+        cases: &["batchNormalization options.axis=0 + gelu"],
+    },
+    Exception {
         suite: "webnn-newer",
         places: ALL,
         why: "the set lost its infinities: the bound is null, and NaN stands for the results",
