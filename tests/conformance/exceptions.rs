@@ -58,7 +58,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         suite: "webnn",
         places: ALL,
-        why: "exact is -0.035951304, which we give to half a unit; the vectors' -0.035951179 is that of 1 + erf rounded to f32",
+        why: "exact is -0.035951304, which we give to half a unit; the vectors have -0.035951179, of 1 + erf in f32",
         cases: &["batchNormalization options.axis=0 + gelu"],
     },
     Exception {
