@@ -62,6 +62,8 @@ struct Scores {
     /// The library's own causal order and its window say it all.
     causal: bool,
     window: Option<usize>,
+    /// The keys that anybody may see: the first ones.
+    keys: usize,
     seen: Option<Tensor>,
     added: Option<Tensor>,
 }
@@ -77,11 +79,14 @@ impl Scores {
         let lengths = lengths.transpose()?;
         // The library's window is as wide on both sides; what is right of the diagonal is not seen anyway if `causal`.
         let even = left == right || (causal && right < 0);
-        let plain = lengths.is_none() && past + queries == keys;
+        // Nobody sees the keys after the last query then: they can be left out.
+        let after = causal && fused && call.maybe(3).is_none() && past + queries < keys;
+        let plain = lengths.is_none() && (past + queries == keys || after);
         if plain && even && (causal || left >= 0) && (fused || left < 0) {
             let window = (left >= 0).then(|| left as usize + 1);
+            let keys = past + queries;
             let (seen, added) = Scores::mask(call, None, keys)?;
-            return Ok(Scores { causal, window, seen, added });
+            return Ok(Scores { causal, window, keys, seen, added });
         }
         // How far each key lies before the query that is at its place in the row of all keys.
         let (query, key) =
@@ -112,7 +117,7 @@ impl Scores {
             also(key.lt(lengths)?)?;
         }
         let (seen, added) = Scores::mask(call, seen, keys)?;
-        Ok(Scores { causal: false, window: None, seen, added })
+        Ok(Scores { causal: false, window: None, keys, seen, added })
     }
 
     /// With the mask that is passed: of truths, or to be added. It may be shorter than the keys; those it leaves out
@@ -154,7 +159,8 @@ impl Scores {
         let &Scores { causal, window, .. } = self;
         let (mask, scale) = (bias.as_ref(), Some(scale));
         let options = AttentionOptions { causal, window, mask, scale };
-        Ok(q.attention(k, v, options)?)
+        let first = |x: &Tensor| x.slice(2, 0, self.keys as isize);
+        Ok(q.attention(&first(k)?, &first(v)?, options)?)
     }
 
     /// In products and a softmax, because the scores themselves are asked for, or squeezed on the way.
