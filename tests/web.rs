@@ -3,9 +3,13 @@
 
 #[path = "cases/mod.rs"]
 mod cases;
+#[path = "conformance/mod.rs"]
+mod conformance;
 #[cfg(feature = "gpu")]
 #[path = "web/gpu.rs"]
 mod gpu;
+#[path = "web/outside.rs"]
+mod outside;
 #[cfg(feature = "gpu")]
 #[path = "web/shaders.rs"]
 mod shaders;

@@ -3,10 +3,13 @@
 
 #[path = "../cases/mod.rs"]
 mod cases;
+#[path = "../conformance/mod.rs"]
+mod conformance;
 mod cpu;
 mod edges;
 mod gpu;
 mod js;
+mod outside;
 mod paper;
 mod plan;
 mod readme;

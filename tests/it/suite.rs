@@ -13,7 +13,7 @@ use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+pub enum Place {
     Paper,
     Cpu,
     /// With kernels whose threads work together, as real GPUs run them.
@@ -23,7 +23,7 @@ enum Place {
 }
 
 impl Place {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Place::Paper => "paper",
             Place::Cpu => "cpu",
@@ -33,7 +33,7 @@ impl Place {
     }
 
     /// A device of a group's own, so that its counters are: a GPU if there is one, else a GPU computed by a CPU.
-    fn open(self) -> Result<Device, String> {
+    pub fn open(self) -> Result<Device, String> {
         let open = |preference| block_on(Device::with(preference)).map_err(|e| e.to_string());
         match self {
             Place::Paper => Ok(paper::device()),
@@ -58,7 +58,7 @@ fn gpu(barriers: bool) -> Result<Device, String> {
 }
 
 /// Says something past the test harness, which would keep it.
-fn say(what: &str) {
+pub fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
@@ -87,8 +87,13 @@ fn tally(place: Place, device: String, report: &Report) {
 
 /// Whether a place's absence is a failure: `WARPWEFT_REQUIRE=cpu,wgpu`.
 fn required(place: Place) -> bool {
+    required_name(place.name())
+}
+
+/// Whether `WARPWEFT_REQUIRE` names it.
+pub fn required_name(name: &str) -> bool {
     let named = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
-    named.split(',').any(|name| name.trim() == place.name())
+    named.split(',').any(|one| one.trim() == name)
 }
 
 /// `WARPWEFT_CASE` chooses cases by part of their name.

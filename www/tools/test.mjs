@@ -2,13 +2,15 @@
 //
 // `npm test -- --only native|web|page|check` runs one stage (or several, with commas) and the set-up it needs.
 
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { build, coreEnv } from "./build.mjs";
+import { build } from "./build.mjs";
 import { check } from "./check.mjs";
-import { chromedriver, chromium, chromiumArgs, nativeEnv, root, run, tool, tools } from "./env.mjs";
+import { stage as stageVectors } from "./conformance.mjs";
+import { nativeEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
+import { webTests } from "./web-tests.mjs";
 
 /** In order: what each needs set up, and what it runs. */
 const stages = {
@@ -26,18 +28,8 @@ async function testNative() {
 
 /** The Rust tests that run inside a browser, on its WebGPU. */
 async function testWeb() {
-  const options = join(tools, "webdriver.json");
-  mkdirSync(tools, { recursive: true });
-  writeFileSync(options, JSON.stringify({ "goog:chromeOptions": { args: chromiumArgs(), binary: chromium() } }));
-  const env = {
-    ...coreEnv("gpu"),
-    WASM_BINDGEN_TEST_WEBDRIVER_JSON: options,
-    WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a GPU played by a CPU is slow.
-    WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
-  };
-  const browser = ["--headless", "--chrome", "--chromedriver", chromedriver(), "--mode", "no-install"];
-  const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web", "--", "--nocapture"];
-  return counted(() => run(tool("wasm-pack"), ["test", ...browser, "--", ...cargo], { env }));
+  stageVectors();
+  return counted(() => webTests());
 }
 
 /** The scripts in www/tests, which use the built package as a web page or program does. */

@@ -1,0 +1,162 @@
+//! Products, normalisations and quantised numbers.
+
+use super::super::args::{Args, Operand, Stop};
+use super::windows::{arranged, kernel};
+use super::{one, Results};
+use warpweft::dtype::DType;
+use warpweft::tensor::Tensor;
+
+pub fn call(name: &str, args: &Args) -> Results {
+    match name {
+        "batchNormalization" => batch_norm(args),
+        "instanceNormalization" => instance_norm(args),
+        "gemm" => gemm(args),
+        "matmul" => {
+            let (a, b) = (args.get("a")?, args.tensor("b")?);
+            one(a.tensor.matmul(&b)?, a.kind)
+        }
+        "layerNormalization" => layer_norm(args),
+        "softmax" => {
+            let x = args.get("input")?;
+            // Without an axis it is the older softmax, of matrices' rows.
+            one(x.tensor.softmax(args.integer("axis", 1)? as isize)?, x.kind)
+        }
+        "quantizeLinear" => quantize(args),
+        _ => dequantize(args),
+    }
+}
+
+/// The limits in units in the last place that web-platform-tests works out from shapes (`utils.js` and the subgraph
+/// tests, whose limit is the sum over their operators); none for operators that never need it.
+pub fn limit(name: &str, args: &Args) -> Result<Option<f64>, Stop> {
+    Ok(match name {
+        "reshape" | "relu" | "clamp" => Some(0.0),
+        "quantizeLinear" | "dequantizeLinear" => Some(1.0),
+        // A product and a sum per element that an output sums: 2 (kernel height * width * channels per group).
+        "conv2d" | "convTranspose2d" => Some(2.0 * kernel(name, args)? as f64),
+        "batchNormalization" => Some(6.0),
+        // 2 K for the product, one more for each of alpha, beta and c.
+        "gemm" => {
+            let (a, transposed) = (args.tensor("a")?, args.flag("aTranspose", false)?);
+            let width = a.shape()[if transposed { 0 } else { 1 }] as f64;
+            let more = [args.number("alpha", 1.0)? != 1.0, args.number("beta", 1.0)? != 1.0];
+            let more = more.iter().filter(|m| **m).count() + args.raw("c").iter().count();
+            Some(2.0 * width + more as f64)
+        }
+        // 3 per element of the axis and 3.
+        "softmax" => {
+            let x = args.tensor("input")?;
+            let axis = args.integer("axis", 1)? as usize;
+            Some(3.0 * x.shape()[axis] as f64 + 3.0)
+        }
+        _ => None,
+    })
+}
+
+/// `alpha * a * b + beta * c`.
+fn gemm(args: &Args) -> Results {
+    let (a, b) = (args.get("a")?, args.tensor("b")?);
+    let turned = |x: &Tensor, key: &str| -> Result<Tensor, Stop> {
+        Ok(if args.flag(key, false)? { x.transpose(0, 1)? } else { x.clone() })
+    };
+    let (alpha, beta) = (args.number("alpha", 1.0)?, args.number("beta", 1.0)?);
+    let mut result = turned(&a.tensor, "aTranspose")?.matmul(&turned(&b, "bTranspose")?)?;
+    if alpha != 1.0 {
+        result = result.mul(alpha)?;
+    }
+    if let Some(c) = args.maybe_tensor("c")? {
+        result = result.add(&if beta == 1.0 { c } else { c.mul(beta)? })?;
+    }
+    one(result, a.kind)
+}
+
+/// Over all axes but one, which is put where the library's channels are.
+fn batch_norm(args: &Args) -> Results {
+    let (x, mean, variance) = (args.get("input")?, args.tensor("mean")?, args.tensor("variance")?);
+    let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
+    let (axis, epsilon) = (args.integer("axis", 1)? as isize, args.number("epsilon", 1e-5)?);
+    let flat = x.tensor.rank() == 1;
+    let t = if flat { x.tensor.unsqueeze(0)? } else { x.tensor.transpose(1, axis)? };
+    let normal = t.batch_norm(&mean, &variance, scale.as_ref(), bias.as_ref(), epsilon)?;
+    one(if flat { normal.squeeze(0)? } else { normal.transpose(1, axis)? }, x.kind)
+}
+
+fn instance_norm(args: &Args) -> Results {
+    let x = args.get("input")?;
+    let layout = args.word("layout", "nchw")?;
+    let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
+    let epsilon = args.number("epsilon", 1e-5)?;
+    let t = arranged(&x.tensor, layout, "nchw")?;
+    let normal = t.instance_norm(scale.as_ref(), bias.as_ref(), epsilon)?;
+    one(arranged(&normal, "nchw", layout)?, x.kind)
+}
+
+/// The axes are all but the first where none are given. Over no axes each element is its own mean; scale and bias then
+/// are numbers. Their axes otherwise are those that are named, in that order.
+fn layer_norm(args: &Args) -> Results {
+    let x = args.get("input")?;
+    let rank = x.tensor.rank() as isize;
+    let axes = args.maybe_list("axes")?.unwrap_or_else(|| (1..rank).collect());
+    let epsilon = args.number("epsilon", 1e-5)?;
+    let (scale, bias) = (args.maybe_tensor("scale")?, args.maybe_tensor("bias")?);
+    if axes.is_empty() {
+        let x1 = x.tensor.unsqueeze(-1)?;
+        let normal = x1.layer_norm(&[-1], scale.as_ref(), bias.as_ref(), epsilon)?;
+        return one(normal.squeeze(-1)?, x.kind);
+    }
+    let spread = |given: Option<Tensor>| -> Result<Option<Tensor>, Stop> {
+        let Some(given) = given else { return Ok(None) };
+        let mut order: Vec<usize> = (0..axes.len()).collect();
+        order.sort_by_key(|&n| axes[n]);
+        let order: Vec<isize> = order.into_iter().map(|n| n as isize).collect();
+        let extent = |axis: isize| match axes.contains(&axis) {
+            true => x.tensor.shape()[axis as usize],
+            false => 1,
+        };
+        let shape: Vec<usize> = (0..rank).map(extent).collect();
+        Ok(Some(given.permute(&order)?.reshape(&shape)?))
+    };
+    let (scale, bias) = (spread(scale)?, spread(bias)?);
+    one(x.tensor.layer_norm(&axes, scale.as_ref(), bias.as_ref(), epsilon)?, x.kind)
+}
+
+/// Each element of `x` repeated over a block, so that the shape is `shape`: block-wise scales.
+pub fn blockwise(x: &Tensor, shape: &[usize]) -> Result<Tensor, Stop> {
+    let mut dims = vec![1; shape.len() - x.rank()];
+    dims.extend(x.shape());
+    let mut spread = x.reshape(&dims)?;
+    for (axis, &extent) in shape.iter().enumerate() {
+        let factor = extent / dims[axis];
+        if factor > 1 {
+            let before: usize = dims[..axis].iter().product();
+            let after: usize = dims[axis + 1..].iter().product();
+            let blocks = spread.reshape(&[before, dims[axis], 1, after])?;
+            dims[axis] = extent;
+            spread = blocks.expand(&[before, extent / factor, factor, after])?.reshape(&dims)?;
+        }
+    }
+    Ok(spread)
+}
+
+/// `clamp(round(x / scale) + zero point)`, halves to even.
+fn quantize(args: &Args) -> Results {
+    let (x, scale, zero) = (args.get("input")?, args.get("scale")?, args.get("zeroPoint")?);
+    let shape = x.tensor.shape();
+    let scaled = x.tensor.div(&blockwise(&scale.tensor, shape)?)?.round().cast(DType::I32)?;
+    let (low, high) = zero.kind.range();
+    let shifted = scaled.add(&blockwise(&zero.numbers()?, shape)?)?;
+    one(shifted.clamp(low as f64, high as f64)?, zero.kind)
+}
+
+/// `(x - zero point) * scale`.
+fn dequantize(args: &Args) -> Results {
+    let (x, scale) = (args.get("input")?, args.get("scale")?);
+    let shape = x.tensor.shape();
+    let zero: Option<Operand> = args.maybe("zeroPoint")?;
+    let mut number = x.numbers()?;
+    if let Some(zero) = zero {
+        number = number.sub(&blockwise(&zero.numbers()?, shape)?)?;
+    }
+    let float = number.cast(scale.kind.held())?;
+    one(float.mul(&blockwise(&scale.tensor, shape)?)?, scale.kind)
+}
