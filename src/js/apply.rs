@@ -87,7 +87,8 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         }
         Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
         Code::pad_with => {
-            let mode = [PadMode::Reflect, PadMode::Edge, PadMode::Wrap][n.size()?.min(2)];
+            let mode = [PadMode::Reflect, PadMode::Edge, PadMode::Wrap, PadMode::Symmetric]
+                [n.size()?.min(3)];
             x.pad_with(&pairs(&n.sizes()?), mode)
         }
         Code::concat => x.concat(&operands.others(), n.axis()?),

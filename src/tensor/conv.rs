@@ -277,7 +277,7 @@ impl Tensor {
         let &ConvWindow { name, stride, padding, dilation, groups } = asked;
         let n = self.check_convolution(weight, asked)?;
         let w = &weight.shape;
-        if w[0] != self.shape[1] || w[0] % groups != 0 {
+        if w[0] != self.shape[1] || !w[0].is_multiple_of(groups) {
             let why = format!("the input channels do not divide into {groups} groups");
             return Err(Error::shapes(name, &self.shape, w, &why));
         }

@@ -13,6 +13,8 @@ use crate::text::List;
 pub enum PadMode {
     /// The mirror image, without the outermost element again.
     Reflect,
+    /// The mirror image, the outermost element first.
+    Symmetric,
     /// The outermost element.
     Edge,
     /// The elements from the other end on.
@@ -160,7 +162,7 @@ impl Tensor {
         let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
             _ if (before, after) == (0, 0) => true,
             PadMode::Reflect => before < extent && after < extent,
-            PadMode::Edge | PadMode::Wrap => extent > 0,
+            PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => extent > 0,
         };
         if amounts.len() != self.rank() || !amounts.iter().zip(self.shape.iter()).all(fits) {
             let message =
@@ -179,6 +181,11 @@ impl Tensor {
                 let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
                 let at = match mode {
                     PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
+                    PadMode::Symmetric => {
+                        // Twice the axis, the second time backwards, again and again.
+                        let at = at.floor_mod(2 * extent)?;
+                        at.minimum(&at.neg().add(2 * extent - 1)?)?
+                    }
                     PadMode::Edge => at.maximum(0)?.minimum(last)?,
                     PadMode::Wrap => at.floor_mod(extent)?,
                 };

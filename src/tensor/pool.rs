@@ -230,7 +230,7 @@ impl Tensor {
                 let next = count * windows.step;
                 // It has to begin inside, or in the padding before.
                 let begins = next < extent.saturating_add(before);
-                if begins && (padded - reach) % windows.step != 0 {
+                if begins && !(padded - reach).is_multiple_of(windows.step) {
                     more = (next + reach).saturating_sub(padded);
                 }
             }

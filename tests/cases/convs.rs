@@ -56,10 +56,10 @@ pub fn transposed(x: &Array<f64>, w: &Array<f64>, window: &Window, more: &[usize
     let axes = x.shape.len() - 2;
     let each_group = x.shape[1] / window.groups;
     let mut shape = vec![x.shape[0], w.shape[1] * window.groups];
-    for i in 0..axes {
+    for (i, more) in more.iter().enumerate() {
         let whole =
             (x.shape[2 + i] - 1) * window.stride[i] + window.dilation[i] * (w.shape[2 + i] - 1);
-        shape.push(whole + 1 + more[i] - window.pads[i].0 - window.pads[i].1);
+        shape.push(whole + 1 + more - window.pads[i].0 - window.pads[i].1);
     }
     let mut sums = Array::new(&shape, vec![0.0; shape.iter().product()]);
     each(&x.shape, |at| {
@@ -82,7 +82,10 @@ pub fn transposed(x: &Array<f64>, w: &Array<f64>, window: &Window, more: &[usize
 }
 
 fn list<T: Copy, const N: usize>(items: &[T]) -> [T; N] {
-    items.try_into().ok().expect("one for each axis")
+    match items.try_into() {
+        Ok(list) => list,
+        Err(_) => panic!("{} items instead of {N}", items.len()),
+    }
 }
 
 /// The convolution over as many axes as there are.

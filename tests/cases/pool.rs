@@ -25,7 +25,7 @@ pub fn pooled(x: &Array<f64>, pool: &Pool, f: impl Fn(&[f64], usize) -> f64) -> 
         let padded = x.shape[2 + i] + pool.pads[i].0 + pool.pads[i].1;
         let reach = pool.dilation[i] * (pool.size[i] - 1) + 1;
         let mut count = (padded - reach) / pool.stride[i] + 1;
-        if pool.ceil && (padded - reach) % pool.stride[i] != 0 {
+        if pool.ceil && !(padded - reach).is_multiple_of(pool.stride[i]) {
             count += usize::from(count * pool.stride[i] < x.shape[2 + i] + pool.pads[i].0);
         }
         shape.push(count);
@@ -301,7 +301,8 @@ fn resizes(suite: &mut Suite) {
 }
 
 fn paddings(suite: &mut Suite) {
-    const AMOUNTS: &[(&[usize], &[(usize, usize)])] = &[
+    type Padded = (&'static [usize], &'static [(usize, usize)]);
+    const AMOUNTS: &[Padded] = &[
         (&[5], &[(2, 3)]),
         (&[5], &[(4, 4)]),
         (&[2, 3], &[(1, 0), (2, 2)]),
@@ -340,6 +341,14 @@ fn paddings(suite: &mut Suite) {
             Ok(vec![
                 check("reflect", PadMode::Reflect, want(reflect))?,
                 check("edge", PadMode::Edge, want(|i, n| i.clamp(0, n - 1)))?,
+                check(
+                    "symmetric",
+                    PadMode::Symmetric,
+                    want(|i, n| {
+                        let i = i.rem_euclid(2 * n);
+                        i.min(2 * n - 1 - i)
+                    }),
+                )?,
                 check("wrap", PadMode::Wrap, want(|i, n| i.rem_euclid(n)))?,
             ])
         });

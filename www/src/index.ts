@@ -10,6 +10,7 @@ export type { ErrorCode } from "./errors.js";
 export type { Combination, Eigen, Ordered, ScanOptions, SortOptions, TopKOptions } from "./ordering.js";
 export { Batch, Plan, Program } from "./plan.js";
 export type { Axes, ChannelNormOptions, LayerNormOptions, RmsNormOptions, SpreadOptions } from "./reductions.js";
+export type { PadMode } from "./movement.js";
 export { Tensor } from "./tensor.js";
 export type { AttentionOptions, Operand } from "./tensor.js";
 export { Variable } from "./variable.js";

@@ -7,6 +7,12 @@ import { dataError, shapeError } from "./errors.js";
 import { Reductions, type Axes } from "./reductions.js";
 import type { Tensor } from "./tensor.js";
 
+/** What {@link Movement.padWith} pads with, in the order that WebAssembly numbers them. */
+const padModes = ["reflect", "edge", "wrap", "symmetric"] as const;
+
+/** What {@link Movement.padWith} pads with. */
+export type PadMode = (typeof padModes)[number];
+
 /** The operations that move elements without computing. */
 export abstract class Movement extends Reductions {
   /**
@@ -77,11 +83,12 @@ export abstract class Movement extends Reductions {
 
   /**
    * Padded with its own elements: `amounts[axis]` is how many before and after along that axis. `"reflect"` shows the
-   * mirror image without the outermost element again, `"edge"` the outermost element, `"wrap"` the other end.
+   * mirror image without the outermost element again, `"symmetric"` with it, `"edge"` the outermost element, `"wrap"` the
+   * other end.
    */
-  padWith(amounts: readonly (readonly [before: number, after: number])[], mode: "reflect" | "edge" | "wrap"): Tensor {
+  padWith(amounts: readonly (readonly [before: number, after: number])[], mode: PadMode): Tensor {
     const name = "padWith";
-    const code = ["reflect", "edge", "wrap"].indexOf(mode);
+    const code = padModes.indexOf(mode);
     if (code < 0) throw dataError(`${name}: there is no mode ${describe(mode)}`);
     return this.op(Code.padWith, name, [code, ...pairs(name, amounts)]);
   }

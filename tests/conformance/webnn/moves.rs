@@ -55,6 +55,7 @@ fn pad(x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
         "constant" => x.pad(&amounts, value)?,
         "edge" => x.pad_with(&amounts, PadMode::Edge)?,
         "reflection" => x.pad_with(&amounts, PadMode::Reflect)?,
+        "symmetric" => x.pad_with(&amounts, PadMode::Symmetric)?,
         mode => return Err(Stop::Missing(format!("pad, mode {mode}"))),
     })
 }

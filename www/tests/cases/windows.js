@@ -56,6 +56,7 @@ test("resizing, windows and padding", async ({ device }) => {
   const line = device.tensor([1, 2, 3]);
   same(await all(line.padWith([[2, 1]], "reflect")), [3, 2, 1, 2, 3, 2], "reflect");
   same(await all(line.padWith([[2, 1]], "edge")), [1, 1, 1, 2, 3, 3], "edge");
+  same(await all(line.padWith([[2, 1]], "symmetric")), [2, 1, 1, 2, 3, 3], "symmetric");
   same(await all(line.padWith([[2, 1]], "wrap")), [2, 3, 1, 2, 3, 1], "wrap");
 });
 
