@@ -262,7 +262,7 @@ macro_rules! pointwise_rows {
         /// The continuously differentiable unit: `x` above 0, else `alpha (e^(x / alpha) - 1)`.
         /// Barron 2017.
         unary celu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.5, 2.0)] =>
-            x.gt(0.0).select(x, alpha * formulas::expm1((x / alpha))),
+            x.gt(0.0).select(x, alpha * formulas::expm1(x / alpha)),
             gradient |y| formulas::celu_slopes(x, alpha);
         /// The logistic function `1 / (1 + e^-x)`, from 0 to 1.
         unary sigmoid(x): Float, [(-10.0, 10.0)] => formulas::sigmoid(x),
