@@ -178,15 +178,15 @@ impl Expr {
     }
 }
 
-/// The methods formulas are written with.
+/// The methods formulas are written with. Some are called as the methods of operators are, which are not for formulas.
 macro_rules! methods {
-    (unary $($name:ident $op:ident),* $(,)?) => { impl Expr { $(
+    (unary $($name:ident $op:ident),* $(,)?) => { #[allow(clippy::should_implement_trait)] impl Expr { $(
         #[doc = concat!("[`Unary::", stringify!($op), "`] of this.")]
         // Functions of formulas, named as WGSL names them; operators have their traits.
         #[allow(clippy::should_implement_trait)]
         pub fn $name(self) -> Expr { self.unary(Unary::$op) }
     )* } };
-    (binary $($name:ident $op:ident),* $(,)?) => { impl Expr { $(
+    (binary $($name:ident $op:ident),* $(,)?) => { #[allow(clippy::should_implement_trait)] impl Expr { $(
         #[doc = concat!("[`Binary::", stringify!($op), "`] of this and `other`.")]
         #[allow(clippy::should_implement_trait)]
         pub fn $name(self, other: impl Into<Expr>) -> Expr { self.binary(Binary::$op, other) }
