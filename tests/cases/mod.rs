@@ -56,6 +56,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "grad", cases: grad::cases },
     Group { name: "half", cases: half::cases },
     Group { name: "large", cases: large::cases },
+    Group { name: "linalg", cases: linalg::cases },
     Group { name: "matmul", cases: matmul::cases },
     Group { name: "movement", cases: movement::cases },
     Group { name: "norm", cases: norm::cases },
@@ -64,11 +65,10 @@ pub const GROUPS: &[Group] = &[
     Group { name: "random", cases: random::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
-    Group { name: "variables", cases: variables::cases },
-    Group { name: "linalg", cases: linalg::cases },
     Group { name: "scan", cases: scan::cases },
     Group { name: "scatter", cases: scatter::cases },
     Group { name: "sort", cases: sort::cases },
+    Group { name: "variables", cases: variables::cases },
 ];
 
 /// Every case.
