@@ -2,39 +2,50 @@
 //! else of the crate: the test that writes `www/src/generated/codes.ts` reads it too.
 
 macro_rules! codes {
-    ($($name:ident)*) => {
+    ($($name:ident)*; extras: $first:ident $($extra:ident)*) => {
         /// An operation by number.
         // Written as the methods are, so that an operation is named once.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, PartialEq, Eq)]
-        pub enum Code { $($name),* }
+        pub enum Code { $($name,)* $first, $($extra),* }
 
         impl Code {
             /// All, by number.
-            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+            pub const ALL: &'static [Code] = &[$(Code::$name,)* Code::$first, $(Code::$extra),*];
 
             /// The method's name.
             pub fn name(self) -> &'static str {
                 NAMES[self as usize]
             }
+
+            /// Whether it is in the part `extras`.
+            pub fn is_extra(self) -> bool {
+                self as usize >= FIRST_EXTRA
+            }
         }
 
         /// The methods' names, by number.
-        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+        pub const NAMES: &[&str] =
+            &[$(stringify!($name),)* stringify!($first), $(stringify!($extra)),*];
+
+        /// The number from which on operations are in the part `extras`.
+        pub const FIRST_EXTRA: usize = Code::$first as usize;
     };
 }
 
 codes! {
-    full iota arange linspace eye uniform normal bernoulli
-    cast reshape permute transpose expand unsqueeze squeeze slice flip unfold pad pad_with concat stack
-    index_select tril triu one_hot tile dropout
-    sum prod max min any all mean var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf
-    softmax log_softmax layer_norm rms_norm batch_norm group_norm instance_norm
-    matmul outer dot rotary attention
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    full iota arange
+    cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat stack index_select
+    sum prod max min any all mean var std argmax argmin logsumexp
+    softmax log_softmax layer_norm rms_norm matmul conv2d attention detach;
+    extras:
+    linspace eye uniform normal bernoulli
+    unfold pad_with tril triu one_hot tile roll dropout
+    norm_l1 norm_l2 norm_linf batch_norm group_norm instance_norm
+    outer dot rotary
+    conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     max_pool avg_pool l2_pool adaptive_avg_pool resize
-    detach
-    roll cumsum cumprod cummax cummin argsort top_k take_along scatter scatter_add scatter_reduce index_add gather_nd
+    cumsum cumprod cummax cummin argsort top_k take_along scatter scatter_add scatter_reduce index_add gather_nd
     scatter_nd masked_fill eigh
 }
 

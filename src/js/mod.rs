@@ -3,6 +3,8 @@
 
 mod apply;
 mod codes;
+mod extras;
+mod gradients;
 mod numbers;
 mod objects;
 mod tasks;
@@ -188,15 +190,7 @@ pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
             keep_tensors(&program.run(&references(&inputs))?, &mut answer)?;
         }
         // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
-        8 => {
-            let (&seed, rest) = rest.split_first().ok_or_else(|| unknown(what))?;
-            let (of, wrt) = (objects::tensor(first)?, objects::tensors(rest)?);
-            let gradients = match seed {
-                0 => of.grad(&references(&wrt))?,
-                seed => of.vjp(&objects::tensor(seed)?, &references(&wrt))?,
-            };
-            keep_tensors(&gradients, &mut answer)?;
-        }
+        8 => gradients::gradients(first, rest, &mut answer)?,
         // Submits tensors together, or gives the plan of that.
         9 | 10 => {
             let device = objects::device(first)?;

@@ -146,7 +146,9 @@ fn codes() -> String {
     for (number, name) in codes::NAMES.iter().enumerate() {
         writeln!(text, "  {} = {number},", camel(name)).unwrap();
     }
-    text + "}\n"
+    text += "}\n\n/** From this number on operations are in the part `extras`. */\n";
+    writeln!(text, "export const FIRST_EXTRA = {};", codes::FIRST_EXTRA).unwrap();
+    text
 }
 
 #[test]

@@ -1,9 +1,9 @@
 // The device: opening one, creating tensors on it, its counters and memory.
 
-import { dtypeCode, element, number, numbers, options, resolve, seedOf, type DType, type Shape } from "./arguments.js";
+import { describe, dtypeCode, element, number, numbers, options, resolve, seedOf, type DType, type Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
 import { Code } from "./codes.js";
-import { Ask, ask, callAsync, call, type Core, Later, loadCore, Words } from "./core.js";
+import { allParts, Ask, ask, callAsync, call, type Core, Later, loadCore, type Part, record, Words } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -61,6 +61,16 @@ export interface DeviceOptions {
    * - a number: an index into `Device.discover()`; any other text: part of a device's name.
    */
   prefer?: "auto" | "gpu" | "low-power" | "cpu" | "software" | (string & {}) | number;
+  /**
+   * What to load besides the core; usually everything. A page that gets along without some of it has less to load, and
+   * operations that are missing then throw an error of code `Unsupported`.
+   *
+   * - `"grad"`: gradients;
+   * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `unfold`, `padWith`, `tril`,
+   *   `triu`, `oneHot`, `tile`, `roll`, `dropout`; norms but for `layerNorm` and `rmsNorm`; `outer`, `dot`, `rotary`;
+   *   convolutions but for `conv2d`; pooling, resizing, running sums, sorting, scattering, `gatherNd`, `maskedFill`, `eigh`.
+   */
+  parts?: readonly Part[];
 }
 
 /** The parameters of {@link Device.uniform}. */
@@ -127,21 +137,29 @@ export class Device extends Handle {
    * ```
    */
   static async new(settings?: DeviceOptions): Promise<Device> {
-    const { prefer = "auto" } = options("device", settings);
+    const { prefer = "auto", parts = allParts } = options("device", settings);
+    checkParts(parts);
     const choice = await choose(prefer);
     try {
-      return await Device.#open(choice);
+      return await Device.#open(choice, parts);
     } catch (error) {
       if (prefer !== "auto" || choice.core === "cpu") throw error;
       const why = error instanceof Error ? error.message : String(error);
-      return Device.#open({ core: "cpu", fallback: `${why}; computing on the CPU` });
+      return Device.#open({ core: "cpu", fallback: `${why}; computing on the CPU` }, parts);
     }
   }
 
-  static async #open({ core: name, lowPower = false, fallback }: Choice): Promise<Device> {
-    const core = await loadCore(name);
+  static async #open({ core: name, lowPower = false, fallback }: Choice, parts: readonly Part[]): Promise<Device> {
+    const core = await loadCore(name, parts);
     const handle = await callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle));
     return new Device(core, handle, fallback);
+  }
+
+  /** Loads parts that {@link DeviceOptions.parts} left out. */
+  async load(...parts: Part[]): Promise<void> {
+    this.use("load");
+    checkParts(parts);
+    await loadCore(this.info.backend === "cpu" ? "cpu" : "gpu", parts);
   }
 
   /** Every device there is, the recommended one first. Opens and loads nothing. */
@@ -286,7 +304,7 @@ export class Device extends Handle {
 
   #create(code: Code, name: string, numbers: readonly number[]): Tensor {
     const handle = this.use(name);
-    return this.adopt(call(() => this.owner.core.apply(code, Uint32Array.of(handle), Float64Array.from(numbers))));
+    return this.adopt(record(this.owner.core, code, name, [handle], numbers));
   }
 
   /** Zeros of type `f32`. */
@@ -380,4 +398,9 @@ export class Device extends Handle {
     const [plan] = ask(this.owner.core, Ask.lastPlan, [device]);
     return plan === undefined ? undefined : new Plan(this, plan);
   }
+}
+
+function checkParts(parts: unknown): asserts parts is readonly Part[] {
+  const known = Array.isArray(parts) && parts.every((part) => allParts.includes(part));
+  if (!known) throw dataError(`device: ${describe(parts)} is no list of parts, which are ${allParts.join(", ")}`);
 }

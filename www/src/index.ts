@@ -2,6 +2,7 @@
 
 export type { DType, Shape } from "./arguments.js";
 export type { DeviceInfo, Found } from "./choose.js";
+export type { Part } from "./core.js";
 export type { NestedArray, TensorData, TensorSource } from "./data.js";
 export { Device } from "./device.js";
 export type { DeviceLimits, DeviceOptions, InputSpec, NormalOptions, Stats, UniformOptions } from "./device.js";

@@ -2,7 +2,7 @@
 
 import { number, type DType, type Shape } from "./arguments.js";
 import { dtypes, type Code } from "./codes.js";
-import { Ask, ask, call, FIRST_ROW } from "./core.js";
+import { Ask, ask, call, FIRST_ROW, record } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -84,9 +84,6 @@ export abstract class Recorded extends Handle {
   ): Tensor {
     const first = this.use(name);
     const rest = others.map((other) => (other === undefined ? 0 : this.operand(name, other)));
-    const { core } = this.owner;
-    return this.device.adopt(
-      call(() => core.apply(code, Uint32Array.of(first, ...rest), Float64Array.from(numbers))),
-    );
+    return this.device.adopt(record(this.owner.core, code, name, [first, ...rest], numbers));
   }
 }

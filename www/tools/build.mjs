@@ -8,7 +8,9 @@ import { basename, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { cargoHome, hasSmallStd, read, root, run, smallStd, tool, webEnv, webTarget } from "./env.mjs";
+import { pack, unpack } from "../src/packed.js";
 import { nameByOrder } from "./order.mjs";
+import { split } from "./split.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -21,7 +23,10 @@ const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`
 // The memory is the core's own, and its lowest addresses are the stack's last.
 const memory = ["--low-memory-unused", "--zero-filled-memory"];
 
-/** The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and whether functions are put in order. */
+/**
+ * The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and the functions that begin the parts that are
+ * split off. Only the functions that JavaScript calls may call those.
+ */
 const cores = {
   gpu: {
     profile: "web",
@@ -31,14 +36,18 @@ const cores = {
     rustflags: ["-Cllvm-args=-disable-lsr"],
     targetDir: webTarget,
     smallStd: true,
-    ordered: true,
+    parts: {
+      extras: /^\$"<*warpweft\[\w+\]::js::extras::/,
+      grad: /^\$"<*warpweft\[\w+\]::(js::gradients|grad)::/,
+    },
   },
   cpu: {
     profile: "web-cpu",
     features: "cpu,js",
-    optimise: ["-O3", "--enable-simd"],
+    optimise: ["-O3", "--strip-producers", "--strip-target-features"],
     rustflags: ["-Ctarget-feature=+simd128"],
     targetDir: `${webTarget}-cpu`,
+    parts: {},
   },
 };
 
@@ -63,10 +72,11 @@ function coreBuild(name) {
 /** Builds what has changed. */
 export async function build() {
   await setup(["rust", "node", "wasm32", "stdSources", "wasmTools"]);
-  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/tools/build.mjs", "www/tools/order.mjs"];
+  const scripts = ["build", "order", "split"].map((name) => `www/tools/${name}.mjs`);
+  const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock", "www/src/packed.js", ...scripts];
   for (const name of Object.keys(cores)) {
     const compiler = read("rustc", ["--version"], { env: coreEnv(name) }) + hasSmallStd();
-    const output = join(dist, name, "warpweft_bg.wasm");
+    const output = join(dist, name, "core.wasm");
     await step(`${name} core`, [...rust, "package-lock.json"], compiler, output, () => buildCore(name));
   }
   if (existsSync(join(root, "www", "src"))) {
@@ -84,7 +94,7 @@ export function tsc(args) {
 }
 
 async function buildCore(name) {
-  const { profile, features, optimise, ordered } = cores[name];
+  const { profile, features, optimise, parts } = cores[name];
   const out = join(dist, name);
   rmSync(out, { recursive: true, force: true });
   const places = ["--target", "web", "--out-dir", out, "--out-name", "warpweft"];
@@ -95,37 +105,57 @@ async function buildCore(name) {
   const args = ["build", root, "--profile", profile, ...places, ...less, "--", "--locked", ...cargo];
   await run(tool("wasm-pack"), args, { env });
 
-  const wasm = join(out, "warpweft_bg.wasm");
-  // What rustc's wasm uses by default, all of it in every browser that has WebGPU.
-  const old = ["bulk-memory", "mutable-globals", "multivalue", "nontrapping-float-to-int"];
-  const enable = [...old, "reference-types", "sign-ext"].map((feature) => `--enable-${feature}`);
-  const optimiser = [nodeTool("binaryen", "wasm-opt"), wasm, "-o", wasm, ...enable];
-  await run(process.execPath, [...optimiser, ...optimise]);
-  if (ordered) {
-    nameByOrder(wasm);
-    await run(process.execPath, [...optimiser, "--reorder-functions-by-name", "--strip-debug"]);
+  const [wasm, glue] = [join(out, "warpweft_bg.wasm"), join(out, "warpweft.js")];
+  const whole = join(out, "whole.wat");
+  await wasmOpt(wasm, whole, ...optimise, "-g", "-S");
+  const [script, text] = shortenNames([readFileSync(glue, "utf8"), readFileSync(whole, "utf8")]);
+  writeFileSync(glue, withPlainStart(script));
+  const texts = split(text, parts, /::js::/);
+  for (const [part, text] of Object.entries(texts)) {
+    const [written, file] = [join(out, `${part}.wat`), join(out, `${part}.wasm`)];
+    writeFileSync(written, text);
+    await wasmOpt(written, file);
+    nameByOrder(file);
+    await wasmOpt(file, file, "--reorder-functions-by-name", "--strip-debug");
+    const bytes = readFileSync(file);
+    const packed = pack(bytes);
+    if (!bytes.equals(unpack(packed))) throw new Error(`${file} is not the same again when it was packed`);
+    writeFileSync(file, packed);
   }
-  for (const extra of [".gitignore", "package.json", "README.md"]) rmSync(join(out, extra), { force: true });
-  numberImports(wasm, join(out, "warpweft.js"));
-  for (const script of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, script));
+  for (const extra of readdirSync(out)) {
+    if (/\.wat$|_bg\.|gitignore|package\.json|README/.test(extra)) rmSync(join(out, extra));
+  }
+  for (const module of ["warpweft.js", ...snippets(out)]) await minifyModule(join(out, module));
 }
 
-/**
- * The names of imports end in hashes, and those of closures are types with hashes, which do not compress: they get
- * numbers in their place, of the same length.
- */
-function numberImports(wasm, glue) {
-  const numbers = new Map();
-  const number = (hash) => {
-    if (!numbers.has(hash)) numbers.set(hash, String(numbers.size).padStart(hash.length, "0"));
-    return numbers.get(hash);
-  };
-  const numbered = (text) =>
-    text
-      .replace(/(__wb\w+_)([0-9a-f]{16})\b/g, (_, name, hash) => name + number(hash))
-      .replace(/(wasm_bindgen_)([0-9a-f]{16}___convert__closures_\w+)/g, (_, name, type) => name + number(type));
-  writeFileSync(glue, numbered(readFileSync(glue, "utf8")));
-  writeFileSync(wasm, numbered(readFileSync(wasm, "latin1")), "latin1");
+/** Runs wasm-opt on a file, or its text. */
+function wasmOpt(input, output, ...options) {
+  // What rustc's wasm uses by default and what we add, all of it in every browser that has WebGPU.
+  const old = ["bulk-memory", "mutable-globals", "multivalue", "nontrapping-float-to-int"];
+  const enable = [...old, "reference-types", "sign-ext", "simd"].map((feature) => `--enable-${feature}`);
+  return run(process.execPath, [nodeTool("binaryen", "wasm-opt"), input, "-o", output, ...enable, ...options], { quiet: true });
+}
+
+/** A glue without what it has to find and load its wasm in many ways: it is given the bytes. */
+function withPlainStart(script) {
+  const begin = script.indexOf("async function __wbg_load(");
+  if (begin < 0) throw new Error("the glue begins in another way");
+  return `${script.slice(0, begin)}
+export default async function start(wasm) {
+  return __wbg_finalize_init((await WebAssembly.instantiate(wasm, __wbg_get_imports())).instance);
+}`;
+}
+
+/** Names that tools gave to what a wasm and its glue have of each other, in both as short as can be. */
+function shortenNames(texts) {
+  const short = new Map();
+  const names = /\b(__wb\w+_[0-9a-f]{16}|wasm_bindgen_[0-9a-f]{16}___convert__closures_\w+|\.\/warpweft_bg\.js)\b/g;
+  return texts.map((text) =>
+    text.replace(names, (name) => {
+      if (!short.has(name)) short.set(name, `w${short.size.toString(36)}`);
+      return short.get(name);
+    }),
+  );
 }
 
 async function buildTypes() {
@@ -138,11 +168,11 @@ async function buildTypes() {
   await bundle();
 }
 
-/** Makes one module of what TypeScript's compiler wrote; the cores stay apart, and the declarations as they are. */
+/** Makes one module of what TypeScript's compiler wrote and the GPU core's glue; the declarations stay as they are. */
 async function bundle() {
   const { build: vite } = await import("vite"); // Here, because setup installs it.
   const entry = join(dist, "index.js");
-  const external = Object.keys(cores).map((name) => join(dist, name, "warpweft.js"));
+  const external = [join(dist, "cpu", "warpweft.js")];
   const lib = { entry, formats: ["es"], fileName: "index" };
   const options = { outDir: dist, emptyOutDir: false, target: "es2022", lib, rolldownOptions: { external } };
   await vite({ configFile: false, root, logLevel: "warn", publicDir: false, build: options });
@@ -214,7 +244,8 @@ function sizes(dir) {
     const data = readFileSync(join(dir, name));
     return `${basename(name)} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;
   };
-  return ["warpweft_bg.wasm", "warpweft.js", ...snippets(dir)].map(size).join("; ");
+  const files = readdirSync(dir).filter((name) => name.endsWith(".wasm"));
+  return [...files, "warpweft.js", ...snippets(dir)].map(size).join("; ");
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -86,9 +86,18 @@ function functions(wasm) {
       for (let left = number(); left > 0; left--) {
         skip();
         skip();
-        if (wasm[at++] !== 0) throw new Error("order: an import is no function");
-        number();
-        found.imports++;
+        const kind = wasm[at++];
+        if (kind === 0) {
+          number();
+          found.imports++;
+        } else if (kind === 3) {
+          at += 2;
+        } else {
+          // A table has the type of its elements first, and like a memory one number or two.
+          if (kind === 1) at++;
+          if (wasm[at++] & 1) number();
+          number();
+        }
       }
     } else if (section === 10) {
       for (let left = number(); left > 0; left--) {

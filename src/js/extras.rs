@@ -1,0 +1,170 @@
+//! The operations that are a part of their own: a page that does without them need not load them. What is reached only
+//! through this module is split off when the core is built.
+
+use super::apply::{convolution, pairs, unknown, Axes, Operands};
+use super::codes::Code;
+use super::numbers::Numbers;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::tensor::pool::{Pool, PoolWindow};
+use crate::tensor::{PadMode, Reduction, Resize, Tensor};
+
+/// Creates a tensor on a device.
+#[inline(never)]
+pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
+    match code {
+        Code::linspace => device.linspace(n.real()?, n.real()?, n.size()?),
+        Code::eye => device.eye(n.size()?),
+        Code::uniform => {
+            let (low, high, seed) = (n.real()?, n.real()?, n.seed()?);
+            device.uniform(&n.sizes()?, low, high, seed)
+        }
+        Code::normal => {
+            let (mean, deviation, seed) = (n.real()?, n.real()?, n.seed()?);
+            device.normal(&n.sizes()?, mean, deviation, seed)
+        }
+        Code::bernoulli => {
+            let (p, seed) = (n.real()?, n.seed()?);
+            device.bernoulli(&n.sizes()?, p, seed)
+        }
+        _ => Err(unknown(code)),
+    }
+}
+
+/// Applies an operation to a tensor and the other operands.
+#[inline(never)]
+pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
+    match code {
+        Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
+        Code::pad_with => {
+            let modes = [PadMode::Reflect, PadMode::Edge, PadMode::Wrap, PadMode::Symmetric];
+            let mode = modes[n.size()?.min(3)];
+            x.pad_with(&pairs(&n.sizes()?), mode)
+        }
+        Code::tril => x.tril(n.integer()?),
+        Code::triu => x.triu(n.integer()?),
+        Code::one_hot => x.one_hot(n.size()?),
+        Code::tile => x.tile(&n.sizes()?),
+        Code::roll => x.roll(n.axis()?, n.axis()?),
+        Code::dropout => x.dropout(n.real()?, n.seed()?),
+        Code::norm_l1 | Code::norm_l2 | Code::norm_linf => size(code, x, n),
+        Code::batch_norm => {
+            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
+            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
+        }
+        Code::group_norm => {
+            let groups = n.size()?;
+            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
+        }
+        Code::instance_norm => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
+        Code::outer => x.outer(operands.need(1, code)?),
+        Code::dot => x.dot(operands.need(1, code)?),
+        Code::rotary => x.rotary(operands.need(1, code)?, operands.need(2, code)?, n.flag()?),
+        Code::conv1d => convolution(code, x, operands, 1, n),
+        Code::conv3d => convolution(code, x, operands, 3, n),
+        Code::conv_transpose1d => transposed(code, x, operands, 1, n),
+        Code::conv_transpose2d => transposed(code, x, operands, 2, n),
+        Code::conv_transpose3d => transposed(code, x, operands, 3, n),
+        Code::max_pool | Code::avg_pool | Code::l2_pool => pool(code, x, n),
+        Code::adaptive_avg_pool => x.adaptive_avg_pool(&n.sizes()?),
+        Code::resize => {
+            let modes =
+                [Resize::Nearest, Resize::NearestExact, Resize::Linear, Resize::LinearCorners];
+            let mode = modes[n.size()?.min(3)];
+            x.resize(&n.sizes()?, mode)
+        }
+        Code::cumsum => x.cumsum(n.axis()?, n.flag()?, n.flag()?),
+        Code::cumprod => x.cumprod(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
+        Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
+        Code::argsort => x.argsort(n.axis()?, n.flag()?),
+        Code::top_k => Ok(x.top_k(n.axis()?, n.size()?, n.flag()?)?.1),
+        Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
+        Code::gather_nd => x.gather_nd(operands.need(1, code)?),
+        Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
+        // The values as one more column: JavaScript takes them apart.
+        Code::eigh => {
+            let (values, vectors) = x.eigh()?;
+            vectors.concat(&[&values.unsqueeze(-1)?], -1)
+        }
+        _ => scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n),
+    }
+}
+
+/// Numbers: whether the axes stay, and the axes.
+fn size(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
+    let keep = n.flag()?;
+    let axes = &n.axes()?;
+    match (code, keep) {
+        (Code::norm_l1, true) => x.norm_l1_keepdim(axes),
+        (Code::norm_l1, false) => x.norm_l1(axes),
+        (Code::norm_l2, true) => x.norm_l2_keepdim(axes),
+        (Code::norm_l2, false) => x.norm_l2(axes),
+        (_, true) => x.norm_linf_keepdim(axes),
+        (_, false) => x.norm_linf(axes),
+    }
+}
+
+fn scatter(
+    code: Code,
+    x: &Tensor,
+    index: &Tensor,
+    source: &Tensor,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    match code {
+        Code::scatter => x.scatter(n.axis()?, index, source),
+        Code::scatter_add => x.scatter_add(n.axis()?, index, source),
+        Code::scatter_reduce => x.scatter_reduce(n.axis()?, index, source, reduction(n)?),
+        Code::index_add => x.index_add(n.axis()?, index, source),
+        Code::scatter_nd => {
+            let op = if n.flag()? { Some(reduction(n)?) } else { None };
+            x.scatter_nd(index, source, op)
+        }
+        _ => Err(unknown(code)),
+    }
+}
+
+/// A reduction by number, as JavaScript has them.
+fn reduction(n: &mut Numbers) -> Result<Reduction> {
+    const ALL: [Reduction; 6] = [
+        Reduction::Sum,
+        Reduction::Prod,
+        Reduction::Max,
+        Reduction::Min,
+        Reduction::Any,
+        Reduction::All,
+    ];
+    let known = ALL.get(n.size()?).copied();
+    known.ok_or_else(|| Error::data("scatter: there is no such reduction"))
+}
+
+/// Numbers: groups, the axes' lists, and how much more there is at each end.
+fn transposed(
+    code: Code,
+    x: &Tensor,
+    operands: &Operands,
+    axes: usize,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    let groups = n.size()?;
+    let lists = Axes::new(n, axes)?;
+    let window = lists.window(code, groups);
+    x.transposed(operands.need(1, code)?, operands.get(2), &window, &n.some_sizes(axes)?)
+}
+
+/// Numbers: whether padding counts, whether the last window may reach out, sizes, then the axes' lists.
+fn pool(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
+    let (count_padding, ceil) = (n.flag()?, n.flag()?);
+    let axes = x.rank().saturating_sub(2);
+    let size = n.some_sizes(axes)?;
+    let lists = Axes::new(n, axes)?;
+    let (name, padding) = (code.name(), lists.ends());
+    let (size, stride, dilation) = (&size[..], &lists.stride[..], &lists.dilation[..]);
+    let kind = match code {
+        Code::max_pool => Pool::Max,
+        Code::avg_pool => Pool::Average { count_padding },
+        _ => Pool::L2,
+    };
+    x.pool(kind, &PoolWindow { name, size, stride, padding, dilation, ceil })
+}
