@@ -6,6 +6,7 @@ mod calculus;
 
 use crate::dtype::DType;
 use crate::map::Map;
+use std::hash::{Hash, Hasher};
 use std::ops;
 use std::sync::{Mutex, PoisonError};
 
@@ -96,6 +97,20 @@ pub enum Node {
 /// and the derivatives that were asked for have parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Expr(&'static Node);
+
+impl PartialEq for Expr {
+    fn eq(&self, other: &Expr) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Eq for Expr {}
+
+impl Hash for Expr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.address());
+    }
+}
 
 impl Node {
     /// What tells it from others: its kind, and numbers, bits or addresses.

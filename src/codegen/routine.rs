@@ -158,6 +158,8 @@ fn product_of_windows(conv: &Convolution) -> Source {
 }
 
 /// The text of an attention.
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 pub fn attention(a: &Attend, barriers: bool) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
     let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));

@@ -4,7 +4,7 @@ use super::Tape;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::expand;
-use crate::expr::Node;
+use crate::expr::{Expr, Node};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Reduction, Routine, Span};
 
@@ -89,8 +89,10 @@ impl Tape<'_> {
         let from = self.shape(x);
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
-            Op::Pointwise(row) => return self.pull_row(*row, &[], node, inputs, g, n),
-            Op::Slope { row, by } => return self.pull_row(*row, by, node, inputs, g, n),
+            Op::Pointwise(row) => return self.pull_row(*row, None, node, inputs, g, n),
+            Op::Slope { row, formula } => {
+                return self.pull_row(*row, Some(*formula), node, inputs, g, n)
+            }
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
             Op::Reshape(_) => self.reshape(g, &from)?,
             Op::Permute(order) => {
@@ -130,42 +132,44 @@ impl Tape<'_> {
         Ok(Some(pulled))
     }
 
-    /// Of a row, or of a row's derivative `by` some arguments: the gradient times the derivative by one more.
+    /// Of a row, or of a `slope` of it: the gradient times the derivative by one more argument.
     fn pull_row(
         &mut self,
         row: Pointwise,
-        by: &[usize],
+        slope: Option<Expr>,
         node: NodeId,
         inputs: &[NodeId],
         g: NodeId,
         n: usize,
     ) -> Result<Option<NodeId>> {
         let from = self.shape(inputs[n]);
-        let pulled = match (row, by, n) {
+        let pulled = match (row, slope, n) {
             // Chosen and not multiplied, so that what is not chosen may be infinite.
-            (Pointwise::select, [], 1) => {
+            (Pointwise::select, None, 1) => {
                 let zero = self.number(g, 0.0)?;
                 self.row(Pointwise::select, &[inputs[0], g, zero])?
             }
-            (Pointwise::select, [], _) => {
+            (Pointwise::select, None, _) => {
                 let zero = self.number(g, 0.0)?;
                 self.row(Pointwise::select, &[inputs[0], zero, g])?
             }
-            (Pointwise::div, [], 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
+            (Pointwise::div, None, 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
             (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
             _ => {
-                let slope = Op::Slope { row, by: with(by, n) };
-                let formula = slope.formula();
-                let factor = match formula.as_ref().map(|formula| formula.node()) {
-                    Some(Node::Lit(0.0)) | None => return Ok(None),
-                    Some(Node::Lit(1.0)) => return self.shrink(g, &from).map(Some),
-                    Some(Node::Lit(-1.0)) => {
+                let formula = match slope {
+                    None => row.row().derivative(n),
+                    Some(slope) => slope.derivative(n),
+                };
+                let factor = match *formula.node() {
+                    Node::Lit(0.0) => return Ok(None),
+                    Node::Lit(1.0) => return self.shrink(g, &from).map(Some),
+                    Node::Lit(-1.0) => {
                         let minus = self.row(Pointwise::neg, &[g])?;
                         return self.shrink(minus, &from).map(Some);
                     }
-                    Some(Node::Lit(value)) => self.number(g, *value)?,
-                    Some(Node::Arg(k)) => inputs[*k],
-                    Some(_) => self.push(slope, inputs)?,
+                    Node::Lit(value) => self.number(g, value)?,
+                    Node::Arg(k) => inputs[k],
+                    _ => self.push(Op::Slope { row, formula }, inputs)?,
                 };
                 self.row(Pointwise::mul, &[g, factor])?
             }
@@ -183,10 +187,4 @@ impl Tape<'_> {
         let zero = self.number(g, 0.0)?;
         self.row(Pointwise::select, &[found, share, zero])
     }
-}
-
-fn with(list: &[usize], n: usize) -> Vec<usize> {
-    let mut list = list.to_vec();
-    list.push(n);
-    list
 }

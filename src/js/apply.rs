@@ -7,7 +7,7 @@ use super::objects;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::conv::{ConvWindow, Ends};
-use crate::tensor::{AttentionOptions, Reduction, Tensor};
+use crate::tensor::{Reduction, Tensor};
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
@@ -83,13 +83,11 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::layer_norm | Code::rms_norm => norm(code, x, operands, n),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
-        Code::conv2d => convolution(code, x, operands, 2, n),
-        Code::attention => {
-            let causal = n.flag()?;
-            let window = n.flag()?.then(|| n.size()).transpose()?;
-            let scale = n.flag()?.then(|| n.real()).transpose()?;
-            let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
-            x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
+        Code::conv2d => {
+            let groups = n.size()?;
+            let lists = Axes::new(n, 2)?;
+            let window = lists.window(code, groups);
+            x.planar(operands.need(1, code)?, &window)?.biased(operands.get(2), &window)
         }
         _ if code.is_extra() => extras::apply(code, x, operands, n),
         _ => reduce(code, x, n),
@@ -111,21 +109,7 @@ fn norm(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<
 }
 
 fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
-    if matches!(code, Code::argmax | Code::argmin) {
-        let axis = n.axis()?;
-        return if code == Code::argmax { x.argmax(axis) } else { x.argmin(axis) };
-    }
     let keep = n.flag()?;
-    if matches!(code, Code::var | Code::std) {
-        let correction = n.real()?;
-        let axes = &n.axes()?;
-        return match (code, keep) {
-            (Code::var, true) => x.var_keepdim(axes, correction),
-            (Code::var, false) => x.var(axes, correction),
-            (_, true) => x.std_keepdim(axes, correction),
-            (_, false) => x.std(axes, correction),
-        };
-    }
     let axes = &n.axes()?;
     let op = match code {
         Code::sum => Reduction::Sum,
@@ -136,8 +120,6 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         Code::all => Reduction::All,
         Code::mean if keep => return x.mean_keepdim(axes),
         Code::mean => return x.mean(axes),
-        Code::logsumexp if keep => return x.logsumexp_keepdim(axes),
-        Code::logsumexp => return x.logsumexp(axes),
         _ => return Err(unknown(code)),
     };
     x.reduce(op, axes, keep)
@@ -176,18 +158,4 @@ impl Axes {
         let (stride, dilation) = (&self.stride, &self.dilation);
         ConvWindow { name: code.name(), stride, padding: self.ends(), dilation, groups }
     }
-}
-
-/// Numbers: groups, then the axes' lists.
-pub fn convolution(
-    code: Code,
-    x: &Tensor,
-    operands: &Operands,
-    axes: usize,
-    n: &mut Numbers,
-) -> Result<Tensor> {
-    let groups = n.size()?;
-    let lists = Axes::new(n, axes)?;
-    let window = lists.window(code, groups);
-    x.convolution(operands.need(1, code)?, operands.get(2), &window)
 }

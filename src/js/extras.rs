@@ -1,13 +1,13 @@
 //! The operations that are a part of their own: a page that does without them need not load them. What is reached only
 //! through this module is split off when the core is built.
 
-use super::apply::{convolution, pairs, unknown, Axes, Operands};
+use super::apply::{pairs, unknown, Axes, Operands};
 use super::codes::Code;
 use super::numbers::Numbers;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::pool::{Pool, PoolWindow};
-use crate::tensor::{PadMode, Reduction, Resize, Tensor};
+use crate::tensor::{AttentionOptions, PadMode, Reduction, Resize, Tensor};
 
 /// Creates a tensor on a device.
 #[inline(never)]
@@ -47,7 +47,10 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         Code::tile => x.tile(&n.sizes()?),
         Code::roll => x.roll(n.axis()?, n.axis()?),
         Code::dropout => x.dropout(n.real()?, n.seed()?),
-        Code::norm_l1 | Code::norm_l2 | Code::norm_linf => size(code, x, n),
+        Code::argmax => x.argmax(n.axis()?),
+        Code::argmin => x.argmin(n.axis()?),
+        Code::var | Code::std => spread(code, x, n),
+        Code::logsumexp | Code::norm_l1 | Code::norm_l2 | Code::norm_linf => size(code, x, n),
         Code::batch_norm => {
             let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
             x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
@@ -60,6 +63,13 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         Code::outer => x.outer(operands.need(1, code)?),
         Code::dot => x.dot(operands.need(1, code)?),
         Code::rotary => x.rotary(operands.need(1, code)?, operands.need(2, code)?, n.flag()?),
+        Code::attention => {
+            let causal = n.flag()?;
+            let window = n.flag()?.then(|| n.size()).transpose()?;
+            let scale = n.flag()?.then(|| n.real()).transpose()?;
+            let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
+            x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
+        }
         Code::conv1d => convolution(code, x, operands, 1, n),
         Code::conv3d => convolution(code, x, operands, 3, n),
         Code::conv_transpose1d => transposed(code, x, operands, 1, n),
@@ -91,11 +101,25 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
     }
 }
 
+/// Numbers: whether the axes stay, what is taken from the count, and the axes.
+fn spread(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
+    let (keep, correction) = (n.flag()?, n.real()?);
+    let axes = &n.axes()?;
+    match (code, keep) {
+        (Code::var, true) => x.var_keepdim(axes, correction),
+        (Code::var, false) => x.var(axes, correction),
+        (_, true) => x.std_keepdim(axes, correction),
+        (_, false) => x.std(axes, correction),
+    }
+}
+
 /// Numbers: whether the axes stay, and the axes.
 fn size(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let keep = n.flag()?;
     let axes = &n.axes()?;
     match (code, keep) {
+        (Code::logsumexp, true) => x.logsumexp_keepdim(axes),
+        (Code::logsumexp, false) => x.logsumexp(axes),
         (Code::norm_l1, true) => x.norm_l1_keepdim(axes),
         (Code::norm_l1, false) => x.norm_l1(axes),
         (Code::norm_l2, true) => x.norm_l2_keepdim(axes),
@@ -137,6 +161,20 @@ fn reduction(n: &mut Numbers) -> Result<Reduction> {
     ];
     let known = ALL.get(n.size()?).copied();
     known.ok_or_else(|| Error::data("scatter: there is no such reduction"))
+}
+
+/// Numbers: groups, then the axes' lists.
+fn convolution(
+    code: Code,
+    x: &Tensor,
+    operands: &Operands,
+    axes: usize,
+    n: &mut Numbers,
+) -> Result<Tensor> {
+    let groups = n.size()?;
+    let lists = Axes::new(n, axes)?;
+    let window = lists.window(code, groups);
+    x.convolution(operands.need(1, code)?, operands.get(2), &window)
 }
 
 /// Numbers: groups, the axes' lists, and how much more there is at each end.

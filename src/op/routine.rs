@@ -115,6 +115,8 @@ impl Conv2d {
 }
 
 impl Attention {
+    // Not inlined: the browser's core leaves it to a part.
+    #[inline(never)]
     fn infer(&self, operands: &[(Shape, DType)]) -> Result<Shape> {
         let (q, k, v) = (operands[0].0, operands[1].0, operands[2].0);
         let refuse = |why: &str| {

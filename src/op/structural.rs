@@ -103,11 +103,10 @@ pub enum Op {
     },
     /// A row of the table, operands broadcast.
     Pointwise(Pointwise),
-    /// The derivative of a row by its `by[0]`-th argument, of that by the next one, and so on; where the row's operands
-    /// are. Gradients are made of it.
+    /// A derivative of a row by some of its arguments, where the row's operands are. Gradients are made of it.
     Slope {
         row: Pointwise,
-        by: Vec<usize>,
+        formula: Expr,
     },
     Cast(DType),
     Reshape(Shape),
@@ -166,11 +165,7 @@ impl Op {
     pub fn formula(&self) -> Option<Expr> {
         match self {
             Op::Pointwise(row) => Some(row.row().expr()),
-            Op::Slope { row, by } => {
-                let (first, rest) = by.split_first()?;
-                let slope = row.row().derivative(*first);
-                Some(rest.iter().fold(slope, |slope, &n| slope.derivative(n)))
-            }
+            Op::Slope { formula, .. } => Some(*formula),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,

@@ -340,6 +340,8 @@ fn conv2d(
     }))
 }
 
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 fn attention(
     context: &mut Context,
     params: Attention,

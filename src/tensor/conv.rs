@@ -158,7 +158,7 @@ impl Tensor {
     }
 
     /// Plus one number for each channel.
-    fn biased(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
+    pub(crate) fn biased(self, bias: Option<&Tensor>, asked: &ConvWindow) -> Result<Tensor> {
         let Some(bias) = bias else { return Ok(self) };
         let name = asked.name;
         if bias.shape[..] != [self.shape[1]] {
@@ -171,38 +171,42 @@ impl Tensor {
     }
 
     fn unbiased(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
-        let &ConvWindow { name, stride, padding, dilation, groups } = asked;
-        let n = self.check_convolution(weight, asked)?;
-        if n == 1 {
-            let (x, w) = (self.unsqueeze(2)?, weight.unsqueeze(2)?);
-            let window =
-                Windows { axis: 0, size: weight.shape[2], step: stride[0], dilation: dilation[0] };
-            let ends = [(0, 0), padding.of(0, self.shape[2], &window)];
-            let (stride, dilation) = (&[1, stride[0]], &[1, dilation[0]]);
-            let flat =
-                ConvWindow { name, stride, padding: Ends::Explicit(&ends), dilation, groups };
-            return x.unbiased(&w, &flat)?.squeeze(2);
+        match asked.stride.len() {
+            1 => self.line(weight, asked),
+            2 => self.planar(weight, asked),
+            _ => self.deep(weight, asked),
         }
-        let mut ends = [(0, 0); 3];
-        for i in 0..n {
-            let size = weight.shape[2 + i];
-            let window = Windows { axis: 0, size, step: stride[i], dilation: dilation[i] };
-            ends[i] = padding.of(i, self.shape[2 + i], &window);
-        }
-        if n == 3 {
-            return self.deep(weight, asked, &ends);
-        }
-        let plain = stride == [1, 1] && ends[..2] == [(0, 0); 2] && groups == 1;
+    }
+
+    /// A 2-D convolution: all others are made of it.
+    pub(crate) fn planar(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+        let &ConvWindow { name, stride, dilation, groups, .. } = asked;
+        self.check_convolution(weight, asked)?;
+        let padding = [self.reach(weight, asked, 0), self.reach(weight, asked, 1)];
+        let plain = stride == [1, 1] && padding == [(0, 0); 2] && groups == 1;
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
             return within(name, || self.pixelwise(weight));
         }
-        let conv = Conv2d {
-            stride: [stride[0], stride[1]],
-            padding: [ends[0], ends[1]],
-            dilation: [dilation[0], dilation[1]],
-            groups,
-        };
+        let (stride, dilation) = ([stride[0], stride[1]], [dilation[0], dilation[1]]);
+        let conv = Conv2d { stride, padding, dilation, groups };
         self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight]).map_err(|e| e.within(name))
+    }
+
+    /// How far the i-th axis of the window reaches out on both sides.
+    fn reach(&self, weight: &Tensor, asked: &ConvWindow, i: usize) -> (usize, usize) {
+        let (size, step, dilation) = (weight.shape[2 + i], asked.stride[i], asked.dilation[i]);
+        let window = Windows { axis: 0, size, step, dilation };
+        asked.padding.of(i, self.shape[2 + i], &window)
+    }
+
+    /// A 1-D convolution: of one row.
+    fn line(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
+        let &ConvWindow { name, stride, dilation, groups, .. } = asked;
+        self.check_convolution(weight, asked)?;
+        let ends = [(0, 0), self.reach(weight, asked, 0)];
+        let (stride, dilation) = (&[1, stride[0]], &[1, dilation[0]]);
+        let flat = ConvWindow { name, stride, padding: Ends::Explicit(&ends), dilation, groups };
+        self.unsqueeze(2)?.planar(&weight.unsqueeze(2)?, &flat)?.squeeze(2)
     }
 
     /// A convolution with a window of one element: a matrix product at each pixel.
@@ -233,13 +237,10 @@ impl Tensor {
     }
 
     /// A 3-D convolution: the planes that a window over the depth sees become channels.
-    fn deep(
-        &self,
-        weight: &Tensor,
-        asked: &ConvWindow,
-        ends: &[(usize, usize); 3],
-    ) -> Result<Tensor> {
+    fn deep(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
+        self.check_convolution(weight, asked)?;
+        let ends = [0, 1, 2].map(|i| self.reach(weight, asked, i));
         let (x, w) = (&self.shape, &weight.shape);
         if w[1].checked_mul(groups) != Some(x[1]) {
             let why = format!("the channels do not divide into {groups} groups");
@@ -260,7 +261,7 @@ impl Tensor {
                 dilation: &dilation[1..],
                 groups,
             };
-            let planes = planes.unbiased(&flat, &asked)?;
+            let planes = planes.planar(&flat, &asked)?;
             let (height, width) = (planes.shape[2], planes.shape[3]);
             planes.reshape(&[x[0], depth, w[0], height, width])?.permute(&[0, 2, 1, 3, 4])
         })

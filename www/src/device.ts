@@ -67,8 +67,9 @@ export interface DeviceOptions {
    *
    * - `"grad"`: gradients;
    * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `unfold`, `padWith`, `tril`,
-   *   `triu`, `oneHot`, `tile`, `roll`, `dropout`; norms but for `layerNorm` and `rmsNorm`; `outer`, `dot`, `rotary`;
-   *   convolutions but for `conv2d`; pooling, resizing, running sums, sorting, scattering, `gatherNd`, `maskedFill`, `eigh`.
+   *   `triu`, `oneHot`, `tile`, `roll`, `dropout`; reductions but for `sum`, `prod`, `max`, `min`, `any`, `all` and `mean`;
+   *   norms but for `layerNorm` and `rmsNorm`; `outer`, `dot`, `rotary`, `attention`; convolutions but for `conv2d`;
+   *   pooling, resizing, running sums, sorting, scattering, `gatherNd`, `maskedFill`, `eigh`.
    */
   parts?: readonly Part[];
 }

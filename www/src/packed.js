@@ -103,8 +103,16 @@ export function unpack(packed) {
   // With room for the last function while its length is not known.
   const wasm = new Uint8Array(size + 5);
   const [before, functions] = [head.number(), head.number()];
+  /** @type {number[][]} */
+  const spelled = Array.from({ length: 256 }, (_, byte) => [byte]);
+  for (let pairs = head.number(); pairs > 0; pairs--) {
+    const [pair, first, second] = [head.byte(), head.byte(), head.byte()];
+    spelled[pair] = [first, second].flatMap((byte) => spelled[byte] ?? []);
+  }
   const lengths = Array.from({ length: REST + 1 }, () => head.number());
-  const lists = lengths.map((length) => reader(head.piece(length)));
+  const pieces = lengths.map((length) => head.piece(length));
+  const ops = [...pieces[OPS] ?? []].flatMap((byte) => spelled[byte] ?? []);
+  const lists = pieces.map((piece, list) => reader(list === OPS ? Uint8Array.from(ops) : piece));
   const rest = /** @type {ReturnType<typeof reader>} */ (lists[REST]);
   wasm.set(rest.piece(before));
   let end = before;
@@ -164,7 +172,36 @@ export function pack(wasm) {
     }
   }
   lists[REST] = [...wasm.subarray(0, before), ...wasm.subarray(after)];
-  const sizes = [wasm.length, before, functions, ...lists.map((list) => list.length)];
-  const payload = [NAME.length, ...ascii(NAME), ...sizes.flatMap(leb), ...lists.flat()];
+  const { pairs, bytes } = paired(lists[OPS] ?? []);
+  lists[OPS] = bytes;
+  const [numbers, sizes] = [[wasm.length, before, functions], lists.map((list) => list.length)];
+  const header = [...numbers.flatMap(leb), pairs.length / 3, ...pairs, ...sizes.flatMap(leb)];
+  const payload = [NAME.length, ...ascii(NAME), ...header, ...lists.flat()];
   return Uint8Array.from([...ascii(HEAD), ...leb(payload.length), ...payload]);
+}
+
+/**
+ * With bytes that do not occur for the pairs that occur most, over and over; as many as gzip still gains by.
+ *
+ * @param {number[]} bytes
+ */
+function paired(bytes) {
+  const free = Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => !bytes.includes(byte));
+  /** @type {number[]} */
+  const pairs = [];
+  for (const symbol of free.slice(0, 35)) {
+    const counts = new Uint32Array(65536);
+    bytes.forEach((byte, at) => at && counts[(bytes[at - 1] ?? 0) * 256 + byte]++);
+    const best = counts.indexOf(Math.max(...counts));
+    const [first, second] = [best >> 8, best & 255];
+    pairs.push(symbol, first, second);
+    const shorter = [];
+    for (let at = 0; at < bytes.length; at++) {
+      const found = bytes[at] === first && bytes[at + 1] === second;
+      shorter.push(found ? symbol : /** @type {number} */ (bytes[at]));
+      if (found) at++;
+    }
+    bytes = shorter;
+  }
+  return { pairs, bytes };
 }

@@ -23,10 +23,7 @@ const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`
 // The memory is the core's own, and its lowest addresses are the stack's last.
 const memory = ["--low-memory-unused", "--zero-filled-memory"];
 
-/**
- * The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and the functions that begin the parts that are
- * split off. Only the functions that JavaScript calls may call those.
- */
+/** The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and the parts that are split off. */
 const cores = {
   gpu: {
     profile: "web",
@@ -37,8 +34,17 @@ const cores = {
     targetDir: webTarget,
     smallStd: true,
     parts: {
-      extras: /^\$"<*warpweft\[\w+\]::js::extras::/,
-      grad: /^\$"<*warpweft\[\w+\]::(js::gradients|grad)::/,
+      extras: {
+        begin: functions("js::extras::|codegen::routine::attention|plan::kernels::attention|op::routine::Attention>::infer"),
+        // Where the core decides by the kind of a routine: there are none of these without the part.
+        doors: /::js::|::codegen::wgsl"|::plan::kernels::|::op::routine::Routine>::infer"/,
+        data: ["attention", "attention_few", "attention_plain"].map(embedded),
+      },
+      grad: {
+        // The closures are the derivatives that rows of the pointwise table bring with them.
+        begin: functions("js::gradients::|grad::|op::pointwise::(Row>::derivative|TABLE::.*Expr\\], )"),
+        doors: /::js::/,
+      },
     },
   },
   cpu: {
@@ -50,6 +56,18 @@ const cores = {
     parts: {},
   },
 };
+
+/** A pattern of functions of ours, by their paths as the text of a wasm has them. */
+function functions(paths) {
+  return new RegExp(String.raw`^\$"<*warpweft\[\w+\]::(?:${paths})`);
+}
+
+/** A shader's text as `strip` in `src/text.rs` leaves it. */
+function embedded(shader) {
+  const lines = readFileSync(join(root, "shaders", `${shader}.wgsl`), "utf8").split("\n");
+  const kept = lines.filter((line) => !/^ *(\/|@g|$)/.test(line));
+  return kept.map((line) => `${line.replace(/^ +/, " ")}\n`).join("");
+}
 
 /** The environment that a core is linted and tested in, and with `more` flags built. */
 export function coreEnv(name, more = []) {
@@ -110,7 +128,7 @@ async function buildCore(name) {
   await wasmOpt(wasm, whole, ...optimise, "-g", "-S");
   const [script, text] = shortenNames([readFileSync(glue, "utf8"), readFileSync(whole, "utf8")]);
   writeFileSync(glue, withPlainStart(script));
-  const texts = split(text, parts, /::js::/);
+  const texts = split(text, parts);
   for (const [part, text] of Object.entries(texts)) {
     const [written, file] = [join(out, `${part}.wat`), join(out, `${part}.wasm`)];
     writeFileSync(written, text);

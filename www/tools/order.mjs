@@ -4,9 +4,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 
 /** As many bytes in common are worth something: shorter ones are everywhere. */
-const COMMON = 6;
+const COMMON = 5;
 /** How far back in the code likeness counts. */
-const WINDOW = 12_000;
+const WINDOW = 300;
 
 /** Names the functions of a wasm by the places they are to have: `wasm-opt --reorder-functions-by-name` puts them there. */
 export function nameByOrder(path) {

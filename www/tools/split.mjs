@@ -1,7 +1,8 @@
 // A wasm in parts: what not every page needs is put into files of its own. Works on the text that `wasm-opt -S` writes.
 //
-// A part has no memory, table or data of its own: it imports those of the core, and the core's functions that it calls.
-// What the core calls of a part it calls through a place in its table, which the part fills when it is loaded.
+// A part has no memory or table of its own: it imports those of the core, and the core's functions that it calls. What the
+// core calls of a part it calls through a place in its table, which the part fills when it is loaded; and long texts that
+// only a part uses it brings to their place in the memory.
 
 const NAME = String.raw`\$(?:"(?:[^"\\]|\\.)*"|[^\s()]+)`;
 const names = (text) => [...text.matchAll(new RegExp(NAME, "g"))].map(([name]) => name);
@@ -10,11 +11,12 @@ const used = (text, instructions) =>
 const calls = (text) => used(text, "call|return_call|ref\\.func");
 
 /**
- * Splits a module. `parts` has for each part a pattern of the functions that begin it: they and what is reached only
- * through them move there. `doors` is a pattern of the functions that may call them from outside; any other that does is
- * an error, because a page without the part would run into it. Gives the texts of the parts, and of the core by `core`.
+ * Splits a module. `parts` has for each part a pattern of the functions that begin it, `begin`: they and what is reached
+ * only through them move there. `doors` is a pattern of the functions that may call them from outside; any other that
+ * does is an error, because a page without the part would run into it. `data` are texts that only the part uses. Gives
+ * the texts of the parts, and of the core by `core`.
  */
-export function split(text, parts, doors) {
+export function split(text, parts) {
   const module = parse(text);
   const home = homes(module, parts);
   const away = (name) => module.functions.has(name) && home.get(name) !== "core";
@@ -23,7 +25,7 @@ export function split(text, parts, doors) {
   for (const [name, body] of module.functions) {
     for (const other of calls(body)) {
       if (!away(other) || home.get(other) === home.get(name)) continue;
-      if (!doors.test(name)) throw new Error(`split: ${name} needs ${other}, which is in "${home.get(other)}"`);
+      if (!parts[home.get(other)].doors.test(name)) throw new Error(`split: ${name} needs ${other}, which is in "${home.get(other)}"`);
       called.add(other);
     }
   }
@@ -33,6 +35,11 @@ export function split(text, parts, doors) {
     places.push([name, module.tableSize + at]);
     return trampoline(module, name, module.tableSize + at);
   });
+
+  const kept = [...module.functions].filter(([name]) => home.get(name) === "core").map(([, body]) => body);
+  const moved = Object.fromEntries(
+    Object.entries(parts).map(([part, { data = [] }]) => [part, data.map((bytes) => takeData(module, bytes, kept))]),
+  );
 
   const exported = new Map();
   const imported = (kind, name, type) => {
@@ -54,19 +61,19 @@ export function split(text, parts, doors) {
       ...places
         .filter(([name]) => home.get(name) === part)
         .map(([name, place]) => `(elem (table ${module.table}) (i32.const ${place}) func ${name})`),
+      ...moved[part].map(dataForm),
     ];
     texts[part] = `(module\n ${forms.join("\n ")}\n ${bodies}\n)\n`;
   }
-  const kept = [...module.functions].filter(([name]) => home.get(name) === "core").map(([, body]) => body);
   const exports = [...exported].map(([thing, short]) => `(export "${short}" (${thing}))`);
   const rest = module.rest(called.size, (name) => (away(name) ? module.listed.find((other) => !away(other)) : name));
-  texts.core = `(module\n ${[...rest, ...exports, ...kept, ...trampolines].join("\n ")}\n)\n`;
+  texts.core = `(module\n ${[...rest, ...module.data.map(dataForm), ...exports, ...kept, ...trampolines].join("\n ")}\n)\n`;
   return texts;
 }
 
 /** For each function the part that alone needs it, or "core". */
 function homes(module, parts) {
-  const begins = (name) => Object.keys(parts).find((part) => parts[part].test(name));
+  const begins = (name) => Object.keys(parts).find((part) => parts[part].begin.test(name));
   const reach = (from, stop) => {
     const reached = new Set();
     const left = [...from];
@@ -106,6 +113,7 @@ function parse(text) {
     functions,
     imports: named("import"),
     types: starting("type"),
+    data: starting("data").map(parseData),
     memory: names(starting("memory")[0])[0],
     table: names(table)[0],
     tableSize: Number(size),
@@ -113,16 +121,47 @@ function parse(text) {
     listed: names(list.slice(list.indexOf(" func "))),
     globals: new Map(starting("global").map((form) => [names(form)[0], form.match(/\(mut \w+\)|[if]\d\d/)[0]])),
     roots: [...starting("export"), list, ...starting("start")].flatMap(names).filter((name) => functions.has(name)),
-    /** What is not functions, with `more` places in the table, and what stands in it by `listed`. */
+    /** What is neither functions nor data, with `more` places in the table, and what stands in it by `listed`. */
     rest(more, listed) {
       const wide = table.replace(/ \d+ (\d+ )?funcref/, ` ${Number(size) + more} funcref`);
       const changed = new Map([
         [table, wide],
         [list, list.replace(new RegExp(NAME, "g"), listed)],
       ]);
-      return forms.filter((form) => !form.startsWith("(func ")).map((form) => changed.get(form) ?? form);
+      return forms.filter((form) => !/^\((func|data) /.test(form)).map((form) => changed.get(form) ?? form);
     },
   };
+}
+
+/** Takes bytes out of the module's data, and gives them with their address. No function of the core may use them. */
+function takeData(module, bytes, core) {
+  const found = module.data.findIndex((piece) => piece.bytes.includes(bytes));
+  if (found < 0) throw new Error(`split: no data ${JSON.stringify(bytes.slice(0, 40))}`);
+  const piece = module.data[found];
+  const [at, begin] = [piece.bytes.indexOf(bytes), piece.at + piece.bytes.indexOf(bytes)];
+  const end = begin + bytes.length;
+  for (const [use, , address] of core.join("\n").matchAll(/(i32\.const |offset=)(\d+)/g)) {
+    if (address >= begin && address < end) throw new Error(`split: the core's ${use} is in the data of a part`);
+  }
+  const rest = { at: end, bytes: piece.bytes.slice(at + bytes.length) };
+  module.data.splice(found, 1, { at: piece.at, bytes: piece.bytes.slice(0, at) }, rest);
+  return { at: begin, bytes };
+}
+
+/** Data as text: each byte that is not plain ASCII by its number. */
+function dataForm({ at, bytes }) {
+  const plain = bytes.replace(/[^ -~]|["\\]/g, (byte) => `\\${byte.charCodeAt(0).toString(16).padStart(2, "0")}`);
+  return `(data (i32.const ${at}) "${plain}")`;
+}
+
+/** A piece of the module's data: its address, and a text with a character for each byte. */
+function parseData(form) {
+  const [, at, text] = form.match(/^\(data \S+ \(i32\.const (\d+)\) "([^]*)"\)$/);
+  const escapes = { t: "\t", n: "\n", r: "\r" };
+  const bytes = text.replace(/\\([0-9a-f]{2}|.)/g, (_, what) =>
+    what.length === 2 ? String.fromCharCode(parseInt(what, 16)) : (escapes[what] ?? what),
+  );
+  return { at: Number(at), bytes };
 }
 
 /** A function's parameters and results, as its text has them. */
