@@ -7,6 +7,7 @@ mod cases;
 mod conformance;
 mod cpu;
 mod edges;
+mod fuzz;
 mod gpu;
 mod js;
 mod outside;
