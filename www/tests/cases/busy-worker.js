@@ -11,10 +11,11 @@ self.onmessage = async ({ data: { prefer, scale, count } }) => {
     let stats;
     for (let n = 0; n < count; n++) {
       const x = device.tensor(new Float32Array(64).fill(scale));
-      const y = x.mul(n % 10).sum();
+      const scaled = x.mul(n % 10);
+      const y = scaled.sum();
       y.run();
       if (n % 100 === 99) sum += await y.item();
-      for (const tensor of [x, y]) tensor.dispose();
+      for (const tensor of [x, scaled, y]) tensor.dispose();
       const { buffers, bindGroups, pipelines, plans, usedBytes, nodes } = device.stats();
       stats = { buffers, bindGroups, pipelines, plans, usedBytes, nodes };
       if (n === 199) settled = stats;
