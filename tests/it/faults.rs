@@ -58,7 +58,7 @@ impl Faults {
 enum Machine {
     Any(Box<dyn Backend>),
     /// It can be lost in earnest, and be given shaders.
-    Gpu(WgpuBackend),
+    Gpu(Box<WgpuBackend>),
 }
 
 /// A machine with faults.
@@ -70,8 +70,8 @@ struct Faulty {
 /// A device with faults; nothing where there is none, which is said.
 fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = match place {
-        Place::Wgpu => gpu(true).map(Machine::Gpu),
-        Place::Plain => gpu(false).map(Machine::Gpu),
+        Place::Wgpu => gpu(true).map(|gpu| Machine::Gpu(Box::new(gpu))),
+        Place::Plain => gpu(false).map(|gpu| Machine::Gpu(Box::new(gpu))),
         _ => place.backend().map(Machine::Any),
     };
     let machine = machine.map_err(|error| absent(place, test, &error)).ok()?;
@@ -88,7 +88,7 @@ impl Faulty {
     fn inner(&self) -> &dyn Backend {
         match &self.machine {
             Machine::Any(backend) => &**backend,
-            Machine::Gpu(backend) => backend,
+            Machine::Gpu(backend) => &**backend,
         }
     }
 
@@ -181,9 +181,17 @@ const WATCH: Duration = Duration::from_secs(20);
 
 /// What `work` returns; a panic where it hangs.
 fn watched<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    watched_for(WATCH, what, work)
+}
+
+fn watched_for<T: Send + 'static>(
+    limit: Duration,
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     let (send, receive) = channel();
     let thread = std::thread::spawn(move || send.send(work()).is_ok());
-    match receive.recv_timeout(WATCH) {
+    match receive.recv_timeout(limit) {
         Ok(done) => done,
         Err(RecvTimeoutError::Timeout) => panic!("{what}: it hangs"),
         Err(RecvTimeoutError::Disconnected) => match thread.join() {
@@ -191,6 +199,12 @@ fn watched<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'sta
             Ok(_) => unreachable!("it has sent before"),
         },
     }
+}
+
+#[test]
+#[should_panic(expected = "a long sleep: it hangs")]
+fn what_hangs_is_seen() {
+    watched_for(Duration::from_millis(50), "a long sleep", || std::thread::sleep(WATCH));
 }
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
