@@ -185,7 +185,8 @@ impl Attempt<'_> {
         let Attempt { trace, marks, node, region, .. } = *self;
         let mut attached = Vec::new();
         for &(n, root) in &marks.attachments {
-            if n < node && root == region.output {
+            // What is joined may be a result itself.
+            if n <= node && root == region.output {
                 attached.push(n);
             }
         }
@@ -247,15 +248,21 @@ impl Attempt<'_> {
             let reach = if per_element[store.value as usize] { dims.len() } else { outer };
             let mut seen = vec![false; reach];
             let mut distinct = true;
-            for (atom, _) in &store.index.terms {
+            let mut first = store.index.offset;
+            for (atom, stride) in &store.index.terms {
                 match atom {
-                    Atom::Coord(d) if (*d as usize) < reach => seen[*d as usize] = true,
+                    Atom::Coord(d) if (*d as usize) < reach => {
+                        seen[*d as usize] = true;
+                        first += (*stride).min(0) * (dims[*d as usize] as i64 - 1);
+                    }
                     _ => distinct = false,
                 }
             }
             let covers = (0..reach).all(|d| seen[d] || dims[d] <= 1);
             let count: usize = dims[..reach].iter().product();
-            if !distinct || !covers || count != self.trace.nodes[node].shape.numel() {
+            // Padded and cut, as many may be seen, and others: what goes along is stored from its first element on.
+            let moved = store.output > 0 && first != 0;
+            if !distinct || !covers || moved || count != self.trace.nodes[node].shape.numel() {
                 return Err(Stop::Realise(node));
             }
         }

@@ -337,6 +337,60 @@ fn dropped(suite: &mut Suite) {
         ensure(first.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == 2.0 * x), "2 x")?;
         near("2 x + 1", c, x.map(|x| 2.0 * x + 1.0), Tolerance::EXACT).run().await
     });
+    // Both were found by programs made by chance.
+    suite.steps("results joined in the batch they are results of", |device| async move {
+        let x = integers(&[2, 3], -9, 9, 17);
+        let build = || {
+            let a = x.f32(&device)?;
+            let b = a.mul(2.0)?;
+            Ok([b.concat(&[&b], 0)?, a.concat(&[&b], 1)?, b.concat(&[&a], 0)?, b])
+        };
+        let got = build().map_err(said)?;
+        let mut batch = device.batch();
+        for tensor in &got {
+            batch.add(tensor).map_err(said)?;
+        }
+        batch.run().map_err(said)?;
+        let twice = x.map(|x| 2.0 * x);
+        let join =
+            |a: &Array<f64>, b: &Array<f64>, axis| Array::concat(&[a.clone(), b.clone()], axis);
+        let want =
+            [join(&twice, &twice, 0), join(&x, &twice, 1), join(&twice, &x, 0), twice.clone()];
+        for (n, (got, want)) in got.into_iter().zip(want).enumerate() {
+            near(format!("result {n}"), got, want, Tolerance::EXACT).run().await?;
+        }
+        // Alone with what it is joined to, there is no other kernel that could write it.
+        for pair in [0, 1, 2] {
+            let all = build().map_err(said)?;
+            let (joined, b) = (all[pair].clone(), all[3].clone());
+            drop(all);
+            let mut batch = device.batch();
+            batch.add(&joined).and_then(|batch| batch.add(&b)?.run()).map_err(said)?;
+            near(format!("2 x beside {pair}"), b, twice.clone(), Tolerance::EXACT).run().await?;
+        }
+        Ok(())
+    });
+    suite.steps("results padded and cut in the batch they are results of", |device| async move {
+        let x = integers(&[4, 1], -9, 9, 18);
+        let build = || {
+            let a = x.f32(&device)?.mul(2.0)?;
+            let moved = a.pad(&[(0, 0), (1, 0)], 5.0)?.slice(1, 0, 1)?.add(1.0)?;
+            let down = a.pad(&[(2, 0), (0, 0)], 5.0)?.slice(0, 0, 4)?.add(1.0)?;
+            Ok([(a.clone(), moved), (a, down)])
+        };
+        let twice = x.map(|x| 2.0 * x);
+        let down = twice.pad(&[(2, 0), (0, 0)], 5.0).slice(0, 0, 4, 1).map(|v| v + 1.0);
+        let want = [twice.map(|_| 6.0), down];
+        for (n, want) in want.into_iter().enumerate() {
+            let [first, second] = build().map_err(said)?;
+            let (a, moved) = if n == 0 { first } else { second };
+            let mut batch = device.batch();
+            batch.add(&moved).and_then(|batch| batch.add(&a)?.run()).map_err(said)?;
+            near(format!("2 x, {n}"), a, twice.clone(), Tolerance::EXACT).run().await?;
+            near(format!("moved, {n}"), moved, want, Tolerance::EXACT).run().await?;
+        }
+        Ok(())
+    });
     suite.steps("a tensor outlives its device's handles", |device| async move {
         let a = device.ones(&[3]).map_err(said)?;
         drop(device);

@@ -1,14 +1,15 @@
 //! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
 
 use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
-use crate::paper;
+use crate::{paper, poison};
 use pollster::block_on;
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock, PoisonError};
-use warpweft::backend::wgpu::{adapters, Power};
-use warpweft::backend::DeviceKind;
-use warpweft::device::{Device, Preference};
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
+use warpweft::backend::{Backend, DeviceKind};
+use warpweft::device::Device;
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -32,14 +33,18 @@ impl Place {
         }
     }
 
-    /// A device of a group's own, so that its counters are: a GPU if there is one, else a GPU computed by a CPU.
+    /// A device of a group's own, so that its counters are.
     pub fn open(self) -> Result<Device, String> {
-        let open = |preference| block_on(Device::with(preference)).map_err(|e| e.to_string());
+        Ok(Device::from_backend(poison::as_asked(self.backend()?), None))
+    }
+
+    /// The machine: a GPU if there is one, else a GPU computed by a CPU.
+    pub fn backend(self) -> Result<Box<dyn Backend>, String> {
         match self {
-            Place::Paper => Ok(paper::device()),
-            Place::Cpu => open(Preference::Cpu),
-            Place::Wgpu => gpu(true),
-            Place::Plain => gpu(false),
+            Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
+            Place::Cpu => Ok(Box::new(CpuBackend::new())),
+            Place::Wgpu => Ok(Box::new(gpu(true)?)),
+            Place::Plain => Ok(Box::new(gpu(false)?)),
         }
     }
 
@@ -50,11 +55,10 @@ impl Place {
 }
 
 /// The first GPU, or one computed by a CPU, with kernels of one kind or the other.
-fn gpu(barriers: bool) -> Result<Device, String> {
+pub fn gpu(barriers: bool) -> Result<WgpuBackend, String> {
     let mut first = block_on(adapters(Power::High)).into_iter().next().ok_or("there is no GPU")?;
     first.limits.barriers = barriers;
-    let backend = block_on(first.open()).map_err(|error| error.to_string())?;
-    Ok(Device::from_backend(Box::new(backend), None))
+    block_on(first.open()).map_err(|error| error.to_string())
 }
 
 /// Says something past the test harness, which would keep it.
@@ -96,11 +100,32 @@ pub fn required_name(name: &str) -> bool {
     named.split(',').any(|one| one.trim() == name)
 }
 
+/// Says that `what` was not run for want of a machine; a failure where that is required.
+pub fn absent(place: Place, what: &str, error: &str) {
+    assert!(!required(place), "WARPWEFT_REQUIRE names {}, but {error}", place.name());
+    say(&format!("{}: {what} NOT RUN: {error}", place.name()));
+}
+
 /// `WARPWEFT_CASE` chooses cases by part of their name.
 fn chosen(case: &Case) -> bool {
     static PART: OnceLock<String> = OnceLock::new();
     let part = PART.get_or_init(|| std::env::var("WARPWEFT_CASE").unwrap_or_default());
     case.name.contains(part.as_str())
+}
+
+/// Runs a group's cases on a device.
+pub fn run_cases(place: Place, device: &Device, cases: &[Case], name: &str) -> Report {
+    let mut report = Report::default();
+    for case in cases.iter().filter(|case| chosen(case)) {
+        let mut one = Report::default();
+        let run = || block_on(cases::run(device, case, place.takes_big(), &mut one));
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            one.failures.push(format!("{}: panicked", case.name));
+        }
+        report.join(one);
+    }
+    report.failures.extend(leftovers(device).map(|left| format!("{name}: {left}")));
+    report
 }
 
 fn run(place: Place, name: &str) {
@@ -109,21 +134,11 @@ fn run(place: Place, name: &str) {
     let device = match place.open() {
         Ok(device) => device,
         Err(error) => {
-            assert!(!required(place), "WARPWEFT_REQUIRE names {}, but {error}", place.name());
-            say(&format!("{}: {} cases of {name} NOT RUN: {error}", place.name(), cases.len()));
+            absent(place, &format!("{} cases of {name}", cases.len()), &error);
             return tally(place, "(absent)".into(), &Report::default());
         }
     };
-    let mut report = Report::default();
-    for case in cases.iter().filter(|case| chosen(case)) {
-        let mut one = Report::default();
-        let run = || block_on(cases::run(&device, case, place.takes_big(), &mut one));
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            one.failures.push(format!("{}: panicked", case.name));
-        }
-        report.join(one);
-    }
-    report.failures.extend(leftovers(&device).map(|left| format!("{name}: {left}")));
+    let report = run_cases(place, &device, &cases, name);
     let kind = match device.info().kind {
         DeviceKind::Cpu => String::new(),
         _ => format!("({})", device.info().name),

@@ -94,6 +94,28 @@ async function withWebGpu() {
       same(answer.values, [8, 11, 16, 23], `values on ${prefer}: ${answer.error}`);
     }
   });
+  await test("two workers at once, each with a device of its own", async () => {
+    for (const prefer of ["webgpu", "cpu"]) {
+      const answers = await page.evaluate(async (wanted) => {
+        const { Device } = await import("/dist/index.js");
+        const gpu = (await Device.isAvailable()) ? "gpu" : "software";
+        const work = (scale) => {
+          const worker = new Worker("/cases/busy-worker.js", { type: "module" });
+          worker.postMessage({ prefer: wanted === "webgpu" ? gpu : wanted, scale, count: 2000 });
+          return new Promise((resolve, reject) => {
+            worker.onmessage = ({ data }) => resolve(data);
+            worker.onerror = reject;
+          }).finally(() => worker.terminate());
+        };
+        return Promise.all([1, 3].map(work));
+      }, prefer);
+      for (const [n, { sum, settled, stats, error }] of answers.entries()) {
+        // Twenty reads of 64 elements, each times 9.
+        same(sum, 20 * 64 * 9 * [1, 3][n], `sum on ${prefer}: ${error}`);
+        same(stats, settled, `what is there at the end and after 200 steps, on ${prefer}`);
+      }
+    }
+  });
   await test("`using` frees at the end of the block", async () => {
     const used = await page.evaluate(`(async () => {
       const { Device } = await import("/dist/index.js");

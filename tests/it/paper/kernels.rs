@@ -45,14 +45,18 @@ fn rows(run: &mut Run, space: &Space, program: &Program) -> Result<(), String> {
         coords.resize(space.dims.len(), 0);
         for &(at, op, of) in &reductions {
             let needed = machine.needed([of]);
-            let mut cells = Vec::new();
+            let mut cells = Some(Vec::new());
             each(inner, |column| {
                 coords[space.outer..].copy_from_slice(column);
                 machine.step(run, &coords, 0.0, &needed)?;
-                cells.push(machine.value(of).ok_or("a reduction of what lies outside a buffer")?);
+                // One from outside makes the whole mean nothing: it, too, may only be thrown away.
+                match (machine.value(of), &mut cells) {
+                    (Some(cell), Some(cells)) => cells.push(cell),
+                    _ => cells = None,
+                }
                 Ok(())
             })?;
-            machine.reduced[at] = Some(reduce(op, program.types[of as usize], &cells));
+            machine.reduced[at] = cells.map(|c| reduce(op, program.types[of as usize], &c));
         }
         for (number, store) in program.stores.iter().enumerate() {
             let needed = machine.needed([store.value]);

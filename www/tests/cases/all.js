@@ -9,6 +9,7 @@ import "./gradients.js";
 import "./programs.js";
 import "./refusals.js";
 import "./memory.js";
+import "./leaks.js";
 
 /** Runs them on the device that is preferred, and gives the results. */
 export async function run(prefer) {

@@ -1,0 +1,233 @@
+//! Programs put together by chance. Every backend and every plan must give what plain arrays give, however operations
+//! are fused, cut and moved: programs of whole numbers that very value, others what rounding allows; and programs of
+//! smooth functions the gradients that central differences give. A program that fails is made smaller until nothing
+//! smaller fails, and is printed as a test.
+//!
+//! Natively `WARPWEFT_FUZZ=programs[,seed]` runs as many programs, from another seed on.
+
+pub mod chance;
+pub mod meaning;
+pub mod shrink;
+pub mod step;
+
+use super::array::Array;
+use super::check::{judged, near, said, Check, Outcome, Suite};
+use super::tolerance::Tolerance;
+use meaning::Program;
+use std::future::Future;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::pin;
+use std::task::Poll;
+use step::{record, Kind, Op};
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::tensor::Tensor;
+
+/// How many programs are made, where nothing else is asked for.
+const COUNT: u32 = 60;
+
+/// How many programs, and the first seed.
+fn asked() -> (u32, u32) {
+    let Ok(asked) = std::env::var("WARPWEFT_FUZZ") else { return (COUNT, 0) };
+    let number = |word: &str| word.trim().parse::<u32>().expect("WARPWEFT_FUZZ=programs[,seed]");
+    match asked.split_once(',') {
+        Some((count, seed)) => (number(count), number(seed)),
+        None => (number(&asked), 0),
+    }
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("fuzz");
+    let (count, first) = asked();
+    for seed in first..first.saturating_add(count) {
+        suite.steps(format!("program {seed}"), move |device| async move {
+            let program = made(seed);
+            match failure(&device, &program, true).await {
+                Ok(()) => Ok(()),
+                Err(what) => Err(told(&device, program, what).await),
+            }
+        });
+    }
+    suite
+}
+
+/// Runs program `seed` as one batch, for those who have more machines than one.
+#[cfg(not(target_arch = "wasm32"))]
+pub async fn run(device: &Device, seed: u32) -> Outcome {
+    failure(device, &made(seed), false).await
+}
+
+fn made(seed: u32) -> Program {
+    chance::program(seed, [Kind::Whole, Kind::Float, Kind::Smooth][seed as usize % 3])
+}
+
+/// What is wrong with the smallest program that fails.
+pub async fn told(device: &Device, program: Program, what: String) -> String {
+    let fails = async |program: &Program| failure(device, program, true).await.is_err();
+    let small = shrink::shrink(program, fails).await;
+    let text = shrink::text(&small);
+    match failure(device, &small, true).await {
+        Ok(()) => format!("{what}; and then not any more:\n{text}"),
+        Err(then) => format!("{what}\n  the smallest program of {:?}: {then}\n{text}", small.kind),
+    }
+}
+
+/// Runs a program in one batch, and if `all` is wanted also step by step, and its gradient.
+pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
+    let wanted = Wanted::new(program).ok_or("the program does not fit together")?;
+    watched(async {
+        let (fused, _) = tensors(device, program)?;
+        let mut batch = device.batch();
+        for &result in &program.results {
+            batch.add(&fused[result]).map_err(said)?;
+        }
+        batch.run().map_err(said)?;
+        for &result in &program.results {
+            let what = format!("in one batch, a{result}");
+            wanted.check(what, program.kind, &fused[result], result).run().await?;
+        }
+        if !all {
+            return Ok(());
+        }
+        let (mut single, mut held): (Vec<Tensor>, Vec<Tensor>) = Default::default();
+        for (number, step) in program.steps.iter().enumerate() {
+            let of: Vec<&Tensor> = step.of.iter().map(|&of| &single[of]).collect();
+            single.push(record(device, &step.op, &of, &mut held).map_err(said)?);
+            let what = format!("step by step, a{number}");
+            wanted.check(what, program.kind, &single[number], number).run().await?;
+        }
+        if program.kind == Kind::Smooth {
+            drop(fused);
+            gradients("in one batch", program, &tensors(device, program)?.0).await?;
+            gradients("step by step", program, &single).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// All steps' tensors, none of them computed, and the indices they take.
+fn tensors(
+    device: &Device,
+    program: &Program,
+) -> std::result::Result<(Vec<Tensor>, Vec<Tensor>), String> {
+    let (mut tensors, mut held): (Vec<Tensor>, Vec<Tensor>) = Default::default();
+    for step in &program.steps {
+        let of: Vec<&Tensor> = step.of.iter().map(|&of| &tensors[of]).collect();
+        tensors.push(record(device, &step.op, &of, &mut held).map_err(said)?);
+    }
+    Ok((tensors, held))
+}
+
+/// A panic is a failure like others, where it can be caught.
+async fn watched(work: impl Future<Output = Outcome>) -> Outcome {
+    let mut work = pin!(work);
+    std::future::poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err("it panicked".into())))
+    })
+    .await
+}
+
+/// What all steps must be, and how far a machine that rounds may be from it.
+struct Wanted {
+    values: Vec<Array<f64>>,
+    allowed: Vec<Array<f64>>,
+}
+
+/// How often a program is computed with noise.
+const NOISES: u32 = 3;
+/// What noise says is a sample, of the size of one.
+const SAMPLED: f64 = 8.0;
+
+impl Wanted {
+    fn new(program: &Program) -> Option<Wanted> {
+        let values = program.values(None)?;
+        let mut allowed: Vec<Array<f64>> = values.iter().map(|v| v.map(|_| 0.0)).collect();
+        for seed in 0..NOISES {
+            // One that noise drives out of the bounds is none.
+            let noisy = program.values(Some(seed))?;
+            for ((allowed, noisy), value) in allowed.iter_mut().zip(noisy).zip(&values) {
+                let off = noisy.zip(value, |n, v| SAMPLED * (n - v).abs());
+                *allowed = allowed.zip(&off, f64::max);
+            }
+        }
+        Some(Wanted { values, allowed })
+    }
+
+    fn check(&self, what: String, kind: Kind, tensor: &Tensor, number: usize) -> Check {
+        let (value, allowed) = (self.values[number].clone(), self.allowed[number].data.clone());
+        if kind == Kind::Whole {
+            return near(what, tensor.clone(), value, Tolerance::EXACT);
+        }
+        // A step's own tolerance, and what earlier ones' errors have become.
+        let (want, said) = (value.data.clone(), allowed.clone());
+        let accepts = move |at: usize, got: f64| {
+            let own =
+                Tolerance { absolute: Tolerance::F32.absolute + allowed[at], ..Tolerance::F32 };
+            own.accepts(got, want[at])
+        };
+        let describe = move |at: usize| format!("(+- {:e})", said[at]);
+        judged(what, tensor.clone(), DType::F32, value, accepts, describe)
+    }
+}
+
+/// Elements of an input by which the gradient is checked.
+const PLACES: usize = 4;
+
+/// Half the distance of a central difference.
+const STEP: f64 = 1e-4;
+
+/// The sum of the squares of the program's last result, as it is with `noise`.
+fn loss(program: &Program, noise: Option<u32>) -> Option<f64> {
+    let values = program.values(noise)?;
+    let last = &values[*program.results.last()?];
+    Some(last.data.iter().map(|v| v * v).sum())
+}
+
+/// How much the loss changes with an element of an input.
+fn slope(program: &Program, input: usize, place: usize, noise: Option<u32>) -> Option<f64> {
+    let at = |by: f64| {
+        let mut moved = program.clone();
+        if let Op::Input(array) = &mut moved.steps[input].op {
+            array.data[place] += by;
+        }
+        loss(&moved, noise)
+    };
+    Some((at(STEP)? - at(-STEP)?) / (2.0 * STEP))
+}
+
+async fn gradients(what: &str, program: &Program, tensors: &[Tensor]) -> Outcome {
+    let Some(&last) = program.results.last() else { return Ok(()) };
+    let inputs = program.inputs();
+    let of: Vec<&Tensor> = inputs.iter().map(|&n| &tensors[n]).collect();
+    let found = || -> Result<Vec<Tensor>> { tensors[last].square().sum(&[])?.grad(&of) };
+    let found = found().map_err(|error| format!("{what}, the gradient: {error}"))?;
+    let mut batch = tensors[last].device().batch();
+    for gradient in &found {
+        batch.add(gradient).map_err(said)?;
+    }
+    batch.run().map_err(said)?;
+    for (&input, gradient) in inputs.iter().zip(found) {
+        let got: Vec<f32> = gradient.read().await.map_err(said)?;
+        let largest = got.iter().fold(0.0, |most: f64, v| most.max(f64::from(v.abs())));
+        for place in (0..got.len()).step_by(got.len().div_ceil(PLACES).max(1)) {
+            let Some(want) = slope(program, input, place, None) else { continue };
+            let mut allowed: f64 = 1e-4 + 1e-4 * largest;
+            for noise in 0..NOISES {
+                let noisy = slope(program, input, place, Some(noise)).unwrap_or(want);
+                allowed += SAMPLED * (noisy - want).abs();
+            }
+            let got = f64::from(got[place]);
+            // NaN is near nothing.
+            let near = (got - want).abs() <= allowed;
+            if !near {
+                return Err(format!(
+                    "{what}, the gradient by a{input}, element {place}: got {got:e}, want {want:e} (+- {allowed:e})"
+                ));
+            }
+        }
+    }
+    Ok(())
+}

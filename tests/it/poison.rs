@@ -1,0 +1,190 @@
+//! Memory that nobody has written must not matter: before a batch, every buffer that it is to write, and what lies
+//! behind data that is uploaded, is filled with bits that are a NaN of every float type and far out of every range.
+//!
+//! `WARPWEFT_POISON=1` does that to all cases of `suite`; some groups run so always.
+
+use crate::cases::{Group, GROUPS};
+use crate::suite::{self, Place};
+use pollster::block_on;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::device::Device;
+use warpweft::error::Result;
+use warpweft::kernel::{self, Batch, Kernel, Limits};
+
+/// A machine whose memory is poisoned.
+pub struct Poisoned {
+    inner: Box<dyn Backend>,
+    sizes: Mutex<HashMap<BufferId, u64>>,
+}
+
+/// Bytes of poison that are written at once.
+const PART: u64 = 1 << 20;
+
+/// This machine, poisoned where `WARPWEFT_POISON` asks for it.
+pub fn as_asked(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+    match std::env::var("WARPWEFT_POISON").as_deref() {
+        Ok("1") => Box::new(Poisoned::new(inner)),
+        Ok(other) => panic!("WARPWEFT_POISON={other}; it is 1, or not set"),
+        Err(_) => inner,
+    }
+}
+
+impl Poisoned {
+    pub fn new(inner: Box<dyn Backend>) -> Poisoned {
+        Poisoned { inner, sizes: Mutex::default() }
+    }
+
+    fn size(&self, buffer: BufferId) -> u64 {
+        let sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.get(&buffer).copied().unwrap_or(0)
+    }
+
+    /// Fills a buffer from `start` on.
+    fn poison(&self, buffer: BufferId, mut start: u64) -> Result<()> {
+        let end = self.size(buffer);
+        while start < end {
+            let part = (end - start).min(PART);
+            self.inner.write(buffer, start, &vec![0xff; part as usize])?;
+            start += part;
+        }
+        Ok(())
+    }
+}
+
+impl Backend for Poisoned {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        let buffer = self.inner.allocate(bytes)?;
+        let mut sizes = self.sizes.lock().unwrap_or_else(PoisonError::into_inner);
+        sizes.insert(buffer, bytes);
+        Ok(buffer)
+    }
+    fn free(&self, buffer: BufferId) {
+        self.sizes.lock().unwrap_or_else(PoisonError::into_inner).remove(&buffer);
+        self.inner.free(buffer);
+    }
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.inner.write(buffer, offset, data)?;
+        match offset {
+            0 => self.poison(buffer, data.len() as u64),
+            _ => Ok(()),
+        }
+    }
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        for (slot, &buffer) in batch.slots.iter().zip(buffers) {
+            if !matches!(slot.place, kernel::Place::Input(_)) {
+                self.poison(buffer, 0)?;
+            }
+        }
+        self.inner.run(batch, buffers, scalars)
+    }
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        self.inner.read(buffer, offset, len)
+    }
+    fn sync(&self) -> Pending<Result<()>> {
+        self.inner.sync()
+    }
+    fn forget(&self, batch: &Arc<Batch>) {
+        self.inner.forget(batch);
+    }
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+    fn source(&self, kernel: &Kernel) -> Option<String> {
+        self.inner.source(kernel)
+    }
+}
+
+/// Groups with much that is cut, merged and reused.
+const ALWAYS: [&str; 3] = ["fuzz", "reduce", "scan"];
+
+fn groups_pass(place: Place) {
+    for name in ALWAYS {
+        let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
+        let backend = match place.backend() {
+            Ok(backend) => backend,
+            Err(error) => return suite::absent(place, &format!("poisoned {ALWAYS:?}"), &error),
+        };
+        let device = Device::from_backend(Box::new(Poisoned::new(backend)), None);
+        let report = suite::run_cases(place, &device, &(group.cases)().cases, name);
+        let failures = report.failures.join("\n  ");
+        assert!(report.ran > 0 && failures.is_empty(), "{}, poisoned:\n  {failures}", place.name());
+    }
+}
+
+#[test]
+fn groups_pass_on_cpu() {
+    groups_pass(Place::Cpu);
+}
+
+#[test]
+fn groups_pass_on_wgpu() {
+    groups_pass(Place::Wgpu);
+}
+
+#[test]
+fn groups_pass_on_wgpu_without_barriers() {
+    groups_pass(Place::Plain);
+}
+
+/// What a batch reads that nobody wrote is poison, and what was there before otherwise; what lies behind data, too.
+#[test]
+fn stale_memory_is_seen() {
+    for place in [Place::Cpu, Place::Wgpu, Place::Plain] {
+        for poisoned in [false, true] {
+            let backend = match place.backend() {
+                Ok(backend) if poisoned => Box::new(Poisoned::new(backend)),
+                Ok(backend) => backend,
+                Err(error) => return suite::absent(place, "stale_memory_is_seen", &error),
+            };
+            let sum = reads_stale(&*backend).expect("the batch runs");
+            assert!(sum.is_nan() == poisoned && (poisoned || sum == 6.0), "{place:?}: {sum}");
+            let behind = behind_data(&*backend).expect("it can be read");
+            assert!(behind.is_nan() == poisoned, "{place:?}: {behind}");
+        }
+    }
+}
+
+/// Twice what a temporary has that the batch does not write: 3 was there.
+fn reads_stale(backend: &dyn Backend) -> Result<f32> {
+    let planner = Device::from_backend(Box::new(CpuBackend::new()), None);
+    let x = planner.tensor(&[1.0f32; 64], &[64])?;
+    let y = x.add(&x)?;
+    let mut batch = planner.batch();
+    let mut plan = (*batch.add(&y)?.plan()?).clone();
+    for slot in &mut plan.slots {
+        if matches!(slot.place, kernel::Place::Input(_)) {
+            slot.place = kernel::Place::Temporary(0);
+        }
+    }
+    let mut buffers = Vec::new();
+    for _ in &plan.slots {
+        let buffer = backend.allocate(256)?;
+        backend.write(buffer, 0, &3.0f32.to_le_bytes().repeat(64))?;
+        buffers.push(buffer);
+    }
+    backend.run(&Arc::new(plan.clone()), &buffers, &[])?;
+    let output = |slot: &kernel::Slot| matches!(slot.place, kernel::Place::Output(_));
+    let output = plan.slots.iter().position(output).expect("there is one");
+    first(backend, buffers[output], 0)
+}
+
+fn behind_data(backend: &dyn Backend) -> Result<f32> {
+    let buffer = backend.allocate(256)?;
+    backend.write(buffer, 0, &3.0f32.to_le_bytes().repeat(64))?;
+    backend.write(buffer, 0, &2.0f32.to_le_bytes().repeat(4))?;
+    first(backend, buffer, 16)
+}
+
+fn first(backend: &dyn Backend, buffer: BufferId, offset: u64) -> Result<f32> {
+    let bytes = block_on(backend.read(buffer, offset, 4))?;
+    Ok(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+}

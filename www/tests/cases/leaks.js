@@ -1,0 +1,66 @@
+// Ten thousand tensors that come and go leave nothing behind: freed at the end of a block, and found by the garbage
+// collector, which needs --js-flags=--expose-gc.
+
+import { check, same, test } from "./harness.js";
+
+const COUNT = 10_000;
+
+/** What is only made, and must not be made any more once a loop has settled. */
+const made = ({ plans, pipelines, buffers, bindGroups, bytes }) => ({ plans, pipelines, buffers, bindGroups, bytes });
+
+/** Not more nodes and bytes in use than before: what other tests have let go may be found meanwhile. */
+function notMore(now, before, when) {
+  check(now.nodes <= before.nodes, `${now.nodes} nodes ${when}, ${before.nodes} before`);
+  check(now.usedBytes <= before.usedBytes, `${now.usedBytes} bytes in use ${when}, ${before.usedBytes} before`);
+}
+
+/** A step of tensors that are freed at the end of the block: one uploaded, one recorded, one computed. */
+function step(device, data, n) {
+  using x = device.tensor(data);
+  using y = x.mul(n);
+  using z = y.add(x);
+  z.run();
+}
+
+test("ten thousand tensors freed at the end of a block", async ({ device }) => {
+  const data = new Float32Array(256).fill(1);
+  let settled;
+  for (let n = 0; n < COUNT; n++) {
+    step(device, data, n);
+    if (n % 500 === 499) await device.sync();
+    if (n === 499) settled = device.stats();
+  }
+  await device.sync();
+  same(made(device.stats()), made(settled), "what was made after ten thousand steps and after five hundred");
+  notMore(device.stats(), settled, "at the end");
+});
+
+test("ten thousand tensors that are let go", async ({ device }) => {
+  const gc = globalThis.gc;
+  check(typeof gc === "function", "start the browser with --js-flags=--expose-gc");
+  const data = new Float32Array(256).fill(1);
+  /** What is there once the collector has found all there is to find, or nothing beyond `most`. */
+  const collected = async (most) => {
+    const there = () => device.stats().nodes + device.stats().usedBytes;
+    for (let tries = 0; tries < 100 && there() > most; tries++) {
+      gc();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    return device.stats();
+  };
+  // What other tests have let go is not counted: it is looked for a hundred times.
+  const before = await collected(0);
+  const most = before.nodes + before.usedBytes;
+  let settled;
+  for (let n = 0; n < COUNT / 2; n++) {
+    device.tensor(data).add(n).run();
+    if (n % 500 !== 499) continue;
+    if (n === 499) check(device.stats().nodes > before.nodes, "nothing was there to collect");
+    const now = await collected(most);
+    settled ??= now;
+    notMore(now, before, `after step ${n}`);
+    same([now.plans, now.pipelines], [settled.plans, settled.pipelines], `plans and pipelines after step ${n}`);
+    // How many are there at once depends on when the collector comes by itself: no more than one round's.
+    check(now.bytes <= before.bytes + 2 * 500 * 1024, `${now.bytes} bytes after step ${n}, ${before.bytes} before`);
+  }
+});
