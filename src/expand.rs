@@ -45,10 +45,17 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
     for &(shape, dtype) in operands {
         inputs.push(trace.leaf(Op::Source, shape, dtype));
     }
-    let result = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) }
-        .attention(attention, &inputs)?;
+    let result = attend(&mut trace, attention, &inputs)?;
     trace.outputs.push(result);
     Ok(trace)
+}
+
+/// Appends what attention means, matrix products being left as they are: the result's number.
+///
+/// # Errors
+/// As [`expand`].
+pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
+    Writer { trace, product: |writer, a, b| writer.routine(a, b) }.attention(attention, inputs)
 }
 
 struct Writer<'a> {
