@@ -31,6 +31,8 @@ const ROWS = 1u;
 // Threads of a workgroup.
 const THREADS = 8u;
 const STRIPS = (OUT_WIDTH + 7u) / 8u;
+// Whether the next element of the window sees the same but one, and there are too few channels to go through them first.
+const SLIDES = STRIDE_X == 1u && DILATION_X == 1u && CHANNELS < 4u;
 const BANDS = (OUT + ROWS - 1u) / ROWS;
 
 fn load_x(image: u32, channel: u32, y: u32, x: u32) -> f32 {
@@ -45,9 +47,15 @@ fn epilogue(image: u32, out: u32, y: u32, x: u32, accumulator: f32) {
   out0[((image * GROUPS * OUT + out) * OUT_HEIGHT + y) * OUT_WIDTH + x] = accumulator;
 }
 
-fn quad_x(image: u32, channel: u32, y: u32, x: vec4<u32>) -> vec4<f32> {
-  return vec4<f32>(load_x(image, channel, y, x.x), load_x(image, channel, y, x.y), load_x(image, channel, y, x.z),
-    load_x(image, channel, y, x.w));
+// What lies above the picture or left of it is beyond its end, too.
+fn seen(image: u32, channel: u32, y: u32, x: u32) -> f32 {
+  let value = load_x(image, channel, min(y, HEIGHT - 1u), min(x, WIDTH - 1u));
+  return select(0.0, value, y < HEIGHT && x < WIDTH);
+}
+
+fn quad_x(image: u32, channel: u32, y: u32, x: u32) -> vec4<f32> {
+  return vec4<f32>(seen(image, channel, y, x), seen(image, channel, y, x + STRIDE_X),
+    seen(image, channel, y, x + 2u * STRIDE_X), seen(image, channel, y, x + 3u * STRIDE_X));
 }
 
 fn finish(image: u32, part: u32, row: u32, y: u32, x: u32, sums: vec4<f32>) {
@@ -76,23 +84,31 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var near_0 = vec4<f32>();
   var far_0 = vec4<f32>();
   for (var ky = 0u; ky < KERNEL_Y; ky++) {
-    // What lies above the picture or left of it is beyond its end, too.
     let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
-    let at_y = min(from_y, HEIGHT - 1u);
-    for (var kx = 0u; kx < KERNEL_X; kx++) {
-      let from_near = (x + vec4<u32>(0u, 1u, 2u, 3u)) * STRIDE_X + kx * DILATION_X - BEFORE_X;
-      let from_far = from_near + 4u * STRIDE_X;
-      let at_near = min(from_near, vec4<u32>(WIDTH - 1u));
-      let at_far = min(from_far, vec4<u32>(WIDTH - 1u));
-      let in_near = (from_near < vec4<u32>(WIDTH)) & vec4<bool>(from_y < HEIGHT);
-      let in_far = (from_far < vec4<u32>(WIDTH)) & vec4<bool>(from_y < HEIGHT);
-      // What takes part in this is worked out once for all channels.
+    let from_x = x * STRIDE_X - BEFORE_X;
+    if (SLIDES) {
       for (var c = 0u; c < CHANNELS; c++) {
-        let near = select(vec4<f32>(), quad_x(image, part * CHANNELS + c, at_y, at_near), in_near);
-        let far = select(vec4<f32>(), quad_x(image, part * CHANNELS + c, at_y, at_far), in_far);
-        let w_0 = load_w(row_0, c, ky, kx);
-        near_0 += w_0 * near;
-        far_0 += w_0 * far;
+        let channel = part * CHANNELS + c;
+        var near = quad_x(image, channel, from_y, from_x - 1u);
+        var far = quad_x(image, channel, from_y, from_x + 3u);
+        for (var kx = 0u; kx < KERNEL_X; kx++) {
+          near = vec4<f32>(near.yzw, far.x);
+          far = vec4<f32>(far.yzw, seen(image, channel, from_y, from_x + kx + 7u));
+          let w_0 = load_w(row_0, c, ky, kx);
+          near_0 += w_0 * near;
+          far_0 += w_0 * far;
+        }
+      }
+    } else {
+      for (var kx = 0u; kx < KERNEL_X; kx++) {
+        let at = from_x + kx * DILATION_X;
+        for (var c = 0u; c < CHANNELS; c++) {
+          let near = quad_x(image, part * CHANNELS + c, from_y, at);
+          let far = quad_x(image, part * CHANNELS + c, from_y, at + 4u * STRIDE_X);
+          let w_0 = load_w(row_0, c, ky, kx);
+          near_0 += w_0 * near;
+          far_0 += w_0 * far;
+        }
       }
     }
   }

@@ -121,6 +121,30 @@ impl Marks {
 }
 
 impl Marks {
+    /// The last node of a routine's epilogue, if it is to be in memory: of what is computed from its result, element by
+    /// element, for one user after the other. Its users would do that at every load.
+    pub fn with_epilogue(&self, trace: &Trace, routine: usize) -> usize {
+        let mut last = routine;
+        while matches!(trace.nodes[routine].op, Op::Routine(_)) && self.attached[last].is_none() {
+            let mut users = 0;
+            let mut next = last;
+            for (n, node) in trace.nodes.iter().enumerate().skip(last + 1) {
+                if node.inputs.contains(&last) {
+                    users += 1;
+                    next = n;
+                }
+            }
+            let node = &trace.nodes[next];
+            let local = matches!(node.op, Op::Pointwise(_) | Op::Cast(_) | Op::Reshape(_));
+            let near = |&i: &usize| i == last || self.in_memory[i] || self.light[i];
+            if users != 1 || self.in_memory[next] || !local || !node.inputs.iter().all(near) {
+                break;
+            }
+            last = next;
+        }
+        last
+    }
+
     /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
     pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
         let mut largest = None;

@@ -81,7 +81,7 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             match kernels::pieces(trace, &marks, limits, root) {
                 Ok(found) => pieces.extend(found),
                 Err(Stop::Realise(n)) if !forced[n] => {
-                    forced[n] = true;
+                    forced[marks.with_epilogue(trace, n)] = true;
                     more = true;
                 }
                 Err(Stop::Refuse(node)) => {
