@@ -121,15 +121,17 @@ impl Marks {
 }
 
 impl Marks {
-    /// The last node of a routine's epilogue, if it is to be in memory: of what is computed from its result, element by
-    /// element, for one user after the other. Its users would do that at every load.
+    /// What is to be in memory for a routine's result: the last of what is computed from that, element by element, for
+    /// one user after the other, if it is then reduced. A row program would do that in each of its passes.
     pub fn with_epilogue(&self, trace: &Trace, routine: usize) -> usize {
         let mut last = routine;
         while matches!(trace.nodes[routine].op, Op::Routine(_)) && self.attached[last].is_none() {
-            let mut users = 0;
-            let mut next = last;
+            let (mut users, mut next) = (0, last);
             for (n, node) in trace.nodes.iter().enumerate().skip(last + 1) {
                 if node.inputs.contains(&last) {
+                    if matches!(node.op, Op::Reduce { .. }) {
+                        return last;
+                    }
                     users += 1;
                     next = n;
                 }
@@ -142,7 +144,7 @@ impl Marks {
             }
             last = next;
         }
-        last
+        routine
     }
 
     /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
