@@ -25,14 +25,11 @@ const DILATION_X = 1u;
 // Zeros before.
 const BEFORE_Y = 0u;
 const BEFORE_X = 0u;
-
 const ROWS = 1u;
 
 // Threads of a workgroup.
 const THREADS = 8u;
 const STRIPS = (OUT_WIDTH + 7u) / 8u;
-// Whether the next element of the window sees the same but one, and there are too few channels to go through them first.
-const SLIDES = STRIDE_X == 1u && DILATION_X == 1u && CHANNELS < 4u;
 const BANDS = (OUT + ROWS - 1u) / ROWS;
 
 fn load_x(image: u32, channel: u32, y: u32, x: u32) -> f32 {
@@ -83,34 +80,18 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let row_0 = part * OUT + min(row + 0u, OUT - 1u);
   var near_0 = vec4<f32>();
   var far_0 = vec4<f32>();
-  for (var ky = 0u; ky < KERNEL_Y; ky++) {
+  // One loop, as each loop within another costs such a machine more than the division does.
+  for (var tap = 0u; tap < CHANNELS * KERNEL_Y * KERNEL_X; tap++) {
+    let kx = tap % KERNEL_X;
+    let ky = tap / KERNEL_X % KERNEL_Y;
+    let c = tap / (KERNEL_X * KERNEL_Y);
     let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
-    let from_x = x * STRIDE_X - BEFORE_X;
-    if (SLIDES) {
-      for (var c = 0u; c < CHANNELS; c++) {
-        let channel = part * CHANNELS + c;
-        var near = quad_x(image, channel, from_y, from_x - 1u);
-        var far = quad_x(image, channel, from_y, from_x + 3u);
-        for (var kx = 0u; kx < KERNEL_X; kx++) {
-          near = vec4<f32>(near.yzw, far.x);
-          far = vec4<f32>(far.yzw, seen(image, channel, from_y, from_x + kx + 7u));
-          let w_0 = load_w(row_0, c, ky, kx);
-          near_0 += w_0 * near;
-          far_0 += w_0 * far;
-        }
-      }
-    } else {
-      for (var kx = 0u; kx < KERNEL_X; kx++) {
-        let at = from_x + kx * DILATION_X;
-        for (var c = 0u; c < CHANNELS; c++) {
-          let near = quad_x(image, part * CHANNELS + c, from_y, at);
-          let far = quad_x(image, part * CHANNELS + c, from_y, at + 4u * STRIDE_X);
-          let w_0 = load_w(row_0, c, ky, kx);
-          near_0 += w_0 * near;
-          far_0 += w_0 * far;
-        }
-      }
-    }
+    let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
+    let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
+    let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
+    let w_0 = load_w(row_0, c, ky, kx);
+    near_0 += w_0 * near;
+    far_0 += w_0 * far;
   }
   finish(image, part, row + 0u, y, x, near_0);
   finish(image, part, row + 0u, y, x + 4u, far_0);

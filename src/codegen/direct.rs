@@ -44,8 +44,9 @@ pub fn conv2d(conv: &Convolution, barriers: bool) -> Option<(Space, Program)> {
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
     let pixels = conv.batch * conv.out_height * conv.out_width;
-    let many = out >= 8 && channels * kh * kw >= 16;
-    if pixels >= 16 && (many || !barriers && conv.out_width > 4) {
+    let taps = channels * kh * kw;
+    let many = out >= 8 && taps >= 16;
+    if pixels >= 16 && (many || !barriers && conv.out_width > 4 && taps > 0) {
         return None;
     }
     let dims =

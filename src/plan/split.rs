@@ -18,8 +18,8 @@ const CHUNK: usize = 1 << 11;
 /// Chunks of a row, at most.
 const CHUNKS: usize = 1 << 10;
 
-/// Scores of attention that may take memory, at most.
-const SCORES: usize = 1 << 25;
+/// Bytes that scores of attention may take, at most.
+const SCORES: u64 = 1 << 27;
 
 /// The same computation with long reductions cut, and attention taken apart.
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
@@ -56,8 +56,11 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool 
 /// product's results, but not a query's and its values. Scores in halves would be less exact than the kernel's.
 fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
     let (q, k) = (&trace.nodes[inputs[0]], trace.nodes[inputs[1]].shape);
-    let scores = q.shape[0] * q.shape[1] * q.shape[2] * k[2];
-    !limits.barriers && q.dtype == DType::F32 && scores <= SCORES
+    let mut bytes = 4 * k[2] as u64;
+    for &extent in &q.shape[..3] {
+        bytes = bytes.saturating_mul(extent as u64);
+    }
+    !limits.barriers && q.dtype == DType::F32 && bytes <= limits.binding_bytes.min(SCORES)
 }
 
 fn cut(
