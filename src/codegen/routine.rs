@@ -65,7 +65,7 @@ fn row_by_row(matmul: &Matmul, batch: usize, at: &[String]) -> Source {
     let cell = if turned { TURNED } else { CELL };
     let (a, b) = if turned { (&matmul.b, &matmul.a) } else { (&matmul.a, &matmul.b) };
     let (m, n) = if turned { (n, m) } else { (m, n) };
-    let rows = share(m);
+    let rows = share(m, batch * m * n * k);
     shader.repeat(rows);
     shader.constants(&[
         ("BATCH", batch.max(1)),
@@ -83,9 +83,11 @@ fn row_by_row(matmul: &Matmul, batch: usize, at: &[String]) -> Source {
     shader.fill(slots, threads.div_ceil(8) as u64)
 }
 
-/// Of how many rows a thread has results: at most eight, and about as many for every thread.
-fn share(rows: usize) -> usize {
-    rows.div_ceil(rows.div_ceil(8).max(1)).max(1)
+/// Of how many rows a thread has results, about as many for every thread: at most eight, but where there are few products
+/// to compute two, because compiling more takes longer than it saves.
+fn share(rows: usize, products: usize) -> usize {
+    let most = if products <= 1 << 20 { 2 } else { 8 };
+    rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
 }
 
 /// The text of a convolution.
@@ -104,7 +106,9 @@ fn window_by_window(conv: &Convolution) -> Source {
     const TAP: &[&str] = &["out", "channel", "ky", "kx"];
     const RESULT: &[&str] = &["image", "out", "y", "x"];
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
-    let rows = share(out);
+    let pixels = conv.batch * conv.out_height * conv.out_width;
+    let taps = channels * conv.kernel[0] * conv.kernel[1];
+    let rows = share(out, conv.out * pixels * taps);
     let mut shader = Shader::new(CONV2D_PLAIN);
     shader.repeat(rows);
     shader.constants(&[

@@ -76,6 +76,7 @@ fn sizes(suite: &mut Suite) {
         [31, 600, 5],
         [23, 300, 1],
         [9, 600, 7],
+        [700, 301, 5],
     ];
     for &[m, k, n] in SIZES {
         suite.add(format!("[{m}, {k}] by [{k}, {n}]"), move |device| {
