@@ -45,10 +45,17 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
     for &(shape, dtype) in operands {
         inputs.push(trace.leaf(Op::Source, shape, dtype));
     }
-    let result = Writer { trace: &mut trace, product: |writer, a, b| writer.routine(a, b) }
-        .attention(attention, &inputs)?;
+    let result = attend(&mut trace, attention, &inputs)?;
     trace.outputs.push(result);
     Ok(trace)
+}
+
+/// Appends what attention means, matrix products being left as they are: the result's number.
+///
+/// # Errors
+/// As [`expand`].
+pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
+    Writer { trace, product: |writer, a, b| writer.routine(a, b) }.attention(attention, inputs)
 }
 
 struct Writer<'a> {
@@ -156,11 +163,9 @@ impl Writer<'_> {
     fn attention(&mut self, attention: &Attention, inputs: &[usize]) -> Result<usize> {
         let (q, k) = (self.shape(inputs[0]), self.shape(inputs[1]));
         let dtype = self.trace.nodes[inputs[0]].dtype;
-        let (heads, queries, keys) = (q[1], q[2], k[2]);
-        let k = self.repeat(inputs[1], heads)?;
-        let v = self.repeat(inputs[2], heads)?;
-        let k = self.transpose(k)?;
-        let mut scores = (self.product)(self, inputs[0], k)?;
+        let (queries, keys) = (q[2], k[2]);
+        let k = self.transpose(inputs[1])?;
+        let mut scores = self.by_heads(inputs[0], k)?;
         scores = self.pointwise(Pointwise::mul, &[scores, inputs[3]])?;
         if attention.mask {
             scores = self.pointwise(Pointwise::add, &[scores, inputs[4]])?;
@@ -194,17 +199,19 @@ impl Writer<'_> {
         let sum = self.reduce(Reduction::Sum, weights, 3)?;
         let sum = self.pointwise(Pointwise::select, &[nothing, one, sum])?;
         let weights = self.pointwise(Pointwise::div, &[weights, sum])?;
-        (self.product)(self, weights, v)
+        self.by_heads(weights, inputs[2])
     }
 
-    /// Each of the axis-1 heads as often as it serves one of `heads`.
-    fn repeat(&mut self, node: usize, heads: usize) -> Result<usize> {
-        let [batch, own, length, size] = self.shape(node)[..] else {
-            unreachable!("attention's operands have rank 4")
-        };
-        let spread = self.reshape(node, &[batch, own, 1, length, size])?;
-        let wide = Shape::new("attention", &[batch, own, heads / own, length, size])?;
-        let spread = self.trace.push(Op::Expand(wide), &[spread])?;
-        self.reshape(spread, &[batch, heads, length, size])
+    /// `a [batch, heads, ..] b [batch, own, ..]`, where each of b's heads serves as many of a's.
+    fn by_heads(&mut self, a: usize, b: usize) -> Result<usize> {
+        let (left, right) = (self.shape(a), self.shape(b));
+        let (batch, heads, own) = (left[0], left[1], right[1]);
+        if heads == own {
+            return (self.product)(self, a, b);
+        }
+        let a = self.reshape(a, &[batch, own, heads / own, left[2], left[3]])?;
+        let b = self.reshape(b, &[batch, own, 1, right[2], right[3]])?;
+        let product = (self.product)(self, a, b)?;
+        self.reshape(product, &[batch, heads, left[2], right[3]])
     }
 }

@@ -9,11 +9,13 @@ use crate::kernel::{
 use crate::op::Reduction;
 
 /// The loop for a product with one row or one column, with few results and a long sum, or with little to do at all.
-pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
+/// Without barriers only where a thread's eight results would be more than there are.
+pub fn matmul(matmul: &Matmul, barriers: bool) -> Option<(Space, Program)> {
     let Matmul { m, n, k, .. } = *matmul;
     let results = matmul.batch.iter().product::<usize>() * m * n;
     let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
-    if !(thin || tiny || k >= 512 && results <= 4096) {
+    let worth = if barriers { thin || k >= 512 && results <= 4096 } else { m.max(n) <= 4 };
+    if !tiny && !worth {
         return None;
     }
     let rank = matmul.batch.len();
@@ -36,13 +38,15 @@ pub fn matmul(matmul: &Matmul) -> Option<(Space, Program)> {
 }
 
 /// The loop for a convolution with few output channels per group or few products per result. Its space is
-/// `[batch, group, out in group, y, x | channel in group, ky, kx]`.
-pub fn conv2d(conv: &Convolution) -> Option<(Space, Program)> {
+/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Without barriers a row of eight pixels suffices.
+pub fn conv2d(conv: &Convolution, barriers: bool) -> Option<(Space, Program)> {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
     let pixels = conv.batch * conv.out_height * conv.out_width;
-    if out >= 8 && channels * kh * kw >= 16 && pixels >= 16 {
+    let taps = channels * kh * kw;
+    let many = out >= 8 && taps >= 16;
+    if pixels >= 16 && (many || !barriers && conv.out_width > 4 && taps > 0) {
         return None;
     }
     let dims =

@@ -44,14 +44,14 @@ pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 pub fn wgsl(kernel: &Kernel, barriers: bool) -> Source {
     match kernel {
         Kernel::Loop { space, program } => loops::wgsl(space, program, barriers),
-        Kernel::Matmul(matmul) => match direct::matmul(matmul) {
+        Kernel::Matmul(matmul) => match direct::matmul(matmul, barriers) {
             Some((space, program)) => loops::wgsl(&space, &program, barriers),
             None => routine::matmul(matmul, barriers),
         },
-        Kernel::Conv2d(conv) => match direct::conv2d(conv) {
+        Kernel::Conv2d(conv) => match direct::conv2d(conv, barriers) {
             Some((space, program)) => loops::wgsl(&space, &program, barriers),
             None => routine::conv2d(conv, barriers),
         },
-        Kernel::Attention(attend) => routine::attention(attend, barriers),
+        Kernel::Attention(attend) => routine::attention(attend),
     }
 }

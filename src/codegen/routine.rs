@@ -23,11 +23,12 @@ const ATTENTION_FEW: &str = shader!("attention_few");
 const ATTENTION: &str = shader!("attention");
 // Without barriers.
 const MATMUL_PLAIN: &str = shader!("matmul_plain");
-const ATTENTION_PLAIN: &str = shader!("attention_plain");
 const CONV2D_PLAIN: &str = shader!("conv2d_plain");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
+/// The same for the transposed product.
+const TURNED: &[&str] = &["batch", "col", "row"];
 
 /// The text of a matrix product.
 pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
@@ -36,9 +37,12 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
     let mut at = folded("batch", &matmul.batch);
     at.push("i32(row)".to_string());
     at.push("i32(col)".to_string());
+    let batch = matmul.batch.iter().product();
+    if !barriers {
+        return row_by_row(matmul, batch, &at);
+    }
     product(Product {
-        barriers,
-        batch: matmul.batch.iter().product(),
+        batch,
         m,
         n,
         k,
@@ -49,6 +53,41 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
         epilogue: Slot::epilogue(&matmul.epilogue, CELL, &at)
             .quads(rank + 1, &[("row", m), ("col", n)]),
     })
+}
+
+/// Each thread goes through the rows and columns of its results.
+fn row_by_row(matmul: &Matmul, batch: usize, at: &[String]) -> Source {
+    let Matmul { m, n, k, .. } = *matmul;
+    let axis = matmul.batch.len() as u32 + 1;
+    let mut shader = Shader::new(MATMUL_PLAIN);
+    // A thread's results lie along the columns: where those are few, along the rows, the operands being exchanged.
+    let turned = n < 8 && n < m;
+    let cell = if turned { TURNED } else { CELL };
+    let (a, b) = if turned { (&matmul.b, &matmul.a) } else { (&matmul.a, &matmul.b) };
+    let (m, n) = if turned { (n, m) } else { (m, n) };
+    let rows = share(m, batch * m * n * k);
+    shader.repeat(rows);
+    shader.constants(&[
+        ("BATCH", batch.max(1)),
+        ("M", m.max(1)),
+        ("N", n.max(1)),
+        ("K", k),
+        ("ROWS", rows),
+    ]);
+    let mut epilogue = Slot::epilogue(&matmul.epilogue, cell, at);
+    if !turned {
+        epilogue = epilogue.quads(axis, &[("row", m), ("col", n)]);
+    }
+    let threads = batch * m.div_ceil(rows) * n.div_ceil(8);
+    let slots = vec![Slot::operand("a", a, cell, at), Slot::operand("b", b, cell, at), epilogue];
+    shader.fill(slots, threads.div_ceil(8) as u64)
+}
+
+/// Of how many rows a thread has results, about as many for every thread: at most eight, but where there are few products
+/// to compute two, because compiling more takes longer than it saves.
+fn share(rows: usize, products: usize) -> usize {
+    let most = if products <= 1 << 20 { 2 } else { 8 };
+    rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
 }
 
 /// The text of a convolution.
@@ -67,8 +106,13 @@ fn window_by_window(conv: &Convolution) -> Source {
     const TAP: &[&str] = &["out", "channel", "ky", "kx"];
     const RESULT: &[&str] = &["image", "out", "y", "x"];
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
+    let pixels = conv.batch * conv.out_height * conv.out_width;
+    let taps = channels * conv.kernel[0] * conv.kernel[1];
+    let rows = share(out, conv.out * pixels * taps);
     let mut shader = Shader::new(CONV2D_PLAIN);
+    shader.repeat(rows);
     shader.constants(&[
+        ("ROWS", rows),
         ("BATCH", conv.batch),
         ("GROUPS", params.groups),
         ("CHANNELS", channels),
@@ -88,13 +132,13 @@ fn window_by_window(conv: &Convolution) -> Source {
     ]);
     let (at_pixel, at_tap, at_result) = (signed(PIXEL), signed(TAP), signed(RESULT));
     let strips = conv.out_width.div_ceil(8) * conv.out_height;
-    let threads = conv.batch * params.groups * out.div_ceil(8) * strips;
+    let threads = conv.batch * params.groups * out.div_ceil(rows) * strips;
     let slots = vec![
         Slot::operand("x", &conv.x, PIXEL, &at_pixel),
         Slot::operand("w", &conv.w, TAP, &at_tap),
         Slot::epilogue(&conv.epilogue, RESULT, &at_result),
     ];
-    shader.fill(slots, threads.div_ceil(16) as u64)
+    shader.fill(slots, threads.div_ceil(8) as u64)
 }
 
 /// The arguments as coordinates.
@@ -144,7 +188,6 @@ fn product_of_windows(conv: &Convolution) -> Source {
     let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
-        barriers: true,
         batch: params.groups,
         m: out,
         n: conv.batch * conv.out_height * conv.out_width,
@@ -160,7 +203,7 @@ fn product_of_windows(conv: &Convolution) -> Source {
 /// The text of an attention.
 // Not inlined: the browser's core leaves it to a part.
 #[inline(never)]
-pub fn attention(a: &Attend, barriers: bool) -> Source {
+pub fn attention(a: &Attend) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
     let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
@@ -180,9 +223,6 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
     // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
     let rows = repeat * a.queries;
     let (text, groups) = match queries {
-        _ if !barriers && size <= 256 && value_size <= 256 => {
-            (ATTENTION_PLAIN, (a.batch * a.kv_heads * rows).div_ceil(16))
-        }
         ..=4 if size <= 1024 && value_size <= 1024 => (ATTENTION_FEW, a.batch * a.kv_heads * rows),
         _ => (ATTENTION, a.batch * a.kv_heads * rows.div_ceil(32)),
     };
@@ -207,7 +247,6 @@ pub fn attention(a: &Attend, barriers: bool) -> Source {
 
 /// A matrix product by its shader.
 struct Product<'a> {
-    barriers: bool,
     batch: usize,
     m: usize,
     n: usize,
@@ -222,8 +261,6 @@ struct Product<'a> {
 fn product(product: Product) -> Source {
     let Product { batch, m, n, k, .. } = product;
     let (text, variant) = match variant(batch, m, n) {
-        // Few threads in a group, and none that compute nothing but padding.
-        _ if !product.barriers => (MATMUL_PLAIN, Some((m.div_ceil(4).clamp(1, 4), 8))),
         None => (MATMUL_LARGE, None),
         some => (MATMUL, some),
     };
@@ -237,10 +274,8 @@ fn product(product: Product) -> Source {
         tile = (4 * threads_m, 4 * threads_n);
     }
     shader.constants(&constants);
-    if product.barriers {
-        shader.choose("A_ALONG_K", product.a_along_k);
-        shader.choose("B_ALONG_K", product.b_along_k);
-    }
+    shader.choose("A_ALONG_K", product.a_along_k);
+    shader.choose("B_ALONG_K", product.b_along_k);
     let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
     shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
 }

@@ -181,6 +181,28 @@ impl Shader {
         Shader(String::from("\n") + text)
     }
 
+    /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, every 0 is its
+    /// number.
+    pub fn repeat(&mut self, count: usize) {
+        let whole = std::mem::take(&mut self.0);
+        let (mut rest, mut paragraph) = (&whole[..], String::new());
+        while !rest.is_empty() {
+            let (line, after) = rest.split_at(find(rest, "\n").map_or(rest.len(), |at| at + 1));
+            rest = after;
+            if find(line, "_0").is_some() {
+                paragraph += line;
+                continue;
+            }
+            for number in 0..count as u8 {
+                for c in paragraph.chars() {
+                    self.0.push(if c == '0' { char::from(b'0' + number) } else { c });
+                }
+            }
+            paragraph.clear();
+            self.0 += line;
+        }
+    }
+
     /// Gives a constant its value.
     fn set(&mut self, name: &str, value: &str) {
         let start = format!("\nconst {name} = ");

@@ -121,6 +121,32 @@ impl Marks {
 }
 
 impl Marks {
+    /// What is to be in memory for a routine's result: the last of what is computed from that, element by element, for
+    /// one user after the other, if it is then reduced. A row program would do that in each of its passes.
+    pub fn with_epilogue(&self, trace: &Trace, routine: usize) -> usize {
+        let mut last = routine;
+        while matches!(trace.nodes[routine].op, Op::Routine(_)) && self.attached[last].is_none() {
+            let (mut users, mut next) = (0, last);
+            for (n, node) in trace.nodes.iter().enumerate().skip(last + 1) {
+                if node.inputs.contains(&last) {
+                    if matches!(node.op, Op::Reduce { .. }) {
+                        return last;
+                    }
+                    users += 1;
+                    next = n;
+                }
+            }
+            let node = &trace.nodes[next];
+            let local = matches!(node.op, Op::Pointwise(_) | Op::Cast(_) | Op::Reshape(_));
+            let near = |&i: &usize| i == last || self.in_memory[i] || self.light[i];
+            if users != 1 || self.in_memory[next] || !local || !node.inputs.iter().all(near) {
+                break;
+            }
+            last = next;
+        }
+        routine
+    }
+
     /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
     pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
         let mut largest = None;

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// Plans `trace` for a device with `limits`.
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let operations = trace.nodes.len();
-    let trace = split::split(trace)?;
+    let trace = split::split(trace, limits)?;
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
@@ -81,7 +81,7 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             match kernels::pieces(trace, &marks, limits, root) {
                 Ok(found) => pieces.extend(found),
                 Err(Stop::Realise(n)) if !forced[n] => {
-                    forced[n] = true;
+                    forced[marks.with_epilogue(trace, n)] = true;
                     more = true;
                 }
                 Err(Stop::Refuse(node)) => {

@@ -1,9 +1,12 @@
 //! Cuts reductions of few, long rows into two: partial results of chunks, then the rest. One workgroup would leave the
-//! machine idle, and a dispatch that runs too long is killed by drivers.
+//! machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart where the parts are faster.
 
+use crate::dtype::DType;
 use crate::error::Result;
+use crate::expand;
 use crate::graph::Trace;
-use crate::op::{Const, Op, Reduction};
+use crate::kernel::Limits;
+use crate::op::{Const, Op, Reduction, Routine};
 use crate::shape::{pick, Shape};
 
 /// Rows at least this long are cut.
@@ -15,8 +18,11 @@ const CHUNK: usize = 1 << 11;
 /// Chunks of a row, at most.
 const CHUNKS: usize = 1 << 10;
 
-/// The same computation with long reductions cut.
-pub fn split(trace: &Trace) -> Result<Trace> {
+/// Bytes that scores of attention may take, at most.
+const SCORES: u64 = 1 << 27;
+
+/// The same computation with long reductions cut, and attention taken apart.
+pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved = Vec::with_capacity(trace.nodes.len());
     for node in &trace.nodes {
@@ -25,6 +31,9 @@ pub fn split(trace: &Trace) -> Result<Trace> {
             Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
             Op::Reduce { op, axes } if is_long(&out, inputs[0], axes, &node.shape) => {
                 cut(&mut out, inputs[0], *op, axes, node.shape)?
+            }
+            Op::Routine(Routine::Attention(attention)) if is_apart(&out, &inputs, limits) => {
+                expand::attend(&mut out, attention, &inputs)?
             }
             op => out.push(op.clone(), &inputs)?,
         };
@@ -41,6 +50,17 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool 
         row *= from[axis];
     }
     row >= LONG && result.numel() <= FEW
+}
+
+/// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
+/// product's results, but not a query's and its values. Scores in halves would be less exact than the kernel's.
+fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
+    let (q, k) = (&trace.nodes[inputs[0]], trace.nodes[inputs[1]].shape);
+    let mut bytes = 4 * k[2] as u64;
+    for &extent in &q.shape[..3] {
+        bytes = bytes.saturating_mul(extent as u64);
+    }
+    !limits.barriers && q.dtype == DType::F32 && bytes <= limits.binding_bytes.min(SCORES)
 }
 
 fn cut(

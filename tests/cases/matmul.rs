@@ -71,6 +71,12 @@ fn sizes(suite: &mut Suite) {
         [64, 129, 4],
         [128, 128, 128],
         [130, 64, 257],
+        [13, 257, 21],
+        [5, 600, 31],
+        [31, 600, 5],
+        [23, 300, 1],
+        [9, 600, 7],
+        [700, 301, 5],
     ];
     for &[m, k, n] in SIZES {
         suite.add(format!("[{m}, {k}] by [{k}, {n}]"), move |device| {
@@ -137,7 +143,7 @@ fn ranks(suite: &mut Suite) {
 }
 
 fn views(suite: &mut Suite) {
-    for [m, k, n] in [[33, 17, 65], [64, 64, 64], [5, 129, 3], [1, 65, 64]] {
+    for [m, k, n] in [[33, 17, 65], [64, 64, 64], [5, 129, 3], [1, 65, 64], [37, 129, 3]] {
         suite.add(format!("transposes, {m} {k} {n}"), move |device| {
             let (a, b) = (whole(&[m, k], 7), whole(&[k, n], 8));
             let want = product(&a, &b);
@@ -236,7 +242,7 @@ fn gelu_like(v: f64) -> f64 {
 }
 
 fn fused(suite: &mut Suite) {
-    for [m, k, n] in [[5, 7, 9], [64, 32, 64], [65, 33, 66], [1, 64, 129]] {
+    for [m, k, n] in [[5, 7, 9], [64, 32, 64], [65, 33, 66], [1, 64, 129], [65, 33, 6]] {
         suite.add(format!("with work around it, {m} {k} {n}"), move |device| {
             let (x, y) = (whole(&[m, k], 16), whole(&[k, n], 17));
             let (b, r) = (whole(&[n], 18), whole(&[m, n], 19));

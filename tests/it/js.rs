@@ -166,5 +166,6 @@ fn every_code_has_its_name() {
     for (number, code) in codes::Code::ALL.iter().enumerate() {
         assert_eq!(*code as usize, number);
         assert_eq!(code.name(), codes::NAMES[number]);
+        assert_eq!(code.is_extra(), number >= codes::FIRST_EXTRA, "{}", code.name());
     }
 }

@@ -7,12 +7,25 @@ use std::sync::Arc;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::kernel::{Atom, Batch, Inst, Kernel, Place, Program};
+use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program};
 use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
-    let device = paper::device();
+    plan_on(paper::device(), name, build)
+}
+
+/// A device whose threads work alone, as on a GPU that a CPU plays.
+fn without_barriers() -> Device {
+    let limits = Limits { barriers: false, ..paper::web_limits() };
+    Device::from_backend(Box::new(paper::Paper::new(limits)), None)
+}
+
+fn plan_on(
+    device: Device,
+    name: &str,
+    build: impl FnOnce(&Device) -> Result<Vec<Tensor>>,
+) -> Arc<Batch> {
     let results = build(&device).expect("it can be recorded");
     let mut batch = device.batch();
     for result in &results {
@@ -243,6 +256,40 @@ fn a_causal_mask_costs_no_kernel() {
         Ok(vec![q.attention(&q, &q, options)?])
     });
     assert_eq!(kinds(&plan), ["attention"]);
+}
+
+#[test]
+fn attention_is_taken_apart_where_threads_work_alone() {
+    let plan = plan_on(without_barriers(), "attention-apart", |d| {
+        let (q, k) = (data(d, &[1, 4, 12, 8])?, data(d, &[1, 4, 20, 8])?);
+        let options = AttentionOptions { causal: true, ..Default::default() };
+        Ok(vec![q.attention(&k, &k, options)?])
+    });
+    assert_eq!(kinds(&plan), ["matmul", "row", "matmul"]);
+    assert_eq!(loads(program(&plan.dispatches[1].kernel)), 1, "scaled and masked before");
+    // Scores of 2^26, more than are to take memory, and halves, which scores would round.
+    let long = without_barriers();
+    let q = data(&long, &[1, 1, 1 << 13, 1]).expect("data");
+    let far = q.attention(&q, &q, AttentionOptions::default()).expect("recorded");
+    let half = q.cast(DType::F16).expect("recorded").slice(2, 0, 9).expect("recorded");
+    let half = half.attention(&half, &half, AttentionOptions::default()).expect("recorded");
+    for whole in [far, half] {
+        let mut batch = long.batch();
+        batch.add(&whole).expect("it lives on this device");
+        let plan = batch.plan().expect("it can be planned");
+        assert_eq!(kinds(&plan).last(), Some(&"attention"), "{plan}");
+    }
+}
+
+#[test]
+fn an_epilogue_is_done_before_several_users() {
+    let plan = plan("epilogue-before-norm", |d| {
+        let (x, w) = (data(d, &[12, 40])?, data(d, &[40, 40])?);
+        let y = x.matmul(&w)?.add(&data(d, &[40])?)?.relu().add(&x)?;
+        Ok(vec![y.layer_norm(&[-1], None, None, 1e-5)?])
+    });
+    assert_eq!(kinds(&plan), ["matmul", "row"]);
+    assert_eq!(plan.dispatches[1].inputs.len(), 1, "the row program reads nothing else");
 }
 
 #[test]

@@ -10,9 +10,8 @@ use wasm_bindgen_futures::wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
-const STORED: [(&str, &str); 7] = [
+const STORED: [(&str, &str); 6] = [
     ("attention.wgsl", include_str!("../../shaders/attention.wgsl")),
-    ("attention_plain.wgsl", include_str!("../../shaders/attention_plain.wgsl")),
     ("conv2d_plain.wgsl", include_str!("../../shaders/conv2d_plain.wgsl")),
     ("matmul_plain.wgsl", include_str!("../../shaders/matmul_plain.wgsl")),
     ("attention_few.wgsl", include_str!("../../shaders/attention_few.wgsl")),

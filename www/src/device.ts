@@ -1,56 +1,16 @@
 // The device: opening one, creating tensors on it, its counters and memory.
 
-import { describe, dtypeCode, element, number, numbers, options, resolve, seedOf, type DType, type Shape } from "./arguments.js";
+import { describe, dtypeCode, element, number, numbers, options, resolve, seedOf } from "./arguments.js";
+import type { DType, Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
 import { Code } from "./codes.js";
 import { allParts, Ask, ask, callAsync, call, type Core, Later, loadCore, type Part, record, Words } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
+import type { DeviceLimits, Stats } from "./figures.js";
 import { Handle } from "./handle.js";
 import { Batch, Plan, Program, resultList } from "./plan.js";
 import { Tensor } from "./tensor.js";
-
-/** What a device can do. */
-export interface DeviceLimits {
-  /** Storage buffers one kernel may use. */
-  readonly buffersPerKernel: number;
-  /** Bytes one buffer binding may have. */
-  readonly bindingBytes: number;
-  /** Workgroups along one dimension of a dispatch. */
-  readonly workgroups: number;
-  /** Threads in a workgroup. */
-  readonly workgroupSize: number;
-  /** Bytes of workgroup memory. */
-  readonly workgroupBytes: number;
-  /** Whether it stores 16-bit floats. */
-  readonly f16: boolean;
-}
-
-/** What a device has made and holds. A loop that has settled leaves `plans`, `pipelines` and `buffers` as they are. */
-export interface Stats {
-  /** Plans made. */
-  readonly plans: number;
-  /** Pipelines compiled. */
-  readonly pipelines: number;
-  /** Buffers allocated. */
-  readonly buffers: number;
-  /** Bind groups made. */
-  readonly bindGroups: number;
-  /** Batches submitted. */
-  readonly submits: number;
-  /** Kernels run. */
-  readonly kernels: number;
-  /** Bytes allocated now, used and pooled. */
-  readonly bytes: number;
-  /** Bytes in use now. */
-  readonly usedBytes: number;
-  /** Bytes kept for reuse now. */
-  readonly pooledBytes: number;
-  /** The most bytes in use at once so far. */
-  readonly peakBytes: number;
-  /** Recorded nodes alive now: tensors and what they still need. */
-  readonly nodes: number;
-}
 
 /** Which device is wanted. */
 export interface DeviceOptions {

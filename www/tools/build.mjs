@@ -38,7 +38,7 @@ const cores = {
         begin: functions("js::extras::|codegen::routine::attention|plan::kernels::attention|op::routine::Attention>::infer"),
         // Where the core decides by the kind of a routine: there are none of these without the part.
         doors: /::js::|::codegen::wgsl"|::plan::kernels::|::op::routine::Routine>::infer"/,
-        data: ["attention", "attention_few", "attention_plain"].map(embedded),
+        data: ["attention", "attention_few"].map(embedded),
       },
       grad: {
         // The closures are the derivatives that rows of the pointwise table bring with them.

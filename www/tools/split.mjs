@@ -24,8 +24,9 @@ export function split(text, parts) {
   const called = new Set();
   for (const [name, body] of module.functions) {
     for (const other of calls(body)) {
-      if (!away(other) || home.get(other) === home.get(name)) continue;
-      if (!parts[home.get(other)].doors.test(name)) throw new Error(`split: ${name} needs ${other}, which is in "${home.get(other)}"`);
+      const part = home.get(other);
+      if (!away(other) || part === home.get(name)) continue;
+      if (!parts[part].doors.test(name)) throw new Error(`split: ${name} needs ${other}, which is in "${part}"`);
       called.add(other);
     }
   }

@@ -83,7 +83,8 @@ impl CpuBackend {
             workgroup_size: 1024,
             workgroup_bytes: 1 << 20,
             f16: true,
-            barriers: false,
+            // Routines stay whole.
+            barriers: true,
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }
