@@ -160,6 +160,7 @@ impl Writer<'_> {
     }
 
     /// `softmax(q k^T * scale + mask) v`, with zeros for queries that see nothing.
+    #[inline(never)]
     fn attention(&mut self, attention: &Attention, inputs: &[usize]) -> Result<usize> {
         let (q, k) = (self.shape(inputs[0]), self.shape(inputs[1]));
         let dtype = self.trace.nodes[inputs[0]].dtype;

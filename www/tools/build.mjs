@@ -35,14 +35,20 @@ const cores = {
     smallStd: true,
     parts: {
       extras: {
-        begin: functions("js::extras::|codegen::routine::attention|plan::kernels::attention|op::routine::Attention>::infer"),
+        begin: functions(
+          "js::extras::",
+          "op::routine::Attention>::infer",
+          "expand::Writer>::attention",
+          "plan::kernels::attention",
+          "codegen::routine::attention",
+        ),
         // Where the core decides by the kind of a routine: there are none of these without the part.
-        doors: /::js::|::codegen::wgsl"|::plan::kernels::|::op::routine::Routine>::infer"/,
+        doors: /::js::|::codegen::wgsl"|::plan::kernels::|::op::routine::Routine>::infer"|::expand::att/,
         data: ["attention", "attention_few"].map(embedded),
       },
       grad: {
         // The closures are the derivatives that rows of the pointwise table bring with them.
-        begin: functions("js::gradients::|grad::|op::pointwise::(Row>::derivative|TABLE::.*Expr\\], )"),
+        begin: functions("js::gradients::", "grad::", "op::pointwise::Row>::derivative", "op::pointwise::TABLE::.*Expr\\], "),
         doors: /::js::/,
       },
     },
@@ -58,8 +64,8 @@ const cores = {
 };
 
 /** A pattern of functions of ours, by their paths as the text of a wasm has them. */
-function functions(paths) {
-  return new RegExp(String.raw`^\$"<*warpweft\[\w+\]::(?:${paths})`);
+function functions(...paths) {
+  return new RegExp(String.raw`^\$"<*warpweft\[\w+\]::(?:${paths.join("|")})`);
 }
 
 /** A shader's text as `strip` in `src/text.rs` leaves it. */
