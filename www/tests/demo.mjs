@@ -277,7 +277,9 @@ await test("the plan and the kernels are shown", async () => {
   expect(await kernel.locator("pre").isVisible(), "the kernel's text stays hidden");
   expect(source.includes("@compute"), `the text of a kernel is: ${source.slice(0, 200)}`);
   await button("Attention").click();
-  expect((await page.locator("#plan").textContent()).includes("attention"), "the plan of attention is not shown");
+  // Products and a softmax where a CPU plays the GPU.
+  const attention = await page.locator("#plan").textContent();
+  expect(attention !== plan && /attention|matmul/.test(attention), `the plan of attention is: ${attention}`);
   const about = await page.locator("#about").textContent();
   expect(about.includes("webgpu"), `the device is: ${about}`);
 });
