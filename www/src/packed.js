@@ -1,6 +1,6 @@
 // A wasm whose instructions are sorted by what they are: all opcodes in one list, all numbers of locals in another, and
-// so on. What is alike then stands together, and gzip makes an eighth less of it. The same walk takes a function apart
-// and puts it together. In plain JavaScript, because the build uses it, too.
+// so on. What is alike then stands together, and gzip makes an eighth less of it. The same walk takes functions apart and
+// puts them together. In plain JavaScript, because the build uses it, too.
 
 /** Before the payload of a packed wasm, which is a wasm with nothing but that payload. */
 const HEAD = "\0asm\x01\0\0\0\0";
@@ -11,77 +11,130 @@ const NAME = "packed";
 const [OPS, GET, , , LOCALS, INTS, LOADS, STORES, ALIGN, CALLS, BLOCKS, BRANCHES, FLOATS, OTHER, REST] = Array(15).keys();
 
 /** The usual alignments of the instructions from `i32.load` to `i64.store32`. */
-const ALIGNMENTS = "23230011001122232301012";
+const ALIGNMENTS = Uint8Array.from("23230011001122232301012", Number);
+
+/** What follows an opcode: a number in the list of this number; or one of these. */
+const [NOTHING, END, BLOCK, TABLE, INDIRECT, MEMORY, FLOAT, BULK, VECTOR, UNKNOWN] = Array.from({ length: 10 }, (_, i) => 32 + i);
+const kinds = new Uint8Array(256).fill(NOTHING).fill(UNKNOWN, 0xc5);
+/** @type {[number, number, number][]} */
+const kindsOf = [
+  [BLOCK, 0x02, 0x05],
+  [END, 0x0b, 0x0c],
+  [BRANCHES, 0x0c, 0x0e],
+  [TABLE, 0x0e, 0x0f],
+  [CALLS, 0x10, 0x11],
+  [INDIRECT, 0x11, 0x12],
+  [UNKNOWN, 0x1c, 0x1d],
+  [GET, 0x20, 0x21],
+  [GET + 1, 0x21, 0x22],
+  [GET + 2, 0x22, 0x23],
+  [OTHER, 0x23, 0x27],
+  [MEMORY, 0x28, 0x3f],
+  [OTHER, 0x3f, 0x41],
+  [INTS, 0x41, 0x43],
+  [FLOAT, 0x43, 0x45],
+  [OTHER, 0xd0, 0xd1],
+  [OTHER, 0xd2, 0xd3],
+  [BULK, 0xfc, 0xfd],
+  [VECTOR, 0xfd, 0xfe],
+];
+for (const [kind, first, end] of kindsOf) kinds.fill(kind, first, end);
 
 /**
- * Goes through one function. `move(list, count, mask)` takes the next `count` bytes along, changed by the mask, or a
- * number of as many bytes as it has, and gives the number or the last byte.
+ * Bytes, and how far they were read or written.
  *
- * @param {(list: number, count?: number, mask?: number) => number} move
+ * @typedef {{ bytes: Uint8Array, at: number }} Place
  */
-function walk(move) {
-  for (let kinds = move(LOCALS); kinds > 0; kinds--) {
-    move(LOCALS);
-    move(LOCALS, 1);
+
+/**
+ * Moves code: what belongs to a list is read from that list's place in `from`, and written to that in `to`. The packed side
+ * has a place for each list, and the other one the same place for all.
+ */
+class Mover {
+  /** @param {Place[]} from @param {Place[]} to */
+  constructor(from, to) {
+    this.from = from;
+    this.to = to;
   }
-  for (let depth = 0; depth >= 0; ) {
-    const op = move(OPS, 1);
-    if (op === 0x0b) depth--;
-    else if (op >= 0x02 && op <= 0x04) {
-      depth++;
-      move(BLOCKS);
-    } else if (op === 0x0c || op === 0x0d) move(BRANCHES);
-    else if (op === 0x0e) for (let targets = move(BRANCHES); targets >= 0; targets--) move(BRANCHES);
-    else if (op === 0x10) move(CALLS);
-    else if (op === 0x11) {
-      move(OTHER);
-      move(OTHER);
-    } else if (op >= 0x20 && op <= 0x22) move(op - 0x20 + GET);
-    else if ((op >= 0x23 && op <= 0x26) || op === 0x3f || op === 0x40 || op === 0xd0 || op === 0xd2) move(OTHER);
-    else if (op >= 0x28 && op <= 0x3e) {
-      move(ALIGN, 1, Number(ALIGNMENTS[op - 0x28]));
-      move(op < 0x36 ? LOADS : STORES);
-    } else if (op === 0x41 || op === 0x42) move(INTS);
-    else if (op === 0x43 || op === 0x44) move(FLOATS, op === 0x43 ? 4 : 8);
-    else if (op === 0xfc) {
-      const bulk = move(OTHER);
-      if (bulk >= 8) move(OTHER);
-      if (bulk === 8 || bulk === 10 || bulk === 12 || bulk === 14) move(OTHER);
-    } else if (op === 0xfd) {
-      const vector = move(OPS);
-      const lane = vector >= 84 && vector <= 91;
-      if (vector <= 11 || vector === 92 || vector === 93 || lane) {
-        move(ALIGN, 1);
-        move(LOADS);
-      }
-      if (vector === 12 || vector === 13) move(FLOATS, 16);
-      else if ((vector >= 21 && vector <= 34) || lane) move(OTHER, 1);
-    } else if (op === 0x1c || op > 0xc4) throw new Error(`packed: no instruction ${op}`);
+
+  /** Moves bytes, changed by a mask; gives the last one. @param {number} list @param {number} count */
+  bytes(list, count, mask = 0) {
+    const [source, target] = [/** @type {Place} */ (this.from[list]), /** @type {Place} */ (this.to[list])];
+    let byte = 0;
+    for (; count > 0; count--) target.bytes[target.at++] = byte = /** @type {number} */ (source.bytes[source.at++]) ^ mask;
+    return byte;
+  }
+
+  /** Moves a number of as many bytes as it has. @param {number} list */
+  skip(list) {
+    const [source, target] = [/** @type {Place} */ (this.from[list]), /** @type {Place} */ (this.to[list])];
+    for (let byte = 128; byte > 127; ) target.bytes[target.at++] = byte = /** @type {number} */ (source.bytes[source.at++]);
+  }
+
+  /** Moves a number, and gives it. @param {number} list */
+  number(list) {
+    const [source, target] = [/** @type {Place} */ (this.from[list]), /** @type {Place} */ (this.to[list])];
+    for (let value = 0, scale = 1; ; scale *= 128) {
+      const byte = /** @type {number} */ (source.bytes[source.at++]);
+      target.bytes[target.at++] = byte;
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  }
+
+  /** Moves one function's code. */
+  walk() {
+    for (let groups = this.number(LOCALS); groups > 0; groups--) {
+      this.number(LOCALS);
+      this.bytes(LOCALS, 1, 0);
+    }
+    const [ops, moved] = [/** @type {Place} */ (this.from[OPS]), /** @type {Place} */ (this.to[OPS])];
+    for (let depth = 0; depth >= 0; ) {
+      const op = (moved.bytes[moved.at++] = /** @type {number} */ (ops.bytes[ops.at++]));
+      const kind = /** @type {number} */ (kinds[op]);
+      if (kind === NOTHING) continue;
+      if (kind < NOTHING) this.skip(kind);
+      else if (kind === MEMORY) {
+        this.bytes(ALIGN, 1, /** @type {number} */ (ALIGNMENTS[op - 0x28]));
+        this.skip(op < 0x36 ? LOADS : STORES);
+      } else if (kind === END) depth--;
+      else if (kind === BLOCK) {
+        depth++;
+        this.number(BLOCKS);
+      } else if (kind === TABLE) for (let targets = this.number(BRANCHES); targets >= 0; targets--) this.number(BRANCHES);
+      else if (kind === INDIRECT) {
+        this.number(OTHER);
+        this.number(OTHER);
+      } else if (kind === FLOAT) this.bytes(FLOATS, op === 0x43 ? 4 : 8, 0);
+      else if (kind === BULK) {
+        const bulk = this.number(OTHER);
+        if (bulk >= 8) this.number(OTHER);
+        if (bulk === 8 || bulk === 10 || bulk === 12 || bulk === 14) this.number(OTHER);
+      } else if (kind === VECTOR) {
+        const vector = this.number(OPS);
+        const lane = vector >= 84 && vector <= 91;
+        if (vector <= 11 || vector === 92 || vector === 93 || lane) {
+          this.bytes(ALIGN, 1, 0);
+          this.number(LOADS);
+        }
+        if (vector === 12 || vector === 13) this.bytes(FLOATS, 16, 0);
+        else if ((vector >= 21 && vector <= 34) || lane) this.bytes(OTHER, 1, 0);
+      } else if (kind === UNKNOWN) throw new Error(`packed: no instruction ${op}`);
+    }
   }
 }
 
-/**
- * Reads numbers and bytes from `bytes`.
- *
- * @param {Uint8Array} bytes
- */
-function reader(bytes, at = 0) {
-  return {
-    get at() {
-      return at;
-    },
-    byte: () => /** @type {number} */ (bytes[at++]),
-    number() {
-      for (let value = 0, scale = 1; ; scale *= 128) {
-        const byte = this.byte();
-        value += (byte & 127) * scale;
-        if (byte < 128) return value;
-      }
-    },
-    /** @param {number} length */
-    piece: (length) => bytes.subarray(at, (at += length)),
-  };
+/** Reads a number. @param {Place} place */
+function read(place) {
+  for (let value = 0, scale = 1; ; scale *= 128) {
+    const byte = /** @type {number} */ (place.bytes[place.at++]);
+    value += (byte & 127) * scale;
+    if (byte < 128) return value;
+  }
 }
+
+/** Takes the next bytes. @param {Place} place @param {number} length */
+const piece = (place, length) => place.bytes.subarray(place.at, (place.at += length));
 
 /** @param {number} number @returns {number[]} */
 const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128, ...leb(Math.floor(number / 128))]);
@@ -89,53 +142,55 @@ const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128, ...leb
 /** @param {string} text */
 const ascii = (text) => new TextEncoder().encode(text);
 
+/** The same for every list. @template T @param {(list: number) => T} make */
+const each = (make) => Array.from({ length: REST + 1 }, (_, list) => make(list));
+
 /**
  * The wasm that was packed; what was not stays as it is.
  *
  * @param {Uint8Array<ArrayBuffer>} packed
  */
 export function unpack(packed) {
-  const head = reader(packed, HEAD.length);
-  head.number();
-  const name = head.piece(head.number());
-  if (packed[8] !== 0 || String.fromCharCode(...name) !== NAME) return packed;
-  const size = head.number();
-  // With room for the last function while its length is not known.
-  const wasm = new Uint8Array(size + 5);
-  const [before, functions] = [head.number(), head.number()];
+  const head = { bytes: packed, at: HEAD.length };
+  read(head);
+  if (packed[8] !== 0 || String.fromCharCode(...piece(head, read(head))) !== NAME) return packed;
+  const [size, before, functions, opcodes] = [read(head), read(head), read(head), read(head)];
   /** @type {number[][]} */
   const spelled = Array.from({ length: 256 }, (_, byte) => [byte]);
-  for (let pairs = head.number(); pairs > 0; pairs--) {
-    const [pair, first, second] = [head.byte(), head.byte(), head.byte()];
-    spelled[pair] = [first, second].flatMap((byte) => spelled[byte] ?? []);
+  for (let pairs = read(head); pairs > 0; pairs--) {
+    const [pair = 0, ...two] = piece(head, 3);
+    spelled[pair] = two.flatMap((byte) => spelled[byte] ?? []);
   }
-  const lengths = Array.from({ length: REST + 1 }, () => head.number());
-  const pieces = lengths.map((length) => head.piece(length));
-  const ops = [...pieces[OPS] ?? []].flatMap((byte) => spelled[byte] ?? []);
-  const lists = pieces.map((piece, list) => reader(list === OPS ? Uint8Array.from(ops) : piece));
-  const rest = /** @type {ReturnType<typeof reader>} */ (lists[REST]);
-  wasm.set(rest.piece(before));
-  let end = before;
+  /** @type {Place[]} */
+  const from = each(() => ({ bytes: packed, at: read(head) }));
+  for (const place of from) place.bytes = piece(head, place.at);
+  for (const place of from) place.at = 0;
+  const ops = { bytes: new Uint8Array(opcodes), at: 0 };
+  // Counted, not iterated: this is run once, by an interpreter.
+  const pairs = /** @type {Place} */ (from[OPS]).bytes;
+  for (let at = 0; at < pairs.length; at++) {
+    const word = /** @type {number[]} */ (spelled[/** @type {number} */ (pairs[at])]);
+    for (let i = 0; i < word.length; i++) ops.bytes[ops.at++] = /** @type {number} */ (word[i]);
+  }
+  ops.at = 0;
+  from[OPS] = ops;
+  const rest = /** @type {Place} */ (from[REST]);
+  // With room for the last function while its length is not known.
+  const wasm = { bytes: new Uint8Array(size + 5), at: before };
+  const mover = new Mover(from, each(() => wasm));
+  wasm.bytes.set(piece(rest, before));
   for (let left = functions; left > 0; left--) {
     // The length of a function stands before it, and is known after it.
-    const start = end;
-    end += 5;
-    walk((list, count, mask = 0) => {
-      const from = /** @type {ReturnType<typeof reader>} */ (lists[list]);
-      for (let value = 0, scale = 1; ; scale *= 128) {
-        const byte = from.byte() ^ mask;
-        wasm[end++] = byte;
-        value += (byte & 127) * scale;
-        if (count ? !--count : byte < 128) return count === undefined ? value : byte;
-      }
-    });
-    const length = leb(end - start - 5);
-    wasm.copyWithin(start + length.length, start + 5, end);
-    wasm.set(length, start);
-    end += length.length - 5;
+    const start = wasm.at;
+    wasm.at += 5;
+    mover.walk();
+    const length = leb(wasm.at - start - 5);
+    wasm.bytes.copyWithin(start + length.length, start + 5, wasm.at);
+    wasm.bytes.set(length, start);
+    wasm.at += length.length - 5;
   }
-  wasm.set(rest.piece(size - end), end);
-  return wasm.subarray(0, size);
+  wasm.bytes.set(piece(rest, size - wasm.at), wasm.at);
+  return wasm.bytes.subarray(0, size);
 }
 
 /**
@@ -144,40 +199,35 @@ export function unpack(packed) {
  * @param {Uint8Array} wasm
  */
 export function pack(wasm) {
-  const input = reader(wasm, 8);
-  /** @type {number[][]} */
-  const lists = Array.from({ length: REST + 1 }, () => []);
+  const input = { bytes: wasm, at: 8 };
+  const to = each(() => ({ bytes: new Uint8Array(wasm.length), at: 0 }));
+  const mover = new Mover(each(() => input), to);
   let [before, functions, after] = [wasm.length, 0, wasm.length];
   while (input.at < wasm.length) {
-    const section = input.byte();
-    const length = input.number();
+    const section = wasm[input.at++];
+    const length = read(input);
     if (section !== 10) {
-      input.piece(length);
+      input.at += length;
       continue;
     }
     after = input.at + length;
-    functions = input.number();
+    functions = read(input);
     before = input.at;
     for (let left = functions; left > 0; left--) {
-      input.number();
-      walk((list, count, mask = 0) => {
-        const to = /** @type {number[]} */ (lists[list]);
-        for (let value = 0, scale = 1; ; scale *= 128) {
-          const byte = input.byte();
-          to.push(byte ^ mask);
-          value += (byte & 127) * scale;
-          if (count ? !--count : byte < 128) return count === undefined ? value : byte;
-        }
-      });
+      read(input);
+      mover.walk();
     }
   }
-  lists[REST] = [...wasm.subarray(0, before), ...wasm.subarray(after)];
-  const { pairs, bytes } = paired(lists[OPS] ?? []);
-  lists[OPS] = bytes;
-  const [numbers, sizes] = [[wasm.length, before, functions], lists.map((list) => list.length)];
-  const header = [...numbers.flatMap(leb), pairs.length / 3, ...pairs, ...sizes.flatMap(leb)];
-  const payload = [NAME.length, ...ascii(NAME), ...header, ...lists.flat()];
-  return Uint8Array.from([...ascii(HEAD), ...leb(payload.length), ...payload]);
+  const lists = to.map(({ bytes, at }) => bytes.subarray(0, at));
+  lists[REST] = Uint8Array.from([...wasm.subarray(0, before), ...wasm.subarray(after)]);
+  const opcodes = lists[OPS]?.length ?? 0;
+  const { pairs, bytes } = paired([...(lists[OPS] ?? [])]);
+  lists[OPS] = Uint8Array.from(bytes);
+  const sizes = lists.map((list) => list.length);
+  const header = [wasm.length, before, functions, opcodes, pairs.length / 3].flatMap(leb);
+  const payload = [NAME.length, ...ascii(NAME), ...header, ...pairs, ...sizes.flatMap(leb)];
+  const length = sizes.reduce((sum, size) => sum + size, payload.length);
+  return Uint8Array.from([ascii(HEAD), leb(length), payload, ...lists].flatMap((part) => [...part]));
 }
 
 /**
