@@ -48,6 +48,41 @@ codes! {
     scatter_nd masked_fill eigh
 }
 
+/// What a function of the face can be asked for, by number: a constant each, and the names.
+macro_rules! numbered {
+    ($(#[doc = $doc:literal] $list:ident: $($name:ident)*;)*) => {
+        $(
+            #[doc = $doc]
+            // The test that reads this file takes the names alone.
+            #[allow(non_upper_case_globals, missing_docs, dead_code)]
+            pub mod $list {
+                numbered!(@ 0, $($name)*);
+                /// All, by number.
+                pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+            }
+        )*
+        /// The lists: a name, what it is, and what is in it.
+        pub const LISTS: &[(&str, &str, &[&str])] = &[$((stringify!($list), $doc, $list::NAMES)),*];
+    };
+    (@ $number:expr,) => {};
+    (@ $number:expr, $first:ident $($rest:ident)*) => {
+        pub const $first: u32 = $number;
+        numbered!(@ $number + 1, $($rest)*);
+    };
+}
+
+numbered! {
+    /// What a core's `ask` is asked for.
+    ask: describe figures trim flush run last_plan program_plan run_program grad run_batch plan_batch;
+    /// What a core's `later` does.
+    later: open sync read;
+    /// What a core's `words` tells of.
+    words: device source plan;
+}
+
+/// The number of the pointwise table's first row as an operation.
+pub const FIRST_ROW: u32 = 1000;
+
 /// Element types by number, as JavaScript has them.
 pub const DTYPES: &[&str] = &["f32", "f16", "i32", "u32", "bool"];
 
@@ -62,8 +97,16 @@ pub const fn fingerprint(mut hash: u32, name: &str, count: usize) -> u32 {
     (hash ^ count as u32).wrapping_mul(0x0100_0193)
 }
 
-/// The fingerprint of the types and codes; the pointwise table's rows continue it.
-pub const CODES_FINGERPRINT: u32 = fingerprint_all(fingerprint_all(0x811c_9dc5, DTYPES), NAMES);
+/// The fingerprint of the types, codes and lists; the pointwise table's rows continue it.
+pub const CODES_FINGERPRINT: u32 = {
+    let mut hash = fingerprint_all(fingerprint_all(0x811c_9dc5, DTYPES), NAMES);
+    let mut list = 0;
+    while list < LISTS.len() {
+        hash = fingerprint_all(hash, LISTS[list].2);
+        list += 1;
+    }
+    hash
+};
 
 const fn fingerprint_all(mut hash: u32, names: &[&str]) -> u32 {
     let mut i = 0;

@@ -13,7 +13,7 @@ mod values;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
-use codes::Code;
+use codes::{Code, FIRST_ROW};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, keep_tensors, Object};
 use std::rc::Rc;
@@ -71,29 +71,29 @@ pub fn fingerprint() -> u32 {
     hash
 }
 
-/// Does something that ends later, and gives `settle` what [`start`] says. The numbers are those of `Later` in
-/// `www/src/core.ts`.
+/// Does something that ends later, and gives `settle` what [`start`] says.
 #[wasm_bindgen]
 pub fn later(what: u32, handle: u32, from: f64, length: f64, settle: Function) -> Answer<()> {
     match what {
         // Opens the device that this core is for: what there is, JavaScript has looked at.
-        0 => {
+        codes::later::open => {
             let opened = Device::only(handle != 0);
             start(settle, async move { Ok(keep(Object::Device(opened.await?)).into()) });
         }
         // Resolves when a device has done what was submitted.
-        1 => {
+        codes::later::sync => {
             let done = objects::device(handle)?.sync();
             start(settle, async move { done.await.map(|()| JsValue::UNDEFINED) });
         }
         // Submits what a tensor needs; resolves to so many of its elements from one on, as the device stores them.
-        _ => {
+        codes::later::read => {
             let tensor = objects::tensor(handle)?;
             let range = [from, length];
             let mut numbers = Numbers::new("read", &range);
             let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
             start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
         }
+        _ => return Err(unknown(what)),
     }
     Ok(())
 }
@@ -133,9 +133,6 @@ pub fn apply(operation: u32, handles: &[u32], numbers: &[f64]) -> Answer<u32> {
     Ok(keep_tensor(made)?)
 }
 
-/// The number of the table's first row as an operation; `www/src/core.ts` has it too.
-const FIRST_ROW: u32 = 1000;
-
 fn unknown(number: u32) -> Thrown {
     Error::data(format!("warpweft: there is no operation {number}")).into()
 }
@@ -156,49 +153,48 @@ fn pointwise(row: Pointwise, handles: &[u32], numbers: &[f64]) -> Result<Tensor>
     apply_row(row, &values)
 }
 
-/// Asks for something that is there at once. The numbers are those of `Ask` in `www/src/core.ts`, the first handle is
-/// what is asked, and handles are among the answers.
+/// Asks for something that is there at once. The first handle is what is asked, and handles are among the answers.
 #[wasm_bindgen]
 pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
     let (&first, rest) = handles.split_first().ok_or_else(|| unknown(what))?;
     let mut answer = Vec::new();
     match what {
-        0 => describe(&objects::tensor(first)?, &mut answer),
-        1 => figures(&objects::device(first)?, &mut answer),
+        codes::ask::describe => describe(&objects::tensor(first)?, &mut answer),
+        codes::ask::figures => figures(&objects::device(first)?, &mut answer),
         // Gives a device's unused memory back.
-        2 => objects::device(first)?.trim(),
+        codes::ask::trim => objects::device(first)?.trim(),
         // Submits what is recorded on a device.
-        3 => objects::device(first)?.flush()?,
+        codes::ask::flush => objects::device(first)?.flush()?,
         // Submits what a tensor needs.
-        4 => objects::tensor(first)?.run()?,
+        codes::ask::run => objects::tensor(first)?.run()?,
         // The plan of a device's last submission, if there was one.
-        5 => {
+        codes::ask::last_plan => {
             let device = objects::device(first)?;
             if let Some(plan) = device.last_plan() {
                 answer.push(keep(Object::Plan(device, plan)).into());
             }
         }
         // The plan of a program.
-        6 => {
+        codes::ask::program_plan => {
             let (device, program) = objects::program(first)?;
             answer.push(keep(Object::Plan(device, program.plan().clone())).into());
         }
         // Runs a program; the results.
-        7 => {
+        codes::ask::run_program => {
             let (_, program) = objects::program(first)?;
             let inputs = objects::tensors(rest)?;
             keep_tensors(&program.run(&references(&inputs))?, &mut answer)?;
         }
         // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
-        8 => gradients::gradients(first, rest, &mut answer)?,
+        codes::ask::grad => gradients::gradients(first, rest, &mut answer)?,
         // Submits tensors together, or gives the plan of that.
-        9 | 10 => {
+        codes::ask::run_batch | codes::ask::plan_batch => {
             let device = objects::device(first)?;
             let mut batch = device.batch();
             for tensor in objects::tensors(rest)? {
                 batch.add(&tensor)?;
             }
-            if what == 9 {
+            if what == codes::ask::run_batch {
                 batch.run()?;
             } else {
                 answer.push(keep(Object::Plan(device, batch.plan()?)).into());
@@ -293,11 +289,11 @@ fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
     Ok(inputs)
 }
 
-/// Something in words. The numbers are those of `Words` in `www/src/core.ts`.
+/// Something in words.
 #[wasm_bindgen]
 pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
     let mut words = String::new();
-    if what == 0 {
+    if what == codes::words::device {
         // Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
         let device = objects::device(handle)?;
         let info = device.info();
@@ -308,7 +304,7 @@ pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
         return Ok(words);
     }
     let (device, plan) = objects::plan(handle)?;
-    if what == 1 {
+    if what == codes::words::source {
         // The text that a kernel of a plan is compiled from; nothing where there is none.
         return Ok(device.kernel_source(&plan, kernel as usize).unwrap_or_default());
     }

@@ -146,7 +146,21 @@ fn codes() -> String {
     for (number, name) in codes::NAMES.iter().enumerate() {
         writeln!(text, "  {} = {number},", camel(name)).unwrap();
     }
-    text += "}\n\n/** From this number on operations are in the part `extras`. */\n";
+    text += "}\n";
+    for (list, what, names) in codes::LISTS {
+        let (first, rest) = list.split_at(1);
+        let name = first.to_uppercase() + rest;
+        writeln!(text, "\n/** {} */\nexport const enum {name} {{", what.trim()).unwrap();
+        for (number, name) in names.iter().enumerate() {
+            writeln!(text, "  {} = {number},", camel(name)).unwrap();
+        }
+        text += "}\n";
+    }
+    let first = codes::FIRST_ROW;
+    writeln!(text, "\n/** The number of the pointwise table's first row as an operation. */")
+        .unwrap();
+    writeln!(text, "export const FIRST_ROW = {first};").unwrap();
+    text += "\n/** From this number on operations are in the part `extras`. */\n";
     writeln!(text, "export const FIRST_EXTRA = {};", codes::FIRST_EXTRA).unwrap();
     text
 }

@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 3929232332;
+export const fingerprint = 1435324631;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -93,6 +93,38 @@ export const enum Code {
   maskedFill = 81,
   eigh = 82,
 }
+
+/** What a core's `ask` is asked for. */
+export const enum Ask {
+  describe = 0,
+  figures = 1,
+  trim = 2,
+  flush = 3,
+  run = 4,
+  lastPlan = 5,
+  programPlan = 6,
+  runProgram = 7,
+  grad = 8,
+  runBatch = 9,
+  planBatch = 10,
+}
+
+/** What a core's `later` does. */
+export const enum Later {
+  open = 0,
+  sync = 1,
+  read = 2,
+}
+
+/** What a core's `words` tells of. */
+export const enum Words {
+  device = 0,
+  source = 1,
+  plan = 2,
+}
+
+/** The number of the pointwise table's first row as an operation. */
+export const FIRST_ROW = 1000;
 
 /** From this number on operations are in the part `extras`. */
 export const FIRST_EXTRA = 30;

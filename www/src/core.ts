@@ -1,7 +1,7 @@
 // The WebAssembly cores: loaded when first used, once each.
 
 import * as gpu from "./gpu/warpweft.js";
-import { FIRST_EXTRA, fingerprint, type Code } from "./codes.js";
+import { FIRST_EXTRA, fingerprint, type Ask, type Code } from "./codes.js";
 import { translate, WarpweftError } from "./errors.js";
 import { unpack } from "./packed.js";
 
@@ -94,38 +94,6 @@ export function need(core: Core, part: Part, name: string): void {
   const how = `leave it in the \`parts\` of Device.new(), or wait for device.load("${part}")`;
   throw new WarpweftError("Unsupported", `${name}: is in the part "${part}", which was not loaded: ${how}`);
 }
-
-/** What a core's `ask` is asked for, as `src/js/mod.rs` has it. */
-export const enum Ask {
-  describe = 0,
-  figures = 1,
-  trim = 2,
-  flush = 3,
-  run = 4,
-  lastPlan = 5,
-  programPlan = 6,
-  runProgram = 7,
-  grad = 8,
-  runBatch = 9,
-  planBatch = 10,
-}
-
-/** What a core's `later` does. */
-export const enum Later {
-  open = 0,
-  sync = 1,
-  read = 2,
-}
-
-/** What a core's `words` tells of. */
-export const enum Words {
-  device = 0,
-  source = 1,
-  plan = 2,
-}
-
-/** The number of the pointwise table's first row as an operation. */
-export const FIRST_ROW = 1000;
 
 /** Asks a core for something that is there at once; the first handle is what is asked. */
 export function ask(core: Core, what: Ask, handles: readonly number[]): Float64Array {

@@ -3,8 +3,8 @@
 import { describe, dtypeCode, element, number, numbers, options, resolve, seedOf } from "./arguments.js";
 import type { DType, Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
-import { Code } from "./codes.js";
-import { allParts, Ask, ask, callAsync, call, type Core, Later, loadCore, type Part, record, Words } from "./core.js";
+import { Ask, Code, Later, Words } from "./codes.js";
+import { allParts, ask, callAsync, call, type Core, loadCore, type Part, record } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { DeviceLimits, Stats } from "./figures.js";

@@ -1,7 +1,8 @@
 // Several results in one submission, programs that are compiled once, and what both are planned as.
 
 import { describe } from "./arguments.js";
-import { Ask, ask, call, Words } from "./core.js";
+import { Ask, Words } from "./codes.js";
+import { ask, call } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";

@@ -1,8 +1,8 @@
 // What all operations on tensors are made of: calls into WebAssembly with handles and numbers.
 
 import { number, type DType, type Shape } from "./arguments.js";
-import { dtypes, type Code } from "./codes.js";
-import { Ask, ask, call, FIRST_ROW, record } from "./core.js";
+import { Ask, dtypes, FIRST_ROW, type Code } from "./codes.js";
+import { ask, call, record } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";

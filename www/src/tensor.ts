@@ -1,8 +1,8 @@
 // The tensor: products, attention, and what leads out of the device.
 
 import { describe, number, options } from "./arguments.js";
-import { Code } from "./codes.js";
-import { Ask, ask, callAsync, Later, need } from "./core.js";
+import { Ask, Code, Later } from "./codes.js";
+import { ask, callAsync, need } from "./core.js";
 import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
