@@ -63,7 +63,8 @@ fn positions(suite: &mut Suite) {
             let last = count.eq((N - 1) as f64)?.cast(DType::F32)?;
             let seven = Array::new(&[1], vec![7.0]).on(device, DType::I32)?;
             let place = whole(&[N - 1]).on(device, DType::I32)?;
-            let brought = ones.scatter_add(0, &place, &seven)?.slice(0, N as isize - 2, N as isize)?;
+            let brought =
+                ones.scatter_add(0, &place, &seven)?.slice(0, N as isize - 2, N as isize)?;
             let sums = ones.cumsum(0, false, false)?.index_select(0, &index)?;
             let i32 = DType::I32;
             Ok(vec![

@@ -200,7 +200,10 @@ fn all_cases_fit_or_say_that_they_do_not() {
     for bytes in [16, 256, 4096] {
         let device = limited(|limits| limits.binding_bytes = bytes);
         let (passed, refused) = cases_within(&device, &[]);
-        assert!(refused > 0 && passed > before, "{bytes} bytes: {passed} pass, {refused} do not fit");
+        assert!(
+            refused > 0 && passed > before,
+            "{bytes} bytes: {passed} pass, {refused} do not fit"
+        );
         before = passed;
     }
     assert!(before > 500, "{before}");
