@@ -35,15 +35,18 @@ pub fn call(name: &str, call: &Call) -> Results {
 
 /// Where the largest elements stand among all of the tensor; the library counts within a channel.
 fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
-    if call.args.integer("storage_order", 0)? != 0 {
-        return Err(Stop::Missing("MaxPool, column-major positions".into()));
-    }
     let options = options::<N>(call, x)?;
     let mut planes = vec![1; x.rank()];
     planes[..2].copy_from_slice(&x.shape()[..2]);
     let plane: usize = x.shape()[2..].iter().product();
     let before = x.device().iota(&[planes[0] * planes[1]], 0)?.mul(plane as f64)?;
-    Ok(x.max_pool_indices(options)?.add(&before.reshape(&planes)?)?)
+    let mut places = x.max_pool_indices(options)?;
+    // Column-major among the last two axes.
+    if call.args.integer("storage_order", 0)? != 0 && N == 2 {
+        let (rows, columns) = (x.shape()[2] as f64, x.shape()[3] as f64);
+        places = places.rem(columns)?.mul(rows)?.add(&places.div(columns)?)?;
+    }
+    Ok(places.add(&before.reshape(&planes)?)?)
 }
 
 /// The extents of the operand and of the kernel along the axes that windows go over.
