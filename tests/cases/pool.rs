@@ -253,12 +253,14 @@ fn adaptive(suite: &mut Suite) {
     }
 }
 
+type Formula = fn(f64) -> f64;
+
 /// What an axis is seen through: each element's weight by its distance; and whether it gets wider with the step, and
 /// ends at the edges.
 struct Lens {
     first: f64,
     step: f64,
-    weight: fn(f64) -> f64,
+    weight: Formula,
     antialias: bool,
     inside: bool,
 }
@@ -424,7 +426,7 @@ fn samples(suite: &mut Suite) {
             let mut checks = Vec::new();
             for (antialias, inside) in [(false, false), (true, false), (false, true), (true, true)]
             {
-                let filters: [(Filter, fn(f64) -> f64); 3] = [
+                let filters: [(Filter, Formula); 3] = [
                     (Filter::Linear, hat),
                     (Filter::Cubic(-0.75), steep),
                     (Filter::Cubic(-0.5), soft),
@@ -437,7 +439,7 @@ fn samples(suite: &mut Suite) {
                     checks.push(near(what, got, seen(&x, axis, size, &lens), by));
                 }
             }
-            let nearest: [(Filter, fn(f64) -> f64); 4] = [
+            let nearest: [(Filter, Formula); 4] = [
                 (Filter::Floor, f64::floor),
                 (Filter::Ceil, f64::ceil),
                 (Filter::HalfDown, |x| -(0.5 - x).floor()),

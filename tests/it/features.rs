@@ -132,7 +132,7 @@ fn camel(name: &str) -> String {
     let mut parts = name.split('_');
     let mut all = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        all.extend(part[..1].to_uppercase().chars());
+        all += &part[..1].to_uppercase();
         all += &part[1..];
     }
     all
