@@ -88,5 +88,5 @@ macro_rules! groups {
 
 groups! {
     attention batches broadcast casts conv convs create fuzz grad half large linalg matmul movement norm pointwise pool random
-    reduce refusals scan scatter sort variables
+    ranks reduce refusals scan scatter sort variables
 }

@@ -211,7 +211,7 @@ impl Device {
         self.check_binding(shape, dtype)?;
         let mut state = self.state();
         let backend = &*self.inner.backend;
-        let held = state.pool.take(backend, (data.len() as u64).max(16))?;
+        let held = state.pool.take(backend, (data.len() as u64).max(1).next_multiple_of(16))?;
         let written = if data.len().is_multiple_of(4) {
             backend.write(held.buffer, 0, data)
         } else {

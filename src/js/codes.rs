@@ -43,7 +43,7 @@ codes! {
     var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf batch_norm group_norm instance_norm
     outer dot rotary attention
     conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
-    max_pool avg_pool l2_pool adaptive_avg_pool resize
+    max_pool max_pool_indices avg_pool l2_pool adaptive_avg_pool resize resample
     cumsum cumprod cummax cummin argsort top_k take_along scatter scatter_add scatter_reduce index_add gather_nd
     scatter_nd masked_fill eigh
 }

@@ -7,7 +7,7 @@ use super::numbers::Numbers;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::pool::{Pool, PoolWindow};
-use crate::tensor::{AttentionOptions, PadMode, Reduction, Resize, Tensor};
+use crate::tensor::{AttentionOptions, Filter, PadMode, Reduction, Resize, Sampling, Tensor};
 
 /// Creates a tensor on a device.
 #[inline(never)]
@@ -75,13 +75,37 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         Code::conv_transpose1d => transposed(code, x, operands, 1, n),
         Code::conv_transpose2d => transposed(code, x, operands, 2, n),
         Code::conv_transpose3d => transposed(code, x, operands, 3, n),
-        Code::max_pool | Code::avg_pool | Code::l2_pool => pool(code, x, n),
+        Code::max_pool | Code::max_pool_indices | Code::avg_pool | Code::l2_pool => {
+            pool(code, x, n)
+        }
         Code::adaptive_avg_pool => x.adaptive_avg_pool(&n.sizes()?),
         Code::resize => {
-            let modes =
-                [Resize::Nearest, Resize::NearestExact, Resize::Linear, Resize::LinearCorners];
-            let mode = modes[n.size()?.min(3)];
+            const MODES: [Resize; 8] = [
+                Resize::Nearest,
+                Resize::NearestExact,
+                Resize::Linear,
+                Resize::LinearCorners,
+                Resize::Cubic,
+                Resize::CubicCorners,
+                Resize::LinearAntialias,
+                Resize::CubicAntialias,
+            ];
+            let mode = MODES[n.size()?.min(7)];
             x.resize(&n.sizes()?, mode)
+        }
+        Code::resample => {
+            let (axis, size, first, step) = (n.axis()?, n.size()?, n.real()?, n.real()?);
+            let (filter, sharpness) = (n.size()?, n.real()?);
+            let filter = match filter {
+                0 => Filter::Floor,
+                1 => Filter::Ceil,
+                2 => Filter::HalfDown,
+                3 => Filter::HalfUp,
+                4 => Filter::Linear,
+                _ => Filter::Cubic(sharpness),
+            };
+            let (antialias, inside) = (n.flag()?, n.flag()?);
+            x.resample(axis, size, Sampling { first, step, filter, antialias, inside })
         }
         Code::cumsum => x.cumsum(n.axis()?, n.flag()?, n.flag()?),
         Code::cumprod => x.cumprod(n.axis()?, n.flag()?, n.flag()?),
@@ -199,10 +223,12 @@ fn pool(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let lists = Axes::new(n, axes)?;
     let (name, padding) = (code.name(), lists.ends());
     let (size, stride, dilation) = (&size[..], &lists.stride[..], &lists.dilation[..]);
+    let windows = PoolWindow { name, size, stride, padding, dilation, ceil };
     let kind = match code {
         Code::max_pool => Pool::Max,
         Code::avg_pool => Pool::Average { count_padding },
-        _ => Pool::L2,
+        Code::l2_pool => Pool::L2,
+        _ => return x.pool_indices(&windows),
     };
-    x.pool(kind, &PoolWindow { name, size, stride, padding, dilation, ceil })
+    x.pool(kind, &windows)
 }

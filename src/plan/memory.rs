@@ -18,7 +18,7 @@ pub struct Memory {
 /// Bytes of a node's value; a buffer is never empty, and `vec4` accesses want multiples of 16.
 pub fn bytes(trace: &Trace, node: usize) -> u64 {
     let traced = &trace.nodes[node];
-    let bytes = (traced.shape.numel() * traced.dtype.size()) as u64;
+    let bytes = traced.shape.numel() as u64 * traced.dtype.size() as u64;
     bytes.max(1).next_multiple_of(16)
 }
 

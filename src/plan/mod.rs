@@ -29,8 +29,10 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
-        let (bytes, limit) = (node.shape.numel() * node.dtype.size(), limits.binding_bytes);
-        if slot.is_some() && bytes as u64 > limit {
+        // A browser's `usize` does not hold all counts of bytes.
+        let bytes = node.shape.numel() as u64 * node.dtype.size() as u64;
+        let limit = limits.binding_bytes;
+        if slot.is_some() && bytes > limit {
             let (name, shape) = (node.op.name(), node.shape);
             let message = format!(
                 "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"

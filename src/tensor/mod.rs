@@ -26,7 +26,7 @@ pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 pub use movement::PadMode;
 pub use pointwise::{pointwise, Value};
 pub use pool::PoolOptions;
-pub use resize::Resize;
+pub use resize::{Filter, Resize, Sampling};
 pub use routine::AttentionOptions;
 pub use variable::Variable;
 

@@ -74,6 +74,15 @@ impl Tensor {
         self.pool(Pool::Max, &PoolWindow::new("max_pool", &options))
     }
 
+    /// Where the largest element of each window stands, counted row-major within its channel, as `i32`; of several the
+    /// first. Goes with [`Tensor::max_pool`]. (PyTorch's `return_indices`.)
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool`].
+    pub fn max_pool_indices<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
+        self.pool_indices(&PoolWindow::new("max_pool_indices", &options))
+    }
+
     /// The mean of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`; padding counts as zeros if
     /// `count_padding` says so, else the mean is of what is inside.
     ///
@@ -107,6 +116,21 @@ impl Tensor {
                 sum.div(&self.counts(asked, count_padding)?)
             }
         }
+    }
+
+    pub(crate) fn pool_indices(&self, asked: &PoolWindow) -> Result<Tensor> {
+        let (windows, axes) = self.windowed(asked, f64::NEG_INFINITY)?;
+        let largest = windows.max_keepdim(&axes)?;
+        let mut found = windows.eq(&largest)?;
+        if self.dtype.is_float() {
+            found = found.logical_or(&windows.is_nan().logical_and(&largest.is_nan())?)?;
+        }
+        let plane = &self.shape[2..];
+        let places = self.device.iota(&[plane.iter().product()], 0)?;
+        let places = places.reshape(&[&[1, 1], plane].concat())?;
+        // What is padded is beyond all places.
+        let (places, _) = places.windowed(asked, f64::from(i32::MAX))?;
+        found.select(&places, f64::from(i32::MAX))?.min(&axes)
     }
 
     /// How many elements each window has, which depends on where it is alone.
@@ -175,6 +199,12 @@ impl Tensor {
 
     /// Each window reduced; outside there is `fill`.
     fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
+        let (windows, axes) = self.windowed(asked, fill)?;
+        within(asked.name, || windows.reduce(op, &axes, false))
+    }
+
+    /// Windows with their elements along further axes, and these axes; outside there is `fill`.
+    fn windowed(&self, asked: &PoolWindow, fill: f64) -> Result<(Tensor, Vec<isize>)> {
         let name = asked.name;
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
@@ -202,7 +232,7 @@ impl Tensor {
                 windows = windows.unfold(2 + i as isize, size, step, dilation)?;
                 axes.push(-1 - i as isize);
             }
-            windows.reduce(op, &axes, false)
+            Ok((windows, axes))
         })
     }
 

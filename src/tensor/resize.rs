@@ -1,4 +1,4 @@
-//! Resampling: the last axes with other extents.
+//! Resampling: axes with other extents.
 
 use super::{within, Tensor};
 use crate::dtype::DType;
@@ -15,7 +15,123 @@ pub enum Resize {
     Linear,
     /// The same, but the first and last elements stay where they are (`align_corners`).
     LinearCorners,
+    /// Four elements weighed by [`Filter::Cubic`] with -0.75 around the new one's centre, as PyTorch's `bicubic`. Beyond
+    /// the edges the outermost elements go on.
+    Cubic,
+    /// The same, but the first and last elements stay where they are.
+    CubicCorners,
+    /// As `Linear`, but where the axis becomes shorter the filter is as much wider, so that every element counts
+    /// (`antialias`). What is beyond the edges counts for nothing.
+    LinearAntialias,
+    /// The same with [`Filter::Cubic`] of -0.5, as PyTorch's.
+    CubicAntialias,
 }
+
+/// What is made of the elements around a place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Filter {
+    /// The one before it.
+    Floor,
+    /// The one after it.
+    Ceil,
+    /// The nearest one; of two the one before.
+    HalfDown,
+    /// The nearest one; of two the one after.
+    HalfUp,
+    /// The two around it, each by how near it is.
+    Linear,
+    /// The four around it, by the cubic convolution of Keys (1981), whose slope at distance 1 is this number: usually
+    /// -0.75 or -0.5.
+    Cubic(f64),
+}
+
+/// How [`Tensor::resample`] looks at an axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampling {
+    /// The place of the first element of the result, counted in elements.
+    pub first: f64,
+    /// How far it is from there to the next one's. Less than 0 goes backwards.
+    pub step: f64,
+    pub filter: Filter,
+    /// Whether `Linear` and `Cubic` are as much wider as a step is more than 1.
+    pub antialias: bool,
+    /// Whether what is beyond the edges counts for nothing; else the outermost elements go on.
+    pub inside: bool,
+}
+
+impl Sampling {
+    /// As [`Resize::Linear`] and [`Resize::Cubic`] see an axis of `extent` elements that becomes one of `size`: centres
+    /// on centres.
+    pub fn centred(extent: usize, size: usize, filter: Filter) -> Sampling {
+        let step = extent as f64 / size as f64;
+        Sampling { first: step / 2.0 - 0.5, step, filter, antialias: false, inside: false }
+    }
+
+    /// The first element on the first, and the last on the last.
+    pub fn corners(extent: usize, size: usize, filter: Filter) -> Sampling {
+        let step = (extent as f64 - 1.0) / (size as f64 - 1.0).max(1.0);
+        Sampling { first: 0.0, step, filter, antialias: false, inside: false }
+    }
+
+    /// As many elements as count at most, and for each of `size` places which those are and how much of each there is.
+    /// Those that do not count are the -1st.
+    fn taps(&self, extent: usize, size: usize) -> (usize, Vec<i32>, Vec<f32>) {
+        let width = if self.antialias { self.step.abs().max(1.0) } else { 1.0 };
+        let (reach, sharpness) = match self.filter {
+            Filter::Linear => (width, None),
+            Filter::Cubic(sharpness) => (2.0 * width, Some(sharpness)),
+            _ => (0.0, None),
+        };
+        let count = (2.0 * reach) as usize + 1;
+        let (mut places, mut weights) = (vec![-1; count * size], vec![0.0; count * size]);
+        let last = extent as f64 - 1.0;
+        for i in 0..size {
+            let place = self.first + i as f64 * self.step;
+            let start = match self.filter {
+                Filter::Floor => place.floor(),
+                Filter::Ceil => place.ceil(),
+                Filter::HalfDown => (place - 0.5).ceil(),
+                Filter::HalfUp => (place + 0.5).floor(),
+                _ => (place - reach).ceil(),
+            };
+            let weight = |tap: usize| {
+                let at = start + tap as f64;
+                if self.inside && !(0.0..=last).contains(&at) {
+                    return 0.0;
+                }
+                if reach == 0.0 {
+                    return 1.0;
+                }
+                kernel(((at - place) / width).abs(), sharpness)
+            };
+            let mut sum = 0.0;
+            for tap in 0..count {
+                sum += weight(tap);
+            }
+            for tap in 0..count {
+                let share = weight(tap);
+                if share != 0.0 && sum != 0.0 {
+                    places[tap * size + i] = (start + tap as f64).clamp(0.0, last) as i32;
+                    weights[tap * size + i] = (share / sum) as f32;
+                }
+            }
+        }
+        (count, places, weights)
+    }
+}
+
+/// The weight at a distance: linear, or cubic (Keys 1981).
+fn kernel(x: f64, sharpness: Option<f64>) -> f64 {
+    match sharpness {
+        None => (1.0 - x).max(0.0),
+        Some(a) if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        Some(a) if x < 2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
+        Some(_) => 0.0,
+    }
+}
+
+/// Elements that count up to which a place is a formula of them; beyond, it is a sum over one more axis.
+const FEW: usize = 5;
 
 impl Tensor {
     /// The last axes with the extents `sizes`, each element made of those of `self` at the same place: of a picture
@@ -42,14 +158,89 @@ impl Tensor {
                 let message = format!("{name}: from {extent} to {size} elements is too far");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
-            if extent != size {
-                resized = within(name, || resized.resampled(first + i, size, mode))?;
+            if extent == size {
+                continue;
             }
+            let axis = first + i;
+            let cubic = Filter::Cubic(-0.75);
+            let wide = |filter| Sampling {
+                antialias: true,
+                inside: true,
+                ..Sampling::centred(extent, size, filter)
+            };
+            let sampling = match mode {
+                Resize::Cubic => Sampling::centred(extent, size, cubic),
+                Resize::CubicCorners => Sampling::corners(extent, size, cubic),
+                Resize::LinearAntialias => wide(Filter::Linear),
+                Resize::CubicAntialias => wide(Filter::Cubic(-0.5)),
+                _ => {
+                    resized = within(name, || resized.interpolated(axis, size, mode))?;
+                    continue;
+                }
+            };
+            resized = within(name, || resized.resample(axis as isize, size, sampling))?;
         }
         Ok(resized)
     }
 
-    fn resampled(&self, axis: usize, size: usize, mode: Resize) -> Result<Tensor> {
+    /// An axis with `size` elements, the i-th made of those around the place `first + i * step` of this one's.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless it is of floats; `Data` where the
+    /// numbers are not finite; `Limit` where a place is beyond 2^30, or more than 2^26 elements count in all.
+    pub fn resample(&self, axis: isize, size: usize, by: Sampling) -> Result<Tensor> {
+        let name = "resample";
+        let at = self.shape.axis(name, axis)?;
+        self.need_float(name)?;
+        let extent = self.shape[at];
+        if extent == 0 || size == 0 {
+            let why = "both axes need at least one element";
+            return Err(Error::shapes(name, &self.shape, &[size], why));
+        }
+        let sharpness = if let Filter::Cubic(sharpness) = by.filter { sharpness } else { 0.0 };
+        if !(by.first.is_finite() && by.step.is_finite() && sharpness.is_finite()) {
+            return Err(Error::data(format!("{name}: places and filters are finite numbers")));
+        }
+        let reach = size as f64 * by.step.abs();
+        let many = 5.0 * size as f64 + if by.antialias { 4.0 * reach } else { 0.0 };
+        if by.first.abs() + reach > f64::from(1 << 30) || many > f64::from(1 << 26) {
+            let message = format!("{name}: from {extent} to {size} elements is too far");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        within(name, || self.sampled(at, size, by))
+    }
+
+    fn sampled(&self, axis: usize, size: usize, by: Sampling) -> Result<Tensor> {
+        let (count, places, weights) = by.taps(self.shape[axis], size);
+        let places = self.device.tensor(&places, &[count, size])?;
+        let weights = self.device.tensor(&weights, &[count, size])?;
+        let before: usize = self.shape[..axis].iter().product();
+        let after: usize = self.shape[axis + 1..].iter().product();
+        let lines = self.reshape(&[before, self.shape[axis], after])?.cast(self.dtype.compute())?;
+        let sum = if count == 1 {
+            lines.index_select(1, &places.reshape(&[size])?)?
+        } else if count <= FEW {
+            let mut sum: Option<Tensor> = None;
+            for tap in 0..count as isize {
+                let place = places.slice(0, tap, tap + 1)?.reshape(&[size])?;
+                let weight = weights.slice(0, tap, tap + 1)?.reshape(&[size, 1])?;
+                let share = lines.index_select(1, &place)?.mul(&weight)?;
+                sum = Some(match sum {
+                    Some(sum) => sum.add(&share)?,
+                    None => share,
+                });
+            }
+            sum.unwrap_or(lines)
+        } else {
+            let weights = weights.reshape(&[count, size, 1])?;
+            lines.index_select(1, &places)?.mul(&weights)?.sum(&[1])?
+        };
+        let mut dims = self.shape.to_vec();
+        dims[axis] = size;
+        sum.reshape(&dims)?.cast(self.dtype)
+    }
+
+    fn interpolated(&self, axis: usize, size: usize, mode: Resize) -> Result<Tensor> {
         let (long, short) = (self.shape[axis] as i32, size as i32);
         let position = self.device.iota(&[size], 0)?;
         // The place as a fraction of integers, which are exact.
@@ -60,7 +251,7 @@ impl Tensor {
                 let above = position.mul(2)?.add(1)?.mul(long)?.sub(short)?;
                 (above.maximum(0)?, 2 * short)
             }
-            Resize::LinearCorners => (position.mul(long - 1)?, (short - 1).max(1)),
+            _ => (position.mul(long - 1)?, (short - 1).max(1)),
         };
         let low = above.div(below)?;
         let axis = axis as isize;

@@ -2,6 +2,7 @@
 
 use super::array::{decode, Array};
 use super::tolerance::Tolerance;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::pin::Pin;
@@ -100,9 +101,20 @@ impl Want {
     }
 }
 
+thread_local! {
+    static COMPARED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many tensors this thread has compared so far.
+#[allow(dead_code)]
+pub fn compared() -> usize {
+    COMPARED.get()
+}
+
 impl Check {
     /// Reads the tensor and compares.
     pub async fn run(self) -> Outcome {
+        COMPARED.set(COMPARED.get() + 1);
         let Check { what, tensor, dtype, want } = self;
         let shape = want.shape();
         if let Some(error) = tensor.error() {
@@ -190,6 +202,9 @@ impl Suite {
             let build = build.clone();
             async move {
                 let checks = build(&device).map_err(said)?;
+                if checks.is_empty() {
+                    return Err("it compares nothing".into());
+                }
                 for check in checks {
                     check.run().await?;
                 }

@@ -1,9 +1,10 @@
 //! Sizes at which dispatches and buffers have borders.
 
 use super::array::{integers, Array};
-use super::check::{near, said, Suite};
+use super::check::{exact, near, said, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("large");
@@ -40,7 +41,82 @@ pub fn cases() -> Suite {
         })
         .big();
     rows(&mut suite);
+    positions(&mut suite);
+    beyond(&mut suite);
     suite
+}
+
+/// Positions that `f32` does not tell apart.
+fn positions(suite: &mut Suite) {
+    const N: usize = (1 << 24) + 3;
+    suite
+        .add("positions around 2^24", |device| {
+            let whole = |values: &[usize]| {
+                Array::new(&[values.len()], values.iter().map(|&v| v as f64).collect())
+            };
+            let at = whole(&[N - 1, N - 2, N - 3, 0, N - 4]);
+            let count = device.iota(&[N], 0)?;
+            count.run()?;
+            let index = at.on(device, DType::I32)?;
+            let one = |x: f64| Array::new(&[], vec![x]);
+            let ones = device.full(DType::I32, 1.0, &[N])?;
+            let last = count.eq((N - 1) as f64)?.cast(DType::F32)?;
+            let seven = Array::new(&[1], vec![7.0]).on(device, DType::I32)?;
+            let place = whole(&[N - 1]).on(device, DType::I32)?;
+            let brought =
+                ones.scatter_add(0, &place, &seven)?.slice(0, N as isize - 2, N as isize)?;
+            let sums = ones.cumsum(0, false, false)?.index_select(0, &index)?;
+            let i32 = DType::I32;
+            Ok(vec![
+                exact("index_select", count.index_select(0, &index)?, i32, at.clone()),
+                exact("sum", ones.sum(&[])?, i32, one(N as f64)),
+                exact("argmax", last.argmax(0)?, i32, one((N - 1) as f64)),
+                exact("max", count.max(&[])?, i32, one((N - 1) as f64)),
+                exact("flip", count.flip(&[0])?.index_select(0, &index)?, i32, {
+                    at.map(|at| (N - 1) as f64 - at)
+                }),
+                exact("cumsum", sums, i32, at.map(|at| at + 1.0)),
+                exact("scatter_add", brought, i32, Array::new(&[2], vec![1.0, 8.0])),
+            ])
+        })
+        .big();
+}
+
+/// What no kernel can use is refused with both numbers; a view of it that fits is computed. A device that takes all
+/// of it computes it.
+fn beyond(suite: &mut Suite) {
+    suite
+        .steps("tensors above what one binding takes", |device| async move {
+            let most = device.limits().binding_bytes;
+            let n = ((128 << 20) / 4) + 1;
+            let takes = 4 * n as u64 <= most;
+            let told = |what: &str, outcome: Result<()>| match outcome {
+                Ok(()) if takes => Ok(()),
+                Err(error) if !takes && error.kind() == ErrorKind::Limit => {
+                    let message = error.message();
+                    let named = message.contains(&(4 * n).to_string());
+                    let both = named && message.contains(&most.to_string());
+                    both.then_some(()).ok_or_else(|| format!("{what}: {message}"))
+                }
+                other => Err(format!("{what}: {other:?}")),
+            };
+            let data = device.tensor(&vec![1.0f32; n], &[n]);
+            told("tensor", data.and_then(|x| x.run()))?;
+            let x = device.iota(&[n], 0).map_err(said)?.bitwise_and(1).map_err(said)?;
+            told("run", x.run())?;
+            told("reading", x.read_range::<i32>(0, 1).await.map(drop))?;
+            // None of it is in memory.
+            let sum = x.sum(&[]).map_err(said)?.item::<i32>().await.map_err(said)?;
+            let end = x.mul(5).and_then(|x| x.add(2)).and_then(|x| x.slice(0, -3, n as isize));
+            let end = end.map_err(said)?.read::<i32>().await.map_err(said)?;
+            let odd = |i: usize| (i & 1) as i32;
+            let want = [odd(n - 3), odd(n - 2), odd(n - 1)].map(|x| x * 5 + 2);
+            if sum as usize != n / 2 || end != want {
+                return Err(format!("the sum is {sum}, the end {end:?} instead of {want:?}"));
+            }
+            Ok(())
+        })
+        .big();
 }
 
 /// More rows, tiles and batches than one dimension of a dispatch has workgroups.

@@ -22,6 +22,7 @@ pub mod norm;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
+pub mod ranks;
 pub mod reduce;
 // What it says of derivatives is for the table's own tests.
 #[allow(dead_code)]
@@ -63,6 +64,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "pointwise", cases: pointwise::cases },
     Group { name: "pool", cases: pool::cases },
     Group { name: "random", cases: random::cases },
+    Group { name: "ranks", cases: ranks::cases },
     Group { name: "reduce", cases: reduce::cases },
     Group { name: "refusals", cases: refusals::cases },
     Group { name: "scan", cases: scan::cases },

@@ -1,11 +1,11 @@
 //! Windows, pooling, resizing, padding with what is there.
 
 use super::array::{each, integers, random, Array};
-use super::check::{near, typed, Suite};
+use super::check::{exact, near, typed, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{PadMode, Padding, PoolOptions, Resize, Tensor};
+use warpweft::tensor::{Filter, PadMode, Padding, PoolOptions, Resize, Sampling, Tensor};
 
 /// The windows of a pooling: size, stride, padding and dilation of each axis; whether the last may reach out.
 #[derive(Clone)]
@@ -69,18 +69,21 @@ pub fn meaning(x: &Array<f64>, pool: &Pool, kind: Kind) -> Array<f64> {
     })
 }
 
+fn options<const N: usize>(pool: &Pool) -> PoolOptions<N> {
+    let list = |list: &[usize]| -> [usize; N] { list.try_into().expect("one for each axis") };
+    PoolOptions {
+        size: list(&pool.size),
+        stride: list(&pool.stride),
+        padding: Padding::Explicit(pool.pads[..].try_into().expect("one for each axis")),
+        dilation: list(&pool.dilation),
+        ceil: pool.ceil,
+    }
+}
+
 /// The library's.
 pub fn pool(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
     fn ask<const N: usize>(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
-        let list = |list: &[usize]| -> [usize; N] { list.try_into().expect("one for each axis") };
-        let pads = pool.pads[..].try_into().expect("one for each axis");
-        let options = PoolOptions {
-            size: list(&pool.size),
-            stride: list(&pool.stride),
-            padding: Padding::Explicit(pads),
-            dilation: list(&pool.dilation),
-            ceil: pool.ceil,
-        };
+        let options = options::<N>(pool);
         match kind {
             Kind::Max => x.max_pool(options),
             Kind::Average => x.avg_pool(options, false),
@@ -155,7 +158,9 @@ pub fn cases() -> Suite {
     unfolds(&mut suite);
     fused(&mut suite);
     adaptive(&mut suite);
+    positions(&mut suite);
     resizes(&mut suite);
+    samples(&mut suite);
     paddings(&mut suite);
     suite
 }
@@ -248,10 +253,111 @@ fn adaptive(suite: &mut Suite) {
     }
 }
 
+type Formula = fn(f64) -> f64;
+
+/// What an axis is seen through: each element's weight by its distance; and whether it gets wider with the step, and
+/// ends at the edges.
+struct Lens {
+    first: f64,
+    step: f64,
+    weight: Formula,
+    antialias: bool,
+    inside: bool,
+}
+
+fn hat(x: f64) -> f64 {
+    1.0 - x.abs().min(1.0)
+}
+
+/// Keys's cubic convolution: 1 at 0, 0 at 1 and 2, with the slope `a` at 1.
+fn cubic(a: f64, x: f64) -> f64 {
+    let x = x.abs();
+    match x {
+        x if x < 1.0 => (a + 2.0) * x.powi(3) - (a + 3.0) * x.powi(2) + 1.0,
+        x if x < 2.0 => a * (x.powi(3) - 5.0 * x.powi(2) + 8.0 * x - 4.0),
+        _ => 0.0,
+    }
+}
+
+fn steep(x: f64) -> f64 {
+    cubic(-0.75, x)
+}
+
+fn soft(x: f64) -> f64 {
+    cubic(-0.5, x)
+}
+
+/// Every element around a place by its weight, as if the outermost ones went on, or did not.
+fn seen(x: &Array<f64>, axis: usize, size: usize, lens: &Lens) -> Array<f64> {
+    let mut shape = x.shape.clone();
+    let extent = std::mem::replace(&mut shape[axis], size) as isize;
+    let width = if lens.antialias { lens.step.abs().max(1.0) } else { 1.0 };
+    Array::from_fn(&shape, |at| {
+        let place = lens.first + at[axis] as f64 * lens.step;
+        let (mut sum, mut all) = (0.0, 0.0);
+        let reach = (2.0 * width) as isize + 2;
+        for tap in place as isize - reach..=place as isize + reach {
+            let weight = (lens.weight)((tap as f64 - place) / width);
+            if weight == 0.0 || lens.inside && !(0..extent).contains(&tap) {
+                continue;
+            }
+            let mut from = at.to_vec();
+            from[axis] = tap.clamp(0, extent - 1) as usize;
+            sum += weight * x.at(&from);
+            all += weight;
+        }
+        if all == 0.0 {
+            0.0
+        } else {
+            sum / all
+        }
+    })
+}
+
+/// All ways to resize.
+pub const MODES: [Resize; 8] = [
+    Resize::Nearest,
+    Resize::NearestExact,
+    Resize::Linear,
+    Resize::LinearCorners,
+    Resize::Cubic,
+    Resize::CubicCorners,
+    Resize::LinearAntialias,
+    Resize::CubicAntialias,
+];
+
+/// The lens of a way to resize that has one.
+fn lens(mode: Resize, extent: usize, size: usize) -> Option<Lens> {
+    let (n, m) = (extent as f64, size as f64);
+    let centred = Lens {
+        first: 0.5 * n / m - 0.5,
+        step: n / m,
+        weight: steep,
+        antialias: false,
+        inside: false,
+    };
+    Some(match mode {
+        Resize::Cubic => centred,
+        Resize::CubicCorners => {
+            let step = if size > 1 { (n - 1.0) / (m - 1.0) } else { 0.0 };
+            Lens { first: 0.0, step, ..centred }
+        }
+        Resize::LinearAntialias => Lens { weight: hat, antialias: true, inside: true, ..centred },
+        Resize::CubicAntialias => Lens { weight: soft, antialias: true, inside: true, ..centred },
+        _ => return None,
+    })
+}
+
 /// One axis resized: the two elements around a place, and how near the second is.
 pub fn resized(x: &Array<f64>, axis: usize, size: usize, mode: Resize) -> Array<f64> {
     let mut shape = x.shape.clone();
     let extent = std::mem::replace(&mut shape[axis], size);
+    if extent == size {
+        return x.clone();
+    }
+    if let Some(lens) = lens(mode, extent, size) {
+        return seen(x, axis, size, &lens);
+    }
     Array::from_fn(&shape, |at| {
         let (i, n, m) = (at[axis] as f64, extent as f64, size as f64);
         let place = match mode {
@@ -259,6 +365,7 @@ pub fn resized(x: &Array<f64>, axis: usize, size: usize, mode: Resize) -> Array<
             Resize::NearestExact => ((i + 0.5) * n / m + 1e-9).floor(),
             Resize::Linear => ((i + 0.5) * n / m - 0.5).max(0.0),
             Resize::LinearCorners => i * (n - 1.0) / (m - 1.0).max(1.0),
+            _ => unreachable!("`seen` knows them"),
         };
         let low = (place + 1e-9).floor();
         let take = |place: f64| {
@@ -272,7 +379,6 @@ pub fn resized(x: &Array<f64>, axis: usize, size: usize, mode: Resize) -> Array<
 }
 
 fn resizes(suite: &mut Suite) {
-    use Resize::{Linear, LinearCorners, Nearest, NearestExact};
     const SIZES: &[(&[usize], &[usize])] = &[
         (&[1, 2, 4, 5], &[8, 10]),
         (&[2, 3, 7, 9], &[3, 4]),
@@ -288,7 +394,7 @@ fn resizes(suite: &mut Suite) {
             let x = random(shape, -4.0, 4.0, 5);
             let a = x.f32(device)?;
             let mut checks = Vec::new();
-            for mode in [Nearest, NearestExact, Linear, LinearCorners] {
+            for mode in MODES {
                 let first = shape.len() - sizes.len();
                 let along = |x, (i, &size): (usize, &usize)| resized(&x, first + i, size, mode);
                 let want = sizes.iter().enumerate().fold(x.clone(), along);
@@ -297,6 +403,113 @@ fn resizes(suite: &mut Suite) {
             }
             Ok(checks)
         });
+    }
+}
+
+fn samples(suite: &mut Suite) {
+    type Asked = (&'static [usize], usize, usize, f64, f64);
+    // The shape, the axis, its new extent, the first place and the step.
+    const PLACES: &[Asked] = &[
+        (&[5], 0, 9, 0.0, 0.5),
+        (&[2, 7, 3], 1, 4, 1.25, -0.75),
+        (&[33, 2], 0, 5, -3.0, 9.3),
+        (&[1], 0, 3, -1.5, 1.0),
+        (&[2, 1, 2, 1, 3, 1, 4, 1], 6, 3, 0.2, 1.4),
+        (&[3, 257], 1, 65, 0.5, 3.9),
+        (&[0, 4], 1, 2, 0.5, 2.0),
+    ];
+    for &(shape, axis, size, first, step) in PLACES {
+        suite.add(format!("{shape:?} sampled along {axis} at {first}, {step}"), move |device| {
+            let x = random(shape, -4.0, 4.0, 7);
+            let a = x.f32(device)?;
+            let by = Tolerance { absolute: 8e-6, ..Tolerance::F32 };
+            let mut checks = Vec::new();
+            for (antialias, inside) in [(false, false), (true, false), (false, true), (true, true)]
+            {
+                let filters: [(Filter, Formula); 3] = [
+                    (Filter::Linear, hat),
+                    (Filter::Cubic(-0.75), steep),
+                    (Filter::Cubic(-0.5), soft),
+                ];
+                for (filter, weight) in filters {
+                    let lens = Lens { first, step, weight, antialias, inside };
+                    let by_it = Sampling { first, step, filter, antialias, inside };
+                    let got = a.resample(axis as isize, size, by_it)?;
+                    let what = format!("{filter:?} {antialias} {inside}");
+                    checks.push(near(what, got, seen(&x, axis, size, &lens), by));
+                }
+            }
+            let nearest: [(Filter, Formula); 4] = [
+                (Filter::Floor, f64::floor),
+                (Filter::Ceil, f64::ceil),
+                (Filter::HalfDown, |x| -(0.5 - x).floor()),
+                (Filter::HalfUp, |x| (x + 0.5).floor()),
+            ];
+            for (filter, round) in nearest {
+                let mut wide = shape.to_vec();
+                wide[axis] = size;
+                let want = Array::from_fn(&wide, |at| {
+                    let mut from = at.to_vec();
+                    let place = round(first + at[axis] as f64 * step);
+                    from[axis] = place.clamp(0.0, shape[axis] as f64 - 1.0) as usize;
+                    x.at(&from)
+                });
+                let way = Sampling { first, step, filter, antialias: true, inside: false };
+                let got = a.resample(axis as isize, size, way)?;
+                checks.push(near(format!("{filter:?}"), got, want, Tolerance::EXACT));
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("samples next to NaN", |device| {
+        let x = Array::new(&[4], vec![f64::NAN, 1.0, 2.0, f64::INFINITY]);
+        let way = Sampling { inside: true, ..Sampling::centred(4, 4, Filter::Cubic(-0.5)) };
+        let got = x.f32(device)?.resample(0, 4, way)?;
+        Ok(vec![near("what has no weight does no harm", got, x, Tolerance::EXACT)])
+    });
+}
+
+fn positions(suite: &mut Suite) {
+    for asked in POOLS {
+        suite.add(format!("positions: {:?} in windows of {:?}", asked.0, asked.1), move |device| {
+            // Few different numbers, so that there are several largest ones.
+            let x = integers(asked.0, -2, 2, 8);
+            let windows = windows(asked);
+            let plane = Array::from_fn(asked.0, |at| {
+                at[2..]
+                    .iter()
+                    .zip(&asked.0[2..])
+                    .fold(0.0, |sum, (&i, &n)| sum * n as f64 + i as f64)
+            });
+            // The largest value, and of these the first place, as one number.
+            let both = x.zip(&plane, |x, place| x * 1e6 - place);
+            let want = meaning(&both, &windows, Kind::Max).map(|both| {
+                let value = (both / 1e6).ceil();
+                value * 1e6 - both
+            });
+            let check = |dtype| {
+                let found = indices(&x.on(device, dtype)?, &windows)?;
+                Ok(exact(format!("{dtype}"), found, DType::I32, want.clone()))
+            };
+            [DType::F32, DType::I32].into_iter().map(check).collect()
+        });
+    }
+    suite.add("the position of NaN and in padding", |device| {
+        let low = f64::NEG_INFINITY;
+        let x = Array::new(&[1, 1, 6], vec![1.0, f64::NAN, 3.0, low, low, low]);
+        let options = PoolOptions { padding: Padding::Explicit([(1, 1)]), ..PoolOptions::new([2]) };
+        let got = x.f32(device)?.max_pool_indices(options)?;
+        let want = Array::new(&[1, 1, 4], vec![0.0, 1.0, 3.0, 5.0]);
+        Ok(vec![exact("positions", got, DType::I32, want)])
+    });
+}
+
+/// The library's positions.
+fn indices(x: &Tensor, pool: &Pool) -> Result<Tensor> {
+    match x.rank() {
+        3 => x.max_pool_indices(options::<1>(pool)),
+        4 => x.max_pool_indices(options::<2>(pool)),
+        _ => x.max_pool_indices(options::<3>(pool)),
     }
 }
 

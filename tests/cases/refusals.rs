@@ -12,7 +12,7 @@ use warpweft::op::Row;
 use warpweft::tensor::{
     AttentionOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding,
 };
-use warpweft::tensor::{PadMode, PoolOptions, Reduction, Resize, Tensor, Value};
+use warpweft::tensor::{Filter, PadMode, PoolOptions, Reduction, Resize, Sampling, Tensor, Value};
 
 const TYPE: ErrorKind = ErrorKind::DType;
 
@@ -35,6 +35,8 @@ fn carried(tensor: Tensor) -> Result<Tensor> {
     tensor.error().map_or_else(|| Ok(tensor.clone()), |error| Err(error.clone()))
 }
 
+const EVERY: Sampling =
+    Sampling { first: 0.0, step: 1.0, filter: Filter::Linear, antialias: false, inside: false };
 const NINE: &[usize] = &[1; 9];
 const HUGE: &[usize] = &[1 << 16, 1 << 16];
 
@@ -476,6 +478,25 @@ const WINDOWS: &[Refusal] = &[
     ("resize", Shape, |d| t(d, &[4, 0])?.resize(&[2], Resize::Linear)),
     ("resize", Limit, |d| t(d, &[4])?.resize(&[1 << 29], Resize::Linear)),
     ("resize", TYPE, |d| of(d, I32, &[4])?.resize(&[2], Resize::Linear)),
+    ("resize", Limit, |d| t(d, &[4])?.resize(&[1 << 27], Resize::Cubic)),
+    ("resample", Shape, |d| t(d, &[4])?.resample(1, 2, EVERY)),
+    ("resample", Shape, |d| t(d, &[4])?.resample(0, 0, EVERY)),
+    ("resample", Shape, |d| t(d, &[4, 0])?.resample(1, 2, EVERY)),
+    ("resample", TYPE, |d| of(d, I32, &[4])?.resample(0, 2, EVERY)),
+    ("resample", Data, |d| t(d, &[4])?.resample(0, 2, Sampling { step: f64::NAN, ..EVERY })),
+    ("resample", Data, |d| t(d, &[4])?.resample(0, 2, Sampling { first: f64::INFINITY, ..EVERY })),
+    ("resample", Data, |d| {
+        t(d, &[4])?.resample(0, 2, Sampling { filter: Filter::Cubic(f64::NAN), ..EVERY })
+    }),
+    ("resample", Limit, |d| t(d, &[4])?.resample(0, 2, Sampling { first: 2e9, ..EVERY })),
+    ("resample", Limit, |d| {
+        t(d, &[4])?.resample(0, 2, Sampling { step: 1e8, antialias: true, ..EVERY })
+    }),
+    ("max_pool_indices", Shape, |d| t(d, &[1, 4, 4])?.max_pool_indices(PoolOptions::new([2, 2]))),
+    ("max_pool_indices", Shape, |d| t(d, &[1, 1, 1])?.max_pool_indices(PoolOptions::new([2]))),
+    ("max_pool_indices", TYPE, |d| {
+        of(d, Bool, &[1, 1, 4])?.max_pool_indices(PoolOptions::new([2]))
+    }),
     ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[], PadMode::Edge)),
     ("pad_with", Shape, |d| t(d, &[4])?.pad_with(&[(4, 0)], PadMode::Reflect)),
     ("pad_with", Shape, |d| t(d, &[0])?.pad_with(&[(1, 0)], PadMode::Wrap)),

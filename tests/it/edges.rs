@@ -2,8 +2,10 @@
 
 use crate::cases::{self, fuzz, Report};
 use crate::paper::{self, Paper};
+use crate::suite::{self, Place};
 use pollster::block_on;
 use std::sync::Arc;
+use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
@@ -155,6 +157,73 @@ fn no_buffer_is_larger_than_the_largest_one() {
     let x = device.ones(&[1_049_000]).expect("recorded");
     x.run().expect("it fits");
     assert_eq!(device.stats().bytes, bytes);
+}
+
+/// What a case says where it met the limit: the operation, and both numbers.
+fn is_limit(what: &str, limit: u64) -> bool {
+    let most = format!("more than the {limit} bytes a kernel can use on this device");
+    let Some((before, _)) = what.split_once(&most) else { return false };
+    let Some((name, bytes)) = before.rsplit_once(" takes ") else { return false };
+    let bytes = bytes.trim_end_matches(" bytes, ").parse::<u64>();
+    bytes.is_ok_and(|bytes| bytes > limit) && name.contains(": ")
+}
+
+/// Every case either passes or says that something is too large; which it does depends on the limit.
+fn cases_within(device: &Device, groups: &[&str]) -> (usize, usize) {
+    let limit = device.limits().binding_bytes;
+    let (mut passed, mut refused) = (0, 0);
+    for case in cases::all() {
+        let group = case.name.split('/').next().unwrap_or_default();
+        // Fuzz says what it computed, not only why it stopped; it has a test of its own.
+        if group == "fuzz" || !groups.is_empty() && !groups.contains(&group) {
+            continue;
+        }
+        let mut report = Report::default();
+        block_on(cases::run(device, &case, false, &mut report));
+        match report.failures.first() {
+            None => passed += report.ran,
+            Some(what) => {
+                assert!(is_limit(what, limit), "with {limit} bytes: {what}");
+                refused += 1;
+            }
+        }
+        assert_eq!(cases::leftovers(device), None, "with {limit} bytes: {}", case.name);
+    }
+    let x = device.ones(&[3]).and_then(|x| x.sum(&[])).expect("recorded");
+    assert_eq!(block_on(x.item::<f32>()), Ok(3.0), "it does not go on");
+    (passed, refused)
+}
+
+#[test]
+fn all_cases_fit_or_say_that_they_do_not() {
+    let mut before = 0;
+    for bytes in [16, 256, 4096] {
+        let device = limited(|limits| limits.binding_bytes = bytes);
+        let (passed, refused) = cases_within(&device, &[]);
+        assert!(
+            refused > 0 && passed > before,
+            "{bytes} bytes: {passed} pass, {refused} do not fit"
+        );
+        before = passed;
+    }
+    assert!(before > 500, "{before}");
+}
+
+#[test]
+fn a_gpu_goes_on_after_what_does_not_fit() {
+    for barriers in [true, false] {
+        let mut first = match block_on(adapters(Power::High)).into_iter().next() {
+            Some(first) => first,
+            None => return suite::absent(Place::Wgpu, "what does not fit", "there is no GPU"),
+        };
+        first.limits.barriers = barriers;
+        first.limits.binding_bytes = 1024;
+        let backend = block_on(first.open()).expect("it opens");
+        let device = Device::from_backend(Box::new(backend), None);
+        let groups = ["movement", "reduce", "matmul", "conv", "scatter", "sort", "norm"];
+        let (passed, refused) = cases_within(&device, &groups);
+        assert!(passed > 50 && refused > 50, "{passed} pass, {refused} do not fit");
+    }
 }
 
 /// The devices that are there.

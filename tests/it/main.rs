@@ -8,6 +8,7 @@ mod conformance;
 mod cpu;
 mod edges;
 mod faults;
+mod features;
 mod fuzz;
 mod gpu;
 mod js;

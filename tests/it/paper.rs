@@ -79,6 +79,11 @@ impl Backend for Paper {
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        let most = self.limits.binding_bytes;
+        if bytes > most {
+            let message = format!("paper: a buffer of {bytes} bytes, and {most} is the most");
+            return Err(Error::data(message));
+        }
         let mut state = self.state.lock().expect("no panic");
         state.counters.buffers += 1;
         state.counters.bytes += bytes;
@@ -89,8 +94,10 @@ impl Backend for Paper {
 
     fn free(&self, buffer: BufferId) {
         let mut state = self.state.lock().expect("no panic");
-        let freed = state.buffers.remove(&buffer).expect("a buffer is freed once");
-        state.counters.bytes -= freed.len() as u64;
+        let freed = state.buffers.remove(&buffer);
+        // In the middle of a failure a second panic would hide the first.
+        assert!(freed.is_some() || std::thread::panicking(), "a buffer is freed once");
+        state.counters.bytes -= freed.map_or(0, |freed| freed.len() as u64);
     }
 
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {

@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 1435324631;
+export const fingerprint = 1129438298;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -73,25 +73,27 @@ export const enum Code {
   convTranspose2d = 61,
   convTranspose3d = 62,
   maxPool = 63,
-  avgPool = 64,
-  l2Pool = 65,
-  adaptiveAvgPool = 66,
-  resize = 67,
-  cumsum = 68,
-  cumprod = 69,
-  cummax = 70,
-  cummin = 71,
-  argsort = 72,
-  topK = 73,
-  takeAlong = 74,
-  scatter = 75,
-  scatterAdd = 76,
-  scatterReduce = 77,
-  indexAdd = 78,
-  gatherNd = 79,
-  scatterNd = 80,
-  maskedFill = 81,
-  eigh = 82,
+  maxPoolIndices = 64,
+  avgPool = 65,
+  l2Pool = 66,
+  adaptiveAvgPool = 67,
+  resize = 68,
+  resample = 69,
+  cumsum = 70,
+  cumprod = 71,
+  cummax = 72,
+  cummin = 73,
+  argsort = 74,
+  topK = 75,
+  takeAlong = 76,
+  scatter = 77,
+  scatterAdd = 78,
+  scatterReduce = 79,
+  indexAdd = 80,
+  gatherNd = 81,
+  scatterNd = 82,
+  maskedFill = 83,
+  eigh = 84,
 }
 
 /** What a core's `ask` is asked for. */

@@ -17,4 +17,4 @@ export { Tensor } from "./tensor.js";
 export type { AttentionOptions, Operand } from "./tensor.js";
 export { Variable } from "./variable.js";
 export type { AvgPoolOptions, Conv2dOptions, ConvOptions, ConvTransposeOptions } from "./windows.js";
-export type { Padding, PerAxis, PoolOptions, ResizeMode } from "./windows.js";
+export type { Filter, Padding, PerAxis, PoolOptions, ResampleOptions, ResizeMode } from "./windows.js";

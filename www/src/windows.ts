@@ -62,14 +62,50 @@ export interface AvgPoolOptions extends PoolOptions {
 }
 
 /** How {@link Windows.resize} makes elements, in the order that WebAssembly numbers them. */
-const resizeModes = ["nearest", "nearest-exact", "linear", "linear-corners"] as const;
+const resizeModes = [
+  "nearest",
+  "nearest-exact",
+  "linear",
+  "linear-corners",
+  "cubic",
+  "cubic-corners",
+  "linear-antialias",
+  "cubic-antialias",
+] as const;
 
 /**
  * Which elements a resized axis is made of: `"nearest"`, the one at `floor(i * extent / size)`; `"nearest-exact"`, the
- * one under the new one's centre; `"linear"`, between the two whose centres lie around the new one's; or
- * `"linear-corners"`, the same with the first and last elements staying where they are.
+ * one under the new one's centre; `"linear"`, between the two whose centres lie around the new one's; `"cubic"`, the four
+ * around it, by Keys's cubic convolution with -0.75; or these with `"-corners"`, with the first and last elements staying
+ * where they are, or with `"-antialias"`, where an axis that becomes shorter is looked at through a filter that is as much
+ * wider (then the cubic one has -0.5).
  */
 export type ResizeMode = (typeof resizeModes)[number];
+
+/** What {@link Windows.resample} makes of the elements around a place, in the order that WebAssembly numbers them. */
+const filters = ["floor", "ceil", "half-down", "half-up", "linear", "cubic"] as const;
+
+/**
+ * What is made of the elements around a place: the one before or after it, the nearest one (of two the one before or
+ * after), the two around it, or the four.
+ */
+export type Filter = (typeof filters)[number];
+
+/** The parameters of {@link Windows.resample}. */
+export interface ResampleOptions {
+  /** The place of the first element of the result; usually 0. */
+  first?: number;
+  /** How far it is from there to the next one's; usually 1. */
+  step?: number;
+  /** Usually `"linear"`. */
+  filter?: Filter;
+  /** Of the cubic filter, its slope at distance 1; usually -0.75. */
+  sharpness?: number;
+  /** Whether a filter is as much wider as a step is more than 1; usually not. */
+  antialias?: boolean;
+  /** Whether what is beyond the edges counts for nothing; usually the outermost elements go on. */
+  inside?: boolean;
+}
 
 /** The operations on windows. */
 export abstract class Windows extends Ordering {
@@ -128,6 +164,14 @@ export abstract class Windows extends Ordering {
     return this.#pool(Code.maxPool, "maxPool", settings);
   }
 
+  /**
+   * Where the largest element of each window stands, counted row-major within its channel, as `i32`; of several the first.
+   * Goes with {@link Windows.maxPool}.
+   */
+  maxPoolIndices(settings: PoolOptions): Tensor {
+    return this.#pool(Code.maxPoolIndices, "maxPoolIndices", settings);
+  }
+
   /** The mean of each window over the axes after batch and channels, as {@link Windows.maxPool}. Takes `f32` and `f16`. */
   avgPool(settings: AvgPoolOptions): Tensor {
     return this.#pool(Code.avgPool, "avgPool", settings);
@@ -155,6 +199,20 @@ export abstract class Windows extends Ordering {
     const code = resizeModes.indexOf(mode);
     if (code < 0) throw dataError(`${name}: there is no mode ${describe(mode)}`);
     return this.op(Code.resize, name, [code, ...numbers(name, sizes)]);
+  }
+
+  /**
+   * An axis with `size` elements, the i-th made of those around the place `first + i * step` of this one's. Takes `f32`
+   * and `f16`.
+   */
+  resample(axis: number, size: number, settings?: ResampleOptions): Tensor {
+    const name = "resample";
+    const given = options(name, settings);
+    const { first = 0, step = 1, filter = "linear", sharpness = -0.75, antialias = false, inside = false } = given;
+    const code = filters.indexOf(filter);
+    if (code < 0) throw dataError(`${name}: there is no filter ${describe(filter)}`);
+    const places = [axis, size, first, step].map((value) => number(name, value));
+    return this.op(Code.resample, name, [...places, code, number(name, sharpness), Number(antialias), Number(inside)]);
   }
 
   #convolve(code: Code, name: string, axes: number, weight: Tensor, settings: ConvOptions | undefined): Tensor {

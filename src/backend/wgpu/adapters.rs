@@ -54,8 +54,9 @@ impl Adapter {
             let message = format!("open: {} does not open: {error}", self.info.name);
             Error::new(ErrorKind::NoDevice, message)
         })?;
-        let barriers = self.limits.barriers;
-        let limits = Limits { barriers, ..limits(&device.limits(), device.features()) };
+        let has = limits(&device.limits(), device.features());
+        let binding_bytes = self.limits.binding_bytes.min(has.binding_bytes);
+        let limits = Limits { barriers: self.limits.barriers, binding_bytes, ..has };
         let machine = Wgpu::new(Gate::new(device), queue)?;
         Ok(GpuBackend::new(self.info.clone(), limits, machine))
     }

@@ -5,9 +5,9 @@ use super::super::attention::turned;
 use super::super::check::Suite;
 use super::super::convs::{conv, conv_transpose, convolve, transposed, Window};
 use super::super::norm::{layer_norm, rows};
-use super::super::pool::{meaning, pool, resized, windows, Kind, POOLS};
+use super::super::pool::{meaning, pool, resized, windows, Kind, MODES, POOLS};
 use super::holds;
-use warpweft::tensor::{PadMode, Resize};
+use warpweft::tensor::PadMode;
 
 /// Numbers between -1 and 1, others for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
@@ -113,7 +113,7 @@ fn pools(suite: &mut Suite) {
 }
 
 fn moved(suite: &mut Suite) {
-    for mode in [Resize::Nearest, Resize::NearestExact, Resize::Linear, Resize::LinearCorners] {
+    for mode in MODES {
         for sizes in [[7, 3], [2, 8]] {
             holds(
                 suite,

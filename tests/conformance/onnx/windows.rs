@@ -1,6 +1,7 @@
 //! What looks at its operand through windows: convolutions and pools.
 
-use super::super::args::Stop;
+use super::super::args::{Operand, Stop};
+use super::super::vectors::Kind;
 use super::{one, Call, Results};
 use warpweft::tensor::{ConvOptions, ConvTransposeOptions, Padding, PoolOptions, Tensor};
 
@@ -21,7 +22,31 @@ pub fn call(name: &str, call: &Call) -> Results {
         (_, 5) => pooled::<3>(name, call, x)?,
         (_, rank) => return Err(Stop::Wrong(format!("{name} of rank {rank}"))),
     };
+    if call.args.names_output(1) {
+        let places = match x.rank() {
+            3 => places::<1>(call, x)?,
+            4 => places::<2>(call, x)?,
+            _ => places::<3>(call, x)?,
+        };
+        return Ok(vec![Operand::new(result, operand.kind), Operand::new(places, Kind::I64)]);
+    }
     one(result, operand.kind)
+}
+
+/// Where the largest elements stand among all of the tensor; the library counts within a channel.
+fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
+    let options = options::<N>(call, x)?;
+    let mut planes = vec![1; x.rank()];
+    planes[..2].copy_from_slice(&x.shape()[..2]);
+    let plane: usize = x.shape()[2..].iter().product();
+    let before = x.device().iota(&[planes[0] * planes[1]], 0)?.mul(plane as f64)?;
+    let mut places = x.max_pool_indices(options)?;
+    // Column-major among the last two axes.
+    if call.args.integer("storage_order", 0)? != 0 && N == 2 {
+        let (rows, columns) = (x.shape()[2] as f64, x.shape()[3] as f64);
+        places = places.rem(columns)?.mul(rows)?.add(&places.div(columns)?)?;
+    }
+    Ok(places.add(&before.reshape(&planes)?)?)
 }
 
 /// The extents of the operand and of the kernel along the axes that windows go over.
@@ -96,16 +121,17 @@ fn transposed<const N: usize>(call: &Call) -> Result<ConvTransposeOptions<N>, St
     Ok(ConvTransposeOptions { stride, padding, output_padding, dilation, groups })
 }
 
-fn pooled<const N: usize>(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
-    if call.args.names_output(1) {
-        return Err(Stop::Missing(format!("{name}, the positions of what it finds")));
-    }
+fn options<const N: usize>(call: &Call, x: &Tensor) -> Result<PoolOptions<N>, Stop> {
     let size = call.args.array("kernel_shape", 1)?;
     let (stride, dilation) = (call.args.array("strides", 1)?, call.args.array("dilations", 1)?);
     let extents = std::array::from_fn(|i| x.shape()[2 + i]);
     let padding = padding(call, extents, size, stride, dilation)?;
     let ceil = call.flag("ceil_mode", false)? && matches!(padding, Padding::Explicit(_));
-    let options = PoolOptions::<N> { size, stride, padding, dilation, ceil };
+    Ok(PoolOptions { size, stride, padding, dilation, ceil })
+}
+
+fn pooled<const N: usize>(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
+    let options = options::<N>(call, x)?;
     Ok(match name {
         "MaxPool" => x.max_pool(options)?,
         "AveragePool" => x.avg_pool(options, call.flag("count_include_pad", false)?)?,

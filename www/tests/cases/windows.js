@@ -42,6 +42,7 @@ test("pooling", async ({ device }) => {
   same([...x.maxPool({ size: 3, stride: 2, ceil: true }).shape], [1, 1, 2, 2]);
   close(await all(device.tensor([3, 4], [1, 1, 2]).l2Pool({ size: 2 })), [5], 1e-6, "l2Pool");
   same(await all(x.adaptiveAvgPool([1, 2])), [7.5, 9.5], "adaptiveAvgPool");
+  same(await all(x.maxPoolIndices({ size: 2 })), [5, 7, 13, 15], "maxPoolIndices");
   const whole = device.tensor([-3, -1], [1, 1, 2], "i32");
   same(await all(whole.maxPool({ size: 2, stride: 1, padding: 1 })), [-3, -1, -1], "maxPool of integers");
 });
@@ -52,6 +53,14 @@ test("resizing, windows and padding", async ({ device }) => {
   same(await all(x.resize([4])), [0, 2.5, 7.5, 10], "linear");
   close(await all(x.resize([3], "linear-corners")), [0, 5, 10], 1e-6, "linear, corners");
   same(await all(device.tensor(count(5)).resize([2], "nearest-exact")), [2, 4], "nearest exact");
+  // Keys's weights half way are -3/32, 19/32, 19/32, -3/32 for -0.75.
+  const edge = device.tensor([0, 0, 1, 1]);
+  close(await all(edge.resample(0, 3, { first: 0.5, filter: "cubic" })), [-3 / 32, 0.5, 35 / 32], 1e-6, "cubic places");
+  close(await all(edge.resize([1], "cubic")), [0.5], 1e-6, "cubic");
+  same(await all(edge.resize([4], "cubic-corners")), [0, 0, 1, 1], "cubic, corners");
+  close(await all(edge.resize([2], "linear-antialias")), [1 / 7, 6 / 7], 1e-6, "linear, antialias");
+  close(await all(edge.resize([2], "cubic-antialias")), [10 / 121, 111 / 121], 1e-6, "cubic, antialias");
+  same(await all(device.tensor(count(5)).resample(0, 2, { first: 3, step: -1, filter: "floor" })), [4, 3], "backwards");
   same(await all(device.tensor(count(5)).unfold(0, 3, 2)), [1, 2, 3, 3, 4, 5], "unfold");
   const line = device.tensor([1, 2, 3]);
   same(await all(line.padWith([[2, 1]], "reflect")), [3, 2, 1, 2, 3, 2], "reflect");

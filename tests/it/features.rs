@@ -1,0 +1,164 @@
+//! What the library can do, in words, each with the cases that show it. A word without a case that exists, runs on a
+//! device and compares something fails here; so does one that JavaScript has no method for. The cases themselves run on
+//! every backend in `suite` and, in browsers, in `tests/web.rs`.
+
+use crate::cases::{self, Report};
+use pollster::block_on;
+use std::collections::HashSet;
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::device::Device;
+use warpweft::op::pointwise::TABLE;
+
+/// Rows of the table of operations, one element at a time.
+const POINTWISE: &str = "
+    abs neg sign floor ceil round trunc fract exp exp2 expm1 log log2 log10 log1p sqrt rsqrt recip square sin cos tan asin
+    acos atan sinh cosh tanh asinh acosh atanh erf relu relu6 leaky_relu elu selu celu sigmoid hard_sigmoid log_sigmoid silu
+    hard_swish gelu gelu_tanh mish softplus softsign is_nan is_inf logical_not
+    add sub mul div rem pow minimum maximum atan2 hypot copysign eq ne lt le gt ge logical_and logical_or logical_xor
+    bitwise_and bitwise_or bitwise_xor select clamp fma lerp";
+
+/// Methods, and how the names of the cases begin that show them.
+const METHODS: &[(&str, &str)] = &[
+    ("sum prod max min any all", "reduce/{} over every choice of axes"),
+    ("mean", "reduce/mean over every choice of axes"),
+    ("var std norm_l1 norm_l2 norm_linf logsumexp", "reduce/mean, var, std, norms, logsumexp of"),
+    ("argmax argmin", "reduce/argmax and argmin of"),
+    ("dot outer", "matmul/vectors of"),
+    ("cumsum cumprod cummax cummin", "scan/["),
+    ("reshape", "movement/reshape"),
+    ("transpose", "matmul/transposes"),
+    ("permute expand pad concat index_select one_hot chunk", "movement/{}"),
+    ("flip slice squeeze unsqueeze stack split tile roll tril triu", "movement/"),
+    ("pad_with", "pool/[5] padded by"),
+    ("unfold", "pool/unfold"),
+    ("take_along", "sort/take_along"),
+    ("scatter scatter_add scatter_reduce", "scatter/[2, 3"),
+    ("gather_nd scatter_nd", "scatter/coordinates"),
+    ("index_add masked_fill", "scatter/{}"),
+    ("matmul", "matmul/["),
+    ("conv1d conv3d", "convs/convolution of"),
+    ("conv2d", "conv/plain"),
+    ("conv_transpose1d conv_transpose2d conv_transpose3d", "convs/transposed"),
+    ("max_pool avg_pool l2_pool", "pool/[2, 3, 7, 9] in windows of"),
+    ("max_pool_indices", "pool/positions: [2, 3, 7, 9]"),
+    ("adaptive_avg_pool", "pool/[2, 3, 8, 12] averaged to"),
+    ("resize", "pool/[1, 2, 4, 5] resized to"),
+    ("resample", "pool/[5] sampled along"),
+    ("softmax log_softmax", "norm/softmax and log_softmax of"),
+    ("layer_norm rms_norm", "norm/layer_norm and rms_norm of"),
+    ("batch_norm group_norm instance_norm", "norm/batch, group and instance norm of"),
+    ("attention", "attention/length"),
+    ("rotary", "attention/rotary of"),
+    ("uniform normal bernoulli dropout", "random/{}"),
+    ("sort argsort", "sort/["),
+    ("top_k", "sort/top_k"),
+    ("full iota", "create/{}"),
+    ("zeros ones eye", "create/zeros, ones, eye"),
+    ("arange linspace", "create/arange and linspace"),
+    ("eigh", "linalg/eigh of"),
+    ("grad", "grad/a long chain"),
+    ("cast", "casts/"),
+];
+
+/// What is no method of its own.
+const WORDS: &[(&str, &str)] = &[
+    ("a matrix by a vector, and a vector by a matrix", "matmul/vectors of"),
+    ("products of more axes, broadcast", "matmul/[2, 1, 2, 1, 2, 1, 3, 2]"),
+    ("depthwise convolutions and groups", "conv/depthwise"),
+    ("pooling over all", "ranks/pooling over all"),
+    ("sums, largest and smallest of tiles", "ranks/sums, largest and smallest of tiles"),
+    ("masking without knowing how many", "scatter/masked_fill"),
+    ("causal attention", "attention/more queries than keys, causal"),
+    ("a sliding window", "attention/33 queries of 70 keys, a window"),
+    ("boolean and additive masks", "attention/masks of"),
+    ("keys and values shared by several heads", "attention/8 heads on"),
+    ("one seed gives one result everywhere", "random/known words"),
+    ("a part is read", "movement/parts of a tensor are read"),
+    ("a single element is read", "ranks/item"),
+    ("data goes to another device", "create/to"),
+    ("halves", "half/"),
+    ("nothing runs before it is read", "batches/nothing runs until something is read"),
+    ("a batch is one submission", "batches/a batch is one submission"),
+    ("several results of one batch", "batches/several reads at once"),
+    ("compiled once, run often", "batches/a program, replayed with new inputs"),
+    ("a program of several inputs and results", "batches/a program of several inputs and results"),
+    ("wrong use is refused", "refusals/"),
+];
+
+/// The cases whose names begin so; on the CPU each passes and compares something.
+fn shows(seen: &mut HashSet<String>, word: &str, begin: &str) {
+    let found: Vec<_> =
+        cases::all().into_iter().filter(|case| case.name.starts_with(begin)).collect();
+    assert!(!found.is_empty(), "{word}: no case is called {begin}...");
+    let Some(case) = found.into_iter().find(|case| !case.big) else {
+        panic!("{word}: all of {begin} are too large for a browser");
+    };
+    if !seen.insert(case.name.clone()) {
+        return;
+    }
+    let device = Device::from_backend(Box::new(CpuBackend::new()), None);
+    let before = cases::check::compared();
+    let mut report = Report::default();
+    block_on(cases::run(&device, &case, false, &mut report));
+    assert!(report.failures.is_empty(), "{word}: {}", report.failures.join(", "));
+    // What reads as it goes needs memory to read from.
+    let did = cases::check::compared() > before || device.stats().buffers > 0;
+    assert!(report.ran == 1 && did, "{word}: {} does nothing", case.name);
+}
+
+#[test]
+fn every_word_has_a_case_that_compares_something() {
+    let mut seen = HashSet::new();
+    for word in POINTWISE.split_whitespace() {
+        assert!(TABLE.iter().any(|row| row.name == word), "{word} is no row of the table");
+        shows(&mut seen, word, &format!("pointwise/{word} "));
+    }
+    for (words, begin) in METHODS {
+        for word in words.split(' ') {
+            shows(&mut seen, word, &begin.replace("{}", word));
+        }
+    }
+    for (word, begin) in WORDS {
+        if *word != "wrong use is refused" {
+            shows(&mut seen, word, begin);
+        }
+    }
+    assert!(cases::all().iter().filter(|case| case.name.starts_with("refusals/")).count() > 300);
+    assert!(seen.len() > 100, "{}", seen.len());
+}
+
+/// `snake_case` as JavaScript writes it.
+fn camel(name: &str) -> String {
+    let mut parts = name.split('_');
+    let mut all = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        all += &part[..1].to_uppercase();
+        all += &part[1..];
+    }
+    all
+}
+
+#[test]
+fn javascript_has_every_word() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/www/src");
+    let mut text = String::new();
+    for entry in std::fs::read_dir(folder).expect("it is there") {
+        text += &std::fs::read_to_string(entry.expect("a file").path()).expect("text");
+    }
+    let methods = METHODS.iter().flat_map(|(words, _)| words.split(' '));
+    for word in POINTWISE.split_whitespace().chain(methods) {
+        let name = camel(word);
+        let written =
+            [format!("\n  {name}("), format!("\n  {name}<"), format!("\n  static {name}(")];
+        assert!(written.iter().any(|method| text.contains(method)), "JavaScript has no {name}");
+    }
+}
+
+#[test]
+fn the_browser_runs_every_group() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/web.rs");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let (_, list) = text.rsplit_once("groups! {").expect("the list of groups");
+    let (list, _) = list.split_once('}').expect("its end");
+    assert!(cases::GROUPS.iter().map(|group| group.name).eq(list.split_whitespace()), "{list}");
+}
