@@ -5,10 +5,12 @@
 
 mod cases;
 mod peers;
+mod ready;
 mod reference;
 mod table;
 
-pub use cases::{all, Case, Input, Kind, Ready};
+pub use cases::{all, Case, Input, Kind};
+pub use ready::Ready;
 pub use reference::wrong;
 
 use crate::backend::DeviceKind;
