@@ -17,6 +17,8 @@
 
 pub use warpweft::*;
 
+pub mod bench;
+
 use device::{Device, Found, Preference};
 use dtype::Element;
 use error::Result;

@@ -3,6 +3,7 @@
 mod demo;
 
 use std::process::ExitCode;
+use warpweft_native::bench;
 use warpweft_native::prelude::*;
 
 const HELP: &str = "\
@@ -10,6 +11,7 @@ warpweft: tensor compute on whatever GPU is in front of you
 
     warpweft devices              the devices here; * marks the one taken unasked
     warpweft demo [--json FILE]   filters a picture and runs an attention block, on the GPU and on the CPU
+    warpweft bench [OPTIONS]      times the cases of the benchmark on a device; `warpweft bench --help`: the options
     warpweft help                 this text
 
 WARPWEFT_DEVICE chooses a device: auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a
@@ -23,6 +25,14 @@ fn main() -> ExitCode {
         ["devices"] => devices(),
         ["demo"] => demo::run(None),
         ["demo", "--json", file] => demo::run(Some(file)),
+        ["bench", "--help"] => {
+            print!("{}", bench::HELP);
+            Ok(())
+        }
+        ["bench", ..] => match bench::Options::parse(&arguments[1..]) {
+            Ok(options) => bench::run(&options),
+            Err(what) => return misused(&format!("bench: {what}")),
+        },
         ["help" | "--help" | "-h"] => {
             print!("{HELP}");
             Ok(())

@@ -52,3 +52,16 @@ fn a_file_that_cannot_be_written_is_an_error() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("/no/such/folder/figures.json"));
 }
+
+#[test]
+fn the_benchmark_lists_runs_and_refuses() {
+    let listed = warpweft(&["bench", "--list"]);
+    assert!(text(&listed.stdout).lines().any(|line| line == "matmul-1024"));
+    let ran = warpweft(&["bench", "--only", "adds-200", "--runs", "1"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert!(text(&ran.stdout).contains("| adds-200 | "), "{}", text(&ran.stdout));
+    let unknown = warpweft(&["bench", "--only", "dance"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(text(&unknown.stderr).contains("no such case: dance"));
+    assert_eq!(warpweft(&["bench", "--quick"]).status.code(), Some(2));
+}

@@ -5,6 +5,7 @@
 mod cases;
 #[path = "../conformance/mod.rs"]
 mod conformance;
+mod bench;
 mod cpu;
 mod edges;
 mod faults;

@@ -1,0 +1,202 @@
+//! What the CPU is held against: the `gemm` crate called directly, OpenBLAS by way of NumPy, and copying memory.
+
+use super::cases::Kind;
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Something to time beside a case.
+pub trait Peer {
+    /// What the table calls it.
+    fn name(&self) -> &'static str;
+
+    /// Does the same work once, and says how long it took.
+    ///
+    /// # Errors
+    /// Where it is another program and that is gone.
+    fn time(&mut self) -> Result<Duration>;
+}
+
+/// The peers of a case on the CPU; `numpy` is the child that has OpenBLAS, if there is one.
+pub fn of<'a>(
+    kind: &Kind,
+    data: &'a [Vec<f32>],
+    numpy: Option<&'a mut Numpy>,
+) -> Result<Vec<Box<dyn Peer + 'a>>> {
+    let mut peers: Vec<Box<dyn Peer + 'a>> = Vec::new();
+    match *kind {
+        Kind::Matmul { m, k, n, batch, turned } => {
+            let out = vec![0.0; batch * m * n];
+            peers.push(Box::new(Gemm { size: [m, k, n], batch, turned, data, out }));
+            if let Some(numpy) = numpy {
+                numpy.ask(&format!("new {batch} {m} {k} {n} {} {}", turned[0], turned[1]))?;
+                peers.push(Box::new(Blas { numpy }));
+            }
+        }
+        Kind::Conv { .. } | Kind::Attention { .. } | Kind::Mlp { .. } | Kind::Adds { .. } => {}
+        _ => peers.push(Box::new(Copy::new(kind.bytes() / 8))),
+    }
+    Ok(peers)
+}
+
+/// The `gemm` crate, as its README calls it.
+struct Gemm<'a> {
+    size: [usize; 3],
+    batch: usize,
+    turned: [bool; 2],
+    data: &'a [Vec<f32>],
+    out: Vec<f32>,
+}
+
+impl Peer for Gemm<'_> {
+    fn name(&self) -> &'static str {
+        "gemm"
+    }
+
+    fn time(&mut self) -> Result<Duration> {
+        let start = Instant::now();
+        let [m, k, n] = self.size;
+        // Between columns, and between rows.
+        let strides = |turned: bool, rows: usize, columns: usize| match turned {
+            true => (rows as isize, 1),
+            false => (1, columns as isize),
+        };
+        let (a, b) = (strides(self.turned[0], m, k), strides(self.turned[1], k, n));
+        for (number, out) in self.out.chunks_exact_mut(m * n).enumerate() {
+            let left = &self.data[0][number * m * k..(number + 1) * m * k];
+            let right = &self.data[1][number * k * n..(number + 1) * k * n];
+            // SAFETY: the three slices hold m times k, k times n and m times n numbers, and the strides stay in them.
+            unsafe {
+                gemm::gemm(
+                    m,
+                    n,
+                    k,
+                    out.as_mut_ptr(),
+                    1,
+                    n as isize,
+                    false,
+                    left.as_ptr(),
+                    a.0,
+                    a.1,
+                    right.as_ptr(),
+                    b.0,
+                    b.1,
+                    0.0f32,
+                    1.0f32,
+                    false,
+                    false,
+                    false,
+                    gemm::Parallelism::Rayon(0),
+                );
+            }
+        }
+        debug_assert_eq!(self.out.len(), self.batch * m * n);
+        Ok(start.elapsed())
+    }
+}
+
+/// `copy_from_slice`, a part a thread.
+struct Copy {
+    from: Vec<f32>,
+    to: Vec<f32>,
+}
+
+impl Copy {
+    fn new(count: usize) -> Copy {
+        Copy { from: vec![1.0; count], to: vec![2.0; count] }
+    }
+}
+
+impl Peer for Copy {
+    fn name(&self) -> &'static str {
+        "copy"
+    }
+
+    fn time(&mut self) -> Result<Duration> {
+        let start = Instant::now();
+        let part = self.from.len().div_ceil(rayon::current_num_threads()).max(1);
+        let parts = self.to.par_chunks_mut(part).zip(self.from.par_chunks(part));
+        parts.for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(start.elapsed())
+    }
+}
+
+/// A Python with NumPy, that multiplies when asked to.
+pub struct Numpy {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+const SCRIPT: &str = "
+import sys, time
+import numpy
+for line in sys.stdin:
+    words = line.split()
+    took = 0.0
+    if words[0] == 'new':
+        batch, m, k, n = map(int, words[1:5])
+        operand = lambda turned, rows, columns: (
+            numpy.random.rand(batch, columns, rows).astype('f').swapaxes(1, 2) if turned == 'true'
+            else numpy.random.rand(batch, rows, columns).astype('f'))
+        a, b = operand(words[5], m, k), operand(words[6], k, n)
+        out = numpy.zeros((batch, m, n), 'f')
+    else:
+        start = time.perf_counter()
+        for i in range(batch):
+            numpy.matmul(a[i], b[i], out=out[i])
+        took = time.perf_counter() - start
+    print(took, flush=True)
+";
+
+impl Numpy {
+    /// Starts `python`.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn new(python: &str) -> Result<Numpy> {
+        let refuse = |why: &str| Error::data(format!("bench: {python}: {why}"));
+        let mut command = Command::new(python);
+        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
+        Ok(Numpy { child, to, from: BufReader::new(from) })
+    }
+
+    /// Sends a line, and gives the seconds that come back.
+    fn ask(&mut self, line: &str) -> Result<f64> {
+        let mut answer = String::new();
+        let sent = writeln!(self.to, "{line}").and_then(|()| self.from.read_line(&mut answer));
+        let seconds = sent.ok().and_then(|_| answer.trim().parse().ok());
+        seconds.ok_or_else(|| Error::data("bench: the Python with NumPy does not answer"))
+    }
+}
+
+impl Drop for Numpy {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// OpenBLAS.
+struct Blas<'a> {
+    numpy: &'a mut Numpy,
+}
+
+impl Peer for Blas<'_> {
+    fn name(&self) -> &'static str {
+        "NumPy"
+    }
+
+    fn time(&mut self) -> Result<Duration> {
+        let took = self.numpy.ask("go")?;
+        // Its threads look out for more work for a while.
+        std::thread::sleep(Duration::from_millis(60));
+        Ok(Duration::from_secs_f64(took))
+    }
+}
