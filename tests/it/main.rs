@@ -1,11 +1,11 @@
 //! All native tests: one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
+mod bench;
 #[path = "../cases/mod.rs"]
 mod cases;
 #[path = "../conformance/mod.rs"]
 mod conformance;
-mod bench;
 mod cpu;
 mod edges;
 mod faults;
