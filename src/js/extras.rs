@@ -70,11 +70,9 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
             let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
             x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
         }
-        Code::conv1d => convolution(code, x, operands, 1, n),
-        Code::conv3d => convolution(code, x, operands, 3, n),
-        Code::conv_transpose1d => transposed(code, x, operands, 1, n),
-        Code::conv_transpose2d => transposed(code, x, operands, 2, n),
-        Code::conv_transpose3d => transposed(code, x, operands, 3, n),
+        Code::conv1d | Code::conv_transpose1d => convolution(code, x, operands, 1, n),
+        Code::conv_transpose2d => convolution(code, x, operands, 2, n),
+        Code::conv3d | Code::conv_transpose3d => convolution(code, x, operands, 3, n),
         Code::max_pool | Code::max_pool_indices | Code::avg_pool | Code::l2_pool => {
             pool(code, x, n)
         }
@@ -187,7 +185,7 @@ fn reduction(n: &mut Numbers) -> Result<Reduction> {
     known.ok_or_else(|| Error::data("scatter: there is no such reduction"))
 }
 
-/// Numbers: groups, then the axes' lists.
+/// Numbers: groups, the axes' lists, and for a transposed convolution how much more there is at each end.
 fn convolution(
     code: Code,
     x: &Tensor,
@@ -198,21 +196,11 @@ fn convolution(
     let groups = n.size()?;
     let lists = Axes::new(n, axes)?;
     let window = lists.window(code, groups);
-    x.convolution(operands.need(1, code)?, operands.get(2), &window)
-}
-
-/// Numbers: groups, the axes' lists, and how much more there is at each end.
-fn transposed(
-    code: Code,
-    x: &Tensor,
-    operands: &Operands,
-    axes: usize,
-    n: &mut Numbers,
-) -> Result<Tensor> {
-    let groups = n.size()?;
-    let lists = Axes::new(n, axes)?;
-    let window = lists.window(code, groups);
-    x.transposed(operands.need(1, code)?, operands.get(2), &window, &n.some_sizes(axes)?)
+    let (weight, bias) = (operands.need(1, code)?, operands.get(2));
+    match code {
+        Code::conv1d | Code::conv3d => x.convolution(weight, bias, &window),
+        _ => x.transposed(weight, bias, &window, &n.some_sizes(axes)?),
+    }
 }
 
 /// Numbers: whether padding counts, whether the last window may reach out, sizes, then the axes' lists.

@@ -136,8 +136,8 @@ function read(place) {
 /** Takes the next bytes. @param {Place} place @param {number} length */
 const piece = (place, length) => place.bytes.subarray(place.at, (place.at += length));
 
-/** @param {number} number @returns {number[]} */
-const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128, ...leb(Math.floor(number / 128))]);
+/** A number as wasm writes it. @param {number} number @returns {number[]} */
+export const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128, ...leb(Math.floor(number / 128))]);
 
 /** @param {string} text */
 const ascii = (text) => new TextEncoder().encode(text);

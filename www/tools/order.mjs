@@ -2,6 +2,7 @@
 // they have in common.
 
 import { readFileSync, writeFileSync } from "node:fs";
+import { leb } from "../src/packed.js";
 
 /** As many bytes in common are worth something: shorter ones are everywhere. */
 const COMMON = 5;
@@ -108,11 +109,6 @@ function functions(wasm) {
     at = end;
   }
   return found;
-}
-
-/** A number as wasm writes it. */
-function leb(number) {
-  return number < 128 ? [number] : [(number % 128) + 128, ...leb(Math.floor(number / 128))];
 }
 
 /** A short text as wasm writes it. */
