@@ -7,6 +7,12 @@ use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Routine, Span, Windows};
 use crate::shape::Shape;
 
+/// More positions than this are numbered with two digits.
+const WIDE: usize = 128;
+
+/// So many elements an operand of such a product has, about.
+const PIECE: usize = 1 << 24;
+
 impl Tape<'_> {
     /// The sum over what was broadcast from the shape `to`.
     pub(super) fn shrink(&mut self, g: NodeId, to: &Shape) -> Result<NodeId> {
@@ -140,27 +146,81 @@ impl Tape<'_> {
             (count, before) = (count / before, 1);
         }
         let sized = |dims: &[usize]| [&own[..], dims].concat();
-        // One row for each position; or one column, where nothing follows the axis.
-        let (spread, dims, place) = match after {
-            1 => ([count, 1], [count, positions], 1),
-            _ => ([1, count], [positions, count], 0),
-        };
-        let index = self.reshape(index, &sized(&spread))?;
-        let position =
-            self.push(Op::Iota { shape: Shape::new("grad", &dims)?, axis: place }, &[])?;
-        let ones = self.row(Pointwise::eq, &[index, position])?;
-        let ones = self.cast(ones, self.dtype(g))?;
         let matmul = Op::Routine(Routine::Matmul);
-        let sums = if after == 1 {
-            let rows = self.reshape(g, &sized(&[before, count]))?;
-            self.push(matmul, &[rows, ones])?
-        } else {
+        if after > 1 {
+            // One row for each position.
+            let index = self.reshape(index, &sized(&[1, count]))?;
+            let ones = self.ones(index, 0, positions, self.dtype(g))?;
             let columns = match before {
                 1 => self.reshape(g, &sized(&[count, after]))?,
                 _ => self.reshape(g, &[before, count, after])?,
             };
-            self.push(matmul, &[ones, columns])?
-        };
-        self.reshape(sums, from)
+            let sums = self.push(matmul, &[ones, columns])?;
+            return self.reshape(sums, from);
+        }
+        let index = self.reshape(index, &sized(&[count, 1]))?;
+        let rows = self.reshape(g, &sized(&[before, count]))?;
+        if before > 1 || positions <= WIDE {
+            let ones = self.ones(index, 1, positions, self.dtype(g))?;
+            let sums = self.push(matmul, &[rows, ones])?;
+            return self.reshape(sums, from);
+        }
+        // The products' operands take memory on some devices.
+        let rank = self.shape(rows).rank();
+        let piece = (PIECE / positions.isqrt() / own.iter().product::<usize>()).max(1);
+        let mut sums = None;
+        for start in (0..count).step_by(piece) {
+            let length = piece.min(count - start);
+            let rows = self.part(rows, rank - 1, start, length)?;
+            let index = self.part(index, rank - 2, start, length)?;
+            let part = self.scatter_wide(rows, index, positions)?;
+            sums = Some(match sums {
+                Some(before) => self.row(Pointwise::add, &[before, part])?,
+                None => part,
+            });
+        }
+        self.reshape(sums.unwrap_or(rows), from)
+    }
+
+    /// As many steps, but as a product of two matrices: positions are numbers of two digits. The elements stand in the row
+    /// of their index's first digit, and are multiplied with ones in the column of the second. From `[.., 1, count]` and
+    /// indices `[.., count, 1]` to `[.., 1, positions]`.
+    fn scatter_wide(&mut self, rows: NodeId, index: NodeId, positions: usize) -> Result<NodeId> {
+        let bits = positions.ilog2().div_ceil(2);
+        let columns = 1 << bits;
+        let lines = positions.div_ceil(columns);
+        let mask = self.number(index, (columns - 1) as f64)?;
+        let bits = self.number(index, f64::from(bits))?;
+        let last = self.row(Pointwise::bitwise_and, &[index, mask])?;
+        let first = self.row(Pointwise::shr, &[index, bits])?;
+        let first = self.transpose(first)?;
+        let here = self.ones(first, 0, lines, DType::Bool)?;
+        let zero = self.number(rows, 0.0)?;
+        let spread = self.row(Pointwise::select, &[here, rows, zero])?;
+        let ones = self.ones(last, 1, columns, self.dtype(rows))?;
+        let sums = self.push(Op::Routine(Routine::Matmul), &[spread, ones])?;
+        let mut dims = self.shape(rows).to_vec();
+        let (rank, whole) = (dims.len(), lines * columns);
+        dims[rank - 1] = whole;
+        let sums = self.reshape(sums, &dims)?;
+        self.part(sums, rank - 1, 0, positions)
+    }
+
+    /// Ones where an index is its position's along an axis of extent 1, counted from the second last; zeros elsewhere.
+    fn ones(
+        &mut self,
+        index: NodeId,
+        axis: usize,
+        positions: usize,
+        dtype: DType,
+    ) -> Result<NodeId> {
+        let mut dims = self.shape(index).to_vec();
+        let from = dims.len() - 2;
+        dims[from + axis] = positions;
+        dims.drain(..from);
+        let shape = Shape::new("grad", &dims)?;
+        let position = self.push(Op::Iota { shape, axis }, &[])?;
+        let ones = self.row(Pointwise::eq, &[index, position])?;
+        self.cast(ones, dtype)
     }
 }

@@ -11,7 +11,7 @@ impl Tensor {
     /// Of equal largest or smallest elements each has its share. Where a function has a kink, its gradient is the one
     /// PyTorch takes: 0 for `abs` and `relu` at 0, half for each operand of `maximum` and `minimum` that are equal; and
     /// 0 for comparisons, rounding and what chooses (indices, conditions). Gathering adds gradients up by a product with
-    /// ones, attention's gradient holds the matrix of scores in memory.
+    /// ones, whose steps are as many as indices times positions; attention's gradient holds the matrix of scores in memory.
     ///
     /// A tensor that was read before remembers how it was made as long as what it was made of is there. A new weight
     /// that an old one was stepped to remembers the step, too, while the old one is there: [`Tensor::detach`] forgets.

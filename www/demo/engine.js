@@ -22,6 +22,8 @@ export class Engine {
   device;
   /** The program of each kind that was used last. @type {{ image?: Loaded, attention?: Loaded }} */
   #loaded = {};
+  /** Settles when nothing is being timed. @type {Promise<unknown>} */
+  #timed = Promise.resolve();
 
   /** @param {Device} device */
   constructor(device) {
@@ -90,13 +92,23 @@ export class Engine {
 
   /**
    * How long a run of what was computed last takes until an element of its first result has been read: the median, in
-   * milliseconds; undefined when something else was computed meanwhile.
+   * milliseconds; undefined when something else was computed meanwhile. Runs that are timed wait for each other.
    * @param {"image" | "attention"} kind
    * @returns {Promise<number | undefined>}
    */
   async time(kind) {
     const loaded = this.#loaded[kind];
     if (!loaded) throw new Error(`time: no ${kind} has been computed yet`);
+    const timed = this.#timed.then(() => this.#median(kind, loaded));
+    this.#timed = timed.catch(() => undefined);
+    return timed;
+  }
+
+  /**
+   * @param {"image" | "attention"} kind
+   * @param {Loaded} loaded
+   */
+  async #median(kind, loaded) {
     const times = [];
     for (let i = 0; i < runs; i++) {
       if (this.#loaded[kind] !== loaded) return undefined;

@@ -16,7 +16,7 @@ export type Shape = readonly number[];
 /** A type's number. */
 export function dtypeCode(name: string, dtype: unknown): number {
   const code = dtypes.indexOf(dtype as DType);
-  if (code < 0) throw dataError(`${name}: there is no element type ${String(dtype)}`);
+  if (code < 0) throw dataError(`${name}: there is no element type ${describe(dtype)}`);
   return code;
 }
 

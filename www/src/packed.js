@@ -75,6 +75,7 @@ class Mover {
   number(list) {
     const [source, target] = [/** @type {Place} */ (this.from[list]), /** @type {Place} */ (this.to[list])];
     for (let value = 0, scale = 1; ; scale *= 128) {
+      if (source.at >= source.bytes.length) throw cut();
       const byte = /** @type {number} */ (source.bytes[source.at++]);
       target.bytes[target.at++] = byte;
       value += (byte & 127) * scale;
@@ -119,22 +120,28 @@ class Mover {
         }
         if (vector === 12 || vector === 13) this.bytes(FLOATS, 16, 0);
         else if ((vector >= 21 && vector <= 34) || lane) this.bytes(OTHER, 1, 0);
-      } else if (kind === UNKNOWN) throw new Error(`packed: no instruction ${op}`);
+      } else throw new Error(`packed: no instruction ${op}`);
     }
   }
 }
 
+/** The error for a file that ends in the middle of something: not all of it was loaded, or it is none of ours. */
+const cut = () => new Error("packed: it ends too early");
+
 /** Reads a number. @param {Place} place */
 function read(place) {
   for (let value = 0, scale = 1; ; scale *= 128) {
-    const byte = /** @type {number} */ (place.bytes[place.at++]);
+    const [byte = 0] = piece(place, 1);
     value += (byte & 127) * scale;
     if (byte < 128) return value;
   }
 }
 
 /** Takes the next bytes. @param {Place} place @param {number} length */
-const piece = (place, length) => place.bytes.subarray(place.at, (place.at += length));
+function piece(place, length) {
+  if (place.at + length > place.bytes.length) throw cut();
+  return place.bytes.subarray(place.at, (place.at += length));
+}
 
 /** A number as wasm writes it. @param {number} number @returns {number[]} */
 export const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128, ...leb(Math.floor(number / 128))]);
@@ -152,14 +159,15 @@ const each = (make) => Array.from({ length: REST + 1 }, (_, list) => make(list))
  */
 export function unpack(packed) {
   const head = { bytes: packed, at: HEAD.length };
-  read(head);
-  if (packed[8] !== 0 || String.fromCharCode(...piece(head, read(head))) !== NAME) return packed;
+  if (packed[8] !== 0 || !read(head) || String.fromCharCode(...piece(head, read(head))) !== NAME) return packed;
   const [size, before, functions, opcodes] = [read(head), read(head), read(head), read(head)];
+  if (Math.max(size, opcodes) > 16 * packed.length) throw new Error(`packed: ${size} bytes do not come from ${packed.length}`);
   /** @type {number[][]} */
   const spelled = Array.from({ length: 256 }, (_, byte) => [byte]);
   for (let pairs = read(head); pairs > 0; pairs--) {
     const [pair = 0, ...two] = piece(head, 3);
-    spelled[pair] = two.flatMap((byte) => spelled[byte] ?? []);
+    const word = (spelled[pair] = two.flatMap((byte) => spelled[byte] ?? []));
+    if (word.length > opcodes) throw cut();
   }
   /** @type {Place[]} */
   const from = each(() => ({ bytes: packed, at: read(head) }));

@@ -51,7 +51,7 @@ export interface ChannelNormOptions {
 /** The operations that combine elements along axes. */
 export abstract class Reductions extends Pointwise {
   #reduce(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
-    return this.op(code, name, [Number(keepDims), ...axesList(name, axes)]);
+    return this.op(code, name, [number(name, keepDims), ...axesList(name, axes)]);
   }
 
   /** The sum over these axes; 0 over nothing. Takes every type but `bool`. With `keepDims` the axes stay, of extent 1. */
@@ -104,7 +104,7 @@ export abstract class Reductions extends Pointwise {
 
   #spread(code: Code, name: string, axes: Axes | undefined, settings: SpreadOptions | undefined): Tensor {
     const { correction = 1, keepDims = false } = options(name, settings);
-    return this.op(code, name, [Number(keepDims), number(name, correction), ...axesList(name, axes)]);
+    return this.op(code, name, [number(name, keepDims), number(name, correction), ...axesList(name, axes)]);
   }
 
   #position(code: Code, name: string, axis: number, keepDims: boolean): Tensor {

@@ -102,7 +102,7 @@ export class Tensor extends Windows {
    * and GPT-NeoX), or two neighbours if `interleaved` (as in GPT-J). Takes `f32` and `f16`.
    */
   rotary(cos: Tensor, sin: Tensor, interleaved = false): Tensor {
-    return this.op(Code.rotary, "rotary", [Number(interleaved)], [cos, sin]);
+    return this.op(Code.rotary, "rotary", [number("rotary", interleaved)], [cos, sin]);
   }
 
   /**
@@ -115,7 +115,7 @@ export class Tensor extends Windows {
     const name = "attention";
     const { causal = false, window, mask, scale } = options(name, settings);
     const given = (value: number | undefined) => (value === undefined ? [0] : [1, number(name, value)]);
-    const numbers = [Number(causal), ...given(window), ...given(scale)];
+    const numbers = [number("attention", causal), ...given(window), ...given(scale)];
     return this.op(Code.attention, name, numbers, mask ? [k, v, mask] : [k, v]);
   }
 

@@ -212,7 +212,7 @@ export abstract class Windows extends Ordering {
     const code = filters.indexOf(filter);
     if (code < 0) throw dataError(`${name}: there is no filter ${describe(filter)}`);
     const places = [axis, size, first, step].map((value) => number(name, value));
-    return this.op(Code.resample, name, [...places, code, number(name, sharpness), Number(antialias), Number(inside)]);
+    return this.op(Code.resample, name, [...places, code, number(name, sharpness), number(name, antialias), Number(inside)]);
   }
 
   #convolve(code: Code, name: string, axes: number, weight: Tensor, settings: ConvOptions | undefined): Tensor {
@@ -232,7 +232,7 @@ export abstract class Windows extends Ordering {
     const axes = Math.max(this.rank - 2, 0);
     const sizes = perAxis(name, axes, size);
     const lists = moving(name, axes, stride, dilation, padding);
-    return this.op(code, name, [Number(countPadding), Number(ceil), ...sizes, ...lists]);
+    return this.op(code, name, [number(name, countPadding), number(name, ceil), ...sizes, ...lists]);
   }
 }
 

@@ -6,11 +6,15 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { hasSmallStd, root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
+import { unpackDamaged } from "./support/damaged.mjs";
 
 /** What the core may take, gzipped: its wasm and all JavaScript. More where std could not be built for size. */
 const BUDGET = (hasSmallStd() ? 100 : 140) * 1024;
 /** The same with all parts, which is what a page loads that does not say what it can do without. */
 const WHOLE = (hasSmallStd() ? 140 : 195) * 1024;
+
+/** How many calls with arguments nobody should pass, and their seed. */
+const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? "10000,1").split(",").map(Number);
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist, "/cases/": join(root, "www", "tests", "cases") });
@@ -37,11 +41,11 @@ const wasm = (name) => `/dist/${name}.wasm`;
 async function cases(browser, prefer) {
   const { page, errors } = await open(browser, address);
   await test(`cases on ${prefer}`, async () => {
-    const done = await page.evaluate(async (wanted) => {
+    const done = await page.evaluate(async ([wanted, hostile]) => {
       const { Device } = await import("/dist/index.js");
       const gpu = (await Device.isAvailable()) ? "gpu" : "software";
-      return (await import("/cases/all.js")).run(wanted === "webgpu" ? gpu : wanted);
-    }, prefer);
+      return (await import("/cases/all.js")).run(wanted === "webgpu" ? gpu : wanted, hostile);
+    }, [prefer, HOSTILE]);
     console.log(`${prefer}: ${done.info.name} (${done.info.backend}, ${done.info.kind}), ${done.results.length} cases`);
     results.push(...done.results.map(({ name, error }) => ({ name: `${prefer}: ${name}`, error })));
     same(errors, [], "errors on the console");
@@ -230,6 +234,12 @@ await test("the core does not grow", () => {
   console.log(`gzipped: ${files.map((name, at) => `${name} ${kb(sizes[at])}`).join(", ")}; core ${kb(core)}, all ${kb(whole)}`);
   if (core > BUDGET) throw new Error(`the core's ${kb(core)} gzipped are above ${kb(BUDGET)}`);
   if (whole > WHOLE) throw new Error(`all ${kb(whole)} gzipped are above ${kb(WHOLE)}`);
+});
+await test("damaged wasm files neither hang nor grow", async () => {
+  const seen = await unpackDamaged(join(dist, "gpu", "grad.wasm"), 600);
+  console.log(`damaged files: ${JSON.stringify(seen)}`);
+  if (Math.min(seen.bytes, seen.refused) < 50) throw new Error("one outcome is missing");
+  if (seen.largest > 16 * seen.whole) throw new Error("a damaged file is far larger than the whole one");
 });
 close();
 finish(results);

@@ -1,11 +1,12 @@
 //! Scans, sorting, and elements brought to where indices say.
 
 use super::super::array::{integers, random, Array};
-use super::super::check::Suite;
+use super::super::check::{near, Suite};
 use super::super::linalg::eigenvalues;
 use super::super::scan::{scanned, SCANS};
 use super::super::scatter::{scattered, WAYS};
 use super::super::sort::{sorted, taken};
+use super::super::tolerance::Tolerance;
 use super::{holds, twice};
 use warpweft::dtype::DType;
 use warpweft::tensor::{Reduction, Tensor};
@@ -118,6 +119,7 @@ fn sorts(suite: &mut Suite) {
             );
         }
     }
+    long(suite);
     holds(
         suite,
         "top_k",
@@ -125,13 +127,27 @@ fn sorts(suite: &mut Suite) {
         |x| Ok(x[0].top_k(1, 4, true)?.0),
         |x| taken(&x[0], 1, &sorted(&x[0], 1, true).slice(1, 0, 4, 1)),
     );
-    for (shape, axis, count) in
-        [(&[6usize][..], 0usize, 9usize), (&[3, 4], 1, 6), (&[2, 5, 3], 1, 4)]
-    {
+    for (shape, axis, count) in [
+        (&[6usize][..], 0usize, 9usize),
+        (&[3, 4], 1, 6),
+        (&[2, 5, 3], 1, 4),
+        (&[129], 0, 400),
+        (&[2, 1000], 1, 300),
+        (&[130, 2], 0, 500),
+    ] {
         let mut wide = shape.to_vec();
         wide[axis] = count;
-        // Some lie outside.
+        // Some lie outside, farther than any border.
         let index = integers(&wide, -1, shape[axis] as i32, 5);
+        let index = index.map(|at| {
+            if at < 0.0 {
+                -2e9
+            } else if at % 100.0 == 99.0 {
+                at * 1e7
+            } else {
+                at
+            }
+        });
         let here = index.clone();
         holds(
             suite,
@@ -141,6 +157,23 @@ fn sorts(suite: &mut Suite) {
             move |x| taken(&x[0], axis, &index),
         );
     }
+}
+
+/// Along an axis for which a product with ones at all positions would be too large, and is even cut as one of digits.
+fn long(suite: &mut Suite) {
+    const N: usize = 33_000;
+    suite
+        .add("sort of 33000", |device| {
+            // Each number once in each row, in no order; weights that say where each comes to.
+            let x = Array::from_fn(&[3, N], |at| ((at[1] * 7919 + at[0]) % N) as f64);
+            let weight = |n: f64, row: usize| n % 4001.0 + row as f64;
+            let weights = Array::from_fn(&[3, N], |at| weight(at[1] as f64, at[0]));
+            let want = Array::from_fn(&[3, N], |at| weight(x.at(at), at[0]));
+            let x = x.f32(device)?;
+            let sum = x.sort(1, false)?.0.mul(&weights.f32(device)?)?.sum(&[])?;
+            Ok(vec![near("gradient", sum.grad(&[&x])?.remove(0), want, Tolerance::EXACT)])
+        })
+        .big();
 }
 
 fn scatters(suite: &mut Suite) {

@@ -10,11 +10,12 @@ import "./programs.js";
 import "./refusals.js";
 import "./memory.js";
 import "./leaks.js";
+import "./hostile.js";
 
-/** Runs them on the device that is preferred, and gives the results. */
-export async function run(prefer) {
+/** Runs them on the device that is preferred, with so many hostile calls of a seed, and gives the results. */
+export async function run(prefer, hostile) {
   const device = await Device.new({ prefer });
-  const results = await runAll({ device, Device, Tensor, Variable, WarpweftError });
+  const results = await runAll({ device, Device, Tensor, Variable, WarpweftError, hostile });
   device.dispose();
   return { info: device.info, results };
 }
