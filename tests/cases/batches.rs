@@ -62,7 +62,7 @@ pub fn cases() -> Suite {
     loops(&mut suite);
     dropped(&mut suite);
     refused(&mut suite);
-    same_twice(&mut suite);
+    same_bits(&mut suite);
     suite
 }
 
@@ -454,7 +454,10 @@ fn refused(suite: &mut Suite) {
     });
 }
 
-fn same_twice(suite: &mut Suite) {
+/// Times that work is run.
+const TIMES: usize = 100;
+
+fn same_bits(suite: &mut Suite) {
     type Work = fn(&Tensor) -> Result<Tensor>;
     const WORK: &[(&str, Work)] = &[
         ("sums", |x| x.sum(&[])),
@@ -464,10 +467,26 @@ fn same_twice(suite: &mut Suite) {
         ("matmul", |x| x.matmul(&x.transpose(0, 1)?)),
         ("layer norm", |x| x.layer_norm(&[1], None, None, 1e-5)),
         ("a chain", |x| x.gelu().mul(&x.exp())?.sum(&[0])),
+        ("a sum that is scattered", |x| {
+            let index = x.mul(5.0)?.cast(DType::I32)?.bitwise_and(7)?;
+            x.device().zeros(&[33, 257])?.scatter_add(0, &index, x)
+        }),
+        ("a gradient of products", |x| {
+            let weights = x.matmul(&x.transpose(0, 1)?)?.softmax(1)?;
+            Ok(weights.matmul(x)?.square().sum(&[])?.grad(&[x])?.remove(0))
+        }),
+        ("a gradient of a sort", |x| {
+            let sorted = x.sort(1, true)?.0;
+            Ok(sorted.mul(&sorted.cumsum(1, false, false)?)?.sum(&[])?.grad(&[x])?.remove(0))
+        }),
+        ("a gradient of a norm", |x| {
+            Ok(x.layer_norm(&[1], None, None, 1e-5)?.tanh().sum(&[])?.grad(&[x])?.remove(0))
+        }),
     ];
     for &(name, work) in WORK {
-        suite.steps(format!("the same bits twice: {name}"), move |device| async move {
-            let x = random(&[130, 517], -3.0, 3.0, 17).f32(&device).map_err(said)?;
+        let name = format!("the same bits, {TIMES} times: {name}");
+        let check = move |device: Device| async move {
+            let x = random(&[33, 257], -3.0, 3.0, 17).f32(&device).map_err(said)?;
             let one = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
             // Other company in the batch must not change the order of a sum.
             let company = x.exp().sum(&[]).map_err(said)?;
@@ -475,10 +494,16 @@ fn same_twice(suite: &mut Suite) {
             let mut batch = device.batch();
             batch.add(&company).and_then(|b| b.add(&again)).map_err(said)?;
             batch.run().map_err(said)?;
-            let two = again.read_bytes().await.map_err(said)?;
-            let three = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
-            ensure(one == three, "a second run gives other bits")?;
-            ensure(one == two, "in a batch it gives other bits")
-        });
+            ensure(
+                one == again.read_bytes().await.map_err(said)?,
+                "in a batch it gives other bits",
+            )?;
+            for n in 1..TIMES {
+                let more = work(&x).map_err(said)?.read_bytes().await.map_err(said)?;
+                ensure(one == more, format!("run {n} gives other bits"))?;
+            }
+            Ok(())
+        };
+        suite.steps(name, check).big();
     }
 }

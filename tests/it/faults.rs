@@ -4,11 +4,12 @@
 use crate::cases::leftovers;
 use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
+use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
 use warpweft::codegen::wgsl;
@@ -176,12 +177,26 @@ impl Backend for Faulty {
     }
 }
 
-/// What takes longer hangs. It takes a part of a second; but shaders are compiled, perhaps on a machine with much to do.
-const WATCH: Duration = Duration::from_secs(20);
+/// What takes so much longer than the same without a fault hangs.
+const WATCH: Duration = Duration::from_secs(2);
+
+thread_local! {
+    /// How long it may take in this test. The machine may have much to do: `usual` measures it.
+    static LIMIT: Cell<Duration> = const { Cell::new(Duration::from_secs(30)) };
+}
 
 /// What `work` returns; a panic where it hangs.
 fn watched<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
-    watched_for(WATCH, what, work)
+    watched_for(LIMIT.get(), what, work)
+}
+
+/// What the work gives without a fault. From then on what takes [`WATCH`] longer than four times that hangs.
+fn usual(device: &Device, size: usize) -> Vec<Vec<u8>> {
+    LIMIT.set(Duration::from_secs(30));
+    let start = Instant::now();
+    let want = watched_work("without a fault", device, size).expect("nothing fails");
+    LIMIT.set(WATCH + 4 * start.elapsed());
+    want
 }
 
 fn watched_for<T: Send + 'static>(
@@ -240,7 +255,7 @@ const SIZE: usize = 12;
 fn memory_that_runs_out_at_every_so_manieth_buffer() {
     for place in PLACES {
         let Some((device, faults)) = faulty(place, "memory that runs out") else { continue };
-        let want = watched_work("without a fault", &device, SIZE).expect("nothing fails");
+        let want = usual(&device, SIZE);
         let mut failed = 0;
         for every in 1..=12 {
             let what = format!("{place:?}, every {every}th allocation");
@@ -265,7 +280,7 @@ fn memory_that_runs_out_at_every_so_manieth_buffer() {
 fn submissions_and_reads_that_fail() {
     for place in PLACES {
         let Some((device, faults)) = faulty(place, "submissions that fail") else { continue };
-        let want = watched_work("without a fault", &device, SIZE).expect("nothing fails");
+        let want = usual(&device, SIZE);
         let counts = [(&faults.run, &faults.runs), (&faults.read, &faults.reads)];
         for (fault, count) in counts {
             faults.set(fault, 0);
@@ -290,8 +305,8 @@ fn shaders_that_do_not_compile() {
     for place in GPUS {
         let Some((good, faults)) = faulty(place, "shaders that do not compile") else { continue };
         faults.set(&faults.run, 0);
-        let want = watched_work("without a fault", &good, SIZE).expect("nothing fails");
-        let other = watched_work("without a fault", &good, SIZE + 1).expect("nothing fails");
+        let want = usual(&good, SIZE);
+        let other = usual(&good, SIZE + 1);
         let many = faults.runs.load(SeqCst) / 2;
         for at in 1..=many {
             let what = format!("{place:?}, submission {at} of {many}");
@@ -313,7 +328,7 @@ fn shaders_that_do_not_compile() {
 fn devices_lost_at_ten_points() {
     for place in PLACES {
         let Some((device, faults)) = faulty(place, "lost devices") else { continue };
-        let want = watched_work("without a fault", &device, SIZE).expect("nothing fails");
+        let want = usual(&device, SIZE);
         let calls = faults.calls.load(SeqCst);
         assert!(calls >= 10, "{place:?}: only {calls} calls");
         for point in 0..10 {
@@ -433,7 +448,7 @@ fn mixtures(one: &Device, other: &Device) -> Result<Mixtures> {
 fn eight_threads_on_one_device() {
     for place in PLACES {
         let Some((device, faults)) = faulty(place, "eight threads") else { continue };
-        let want = watched_work("without a fault", &device, SIZE).expect("nothing fails");
+        let want = usual(&device, SIZE);
         for every in [0, 7] {
             faults.set(&faults.every_allocation, every);
             let (shared, want) = (device.clone(), want.clone());
