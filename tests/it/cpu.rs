@@ -399,9 +399,75 @@ fn rounding_and_exp_hold_everywhere() {
 }
 
 #[test]
+fn two_instructions_as_one() {
+    // Each rounds as it would alone: the same bits as with what stands between them in memory, of edges too.
+    let edges = [0.0, -0.0, 1.0, -1.5, 1e-40, 3e38, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let (x, mut y, mut z) = (noise(729, 21), noise(729, 22), noise(729, 23));
+    let mut x: Vec<f32> = x;
+    for i in 0..729 {
+        if i % 2 == 0 {
+            (x[i], y[i], z[i]) = (edges[i % 9], edges[i / 9 % 9], edges[i / 81]);
+        }
+    }
+    let arithmetic = |op: Binary, a: f32, b: f32| match op {
+        Binary::Add => a + b,
+        Binary::Sub => a - b,
+        Binary::Mul => a * b,
+        _ => a / b,
+    };
+    let same = |found: &[u32], i: usize, want: f32, what: &str| {
+        let found = f32::from_bits(found[i]);
+        let fine = found.to_bits() == want.to_bits() || found.is_nan() && want.is_nan();
+        assert!(fine, "{what} of {}, {}, {}: {found} instead of {want}", x[i], y[i], z[i]);
+    };
+    let words = [words_of(&x), words_of(&y), words_of(&z)];
+    let inputs: Vec<&[u32]> = words.iter().map(|w| &w[..]).collect();
+    for inner in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
+        for outer in [Binary::Add, Binary::Sub, Binary::Mul, Binary::Div] {
+            for left in [false, true] {
+                let mut b = Builder::default();
+                let [u, v, w] = [0, 1, 2].map(|input| load(&mut b, input, 0, &[1]));
+                let inside = b.push(Inst::Binary(inner, u, v));
+                let (one, two) = if left { (inside, w) } else { (w, inside) };
+                let both = b.push(Inst::Binary(outer, one, two));
+                put(&mut b, 0, &[1], both);
+                let found = run_words(kernel(&[729], 1, b), &inputs, 729);
+                for i in 0..729 {
+                    let inside = arithmetic(inner, x[i], y[i]);
+                    let want = match left {
+                        true => arithmetic(outer, inside, z[i]),
+                        false => arithmetic(outer, z[i], inside),
+                    };
+                    same(&found, i, want, &format!("{outer:?} of {inner:?}, {left}"));
+                }
+            }
+        }
+    }
+    for compare in [Binary::Lt, Binary::Le, Binary::Eq, Binary::Ne] {
+        let mut b = Builder::default();
+        let [u, v, w] = [0, 1, 2].map(|input| load(&mut b, input, 0, &[1]));
+        let condition = b.push(Inst::Binary(compare, u, v));
+        let chosen = b.push(Inst::Select(condition, w, u));
+        put(&mut b, 0, &[1], chosen);
+        let found = run_words(kernel(&[729], 1, b), &inputs, 729);
+        for i in 0..729 {
+            let holds = match compare {
+                Binary::Lt => x[i] < y[i],
+                Binary::Le => x[i] <= y[i],
+                Binary::Eq => x[i] == y[i],
+                _ => x[i] != y[i],
+            };
+            same(&found, i, if holds { z[i] } else { x[i] }, &format!("a choice by {compare:?}"));
+        }
+    }
+}
+
+#[test]
 fn transpositions_in_squares() {
-    // Multiples of the square and not; a dimension before, between and none; a coordinate; a transposed store.
-    for dims in [[1, 64, 64], [1, 100, 131], [3, 96, 70], [2, 33, 1000], [1, 2000, 64]] {
+    // Multiples of the square and not, short ones; a dimension before, between and none; a coordinate; a transposed store.
+    let short = [[1, 100, 8], [2, 64, 5], [3, 70, 33], [5, 1000, 4], [2, 37, 63]];
+    let long = [[1, 64, 64], [1, 100, 131], [3, 96, 70], [2, 33, 1000], [1, 2000, 64]];
+    for dims in [long, short].concat() {
         let [a, c, e] = dims.map(|d| d as i64);
         let count = (a * c * e) as usize;
         let x = noise(count, 15);

@@ -1,5 +1,6 @@
 //! Strided walks: which elements of a buffer a run of consecutive coordinates touches.
 
+use super::region::Side;
 use crate::kernel::{Atom, Index};
 
 /// The coordinates of a space, or of a region of it, in a chosen order, counted as one number that the last
@@ -23,15 +24,14 @@ impl Order {
         Order { first: first.to_vec(), ..self }
     }
 
-    /// The same coordinates in squares of `side` along two dimensions whose extents are multiples of it.
-    pub fn squares(self, of: [usize; 2], side: usize) -> Order {
-        let is = |d: &u32| of.contains(&(*d as usize));
-        let coarse = |&(d, extent, times): &(u32, usize, i64)| match is(&d) {
-            true => (d, extent / side, times * side as i64),
-            false => (d, extent, times),
+    /// The same coordinates in squares along two dimensions whose extents are multiples of theirs.
+    pub fn squares(self, sides: [Side; 2]) -> Order {
+        let length = |d: u32| sides.iter().find(|side| side.dim == d as usize).map(|s| s.length);
+        let coarse = |&(d, extent, times): &(u32, usize, i64)| match length(d) {
+            Some(length) => (d, extent / length, times * length as i64),
+            None => (d, extent, times),
         };
-        let fine = self.dims.iter().filter(|dim| is(&dim.0));
-        let fine = fine.map(|&(d, _, times)| (d, side, times));
+        let fine = self.dims.iter().filter_map(|&(d, _, times)| Some((d, length(d)?, times)));
         let dims = self.dims.iter().map(coarse).chain(fine).collect();
         Order { dims, ..self }
     }
@@ -254,6 +254,9 @@ impl Walk {
     }
 }
 
+/// Lines of a transposition that are read at once.
+const LINES: usize = 8;
+
 /// Runs of elements: `count` of them, `step` apart, each of `len` elements `stride` apart.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
@@ -315,11 +318,23 @@ impl Plane {
                 }
             }
             _ if self.step == 1 && self.count >= 4 => {
-                // A transposition: read along what lies side by side.
-                for i in 0..self.len {
+                // A transposition: read along what lies side by side, in some places at once, so that memory is waited
+                // for once.
+                let line = |i: usize| {
                     let from = (self.position + i as i64 * self.stride) as usize;
-                    let from = &data[from..from + self.count];
-                    for (out, &x) in out[i..].iter_mut().step_by(self.len).zip(from) {
+                    &data[from..from + self.count]
+                };
+                let some = self.len / LINES * LINES;
+                for i in (0..some).step_by(LINES) {
+                    let lines: [&[T]; LINES] = std::array::from_fn(|n| line(i + n));
+                    for (at, out) in out.chunks_exact_mut(self.len).enumerate() {
+                        for (out, line) in out[i..i + LINES].iter_mut().zip(lines) {
+                            *out = word(line[at]);
+                        }
+                    }
+                }
+                for i in some..self.len {
+                    for (out, &x) in out[i..].iter_mut().step_by(self.len).zip(line(i)) {
                         *out = word(x);
                     }
                 }

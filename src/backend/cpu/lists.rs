@@ -1,6 +1,7 @@
 //! Which values of a program are computed where, in what order, and in which registers.
 
 use super::function::{binary_cost, unary_cost};
+use super::pair::{pairs, Pair};
 use super::plan::{Level, Register};
 use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -64,6 +65,8 @@ pub(super) struct Lists<'a> {
     levels: Vec<Level>,
     stages: Vec<u32>,
     store_levels: Vec<Level>,
+    /// Instructions that are done along with one that they use.
+    pairs: HashMap<ValueId, Pair>,
     /// All that some store needs, in order.
     needed: Vec<Key>,
 }
@@ -100,7 +103,8 @@ impl<'a> Lists<'a> {
         });
         let store_levels = store_levels.collect();
         let stages = program.stages();
-        let mut lists = Lists { program, levels, stages, store_levels, needed: Vec::new() };
+        let pairs = pairs(program, &levels);
+        let mut lists = Lists { program, levels, stages, store_levels, pairs, needed: Vec::new() };
         let stores = (0..program.stores.len()).map(Key::Store).collect();
         lists.needed = lists.close(stores, |_| true);
         lists
@@ -140,8 +144,18 @@ impl<'a> Lists<'a> {
             },
             _ => 1,
         };
+        // What is done along with something costs an addition.
+        let cost = |key: &Key| match key {
+            Key::Value(v) if self.pairs.contains_key(v) => cost(key) + 1,
+            _ => cost(key),
+        };
         let varying = self.needed.iter().filter(|&&key| self.level(key) > Level::Uniform);
         varying.map(cost).sum()
+    }
+
+    /// What an instruction is done along with.
+    pub fn pair(&self, value: ValueId) -> Option<&Pair> {
+        self.pairs.get(&value)
     }
 
     /// Whether some store of `output` alone writes it.
@@ -240,7 +254,11 @@ impl<'a> Lists<'a> {
         };
         match key {
             Key::Value(v) => {
-                self.program.insts[v as usize].operands().into_iter().map(at_level).collect()
+                let operands = match self.pair(v) {
+                    Some(pair) => pair.operands(self.program, v),
+                    None => self.program.insts[v as usize].operands(),
+                };
+                operands.into_iter().map(at_level).collect()
             }
             Key::Expanded(v) => vec![Key::Value(v)],
             Key::Position(s) => self.index_values(s).map(at_level).collect(),

@@ -12,6 +12,7 @@ mod matmul;
 mod memory;
 mod operand;
 mod output;
+mod pair;
 mod parallel;
 mod plan;
 mod prepared;

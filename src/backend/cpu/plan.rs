@@ -3,6 +3,7 @@
 use super::function::{BinaryFn, UnaryFn};
 use super::index::Walk;
 use super::lists::{Assigned, Lists};
+use super::pair::{ChoiceFn, TernaryFn};
 use super::region::{regions, Region};
 use super::steps::{Maker, Orders};
 use super::tiling::Tiling;
@@ -50,6 +51,8 @@ pub(super) enum Work {
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),
+    Ternary(TernaryFn, [Register; 3]),
+    Choice(ChoiceFn, [Register; 4]),
     /// Each row's value at all its elements.
     Expand(Register),
     /// Over the columns of a block that has all of them.

@@ -4,15 +4,26 @@
 use crate::kernel::{Atom, Inst, Program, Space};
 
 /// Elements along a square's side; two cache lines.
-pub(super) const SIDE: usize = 32;
+const SIDE: usize = 32;
+
+/// Dimensions of fewer elements are not worth it.
+const FEW: usize = 4;
+
+/// A dimension along which a map is taken in squares, and how far they reach along it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub dim: usize,
+    pub length: usize,
+}
 
 /// A part of a map's coordinates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Region {
     /// The first coordinate along each dimension; none means 0 everywhere.
     pub first: Vec<usize>,
-    /// The dimensions along which it is taken in squares; its extents are multiples of theirs.
-    pub squares: Option<[usize; 2]>,
+    /// The sides of its squares: the one it reads along, and the one it writes along. Its extents are multiples of
+    /// theirs.
+    pub squares: Option<[Side; 2]>,
 }
 
 /// The regions of a kernel, each with its extents.
@@ -20,23 +31,24 @@ pub(super) fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> 
     let Some([read, write]) = crossed(space, program) else {
         return vec![(space.clone(), Region::default())];
     };
-    let even = |d: usize| space.dims[d] / SIDE * SIDE;
+    let even = |side: Side| space.dims[side.dim] / side.length * side.length;
     let region = |along_read: (usize, usize), along_write: (usize, usize)| {
         let (mut dims, mut first) = (space.dims.clone(), vec![0; space.dims.len()]);
-        (first[read], dims[read]) = (along_read.0, along_read.1 - along_read.0);
-        (first[write], dims[write]) = (along_write.0, along_write.1 - along_write.0);
+        (first[read.dim], dims[read.dim]) = (along_read.0, along_read.1 - along_read.0);
+        (first[write.dim], dims[write.dim]) = (along_write.0, along_write.1 - along_write.0);
         (Space { dims, outer: space.outer }, Region { first, squares: None })
     };
     let mut squares = region((0, even(read)), (0, even(write)));
     squares.1.squares = Some([read, write]);
-    let right = region((0, space.dims[read]), (even(write), space.dims[write]));
-    let below = region((even(read), space.dims[read]), (0, even(write)));
+    let [whole_read, whole_write] = [space.dims[read.dim], space.dims[write.dim]];
+    let right = region((0, whole_read), (even(write), whole_write));
+    let below = region((even(read), whole_read), (0, even(write)));
     let regions = [squares, right, below].into_iter();
     regions.filter(|(space, _)| space.rows() > 0).collect()
 }
 
 /// The dimension along which a map reads, and the one along which it writes, if it is worth taking in squares.
-fn crossed(space: &Space, program: &Program) -> Option<[usize; 2]> {
+fn crossed(space: &Space, program: &Program) -> Option<[Side; 2]> {
     let accumulates = program.insts.contains(&Inst::Accumulator);
     if space.outer != space.dims.len() || accumulates {
         return None;
@@ -52,5 +64,8 @@ fn crossed(space: &Space, program: &Program) -> Option<[usize; 2]> {
         (0..write).find(|&d| apart && stride(d).abs() == 1 && space.dims[d] >= SIDE)
     });
     let read = reads.into_iter().next()?;
-    (space.dims[write] >= 2 * SIDE).then_some([read, write])
+    // What is short is taken whole.
+    let length = if space.dims[write] >= 2 * SIDE { SIDE } else { space.dims[write] };
+    let sides = [Side { dim: read, length: SIDE }, Side { dim: write, length }];
+    (length >= FEW).then_some(sides)
 }

@@ -3,8 +3,9 @@
 use super::function;
 use super::index::{Order, Walk};
 use super::lists::{Key, Lists, Placed, PlacedBody, PlacedStage};
+use super::pair::Function;
 use super::plan::{After, Body, Combine, Counts, Home, Level, Register, Stage, Step, Target, Work};
-use super::region::{Region, SIDE};
+use super::region::Region;
 use super::tiling::Tiling;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +25,7 @@ impl Orders {
     pub fn new(space: &Space, region: &Region, tiling: &Tiling) -> Orders {
         let plain = Order::new(&space.dims, 0..space.outer).from(&region.first);
         let rows = match region.squares {
-            Some(of) => plain.clone().squares(of, SIDE),
+            Some(sides) => plain.clone().squares(sides),
             None => plain.clone(),
         };
         let counts = [tiling.rows, tiling.rows.saturating_mul(tiling.columns)];
@@ -59,6 +60,7 @@ impl Orders {
 /// Makes steps.
 pub(super) struct Maker<'a> {
     program: &'a Program,
+    lists: &'a Lists<'a>,
     orders: Orders,
     counts: Counts,
     /// For each store its target, and the one for its positions.
@@ -72,7 +74,7 @@ impl<'a> Maker<'a> {
     /// For a program over `rows` outer coordinates.
     pub fn new(
         program: &'a Program,
-        lists: &Lists<'_>,
+        lists: &'a Lists<'a>,
         orders: Orders,
         counts: Counts,
         rows: usize,
@@ -108,7 +110,7 @@ impl<'a> Maker<'a> {
             afters.push(After { output, half, values: target, positions, walk });
             places.push((target, positions));
         }
-        Maker { program, orders, counts, places, targets, afters, home }
+        Maker { program, lists, orders, counts, places, targets, afters, home }
     }
 
     /// Whether an epilogue leaves the routine's result as it is.
@@ -178,6 +180,13 @@ impl<'a> Maker<'a> {
     fn value(&self, value: ValueId, placed: &Placed) -> Result<Work> {
         let inst = &self.program.insts[value as usize];
         let (uses, level) = (&placed.uses, placed.level);
+        if let Some(pair) = self.lists.pair(value) {
+            return Ok(match (pair.function, &uses[..]) {
+                (Function::Ternary(f), &[x, y, z]) => Work::Ternary(f, [x, y, z]),
+                (Function::Choice(f), &[x, y, a, b]) => Work::Choice(f, [x, y, a, b]),
+                _ => unreachable!("a pair uses as much as its function takes"),
+            });
+        }
         let dtype = |v: ValueId| self.program.types[v as usize];
         let unknown = || {
             let message = format!("cpu: {inst:?} has no meaning for its operands' type");

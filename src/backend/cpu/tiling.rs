@@ -1,7 +1,7 @@
 //! How a space is cut into blocks: by its shape alone.
 
 use super::index::Order;
-use super::region::{Region, SIDE};
+use super::region::Region;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Atom, Index, Space};
 
@@ -58,7 +58,7 @@ impl Tiling {
         let rows = count(&space.dims[..space.outer])?;
         // Squares are whole in a task, and so are those beside and behind each other.
         let unit = match region.squares {
-            Some([read, _]) => SIDE * count(&space.dims[read + 1..])?,
+            Some([read, _]) => read.length * count(&space.dims[read.dim + 1..])?,
             None => BLOCK,
         };
         Ok(Tiling {

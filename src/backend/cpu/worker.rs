@@ -245,6 +245,8 @@ impl<'r> Worker<'r> {
             Work::Select(c, a, b) => {
                 function::select(out, self.get(*c, len), self.get(*a, len), self.get(*b, len));
             }
+            Work::Ternary(f, operands) => f(out, operands.map(|x| self.get(x, len))),
+            Work::Choice(f, operands) => f(out, operands.map(|x| self.get(x, len))),
             Work::Expand(x) => expand(block.shape, self.get(*x, block.shape.rows), out),
             Work::Reduce(op, dtype, x) => {
                 let mut sums = Accumulators::new(*op, *dtype, len);
