@@ -1,5 +1,6 @@
 //! Element types, and the Rust types that go in and out of tensors.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The type of a tensor's elements.
@@ -76,16 +77,16 @@ impl fmt::Display for DType {
 pub trait Element: Copy + Send + Sync + 'static {
     /// The tensor type that holds it without loss.
     const DTYPE: DType;
-    /// The bytes a device stores for `data`.
-    fn to_bytes(data: &[Self]) -> Vec<u8>;
+    /// The bytes a device stores for `data`; where those are its own, they are not copied.
+    fn to_bytes(data: &[Self]) -> Cow<'_, [u8]>;
     /// Back from bytes of type `dtype`; `None` where `dtype` does not read as `Self`.
     fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<Self>>;
 }
 
 impl Element for f32 {
     const DTYPE: DType = DType::F32;
-    fn to_bytes(data: &[f32]) -> Vec<u8> {
-        bytemuck::cast_slice(data).to_vec()
+    fn to_bytes(data: &[f32]) -> Cow<'_, [u8]> {
+        Cow::Borrowed(bytemuck::cast_slice(data))
     }
     fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
         match dtype {
@@ -101,8 +102,8 @@ impl Element for f32 {
 
 impl Element for i32 {
     const DTYPE: DType = DType::I32;
-    fn to_bytes(data: &[i32]) -> Vec<u8> {
-        bytemuck::cast_slice(data).to_vec()
+    fn to_bytes(data: &[i32]) -> Cow<'_, [u8]> {
+        Cow::Borrowed(bytemuck::cast_slice(data))
     }
     fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<i32>> {
         (dtype == DType::I32).then(|| bytemuck::pod_collect_to_vec(bytes))
@@ -111,8 +112,8 @@ impl Element for i32 {
 
 impl Element for u32 {
     const DTYPE: DType = DType::U32;
-    fn to_bytes(data: &[u32]) -> Vec<u8> {
-        bytemuck::cast_slice(data).to_vec()
+    fn to_bytes(data: &[u32]) -> Cow<'_, [u8]> {
+        Cow::Borrowed(bytemuck::cast_slice(data))
     }
     fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<u32>> {
         (dtype == DType::U32).then(|| bytemuck::pod_collect_to_vec(bytes))
@@ -121,7 +122,7 @@ impl Element for u32 {
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    fn to_bytes(data: &[bool]) -> Vec<u8> {
+    fn to_bytes(data: &[bool]) -> Cow<'_, [u8]> {
         data.iter().flat_map(|&b| u32::from(b).to_le_bytes()).collect()
     }
     fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<bool>> {
