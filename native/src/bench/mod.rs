@@ -161,16 +161,20 @@ fn measure(
         times.push(Times::new(peer.name()));
     }
     for _ in 0..runs {
+        // Once to wake the threads and to have the data near: whose turn follows a pause would pay for it.
+        step()?;
         let start = Instant::now();
         let results = (0..often).map(|_| ready.step()).collect::<Result<Vec<_>>>()?;
         results.iter().try_for_each(|result| ready.wait(result))?;
         times[0].push(start.elapsed() / often);
         for ((peer, &often), times) in peers.iter_mut().zip(&often_each).zip(&mut times[1..]) {
+            peer.time()?;
             let mut all = Duration::ZERO;
             for _ in 0..often {
                 all += peer.time()?;
             }
             times.push(all / often);
+            peer.rest();
         }
     }
     Ok(Row::new(case, first, times))

@@ -17,6 +17,9 @@ pub trait Peer {
     /// # Errors
     /// Where it is another program and that is gone.
     fn time(&mut self) -> Result<Duration>;
+
+    /// Waits until it leaves the machine to others.
+    fn rest(&mut self) {}
 }
 
 /// The peers of a case on the CPU; `numpy` is the child that has OpenBLAS, if there is one.
@@ -194,9 +197,11 @@ impl Peer for Blas<'_> {
     }
 
     fn time(&mut self) -> Result<Duration> {
-        let took = self.numpy.ask("go")?;
+        Ok(Duration::from_secs_f64(self.numpy.ask("go")?))
+    }
+
+    fn rest(&mut self) {
         // Its threads look out for more work for a while.
         std::thread::sleep(Duration::from_millis(60));
-        Ok(Duration::from_secs_f64(took))
     }
 }
