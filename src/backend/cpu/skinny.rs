@@ -6,13 +6,16 @@ use super::parallel;
 use super::simd::{self, Loop};
 
 /// Rows up to which a matrix counts as having few.
-const FEW: usize = 8;
+const FEW: usize = 16;
 
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
 
 /// Numbers of the large matrix that are worth a task.
 const TASK: usize = 1 << 17;
+
+/// Sums that stay near while the large matrix passes by, of all rows together.
+const NEAR: usize = 1 << 12;
 
 const LANES: usize = 16;
 
@@ -26,9 +29,9 @@ pub(super) fn multiply(
     mut visit: impl FnMut(usize, usize, f32),
 ) -> bool {
     let worth = columns >= LANES && depth >= LANES && columns.saturating_mul(depth) >= WORTH;
-    let (unit, way) = match large.strides {
-        [1, _] => (LANES, Way::Down),
-        [_, 1] => (512, Way::Across),
+    let way = match large.strides {
+        [1, _] => Way::Down,
+        [_, 1] => Way::Across,
         _ => return false,
     };
     if rows == 0 || rows > FEW || !worth {
@@ -36,25 +39,52 @@ pub(super) fn multiply(
     }
     let few: Vec<f32> =
         (0..rows * depth).map(|i| few.data[few.position(i / depth, i % depth)]).collect();
-    let each = (TASK / depth).next_multiple_of(unit).max(unit);
-    let tasks: Vec<usize> = (0..columns).step_by(each).collect();
-    let work = |first: usize| {
-        let count = each.min(columns - first);
-        let mut out = vec![0f32; rows * count];
-        simd::run(Task { few: &few, large, depth, first, count, out: &mut out, way });
+    // What lies side by side is read in long pieces, so each thread has whole columns, or wide parts of rows.
+    let (wide, deep) = match way {
+        Way::Down => ((TASK / depth).next_multiple_of(LANES).max(LANES), depth),
+        Way::Across => {
+            let wide = (NEAR / rows).min(columns);
+            (wide, (TASK / wide).next_multiple_of(8))
+        }
+    };
+    let mut parts = Vec::new();
+    for first in (0..columns).step_by(wide) {
+        for from in (0..depth).step_by(deep) {
+            let (count, lines) = (wide.min(columns - first), deep.min(depth - from));
+            parts.push(Part { first, count, from, lines });
+        }
+    }
+    let work = |part: Part| {
+        let mut out = vec![0f32; rows * part.count];
+        simd::run(Task { few: &few, large, depth, part, out: &mut out, way });
         out
     };
-    let parts: Vec<Vec<f32>> = match threads {
-        true => parallel::map(tasks.clone(), work),
-        false => tasks.iter().map(|&first| work(first)).collect(),
+    let found: Vec<Vec<f32>> = match threads {
+        true => parallel::map(parts.clone(), work),
+        false => parts.iter().map(|&part| work(part)).collect(),
     };
-    for (first, part) in tasks.into_iter().zip(parts) {
-        let count = part.len() / rows;
-        for (at, number) in part.into_iter().enumerate() {
-            visit(at / count, first + at % count, number);
+    let mut sums: Vec<f32> = Vec::new();
+    for (part, found) in parts.into_iter().zip(found) {
+        match part.from {
+            0 => sums = found,
+            _ => sums.iter_mut().zip(found).for_each(|(sum, more)| *sum += more),
+        }
+        if part.from + part.lines == depth {
+            for (at, &number) in sums.iter().enumerate() {
+                visit(at / part.count, part.first + at % part.count, number);
+            }
         }
     }
     true
+}
+
+/// A part of the large matrix: so many columns and lines.
+#[derive(Clone, Copy)]
+struct Part {
+    first: usize,
+    count: usize,
+    from: usize,
+    lines: usize,
 }
 
 /// How the large matrix lies.
@@ -66,13 +96,12 @@ enum Way {
     Across,
 }
 
-/// The columns from `first` on, as many as `count`; `out` has them row by row, and zeros.
+/// The products with a part; `out` has its columns row by row, and zeros.
 struct Task<'a> {
     few: &'a [f32],
     large: Matrix<'a>,
     depth: usize,
-    first: usize,
-    count: usize,
+    part: Part,
     out: &'a mut [f32],
     way: Way,
 }
@@ -91,8 +120,9 @@ impl Loop for Task<'_> {
 impl Task<'_> {
     #[inline(always)]
     fn down(&mut self) {
-        for column in 0..self.count {
-            let at = self.large.position(0, self.first + column);
+        let count = self.part.count;
+        for column in 0..count {
+            let at = self.large.position(0, self.part.first + column);
             let numbers = &self.large.data[at..at + self.depth];
             let few = self.few.chunks(4 * self.depth);
             for (group, few) in few.enumerate() {
@@ -104,7 +134,7 @@ impl Task<'_> {
                 };
                 let rows = few.len() / self.depth;
                 for (row, sum) in sums.into_iter().enumerate().take(rows) {
-                    self.out[(group * 4 + row) * self.count + column] = sum;
+                    self.out[(group * 4 + row) * count + column] = sum;
                 }
             }
         }
@@ -112,30 +142,28 @@ impl Task<'_> {
 
     #[inline(always)]
     fn across(&mut self) {
-        let whole = self.depth / 4 * 4;
-        for block in (0..self.count).step_by(512) {
-            let width = (self.count - block).min(512);
-            let line = |i: usize| {
-                let at = self.large.position(i, self.first + block);
-                &self.large.data[at..at + width]
-            };
-            for i in (0..whole).step_by(4) {
-                let lines = [line(i), line(i + 1), line(i + 2), line(i + 3)];
-                for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
-                    let out = &mut self.out[row * self.count + block..][..width];
-                    let f = [few[i], few[i + 1], few[i + 2], few[i + 3]];
-                    let lines = lines[0].iter().zip(lines[1]).zip(lines[2]).zip(lines[3]);
-                    for (out, (((a, b), c), d)) in out.iter_mut().zip(lines) {
-                        *out += (a * f[0] + b * f[1]) + (c * f[2] + d * f[3]);
-                    }
+        let Part { first, count, from, lines } = self.part;
+        let line = |i: usize| {
+            let at = self.large.position(i, first);
+            &self.large.data[at..at + count]
+        };
+        let (whole, end) = (from + lines / 8 * 8, from + lines);
+        for i in (from..whole).step_by(8) {
+            let lines: [&[f32]; 8] = std::array::from_fn(|n| line(i + n));
+            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
+                let out = &mut self.out[row * count..][..count];
+                let f: [f32; 8] = std::array::from_fn(|n| few[i + n]);
+                for (at, out) in out.iter_mut().enumerate() {
+                    let two = |n: usize| lines[n][at] * f[n] + lines[n + 1][at] * f[n + 1];
+                    *out += (two(0) + two(2)) + (two(4) + two(6));
                 }
             }
-            for i in whole..self.depth {
-                let line = line(i);
-                for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
-                    let out = &mut self.out[row * self.count + block..][..width];
-                    out.iter_mut().zip(line).for_each(|(out, x)| *out += x * few[i]);
-                }
+        }
+        for i in whole..end {
+            let line = line(i);
+            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
+                let out = &mut self.out[row * count..][..count];
+                out.iter_mut().zip(line).for_each(|(out, x)| *out += x * few[i]);
             }
         }
     }
