@@ -100,8 +100,6 @@ export class Device extends Handle {
   static async new(settings?: DeviceOptions): Promise<Device> {
     const { prefer = "auto", parts = allParts } = options("device", settings);
     checkParts(parts);
-    // While the browser looks for a GPU its core is loaded: most that have WebGPU have one.
-    if (typeof prefer === "string" && prefer !== "cpu" && globalThis.navigator?.gpu) loadCore("gpu", parts).catch(() => undefined);
     const choice = await choose(prefer);
     try {
       return await Device.#open(choice, parts);
