@@ -87,6 +87,6 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv convs create fuzz grad half large linalg matmul movement norm pointwise pool random
-    ranks reduce refusals scan scatter sort variables
+    attention batches broadcast casts conv convs create fuzz grad half large linalg matmul movement norm packed pointwise pool
+    random ranks reduce refusals scan scatter sort variables
 }

@@ -221,6 +221,7 @@ fn unary(op: Unary, dtype: DType) -> &'static str {
         Unary::IsNan => "is_nan_(X)",
         Unary::IsInf => "(bitcast<U>(X) & U(0x7fffffffu)) == U(0x7f800000u)",
         Unary::SignBit => "(bitcast<U>(X) & U(0x80000000u)) != U()",
+        Unary::FromBits => "bitcast<F>(X)",
     }
 }
 

@@ -295,13 +295,25 @@ fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// Whether the operand reads neighbours along a coordinate from neighbouring places.
+/// Whether the operand reads neighbours along a coordinate from neighbouring places, or several from one.
 fn contiguous(operand: &Operand, axis: u32) -> bool {
+    let insts = &operand.program.insts;
     let live = operand.program.live(&[operand.value]);
-    operand.program.insts.iter().zip(live).any(|(inst, live)| match inst {
-        Inst::Load { index, .. } => live && index.stride(Atom::Coord(axis)) == 1,
-        _ => false,
-    })
+    let mut depends: Vec<bool> = Vec::with_capacity(insts.len());
+    for (i, inst) in insts.iter().enumerate() {
+        if let (true, Inst::Load { index, .. }) = (live[i], inst) {
+            let along = |&(atom, stride): &(Atom, i64)| match atom {
+                Atom::Coord(d) => d == axis && stride == 1,
+                Atom::Value(v) => depends[v as usize] && stride == 1,
+            };
+            if index.terms.iter().any(along) {
+                return true;
+            }
+        }
+        let within = inst.operands().iter().any(|&v| depends[v as usize]);
+        depends.push(within || *inst == Inst::Coord(axis));
+    }
+    false
 }
 
 /// Coordinates along `dims` from a number that counts them all.

@@ -39,7 +39,7 @@ codes! {
     sum prod max min any all mean softmax log_softmax layer_norm rms_norm matmul conv2d detach;
     extras:
     linspace eye uniform normal bernoulli
-    unfold pad_with tril triu one_hot tile roll dropout
+    unfold unpack unpack_bf16 dequantize pad_with tril triu one_hot tile roll dropout
     var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf batch_norm group_norm instance_norm
     outer dot rotary attention
     conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d

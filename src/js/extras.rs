@@ -36,6 +36,9 @@ pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
 pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
     match code {
         Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
+        Code::unpack => x.unpack(n.size()?.min(64) as u32, n.flag()?),
+        Code::unpack_bf16 => x.unpack_bf16(),
+        Code::dequantize => x.dequantize(operands.need(1, code)?, operands.get(2)),
         Code::pad_with => {
             let modes = [PadMode::Reflect, PadMode::Edge, PadMode::Wrap, PadMode::Symmetric];
             let mode = modes[n.size()?.min(3)];

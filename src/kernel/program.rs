@@ -150,6 +150,7 @@ impl Builder {
             Inst::Coord(_) => DType::I32,
             Inst::Accumulator => DType::F32,
             Inst::Unary(Unary::IsNan | Unary::IsInf | Unary::SignBit, _) => DType::Bool,
+            Inst::Unary(Unary::FromBits, _) => DType::F32,
             Inst::Binary(op, ..) if op.compares() => DType::Bool,
             Inst::Unary(_, x) | Inst::Binary(_, x, _) | Inst::Reduce(_, x) => self.dtype(*x),
             Inst::Select(_, a, _) => self.dtype(*a),

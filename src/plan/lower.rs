@@ -156,8 +156,9 @@ impl<'a> Context<'a> {
         };
         let whole = writer.builder.finish();
         let live = whole.live(&[value]);
-        // Division in every load's index costs more than a copy.
-        if !own && writer.origins.iter().any(|(v, _)| live[*v as usize]) {
+        // Division in every load's index costs more than a copy, but for what is unpacked.
+        if !own && !self.marks.packed[node] && writer.origins.iter().any(|(v, _)| live[*v as usize])
+        {
             return Err(Stop::Realise(node));
         }
         let (program, value) = prune_to(&whole, value);

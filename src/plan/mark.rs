@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::expr::Expr;
-use crate::graph::Trace;
+use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Inst};
 use crate::op::Op;
 
@@ -20,6 +20,8 @@ pub struct Marks {
     pub free: Vec<bool>,
     /// Cheap enough to be computed at every load of a routine's operand.
     pub light: Vec<bool>,
+    /// Unpacked from integers that take at most half its memory, without much ado: it is not to take that memory.
+    pub packed: Vec<bool>,
     /// How many loads computing it takes, if all is computed in place.
     pub leaves: Vec<u32>,
     /// For scalars, which of the trace's scalars it is.
@@ -39,11 +41,18 @@ const CHEAP: u32 = 8;
 /// The same where a routine would do it at every load.
 const LIGHT: u32 = 4;
 
+/// The same for what is unpacked: bits are shifted and masked, a zero point and a scale are applied.
+const UNPACKING: u32 = 24;
+
 struct Costs {
     leaves: Vec<u32>,
     instructions: Vec<u32>,
     /// Nothing but pointwise work and movement lies between it and data.
     plain: Vec<bool>,
+    /// There are integers among that data.
+    integers: Vec<bool>,
+    /// Memory that all of that data takes.
+    bytes: Vec<u64>,
 }
 
 impl Marks {
@@ -61,6 +70,7 @@ impl Marks {
             leaf: vec![false; count],
             free: vec![false; count],
             light: vec![false; count],
+            packed: vec![false; count],
             leaves: costs.leaves.clone(),
             scalars: vec![0; count],
         };
@@ -68,7 +78,8 @@ impl Marks {
         for (n, node) in trace.nodes.iter().enumerate() {
             marks.leaf[n] = node.inputs.is_empty();
             marks.free[n] = is_free(&node.op);
-            marks.light[n] = again(n, LIGHT);
+            marks.packed[n] = costs.packed(n, node);
+            marks.light[n] = marks.packed[n] || again(n, LIGHT);
             marks.scalars[n] = scalars;
             scalars += usize::from(matches!(node.op, Op::Scalar));
         }
@@ -97,7 +108,7 @@ impl Marks {
                 _ if marks.leaf[n] => false,
                 // Whether it lies outside is cheap to ask again.
                 (Op::Pad(_), Reach::Many) => false,
-                (_, Reach::Many) => !(marks.free[n] || again(n, CHEAP)),
+                (_, Reach::Many) => !(marks.free[n] || marks.packed[n] || again(n, CHEAP)),
                 _ => false,
             };
             marks.in_memory[n] = memory;
@@ -169,10 +180,22 @@ fn is_free(op: &Op) -> bool {
     }
 }
 
+impl Costs {
+    fn packed(&self, n: usize, node: &Traced) -> bool {
+        let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
+        unpacks && 2 * self.bytes[n] <= 4 * node.shape.numel() as u64
+    }
+}
+
 fn costs(trace: &Trace) -> Costs {
     let count = trace.nodes.len();
-    let mut costs =
-        Costs { leaves: vec![0; count], instructions: vec![0; count], plain: vec![true; count] };
+    let mut costs = Costs {
+        leaves: vec![0; count],
+        instructions: vec![0; count],
+        plain: vec![true; count],
+        integers: vec![false; count],
+        bytes: vec![0; count],
+    };
     for (n, node) in trace.nodes.iter().enumerate() {
         let sum = |values: &[u32]| {
             let mut sum = 0u32;
@@ -188,6 +211,14 @@ fn costs(trace: &Trace) -> Costs {
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
+        let source = matches!(node.op, Op::Source);
+        let size = (node.shape.numel() * node.dtype.size()) as u64;
+        costs.integers[n] = source && node.dtype.is_int();
+        costs.bytes[n] = if source { size } else { 0 };
+        for &input in &node.inputs {
+            costs.integers[n] |= costs.integers[input];
+            costs.bytes[n] = costs.bytes[n].saturating_add(costs.bytes[input]);
+        }
     }
     costs
 }

@@ -8,6 +8,7 @@ mod inner;
 mod linalg;
 mod movement;
 mod norm;
+mod packed;
 mod pointwise;
 pub(crate) mod pool;
 mod random;

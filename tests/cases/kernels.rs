@@ -116,11 +116,13 @@ fn unary(all: &mut All) {
         IsNan,
         IsInf,
         SignBit,
+        FromBits,
     ];
     for op in ops {
         for dtype in TYPES {
             let takes = match op {
                 Not => !dtype.is_float(),
+                FromBits => dtype == DType::U32,
                 Neg => dtype.is_float() || dtype == DType::I32,
                 Abs => dtype != DType::Bool,
                 _ => floats_only(op) && dtype.is_float(),
@@ -131,7 +133,7 @@ fn unary(all: &mut All) {
                     let x = draft.load(0, dtype, &[1]);
                     let y = draft.unary(op, x);
                     let result = draft.builder.dtype(y);
-                    let result = if result == DType::F32 { dtype } else { result };
+                    let result = if result == dtype.compute() { dtype } else { result };
                     draft.store(0, result, y, &[1]);
                     all.push((format!("unary {op:?} {dtype} {count}"), draft.kernel(&[count], 1)));
                 }

@@ -19,6 +19,7 @@ pub mod linalg;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
+pub mod packed;
 pub mod pointwise;
 pub mod pool;
 pub mod random;
@@ -61,6 +62,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "matmul", cases: matmul::cases },
     Group { name: "movement", cases: movement::cases },
     Group { name: "norm", cases: norm::cases },
+    Group { name: "packed", cases: packed::cases },
     Group { name: "pointwise", cases: pointwise::cases },
     Group { name: "pool", cases: pool::cases },
     Group { name: "random", cases: random::cases },

@@ -203,6 +203,14 @@ fn unlike_the_others(suite: &mut Suite) {
         let got = device.tensor(&words, &[count])?.unit_float();
         Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
     });
+    suite.add("from_bits u32", |device| {
+        // Neither subnormal nor NaN: GPUs may change those.
+        let normal = |n: usize| word(4, n) % 0x7f00_0000 + 0x80_0000 | word(5, n) & 1 << 31;
+        let words: Vec<u32> = (0..300).map(normal).chain([0, 1 << 31, 0x7f80_0000]).collect();
+        let count = words.len();
+        let got = device.tensor(&words, &[count])?.from_bits();
+        Ok(vec![same_bits("floats", got, DType::F32, Array::new(&[count], words))])
+    });
 }
 
 const NAN: f64 = f64::NAN;

@@ -487,3 +487,48 @@ fn numbers_are_not_part_of_the_structure() {
     }
     assert_eq!(device.stats().plans, 1);
 }
+
+#[test]
+fn packed_weights_are_read_as_they_are() {
+    for (name, rows) in [("packed-row", 1), ("packed-rows", 40)] {
+        for barriers in [true, false] {
+            let build = |d: &Device| {
+                // As models have it: 4 bits each, a scale and a zero point for 32 of a row.
+                let words = d.tensor(&vec![1u32; 128 * 32], &[128, 32])?;
+                let zeros = d.tensor(&vec![1u32; 128], &[128, 1])?.unpack(4, false)?;
+                let numbers = words.unpack(4, false)?;
+                let weights = numbers.dequantize(&data(d, &[128, 8])?, Some(&zeros))?;
+                let y = data(d, &[rows, 256])?.matmul(&weights.transpose(0, 1)?)?;
+                Ok(vec![y.add(&data(d, &[128])?)?.gelu()])
+            };
+            let device = if barriers { paper::device() } else { without_barriers() };
+            let name = if barriers { name.to_string() } else { format!("{name}-alone") };
+            let plan = plan_on(device, &name, build);
+            assert_eq!(plan.dispatches.len(), 1, "{name}");
+            assert!(plan.temporaries.is_empty(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn packed_weights_of_several_products_take_no_memory_either() {
+    let plan = plan("packed-shared", |d| {
+        let words = d.tensor(&vec![1u32; 64 * 16], &[64, 16])?;
+        let weights = words.unpack(8, true)?.dequantize(&data(d, &[64, 1])?, None)?;
+        let weights = weights.transpose(0, 1)?;
+        Ok(vec![data(d, &[40, 64])?.matmul(&weights)?, data(d, &[9, 64])?.matmul(&weights)?])
+    });
+    assert_eq!(plan.dispatches.len(), 2);
+    assert!(plan.temporaries.is_empty());
+}
+
+#[test]
+fn what_is_no_smaller_is_computed_before() {
+    // Integers as long as the result, and an exponential of each: neither is to be done at every load.
+    let plan = plan("not-packed", |d| {
+        let whole = d.tensor(&vec![1i32; 64 * 64], &[64, 64])?;
+        let weights = whole.dequantize(&data(d, &[64, 2])?, None)?.exp().gelu();
+        Ok(vec![data(d, &[40, 64])?.matmul(&weights)?])
+    });
+    assert_eq!(plan.dispatches.len(), 2);
+}

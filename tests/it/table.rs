@@ -26,7 +26,7 @@ const NAMES: &str = "
     gelu_tanh mish softplus softsign is_nan is_inf is_finite logical_not bitwise_not hard_tanh
     clamp add sub mul div rem floor_mod pow minimum maximum atan2 hypot copysign eq ne lt le gt
     ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor shl shr
-    squared_difference select fma lerp random_bits unit_float";
+    squared_difference select fma lerp random_bits unit_float from_bits";
 
 fn extremes() -> Vec<f32> {
     EXTREMES.iter().flat_map(|&x| [x, -x]).collect()
@@ -399,7 +399,8 @@ fn integers_are_exact() {
     let mut rows = 0;
     for row in TABLE {
         for dtype in [DType::I32, DType::U32, DType::Bool] {
-            if !takes(row, dtype) || row.name == "random_bits" || row.name == "unit_float" {
+            if !takes(row, dtype) || ["random_bits", "unit_float", "from_bits"].contains(&row.name)
+            {
                 continue;
             }
             rows += 1;
@@ -488,7 +489,7 @@ fn accepted(name: &str) -> &'static [DType] {
         "logical_not" | "logical_and" | "logical_or" | "logical_xor" => &[Bool],
         "bitwise_not" | "bitwise_and" | "bitwise_or" | "bitwise_xor" => &[I32, U32, Bool],
         "shl" | "shr" => &[I32, U32],
-        "random_bits" | "unit_float" => &[U32],
+        "random_bits" | "unit_float" | "from_bits" => &[U32],
         _ => &[F32, F16],
     }
 }
@@ -509,7 +510,7 @@ fn types_are_refused_by_name() {
                     assert!(fits, "{} took {types:?}", row.name);
                     let bool = tests.split(' ').any(|name| name == row.name);
                     let want = match row.name {
-                        "unit_float" => DType::F32,
+                        "unit_float" | "from_bits" => DType::F32,
                         _ if bool => DType::Bool,
                         _ => values[0],
                     };

@@ -101,6 +101,32 @@ export abstract class Movement extends Reductions {
     return this.op(Code.unfold, "unfold", numbers("unfold", [axis, size, step, dilation]));
   }
 
+  /**
+   * The fields of `bits` bits (1, 2, 4, 8 or 16) that the words along the last axis hold, lowest first, as `i32`:
+   * `u32 [.., n] -> i32 [.., 32 n / bits]`. `signed` ones are in two's complement. Bytes are the fields of 8 bits of their
+   * words, in order. Nothing is stored until a kernel reads it: a matrix product reads the words.
+   */
+  unpack(bits: number, signed = false): Tensor {
+    return this.op(Code.unpack, "unpack", numbers("unpack", [bits, signed]));
+  }
+
+  /**
+   * The `bf16` numbers that the words along the last axis hold, the lower half first, exactly:
+   * `u32 [.., n] -> f32 [.., 2 n]`.
+   */
+  unpackBf16(): Tensor {
+    return this.op(Code.unpackBf16, "unpackBf16", []);
+  }
+
+  /**
+   * The real numbers that integers (`i32`) stand for: `(x - zeroPoint) * scale`, of the scale's type. Both have one shape,
+   * as many axes as this or fewer, counted from the last; each extent divides this one's and is spread over that many
+   * neighbours: `[n, 1]` is one per row, `[n, k / 32]` one for each 32 along the rows of `[n, k]`.
+   */
+  dequantize(scale: Tensor, zeroPoint?: Tensor): Tensor {
+    return this.op(Code.dequantize, "dequantize", [], [scale, zeroPoint]);
+  }
+
   /** Cut along an axis into pieces of these lengths, which must add up to its extent. */
   split(lengths: readonly number[], axis: number): Tensor[] {
     const name = "split";

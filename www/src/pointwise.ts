@@ -555,6 +555,13 @@ export interface Pointwise {
   shr(count: Operand): Tensor;
 
   /**
+   * The `f32` whose bits `x` is: its sign, eight bits of exponent, 23 of fraction. GPUs may make subnormal numbers
+   * 0.
+   * Takes `u32`.
+   */
+  fromBits(): Tensor;
+
+  /**
    * `x` where the condition holds, else `y`.
    * This tensor is `condition`. This is a `bool` tensor; the others have one type, any.
    * Operands broadcast; a number takes the tensors' type.
@@ -605,8 +612,8 @@ sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu relu6 
 celu:0:1 sigmoid hardSigmoid logSigmoid silu hardSwish gelu geluTanh mish softplus softsign hardTanh:0:-1:1
 isNan isInf isFinite logicalNot bitwiseNot add:1 sub:1 mul:1 div:1 rem:1 floorMod:1 pow:1 minimum:1 maximum:1
 atan2:1 hypot:1 copysign:1 squaredDifference:1 eq:1 ne:1 lt:1 le:1 gt:1 ge:1 logicalAnd:1 logicalOr:1
-logicalXor:1 bitwiseAnd:1 bitwiseOr:1 bitwiseXor:1 shl:1 shr:1 select:2 clamp:2 fma:2 lerp:2 randomBits:1
-unitFloat`;
+logicalXor:1 bitwiseAnd:1 bitwiseOr:1 bitwiseXor:1 shl:1 shr:1 fromBits select:2 clamp:2 fma:2 lerp:2
+randomBits:1 unitFloat`;
 
 // As text a method takes its name, and not its name three times with the words around it.
 export abstract class Pointwise extends Recorded {

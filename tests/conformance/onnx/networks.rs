@@ -132,26 +132,26 @@ fn batch_norm(call: &Call) -> Results {
     Ok(results.map(|tensor| Operand::new(tensor, x.kind)).into())
 }
 
-/// A scale or zero point for each element: of a row along the axis, or of a block.
-fn spread(call: &Call, given: &Tensor, like: &Tensor) -> Result<Tensor, Stop> {
+/// A scale or zero point, in the shape that says which elements each is for: a row along the axis, or a block.
+fn placed(call: &Call, given: &Tensor, like: &Tensor) -> Result<Tensor, Stop> {
     call.args.integer("block_size", 0)?;
     let axis = call.axis(1, like.rank())?;
     if given.rank() != 1 || like.rank() <= 1 || given.numel() == 1 {
-        let whole = if given.numel() == 1 { given.reshape(&[])? } else { given.clone() };
-        return blockwise(&whole, like.shape());
+        return Ok(if given.numel() == 1 { given.reshape(&[])? } else { given.clone() });
     }
     let mut shape = vec![1; like.rank()];
     shape[axis] = given.numel();
-    blockwise(&given.reshape(&shape)?, like.shape())
+    Ok(given.reshape(&shape)?)
 }
 
 /// `clamp(round(x / scale) + zero point)`, halves to even.
 fn quantize(call: &Call) -> Results {
     let (x, scale) = (&call.input(0)?.tensor, &call.input(1)?.tensor);
     let kind = call.maybe(2).map_or(Kind::U8, |zero| zero.kind);
-    let mut whole = x.div(&spread(call, scale, x)?)?.round().cast(DType::I32)?;
+    let spread = |given: &Tensor| blockwise(&placed(call, given, x)?, x.shape());
+    let mut whole = x.div(&spread(scale)?)?.round().cast(DType::I32)?;
     if let Some(zero) = call.maybe(2) {
-        whole = whole.add(&spread(call, &zero.tensor, x)?)?;
+        whole = whole.add(&spread(&zero.tensor)?)?;
     }
     let (low, high) = kind.range();
     one(whole.clamp(low as f64, high as f64)?, kind)
@@ -160,10 +160,7 @@ fn quantize(call: &Call) -> Results {
 /// `(x - zero point) * scale`.
 fn dequantize(call: &Call) -> Results {
     let (x, scale) = (&call.input(0)?.tensor, call.input(1)?);
-    let mut whole = x.clone();
-    if let Some(zero) = call.maybe(2) {
-        whole = whole.sub(&spread(call, &zero.tensor, x)?)?;
-    }
-    let float = whole.cast(scale.kind.held())?;
-    one(float.mul(&spread(call, &scale.tensor, x)?)?, scale.kind)
+    let zero = call.maybe(2).map(|zero| placed(call, &zero.tensor.cast(DType::I32)?, x));
+    let placed = placed(call, &scale.tensor, x)?;
+    one(x.cast(DType::I32)?.dequantize(&placed, zero.transpose()?.as_ref())?, scale.kind)
 }

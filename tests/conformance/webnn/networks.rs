@@ -151,12 +151,8 @@ fn quantize(args: &Args) -> Results {
 /// `(x - zero point) * scale`.
 fn dequantize(args: &Args) -> Results {
     let (x, scale) = (args.get("input")?, args.get("scale")?);
-    let shape = x.tensor.shape();
     let zero: Option<Operand> = args.maybe("zeroPoint")?;
-    let mut number = x.numbers()?;
-    if let Some(zero) = zero {
-        number = number.sub(&blockwise(&zero.numbers()?, shape)?)?;
-    }
-    let float = number.cast(scale.kind.held())?;
-    one(float.mul(&blockwise(&scale.tensor, shape)?)?, scale.kind)
+    let zero = zero.map(|zero| Ok::<_, Stop>(zero.numbers()?.cast(DType::I32)?)).transpose()?;
+    let number = x.numbers()?.cast(DType::I32)?;
+    one(number.dequantize(&scale.tensor, zero.as_ref())?, scale.kind)
 }

@@ -130,6 +130,7 @@ fn unary(op: Unary, dtype: DType, bits: u32) -> u32 {
         (Unary::Abs, _) => (bits as i32).unsigned_abs(),
         (Unary::Not, DType::Bool) => bits ^ 1,
         (Unary::Not, _) => !bits,
+        (Unary::FromBits, _) => bits,
         (Unary::IsNan, _) => u32::from(x.is_nan()),
         (Unary::IsInf, _) => u32::from(x.is_infinite()),
         (Unary::SignBit, _) => bits >> 31,

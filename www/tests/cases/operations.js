@@ -241,6 +241,22 @@ test("taking and scattering", async ({ device }) => {
   same(await device.tensor(3).readNested(), 3);
 });
 
+test("weights of few bits", async ({ device }) => {
+  // Two rows of eight 4-bit numbers: 0 to 7, and -8 to -1.
+  const words = device.tensor(new Uint32Array([0x76543210, 0xfedcba98]), [2, 1]);
+  same(await all(words.unpack(4)), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], "unpack");
+  const numbers = words.unpack(4, true);
+  same([numbers.dtype, numbers.shape], ["i32", [2, 8]], "what unpack gives");
+  const scale = device.tensor([0.5, 2, 1, 3], [2, 2]);
+  const zero = device.tensor(new Int32Array([1, 0, 0, -1]), [2, 2]);
+  const want = [-0.5, 0, 0.5, 1, 8, 10, 12, 14, -8, -7, -6, -5, -9, -6, -3, 0];
+  same(await all(numbers.dequantize(scale, zero)), want, "dequantize");
+  const x = device.ones([3, 8]);
+  const product = x.matmul(numbers.dequantize(scale).transpose(0, 1)).relu();
+  same(await all(product), [47, 0, 47, 0, 47, 0], "a product");
+  same(await all(device.tensor(new Uint32Array([0xc0203f80])).unpackBf16()), [1, -2.5], "unpackBf16");
+});
+
 test("eigh", async ({ device }) => {
   const { values, vectors } = device.tensor([[2, 1], [1, 2]]).eigh();
   close(await all(values), [1, 3], 1e-5, "values");
