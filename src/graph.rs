@@ -25,6 +25,8 @@ struct Node {
     data: bool,
     /// Gradients do not pass.
     detached: bool,
+    /// A variable's value: a result, whatever else it is used for.
+    kept: bool,
     /// It only remembers its inputs, because it is data or is itself only remembered.
     weak: bool,
     /// Tensors that hold it.
@@ -42,8 +44,7 @@ impl Node {
 }
 
 /// All nodes that something still needs, and those that these were made of: an arena, so that chains of any length are
-/// freed without recursion. Remembering keeps no data: a node with data that nothing needs is freed, and those that
-/// were made of it have lost their past.
+/// freed without recursion. Remembering keeps no data: those made of freed data have lost their past.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
@@ -154,6 +155,11 @@ impl Graph {
         self.node_mut(id).detached = true;
     }
 
+    /// The node is a result even where others use it, as long as a tensor holds it.
+    pub fn keep(&mut self, id: NodeId) {
+        self.node_mut(id).kept = true;
+    }
+
     /// How a node was made: the operation and its operands, which may be gone if it is data; none if gradients do not
     /// pass it.
     pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
@@ -205,14 +211,13 @@ impl Graph {
         self.sweep(inputs)
     }
 
-    /// Nodes still to be computed that a tensor holds and no recorded operation uses, of those recorded when `since`
-    /// others had been.
+    /// Nodes to compute that a tensor holds, kept or used by none, of those recorded after the first `since`.
     pub fn sinks(&self, since: u64) -> Vec<NodeId> {
         let mut sinks = Vec::new();
         for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            let held = node.handles > 0 && node.uses == 0 && born >= since;
-            if held && !node.data && !matches!(node.op, Op::Scalar) {
+            let result = node.handles > 0 && (node.uses == 0 || node.kept) && !node.data;
+            if result && born >= since && !matches!(node.op, Op::Scalar) {
                 sinks.push(NodeId { index: index as u32, born });
             }
         }
@@ -222,13 +227,8 @@ impl Graph {
     }
 
     /// The number of live nodes.
-    pub fn len(&self) -> usize {
+    pub fn live(&self) -> usize {
         self.nodes.len() - self.vacant.len()
-    }
-
-    /// Whether no node is alive.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The structure of everything `outputs` need.
@@ -286,6 +286,7 @@ impl Graph {
             scalar,
             data,
             detached: false,
+            kept: false,
             weak: false,
             handles: 1,
             uses: 0,

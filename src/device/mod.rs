@@ -130,7 +130,7 @@ impl Device {
             used_bytes: state.pool.used,
             pooled_bytes: state.pool.pooled,
             peak_bytes: state.pool.peak,
-            nodes: state.graph.len() as u64,
+            nodes: state.graph.live() as u64,
         }
     }
 
@@ -139,7 +139,8 @@ impl Device {
         self.state().pool.trim(&*self.inner.backend);
     }
 
-    /// Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch.
+    /// Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of
+    /// variables, as one batch.
     ///
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
@@ -273,6 +274,11 @@ impl Device {
     /// Gradients do not pass a node.
     pub(crate) fn detach(&self, node: NodeId) {
         self.state().graph.detach(node);
+    }
+
+    /// What `flush` is to compute even where other operations use it.
+    pub(crate) fn keep(&self, node: NodeId) {
+        self.state().graph.keep(node);
     }
 
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {

@@ -73,7 +73,7 @@ macro_rules! numbered {
 
 numbered! {
     /// What a core's `ask` is asked for.
-    ask: describe figures trim flush run last_plan program_plan run_program grad run_batch plan_batch;
+    ask: describe figures trim flush run last_plan program_plan run_program grad run_batch plan_batch keep;
     /// What a core's `later` does.
     later: open sync read;
     /// What a core's `words` tells of.

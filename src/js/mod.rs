@@ -165,6 +165,8 @@ pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
         codes::ask::trim => objects::device(first)?.trim(),
         // Submits what is recorded on a device.
         codes::ask::flush => objects::device(first)?.flush()?,
+        // A variable's value.
+        codes::ask::keep => objects::tensor(first)?.keep(),
         // Submits what a tensor needs.
         codes::ask::run => objects::tensor(first)?.run()?,
         // The plan of a device's last submission, if there was one.

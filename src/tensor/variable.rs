@@ -40,6 +40,7 @@ struct Held {
 impl Variable {
     /// A variable with this value.
     pub fn new(value: &Tensor) -> Variable {
+        value.keep();
         Variable { held: Mutex::new(Held { value: value.clone(), gradient: None }) }
     }
 
@@ -85,6 +86,7 @@ impl Variable {
             ));
         }
         value.node()?;
+        value.keep();
         held.value = value.clone();
         Ok(())
     }
@@ -96,6 +98,13 @@ impl Variable {
 }
 
 impl Tensor {
+    /// It is to be computed at the next flush even where it is used: else the next step would start from the one before.
+    pub(crate) fn keep(&self) {
+        if let Ok(node) = self.node() {
+            self.device.keep(node);
+        }
+    }
+
     /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to.
     ///
     /// # Errors

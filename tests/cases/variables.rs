@@ -1,12 +1,13 @@
 //! Training steps with variables: their values, and what they cost.
 
 use super::array::{random, Array};
+use super::attention::attend;
 use super::batches::{ensure, nothing_new};
 use super::check::{said, Outcome, Suite};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
-use warpweft::tensor::{Tensor, Variable};
+use warpweft::tensor::{AttentionOptions, Tensor, Variable};
 
 const RATE: f64 = 0.1;
 const SHAPES: [(&[usize], &[usize]); 3] = [(&[6, 16], &[16]), (&[16, 12], &[12]), (&[12, 3], &[3])];
@@ -158,6 +159,7 @@ pub fn cases() -> Suite {
         ensure(before.read::<f32>().await.map_err(said)? == [1.0, 2.0], "the first value")?;
         ensure(w.value().read::<f32>().await.map_err(said)? == [3.0, 5.0], "the last value")
     });
+    suite.steps("keys and values of a decoder, one plan for all positions", cached);
     suite.steps("a variable keeps its shape and type", refused);
     suite
 }
@@ -173,4 +175,50 @@ async fn refused(device: Device) -> Outcome {
     let loss = device.zeros(&[2]).map_err(said)?;
     let error = loss.backward(&[&w]).err().ok_or("a gradient of two numbers")?;
     ensure(error.message().starts_with("backward:"), format!("it says {}", error.message()))
+}
+
+/// Decodes a sequence position by position: keys and values are kept in two variables, which have room for all.
+async fn cached(device: Device) -> Outcome {
+    const ROOM: usize = 40;
+    let (heads, kv_heads, size) = (4, 2, 16);
+    let data = |heads: usize, seed: u32| random(&[1, heads, ROOM, size], -1.0, 1.0, seed);
+    let (q, k, v) = (data(heads, 1), data(kv_heads, 2), data(kv_heads, 3));
+    let want = attend(&q, &k, &v, true, None, 0.25);
+    let zeros = || device.zeros(&[1, kv_heads, ROOM, size]);
+    let keys = Variable::new(&zeros().map_err(said)?);
+    let values = Variable::new(&zeros().map_err(said)?);
+    let step = |n: usize| -> Result<Tensor> {
+        let row = |of: &Array<f64>| of.slice(2, n, 1, 1).f32(&device);
+        let position = device.tensor(&[n as i32], &[])?;
+        let places = device.iota(&[ROOM], 0)?;
+        let here = places.eq(&position)?.unsqueeze(-1)?;
+        keys.assign(&here.select(&row(&k)?, &keys.value())?)?;
+        values.assign(&here.select(&row(&v)?, &values.value())?)?;
+        let mask = places.le(&position)?.reshape(&[1, 1, 1, ROOM])?;
+        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;
+        device.flush()?;
+        Ok(result)
+    };
+    let mut settled = device.stats();
+    for n in 0..ROOM {
+        let before = device.stats();
+        let got: Vec<f32> = step(n).map_err(said)?.read().await.map_err(said)?;
+        let after = device.stats();
+        ensure(after.submits == before.submits + 1, format!("submissions of position {n}"))?;
+        let want = want.slice(2, n, 1, 1);
+        let near = |(g, w): (&f32, &f64)| (f64::from(*g) - w).abs() < 1e-5;
+        ensure(
+            got.iter().zip(&want.data).all(near),
+            format!("position {n}: {got:?}, not {want:?}"),
+        )?;
+        match n {
+            // At first the caches are zeros that nobody has stored.
+            0 | 1 => settled = after,
+            // The caches and those before them take turns in the same buffers.
+            2..=20 => settled.bind_groups = after.bind_groups,
+            _ => nothing_new(settled, after)?,
+        }
+    }
+    Ok(())
 }

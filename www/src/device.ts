@@ -163,7 +163,7 @@ export class Device extends Handle {
     ask(this.owner.core, Ask.trim, [handle]);
   }
 
-  /** Submits everything recorded since the last time that a tensor holds and nothing else uses, as one batch. */
+  /** Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of variables. */
   flush(): void {
     const handle = this.use("flush");
     ask(this.owner.core, Ask.flush, [handle]);
@@ -215,8 +215,9 @@ export class Device extends Handle {
     }
   }
 
-  /** Takes a tensor out of the scopes it was made in. @internal */
+  /** Takes a tensor out of the scopes it was made in, and has {@link Device.flush} compute it. @internal */
   keep(tensor: Tensor): void {
+    ask(this.owner.core, Ask.keep, [tensor.use("variable")]);
     for (const made of this.#scopes) if (made.includes(tensor)) made.splice(made.indexOf(tensor), 1);
   }
 
