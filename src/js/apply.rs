@@ -51,7 +51,8 @@ impl Operands {
         self.get(n).ok_or_else(missing)
     }
 
-    fn others(&self) -> Vec<&Tensor> {
+    /// The operands after the first.
+    pub fn others(&self) -> Vec<&Tensor> {
         self.0.iter().skip(1).flatten().collect()
     }
 }
@@ -76,11 +77,7 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
             x.pad(&pairs(&n.sizes()?), value)
         }
         Code::concat => x.concat(&operands.others(), n.axis()?),
-        Code::stack => x.stack(&operands.others(), n.axis()?),
-        Code::index_select => x.index_select(n.axis()?, operands.need(1, code)?),
         Code::softmax => x.softmax(n.axis()?),
-        Code::log_softmax => x.log_softmax(n.axis()?),
-        Code::layer_norm | Code::rms_norm => norm(code, x, operands, n),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
         Code::conv2d => {
@@ -91,20 +88,6 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         }
         _ if code.is_extra() => extras::apply(code, x, operands, n),
         _ => reduce(code, x, n),
-    }
-}
-
-fn norm(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
-    match code {
-        Code::layer_norm => {
-            let epsilon = n.real()?;
-            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
-        }
-        Code::rms_norm => {
-            let epsilon = n.real()?;
-            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
-        }
-        _ => Err(unknown(code)),
     }
 }
 

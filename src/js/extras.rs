@@ -35,6 +35,8 @@ pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
 #[inline(never)]
 pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
     match code {
+        Code::stack => x.stack(&operands.others(), n.axis()?),
+        Code::index_select => x.index_select(n.axis()?, operands.need(1, code)?),
         Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
         Code::unpack => x.unpack(n.size()?.min(64) as u32, n.flag()?),
         Code::unpack_bf16 => x.unpack_bf16(),
@@ -54,6 +56,15 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         Code::argmin => x.argmin(n.axis()?),
         Code::var | Code::std => spread(code, x, n),
         Code::logsumexp | Code::norm_l1 | Code::norm_l2 | Code::norm_linf => size(code, x, n),
+        Code::log_softmax => x.log_softmax(n.axis()?),
+        Code::layer_norm => {
+            let epsilon = n.real()?;
+            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
+        }
+        Code::rms_norm => {
+            let epsilon = n.real()?;
+            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
+        }
         Code::batch_norm => {
             let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
             x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)

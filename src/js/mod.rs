@@ -7,16 +7,17 @@ mod extras;
 mod gradients;
 mod numbers;
 mod objects;
+mod plans;
+mod programs;
 mod tasks;
 mod values;
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{pointwise as apply_row, DType, Pointwise, Tensor, Value};
+use crate::tensor::{pointwise as apply_row, Pointwise, Tensor, Value};
 use codes::{Code, FIRST_ROW};
 use numbers::{dtype_code, Numbers};
-use objects::{keep, keep_tensor, keep_tensors, Object};
-use std::rc::Rc;
+use objects::{keep, keep_tensor, Object};
 use tasks::start;
 use values::{copy, Bytes, Function};
 use wasm_bindgen::prelude::*;
@@ -169,39 +170,16 @@ pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
         codes::ask::keep => objects::tensor(first)?.keep(),
         // Submits what a tensor needs.
         codes::ask::run => objects::tensor(first)?.run()?,
-        // The plan of a device's last submission, if there was one.
-        codes::ask::last_plan => {
-            let device = objects::device(first)?;
-            if let Some(plan) = device.last_plan() {
-                answer.push(keep(Object::Plan(device, plan)).into());
-            }
-        }
-        // The plan of a program.
-        codes::ask::program_plan => {
-            let (device, program) = objects::program(first)?;
-            answer.push(keep(Object::Plan(device, program.plan().clone())).into());
+        // The plan of a device's last submission, of a program, or of tensors together.
+        codes::ask::last_plan | codes::ask::program_plan | codes::ask::plan_batch => {
+            plans::plan(what, first, rest, &mut answer)?;
         }
         // Runs a program; the results.
-        codes::ask::run_program => {
-            let (_, program) = objects::program(first)?;
-            let inputs = objects::tensors(rest)?;
-            keep_tensors(&program.run(&references(&inputs))?, &mut answer)?;
-        }
+        codes::ask::run_program => programs::run(first, rest, &mut answer)?,
         // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
         codes::ask::grad => gradients::gradients(first, rest, &mut answer)?,
-        // Submits tensors together, or gives the plan of that.
-        codes::ask::run_batch | codes::ask::plan_batch => {
-            let device = objects::device(first)?;
-            let mut batch = device.batch();
-            for tensor in objects::tensors(rest)? {
-                batch.add(&tensor)?;
-            }
-            if what == codes::ask::run_batch {
-                batch.run()?;
-            } else {
-                answer.push(keep(Object::Plan(device, batch.plan()?)).into());
-            }
-        }
+        // Submits tensors together.
+        codes::ask::run_batch => objects::batch(first, rest)?.run()?,
         _ => return Err(unknown(what)),
     }
     Ok(answer)
@@ -257,45 +235,14 @@ pub fn dispose(handle: u32) {
 /// and gives the results'.
 #[wasm_bindgen]
 pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let inputs = program_inputs(numbers)?;
-    let mut types: Vec<(&[usize], DType)> = Vec::with_capacity(inputs.len());
-    for (shape, dtype) in &inputs {
-        types.push((shape, *dtype));
-    }
-    let mut thrown = None;
-    let program = device.compile(&types, |inputs| {
-        let mut handles = Vec::new();
-        keep_tensors(inputs, &mut handles)?;
-        match build.build(&JsValue::UNDEFINED, handles) {
-            Ok(results) => objects::tensors(&results),
-            Err(error) => {
-                thrown = Some(Thrown(error));
-                Err(Error::data("compile: it threw"))
-            }
-        }
-    });
-    match (program, thrown) {
-        (_, Some(thrown)) => Err(thrown),
-        (program, None) => Ok(keep(Object::Program(device, Rc::new(program?)))),
-    }
-}
-
-fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
-    let mut inputs = Vec::new();
-    let mut numbers = Numbers::new("compile", numbers);
-    while !numbers.is_empty() {
-        let (rank, dtype) = (numbers.size()?, numbers.dtype()?);
-        inputs.push((numbers.some_sizes(rank)?, dtype));
-    }
-    Ok(inputs)
+    programs::compile(device, numbers, build)
 }
 
 /// Something in words.
 #[wasm_bindgen]
 pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
-    let mut words = String::new();
     if what == codes::words::device {
+        let mut words = String::new();
         // Backend, name, vendor, kind and driver of a device, each with a 0 character after it.
         let device = objects::device(handle)?;
         let info = device.info();
@@ -305,18 +252,5 @@ pub fn words(what: u32, handle: u32, kernel: u32) -> Answer<String> {
         }
         return Ok(words);
     }
-    let (device, plan) = objects::plan(handle)?;
-    if what == codes::words::source {
-        // The text that a kernel of a plan is compiled from; nothing where there is none.
-        return Ok(device.kernel_source(&plan, kernel as usize).unwrap_or_default());
-    }
-    // A plan, with 0 characters between: operations, buffers, bytes, its text, and a label for each kernel.
-    let buffers = plan.temporaries.len() + plan.outputs.len();
-    let (operations, bytes) = (plan.operations, plan.bytes_written());
-    words = format!("{operations}\0{buffers}\0{bytes}\0{plan}");
-    for dispatch in &plan.dispatches {
-        words += "\0";
-        words += &dispatch.label;
-    }
-    Ok(words)
+    Ok(plans::words(what, handle, kernel)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
-use crate::tensor::{Program, Tensor};
+use crate::tensor::{Batch, Program, Tensor};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -112,6 +112,15 @@ pub fn device(handle: u32) -> Result<Device> {
 pub fn is_device(handle: u32) -> bool {
     let at = (handle as usize).wrapping_sub(1);
     SLAB.with_borrow(|slab| matches!(slab.entries.get(at), Some(Some(Object::Device(_)))))
+}
+
+/// The tensors with these numbers, to be submitted together on the device with that.
+pub fn batch(on: u32, handles: &[u32]) -> Result<Batch> {
+    let mut batch = device(on)?.batch();
+    for tensor in tensors(handles)? {
+        batch.add(&tensor)?;
+    }
+    Ok(batch)
 }
 
 /// The program with this number.

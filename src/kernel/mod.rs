@@ -132,8 +132,6 @@ pub struct Dispatch {
     pub params: Vec<usize>,
     /// The operations it stands for, for people: `matmul[8,4]x[4,2] + add + relu`.
     pub label: String,
-    /// Floating-point operations, roughly, for benchmarks and splitting.
-    pub flops: u64,
 }
 
 /// Where a slot's bytes live while a batch runs.

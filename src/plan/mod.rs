@@ -46,7 +46,6 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             inputs: memory.slots_of(&piece.inputs),
             outputs: memory.slots_of(&piece.outputs),
             label: show::label(&trace, &piece),
-            flops: show::flops(&piece.kernel),
             kernel: Arc::new(piece.kernel),
             params: piece.params,
         });

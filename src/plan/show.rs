@@ -42,21 +42,24 @@ fn compact(text: &mut String, shape: &Shape) {
     *text += if shape.is_empty() { "[]" } else { "]" };
 }
 
-/// Floating-point operations of a kernel, roughly: two per multiply-add, one per instruction of a loop.
-pub fn flops(kernel: &Kernel) -> u64 {
-    let product = |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
-    match kernel {
-        Kernel::Loop { space, program } => {
-            product(&space.dims).saturating_mul(program.insts.len() as u64)
-        }
-        Kernel::Matmul(m) => 2 * product(&m.batch).saturating_mul(product(&[m.m, m.n, m.k])),
-        Kernel::Conv2d(c) => {
-            let window = product(&[c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);
-            2 * window * product(&[c.batch, c.out, c.out_height, c.out_width])
-        }
-        Kernel::Attention(a) => {
-            let scores = product(&[a.batch, a.heads, a.queries, a.keys]);
-            2 * scores * (a.head_size + a.value_size) as u64
+impl Kernel {
+    /// Its floating-point operations, roughly: two per multiply-add, one per instruction of a loop.
+    pub fn flops(&self) -> u64 {
+        let product =
+            |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
+        match self {
+            Kernel::Loop { space, program } => {
+                product(&space.dims).saturating_mul(program.insts.len() as u64)
+            }
+            Kernel::Matmul(m) => 2 * product(&m.batch).saturating_mul(product(&[m.m, m.n, m.k])),
+            Kernel::Conv2d(c) => {
+                let window = product(&[c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);
+                2 * window * product(&[c.batch, c.out, c.out_height, c.out_width])
+            }
+            Kernel::Attention(a) => {
+                let scores = product(&[a.batch, a.heads, a.queries, a.keys]);
+                2 * scores * (a.head_size + a.value_size) as u64
+            }
         }
     }
 }

@@ -22,7 +22,6 @@ pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
         outputs: vec![1],
         params: params.to_vec(),
         label: "by hand".to_string(),
-        flops: 0,
     });
     Arc::new(Batch {
         slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],

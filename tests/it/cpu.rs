@@ -30,7 +30,6 @@ fn batch_of(kernel: Kernel, inputs: &[usize], outputs: &[usize], scalars: usize)
             outputs: (inputs.len()..inputs.len() + outputs.len()).collect(),
             params: (0..scalars).collect(),
             label: "test".to_string(),
-            flops: 0,
         }],
         outputs: outputs.iter().map(|&words| words as u64 * 4).collect(),
         inputs: inputs.len(),

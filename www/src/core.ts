@@ -1,5 +1,6 @@
 // The WebAssembly cores: loaded when first used, once each.
 
+import { number } from "./arguments.js";
 import * as gpu from "./gpu/warpweft.js";
 import { FIRST_EXTRA, fingerprint, type Ask, type Code } from "./codes.js";
 import { translate, WarpweftError } from "./errors.js";
@@ -100,10 +101,14 @@ export function ask(core: Core, what: Ask, handles: readonly number[]): Float64A
   return call(() => core.ask(what, Uint32Array.from(handles)));
 }
 
+/** Numbers that are passed to an operation, as callers gave them. */
+export type Numbers = readonly (number | boolean)[];
+
 /** Records an operation other than the table's rows; gives the handle of its result. */
-export function record(core: Core, code: Code, name: string, handles: readonly number[], numbers: readonly number[]): number {
+export function record(core: Core, code: Code, name: string, handles: readonly number[], given: Numbers): number {
   if (code >= FIRST_EXTRA) need(core, "extras", name);
-  return call(() => core.apply(code, Uint32Array.from(handles), Float64Array.from(numbers)));
+  const numbers = Float64Array.from(given as readonly unknown[], (value) => number(name, value));
+  return call(() => core.apply(code, Uint32Array.from(handles), numbers));
 }
 
 /** Runs a call into WebAssembly; what it throws comes out as an error. */

@@ -1,15 +1,15 @@
 // The device: opening one, creating tensors on it, its counters and memory.
 
-import { describe, dtypeCode, element, number, numbers, options, resolve, seedOf } from "./arguments.js";
+import { describe, dtypeCode, element, numbers, options, resolve, seedOf } from "./arguments.js";
 import type { DType, Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
 import { Ask, Code, Later, Words } from "./codes.js";
-import { allParts, ask, callAsync, call, type Core, loadCore, type Part, record } from "./core.js";
+import { allParts, ask, callAsync, call, type Core, loadCore, type Numbers, type Part, record } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { DeviceLimits, Stats } from "./figures.js";
 import { Handle } from "./handle.js";
-import { Batch, Plan, Program, resultList } from "./plan.js";
+import { Batch, planned, Program, resultList, type Plan } from "./plan.js";
 import { Tensor } from "./tensor.js";
 
 /** Which device is wanted. */
@@ -26,10 +26,11 @@ export interface DeviceOptions {
    * operations that are missing then throw an error of code `Unsupported`.
    *
    * - `"grad"`: gradients;
-   * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `unfold`, `padWith`, `tril`,
-   *   `triu`, `oneHot`, `tile`, `roll`, `dropout`; reductions but for `sum`, `prod`, `max`, `min`, `any`, `all` and `mean`;
-   *   norms but for `layerNorm` and `rmsNorm`; `outer`, `dot`, `rotary`, `attention`; convolutions but for `conv2d`;
-   *   pooling, resizing, running sums, sorting, scattering, `gatherNd`, `maskedFill`, `eigh`.
+   * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `stack`, `indexSelect`,
+   *   `unfold`, `padWith`, `tril`, `triu`, `oneHot`, `tile`, `roll`, `dropout`; `unpack`, `unpackBf16`, `dequantize`;
+   *   reductions but for `sum`, `prod`, `max`, `min`, `any`, `all` and `mean`; norms, `logSoftmax`; `outer`, `dot`,
+   *   `rotary`, `attention`; convolutions but for `conv2d`; pooling, resizing, running sums, sorting, scattering,
+   *   `gatherNd`, `maskedFill`, `eigh`; plans in words (`lastPlan`, `plan`).
    */
   parts?: readonly Part[];
 }
@@ -264,7 +265,7 @@ export class Device extends Handle {
     }
   }
 
-  #create(code: Code, name: string, numbers: readonly number[]): Tensor {
+  #create(code: Code, name: string, numbers: Numbers): Tensor {
     const handle = this.use(name);
     return this.adopt(record(this.owner.core, code, name, [handle], numbers));
   }
@@ -287,41 +288,41 @@ export class Device extends Handle {
 
   /** The coordinate along `axis`, as `i32`, everywhere in `shape`. */
   iota(shape: Shape, axis: number): Tensor {
-    return this.#create(Code.iota, "iota", [number("iota", axis), ...numbers("iota", shape)]);
+    return this.#create(Code.iota, "iota", [axis, ...numbers("iota", shape)]);
   }
 
   /** `start + i * step` for i from 0 to below `count`, as `f32`. */
   arange(start: number, step: number, count: number): Tensor {
-    return this.#create(Code.arange, "arange", numbers("arange", [start, step, count]));
+    return this.#create(Code.arange, "arange", [start, step, count]);
   }
 
   /** `count` evenly spaced `f32` values from `start` to `stop`, both included. */
   linspace(start: number, stop: number, count: number): Tensor {
-    return this.#create(Code.linspace, "linspace", numbers("linspace", [start, stop, count]));
+    return this.#create(Code.linspace, "linspace", [start, stop, count]);
   }
 
   /** The `n` by `n` identity matrix, `f32`. */
   eye(n: number): Tensor {
-    return this.#create(Code.eye, "eye", [number("eye", n)]);
+    return this.#create(Code.eye, "eye", [n]);
   }
 
   /** Uniformly distributed in `[low, high)`, `f32`. */
   uniform(shape: Shape, settings?: UniformOptions): Tensor {
     const { low = 0, high = 1, seed } = options("uniform", settings);
-    const parameters = [number("uniform", low), number("uniform", high), seedOf("uniform", seed)];
+    const parameters = [low, high, seedOf("uniform", seed)];
     return this.#create(Code.uniform, "uniform", [...parameters, ...numbers("uniform", shape)]);
   }
 
   /** Normally distributed, `f32`. */
   normal(shape: Shape, settings?: NormalOptions): Tensor {
     const { mean = 0, deviation = 1, seed } = options("normal", settings);
-    const parameters = [number("normal", mean), number("normal", deviation), seedOf("normal", seed)];
+    const parameters = [mean, deviation, seedOf("normal", seed)];
     return this.#create(Code.normal, "normal", [...parameters, ...numbers("normal", shape)]);
   }
 
   /** 1 with probability `p`, else 0, `f32`. */
   bernoulli(shape: Shape, p: number, seed?: number): Tensor {
-    const parameters = [number("bernoulli", p), seedOf("bernoulli", seed)];
+    const parameters = [p, seedOf("bernoulli", seed)];
     return this.#create(Code.bernoulli, "bernoulli", [...parameters, ...numbers("bernoulli", shape)]);
   }
 
@@ -357,8 +358,7 @@ export class Device extends Handle {
   /** What the last submission was planned as; undefined before the first. */
   lastPlan(): Plan | undefined {
     const device = this.use("lastPlan");
-    const [plan] = ask(this.owner.core, Ask.lastPlan, [device]);
-    return plan === undefined ? undefined : new Plan(this, plan);
+    return planned(this, "lastPlan", Ask.lastPlan, [device]);
   }
 }
 

@@ -40,7 +40,7 @@ export abstract class Movement extends Reductions {
 
   /** With two axes exchanged; usually the last two, which transposes matrices. */
   transpose(a = -2, b = -1): Tensor {
-    return this.op(Code.transpose, "transpose", [number("transpose", a), number("transpose", b)]);
+    return this.op(Code.transpose, "transpose", [a, b]);
   }
 
   /** Broadcast to a shape by NumPy's rule: axes of extent 1 are repeated, axes are added in front. */
@@ -50,12 +50,12 @@ export abstract class Movement extends Reductions {
 
   /** With a new axis of extent 1 at `axis`; -1 puts it last. */
   unsqueeze(axis: number): Tensor {
-    return this.op(Code.unsqueeze, "unsqueeze", [number("unsqueeze", axis)]);
+    return this.op(Code.unsqueeze, "unsqueeze", [axis]);
   }
 
   /** Without an axis of extent 1. */
   squeeze(axis: number): Tensor {
-    return this.op(Code.squeeze, "squeeze", [number("squeeze", axis)]);
+    return this.op(Code.squeeze, "squeeze", [axis]);
   }
 
   /**
@@ -64,10 +64,9 @@ export abstract class Movement extends Reductions {
    */
   slice(axis: number, start: number, end?: number, step = 1): Tensor {
     const name = "slice";
-    const at = number(name, axis);
     // An axis that does not exist is told of by WebAssembly.
-    const stop = end === undefined ? (this.shape.at(at) ?? 0) : number(name, end);
-    return this.op(Code.slice, name, [at, number(name, start), stop, number(name, step)]);
+    const stop = end === undefined ? (this.shape.at(number(name, axis)) ?? 0) : end;
+    return this.op(Code.slice, name, [axis, start, stop, step]);
   }
 
   /** The elements along each of `axes` in reverse order. */
@@ -78,7 +77,7 @@ export abstract class Movement extends Reductions {
   /** `value` before and after the elements: `amounts[axis]` is how many before and after along that axis. */
   pad(amounts: readonly (readonly [before: number, after: number])[], value: number | boolean = 0): Tensor {
     const name = "pad";
-    return this.op(Code.pad, name, [number(name, value), ...pairs(name, amounts)]);
+    return this.op(Code.pad, name, [value, ...pairs(name, amounts)]);
   }
 
   /**
@@ -98,7 +97,7 @@ export abstract class Movement extends Reductions {
    * every `step`-th position on, as far as they fit.
    */
   unfold(axis: number, size: number, step = 1, dilation = 1): Tensor {
-    return this.op(Code.unfold, "unfold", numbers("unfold", [axis, size, step, dilation]));
+    return this.op(Code.unfold, "unfold", [axis, size, step, dilation]);
   }
 
   /**
@@ -107,7 +106,7 @@ export abstract class Movement extends Reductions {
    * words, in order. Nothing is stored until a kernel reads it: a matrix product reads the words.
    */
   unpack(bits: number, signed = false): Tensor {
-    return this.op(Code.unpack, "unpack", numbers("unpack", [bits, signed]));
+    return this.op(Code.unpack, "unpack", [bits, signed]);
   }
 
   /**
@@ -155,7 +154,7 @@ export abstract class Movement extends Reductions {
 
   /** Moved by `shift` along `axis`, to the end where it is positive; what leaves it there comes in at the other side. */
   roll(shift: number, axis: number): Tensor {
-    return this.op(Code.roll, "roll", [number("roll", shift), number("roll", axis)]);
+    return this.op(Code.roll, "roll", [shift, axis]);
   }
 
   /**
@@ -163,22 +162,22 @@ export abstract class Movement extends Reductions {
    * Positions outside give 0.
    */
   indexSelect(axis: number, index: Tensor): Tensor {
-    return this.op(Code.indexSelect, "indexSelect", [number("indexSelect", axis)], [index]);
+    return this.op(Code.indexSelect, "indexSelect", [axis], [index]);
   }
 
   /** The matrices of the last two axes with 0 above a diagonal; positive ones lie to the right of the main one. */
   tril(diagonal = 0): Tensor {
-    return this.op(Code.tril, "tril", [number("tril", diagonal)]);
+    return this.op(Code.tril, "tril", [diagonal]);
   }
 
   /** The matrices of the last two axes with 0 below a diagonal; positive ones lie to the right of the main one. */
   triu(diagonal = 0): Tensor {
-    return this.op(Code.triu, "triu", [number("triu", diagonal)]);
+    return this.op(Code.triu, "triu", [diagonal]);
   }
 
   /** 1 where a new last axis of extent `classes` equals the element, else 0, as `f32`. Takes `i32` and `u32`. */
   oneHot(classes: number): Tensor {
-    return this.op(Code.oneHot, "oneHot", [number("oneHot", classes)]);
+    return this.op(Code.oneHot, "oneHot", [classes]);
   }
 
   /** Repeated `repeats[axis]` times along each axis. */
@@ -191,7 +190,7 @@ export abstract class Movement extends Reductions {
    * without one it is random. Takes `f32` and `f16`.
    */
   dropout(p: number, seed?: number): Tensor {
-    return this.op(Code.dropout, "dropout", [number("dropout", p), seedOf("dropout", seed)]);
+    return this.op(Code.dropout, "dropout", [p, seedOf("dropout", seed)]);
   }
 }
 

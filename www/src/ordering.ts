@@ -1,6 +1,6 @@
 // Running sums, sorting, and elements taken from and brought to where indices say.
 
-import { describe, number, options } from "./arguments.js";
+import { describe, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { dataError } from "./errors.js";
 import { Movement } from "./movement.js";
@@ -55,7 +55,7 @@ function combination(name: string, reduction: unknown): number {
 export abstract class Ordering extends Movement {
   #scan(code: Code, name: string, axis: number, settings: ScanOptions | undefined): Tensor {
     const { exclusive = false, reverse = false } = options(name, settings);
-    return this.op(code, name, [number(name, axis), number(name, exclusive), number(name, reverse)]);
+    return this.op(code, name, [axis, exclusive, reverse]);
   }
 
   /**
@@ -103,7 +103,7 @@ export abstract class Ordering extends Movement {
   }
 
   #order(name: string, axis: number, descending: boolean): Tensor {
-    return this.op(Code.argsort, name, [number(name, axis), number(name, descending)]);
+    return this.op(Code.argsort, name, [axis, descending]);
   }
 
   /**
@@ -112,7 +112,7 @@ export abstract class Ordering extends Movement {
    */
   topK(k: number, settings?: TopKOptions): Ordered {
     const { axis = -1, largest = true } = options("topK", settings);
-    const numbers = [number("topK", axis), number("topK", k), number("topK", largest)];
+    const numbers = [axis, k, largest];
     const indices = this.op(Code.topK, "topK", numbers);
     return { values: this.takeAlong(axis, indices), indices };
   }
@@ -122,7 +122,7 @@ export abstract class Ordering extends Movement {
    * this, but for the axis. Positions outside give 0.
    */
   takeAlong(axis: number, index: Tensor): Tensor {
-    return this.op(Code.takeAlong, "takeAlong", [number("takeAlong", axis)], [index]);
+    return this.op(Code.takeAlong, "takeAlong", [axis], [index]);
   }
 
   /**
@@ -131,23 +131,23 @@ export abstract class Ordering extends Movement {
    * positions outside are left out.
    */
   scatter(axis: number, index: Tensor, source: Tensor): Tensor {
-    return this.op(Code.scatter, "scatter", [number("scatter", axis)], [index, source]);
+    return this.op(Code.scatter, "scatter", [axis], [index, source]);
   }
 
   /** As {@link Ordering.scatter}, but all elements of the source are added to what is there. Takes every type but `bool`. */
   scatterAdd(axis: number, index: Tensor, source: Tensor): Tensor {
-    return this.op(Code.scatterAdd, "scatterAdd", [number("scatterAdd", axis)], [index, source]);
+    return this.op(Code.scatterAdd, "scatterAdd", [axis], [index, source]);
   }
 
   /** As {@link Ordering.scatter}, but what comes to one place is combined with what is there. */
   scatterReduce(axis: number, index: Tensor, source: Tensor, reduction: Combination): Tensor {
     const name = "scatterReduce";
-    return this.op(Code.scatterReduce, name, [number(name, axis), combination(name, reduction)], [index, source]);
+    return this.op(Code.scatterReduce, name, [axis, combination(name, reduction)], [index, source]);
   }
 
   /** With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. */
   indexAdd(axis: number, index: Tensor, source: Tensor): Tensor {
-    return this.op(Code.indexAdd, "indexAdd", [number("indexAdd", axis)], [index, source]);
+    return this.op(Code.indexAdd, "indexAdd", [axis], [index, source]);
   }
 
   /**
@@ -187,6 +187,6 @@ export abstract class Ordering extends Movement {
 
   /** `value` where `mask`, which is `bool` and broadcasts to this, is true. */
   maskedFill(mask: Tensor, value: number | boolean): Tensor {
-    return this.op(Code.maskedFill, "maskedFill", [number("maskedFill", value)], [mask]);
+    return this.op(Code.maskedFill, "maskedFill", [value], [mask]);
   }
 }

@@ -8,7 +8,8 @@ const NAME = "packed";
 
 // The lists. Their order is that in the file: neighbours share what gzip learns of them.
 // (Those of locals are read, set, and set and read.)
-const [OPS, GET, , , LOCALS, INTS, LOADS, STORES, ALIGN, CALLS, BLOCKS, BRANCHES, FLOATS, OTHER, REST] = Array(15).keys();
+const LISTS = 15;
+const [OPS, GET, , , BRANCHES, STORES, LOADS, INTS, LOCALS, ALIGN, OTHER, FLOATS, REST, BLOCKS, CALLS] = Array(LISTS).keys();
 
 /** The usual alignments of the instructions from `i32.load` to `i64.store32`. */
 const ALIGNMENTS = Uint8Array.from("23230011001122232301012", Number);
@@ -150,7 +151,7 @@ export const leb = (number) => (number < 128 ? [number] : [(number % 128) + 128,
 const ascii = (text) => new TextEncoder().encode(text);
 
 /** The same for every list. @template T @param {(list: number) => T} make */
-const each = (make) => Array.from({ length: REST + 1 }, (_, list) => make(list));
+const each = (make) => Array.from({ length: LISTS }, (_, list) => make(list));
 
 /**
  * The wasm that was packed; what was not stays as it is.
@@ -247,7 +248,7 @@ function paired(bytes) {
   const free = Array.from({ length: 256 }, (_, byte) => byte).filter((byte) => !bytes.includes(byte));
   /** @type {number[]} */
   const pairs = [];
-  for (const symbol of free.slice(0, 35)) {
+  for (const symbol of free.slice(0, 41)) {
     const counts = new Uint32Array(65536);
     bytes.forEach((byte, at) => at && counts[(bytes[at - 1] ?? 0) * 256 + byte]++);
     const best = counts.indexOf(Math.max(...counts));

@@ -2,7 +2,7 @@
 
 import { describe } from "./arguments.js";
 import { Ask, Words } from "./codes.js";
-import { ask, call } from "./core.js";
+import { ask, call, need } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -77,17 +77,17 @@ export class Batch {
 
   /** What running it now would do. */
   plan(): Plan {
-    return new Plan(this.#device, this.#ask(Ask.planBatch)[0]!);
+    return planned(this.#device, "plan", Ask.planBatch, this.#handles())!;
   }
 
   /** Submits it, without waiting. */
   run(): void {
-    this.#ask(Ask.runBatch);
+    ask(this.#device.owner.core, Ask.runBatch, this.#handles());
   }
 
-  #ask(what: Ask): Float64Array {
+  #handles(): number[] {
     const device = this.#device.use("batch");
-    return ask(this.#device.owner.core, what, [device, ...this.#results.map((tensor) => tensor.use("batch"))]);
+    return [device, ...this.#results.map((tensor) => tensor.use("batch"))];
   }
 }
 
@@ -121,8 +121,16 @@ export class Program extends Handle {
   /** What it does. */
   get plan(): Plan {
     const program = this.use("program");
-    return (this.#plan ??= new Plan(this.#device, ask(this.owner.core, Ask.programPlan, [program])[0]!));
+    return (this.#plan ??= planned(this.#device, "plan", Ask.programPlan, [program])!);
   }
+}
+
+/** Asks for a plan; undefined where there is none. @internal */
+export function planned(device: Device, name: string, what: Ask, handles: readonly number[]): Plan | undefined {
+  const { core } = device.owner;
+  need(core, "extras", name);
+  const [plan] = ask(core, what, handles);
+  return plan === undefined ? undefined : new Plan(device, plan);
 }
 
 /** The results of a program's function as a list. */

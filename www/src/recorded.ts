@@ -2,7 +2,7 @@
 
 import { number, type DType, type Shape } from "./arguments.js";
 import { Ask, dtypes, FIRST_ROW, type Code } from "./codes.js";
-import { ask, call, record } from "./core.js";
+import { ask, call, record, type Numbers } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -79,7 +79,7 @@ export abstract class Recorded extends Handle {
   protected op(
     code: Code,
     name: string,
-    numbers: readonly number[],
+    numbers: Numbers,
     others: readonly (Tensor | undefined)[] = [],
   ): Tensor {
     const first = this.use(name);

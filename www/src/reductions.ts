@@ -1,6 +1,6 @@
 // Reductions over axes, softmax and the normalisations.
 
-import { axesList, number, options } from "./arguments.js";
+import { axesList, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { Pointwise } from "./pointwise.js";
 import type { Tensor } from "./tensor.js";
@@ -51,7 +51,7 @@ export interface ChannelNormOptions {
 /** The operations that combine elements along axes. */
 export abstract class Reductions extends Pointwise {
   #reduce(code: Code, name: string, axes: Axes | undefined, keepDims: boolean): Tensor {
-    return this.op(code, name, [number(name, keepDims), ...axesList(name, axes)]);
+    return this.op(code, name, [keepDims, ...axesList(name, axes)]);
   }
 
   /** The sum over these axes; 0 over nothing. Takes every type but `bool`. With `keepDims` the axes stay, of extent 1. */
@@ -104,11 +104,11 @@ export abstract class Reductions extends Pointwise {
 
   #spread(code: Code, name: string, axes: Axes | undefined, settings: SpreadOptions | undefined): Tensor {
     const { correction = 1, keepDims = false } = options(name, settings);
-    return this.op(code, name, [number(name, keepDims), number(name, correction), ...axesList(name, axes)]);
+    return this.op(code, name, [keepDims, correction, ...axesList(name, axes)]);
   }
 
   #position(code: Code, name: string, axis: number, keepDims: boolean): Tensor {
-    const found = this.op(code, name, [number(name, axis)]);
+    const found = this.op(code, name, [axis]);
     if (!keepDims) return found;
     const kept = found.unsqueeze((axis + this.rank) % this.rank);
     found.dispose();
@@ -150,26 +150,26 @@ export abstract class Reductions extends Pointwise {
 
   /** `exp(x) / sum(exp(x))` along `axis`, without overflow. Takes `f32` and `f16`. */
   softmax(axis = -1): Tensor {
-    return this.op(Code.softmax, "softmax", [number("softmax", axis)]);
+    return this.op(Code.softmax, "softmax", [axis]);
   }
 
   /** The logarithm of {@link Reductions.softmax}, accurate where that is nearly 0. Takes `f32` and `f16`. */
   logSoftmax(axis = -1): Tensor {
-    return this.op(Code.logSoftmax, "logSoftmax", [number("logSoftmax", axis)]);
+    return this.op(Code.logSoftmax, "logSoftmax", [axis]);
   }
 
   /** `(x - mean) / sqrt(variance + epsilon) * weight + bias` over the axes (Ba et al. 2016). Takes `f32` and `f16`. */
   layerNorm(settings?: LayerNormOptions): Tensor {
     const name = "layerNorm";
     const { axes = -1, weight, bias, epsilon = 1e-5 } = options(name, settings);
-    return this.op(Code.layerNorm, name, [number(name, epsilon), ...axesList(name, axes)], [weight, bias]);
+    return this.op(Code.layerNorm, name, [epsilon, ...axesList(name, axes)], [weight, bias]);
   }
 
   /** `x / sqrt(mean(x^2) + epsilon) * weight` over the axes (Zhang and Sennrich 2019). Takes `f32` and `f16`. */
   rmsNorm(settings?: RmsNormOptions): Tensor {
     const name = "rmsNorm";
     const { axes = -1, weight, epsilon = 1e-6 } = options(name, settings);
-    return this.op(Code.rmsNorm, name, [number(name, epsilon), ...axesList(name, axes)], [weight]);
+    return this.op(Code.rmsNorm, name, [epsilon, ...axesList(name, axes)], [weight]);
   }
 
   /**
@@ -179,7 +179,7 @@ export abstract class Reductions extends Pointwise {
   batchNorm(mean: Tensor, variance: Tensor, settings?: ChannelNormOptions): Tensor {
     const name = "batchNorm";
     const { weight, bias, epsilon = 1e-5 } = options(name, settings);
-    return this.op(Code.batchNorm, name, [number(name, epsilon)], [mean, variance, weight, bias]);
+    return this.op(Code.batchNorm, name, [epsilon], [mean, variance, weight, bias]);
   }
 
   /**
@@ -189,13 +189,13 @@ export abstract class Reductions extends Pointwise {
   groupNorm(groups: number, settings?: ChannelNormOptions): Tensor {
     const name = "groupNorm";
     const { weight, bias, epsilon = 1e-5 } = options(name, settings);
-    return this.op(Code.groupNorm, name, [number(name, groups), number(name, epsilon)], [weight, bias]);
+    return this.op(Code.groupNorm, name, [groups, epsilon], [weight, bias]);
   }
 
   /** {@link Reductions.groupNorm} with a group for each channel (Ulyanov et al. 2016). Takes `f32` and `f16`. */
   instanceNorm(settings?: ChannelNormOptions): Tensor {
     const name = "instanceNorm";
     const { weight, bias, epsilon = 1e-5 } = options(name, settings);
-    return this.op(Code.instanceNorm, name, [number(name, epsilon)], [weight, bias]);
+    return this.op(Code.instanceNorm, name, [epsilon], [weight, bias]);
   }
 }

@@ -102,7 +102,7 @@ export class Tensor extends Windows {
    * and GPT-NeoX), or two neighbours if `interleaved` (as in GPT-J). Takes `f32` and `f16`.
    */
   rotary(cos: Tensor, sin: Tensor, interleaved = false): Tensor {
-    return this.op(Code.rotary, "rotary", [number("rotary", interleaved)], [cos, sin]);
+    return this.op(Code.rotary, "rotary", [interleaved], [cos, sin]);
   }
 
   /**
@@ -114,19 +114,19 @@ export class Tensor extends Windows {
   attention(k: Tensor, v: Tensor, settings?: AttentionOptions): Tensor {
     const name = "attention";
     const { causal = false, window, mask, scale } = options(name, settings);
-    const given = (value: number | undefined) => (value === undefined ? [0] : [1, number(name, value)]);
-    const numbers = [number("attention", causal), ...given(window), ...given(scale)];
+    const given = (value: number | undefined) => (value === undefined ? [0] : [1, value]);
+    const numbers = [causal, ...given(window), ...given(scale)];
     return this.op(Code.attention, name, numbers, mask ? [k, v, mask] : [k, v]);
   }
 
   /** Joins tensors along an axis that they have; along the others their extents are equal. */
   static concat(tensors: readonly Tensor[], axis: number): Tensor {
-    return join(tensors, "concat", (first, others) => first.op(Code.concat, "concat", [number("concat", axis)], others));
+    return join(tensors, "concat", (first, others) => first.op(Code.concat, "concat", [axis], others));
   }
 
   /** Joins tensors of one shape along a new axis. */
   static stack(tensors: readonly Tensor[], axis: number): Tensor {
-    return join(tensors, "stack", (first, others) => first.op(Code.stack, "stack", [number("stack", axis)], others));
+    return join(tensors, "stack", (first, others) => first.op(Code.stack, "stack", [axis], others));
   }
 
   /**

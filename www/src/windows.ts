@@ -1,6 +1,6 @@
 // What looks through a window that moves over the last axes: convolutions and pooling; and resizing those axes.
 
-import { describe, number, numbers, options } from "./arguments.js";
+import { describe, numbers, options } from "./arguments.js";
 import { Code } from "./codes.js";
 import { dataError } from "./errors.js";
 import { Ordering } from "./ordering.js";
@@ -211,8 +211,7 @@ export abstract class Windows extends Ordering {
     const { first = 0, step = 1, filter = "linear", sharpness = -0.75, antialias = false, inside = false } = given;
     const code = filters.indexOf(filter);
     if (code < 0) throw dataError(`${name}: there is no filter ${describe(filter)}`);
-    const places = [axis, size, first, step].map((value) => number(name, value));
-    return this.op(Code.resample, name, [...places, code, number(name, sharpness), number(name, antialias), Number(inside)]);
+    return this.op(Code.resample, name, [axis, size, first, step, code, sharpness, antialias, inside]);
   }
 
   #convolve(code: Code, name: string, axes: number, weight: Tensor, settings: ConvOptions | undefined): Tensor {
@@ -232,13 +231,13 @@ export abstract class Windows extends Ordering {
     const axes = Math.max(this.rank - 2, 0);
     const sizes = perAxis(name, axes, size);
     const lists = moving(name, axes, stride, dilation, padding);
-    return this.op(code, name, [number(name, countPadding), number(name, ceil), ...sizes, ...lists]);
+    return this.op(code, name, [countPadding, ceil, ...sizes, ...lists]);
   }
 }
 
 /** A convolution's numbers: groups, then how the window moves. */
 function window(name: string, axes: number, { stride, dilation, padding, groups = 1 }: ConvOptions): number[] {
-  return [number(name, groups), ...moving(name, axes, stride, dilation, padding)];
+  return [groups, ...moving(name, axes, stride, dilation, padding)];
 }
 
 /** Strides, dilations, and the padding: 1 for `"same"`, else 0 and pairs. */

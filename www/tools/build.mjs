@@ -23,12 +23,14 @@ const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`
 // The memory is the core's own, and its lowest addresses are the stack's last.
 const memory = ["--low-memory-unused", "--zero-filled-memory"];
 
+const strip = ["--strip-producers", "--strip-target-features"];
+
 /** The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and the parts that are split off. */
 const cores = {
   gpu: {
     profile: "web",
     features: "gpu,js",
-    optimise: [...noInlining, ...memory, "-Oz", "--converge", "--strip-producers", "--strip-target-features"],
+    optimise: [...noInlining, ...memory, "-Oz", "--converge", "--reorder-locals", ...strip],
     // Pointers that loops count along with their index take more code than the multiplication.
     rustflags: ["-Cllvm-args=-disable-lsr"],
     targetDir: webTarget,
@@ -37,6 +39,7 @@ const cores = {
       extras: {
         begin: functions(
           "js::extras::",
+          "js::plans::",
           "op::routine::Attention>::infer",
           "expand::Writer>::attention",
           "plan::kernels::attention",
@@ -56,7 +59,7 @@ const cores = {
   cpu: {
     profile: "web-cpu",
     features: "cpu,js",
-    optimise: ["-O3", "--strip-producers", "--strip-target-features"],
+    optimise: ["-O3", ...strip],
     rustflags: ["-Ctarget-feature=+simd128"],
     targetDir: `${webTarget}-cpu`,
     parts: {},
@@ -160,11 +163,16 @@ function wasmOpt(input, output, ...options) {
   return run(process.execPath, [nodeTool("binaryen", "wasm-opt"), input, "-o", output, ...enable, ...options], { quiet: true });
 }
 
-/** A glue without what it has to find and load its wasm in many ways: it is given the bytes. */
+/**
+ * A glue without what it has to find and load its wasm in many ways, because it is given the bytes; and without what it
+ * has for browsers that lack something which the rest of the package needs, too.
+ */
 function withPlainStart(script) {
   const begin = script.indexOf("async function __wbg_load(");
   if (begin < 0) throw new Error("the glue begins in another way");
-  return `${script.slice(0, begin)}
+  const registry = /\(typeof FinalizationRegistry === 'undefined'\)\s*\? \{.*\}\s*: /;
+  const encoder = /^if \(!\('encodeInto' in cachedTextEncoder\)\) \{\n[^]*?\n\}\n/m;
+  return `${script.slice(0, begin).replace(registry, "").replace(encoder, "")}
 export default async function start(wasm) {
   return __wbg_finalize_init((await WebAssembly.instantiate(wasm, __wbg_get_imports())).instance);
 }`;
@@ -263,7 +271,7 @@ function snippets(dir) {
 
 /** What a browser loads for a core: the wasm and its JavaScript, raw and compressed. */
 function sizes(dir) {
-  const kb = (bytes) => `${(bytes / 1024).toFixed(1)} KB`;
+  const kb = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
   const size = (name) => {
     const data = readFileSync(join(dir, name));
     return `${basename(name)} ${kb(data.length)}, ${kb(gzipSync(data, { level: 9 }).length)} gzipped`;

@@ -1,6 +1,6 @@
 // A wasm in parts: what not every page needs is put into files of its own. Works on the text that `wasm-opt -S` writes.
 //
-// A part has no memory or table of its own: it imports those of the core, and the core's functions that it calls. What the
+// A part has no memory or tables of its own: it imports those of the core, and the core's functions that it calls. What the
 // core calls of a part it calls through a place in its table, which the part fills when it is loaded; and long texts that
 // only a part uses it brings to their place in the memory.
 
@@ -59,9 +59,8 @@ export function split(text, parts) {
       ...[...used(bodies, "global\\.[gs]et")].map((name) => imported("global", name, module.globals.get(name))),
       imported("memory", module.memory, "1"),
       imported("table", module.table, "1 funcref"),
-      ...places
-        .filter(([name]) => home.get(name) === part)
-        .map(([name, place]) => `(elem (table ${module.table}) (i32.const ${place}) func ${name})`),
+      ...[...used(bodies, "table\\.\\w+")].map((name) => imported("table", name, "1 externref")),
+      ...elements(module.table, places.filter(([name]) => home.get(name) === part)),
       ...moved[part].map(dataForm),
     ];
     texts[part] = `(module\n ${forms.join("\n ")}\n ${bodies}\n)\n`;
@@ -147,6 +146,17 @@ function takeData(module, bytes, core) {
   const rest = { at: end, bytes: piece.bytes.slice(at + bytes.length) };
   module.data.splice(found, 1, { at: piece.at, bytes: piece.bytes.slice(0, at) }, rest);
   return { at: begin, bytes };
+}
+
+/** Functions with their places in a table, in their order, as forms: places that follow each other in one. */
+function elements(table, places) {
+  const runs = [];
+  for (const [name, place] of places) {
+    const last = runs.at(-1);
+    if (last?.place + last?.names.length === place) last.names.push(name);
+    else runs.push({ place, names: [name] });
+  }
+  return runs.map(({ place, names }) => `(elem (table ${table}) (i32.const ${place}) func ${names.join(" ")})`);
 }
 
 /** Data as text: each byte that is not plain ASCII by its number. */
