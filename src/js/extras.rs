@@ -57,23 +57,11 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         Code::var | Code::std => spread(code, x, n),
         Code::logsumexp | Code::norm_l1 | Code::norm_l2 | Code::norm_linf => size(code, x, n),
         Code::log_softmax => x.log_softmax(n.axis()?),
-        Code::layer_norm => {
-            let epsilon = n.real()?;
-            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
-        }
-        Code::rms_norm => {
-            let epsilon = n.real()?;
-            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
-        }
-        Code::batch_norm => {
-            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
-            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
-        }
-        Code::group_norm => {
-            let groups = n.size()?;
-            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
-        }
-        Code::instance_norm => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
+        Code::layer_norm
+        | Code::rms_norm
+        | Code::batch_norm
+        | Code::group_norm
+        | Code::instance_norm => norm(code, x, operands, n),
         Code::outer => x.outer(operands.need(1, code)?),
         Code::dot => x.dot(operands.need(1, code)?),
         Code::rotary => x.rotary(operands.need(1, code)?, operands.need(2, code)?, n.flag()?),
@@ -134,6 +122,28 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
             vectors.concat(&[&values.unsqueeze(-1)?], -1)
         }
         _ => scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n),
+    }
+}
+
+fn norm(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
+    match code {
+        Code::layer_norm => {
+            let epsilon = n.real()?;
+            x.layer_norm(&n.axes()?, operands.get(1), operands.get(2), epsilon)
+        }
+        Code::rms_norm => {
+            let epsilon = n.real()?;
+            x.rms_norm(&n.axes()?, operands.get(1), epsilon)
+        }
+        Code::batch_norm => {
+            let (mean, variance) = (operands.need(1, code)?, operands.need(2, code)?);
+            x.batch_norm(mean, variance, operands.get(3), operands.get(4), n.real()?)
+        }
+        Code::group_norm => {
+            let groups = n.size()?;
+            x.group_norm(groups, operands.get(1), operands.get(2), n.real()?)
+        }
+        _ => x.instance_norm(operands.get(1), operands.get(2), n.real()?),
     }
 }
 

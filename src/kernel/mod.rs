@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// are what `Reduce` runs over. A value that depends on an inner coordinate outside of `Reduce` is per element, and a
 /// store of it happens at every inner coordinate; all others happen once per row. The inner extents may be 0, and
 /// then `Reduce` gives its identity.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     pub dims: Vec<usize>,
     pub outer: usize,
@@ -33,7 +33,7 @@ impl Space {
 }
 
 /// How a routine reads an operand: a program whose coordinates are the operand's own axes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operand {
     pub program: Program,
     pub value: ValueId,
@@ -54,7 +54,7 @@ impl Operand {
 }
 
 /// What a dispatch computes. Inputs and outputs are numbered as in the [`Dispatch`].
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
     /// A map (no inner dimensions), a reduction, or a row program.
     Loop {
@@ -68,7 +68,7 @@ pub enum Kernel {
 
 /// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
 /// `[batch.., m, k]` and `[batch.., k, n]`, the epilogue's `[batch.., m, n]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matmul {
     pub batch: Vec<usize>,
     pub m: usize,
@@ -81,7 +81,7 @@ pub struct Matmul {
 
 /// A 2-D convolution. Coordinates: x `[batch, channel, y, x]`, w `[out, channel in group, ky, kx]`, epilogue
 /// `[batch, out, y, x]`. Positions in the padding count as 0 and x is not read there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Convolution {
     pub params: Conv2d,
     pub batch: usize,
@@ -100,7 +100,7 @@ pub struct Convolution {
 /// Attention in one pass over the keys (a running maximum and sum; no scores in memory). Coordinates: q
 /// `[batch, head, query, d]`, k and v `[batch, kv head, key, d]`, mask `[batch, head, query, key]`, epilogue
 /// `[batch, head, query, dv]`. A query that sees no key (all masked by -Inf) gives zeros.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attend {
     pub causal: bool,
     pub window: Option<usize>,
@@ -135,7 +135,7 @@ pub struct Dispatch {
 }
 
 /// Where a slot's bytes live while a batch runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// The n-th buffer passed in.
     Input(usize),

@@ -38,7 +38,7 @@ pub enum Inst {
 }
 
 /// An element that a program writes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
     pub output: u32,
     pub index: Index,
@@ -48,7 +48,7 @@ pub struct Store {
 }
 
 /// What one thread computes at its coordinates: instructions in order, each used after it is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     pub insts: Vec<Inst>,
     /// The compute type of each value.

@@ -49,7 +49,7 @@ fn unpacked(suite: &mut Suite) {
                 [&[1][..], &[65], &[3, 5], &[0, 4], &[4, 0], &[2, 3, 3], &[1, 2, 1, 2, 1, 2, 1, 2]]
             {
                 let words = bits(shape, width);
-                let device_words = words.on(&device, DType::U32)?;
+                let device_words = words.on(device, DType::U32)?;
                 for signed in [false, true] {
                     let got = device_words.unpack(width, signed)?;
                     let what = format!("{shape:?}, signed: {signed}");
@@ -58,7 +58,7 @@ fn unpacked(suite: &mut Suite) {
             }
             // Of views, and looked at through views.
             let words = bits(&[4, 6], 7);
-            let turned = words.on(&device, DType::U32)?.transpose(0, 1)?.slice(0, 1, 5)?;
+            let turned = words.on(device, DType::U32)?.transpose(0, 1)?.slice(0, 1, 5)?;
             let want = fields(&words.permute(&[1, 0]).slice(0, 1, 4, 1), width, true);
             let columns = want.shape[1];
             let got = turned.unpack(width, true)?.slice(1, 1, columns as isize)?.transpose(0, 1)?;
@@ -71,18 +71,18 @@ fn unpacked(suite: &mut Suite) {
         let mut checks = Vec::new();
         for shape in [&[1][..], &[33], &[0], &[3, 2]] {
             // No subnormal numbers, which GPUs may make 0, and none that are not numbers, whose bits they may change.
-            let half = |seed: u32| word(seed, 3) % 0x7f00 + 0x80 | (word(seed, 5) & 1) << 15;
+            let half = |seed: u32| (word(seed, 3) % 0x7f00 + 0x80) | ((word(seed, 5) & 1) << 15);
             let mut seed = 0;
             let words = Array::from_fn(shape, |_| {
                 seed += 1;
                 half(seed) << 16 | half(seed + 1000)
             });
             let want = fields(&words, 16, false).map(|half| (half as u32) << 16);
-            let got = words.on(&device, DType::U32)?.unpack_bf16()?;
+            let got = words.on(device, DType::U32)?.unpack_bf16()?;
             checks.push(same_bits(format!("{shape:?}"), got, DType::F32, want));
         }
         let special = Array::new(&[2], vec![0x8000_0000, 0xff80_7f80]);
-        let got = special.on(&device, DType::U32)?.unpack_bf16()?;
+        let got = special.on(device, DType::U32)?.unpack_bf16()?;
         let want = Array::new(&[4], vec![0, 0x8000_0000, 0x7f80_0000, 0xff80_0000]);
         checks.push(same_bits("zeros and infinities", got, DType::F32, want));
         Ok(checks)
@@ -94,18 +94,18 @@ fn scaled(suite: &mut Suite) {
         let mut checks = Vec::new();
         let shape = [4, 6, 32];
         let whole = integers(&shape, -8, 7, 1);
-        let x = whole.on(&device, DType::I32)?;
+        let x = whole.on(device, DType::I32)?;
         for part in
             [&[][..], &[1], &[8], &[32], &[6, 1], &[1, 1, 1], &[4, 1, 1], &[2, 3, 4], &[4, 6, 32]]
         {
             let scale = random(part, 0.1, 2.0, 2).rounded(DType::F32);
             let zero = integers(part, -8, 7, 3);
-            let plain = x.dequantize(&scale.f32(&device)?, None)?;
+            let plain = x.dequantize(&scale.f32(device)?, None)?;
             let (spread_scale, spread_zero) = (spread(&scale, &shape), spread(&zero, &shape));
             let want = whole.zip(&spread_scale, |q, s| q * s);
             checks.push(near(format!("{part:?}"), plain, want, Tolerance::sum(1, 16.0)));
-            let zeros = zero.on(&device, DType::I32)?;
-            let moved = x.dequantize(&scale.f32(&device)?, Some(&zeros))?;
+            let zeros = zero.on(device, DType::I32)?;
+            let moved = x.dequantize(&scale.f32(device)?, Some(&zeros))?;
             let want = whole.zip(&spread_zero, |q, z| q - z).zip(&spread_scale, |q, s| q * s);
             checks.push(near(format!("{part:?}, moved"), moved, want, Tolerance::sum(1, 32.0)));
         }
@@ -149,7 +149,7 @@ fn stored(device: &Device, kind: &str, n: usize, k: usize) -> Result<(Tensor, Ar
         }
         _ => {
             let mut seed = 0;
-            let half = |seed: u32| 0x3e00 + word(seed, 1) % 0x100 | (word(seed, 2) & 1) << 15;
+            let half = |seed: u32| (0x3e00 + word(seed, 1) % 0x100) | ((word(seed, 2) & 1) << 15);
             let words = Array::from_fn(&[n, k / 2], |_| {
                 seed += 2;
                 half(seed) << 16 | half(seed + 1)
@@ -176,16 +176,16 @@ fn products(suite: &mut Suite) {
             for (m, k, n) in
                 [(1, 32, 1), (1, 96, 65), (2, 64, 33), (9, 32, 8), (33, 160, 31), (65, 64, 64)]
             {
-                let (weights, numbers) = stored(&device, kind, n, k)?;
+                let (weights, numbers) = stored(device, kind, n, k)?;
                 let largest = numbers.data.iter().fold(0.0, |most, v| v.abs().max(most));
                 let x = random(&[m, k], -1.0, 1.0, 8).rounded(DType::F32);
-                let got = x.f32(&device)?.matmul(&weights.transpose(0, 1)?)?;
+                let got = x.f32(device)?.matmul(&weights.transpose(0, 1)?)?;
                 let want = product(&x, &numbers.permute(&[1, 0]));
                 let by = Tolerance::sum(k, largest);
                 checks.push(near(format!("rows, {m} {k} {n}"), got, want, by));
                 // Packed along the columns of the result, as some formats have it.
                 let y = random(&[m, n], -1.0, 1.0, 8).rounded(DType::F32);
-                let got = y.f32(&device)?.matmul(&weights)?.relu();
+                let got = y.f32(device)?.matmul(&weights)?.relu();
                 let want = product(&y, &numbers).map(|v| v.max(0.0));
                 let by = Tolerance::sum(n, largest);
                 checks.push(near(format!("columns, {m} {k} {n}"), got, want, by));
@@ -197,10 +197,10 @@ fn products(suite: &mut Suite) {
 
 fn others(suite: &mut Suite) {
     suite.add("a convolution, and two products of one matrix", |device| {
-        let (weights, numbers) = stored(&device, "8 bits, one scale per row", 4, 36)?;
+        let (weights, numbers) = stored(device, "8 bits, one scale per row", 4, 36)?;
         let filters = weights.reshape(&[4, 4, 3, 3])?;
         let x = random(&[1, 4, 6, 7], -1.0, 1.0, 8).rounded(DType::F32);
-        let got = x.f32(&device)?.conv2d(&filters, None, Conv2dOptions::default())?;
+        let got = x.f32(device)?.conv2d(&filters, None, Conv2dOptions::default())?;
         let want = Array::from_fn(&[1, 4, 4, 5], |at| {
             let mut sum = 0.0;
             for c in 0..4 {
@@ -214,7 +214,7 @@ fn others(suite: &mut Suite) {
         let mut checks = vec![near("convolution", got, want, Tolerance::sum(36, 13.0))];
         for (name, rows) in [("first", 3), ("second", 40)] {
             let y = random(&[rows, 36], -1.0, 1.0, 4).rounded(DType::F32);
-            let got = y.f32(&device)?.matmul(&weights.transpose(0, 1)?)?;
+            let got = y.f32(device)?.matmul(&weights.transpose(0, 1)?)?;
             let want = product(&y, &numbers.permute(&[1, 0]));
             checks.push(near(name, got, want, Tolerance::sum(36, 13.0)));
         }
@@ -225,8 +225,8 @@ fn others(suite: &mut Suite) {
         let numbers = fields(&words, 8, true);
         let scale = random(&[8, 1], 0.01, 0.1, 6).rounded(DType::F32);
         let x = random(&[5, 16], -1.0, 1.0, 8).rounded(DType::F32);
-        let (a, s) = (x.f32(&device)?, scale.f32(&device)?);
-        let weights = words.on(&device, DType::U32)?.unpack(8, true)?.dequantize(&s, None)?;
+        let (a, s) = (x.f32(device)?, scale.f32(device)?);
+        let weights = words.on(device, DType::U32)?.unpack(8, true)?.dequantize(&s, None)?;
         let sum = a.matmul(&weights.transpose(0, 1)?)?.sum(&[])?;
         let gradients = sum.grad(&[&a, &s])?;
         let by_data = Array::from_fn(&[5, 16], |at| {

@@ -205,7 +205,7 @@ fn unlike_the_others(suite: &mut Suite) {
     });
     suite.add("from_bits u32", |device| {
         // Neither subnormal nor NaN: GPUs may change those.
-        let normal = |n: usize| word(4, n) % 0x7f00_0000 + 0x80_0000 | word(5, n) & 1 << 31;
+        let normal = |n: usize| (word(4, n) % 0x7f00_0000 + 0x80_0000) | word(5, n) & 1 << 31;
         let words: Vec<u32> = (0..300).map(normal).chain([0, 1 << 31, 0x7f80_0000]).collect();
         let count = words.len();
         let got = device.tensor(&words, &[count])?.from_bits();

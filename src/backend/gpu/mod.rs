@@ -267,14 +267,14 @@ impl<M: Machine> Backend for GpuBackend<M> {
 
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Layers of a model share their kernels: each text is written once.
-        let mut written: Map<&Kernel, Source> = Map::default();
+        let mut written: Vec<(&Kernel, Source)> = Vec::new();
         self.run_text(batch, buffers, scalars, &mut |number| {
             let kernel = &*batch.dispatches[number].kernel;
-            if let Some(source) = written.get(&kernel) {
+            if let Some((_, source)) = written.iter().find(|(other, _)| *other == kernel) {
                 return source.clone();
             }
             let source = codegen::wgsl(kernel, self.limits.barriers);
-            written.insert(kernel, source.clone());
+            written.push((kernel, source.clone()));
             source
         })
     }
