@@ -166,7 +166,7 @@ pub struct Batch {
     pub inputs: usize,
     /// How many numbers are passed in.
     pub scalars: usize,
-    /// How many recorded operations it stands for.
+    /// How many recorded operations it stands for; data and numbers are none.
     pub operations: usize,
 }
 

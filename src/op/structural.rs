@@ -220,21 +220,7 @@ impl Op {
                 Ok((*shape, dtype))
             }
             Op::Slice(spans) => infer_slice(first(), spans),
-            Op::Unfold(windows) => {
-                let (from, dtype) = first();
-                let extent = from.get(windows.axis).copied().unwrap_or(0);
-                let Some(count) = windows.count(extent) else {
-                    let Windows { axis, size, step, dilation } = windows;
-                    let message = format!(
-                        "{name}: no {size} elements, {dilation} apart, in steps of {step}, fit axis {axis} of {from}"
-                    );
-                    return Err(Error::shape(message));
-                };
-                let mut dims = from.to_vec();
-                dims[windows.axis] = count;
-                dims.push(windows.size);
-                Ok((Shape::new(name, &dims)?, dtype))
-            }
+            Op::Unfold(windows) => infer_unfold(first(), windows),
             Op::Pad(amounts) => {
                 let (from, dtype) = first();
                 if amounts.len() != from.rank() {
@@ -286,6 +272,25 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
     Ok((Shape::new("slice", &dims)?, dtype))
 }
 
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
+fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Shape, DType)> {
+    let extent = from.get(windows.axis).copied().unwrap_or(0);
+    let Some(count) = windows.count(extent) else {
+        let Windows { axis, size, step, dilation } = windows;
+        let message = format!(
+            "unfold: no {size} elements, {dilation} apart, in steps of {step}, fit axis {axis} of {from}"
+        );
+        return Err(Error::shape(message));
+    };
+    let mut dims = from.to_vec();
+    dims[windows.axis] = count;
+    dims.push(windows.size);
+    Ok((Shape::new("unfold", &dims)?, dtype))
+}
+
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
     let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
     if !index_type.is_int() {

@@ -24,7 +24,11 @@ use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
-    let operations = trace.nodes.len();
+    let mut operations = 0;
+    for node in &trace.nodes {
+        // Data and numbers were there before.
+        operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
+    }
     let trace = split::split(trace, limits)?;
     let pieces = merge::merge(pieces(&trace, limits)?, limits);
     let memory = memory::place(&trace, &pieces);

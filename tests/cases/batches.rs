@@ -138,6 +138,26 @@ fn several_reads(suite: &mut Suite) {
         }
         Ok(())
     });
+    suite.steps("a batch tells what it planned, and runs nothing for it", |device| async move {
+        let a = random(&[8, 16], -1.0, 1.0, 4).f32(&device).map_err(said)?;
+        let before = device.stats().submits;
+        let mut batch = device.batch();
+        let chain = a.exp().mul(2.0).and_then(|x| x.add(1.0)).map_err(said)?;
+        batch.add(&chain).map_err(said)?;
+        batch.add(&a.transpose(0, 1).and_then(|x| x.sum(&[1])).map_err(said)?).map_err(said)?;
+        let plan = batch.plan().map_err(said)?;
+        let text = plan.to_string();
+        // exp, mul, add; transpose, sum, and the reshape that leaves the summed axis out. Two results, no temporaries.
+        let bytes = (8 * 16 + 16) * 4;
+        let counts = format!("6 operations, 2 kernels, 2 buffers, {bytes} bytes");
+        ensure(text.starts_with(&counts), format!("it says {text}, not {counts}"))?;
+        ensure(
+            text.contains("exp + mul + add"),
+            format!("it does not say what is in a kernel: {text}"),
+        )?;
+        ensure(plan.dispatches.len() == 2 && plan.bytes_written() == bytes, "its counts")?;
+        ensure(device.stats().submits == before, "something ran")
+    });
     suite.steps("one tensor read twice at once", |device| async move {
         let a = integers(&[33], -9, 9, 5).f32(&device).map_err(said)?.exp();
         let (one, two) = (a.read::<f32>(), a.read::<f32>());

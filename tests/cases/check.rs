@@ -103,6 +103,25 @@ impl Want {
 
 thread_local! {
     static COMPARED: Cell<usize> = const { Cell::new(0) };
+    static TOGETHER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// From now on this thread computes all tensors of a case in one batch, or each by itself.
+#[allow(dead_code)]
+pub fn together(whether: bool) {
+    TOGETHER.set(whether);
+}
+
+/// Computes the tensors in one batch, those that carry no error.
+fn run_together(device: &Device, checks: &[Check]) -> Outcome {
+    let mut batch = device.batch();
+    for check in checks.iter().filter(|check| check.tensor.error().is_none()) {
+        // A case may compare what lives on another device.
+        if check.tensor.device().is_same(device) {
+            batch.add(&check.tensor).map_err(said)?;
+        }
+    }
+    batch.run().map_err(said)
 }
 
 /// How many tensors this thread has compared so far.
@@ -204,6 +223,9 @@ impl Suite {
                 let checks = build(&device).map_err(said)?;
                 if checks.is_empty() {
                     return Err("it compares nothing".into());
+                }
+                if TOGETHER.get() {
+                    run_together(&device, &checks)?;
                 }
                 for check in checks {
                     check.run().await?;

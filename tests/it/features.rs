@@ -96,6 +96,7 @@ const WORDS: &[(&str, &str)] = &[
     ("several results of one batch", "batches/several reads at once"),
     ("compiled once, run often", "batches/a program, replayed with new inputs"),
     ("a program of several inputs and results", "batches/a program of several inputs and results"),
+    ("what was planned is counted and printed", "batches/a batch tells what it planned"),
     ("wrong use is refused", "refusals/"),
 ];
 

@@ -183,3 +183,17 @@ fn names_are_unique_and_every_row_has_a_case() {
         assert!(names.iter().any(|name| name.starts_with(&begin)), "{} has no case", row.name);
     }
 }
+
+/// What a case compares is computed in one batch here: every operation can be part of one, whatever else is.
+#[test]
+fn every_case_is_a_batch_too() {
+    cases::check::together(true);
+    let device = Place::Cpu.open().expect("the CPU is there");
+    let mut report = Report::default();
+    for group in GROUPS {
+        report.join(run_cases(Place::Paper, &device, &(group.cases)().cases, group.name));
+    }
+    cases::check::together(false);
+    assert!(report.ran > 1500, "{}", report.count());
+    assert!(report.failures.is_empty(), "in one batch:\n  {}", report.failures.join("\n  "));
+}

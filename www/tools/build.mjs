@@ -41,12 +41,14 @@ const cores = {
           "js::extras::",
           "js::plans::",
           "op::routine::Attention>::infer",
+          "op::structural::infer_(?:gather|unfold)",
+          "plan::lower::Context>::gather",
           "expand::Writer>::attention",
           "plan::kernels::attention",
           "codegen::routine::attention",
         ),
-        // Where the core decides by the kind of a routine: there are none of these without the part.
-        doors: /::js::|::codegen::wgsl"|::plan::kernels::|::op::routine::Routine>::infer"|::expand::att/,
+        // Where the core decides by the kind of an operation: there are none of these without the part.
+        doors: /::js::|::codegen::wgsl"|::plan::(?:kernels|lower)::|::op::\w+::(?:Routine|Op)>::infer"|::expand::att/,
         data: ["attention", "attention_few"].map(embedded),
       },
       grad: {

@@ -58,8 +58,13 @@ test("random bits are those of the seed", async ({ device }) => {
   for (const value of await bits.unitFloat().read()) check(0 <= value && value < 1, `unitFloat: ${value}`);
 });
 
+test("bits of floats", async ({ device }) => {
+  const bits = device.tensor(new Uint32Array([0x3f800000, 0xc0200000, 0x7f800000]));
+  same([...(await bits.fromBits().read())], [1, -2.5, Infinity], "fromBits");
+});
+
 test("every row is tried", async ({ device }) => {
-  const others = ["logicalNot", "bitwiseNot", "clamp", "fma", "lerp", "select", "randomBits", "unitFloat"];
+  const others = ["logicalNot", "bitwiseNot", "clamp", "fma", "lerp", "select", "randomBits", "unitFloat", "fromBits"];
   const tried = [unary, binary, logical, bitwise].flatMap(Object.keys).concat(others);
   // Tensor, Movement, Reductions, Pointwise.
   let family = Object.getPrototypeOf(device.zeros([1]));
