@@ -110,6 +110,9 @@ fn window_by_window(conv: &Convolution) -> Source {
     let taps = channels * conv.kernel[0] * conv.kernel[1];
     let rows = share(out, conv.out * pixels * taps);
     let mut shader = Shader::new(CONV2D_PLAIN);
+    if let Some(lines) = lines_of_windows(conv, rows) {
+        shader.replace_between("\n for (var tap", "* far;\n }\n", &lines);
+    }
     shader.repeat(rows);
     shader.constants(&[
         ("ROWS", rows),
@@ -139,6 +142,64 @@ fn window_by_window(conv: &Convolution) -> Source {
         Slot::epilogue(&conv.epilogue, RESULT, &at_result),
     ];
     shader.fill(slots, threads.div_ceil(8) as u64)
+}
+
+/// The loop over the lines of a window instead of that over its places: each number that several of a thread's results
+/// need is read once. `None` where that would be a text that takes longer to compile than it saves, or has nothing to save.
+fn lines_of_windows(conv: &Convolution, rows: usize) -> Option<String> {
+    let (width, step) = (conv.kernel[1], conv.params.stride[1]);
+    let apart = conv.params.dilation[1];
+    if width < 2 || rows * width > 24 {
+        return None;
+    }
+    let reach = step.checked_mul(7)?.checked_add(apart.checked_mul(width - 1)?)?;
+    // Letters, and one more.
+    if reach >= 25 {
+        return None;
+    }
+    let mut text = String::from(
+        "
+for (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {
+let ky = line % KERNEL_Y;
+let c = line / KERNEL_Y;
+let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
+let xa = x * STRIDE_X - BEFORE_X;
+let ka = 0u;
+",
+    );
+    for n in 0..=reach {
+        let pixel = "let p@ = seen(image, part * CHANNELS + c, from_y, x@);\nlet x# = x@ + 1u;\n";
+        lettered(&mut text, pixel, n);
+    }
+    for tap in 0..width {
+        lettered(&mut text, "let n@ = vec4<f32>(", tap);
+        for result in 0..8 {
+            if result == 4 {
+                lettered(&mut text, ");\nlet f@ = vec4<f32>(", tap);
+            }
+            lettered(&mut text, "p@,", result * step + tap * apart);
+        }
+        let products = ");
+let w@_0 = load_w(row_0, c, ky, k@);
+near_0 += w@_0 * n@;
+far_0 += w@_0 * f@;
+let k# = k@ + 1u;
+";
+        lettered(&mut text, products, tap);
+    }
+    text += "}\n";
+    Some(text)
+}
+
+/// Appends a text in which @ stands for the n-th letter and # for the next. Letters, because in a paragraph of rows each 0
+/// is the row's number.
+fn lettered(text: &mut String, template: &str, n: usize) {
+    for byte in template.bytes() {
+        text.push(match byte {
+            b'@' | b'#' => char::from(b'a' + n as u8 + u8::from(byte == b'#')),
+            other => char::from(other),
+        });
+    }
 }
 
 /// The arguments as coordinates.

@@ -226,7 +226,8 @@ impl Shader {
         self.replace_between(&format!("\nfn {kind}{name}("), "\n}\n", &format!("\n{text}"));
     }
 
-    fn replace_between(&mut self, start: &str, end: &str, text: &str) {
+    /// Puts a text in the place of what lies between two others, and of those.
+    pub fn replace_between(&mut self, start: &str, end: &str, text: &str) {
         let from = find(&self.0, start);
         let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
