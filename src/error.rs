@@ -106,3 +106,20 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Whether there is room for so many bytes in one piece: JavaScript's glue traps where there is none.
+///
+/// # Errors
+/// `Memory`, in the name of `what`.
+#[cfg(target_arch = "wasm32")]
+pub fn need_room(what: &str, bytes: u64) -> Result<()> {
+    let mut room = Vec::<u8>::new();
+    let reserved = usize::try_from(bytes).is_ok_and(|bytes| room.try_reserve_exact(bytes).is_ok());
+    // Else compilers leave out what is freed again at once.
+    std::hint::black_box(room);
+    if reserved {
+        return Ok(());
+    }
+    let message = format!("{what}: no room for {bytes} bytes in WebAssembly's memory");
+    Err(Error::new(ErrorKind::Memory, message))
+}

@@ -13,13 +13,13 @@ mod tasks;
 mod values;
 
 use crate::device::Device;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{need_room, Error, Result};
 use crate::tensor::{pointwise as apply_row, Pointwise, Tensor, Value};
 use codes::{Code, FIRST_ROW};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, Object};
 use tasks::start;
-use values::{copy, Bytes, Function};
+use values::{Bytes, Function};
 use wasm_bindgen::prelude::*;
 
 /// All memory but the GPU's.
@@ -105,15 +105,8 @@ pub fn upload(device: u32, data: &Bytes, numbers: &[f64]) -> Answer<u32> {
     let device = objects::device(device)?;
     let mut numbers = Numbers::new("tensor", numbers);
     let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
-    let length = data.length() as usize;
-    let mut bytes = Vec::new();
-    if bytes.try_reserve_exact(length).is_err() {
-        let message = format!("tensor: no room for {length} bytes in WebAssembly's memory");
-        return Err(Error::new(ErrorKind::Memory, message).into());
-    }
-    bytes.resize(length, 0);
-    copy(&mut bytes, data);
-    Ok(keep_tensor(device.tensor_from_bytes(dtype, &bytes, &shape)?)?)
+    need_room("tensor", data.length().into())?;
+    Ok(keep_tensor(device.tensor_from_bytes(dtype, &data.all(), &shape)?)?)
 }
 
 /// Applies an operation: to tensors, or (where the first handle is a device's) to create one. Numbers from

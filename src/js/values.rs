@@ -23,7 +23,7 @@ extern "C" {
     pub fn new(bytes: &[u8]) -> Bytes;
     #[wasm_bindgen(method, getter, js_class = "Uint8Array")]
     pub fn length(this: &Bytes) -> u32;
-    /// Copies `bytes` to `room`, which is as long.
-    #[wasm_bindgen(js_namespace = ["Uint8Array", "prototype", "set"], js_name = call)]
-    pub fn copy(room: &mut [u8], bytes: &Bytes);
+    /// A copy of all of them, for which there must be room.
+    #[wasm_bindgen(method, js_class = "Uint8Array", js_name = subarray)]
+    pub fn all(this: &Bytes) -> Vec<u8>;
 }

@@ -109,8 +109,10 @@ export async function build() {
     await step(`${name} core`, [...rust, "package-lock.json"], compiler, output, () => buildCore(name));
   }
   if (existsSync(join(root, "www", "src"))) {
-    const types = Object.keys(cores).map((name) => relative(root, join(dist, name, "warpweft.d.ts")));
-    const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", ...types];
+    // The GPU core's glue becomes part of the module.
+    const glue = ["warpweft.d.ts", "warpweft.js"];
+    const cored = Object.keys(cores).flatMap((name) => glue.map((file) => relative(root, join(dist, name, file))));
+    const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", "src/backend/webgpu/bridge.js", ...cored];
     await step("TypeScript", inputs, "", join(dist, "index.js"), buildTypes);
   }
   for (const name of Object.keys(cores)) console.log(`build: ${name} core: ${sizes(join(dist, name))}`);

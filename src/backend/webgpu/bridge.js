@@ -383,14 +383,11 @@ class Reading {
     this.mapped = known.then(() => (this.#ready = true));
   }
 
-  /** Copies what was read; whether it could be. */
-  copy(room) {
+  /** What was read, if it could be. */
+  copy() {
     try {
-      room.set(new Uint8Array(this.buffer.getMappedRange(0, this.bytes)));
-      return true;
-    } catch {
-      return false;
-    }
+      return new Uint8Array(this.buffer.getMappedRange(0, this.bytes));
+    } catch {}
   }
 
   /** It is not needed any more. */

@@ -61,9 +61,9 @@ extern "C" {
     pub type Reading;
     #[wasm_bindgen(method, getter)]
     pub fn mapped(this: &Reading) -> JsValue;
-    /// Copies them; whether that went well.
+    /// A copy of them, for which there must be room, if they could be read.
     #[wasm_bindgen(method)]
-    pub fn copy(this: &Reading, room: &mut [u8]) -> bool;
+    pub fn copy(this: &Reading) -> Option<Vec<u8>>;
     #[wasm_bindgen(method)]
     pub fn end(this: &Reading);
 }

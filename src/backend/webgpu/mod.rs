@@ -10,7 +10,7 @@ pub use adapters::{adapters, is_available, open, Adapter};
 
 use super::gpu::{Fate, GpuBackend, Ledger, Machine, Run, Step, Usage};
 use super::Pending;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{need_room, Error, ErrorKind, Result};
 use bridge::{Gpu, Reading};
 use later::{listener, Later};
 use std::cell::RefCell;
@@ -153,22 +153,13 @@ impl Machine for WebGpu {
 
     fn read(&self, buffer: &f64, range: Range<u64>) -> Result<Pending<Option<Vec<u8>>>> {
         let bytes = range.end - range.start;
-        let room = usize::try_from(bytes).ok().and_then(|bytes| {
-            let mut room = Vec::new();
-            room.try_reserve_exact(bytes).ok()?;
-            room.resize(bytes, 0);
-            Some(room)
-        });
-        let Some(mut room) = room else {
-            let message = format!("read: no room for {bytes} bytes in WebAssembly's memory");
-            return Err(Error::new(ErrorKind::Memory, message));
-        };
+        need_room("read", bytes)?;
         let call = self.told.expect(format!("read: {bytes} bytes"), None);
         let reading = self.gpu.read(call, *buffer, range.start as f64, bytes as f64);
         let (mapped, arrival) = (Later::of(&reading.mapped()), Arrival(reading));
         Ok(Box::pin(async move {
-            let mapped = mapped.await.is_ok();
-            (mapped && arrival.0.copy(&mut room)).then_some(room)
+            let arrived = mapped.await.is_ok() && need_room("read", bytes).is_ok();
+            arrived.then(|| arrival.0.copy()).flatten()
         }))
     }
 
