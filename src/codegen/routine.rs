@@ -2,7 +2,7 @@
 
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
-use crate::kernel::{Atom, Attend, Convolution, Inst, Matmul, Operand};
+use crate::kernel::{Attend, Convolution, Matmul};
 use crate::text::strip;
 
 /// A shader's text, less what is for people.
@@ -46,8 +46,8 @@ pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
         m,
         n,
         k,
-        a_along_k: !contiguous(&matmul.a, rank) || contiguous(&matmul.a, rank + 1),
-        b_along_k: contiguous(&matmul.b, rank) && !contiguous(&matmul.b, rank + 1),
+        a_along_k: !matmul.a.lies_along(rank) || matmul.a.lies_along(rank + 1),
+        b_along_k: matmul.b.lies_along(rank) && !matmul.b.lies_along(rank + 1),
         a: Slot::operand("a", &matmul.a, CELL, &at).quads(rank + 1, &[("row", m), ("col", k)]),
         b: Slot::operand("b", &matmul.b, CELL, &at).quads(rank + 1, &[("row", k), ("col", n)]),
         epilogue: Slot::epilogue(&matmul.epilogue, CELL, &at)
@@ -354,27 +354,6 @@ fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
         _ if tiles(64) >= 64 => Some((16, 16)),
         _ => Some((8, 8)),
     }
-}
-
-/// Whether the operand reads neighbours along a coordinate from neighbouring places, or several from one.
-fn contiguous(operand: &Operand, axis: u32) -> bool {
-    let insts = &operand.program.insts;
-    let live = operand.program.live(&[operand.value]);
-    let mut depends: Vec<bool> = Vec::with_capacity(insts.len());
-    for (i, inst) in insts.iter().enumerate() {
-        if let (true, Inst::Load { index, .. }) = (live[i], inst) {
-            let along = |&(atom, stride): &(Atom, i64)| match atom {
-                Atom::Coord(d) => d == axis && stride == 1,
-                Atom::Value(v) => depends[v as usize] && stride == 1,
-            };
-            if index.terms.iter().any(along) {
-                return true;
-            }
-        }
-        let within = inst.operands().iter().any(|&v| depends[v as usize]);
-        depends.push(within || *inst == Inst::Coord(axis));
-    }
-    false
 }
 
 /// Coordinates along `dims` from a number that counts them all.

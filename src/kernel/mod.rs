@@ -51,6 +51,27 @@ impl Operand {
             _ => None,
         }
     }
+
+    /// Whether it reads neighbours along a coordinate from neighbouring places, or several from one.
+    pub fn lies_along(&self, axis: u32) -> bool {
+        let insts = &self.program.insts;
+        let live = self.program.live(&[self.value]);
+        let mut depends: Vec<bool> = Vec::with_capacity(insts.len());
+        for (i, inst) in insts.iter().enumerate() {
+            if let (true, Inst::Load { index, .. }) = (live[i], inst) {
+                let along = |&(atom, stride): &(Atom, i64)| match atom {
+                    Atom::Coord(d) => d == axis && stride == 1,
+                    Atom::Value(v) => depends[v as usize] && stride == 1,
+                };
+                if index.terms.iter().any(along) {
+                    return true;
+                }
+            }
+            let within = inst.operands().iter().any(|&v| depends[v as usize]);
+            depends.push(within || *inst == Inst::Coord(axis));
+        }
+        false
+    }
 }
 
 /// What a dispatch computes. Inputs and outputs are numbered as in the [`Dispatch`].

@@ -104,8 +104,14 @@ impl Writer {
 
     fn quotient(&mut self, of: &Index, by: i64, max: i64, remainder: bool) -> Index {
         let of_value = self.builder.index(of);
-        let by_value = self.builder.number(DType::I32, by as f64);
-        let op = if remainder { Binary::Rem } else { Binary::Div };
+        // Bits do for what is not negative, which compilers cannot know.
+        let (op, by_value) = match (by & (by - 1) == 0, remainder) {
+            (true, true) => (Binary::And, by - 1),
+            (true, false) => (Binary::Shr, i64::from(by.trailing_zeros())),
+            (false, true) => (Binary::Rem, by),
+            (false, false) => (Binary::Div, by),
+        };
+        let by_value = self.builder.number(DType::I32, by_value as f64);
         let value = self.builder.push(Inst::Binary(op, of_value, by_value));
         let origin = Origin { of: of.clone(), by, remainder, max };
         match self.origins.iter_mut().find(|(known, _)| *known == value) {

@@ -6,7 +6,7 @@ use super::memory::zeroed;
 use super::plan::{Counts, LoopPlan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::{Atom, Index, Inst, Operand, Program, Store};
+use crate::kernel::{Atom, Index, Inst, Operand, Program, Store, ValueId};
 use bytemuck::{cast_slice, cast_slice_mut};
 use std::borrow::Cow;
 
@@ -39,19 +39,21 @@ impl OperandPlan {
             let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
             (input as usize, index.offset, strides)
         });
-        let kept: Vec<usize> = dims
-            .iter()
-            .enumerate()
-            .map(|(d, &extent)| if depends(&operand.program, d) { extent } else { extent.min(1) })
-            .collect();
-        let (mut strides, mut count) = (vec![0i64; dims.len()], 1usize);
-        for d in (0..dims.len()).rev() {
-            if kept[d] > 1 {
-                strides[d] = count as i64;
-            }
-            count = count.saturating_mul(kept[d]);
+        let order = order(operand, dims.len());
+        let operand = &reordered(operand, &order);
+        let mut kept = Vec::with_capacity(dims.len());
+        for (place, &d) in order.iter().enumerate() {
+            let varies = depends(&operand.program, place);
+            kept.push(if varies { dims[d] } else { dims[d].min(1) });
         }
-        let terms = strides.iter().enumerate().filter(|s| *s.1 != 0);
+        let (mut laid, mut strides, mut count) = (vec![0; dims.len()], vec![0; dims.len()], 1usize);
+        for (place, &d) in order.iter().enumerate().rev() {
+            if kept[place] > 1 {
+                (laid[place], strides[d]) = (count as i64, count as i64);
+            }
+            count = count.saturating_mul(kept[place]);
+        }
+        let terms = laid.iter().enumerate().filter(|s| *s.1 != 0);
         let terms = terms.map(|(d, &stride)| (Atom::Coord(d as u32), stride)).collect();
         let mut program = operand.program.clone();
         program.stores = vec![Store {
@@ -88,6 +90,47 @@ impl Strided<'_> {
         let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);
         self.offset + steps.sum::<i64>()
     }
+}
+
+/// In which order the axes are to lie: as they are, or with the last two exchanged where it reads neighbours along the
+/// last but one.
+fn order(operand: &Operand, rank: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..rank).collect();
+    let whole = |(at, inst): (usize, &Inst)| {
+        let coords = match inst {
+            Inst::Coord(d) => (*d as usize) < rank,
+            Inst::Load { index, .. } => {
+                index.terms.iter().all(|t| !matches!(t.0, Atom::Coord(d) if d as usize >= rank))
+            }
+            _ => true,
+        };
+        coords && inst.operands().iter().all(|&v| (v as usize) < at)
+    };
+    let sound = operand.program.insts.iter().enumerate().all(whole);
+    if rank >= 2 && sound && operand.view().is_none() {
+        let along = |d: usize| operand.lies_along(d as u32);
+        if along(rank - 2) && !along(rank - 1) {
+            order.swap(rank - 2, rank - 1);
+        }
+    }
+    order
+}
+
+/// The same where the axes are told in another order, which is its own inverse.
+fn reordered(operand: &Operand, order: &[usize]) -> Operand {
+    if order.iter().enumerate().all(|(place, &d)| place == d) {
+        return operand.clone();
+    }
+    let places: Vec<Index> = order.iter().map(|&d| Index::coordinate(d)).collect();
+    let same: Vec<ValueId> = (0..operand.program.insts.len() as ValueId).collect();
+    let mut operand = operand.clone();
+    for inst in &mut operand.program.insts {
+        *inst = match &*inst {
+            Inst::Coord(d) => Inst::Coord(order[*d as usize] as u32),
+            other => other.substitute(Some(&places), &same),
+        };
+    }
+    operand
 }
 
 fn stride(index: &Index, d: usize) -> i64 {
