@@ -60,6 +60,7 @@ const METHODS: &[(&str, &str)] = &[
     ("arange linspace", "create/arange and linspace"),
     ("eigh", "linalg/eigh of"),
     ("grad", "grad/a long chain"),
+    ("backward", "variables/gradients add up until they are taken"),
     ("cast", "casts/"),
 ];
 

@@ -216,9 +216,14 @@ export class Device extends Handle {
     }
   }
 
-  /** Takes a tensor out of the scopes it was made in, and has {@link Device.flush} compute it. @internal */
+  /** Has {@link Device.flush} compute a tensor, and takes it out of the scopes it was made in. @internal */
   keep(tensor: Tensor): void {
     ask(this.owner.core, Ask.keep, [tensor.use("variable")]);
+    this.release(tensor);
+  }
+
+  /** Takes a tensor out of the scopes it was made in. @internal */
+  release(tensor: Tensor): void {
     for (const made of this.#scopes) if (made.includes(tensor)) made.splice(made.indexOf(tensor), 1);
   }
 

@@ -6,6 +6,7 @@ import { ask, callAsync, need } from "./core.js";
 import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
+import type { Variable } from "./variable.js";
 import { Windows } from "./windows.js";
 
 /** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
@@ -78,6 +79,19 @@ export class Tensor extends Windows {
     const weight = seed === undefined ? 0 : this.operand(name, seed);
     const gradients = ask(this.owner.core, Ask.grad, [handle, weight, ...handles]);
     return Array.from(gradients, (gradient) => this.device.adopt(gradient));
+  }
+
+  /**
+   * Leaves the gradients of this number by the values of `variables` with them, for {@link Variable.takeGradient}; what is
+   * there already is added to. Errors as {@link Tensor.grad}.
+   */
+  backward(variables: readonly Variable[]): void {
+    const name = "backward";
+    if (!Array.isArray(variables) || variables.some((one) => typeof one?.gather !== "function")) {
+      throw dataError(`${name}: ${describe(variables)} is not a list of variables`);
+    }
+    const gradients = this.grad(variables.map(({ value }) => value));
+    gradients.forEach((gradient, i) => variables[i]!.gather(gradient));
   }
 
   /** The same values, that gradients do not pass: a constant to whatever is made of it. */

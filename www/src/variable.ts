@@ -14,9 +14,8 @@ import { Tensor } from "./tensor.js";
  * ```ts
  * const w = new Variable(device.tensor([3]));
  * for (let step = 0; step < 50; step++) {
- *   const loss = w.value.sub(1).square().sum();
- *   const [gradient] = loss.grad([w.value]);
- *   w.assign(w.value.sub(gradient.mul(0.1)));
+ *   w.value.sub(1).square().sum().backward([w]);
+ *   w.assign(w.value.sub(w.takeGradient()!.mul(0.1)));
  *   device.flush();
  * }
  * console.log(await w.value.item()); // close to 1
@@ -24,6 +23,7 @@ import { Tensor } from "./tensor.js";
  */
 export class Variable {
   #value: Tensor;
+  #gradient: Tensor | undefined;
 
   /** A variable with this value, which it takes over. */
   constructor(value: Tensor) {
@@ -54,9 +54,25 @@ export class Variable {
     before.dispose();
   }
 
-  /** Frees the value. */
+  /** Adds to the gradient. @internal */
+  gather(gradient: Tensor): void {
+    const before = this.#gradient;
+    this.#gradient = before === undefined ? gradient : before.add(gradient);
+    this.#gradient.device.release(this.#gradient);
+    before?.dispose();
+  }
+
+  /** What {@link Tensor.backward} has left, added up, until it is taken; undefined where there is nothing. */
+  takeGradient(): Tensor | undefined {
+    const gradient = this.#gradient;
+    this.#gradient = undefined;
+    return gradient;
+  }
+
+  /** Frees the value, and the gradient if it was not taken. */
   dispose(): void {
     this.#value.dispose();
+    this.takeGradient()?.dispose();
   }
 
   /** {@link Variable.dispose}, for `using`. */

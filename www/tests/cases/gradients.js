@@ -83,6 +83,32 @@ test("a training step is compiled once", async ({ device }) => {
   check(last < 0.3 * first, `the loss went from ${first} to ${last}`);
 });
 
+test("gradients add up until they are taken", async ({ device, Variable }) => {
+  const w = new Variable(device.tensor([3, -1]));
+  check(w.takeGradient() === undefined, "a gradient before there is one");
+  for (let n = 0; n < 2; n++) device.scope(() => w.value.square().sum().backward([w]));
+  const gradient = w.takeGradient();
+  same([...(await gradient.read())], [12, -4], "the gradient, twice");
+  check(w.takeGradient() === undefined, "it was not taken");
+  w.value.sum().backward([w]);
+  w.dispose();
+  check(w.value.disposed, "it was not disposed");
+});
+
+test("a cache is computed at each flush", async ({ device, Variable }) => {
+  const cache = new Variable(device.zeros([4]));
+  for (let n = 0; n < 6; n++) {
+    const here = device.iota([4], 0).eq(device.tensor(new Int32Array([n % 4]), []));
+    cache.assign(here.select(device.tensor([n]), cache.value));
+    const sum = cache.value.sum();
+    const before = device.stats().submits;
+    device.flush();
+    same(await sum.item(), [0, 1, 3, 6, 10, 14][n], `step ${n}`);
+    check(device.stats().submits === before + 1, `submissions of step ${n}`);
+  }
+  same([...(await cache.value.read())], [4, 5, 2, 3], "the cache");
+});
+
 test("variables learn, one submission a step", async ({ device, Variable }) => {
   const w = new Variable(device.tensor([3, -2]));
   const step = () => {
@@ -103,6 +129,9 @@ test("variables learn, one submission a step", async ({ device, Variable }) => {
   refuses("DType", "assign", () => w.assign(device.full([2], 1, "i32")));
   refuses("Data", "assign", () => w.assign(1));
   refuses("Data", "variable", () => new Variable([1]));
+  refuses("Data", "backward", () => device.tensor([1]).sum().backward(3));
+  refuses("Data", "backward", () => device.tensor([1]).sum().backward([device.tensor([1])]));
+  refuses("Shape", "grad", () => device.tensor([1, 2]).backward([new Variable(device.tensor([1]))]));
   w.dispose();
   same(w.value.disposed, true);
 });
