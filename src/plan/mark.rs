@@ -183,7 +183,7 @@ fn is_free(op: &Op) -> bool {
 impl Costs {
     fn packed(&self, n: usize, node: &Traced) -> bool {
         let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
-        unpacks && 2 * self.bytes[n] <= 4 * node.shape.numel() as u64
+        unpacks && self.bytes[n] <= 2 * node.shape.numel() as u64
     }
 }
 
@@ -212,7 +212,7 @@ fn costs(trace: &Trace) -> Costs {
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
         let source = matches!(node.op, Op::Source);
-        let size = (node.shape.numel() * node.dtype.size()) as u64;
+        let size = node.shape.numel() as u64 * node.dtype.size() as u64;
         costs.integers[n] = source && node.dtype.is_int();
         costs.bytes[n] = if source { size } else { 0 };
         for &input in &node.inputs {

@@ -45,10 +45,8 @@ impl Tensor {
     pub fn unpack_bf16(&self) -> Result<Tensor> {
         let halves = self.fields("unpack_bf16", 16, false)?;
         within("unpack_bf16", || {
-            Ok({
-                let half = self.device.full(DType::U32, 16.0, &[])?;
-                halves.cast(DType::U32)?.shl(&half)?.from_bits()
-            })
+            let half = self.device.full(DType::U32, 16.0, &[])?;
+            Ok(halves.cast(DType::U32)?.shl(&half)?.from_bits())
         })
     }
 
