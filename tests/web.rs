@@ -17,7 +17,7 @@ mod shaders;
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
 use warpweft::backend::webgpu::{adapters, Power};
-use warpweft::device::{Device, Preference};
+use warpweft::device::{Device, Preference, Variants};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_browser);
@@ -25,7 +25,7 @@ wasm_bindgen_test_configure!(run_in_browser);
 /// WebGPU, whatever computes it, with the kernels that GPUs get.
 async fn webgpu() -> Option<Device> {
     let mut adapter = adapters(Power::High).await.into_iter().next()?;
-    adapter.limits.barriers = true;
+    adapter.limits.variants = Variants::TOGETHER;
     let backend = adapter.open().await.ok()?;
     Some(Device::from_backend(Box::new(backend), None))
 }

@@ -1,7 +1,7 @@
 //! Machines: what one must be able to do to run batches. No operation's name appears here.
 
 use crate::error::Result;
-use crate::kernel::{Batch, Limits};
+use crate::kernel::{Batch, Kernel, Limits, Variants};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -125,5 +125,5 @@ pub trait Backend: Shared {
     /// What was made so far.
     fn counters(&self) -> Counters;
     /// The text of a kernel as this machine compiles it, where there is one.
-    fn source(&self, kernel: &crate::kernel::Kernel) -> Option<String>;
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String>;
 }

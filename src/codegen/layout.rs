@@ -1,6 +1,6 @@
 //! How the rows of a loop kernel are spread over threads.
 
-use crate::kernel::{Atom, Inst, Program, Space};
+use crate::kernel::{Atom, Inst, Program, Rows, Space};
 
 /// How rows are spread over threads: a workgroup has `rows * lanes` of them.
 pub struct Layout {
@@ -13,16 +13,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for a space whose rows have `columns` elements, or quads. Without `barriers` a row has one thread.
+    /// The layout for a space whose rows have `columns` elements, or quads. Where threads work alone a row has one.
     pub fn new(
         space: &Space,
         program: &Program,
         live: &[bool],
         varying: &[bool],
-        (columns, barriers): (usize, bool),
+        (columns, shared): (usize, Rows),
     ) -> Layout {
         let rows = space.rows();
-        if !barriers {
+        if shared == Rows::Alone {
             // Groups enough for some cores.
             return Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false };
         }

@@ -4,17 +4,19 @@ use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, wide
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::{rows, Source};
-use crate::kernel::{Inst, Program, Space, ValueId};
+use crate::kernel::{Inst, Program, Rows, Space, ValueId};
 
-/// The arguments of every entry point, and the workgroup's number.
-pub const ENTRY: &str = "fn main(@builtin(workgroup_id) group_id: vec3<u32>, \
-    @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let group = group_id.x + group_id.y * groups.x;\n";
+/// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
+pub const ENTRY: [&str; 2] = [
+    "fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, \
+    @builtin(local_invocation_index) lane: u32",
+    ") {\nlet group = group_id.x + group_id.y * groups.x;\n",
+];
 
 /// The text of a loop kernel.
-pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
+pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
     if space.outer < space.dims.len() {
-        rows::wgsl(space, program, barriers)
+        rows::wgsl(space, program, shared)
     } else {
         map(&space.dims, program)
     }
@@ -36,7 +38,8 @@ fn map(dims: &[usize], program: &Program) -> Source {
     let count = dims.iter().product::<usize>() / if quad.is_some() { 4 } else { 1 };
     // Few threads spread better in small groups.
     let size = if count <= 16384 { 64 } else { 256 };
-    let mut text = format!("@compute @workgroup_size({size})\n{ENTRY}");
+    let [arguments, number] = ENTRY;
+    let mut text = format!("@compute @workgroup_size({size})\n{arguments}{number}");
     put!(text, "let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
     text += &decompose("n", dims, 0, coordinates(program, &live), "", quad);
     let place = Place { module: &module, program, varying: &varies, outer, step: None, quad };

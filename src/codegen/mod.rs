@@ -18,7 +18,7 @@ mod routine;
 mod rows;
 mod slot;
 
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, Variants};
 
 /// A kernel's text, ready to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,19 +38,19 @@ pub struct Source {
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
-/// The WGSL of `kernel`; with `barriers` the threads of a workgroup may work together, which machines computed by a CPU
-/// do slowly ([`Limits::barriers`](crate::kernel::Limits::barriers)). Valid for browsers as it stands. The highest input
-/// that a program loads is the kernel's last one: an output's binding follows it.
-pub fn wgsl(kernel: &Kernel, barriers: bool) -> Source {
+/// The WGSL of `kernel`, of the variant that is asked for. Valid for browsers as it stands, if compiled for them. The
+/// highest input that a program loads is the kernel's last one: an output's binding follows it.
+pub fn wgsl(kernel: &Kernel, variants: Variants) -> Source {
+    let rows = variants.rows;
     match kernel {
-        Kernel::Loop { space, program } => loops::wgsl(space, program, barriers),
-        Kernel::Matmul(matmul) => match direct::matmul(matmul, barriers) {
-            Some((space, program)) => loops::wgsl(&space, &program, barriers),
-            None => routine::matmul(matmul, barriers),
+        Kernel::Loop { space, program } => loops::wgsl(space, program, rows),
+        Kernel::Matmul(matmul) => match direct::matmul(matmul, variants) {
+            Some((space, program)) => loops::wgsl(&space, &program, rows),
+            None => routine::matmul(matmul, variants),
         },
-        Kernel::Conv2d(conv) => match direct::conv2d(conv, barriers) {
-            Some((space, program)) => loops::wgsl(&space, &program, barriers),
-            None => routine::conv2d(conv, barriers),
+        Kernel::Conv2d(conv) => match direct::conv2d(conv, variants) {
+            Some((space, program)) => loops::wgsl(&space, &program, rows),
+            None => routine::conv2d(conv, variants),
         },
         Kernel::Attention(attend) => routine::attention(attend),
     }

@@ -188,6 +188,10 @@ impl Module {
         let buffers = || self.inputs.iter().chain(&self.outputs).flatten();
         let f16 = buffers().any(|b| b.dtype == DType::F16);
         let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
+        // naga knows subgroups without being told, and does not know this line.
+        if cfg!(target_arch = "wasm32") && find(rest, "subgroup").is_some() {
+            text += "enable subgroups;\n";
+        }
         let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
             put!(text, "@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
         };

@@ -2,7 +2,7 @@
 
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
-use crate::kernel::{Attend, Convolution, Matmul};
+use crate::kernel::{class, Attend, Convolution, Matmul, Tile, Variants};
 use crate::text::strip;
 
 /// A shader's text, less what is for people.
@@ -21,7 +21,7 @@ const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
 const ATTENTION_FEW: &str = shader!("attention_few");
 const ATTENTION: &str = shader!("attention");
-// Without barriers.
+// Where threads work alone.
 const MATMUL_PLAIN: &str = shader!("matmul_plain");
 const CONV2D_PLAIN: &str = shader!("conv2d_plain");
 
@@ -31,17 +31,19 @@ const CELL: &[&str] = &["batch", "row", "col"];
 const TURNED: &[&str] = &["batch", "col", "row"];
 
 /// The text of a matrix product.
-pub fn matmul(matmul: &Matmul, barriers: bool) -> Source {
+pub fn matmul(matmul: &Matmul, variants: Variants) -> Source {
     let rank = matmul.batch.len() as u32;
     let (m, n, k) = (matmul.m, matmul.n, matmul.k);
     let mut at = folded("batch", &matmul.batch);
     at.push("i32(row)".to_string());
     at.push("i32(col)".to_string());
     let batch = matmul.batch.iter().product();
-    if !barriers {
+    let tile = variants.products[class(batch, m, n)];
+    if tile == Tile::Alone {
         return row_by_row(matmul, batch, &at);
     }
     product(Product {
+        tile,
         batch,
         m,
         n,
@@ -91,11 +93,11 @@ fn share(rows: usize, products: usize) -> usize {
 }
 
 /// The text of a convolution.
-pub fn conv2d(conv: &Convolution, barriers: bool) -> Source {
-    if barriers {
-        product_of_windows(conv)
-    } else {
-        window_by_window(conv)
+pub fn conv2d(conv: &Convolution, variants: Variants) -> Source {
+    let (groups, pixels) = (conv.params.groups, conv.batch * conv.out_height * conv.out_width);
+    match variants.convolutions[class(groups, conv.out / groups, pixels)] {
+        Tile::Alone => window_by_window(conv),
+        tile => product_of_windows(conv, tile),
     }
 }
 
@@ -213,7 +215,7 @@ fn signed(names: &[&str]) -> Vec<String> {
 
 /// A convolution as a product: per group the product of the weights `[out, channel ky kx]` and the windows
 /// `[channel ky kx, batch y x]`, which are gathered while they are read.
-fn product_of_windows(conv: &Convolution) -> Source {
+fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
@@ -249,6 +251,7 @@ fn product_of_windows(conv: &Convolution) -> Source {
     let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
     windows.condition = padded.then_some(inside);
     product(Product {
+        tile,
         batch: params.groups,
         m: out,
         n: conv.batch * conv.out_height * conv.out_width,
@@ -308,6 +311,7 @@ pub fn attention(a: &Attend) -> Source {
 
 /// A matrix product by its shader.
 struct Product<'a> {
+    tile: Tile,
     batch: usize,
     m: usize,
     n: usize,
@@ -321,7 +325,7 @@ struct Product<'a> {
 
 fn product(product: Product) -> Source {
     let Product { batch, m, n, k, .. } = product;
-    let (text, variant) = match variant(batch, m, n) {
+    let (text, threads) = match threads(product.tile, m, n) {
         None => (MATMUL_LARGE, None),
         some => (MATMUL, some),
     };
@@ -329,7 +333,7 @@ fn product(product: Product) -> Source {
     let mut constants = vec![("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)];
     constants.push(("LAST_K", k.saturating_sub(1)));
     let mut tile = (128, 128);
-    if let Some((threads_m, threads_n)) = variant {
+    if let Some((threads_m, threads_n)) = threads {
         constants.push(("THREADS_M", threads_m));
         constants.push(("THREADS_N", threads_n));
         tile = (4 * threads_m, 4 * threads_n);
@@ -342,16 +346,15 @@ fn product(product: Product) -> Source {
 }
 
 /// A workgroup's threads along rows and columns, each with 4 x 4 results, or `None` for the shader for large products.
-/// Small products get small tiles, so that there are enough workgroups.
-fn variant(batch: usize, m: usize, n: usize) -> Option<(usize, usize)> {
-    let tiles = |size: usize| batch * m.div_ceil(size) * n.div_ceil(size);
+/// Narrow products get narrow tiles.
+fn threads(tile: Tile, m: usize, n: usize) -> Option<(usize, usize)> {
     match (m, n) {
         (..=8, _) => Some((2, 32)),
         (_, ..=8) => Some((32, 2)),
         (..=16, _) => Some((4, 16)),
         (_, ..=16) => Some((16, 4)),
-        _ if m > 64 && n > 64 && tiles(128) >= 128 => None,
-        _ if tiles(64) >= 64 => Some((16, 16)),
+        _ if tile == Tile::Large => None,
+        _ if tile == Tile::Middle => Some((16, 16)),
         _ => Some((8, 8)),
     }
 }

@@ -1,6 +1,8 @@
 //! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
 //! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
 
+mod meet;
+
 use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
@@ -8,7 +10,7 @@ use crate::codegen::module::{type_name, Module};
 use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
-use crate::kernel::{Inst, Program, Space, Store, ValueId};
+use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
 use crate::text::find;
 
@@ -23,6 +25,8 @@ struct Writer<'a> {
     varying: Vec<bool>,
     stages: Vec<u32>,
     layout: Layout,
+    /// Whether neighbours pass results to each other.
+    pass: bool,
     /// The inner extents, and which coordinates are used.
     inner: &'a [usize],
     outer: usize,
@@ -38,7 +42,7 @@ struct Writer<'a> {
 }
 
 /// The text of a kernel that walks rows.
-pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
+pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
     let live = program.live(&[]);
     let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
     let inner = &space.dims[space.outer..];
@@ -51,7 +55,7 @@ pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
     let columns = space.columns() / if wide { 4 } else { 1 };
     let varying = varying(program, space.outer);
     let stages = program.stages();
-    let layout = Layout::new(space, program, &live, &varying, (columns, barriers));
+    let layout = Layout::new(space, program, &live, &varying, (columns, shared));
     let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
     let steps = columns.div_ceil(layout.lanes);
     let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;
@@ -64,6 +68,7 @@ pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
         live,
         varying,
         stages,
+        pass: shared == Rows::Subgroups && !layout.across && layout.lanes > 1,
         layout,
         inner,
         outer: space.outer,
@@ -74,12 +79,19 @@ pub fn wgsl(space: &Space, program: &Program, barriers: bool) -> Source {
         text: String::new(),
     };
     writer.shared_memory();
+    let width = if writer.pass { ", @builtin(subgroup_size) width: u32" } else { "" };
     put!(
         writer.text,
-        "@compute @workgroup_size({})\n{ENTRY}",
-        writer.layout.rows * writer.layout.lanes
+        "@compute @workgroup_size({})\n{}{width}{}",
+        writer.layout.rows * writer.layout.lanes,
+        ENTRY[0],
+        ENTRY[1]
     );
     writer.text += &writer.layout.find_row(rows, groups);
+    if writer.pass {
+        let lanes = writer.layout.lanes;
+        put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - strip) / side;\n");
+    }
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
     writer.body();
     let text = writer.text + "}\n";
@@ -325,40 +337,6 @@ impl<'a> Writer<'a> {
         let low = combine(&format!("r{id}.x"), &format!("r{id}.y"));
         let high = combine(&format!("r{id}.z"), &format!("r{id}.w"));
         combine(&format!("({low})"), &format!("({high})"))
-    }
-
-    /// The threads of a row combine their results in workgroup memory, in a fixed order.
-    fn meet(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
-        let Layout { rows, lanes, across } = self.layout;
-        let arrays = self.arrays(stage);
-        for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
-            let result = self.horizontal(id, op);
-            put!(self.text, "{name}[lane] = {result};\n");
-        }
-        let (times, first) = match (across, rows) {
-            (_, 1) => (String::new(), "0".to_string()),
-            (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
-            (false, _) => (String::new(), "lane - strip".to_string()),
-        };
-        put!(
-            self.text,
-            "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half / 2u) {{\n\
-            if (strip < half) {{\n",
-            lanes / 2
-        );
-        for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
-            let (here, there) = (format!("{name}[lane]"), format!("{name}[lane + half{times}]"));
-            let sum = self.place(None).combine(*op, &here, &there, *dtype, false);
-            put!(self.text, "{here} = {sum};\n");
-        }
-        self.text += "}\nworkgroupBarrier();\n}\n";
-        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
-            put!(self.text, "let v{id} = {name}[{first}];\n");
-        }
-        if stage + 1 < self.last_stage() {
-            // The arrays are used again.
-            self.text += "workgroupBarrier();\n";
-        }
     }
 
     fn is_element(&self, store: &Store) -> bool {

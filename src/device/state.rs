@@ -4,7 +4,7 @@ use super::pool::{Held, Pool};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Taken, Trace};
-use crate::kernel::{Batch, Place};
+use crate::kernel::{Batch, Limits, Place, Variants};
 use crate::map::Map;
 use crate::plan::plan;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(super) struct State {
     pub made: u64,
     /// What was submitted last.
     pub latest: Option<Arc<Batch>>,
+    /// The kernels to plan for, where others were chosen than the backend's.
+    pub variants: Option<Variants>,
 }
 
 /// A plan, with the nodes and numbers that it is to be run with.
@@ -70,15 +72,21 @@ impl State {
         if let Some(batch) = self.plans.get(&trace) {
             return Ok(Prepared { batch: batch.clone(), sources, scalars });
         }
-        let batch = Arc::new(plan(&trace, backend.limits())?);
+        let limits = backend.limits();
+        let variants = self.variants.unwrap_or(limits.variants);
+        let batch = Arc::new(plan(&trace, &Limits { variants, ..limits.clone() })?);
         self.made += 1;
         if self.plans.len() >= PLANS {
-            for (_, old) in self.plans.drain() {
-                backend.forget(&old);
-            }
+            self.forget_plans(backend);
         }
         self.plans.insert(trace, batch.clone());
         Ok(Prepared { batch, sources, scalars })
+    }
+
+    pub fn forget_plans(&mut self, backend: &dyn Backend) {
+        for (_, old) in self.plans.drain() {
+            backend.forget(&old);
+        }
     }
 
     fn give_all(&mut self, buffers: &[Held]) {

@@ -2,9 +2,11 @@
 
 mod index;
 mod program;
+mod variants;
 
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
+pub use variants::{class, Rows, Tile, Variants};
 
 use crate::dtype::DType;
 use crate::op::Conv2d;
@@ -189,6 +191,8 @@ pub struct Batch {
     pub scalars: usize,
     /// How many recorded operations it stands for; data and numbers are none.
     pub operations: usize,
+    /// The kernels it was planned for.
+    pub variants: Variants,
 }
 
 /// What a device can do, as far as planning needs to know.
@@ -206,8 +210,10 @@ pub struct Limits {
     pub workgroup_bytes: u32,
     /// Whether buffers of `f16` can be used.
     pub f16: bool,
-    /// Whether the threads of a workgroup meet at little cost; not so where a CPU plays the GPU.
-    pub barriers: bool,
+    /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
+    pub subgroups: bool,
+    /// Which kernels to run where there is a choice.
+    pub variants: Variants,
 }
 
 impl Kernel {

@@ -66,6 +66,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         inputs: memory.inputs,
         scalars,
         operations,
+        variants: limits.variants,
     })
 }
 

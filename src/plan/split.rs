@@ -60,7 +60,7 @@ fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
     for &extent in &q.shape[..3] {
         bytes = bytes.saturating_mul(extent as u64);
     }
-    !limits.barriers && q.dtype == DType::F32 && bytes <= limits.binding_bytes.min(SCORES)
+    !limits.variants.attention && q.dtype == DType::F32 && bytes <= limits.binding_bytes.min(SCORES)
 }
 
 fn cut(

@@ -27,10 +27,10 @@ pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
         slots: vec![slot(Place::Input(0)), slot(Place::Output(0))],
         dispatches: dispatches.collect(),
         outputs: vec![bytes],
-        temporaries: Vec::new(),
         inputs: 1,
         scalars,
         operations: params.len(),
+        ..Batch::default()
     })
 }
 

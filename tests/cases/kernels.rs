@@ -3,13 +3,30 @@
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Operand, Program, Space,
-    Store, ValueId,
+    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Operand, Program, Rows, Space,
+    Store, Tile, ValueId, Variants,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
 
 const TYPES: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
 const COMPUTE: [DType; 4] = [DType::F32, DType::I32, DType::U32, DType::Bool];
+
+/// Kernels to choose from, so that each of them is in one: what is tried first, alone, and two more.
+pub fn variants() -> [Variants; 4] {
+    let large = Variants {
+        rows: Rows::Subgroups,
+        products: [Tile::Large; 3],
+        convolutions: [Tile::Large; 3],
+        attention: true,
+    };
+    let middle = Variants {
+        products: [Tile::Middle; 3],
+        convolutions: [Tile::Middle; 3],
+        attention: false,
+        ..Variants::TOGETHER
+    };
+    [Variants::TOGETHER, Variants::ALONE, large, middle]
+}
 
 /// All samples, by name.
 pub fn samples() -> Vec<(String, Kernel)> {

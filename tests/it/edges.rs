@@ -9,7 +9,7 @@ use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, Limits};
+use warpweft::kernel::{Batch, Kernel, Limits, Variants};
 use warpweft::tensor::Tensor;
 
 /// A device on paper with other limits.
@@ -106,8 +106,8 @@ impl Backend for Small {
     fn counters(&self) -> Counters {
         self.paper.counters()
     }
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        self.paper.source(kernel)
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        self.paper.source(kernel, variants)
     }
 }
 
@@ -211,12 +211,12 @@ fn all_cases_fit_or_say_that_they_do_not() {
 
 #[test]
 fn a_gpu_goes_on_after_what_does_not_fit() {
-    for barriers in [true, false] {
+    for variants in [Variants::TOGETHER, Variants::ALONE] {
         let mut first = match block_on(adapters(Power::High)).into_iter().next() {
             Some(first) => first,
             None => return suite::absent(Place::Wgpu, "what does not fit", "there is no GPU"),
         };
-        first.limits.barriers = barriers;
+        first.limits.variants = variants;
         first.limits.binding_bytes = 1024;
         let backend = block_on(first.open()).expect("it opens");
         let device = Device::from_backend(Box::new(backend), None);

@@ -16,7 +16,7 @@ use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, Limits};
+use warpweft::kernel::{Batch, Kernel, Limits, Variants};
 use warpweft::tensor::{Tensor, Variable};
 
 const PLACES: [Place; 4] = [Place::Paper, Place::Cpu, Place::Wgpu, Place::Plain];
@@ -71,9 +71,8 @@ struct Faulty {
 /// A device with faults; nothing where there is none, which is said.
 fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = match place {
-        Place::Wgpu => gpu(true).map(|gpu| Machine::Gpu(Box::new(gpu))),
-        Place::Plain => gpu(false).map(|gpu| Machine::Gpu(Box::new(gpu))),
-        _ => place.backend().map(Machine::Any),
+        Place::Paper | Place::Cpu => place.backend().map(Machine::Any),
+        place => gpu(place.variants()).map(|gpu| Machine::Gpu(Box::new(gpu))),
     };
     let machine = machine.map_err(|error| absent(place, test, &error)).ok()?;
     let faults = Arc::new(Faults::default());
@@ -145,8 +144,8 @@ impl Backend for Faulty {
             return self.inner().run(batch, buffers, scalars);
         };
         let kernels = batch.dispatches.iter().map(|dispatch| &*dispatch.kernel);
-        let barriers = backend.limits().barriers;
-        let mut sources: Vec<_> = kernels.map(|kernel| wgsl(kernel, barriers)).collect();
+        let variants = backend.limits().variants;
+        let mut sources: Vec<_> = kernels.map(|kernel| wgsl(kernel, variants)).collect();
         sources[0].text.push_str("\nfn broken() -> f32 { return no_such_thing; }\n");
         backend.run_sources(batch, &sources, buffers, scalars)
     }
@@ -172,8 +171,8 @@ impl Backend for Faulty {
     fn counters(&self) -> Counters {
         self.inner().counters()
     }
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        self.inner().source(kernel)
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        self.inner().source(kernel, variants)
     }
 }
 

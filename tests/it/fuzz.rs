@@ -15,7 +15,7 @@ use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Kernel, Limits, Place};
+use warpweft::kernel::{Batch, Kernel, Limits, Place, Variants};
 use warpweft::tensor::PadMode;
 
 /// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
@@ -116,8 +116,8 @@ impl Backend for Spoiled {
     fn counters(&self) -> Counters {
         self.0.counters()
     }
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        self.0.source(kernel)
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        self.0.source(kernel, variants)
     }
 }
 

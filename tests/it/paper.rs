@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use warpweft::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
 use warpweft::device::Device;
 use warpweft::error::{Error, Result};
-use warpweft::kernel::{Batch, Dispatch, Kernel, Limits, Place, Slot};
+use warpweft::kernel::{Batch, Dispatch, Kernel, Limits, Place, Slot, Variants};
 
 /// What a browser promises without being asked: 8 storage buffers, 128 MiB each.
 pub fn web_limits() -> Limits {
@@ -22,7 +22,8 @@ pub fn web_limits() -> Limits {
         workgroup_size: 256,
         workgroup_bytes: 16 << 10,
         f16: true,
-        barriers: true,
+        subgroups: false,
+        variants: Variants::TOGETHER,
     }
 }
 
@@ -147,7 +148,7 @@ impl Backend for Paper {
         self.state.lock().expect("no panic").counters
     }
 
-    fn source(&self, _: &Kernel) -> Option<String> {
+    fn source(&self, _: &Kernel, _: Variants) -> Option<String> {
         None
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program};
+use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program, Variants};
 use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
@@ -17,7 +17,7 @@ fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<B
 
 /// A device whose threads work alone, as on a GPU that a CPU plays.
 fn without_barriers() -> Device {
-    let limits = Limits { barriers: false, ..paper::web_limits() };
+    let limits = Limits { variants: Variants::ALONE, ..paper::web_limits() };
     Device::from_backend(Box::new(paper::Paper::new(limits)), None)
 }
 

@@ -12,7 +12,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{self, Batch, Kernel, Limits};
+use warpweft::kernel::{self, Batch, Kernel, Limits, Variants};
 
 /// A machine whose memory is poisoned.
 pub struct Poisoned {
@@ -98,8 +98,8 @@ impl Backend for Poisoned {
     fn counters(&self) -> Counters {
         self.inner.counters()
     }
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        self.inner.source(kernel)
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        self.inner.source(kernel, variants)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use warpweft::codegen;
-use warpweft::kernel::Kernel;
+use warpweft::kernel::{Kernel, Rows, Variants};
 
 #[path = "../cases/kernels.rs"]
 pub mod kernels;
@@ -16,10 +16,11 @@ fn validate(name: &str, text: &str) {
     let f16 = text.starts_with("enable f16;");
     // Packing halves into words needs no feature.
     let plain = naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
-    let capabilities = match f16 {
-        true => plain | naga::valid::Capabilities::SHADER_FLOAT16,
-        false => plain,
-    };
+    let wanted = [
+        (f16, naga::valid::Capabilities::SHADER_FLOAT16),
+        (text.contains("subgroup"), naga::valid::Capabilities::SUBGROUP),
+    ];
+    let capabilities = wanted.iter().filter(|w| w.0).fold(plain, |all, w| all | w.1);
     let mut validator =
         naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities);
     if let Err(error) = validator.validate(&module) {
@@ -60,12 +61,12 @@ fn stored_shaders_are_valid() {
 fn sample_kernels_are_valid() {
     let samples = samples();
     assert!(samples.len() > 400, "{} samples", samples.len());
-    let both = samples.iter().flat_map(|sample| [(sample, true), (sample, false)]);
-    for ((name, kernel), barriers) in both {
-        let source = codegen::wgsl(kernel, barriers);
+    let each = |sample| kernels::variants().map(|variants| (sample, variants));
+    for ((name, kernel), variants) in samples.iter().flat_map(each) {
+        let source = codegen::wgsl(kernel, variants);
         let met = source.text.contains("workgroupBarrier");
         let alone = matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_) | Kernel::Conv2d(_));
-        assert!(barriers || !alone || !met, "{name}: threads meet");
+        assert!(variants != Variants::ALONE || !alone || !met, "{name}: threads meet");
         validate(name, &source.text);
         assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
         // Large grids are folded into two dimensions.
@@ -94,17 +95,20 @@ const SNAPSHOTS: [&str; 9] = [
 fn snapshots() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
     let samples = samples();
+    let kernel =
+        |name| &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
     for name in SNAPSHOTS {
-        let kernel = &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
-        check(&folder, name, kernel);
+        check(&folder, name, kernel(name), Variants::TOGETHER);
     }
+    let passing = Variants { rows: Rows::Subgroups, ..Variants::TOGETHER };
+    check(&folder, "softmax subgroups", kernel("softmax [2, 1024]"), passing);
 }
 
-fn check(folder: &Path, name: &str, kernel: &Kernel) {
+fn check(folder: &Path, name: &str, kernel: &Kernel, variants: Variants) {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
     let path = folder.join(file.to_lowercase());
-    let text = codegen::wgsl(kernel, true).text;
+    let text = codegen::wgsl(kernel, variants).text;
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &text).expect("the snapshot can be written");
     }

@@ -1,6 +1,7 @@
 //! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
 
 use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
+use crate::shaders::kernels;
 use crate::{paper, poison};
 use pollster::block_on;
 use std::io::Write as _;
@@ -9,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
-use warpweft::device::Device;
+use warpweft::device::{Device, Variants};
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -17,10 +18,14 @@ use warpweft::op::pointwise::TABLE;
 pub enum Place {
     Paper,
     Cpu,
-    /// With kernels whose threads work together, as real GPUs run them.
+    /// With the kernels that GPUs get before anything is measured.
     Wgpu,
     /// With kernels whose threads work alone, as GPUs computed by a CPU do.
     Plain,
+    /// With subgroups, and the largest tiles for every size.
+    Large,
+    /// With tiles of the size between for every size, and attention taken apart.
+    Middle,
 }
 
 impl Place {
@@ -30,6 +35,8 @@ impl Place {
             Place::Cpu => "cpu",
             Place::Wgpu => "wgpu",
             Place::Plain => "wgpu without barriers",
+            Place::Large => "wgpu with large tiles",
+            Place::Middle => "wgpu with middle tiles",
         }
     }
 
@@ -43,8 +50,18 @@ impl Place {
         match self {
             Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
-            Place::Wgpu => Ok(Box::new(gpu(true)?)),
-            Place::Plain => Ok(Box::new(gpu(false)?)),
+            place => Ok(Box::new(gpu(place.variants())?)),
+        }
+    }
+
+    /// The kernels of a GPU.
+    pub fn variants(self) -> Variants {
+        let [together, alone, large, middle] = kernels::variants();
+        match self {
+            Place::Plain => alone,
+            Place::Large => large,
+            Place::Middle => middle,
+            _ => together,
         }
     }
 
@@ -54,10 +71,10 @@ impl Place {
     }
 }
 
-/// The first GPU, or one computed by a CPU, with kernels of one kind or the other.
-pub fn gpu(barriers: bool) -> Result<WgpuBackend, String> {
+/// The first GPU, or one computed by a CPU, with these kernels.
+pub fn gpu(variants: Variants) -> Result<WgpuBackend, String> {
     let mut first = block_on(adapters(Power::High)).into_iter().next().ok_or("there is no GPU")?;
-    first.limits.barriers = barriers;
+    first.limits.variants = variants;
     block_on(first.open()).map_err(|error| error.to_string())
 }
 
@@ -81,7 +98,7 @@ fn tally(place: Place, device: String, report: &Report) {
         Some((.., all)) => all.join(report.clone()),
         None => tally.reports.push((place, device, report.clone())),
     }
-    if tally.groups == 4 * GROUPS.len() {
+    if tally.groups == 6 * GROUPS.len() {
         let each = tally.reports.iter().map(|(place, device, report)| {
             format!("{} on {} {device}", report.count(), place.name())
         });
@@ -155,6 +172,12 @@ macro_rules! groups {
         mod on_cpu { $( #[test] fn $group() { super::run(super::Place::Cpu, stringify!($group)); } )* }
         mod on_wgpu_without_barriers {
             $( #[test] fn $group() { super::run(super::Place::Plain, stringify!($group)); } )*
+        }
+        mod on_wgpu_with_large_tiles {
+            $( #[test] fn $group() { super::run(super::Place::Large, stringify!($group)); } )*
+        }
+        mod on_wgpu_with_middle_tiles {
+            $( #[test] fn $group() { super::run(super::Place::Middle, stringify!($group)); } )*
         }
         mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
 

@@ -24,7 +24,8 @@ const STORED: [(&str, &str); 6] = [
 const COMPILE: &str = "return (async () => {
     const adapter = await navigator.gpu.requestAdapter();
     const half = adapter.features.has('shader-f16');
-    const device = await adapter.requestDevice({ requiredFeatures: half ? ['shader-f16'] : [] });
+    const wanted = ['shader-f16', 'subgroups'].filter((feature) => adapter.features.has(feature));
+    const device = await adapter.requestDevice({ requiredFeatures: wanted });
     const refused = [];
     let without = 0;
     for (const [name, code] of texts) {
@@ -63,8 +64,8 @@ async fn all_shaders_compile() {
         texts.insert(text.to_string(), name.to_string());
     }
     for (name, kernel) in kernels::samples() {
-        for barriers in [true, false] {
-            texts.insert(codegen::wgsl(&kernel, barriers).text, name.clone());
+        for variants in kernels::variants() {
+            texts.insert(codegen::wgsl(&kernel, variants).text, name.clone());
         }
     }
     let (refused, without) = refused(&texts).await;

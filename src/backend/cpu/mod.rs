@@ -26,7 +26,7 @@ mod worker;
 
 use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
 use crate::error::{Error, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, Limits};
+use crate::kernel::{Batch, Dispatch, Kernel, Limits, Variants};
 use engine::Inputs;
 use parallel::Pool;
 use prepared::Prepared;
@@ -84,8 +84,9 @@ impl CpuBackend {
             workgroup_size: 1024,
             workgroup_bytes: 1 << 20,
             f16: true,
+            subgroups: false,
             // Routines stay whole.
-            barriers: true,
+            variants: Variants::TOGETHER,
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }
@@ -173,7 +174,7 @@ impl Backend for CpuBackend {
         self.state().counters
     }
 
-    fn source(&self, _: &Kernel) -> Option<String> {
+    fn source(&self, _: &Kernel, _: Variants) -> Option<String> {
         None
     }
 }

@@ -16,7 +16,7 @@ pub use pipelines::fold;
 use super::{Backend, BufferId, Counters, Info, Pending, Shared};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Kernel, Limits};
+use crate::kernel::{Batch, Kernel, Limits, Variants};
 use crate::map::Map;
 use batch::Prepared;
 use memory::{Buffers, Uniform};
@@ -273,7 +273,7 @@ impl<M: Machine> Backend for GpuBackend<M> {
             if let Some((_, source)) = written.iter().find(|(other, _)| *other == kernel) {
                 return source.clone();
             }
-            let source = codegen::wgsl(kernel, self.limits.barriers);
+            let source = codegen::wgsl(kernel, batch.variants);
             written.push((kernel, source.clone()));
             source
         })
@@ -318,8 +318,8 @@ impl<M: Machine> Backend for GpuBackend<M> {
         }
     }
 
-    fn source(&self, kernel: &Kernel) -> Option<String> {
-        Some(codegen::wgsl(kernel, self.limits.barriers).text)
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        Some(codegen::wgsl(kernel, variants).text)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{bridge, WebGpu, WebGpuBackend};
 use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::Limits;
+use crate::kernel::{Limits, Variants};
 use crate::text::find;
 use wasm_bindgen::JsCast;
 
@@ -73,7 +73,8 @@ fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
         workgroups: figure(6) as u32,
         workgroup_size: figure(7).min(figure(8)) as u32,
         workgroup_bytes: figure(9) as u32,
-        barriers: !software,
+        subgroups: figure(10) > 0.0,
+        variants: if software { Variants::ALONE } else { Variants::TOGETHER },
     };
     let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
     Adapter { info, limits, adapter }

@@ -51,12 +51,13 @@ class Adapter {
     return `${description || `${vendor} ${architecture}`.trim() || "GPU"}\n${vendor}`;
   }
 
-  /** Whether it is computed by a CPU as far as it can be told, whether it has f16, and its limits. */
+  /** Whether it is computed by a CPU as far as it can be told, whether it has f16, its limits, and whether it has subgroups. */
   figures() {
     const { info, features, limits } = this.adapter;
     const words = `${info?.description} ${info?.vendor} ${info?.architecture} ${info?.device}`;
     const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(words);
-    return Float64Array.of(software, features.has("shader-f16"), ...LIMITS.map((name) => limits[name]));
+    const [f16, subgroups] = FEATURES.map((feature) => features.has(feature));
+    return Float64Array.of(software, f16, ...LIMITS.map((name) => limits[name]), subgroups);
   }
 
   /** @param {(call: number, error?: string) => void} tell */

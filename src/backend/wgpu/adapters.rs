@@ -5,7 +5,7 @@ use super::{Wgpu, WgpuBackend};
 use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::Limits;
+use crate::kernel::{Limits, Variants};
 
 /// A GPU that can be opened.
 #[derive(Clone, Debug)]
@@ -41,7 +41,8 @@ pub async fn open(choice: Choice) -> Result<WgpuBackend> {
 impl Adapter {
     /// Opens it.
     pub async fn open(&self) -> Result<WgpuBackend> {
-        let wanted = wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY;
+        let wanted =
+            wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SUBGROUP;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("warpweft"),
             required_features: self.adapter.features() & wanted,
@@ -56,7 +57,7 @@ impl Adapter {
         })?;
         let has = limits(&device.limits(), device.features());
         let binding_bytes = self.limits.binding_bytes.min(has.binding_bytes);
-        let limits = Limits { barriers: self.limits.barriers, binding_bytes, ..has };
+        let limits = Limits { variants: self.limits.variants, binding_bytes, ..has };
         let machine = Wgpu::new(Gate::new(device), queue)?;
         Ok(GpuBackend::new(self.info.clone(), limits, machine))
     }
@@ -120,7 +121,8 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
             .min(has.max_compute_workgroup_size_x),
         workgroup_bytes: has.max_compute_workgroup_storage_size,
         f16: features.contains(wgpu::Features::SHADER_F16),
-        barriers: true,
+        subgroups: features.contains(wgpu::Features::SUBGROUP),
+        variants: Variants::TOGETHER,
     }
 }
 
@@ -147,8 +149,11 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
-    let barriers = kind != DeviceKind::Software;
-    let limits = Limits { barriers, ..limits(&required(&adapter.limits()), adapter.features()) };
+    let variants = match kind {
+        DeviceKind::Software => Variants::ALONE,
+        _ => Variants::TOGETHER,
+    };
+    let limits = Limits { variants, ..limits(&required(&adapter.limits()), adapter.features()) };
     Adapter { info, limits, adapter }
 }
 

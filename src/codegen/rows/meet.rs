@@ -1,0 +1,95 @@
+//! How the threads of a row combine what each of them has gathered.
+
+use super::Writer;
+use crate::codegen::layout::Layout;
+use crate::dtype::DType;
+use crate::kernel::ValueId;
+use crate::op::Reduction;
+
+impl Writer<'_> {
+    /// The threads of a row combine their results.
+    pub(super) fn meet(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
+        let arrays = self.arrays(stage);
+        // Truth values are not passed.
+        if self.pass && arrays.iter().all(|array| array.1 != DType::Bool) {
+            self.pass_on(&arrays, reduces);
+        } else {
+            self.meet_in_memory(&arrays, reduces);
+        }
+        if stage + 1 < self.last_stage() {
+            // The arrays are used again.
+            self.text += "workgroupBarrier();\n";
+        }
+    }
+
+    /// First by exchanging with neighbours twice, four, ... times as far, as wide as the machine has it and the row is; all
+    /// of these then know their result, and one puts it into workgroup memory, where each thread combines what is there.
+    fn pass_on(&mut self, arrays: &[(String, DType)], reduces: &[(ValueId, Reduction, ValueId)]) {
+        let lanes = self.layout.lanes;
+        let combine = |writer: &Self, id, op, x: &str, y: &str| {
+            writer.place(None).combine(op, x, y, writer.dtype(id), false)
+        };
+        for &(id, op, _) in reduces {
+            let result = self.horizontal(id, op);
+            put!(self.text, "var v{id} = {result};\n");
+            let mut apart = 1;
+            // No machine has subgroups of more than 128.
+            while apart < lanes.min(128) {
+                let sum = combine(self, id, op, &format!("v{id}"), &format!("n{id}_{apart}"));
+                put!(
+                    self.text,
+                    "let n{id}_{apart} = subgroupShuffleXor(v{id}, {apart}u);\n\
+                    v{id} = select(v{id}, {sum}, {apart}u < width);\n"
+                );
+                apart *= 2;
+            }
+        }
+        self.text += "if (strip % side == 0u) {\n";
+        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
+            put!(self.text, "{name}[lane / side] = v{id};\n");
+        }
+        self.text += "}\nworkgroupBarrier();\n";
+        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
+            put!(self.text, "v{id} = {name}[first];\n");
+        }
+        put!(self.text, "for (var i = first + 1u; i < first + {lanes}u / side; i++) {{\n");
+        for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
+            let sum = combine(self, id, op, &format!("v{id}"), &format!("{name}[i]"));
+            put!(self.text, "v{id} = {sum};\n");
+        }
+        self.text += "}\n";
+    }
+
+    /// In workgroup memory, in a fixed order.
+    fn meet_in_memory(
+        &mut self,
+        arrays: &[(String, DType)],
+        reduces: &[(ValueId, Reduction, ValueId)],
+    ) {
+        let Layout { rows, lanes, across } = self.layout;
+        for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
+            let result = self.horizontal(id, op);
+            put!(self.text, "{name}[lane] = {result};\n");
+        }
+        let (times, first) = match (across, rows) {
+            (_, 1) => (String::new(), "0".to_string()),
+            (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
+            (false, _) => (String::new(), "lane - strip".to_string()),
+        };
+        put!(
+            self.text,
+            "workgroupBarrier();\nfor (var half = {}u; half > 0u; half = half / 2u) {{\n\
+            if (strip < half) {{\n",
+            lanes / 2
+        );
+        for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
+            let (here, there) = (format!("{name}[lane]"), format!("{name}[lane + half{times}]"));
+            let sum = self.place(None).combine(*op, &here, &there, *dtype, false);
+            put!(self.text, "{here} = {sum};\n");
+        }
+        self.text += "}\nworkgroupBarrier();\n}\n";
+        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
+            put!(self.text, "let v{id} = {name}[{first}];\n");
+        }
+    }
+}
