@@ -29,5 +29,7 @@ pub mod device;
 
 pub mod tensor;
 
+pub mod tune;
+
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 mod js;

@@ -18,12 +18,15 @@
 pub use warpweft::*;
 
 pub mod bench;
+pub mod tuned;
 
 use device::{Device, Found, Preference};
 use dtype::Element;
 use error::Result;
 use pollster::block_on;
+use std::time::Instant;
 use tensor::Tensor;
+use tune::Tuned;
 
 /// What most programs need: `use warpweft_native::prelude::*;`.
 pub mod prelude {
@@ -62,6 +65,23 @@ pub trait DeviceSync: Sized {
     /// [`Device::discover`], blocking.
     fn discover_sync() -> Vec<Found>;
 
+    /// Has the device run the kernels that were measured to be fastest on it: as [`tuned::Store`] has them on disk, or else,
+    /// and if `again`, by measuring ([`tune`](crate::tune::tune)) and storing them, which takes seconds. Devices that are
+    /// opened by [`new_sync`](DeviceSync::new_sync) or [`with_sync`](DeviceSync::with_sync) later have them at once.
+    ///
+    /// ```
+    /// use warpweft_native::prelude::*;
+    ///
+    /// let device = Device::with_sync(Preference::Cpu)?;
+    /// let tuned = device.tune_sync(false)?;
+    /// println!("{}", tuned.variants);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of measuring. That nothing can be stored is none.
+    fn tune_sync(&self, again: bool) -> Result<Tuned>;
+
     /// [`Device::sync`], blocking: returns when all work submitted so far is done.
     ///
     /// # Errors
@@ -71,15 +91,31 @@ pub trait DeviceSync: Sized {
 
 impl DeviceSync for Device {
     fn new_sync() -> Result<Device> {
-        block_on(Device::new())
+        block_on(Device::new()).map(tuned::remember)
     }
 
     fn with_sync(preference: Preference) -> Result<Device> {
-        block_on(Device::with(preference))
+        block_on(Device::with(preference)).map(tuned::remember)
     }
 
     fn discover_sync() -> Vec<Found> {
         block_on(Device::discover())
+    }
+
+    fn tune_sync(&self, again: bool) -> Result<Tuned> {
+        let store = tuned::Store::usual();
+        let known = store.as_ref().filter(|_| !again).and_then(|store| store.load(self.info()));
+        if let Some(variants) = known {
+            self.set_variants(variants)?;
+            return Ok(Tuned { variants, figures: Vec::new() });
+        }
+        let start = Instant::now();
+        let tuned = block_on(tune::tune(self, || start.elapsed().as_secs_f64() * 1e3))?;
+        if let Some(store) = store.filter(|_| !tuned.figures.is_empty()) {
+            // Where that fails it is measured again the next time.
+            let _ = store.store(self.info(), tuned.variants);
+        }
+        Ok(tuned)
     }
 
     fn wait(&self) -> Result<()> {

@@ -3,14 +3,15 @@
 mod demo;
 
 use std::process::ExitCode;
-use warpweft_native::bench;
 use warpweft_native::prelude::*;
+use warpweft_native::{bench, tuned};
 
 const HELP: &str = "\
 warpweft: tensor compute on whatever GPU is in front of you
 
     warpweft devices              the devices here; * marks the one taken unasked
     warpweft demo [--json FILE]   filters a picture and runs an attention block, on the GPU and on the CPU
+    warpweft tune                 measures which kernels are fastest on the device, and keeps that for programs to come
     warpweft bench [OPTIONS]      times the cases of the benchmark on a device; `warpweft bench --help`: the options
     warpweft help                 this text
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         ["devices"] => devices(),
         ["demo"] => demo::run(None),
         ["demo", "--json", file] => demo::run(Some(file)),
+        ["tune"] => tune(),
         ["bench", "--help"] => {
             print!("{}", bench::HELP);
             Ok(())
@@ -52,6 +54,35 @@ fn main() -> ExitCode {
 fn misused(what: &str) -> ExitCode {
     eprint!("warpweft: {what}\n\n{HELP}");
     ExitCode::from(2)
+}
+
+fn tune() -> Result<()> {
+    let device = Device::new_sync()?;
+    println!("{} ({})", device.info().name, device.info().backend);
+    if let Some(why) = device.fallback() {
+        println!("{why}");
+    }
+    let tuned = device.tune_sync(true)?;
+    let mut work = "";
+    for figure in &tuned.figures {
+        if figure.work != work {
+            work = figure.work;
+            println!("\n{work}");
+        }
+        let time = match figure.milliseconds {
+            Some(milliseconds) => format!("{milliseconds:10.3} ms"),
+            None => "             -".to_string(),
+        };
+        println!("{time}  {}", figure.variants);
+    }
+    match tuned.figures.is_empty() {
+        true => println!("there is nothing to choose from"),
+        false => println!("\nfastest: {}", tuned.variants),
+    }
+    if let Some(store) = tuned::Store::usual().filter(|_| !tuned.figures.is_empty()) {
+        println!("kept in {}", store.file.display());
+    }
+    Ok(())
 }
 
 fn devices() -> Result<()> {

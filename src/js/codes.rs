@@ -74,11 +74,11 @@ macro_rules! numbered {
 
 numbered! {
     /// What a core's `ask` is asked for.
-    ask: describe figures trim flush run last_plan program_plan run_program grad run_batch plan_batch keep;
+    ask: describe figures trim flush run last_plan program_plan run_program grad run_batch plan_batch keep variants;
     /// What a core's `later` does.
-    later: open sync read;
+    later: open sync read tune;
     /// What a core's `words` tells of.
-    words: device source plan;
+    words: device source plan variants;
 }
 
 /// The number of the pointwise table's first row as an operation.

@@ -10,6 +10,7 @@ mod objects;
 mod plans;
 mod programs;
 mod tasks;
+mod tuning;
 mod values;
 
 use crate::device::Device;
@@ -94,6 +95,8 @@ pub fn later(what: u32, handle: u32, from: f64, length: f64, settle: Function) -
             let bytes = tensor.read_bytes_range(numbers.size()?, numbers.size()?);
             start(settle, async move { Ok(Bytes::new(&bytes.await?).into()) });
         }
+        // Measures which kernels are fastest on a device; resolves to their number.
+        codes::later::tune => start(settle, tuning::tune(handle)?),
         _ => return Err(unknown(what)),
     }
     Ok(())
@@ -171,6 +174,8 @@ pub fn ask(what: u32, handles: &[u32]) -> Answer<Vec<f64>> {
         codes::ask::run_program => programs::run(first, rest, &mut answer)?,
         // The gradients of a tensor, weighted with a seed if its handle is not 0, by the others.
         codes::ask::grad => gradients::gradients(first, rest, &mut answer)?,
+        // The number of the kernels that a device runs, after others were chosen where a number is given.
+        codes::ask::variants => tuning::variants(first, rest, &mut answer)?,
         // Submits tensors together.
         codes::ask::run_batch => objects::batch(first, rest)?.run()?,
         _ => return Err(unknown(what)),

@@ -1,4 +1,4 @@
-//! What submissions are planned as, in words: in the part `extras`, as what is in that file is.
+//! What submissions are planned as, and for which kernels, in words: in the part `extras`, as what is in that file is.
 
 use super::codes;
 use super::objects::{self, keep, Object};
@@ -26,6 +26,10 @@ pub fn plan(what: u32, of: u32, tensors: &[u32], answer: &mut Vec<f64>) -> Resul
 /// A plan in words.
 #[inline(never)]
 pub fn words(what: u32, handle: u32, kernel: u32) -> Result<String> {
+    if what == codes::words::variants {
+        // The kernels that a device runs.
+        return Ok(objects::device(handle)?.variants().to_string());
+    }
     let (device, plan) = objects::plan(handle)?;
     if what == codes::words::source {
         // The text that a kernel of a plan is compiled from; nothing where there is none.

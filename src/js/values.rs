@@ -15,6 +15,10 @@ extern "C" {
     #[wasm_bindgen(method, catch, js_name = call)]
     pub fn build(this: &Function, on: &JsValue, handles: Vec<f64>) -> Result<Vec<u32>, JsValue>;
 
+    /// Milliseconds since some moment.
+    #[wasm_bindgen(js_namespace = performance)]
+    pub fn now() -> f64;
+
     /// Bytes on JavaScript's side.
     #[wasm_bindgen(js_name = Uint8Array, typescript_type = "Uint8Array")]
     pub type Bytes;

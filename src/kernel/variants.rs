@@ -1,6 +1,8 @@
 //! Which of several kernels for the same work a device runs. All give right results everywhere; which is fastest differs
 //! from machine to machine.
 
+use std::fmt;
+
 /// How the threads of a workgroup share the rows of a reduction or a row program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
@@ -43,6 +45,23 @@ pub struct Variants {
 impl Default for Variants {
     fn default() -> Variants {
         Variants::TOGETHER
+    }
+}
+
+impl fmt::Display for Variants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows = ["alone", "meet", "subgroups"][self.rows as usize];
+        write!(f, "rows: {rows}; products:")?;
+        let tiles = |f: &mut fmt::Formatter<'_>, tiles: &[Tile]| {
+            tiles.iter().try_for_each(|&tile| {
+                let name = ["alone", "32 x 32", "64 x 64", "128 x 128"][tile as usize];
+                write!(f, " {name},")
+            })
+        };
+        tiles(f, &self.products)?;
+        f.write_str(" convolutions:")?;
+        tiles(f, &self.convolutions)?;
+        f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })
     }
 }
 

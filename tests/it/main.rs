@@ -22,3 +22,4 @@ mod shaders;
 mod suite;
 mod table;
 mod tidy;
+mod tune;

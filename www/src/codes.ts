@@ -2,7 +2,7 @@
 // `UPDATE=1 cargo test --test it js`; do not edit.
 
 /** What a core must answer to `fingerprint()` for these numbers and the pointwise rows', to be its own. */
-export const fingerprint = 3188725362;
+export const fingerprint = 1472815838;
 
 /** The types of elements, by number. */
 export const dtypes = ["f32", "f16", "i32", "u32", "bool"] as const;
@@ -113,6 +113,7 @@ export const enum Ask {
   runBatch = 9,
   planBatch = 10,
   keep = 11,
+  variants = 12,
 }
 
 /** What a core's `later` does. */
@@ -120,6 +121,7 @@ export const enum Later {
   open = 0,
   sync = 1,
   read = 2,
+  tune = 3,
 }
 
 /** What a core's `words` tells of. */
@@ -127,6 +129,7 @@ export const enum Words {
   device = 0,
   source = 1,
   plan = 2,
+  variants = 3,
 }
 
 /** The number of the pointwise table's first row as an operation. */

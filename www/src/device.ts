@@ -3,8 +3,8 @@
 import { describe, dtypeCode, element, numbers, options, resolve, seedOf } from "./arguments.js";
 import type { DType, Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
-import { Ask, Code, Later, Words } from "./codes.js";
-import { allParts, ask, callAsync, call, type Core, loadCore, type Numbers, type Part, record } from "./core.js";
+import { Ask, Code, fingerprint, Later, Words } from "./codes.js";
+import { allParts, ask, callAsync, call, type Core, loadCore, need, type Numbers, type Part, record } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { DeviceLimits, Stats } from "./figures.js";
@@ -33,6 +33,20 @@ export interface DeviceOptions {
    *   `gatherNd`, `maskedFill`, `eigh`; plans in words (`lastPlan`, `plan`).
    */
   parts?: readonly Part[];
+}
+
+/** The parameters of {@link Device.tune}. */
+export interface TuneOptions {
+  /** Whether to measure even if that was done before; usually not. */
+  again?: boolean;
+}
+
+/** What {@link Device.tune} found. */
+export interface Tuned {
+  /** The kernels that the device runs from now on, in words. */
+  variants: string;
+  /** Whether they were measured just now. */
+  measured: boolean;
 }
 
 /** The parameters of {@link Device.uniform}. */
@@ -162,6 +176,33 @@ export class Device extends Handle {
   trim(): void {
     const handle = this.use("trim");
     ask(this.owner.core, Ask.trim, [handle]);
+  }
+
+  /**
+   * Has the device run the kernels that are fastest on it, where there are several for the same work: as an earlier visit
+   * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That takes from less
+   * than a second on a GPU to half a minute where a CPU plays one. Programs that were compiled before keep their kernels.
+   *
+   * ```ts
+   * const { variants, measured } = await device.tune();
+   * console.log(measured ? "measured" : "known", variants);
+   * ```
+   */
+  async tune(settings?: TuneOptions): Promise<Tuned> {
+    const handle = this.use("tune");
+    const { again = false } = options("tune", settings);
+    const { core } = this.owner;
+    need(core, "extras", "tune");
+    const { load, store } = await import("./stored.js");
+    const key = [fingerprint, ...Object.values(this.info), navigator.userAgent].join("\n");
+    let number = again ? undefined : await load(key);
+    const measured = number === undefined;
+    if (number === undefined) {
+      number = await callAsync<number>((settle) => core.later(Later.tune, handle, 0, 0, settle));
+      await store(key, number);
+    }
+    ask(core, Ask.variants, [this.use("tune"), number]);
+    return { variants: call(() => core.words(Words.variants, handle, 0)), measured };
   }
 
   /** Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of variables. */

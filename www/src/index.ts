@@ -5,7 +5,7 @@ export type { DeviceInfo, Found } from "./choose.js";
 export type { Part } from "./core.js";
 export type { NestedArray, TensorData, TensorSource } from "./data.js";
 export { Device } from "./device.js";
-export type { DeviceOptions, InputSpec, NormalOptions, UniformOptions } from "./device.js";
+export type { DeviceOptions, InputSpec, NormalOptions, Tuned, TuneOptions, UniformOptions } from "./device.js";
 export { WarpweftError } from "./errors.js";
 export type { ErrorCode } from "./errors.js";
 export type { DeviceLimits, Stats } from "./figures.js";

@@ -11,7 +11,7 @@ import { unpackDamaged } from "./support/damaged.mjs";
 /** What the core may take, gzipped: its wasm and all JavaScript. More where std could not be built for size. */
 const BUDGET = (hasSmallStd() ? 100 : 140) * 1000;
 /** The same with all parts, which is what a page loads that does not say what it can do without. */
-const WHOLE = (hasSmallStd() ? 143 : 200) * 1000;
+const WHOLE = (hasSmallStd() ? 149 : 200) * 1000;
 
 /** How many calls with arguments nobody should pass, and their seed. */
 const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? "10000,1").split(",").map(Number);
@@ -152,6 +152,28 @@ async function withWebGpu() {
     same(codes, ["DeviceLost", 2], "what a read says, and a new device");
   });
   await test("the console stays quiet", () => same(errors, [], "errors"));
+  await test("kernels are measured once", async () => {
+    const seen = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software" });
+      const x = device.tensor([1, 2, 3, 4], [2, 2]);
+      const tuned = [await device.tune(), await device.tune()];
+      const other = await Device.new({ prefer: "cpu" });
+      tuned.push(await other.tune());
+      const product = await x.matmul(x).softmax(0).read();
+      return { tuned, product: [...product], used: device.stats().usedBytes, ready: await other.tune() };
+    });
+    const [first, second, cpu] = seen.tuned;
+    console.log(`kernels: ${JSON.stringify(first)}`);
+    same([first.measured, second.measured, cpu.measured, seen.ready.measured], [true, false, true, false], "measured");
+    same(second.variants, first.variants, "kernels");
+    if (!first.variants.startsWith("rows: ")) throw new Error(first.variants);
+    // The columns of [[7, 10], [15, 22]].
+    const expected = [8, 12].map((apart) => 1 / (1 + Math.exp(apart)));
+    const wanted = [...expected, ...expected.map((share) => 1 - share)];
+    if (seen.product.some((value, at) => Math.abs(value - wanted[at]) > 1e-6)) throw new Error(`${seen.product}`);
+    same(errors, [], "errors on the console");
+  });
   await browser.close();
 }
 

@@ -40,15 +40,18 @@ const cores = {
         begin: functions(
           "js::extras::",
           "js::plans::",
+          "js::tuning::",
+          "tune::",
           "op::routine::Attention>::infer",
           "op::structural::infer_(?:gather|unfold)",
           "plan::lower::Context>::gather",
           "expand::Writer>::attention",
           "plan::kernels::attention",
           "codegen::routine::attention",
+          "codegen::rows::Writer>::pass_on",
         ),
         // Where the core decides by the kind of an operation: there are none of these without the part.
-        doors: /::js::|::codegen::wgsl"|::plan::(?:kernels|lower)::|::op::\w+::(?:Routine|Op)>::infer"|::expand::att/,
+        doors: /::js::|::codegen::(?:(?:loops::)?wgsl"|rows::)|::plan::(?:kernels|lower)::|::op::\w+::(?:Routine|Op)>::infer"|::expand::att/,
         data: ["attention", "attention_few"].map(embedded),
       },
       grad: {
@@ -204,18 +207,22 @@ async function buildTypes() {
   await bundle();
 }
 
+/** A module that is loaded when it is needed. */
+const apart = "stored.js";
+
 /** Makes one module of what TypeScript's compiler wrote and the GPU core's glue; the declarations stay as they are. */
 async function bundle() {
   const { build: vite } = await import("vite"); // Here, because setup installs it.
   const entry = join(dist, "index.js");
-  const external = [join(dist, "cpu", "warpweft.js")];
+  const external = [join(dist, "cpu", "warpweft.js"), join(dist, apart)];
   const lib = { entry, formats: ["es"], fileName: "index" };
   const options = { outDir: dist, emptyOutDir: false, target: "es2022", lib, rolldownOptions: { external } };
   await vite({ configFile: false, root, logLevel: "warn", publicDir: false, build: options });
-  for (const name of readdirSync(dist).filter((file) => file.endsWith(".js") && file !== basename(entry))) {
+  const kept = [basename(entry), apart];
+  for (const name of readdirSync(dist).filter((file) => file.endsWith(".js") && !kept.includes(file))) {
     rmSync(join(dist, name));
   }
-  await minifyModule(entry);
+  for (const name of kept) await minifyModule(join(dist, name));
 }
 
 /** Shortens a JavaScript module in place. */

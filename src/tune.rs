@@ -1,0 +1,255 @@
+//! Measures which kernels are fastest on a device, where there are several for the same work: one table of choices costs
+//! a fifth of the speed on average, and on some GPUs half of it.
+
+use crate::device::{Device, Rows, Tile, Variants};
+use crate::error::Result;
+use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// The fastest kernels, which the device runs from now on.
+    pub variants: Variants,
+    /// What each choice took.
+    pub figures: Vec<Figure>,
+}
+
+/// What a choice took for one kind of work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The kind of work.
+    pub work: &'static str,
+    /// The kernels it was tried with.
+    pub variants: Variants,
+    /// How long it took: the median of some runs. `None` where its first run took several times as long as the best, so
+    /// that no more were made; where the device refused it; and where its result was wrong.
+    pub milliseconds: Option<f64>,
+}
+
+/// One choice, and the work that it is measured by.
+struct Question {
+    work: &'static str,
+    answers: Vec<Variants>,
+}
+
+/// A choice must be faster by this much than what the device runs already.
+const GAIN: f64 = 0.95;
+/// What has taken so many times as long as the best in its first timed run gets no other.
+const HOPELESS: f64 = 3.0;
+/// Timed runs of each choice, and the milliseconds after which there are no more.
+const RUNS: usize = 7;
+const ENOUGH: f64 = 300.0;
+
+/// The kinds of work, in the order in which they are decided.
+const WORK: [&str; 8] = [
+    "rows",
+    "few products",
+    "products",
+    "many products",
+    "small convolutions",
+    "convolutions",
+    "large convolutions",
+    "attention",
+];
+
+/// Measures which kernels are fastest on this device, and has it run them from now on; `clock` gives milliseconds. Other
+/// work that the device does meanwhile disturbs the measurement, and programs that were compiled before keep their kernels.
+/// Each result is compared with that of the kernels the device ran before; a choice that differs is not taken.
+///
+/// It takes from less than a second on a GPU to half a minute where a CPU plays one. The CPU has nothing to choose from.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, tune::tune};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let start = std::time::Instant::now();
+/// let tuned = tune(&device, || start.elapsed().as_secs_f64() * 1e3).await?;
+/// assert_eq!(tuned.variants, device.variants());
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+///
+/// # Errors
+/// `Memory` and `DeviceLost`; the device runs the kernels then that it ran before.
+pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
+    let before = device.variants();
+    let mut tuned = Tuned { variants: before, figures: Vec::new() };
+    if device.info().backend == "cpu" {
+        return Ok(tuned);
+    }
+    for work in 0..WORK.len() {
+        let decided = decide(device, &clock, work, &mut tuned).await;
+        device.set_variants(if decided.is_ok() { tuned.variants } else { before })?;
+        decided?;
+    }
+    device.trim();
+    Ok(tuned)
+}
+
+async fn decide(
+    device: &Device,
+    clock: &impl Fn() -> f64,
+    work: usize,
+    tuned: &mut Tuned,
+) -> Result<()> {
+    let Question { work: name, answers } = question(device, work, tuned.variants);
+    let inputs = inputs(device, work)?;
+    let (mut expected, mut usual, mut best) = (Vec::new(), f64::INFINITY, f64::INFINITY);
+    let mut chosen = tuned.variants;
+    for variants in answers {
+        device.set_variants(variants)?;
+        let first = expected.is_empty();
+        let measured = measure(device, clock, (work, &inputs), &mut expected, best).await;
+        let milliseconds = match measured {
+            Ok(milliseconds) => milliseconds,
+            // What the device ran before must run.
+            Err(error) if first => return Err(error),
+            Err(_) => None,
+        };
+        tuned.figures.push(Figure { work: name, variants, milliseconds });
+        let milliseconds = milliseconds.unwrap_or(f64::INFINITY);
+        if first {
+            usual = milliseconds;
+        }
+        if milliseconds < best && (first || milliseconds < usual * GAIN) {
+            (best, chosen) = (milliseconds, variants);
+        }
+    }
+    tuned.variants = chosen;
+    Ok(())
+}
+
+/// The answers to a question, what the device runs now being the first.
+fn question(device: &Device, work: usize, now: Variants) -> Question {
+    let mut answers = vec![now];
+    let mut may = |variants: Variants| {
+        if !answers.contains(&variants) {
+            answers.push(variants);
+        }
+    };
+    const TILES: [Tile; 4] = [Tile::Alone, Tile::Small, Tile::Middle, Tile::Large];
+    match work {
+        0 => {
+            for rows in [Rows::Alone, Rows::Meet, Rows::Subgroups] {
+                if rows != Rows::Subgroups || device.limits().subgroups {
+                    may(Variants { rows, ..now });
+                }
+            }
+        }
+        1..=3 => {
+            for tile in TILES {
+                let mut products = now.products;
+                products[work - 1] = tile;
+                may(Variants { products, ..now });
+            }
+        }
+        4..=6 => {
+            for tile in TILES {
+                let mut convolutions = now.convolutions;
+                convolutions[work - 4] = tile;
+                may(Variants { convolutions, ..now });
+            }
+        }
+        _ => may(Variants { attention: !now.attention, ..now }),
+    }
+    Question { work: WORK[work], answers }
+}
+
+/// The work's operands. Products and convolutions come several at a time, so that a submission weighs less.
+fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
+    let shapes: &[&[usize]] = match work {
+        0 => &[&[1024, 1024]],
+        1 => &[&[256, 256], &[256, 256], &[256, 256], &[256, 256]],
+        2 => &[&[256, 1024], &[1024, 256], &[1024, 256]],
+        3 => &[&[128, 1024], &[2048, 128], &[2048, 128]],
+        4 => &[&[64, 64, 3, 3], &[1, 64, 28, 28], &[1, 64, 28, 28]],
+        5 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
+        6 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
+        _ => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
+    };
+    let mut inputs = Vec::with_capacity(shapes.len());
+    for (seed, shape) in shapes.iter().enumerate() {
+        let input = device.uniform(shape, -0.5, 0.5, seed as u32)?;
+        // Computed here, not by what uses it.
+        input.run()?;
+        inputs.push(input);
+    }
+    Ok(inputs)
+}
+
+fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
+    device.compile(&[], |_| {
+        let mut results = Vec::with_capacity(inputs.len());
+        let first = &inputs[0];
+        match work {
+            0 => {
+                let rows = first.softmax(-1)?;
+                results.push(rows.sum(&[0])?);
+                results.push(first.reshape(&[64, 16384])?.layer_norm(&[-1], None, None, 1e-5)?);
+            }
+            1..=3 => {
+                for input in &inputs[1..] {
+                    results.push(input.matmul(first)?);
+                }
+            }
+            4..=6 => {
+                let padding = Padding::Explicit([(1, 1); 2]);
+                for input in &inputs[1..] {
+                    let options = Conv2dOptions { padding, ..Default::default() };
+                    results.push(input.conv2d(first, None, options)?);
+                }
+            }
+            _ => results.push(first.attention(
+                &inputs[1],
+                &inputs[2],
+                AttentionOptions::default(),
+            )?),
+        }
+        Ok(results)
+    })
+}
+
+/// How long the work takes with the device's kernels. The first to be measured gives the expected result.
+async fn measure(
+    device: &Device,
+    clock: &impl Fn() -> f64,
+    (work, inputs): (usize, &[Tensor]),
+    expected: &mut Vec<Vec<f32>>,
+    best: f64,
+) -> Result<Option<f64>> {
+    let program = program(device, work, inputs)?;
+    for (at, result) in program.run(&[])?.iter().enumerate() {
+        let values = result.read::<f32>().await?;
+        match expected.get(at) {
+            Some(expected) if !agree(&values, expected) => return Ok(None),
+            Some(_) => {}
+            None => expected.push(values),
+        }
+    }
+    let begin = clock();
+    let mut times = Vec::with_capacity(RUNS);
+    for run in 0..RUNS {
+        let start = clock();
+        let results = program.run(&[])?;
+        results[0].read_range::<f32>(0, 1).await?;
+        let end = clock();
+        times.push(end - start);
+        if run == 0 && end - start > HOPELESS * best {
+            return Ok(None);
+        }
+        if end - begin > ENOUGH {
+            break;
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(Some(times[times.len() / 2]))
+}
+
+/// Whether two results are the same but for rounding.
+fn agree(result: &[f32], expected: &[f32]) -> bool {
+    let mut largest = 0.0f32;
+    for value in expected {
+        largest = largest.max(value.abs());
+    }
+    // A NaN is not near to anything.
+    result.iter().zip(expected).all(|(x, y)| (x - y).abs() <= 1e-3 * largest)
+}

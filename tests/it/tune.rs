@@ -1,0 +1,230 @@
+//! Choosing kernels by measuring: on a machine whose time is made up, and on a GPU.
+
+use crate::suite::{absent, Place};
+use pollster::block_on;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
+use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::device::{Device, Rows, Tile, Variants};
+use warpweft::error::{Error, ErrorKind, Result};
+use warpweft::kernel::{self, Batch, Kernel, Limits};
+use warpweft::tune::{tune, Tuned};
+use warpweft_native::tuned::Store;
+
+/// What a batch does on the made-up machine, by the kernels it was planned for.
+#[derive(Clone, Copy)]
+enum Act {
+    /// It takes so many microseconds.
+    Takes(u64),
+    /// It takes one and gives wrong results.
+    Lies,
+    Fails(ErrorKind),
+}
+
+/// The CPU, as a GPU whose clock is set by what its batches are said to take.
+struct MadeUp {
+    cpu: CpuBackend,
+    info: Info,
+    limits: Limits,
+    act: fn(Variants) -> Act,
+    clock: Arc<AtomicU64>,
+}
+
+impl MadeUp {
+    fn device(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Arc<AtomicU64>) {
+        let cpu = CpuBackend::new();
+        let info = Info { backend: "made-up", ..cpu.info().clone() };
+        let limits = Limits { subgroups, ..cpu.limits().clone() };
+        let clock = Arc::new(AtomicU64::new(0));
+        let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
+        (Device::from_backend(Box::new(machine), None), clock)
+    }
+}
+
+impl Backend for MadeUp {
+    fn info(&self) -> &Info {
+        &self.info
+    }
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        self.cpu.allocate(bytes)
+    }
+    fn free(&self, buffer: BufferId) {
+        self.cpu.free(buffer);
+    }
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.cpu.write(buffer, offset, data)
+    }
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        // Making the operands is not measured.
+        if batch.inputs == 0 {
+            return self.cpu.run(batch, buffers, scalars);
+        }
+        let takes = match (self.act)(batch.variants) {
+            Act::Takes(time) => time,
+            Act::Lies => {
+                self.clock.fetch_add(1, Ordering::Relaxed);
+                self.cpu.run(batch, buffers, scalars)?;
+                let written = batch.slots.iter().zip(buffers);
+                let written =
+                    written.filter(|(slot, _)| matches!(slot.place, kernel::Place::Output(_)));
+                return written.map(|(_, &buffer)| self.write(buffer, 0, &[0; 4])).collect();
+            }
+            Act::Fails(kind) => return Err(Error::new(kind, "run: made to fail")),
+        };
+        self.clock.fetch_add(takes, Ordering::Relaxed);
+        self.cpu.run(batch, buffers, scalars)
+    }
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        self.cpu.read(buffer, offset, len)
+    }
+    fn sync(&self) -> Pending<Result<()>> {
+        self.cpu.sync()
+    }
+    fn forget(&self, batch: &Arc<Batch>) {
+        self.cpu.forget(batch);
+    }
+    fn counters(&self) -> Counters {
+        self.cpu.counters()
+    }
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        self.cpu.source(kernel, variants)
+    }
+}
+
+fn tuned(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Result<Tuned>) {
+    let (device, clock) = MadeUp::device(subgroups, act);
+    let tuned = block_on(tune(&device, || clock.load(Ordering::Relaxed) as f64 / 1e3));
+    (device, tuned)
+}
+
+#[test]
+fn the_fastest_kernels_are_chosen() {
+    let (device, tuned) = tuned(true, |variants| {
+        let mut time = 1000;
+        time -= 100 * u64::from(variants.rows == Rows::Subgroups);
+        time -= 100 * u64::from(variants.products[0] == Tile::Alone);
+        // Too little to change anything for.
+        time -= 10 * u64::from(variants.products[1] == Tile::Large);
+        time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
+        time -= 100 * u64::from(!variants.attention);
+        Act::Takes(time)
+    });
+    let tuned = tuned.expect("it can be measured");
+    let expected = Variants {
+        rows: Rows::Subgroups,
+        products: [Tile::Alone, Tile::Middle, Tile::Large],
+        convolutions: [Tile::Small, Tile::Middle, Tile::Small],
+        attention: false,
+    };
+    assert_eq!(tuned.variants, expected);
+    assert_eq!(device.variants(), expected);
+    // Three ways for rows, four for each kind of product and convolution, two for attention.
+    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2);
+    let first = &tuned.figures[0];
+    assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
+}
+
+#[test]
+fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
+    let (device, tuned) = tuned(false, |variants| match variants {
+        Variants { rows: Rows::Alone, .. } => Act::Lies,
+        Variants { attention: false, .. } => Act::Fails(ErrorKind::Unsupported),
+        Variants { products: [Tile::Large, ..], .. } => Act::Takes(9000),
+        Variants { products: [Tile::Small, ..], .. } => Act::Takes(1000),
+        _ => Act::Takes(500),
+    });
+    let tuned = tuned.expect("it can be measured");
+    let unmeasured = tuned.figures.iter().filter(|figure| figure.milliseconds.is_none());
+    let unmeasured: Vec<&str> = unmeasured.map(|figure| figure.work).collect();
+    assert_eq!(unmeasured, ["rows", "few products", "attention"]);
+    let expected =
+        Variants { products: [Tile::Alone, Tile::Middle, Tile::Large], ..Variants::TOGETHER };
+    assert_eq!(device.variants(), expected);
+    // No subgroups are tried where there are none.
+    assert!(tuned.figures.iter().all(|figure| figure.variants.rows != Rows::Subgroups));
+    let error = device
+        .set_variants(Variants { rows: Rows::Subgroups, ..expected })
+        .expect_err("there are none");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn where_the_usual_kernels_fail_nothing_changes() {
+    let (device, tuned) = tuned(true, |_| Act::Fails(ErrorKind::Memory));
+    assert_eq!(tuned.expect_err("nothing runs").kind(), ErrorKind::Memory);
+    assert_eq!(device.variants(), Variants::TOGETHER);
+}
+
+#[test]
+fn on_a_gpu() {
+    let backend = match Place::Plain.backend() {
+        Ok(backend) => backend,
+        Err(error) => return absent(Place::Plain, "choosing kernels", &error),
+    };
+    let device = Device::from_backend(backend, None);
+    let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2]).expect("data");
+    let program =
+        device.compile(&[], |_| Ok(vec![x.matmul(&x)?.sum(&[0])?])).expect("it can be planned");
+    let used = device.stats().used_bytes;
+    let start = Instant::now();
+    let tuned = block_on(tune(&device, || start.elapsed().as_secs_f64() * 1e3)).expect("it runs");
+    assert_eq!(tuned.variants, device.variants());
+    let measured = |figure: &&warpweft::tune::Figure| figure.milliseconds.is_some();
+    assert!(tuned.figures.iter().filter(measured).count() >= 8, "{:?}", tuned.figures);
+    assert_eq!(device.stats().used_bytes, used, "its operands are gone");
+    // What was compiled before keeps its kernels.
+    assert_eq!(program.plan().variants, Variants::ALONE);
+    let result = program.run(&[]).expect("it runs");
+    assert_eq!(block_on(result[0].read::<f32>()).expect("it is read"), [22.0, 32.0]);
+}
+
+#[test]
+fn numbers_stand_for_kernels() {
+    let all: Vec<Variants> = (0..1 << 16).filter_map(Variants::from_number).collect();
+    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6));
+    assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
+    assert_eq!(Variants::from_number(u32::MAX), None);
+    assert_eq!(
+        Variants::TOGETHER.to_string(),
+        "rows: meet; products: 32 x 32, 64 x 64, 128 x 128, convolutions: 32 x 32, 64 x 64, 128 x 128, \
+        attention: one kernel"
+    );
+}
+
+#[test]
+fn a_file_keeps_them() {
+    let folder = std::env::temp_dir().join(format!("warpweft-kernels-{}", std::process::id()));
+    let store = Store { file: folder.join("deep").join("kernels") };
+    let info = |name: &str| Info { name: name.to_string(), ..CpuBackend::new().info().clone() };
+    assert_eq!(store.load(&info("a")), None);
+    store.store(&info("a"), Variants::ALONE).expect("it can be written");
+    store.store(&info("b\tc\n"), Variants::TOGETHER).expect("it can be written");
+    store.store(&info("a"), Variants::TOGETHER).expect("it can be written");
+    assert_eq!(store.load(&info("a")), Some(Variants::TOGETHER));
+    assert_eq!(store.load(&info("b\tc\n")), Some(Variants::TOGETHER));
+    assert_eq!(store.load(&info("c")), None);
+    assert_eq!(std::fs::read_to_string(&store.file).expect("text").lines().count(), 2);
+    // It does not grow without end.
+    for n in 0..100 {
+        store.store(&info(&n.to_string()), Variants::ALONE).expect("it can be written");
+    }
+    assert_eq!(store.load(&info("a")), None);
+    assert_eq!(store.load(&info("99")), Some(Variants::ALONE));
+    // Damage is as good as nothing.
+    for damage in ["", "\n\t\n", "99999999999999999999\tx", "x\0\u{1}"] {
+        std::fs::write(&store.file, damage).expect("it can be written");
+        assert_eq!(store.load(&info("99")), None);
+    }
+    let key = |number: &str| format!("{number}\t{}", env!("CARGO_PKG_VERSION"));
+    std::fs::write(&store.file, key("4294967295")).expect("it can be written");
+    assert_eq!(store.load(&info("99")), None);
+    std::fs::write(&store.file, vec![b'1'; 1 << 20]).expect("it can be written");
+    store.store(&info("99"), Variants::ALONE).expect("it is written anew");
+    assert_eq!(store.load(&info("99")), Some(Variants::ALONE));
+    std::fs::remove_dir_all(folder).expect("it is ours");
+}
