@@ -17,7 +17,7 @@ mod shaders;
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
 use warpweft::backend::webgpu::{adapters, Power};
-use warpweft::device::{Device, Preference, Variants};
+use warpweft::device::{Device, Preference, Rows, Variants};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_browser);
@@ -55,16 +55,38 @@ fn tally(place: &'static str, report: &Report) {
 }
 
 async fn run(device: &Device, name: &str, place: &'static str) {
+    let report = group(device, name, place).await;
+    tally(place, &report);
+    console_log!("cases: {name}: {} on {place} ({})", report.count(), device.info().name);
+}
+
+/// A group's cases; fails with all that fail.
+async fn group(device: &Device, name: &str, place: &str) -> Report {
     let group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut report = Report::default();
     for case in (group.cases)().cases {
         cases::run(device, &case, false, &mut report).await;
     }
     report.failures.extend(leftovers(device).map(|left| format!("{name}: {left}")));
-    tally(place, &report);
-    console_log!("cases: {name}: {} on {place} ({})", report.count(), device.info().name);
     let failures = report.failures.join("\n  ");
     assert!(report.failures.is_empty(), "{place}: {} failed:\n  {failures}", report.failures.len());
+    report
+}
+
+/// Neighbouring threads pass each other what they have, where the browser lets them.
+#[wasm_bindgen_test]
+async fn rows_by_subgroups() {
+    let device = webgpu().await.expect("this browser has no WebGPU: is it started with it?");
+    if !device.limits().subgroups {
+        return console_log!("cases: rows by subgroups NOT RUN: {} has none", device.info().name);
+    }
+    let variants = Variants { rows: Rows::Subgroups, ..Variants::TOGETHER };
+    device.set_variants(variants).expect("it has subgroups");
+    cases::check::together(false);
+    for name in ["norm", "reduce", "scan"] {
+        let report = group(&device, name, "webgpu by subgroups").await;
+        console_log!("cases: {name}: {} on webgpu by subgroups", report.count());
+    }
 }
 
 macro_rules! groups {

@@ -3,6 +3,7 @@
 mod choose;
 mod pool;
 mod state;
+mod variants;
 
 pub use crate::kernel::{Batch as Plan, Rows, Tile, Variants};
 pub use choose::{Found, Preference};
@@ -191,27 +192,6 @@ impl Device {
     /// The text a kernel of a plan is compiled from; `None` on the CPU.
     pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
         self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.variants)
-    }
-
-    /// The kernels that are run where there are several for the same work.
-    pub fn variants(&self) -> Variants {
-        self.state().variants.unwrap_or(self.limits().variants)
-    }
-
-    /// Runs these kernels from now on. Compiled programs keep theirs. On the CPU, which has one of each kind, it changes
-    /// nothing.
-    ///
-    /// # Errors
-    /// `Unsupported` where the device has no subgroups and these are asked for.
-    pub fn set_variants(&self, variants: Variants) -> Result<()> {
-        if variants.rows == Rows::Subgroups && !self.limits().subgroups {
-            let message = format!("variants: {} has no subgroups", self.info().name);
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        let mut state = self.state();
-        state.variants = Some(variants);
-        state.forget_plans(&*self.inner.backend);
-        Ok(())
     }
 
     /// Whether both are the same device.

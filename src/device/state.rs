@@ -83,6 +83,7 @@ impl State {
         Ok(Prepared { batch, sources, scalars })
     }
 
+    /// What is planned from now on is planned anew.
     pub fn forget_plans(&mut self, backend: &dyn Backend) {
         for (_, old) in self.plans.drain() {
             backend.forget(&old);

@@ -64,6 +64,7 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
       ? [`Geometric mean of the ratios: ${geometricMean(known).toFixed(2)}; warpweft is first in ${faster} of ${known.length}.`]
       : []),
     ...firstRuns(first, names),
+    ...thirdRuns(results, names),
     ...downloads(results),
     ...(footnotes.length ? ["", ...footnotes.map((text, i) => `(${i + 1}) ${text}`)] : []),
   ].join("\n");
@@ -77,9 +78,21 @@ function firstRuns(first, names) {
   return ["", `First runs (compiling included), median over the cases: ${words.join(", ")} ms.`];
 }
 
+/** How soon a case takes what it takes from then on: its third run, which is the first that is timed, beside its median. */
+function thirdRuns(results, names) {
+  const known = results.filter(({ runs, first_ms, third_ms }) => runs > 2 && first_ms !== undefined && third_ms);
+  const words = names.flatMap((name) => {
+    const own = known.filter(({ library }) => library === name);
+    const slow = own.map((entry) => [entry.case, entry.third_ms / entry.median_ms]).filter(([, times]) => times > 1.3);
+    const which = slow.map(([given, times]) => `${given} ${times.toFixed(1)}`).join(", ");
+    return own.length ? [`${titles[name]} ${slow.length} of ${own.length}${which && ` (${which})`}`] : [];
+  });
+  return words.length ? ["", `Third runs of more than 1.3 medians: ${words.join("; ")}.`] : [];
+}
+
 function downloads(results) {
   const known = results.filter(({ gzip_bytes }) => gzip_bytes);
   if (!known.length) return [];
-  const words = known.map(({ library, gzip_bytes }) => `${titles[library]} ${(gzip_bytes / 1024).toFixed(0)} KB`);
+  const words = known.map(({ library, gzip_bytes }) => `${titles[library]} ${(gzip_bytes / 1000).toFixed(0)} KB`);
   return ["", `Downloaded for the first result, gzip -9: ${words.join(", ")}.`];
 }

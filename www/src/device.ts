@@ -3,14 +3,15 @@
 import { describe, dtypeCode, element, numbers, options, resolve, seedOf } from "./arguments.js";
 import type { DType, Shape } from "./arguments.js";
 import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
-import { Ask, Code, fingerprint, Later, Words } from "./codes.js";
-import { allParts, ask, callAsync, call, type Core, loadCore, need, type Numbers, type Part, record } from "./core.js";
+import { Ask, Code, Later, Words } from "./codes.js";
+import { allParts, ask, callAsync, call, type Core, loadCore, type Numbers, type Part, record } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { DeviceLimits, Stats } from "./figures.js";
 import { Handle } from "./handle.js";
 import { Batch, planned, Program, resultList, type Plan } from "./plan.js";
 import { Tensor } from "./tensor.js";
+import { tune, type Tuned, type TuneOptions } from "./tune.js";
 
 /** Which device is wanted. */
 export interface DeviceOptions {
@@ -33,20 +34,6 @@ export interface DeviceOptions {
    *   `gatherNd`, `maskedFill`, `eigh`; plans in words (`lastPlan`, `plan`).
    */
   parts?: readonly Part[];
-}
-
-/** The parameters of {@link Device.tune}. */
-export interface TuneOptions {
-  /** Whether to measure even if that was done before; usually not. */
-  again?: boolean;
-}
-
-/** What {@link Device.tune} found. */
-export interface Tuned {
-  /** The kernels that the device runs from now on, in words. */
-  variants: string;
-  /** Whether they were measured just now. */
-  measured: boolean;
 }
 
 /** The parameters of {@link Device.uniform}. */
@@ -188,21 +175,8 @@ export class Device extends Handle {
    * console.log(measured ? "measured" : "known", variants);
    * ```
    */
-  async tune(settings?: TuneOptions): Promise<Tuned> {
-    const handle = this.use("tune");
-    const { again = false } = options("tune", settings);
-    const { core } = this.owner;
-    need(core, "extras", "tune");
-    const { load, store } = await import("./stored.js");
-    const key = [fingerprint, ...Object.values(this.info), navigator.userAgent].join("\n");
-    let number = again ? undefined : await load(key);
-    const measured = number === undefined;
-    if (number === undefined) {
-      number = await callAsync<number>((settle) => core.later(Later.tune, handle, 0, 0, settle));
-      await store(key, number);
-    }
-    ask(core, Ask.variants, [this.use("tune"), number]);
-    return { variants: call(() => core.words(Words.variants, handle, 0)), measured };
+  tune(settings?: TuneOptions): Promise<Tuned> {
+    return tune(this.owner.core, () => this.use("tune"), this.info, settings);
   }
 
   /** Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of variables. */

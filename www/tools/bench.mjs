@@ -114,6 +114,7 @@ function summary({ times, first_ms, ...rest }) {
     median_ms: done ? round(median(times)) : null,
     spread_ms: done ? round(interquartile(times)) : null,
     first_ms: round(first_ms),
+    third_ms: done ? round(times[0]) : null,
     runs: times.length,
   };
 }

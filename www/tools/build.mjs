@@ -51,7 +51,15 @@ const cores = {
           "codegen::rows::Writer>::pass_on",
         ),
         // Where the core decides by the kind of an operation: there are none of these without the part.
-        doors: /::js::|::codegen::(?:(?:loops::)?wgsl"|rows::)|::plan::(?:kernels|lower)::|::op::\w+::(?:Routine|Op)>::infer"|::expand::att/,
+        doors: new RegExp(
+          [
+            "::js::",
+            '::codegen::(?:(?:loops::)?wgsl"|rows::)',
+            "::plan::(?:kernels|lower)::",
+            '::op::\\w+::(?:Routine|Op)>::infer"',
+            "::expand::att",
+          ].join("|"),
+        ),
         data: ["attention", "attention_few"].map(embedded),
       },
       grad: {
