@@ -13,15 +13,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for a space whose rows have `columns` elements, or quads. Without `barriers` a row has one thread.
+    /// The layout for a space of `rows` (or quads of rows) of `columns` elements (or quads). Without `barriers` a row has one
+    /// thread.
     pub fn new(
         space: &Space,
         program: &Program,
         live: &[bool],
         varying: &[bool],
-        (columns, barriers): (usize, bool),
+        (rows, columns): (usize, usize),
+        barriers: bool,
     ) -> Layout {
-        let rows = space.rows();
         if !barriers {
             // Groups enough for some cores.
             return Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false };

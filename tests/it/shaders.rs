@@ -96,15 +96,19 @@ fn snapshots() {
     let samples = samples();
     for name in SNAPSHOTS {
         let kernel = &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
-        check(&folder, name, kernel);
+        check(&folder, name, kernel, true);
+        // Without barriers: four columns a thread.
+        if name.starts_with("reduce columns") {
+            check(&folder, &format!("{name} alone"), kernel, false);
+        }
     }
 }
 
-fn check(folder: &Path, name: &str, kernel: &Kernel) {
+fn check(folder: &Path, name: &str, kernel: &Kernel, barriers: bool) {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
     let path = folder.join(file.to_lowercase());
-    let text = codegen::wgsl(kernel, true).text;
+    let text = codegen::wgsl(kernel, barriers).text;
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &text).expect("the snapshot can be written");
     }
