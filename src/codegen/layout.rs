@@ -25,7 +25,7 @@ impl Layout {
     ) -> Layout {
         if !barriers {
             // Groups enough for some cores.
-            return Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false };
+            return Layout { rows: (rows / 16).clamp(4, 64), lanes: 1, across: false };
         }
         let across = prefers_across(space, program, live, varying);
         let (mut group_rows, mut lanes);
