@@ -1,10 +1,10 @@
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read_write> out0: array<vec4<f32>>;
-@compute @workgroup_size(1)
+@compute @workgroup_size(4)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
   let group = group_id.x + group_id.y * groups.x;
-  let row = group * 1u + lane;
+  let row = group * 4u + lane;
   if (row >= 16u) {
     return;
   }
