@@ -116,6 +116,8 @@ pub trait Backend: Shared {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
+    /// A read follows the batch that is run next: both may be submitted together.
+    fn hold(&self) {}
     /// The `len` bytes from `offset` (multiples of 4), after the work submitted so far.
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>>;
     /// Resolves when the work submitted so far is done.

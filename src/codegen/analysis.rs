@@ -1,7 +1,7 @@
 //! What printing needs to know about a program: what is used, what varies, what can be done four elements at a time.
 
 use crate::codegen::module::Module;
-use crate::kernel::{Atom, Index, Inst, Program, Store};
+use crate::kernel::{Atom, Index, Inst, Program, Rows, Space, Store};
 
 /// For each value, whether it depends on a coordinate from `outer` on (other than through `Reduce`), or on the
 /// accumulator.
@@ -44,21 +44,37 @@ fn named(index: &Index) -> u64 {
     used
 }
 
-/// Whether the program can compute four neighbours along `axis`, an extent of `extent`, at a time: what varies with the
-/// coordinates from `outer` on is read and written in steps of one, and something of it in whole `vec4`s. A program
-/// that looks at its coordinates may guard a buffer's end that is no multiple of four: never.
-pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent: usize) -> bool {
+/// For each value, whether it differs along `axis`, or is the accumulator: with four neighbours at a time it holds four
+/// elements. What is reduced over the axis, which lies from `outer` on then, does not.
+pub fn wide(program: &Program, outer: usize, axis: u32) -> Vec<bool> {
+    let mut wide: Vec<bool> = Vec::with_capacity(program.insts.len());
+    for inst in &program.insts {
+        let of = inst.operands().iter().any(|&v| wide[v as usize]);
+        wide.push(match inst {
+            Inst::Coord(d) => *d == axis,
+            Inst::Accumulator => true,
+            Inst::Load { index, .. } => of || index.stride(Atom::Coord(axis)) != 0,
+            Inst::Reduce(..) => of && (axis as usize) < outer,
+            _ => of,
+        });
+    }
+    wide
+}
+
+/// Whether the program can compute four neighbours along `axis`, an extent of `extent`, at a time, where `wide` are its
+/// values that differ there: those are read and written in steps of one, and some of them in whole `vec4`s. A program
+/// that looks at where it is along the axis may guard a buffer's end that is no multiple of four: never.
+pub fn widens(program: &Program, live: &[bool], wide: &[bool], axis: u32, extent: usize) -> bool {
     if extent == 0 || !extent.is_multiple_of(4) {
         return false;
     }
-    let varying = varying(program, outer);
+    let by_value = |index: &Index| index.values().iter().any(|&v| wide[v as usize]);
     let mut whole = false;
     for (i, inst) in program.insts.iter().enumerate().filter(|(i, _)| live[*i]) {
         match inst {
-            Inst::Coord(_) => return false,
-            Inst::Load { index, .. } if varying[i] => {
-                let by_value = index.values().iter().any(|&v| varying[v as usize]);
-                if by_value || !(0..=1).contains(&index.stride(Atom::Coord(axis))) {
+            Inst::Coord(d) if *d == axis => return false,
+            Inst::Load { index, .. } if wide[i] => {
+                if by_value(index) || index.stride(Atom::Coord(axis)) != 1 {
                     return false;
                 }
                 whole |= is_whole(index, axis);
@@ -66,20 +82,36 @@ pub fn widens(program: &Program, live: &[bool], outer: usize, axis: u32, extent:
             _ => {}
         }
     }
+    let along = |store: &Store| store.index.stride(Atom::Coord(axis)) != 0;
     for store in &program.stores {
-        let varies = store.index.varies(outer, &varying);
-        if varies && !is_whole(&store.index, axis) || !varies && varying[store.value as usize] {
-            return false;
-        }
-        let mixes = |other: &Store| {
-            other.output == store.output && other.index.varies(outer, &varying) != varies
-        };
-        if program.stores.iter().any(mixes) {
+        let varies = along(store);
+        let fits = if varies { is_whole(&store.index, axis) } else { !wide[store.value as usize] };
+        let mixes = |other: &Store| other.output == store.output && along(other) != varies;
+        if !fits || by_value(&store.index) || program.stores.iter().any(mixes) {
             return false;
         }
         whole |= varies;
     }
     whole
+}
+
+/// The coordinate along which four neighbours are computed at a time, and the values that differ there: the last along a
+/// row, or (where a row has one thread) the last along the rows.
+pub fn quads(
+    space: &Space,
+    program: &Program,
+    live: &[bool],
+    shared: Rows,
+) -> (Option<u32>, Vec<bool>) {
+    let across = if shared == Rows::Alone { space.outer } else { 0 };
+    for after in [space.dims.len(), across] {
+        let Some(axis) = after.checked_sub(1) else { continue };
+        let wide = wide(program, space.outer, axis as u32);
+        if widens(program, live, &wide, axis as u32, space.dims[axis]) {
+            return (Some(axis as u32), wide);
+        }
+    }
+    (None, Vec::new())
 }
 
 /// Whether four neighbours along `axis` are one `vec4` in memory.

@@ -13,18 +13,19 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for a space whose rows have `columns` elements, or quads. Where threads work alone a row has one.
+    /// The layout for a space of `rows` (or quads of rows) of `columns` elements (or quads). Where threads work alone a row
+    /// has one.
     pub fn new(
         space: &Space,
         program: &Program,
         live: &[bool],
         varying: &[bool],
-        (columns, shared): (usize, Rows),
+        (rows, columns): (usize, usize),
+        shared: Rows,
     ) -> Layout {
-        let rows = space.rows();
         if shared == Rows::Alone {
             // Groups enough for some cores.
-            return Layout { rows: (rows / 16).clamp(1, 64), lanes: 1, across: false };
+            return Layout { rows: (rows / 16).clamp(4, 64), lanes: 1, across: false };
         }
         let across = prefers_across(space, program, live, varying);
         let (mut group_rows, mut lanes);

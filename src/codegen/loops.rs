@@ -1,6 +1,6 @@
 //! Loop kernels without inner dimensions: a thread per element, or per four.
 
-use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::{rows, Source};
@@ -27,13 +27,13 @@ fn map(dims: &[usize], program: &Program) -> Source {
     let outer = dims.len().saturating_sub(1);
     let reduces = program.insts.iter().any(|inst| matches!(inst, Inst::Reduce(..)));
     let extent = dims.last().copied().unwrap_or(1);
-    let quad =
-        (!reduces && widens(program, &live, outer, outer as u32, extent)).then_some(outer as u32);
+    let axis = outer as u32;
+    let mut wide = wide(program, outer, axis);
+    let quad = (!reduces && widens(program, &live, &wide, axis, extent)).then_some(axis);
     let mut module = Module::new(&[program]);
-    let mut varies = Vec::new();
-    if quad.is_some() {
-        bind_quads(&mut module, &[program], &[quad]);
-        varies = varying(program, outer);
+    match quad {
+        Some(_) => bind_quads(&mut module, &[program], &[quad]),
+        None => wide.clear(),
     }
     let count = dims.iter().product::<usize>() / if quad.is_some() { 4 } else { 1 };
     // Few threads spread better in small groups.
@@ -42,7 +42,8 @@ fn map(dims: &[usize], program: &Program) -> Source {
     let mut text = format!("@compute @workgroup_size({size})\n{arguments}{number}");
     put!(text, "let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
     text += &decompose("n", dims, 0, coordinates(program, &live), "", quad);
-    let place = Place { module: &module, program, varying: &varies, outer, step: None, quad };
+    let (module, varying) = (&module, &[][..]);
+    let place = Place { module, program, varying, outer, step: None, quad, wide: &wide };
     for id in (0..program.insts.len()).filter(|&id| live[id]) {
         text += &place.define(id as ValueId);
     }

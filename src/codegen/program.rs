@@ -15,8 +15,9 @@ pub struct Place<'a> {
     pub outer: usize,
     /// In an unrolled loop, which step this is: varying names end in it.
     pub step: Option<usize>,
-    /// Along this coordinate each varying value holds four elements.
+    /// Along this coordinate the values in `wide` hold four elements.
     pub quad: Option<u32>,
+    pub wide: &'a [bool],
 }
 
 impl Place<'_> {
@@ -37,7 +38,7 @@ impl Place<'_> {
 
     /// Whether the value holds four elements.
     pub fn is_wide(&self, id: ValueId) -> bool {
-        self.quad.is_some() && self.varies(id)
+        self.wide.get(id as usize).copied().unwrap_or(false)
     }
 
     /// A value as an operand: with four elements where `wide`.

@@ -3,7 +3,7 @@
 
 mod meet;
 
-use crate::codegen::analysis::{bind_quads, coordinates, decompose, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, decompose, quads, varying};
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
@@ -33,7 +33,9 @@ struct Writer<'a> {
     used: u64,
     /// Elements of a row, or quads.
     columns: usize,
+    /// The coordinate along which a thread computes four neighbours at a time: of one row, or of four rows.
     quad: Option<u32>,
+    wide: Vec<bool>,
     /// Steps that are written out, where they are.
     steps: Option<usize>,
     /// Varying values that are written out already.
@@ -44,18 +46,16 @@ struct Writer<'a> {
 /// The text of a kernel that walks rows.
 pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
     let live = program.live(&[]);
-    let (rows, axis) = (space.rows(), space.dims.len() as u32 - 1);
-    let inner = &space.dims[space.outer..];
-    let wide = widens(program, &live, space.outer, axis, space.dims[axis as usize]);
-    let quad = wide.then_some(axis);
+    let (mut rows, mut columns) = (space.rows(), space.columns());
     let mut module = Module::new(&[program]);
-    if wide {
+    let (quad, wide) = quads(space, program, &live, shared);
+    if let Some(axis) = quad {
         bind_quads(&mut module, &[program], &[quad]);
+        *if (axis as usize) < space.outer { &mut rows } else { &mut columns } /= 4;
     }
-    let columns = space.columns() / if wide { 4 } else { 1 };
     let varying = varying(program, space.outer);
     let stages = program.stages();
-    let layout = Layout::new(space, program, &live, &varying, (columns, shared));
+    let layout = Layout::new(space, program, &live, &varying, (rows, columns), shared);
     let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
     let steps = columns.div_ceil(layout.lanes);
     let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;
@@ -70,32 +70,28 @@ pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
         stages,
         pass: shared == Rows::Subgroups && !layout.across && layout.lanes > 1,
         layout,
-        inner,
+        inner: &space.dims[space.outer..],
         outer: space.outer,
         used,
         columns,
         quad,
+        wide,
         steps: unrolled.then_some(steps),
         text: String::new(),
     };
     writer.shared_memory();
+    let size = writer.layout.rows * writer.layout.lanes;
     let width = if writer.pass { ", @builtin(subgroup_size) width: u32" } else { "" };
-    put!(
-        writer.text,
-        "@compute @workgroup_size({})\n{}{width}{}",
-        writer.layout.rows * writer.layout.lanes,
-        ENTRY[0],
-        ENTRY[1]
-    );
+    let [arguments, number] = ENTRY;
+    put!(writer.text, "@compute @workgroup_size({size})\n{arguments}{width}{number}");
     writer.text += &writer.layout.find_row(rows, groups);
     if writer.pass {
         let lanes = writer.layout.lanes;
         put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - strip) / side;\n");
     }
-    writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", None);
+    writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", quad);
     writer.body();
-    let text = writer.text + "}\n";
-    module.finish(&text, groups)
+    module.finish(&(writer.text + "}\n"), groups)
 }
 
 impl<'a> Writer<'a> {
@@ -107,6 +103,7 @@ impl<'a> Writer<'a> {
             outer: self.outer,
             step,
             quad: self.quad,
+            wide: &self.wide,
         }
     }
 
@@ -114,11 +111,9 @@ impl<'a> Writer<'a> {
     fn reduces(&self, stage: u32) -> Vec<(ValueId, Reduction, ValueId)> {
         let mut reduces = Vec::new();
         for (i, inst) in self.program.insts.iter().enumerate() {
-            match inst {
-                Inst::Reduce(op, x) if self.live[i] && self.stages[i] == stage + 1 => {
-                    reduces.push((i as ValueId, *op, *x));
-                }
-                _ => {}
+            let here = self.live[i] && self.stages[i] == stage + 1;
+            if let (Inst::Reduce(op, x), true) = (inst, here) {
+                reduces.push((i as ValueId, *op, *x));
             }
         }
         reduces
@@ -286,12 +281,20 @@ impl<'a> Writer<'a> {
         decompose(from, self.inner, self.outer, self.used, suffix, self.quad)
     }
 
-    fn identity(&self, op: Reduction, dtype: DType) -> String {
+    /// Whether the quads lie along a row.
+    fn in_row(&self) -> bool {
+        self.quad.is_some_and(|axis| axis as usize >= self.outer)
+    }
+
+    /// Whether `x` is reduced four elements at a time.
+    fn gathers(&self, x: ValueId) -> bool {
+        self.in_row() || self.wide.get(x as usize).is_some_and(|wide| *wide)
+    }
+
+    /// What a reduction of `x` starts with, as wide as it is gathered.
+    fn identity(&self, op: Reduction, dtype: DType, x: ValueId) -> String {
         let value = literal(Const { dtype, bits: op.identity(dtype) });
-        match self.quad {
-            Some(_) => format!("{}({value})", type_name(dtype, true)),
-            None => value,
-        }
+        format!("{}({value})", type_name(dtype, self.gathers(x)))
     }
 
     /// One walk over the row: `r7` gathers what this thread sees, then the threads' results meet as `v7`.
@@ -299,18 +302,18 @@ impl<'a> Writer<'a> {
         let reduces = self.reduces(stage);
         let mut roots = Vec::new();
         for (id, op, x) in &reduces {
-            let identity = self.identity(*op, self.dtype(*id));
+            let identity = self.identity(*op, self.dtype(*id), *x);
             put!(self.text, "var r{id} = {identity};\n");
             roots.push(*x);
         }
-        let wide = self.quad.is_some();
         self.walk(&roots, &|writer, step| {
             let mut text = String::new();
             for &(id, op, x) in &reduces {
                 let (place, dtype) = (writer.place(step), writer.dtype(id));
+                let wide = writer.gathers(x);
                 let mut value = place.operand(x, wide);
                 if let Some(inside) = writer.inside(step) {
-                    value = format!("select({}, {value}, {inside})", writer.identity(op, dtype));
+                    value = format!("select({}, {value}, {inside})", writer.identity(op, dtype, x));
                 }
                 let sum = place.combine(op, &format!("r{id}"), &value, dtype, wide);
                 put!(text, "r{id} = {sum};\n");
@@ -327,9 +330,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The four elements of a `vec4` as one.
+    /// The four elements of a `vec4` as one, where they are of one row.
     fn horizontal(&self, id: ValueId, op: Reduction) -> String {
-        if self.quad.is_none() {
+        if !self.in_row() {
             return format!("r{id}");
         }
         let (place, dtype) = (self.place(None), self.dtype(id));

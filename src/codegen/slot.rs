@@ -1,7 +1,7 @@
 //! Puts constants, operands and epilogues into the hand-written shaders. A shader is valid as it lies on disk; what is
 //! replaced are whole `const NAME = ...;` lines, whole functions and the bindings.
 
-use crate::codegen::analysis::{bind_quads, coordinates, varying, widens};
+use crate::codegen::analysis::{bind_quads, coordinates, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
@@ -69,8 +69,8 @@ impl<'a> Slot<'a> {
     fn quad(&self) -> Option<u32> {
         let axis = self.axis?;
         let extent = self.bounds.last()?.1;
-        let live = self.live();
-        widens(self.program, &live, axis as usize, axis, extent).then_some(axis)
+        let wide = wide(self.program, axis as usize, axis);
+        widens(self.program, &self.live(), &wide, axis, extent).then_some(axis)
     }
 
     fn live(&self) -> Vec<bool> {
@@ -116,9 +116,9 @@ impl<'a> Slot<'a> {
     /// Replaces the shader's functions that are for this slot.
     fn fill(&self, shader: &mut Shader, module: &Module, quad: Option<u32>) {
         let outer = quad.unwrap_or(0) as usize;
-        let varying = if quad.is_some() { varying(self.program, outer) } else { Vec::new() };
-        let place =
-            Place { module, program: self.program, varying: &varying, outer, step: None, quad };
+        let wide = quad.map_or(Vec::new(), |axis| wide(self.program, outer, axis));
+        let (program, varying) = (self.program, &[][..]);
+        let place = Place { module, program, varying, outer, step: None, quad, wide: &wide };
         let statements = self.statements(&place);
         let name = self.name;
         match (self.value, quad) {

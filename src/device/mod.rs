@@ -311,6 +311,7 @@ impl Device {
         len: usize,
     ) -> Result<Pending<Result<Vec<u8>>>> {
         let mut state = self.state();
+        self.inner.backend.hold();
         self.evaluate(&mut state, &[node])?;
         let size = state.graph.dtype(node).size();
         let held = *state.buffers.get(&node).ok_or_else(no_data)?;

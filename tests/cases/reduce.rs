@@ -66,6 +66,7 @@ pub fn cases() -> Suite {
     positions(&mut suite);
     derived(&mut suite);
     fused(&mut suite);
+    columns(&mut suite);
     million(&mut suite);
     suite
 }
@@ -490,6 +491,93 @@ fn fused(suite: &mut Suite) {
             near("x + sums of the transpose", own, x.zip(&columns, |x, c| x + c), Tolerance::EXACT),
         ])
     });
+}
+
+/// Down columns, of which a thread may have four.
+fn columns(suite: &mut Suite) {
+    let sum = |x: &[f64]| x.iter().sum::<f64>();
+    for n in [1usize, 3, 4, 8, 33, 64, 257, 1024] {
+        suite.add(format!("down {n} columns"), move |device| {
+            let x = integers(&[37, n], -9, 9, 18);
+            let (a, i) = (x.f32(device)?, x.on(device, DType::I32)?);
+            let (row, column) = (integers(&[1, n], -3, 3, 19), integers(&[37, 1], -3, 3, 20));
+            let scaled = a.mul(&row.f32(device)?)?.add(&column.f32(device)?)?;
+            let want = x.zip(&row, |x, r| x * r).zip(&column, |x, c| x + c);
+            let down = |x: &Array<f64>, f: &dyn Fn(&[f64]) -> f64| x.reduce(&[0], f).squeeze(&[0]);
+            let mut checks = arg_checks(device, &x, DType::F32)?;
+            checks.extend(arg_checks(device, &x, DType::I32)?);
+            let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
+            let most = |x: &[f64]| NUMBERS[2].3(x);
+            let apart = a.sub(&a.max_keepdim(&[0])?)?;
+            let largest = x.reduce(&[0], most);
+            let exps = x.zip(&largest, |x, m| (x - m).exp());
+            let shares = exps.zip(&exps.reduce(&[0], sum), |e, s| e / s);
+            let masked = a.gt(0.0)?;
+            checks.extend([
+                near("sum", a.sum(&[0])?, down(&x, &sum), Tolerance::EXACT),
+                exact("sum of i32", i.sum(&[0])?, DType::I32, down(&x, &sum)),
+                near("sum of scaled", scaled.sum(&[0])?, down(&want, &sum), Tolerance::EXACT),
+                near(
+                    "sum of a row",
+                    row.f32(device)?.expand(&[37, n])?.sum(&[0])?,
+                    row.map(|r| 37.0 * r).squeeze(&[0]),
+                    Tolerance::EXACT,
+                ),
+                near("mean", a.mean(&[0])?, down(&x, &MEAN.3), by),
+                near("var", a.var(&[0], 1.0)?, down(&x, &|x| variance(x, 1.0)), by),
+                near("x - max", apart, x.zip(&largest, |x, m| x - m), Tolerance::EXACT),
+                near("softmax", a.softmax(0)?, shares, by),
+                exact(
+                    "any",
+                    masked.any(&[0])?,
+                    DType::Bool,
+                    down(&x, &|x| f64::from(most(x) > 0.0)),
+                ),
+            ]);
+            Ok(checks)
+        });
+        suite.add(format!("along other axes before {n} columns"), move |device| {
+            let x = integers(&[3, 5, 2, n], -9, 9, 21);
+            let a = x.f32(device)?;
+            let mut checks = Vec::new();
+            for axes in subsets(3) {
+                let want = x.reduce(&axes, sum).squeeze(&axes);
+                let got = a.sum(&signed(&axes))?;
+                checks.push(near(format!("sum over {axes:?}"), got, want, Tolerance::EXACT));
+            }
+            // Quads that do not lie in memory as such, and some that a pad cuts.
+            let part = a.slice(3, 1, n as isize)?;
+            let want = x.slice(3, 1, n - 1, 1);
+            let pads = [(0, 0), (1, 2), (0, 0), (3, 1)];
+            let padded = x.pad(&pads, 1.0).reduce(&[1], sum).squeeze(&[1]);
+            let turned = x.permute(&[3, 0, 1, 2]).reduce(&[1, 2], sum).squeeze(&[1, 2]);
+            checks.extend([
+                near(
+                    "of a slice",
+                    part.sum(&[1])?,
+                    want.reduce(&[1], sum).squeeze(&[1]),
+                    Tolerance::EXACT,
+                ),
+                near("of a pad", a.pad(&pads, 1.0)?.sum(&[1])?, padded, Tolerance::EXACT),
+                near("turned", a.permute(&[3, 0, 1, 2])?.sum(&[1, 2])?, turned, Tolerance::EXACT),
+                near(
+                    "joined",
+                    a.concat(&[&a], 0)?.sum(&[0])?,
+                    x.reduce(&[0], sum).squeeze(&[0]).map(|x| 2.0 * x),
+                    Tolerance::EXACT,
+                ),
+            ]);
+            Ok(checks)
+        });
+        suite
+            .add(format!("down {n} columns of f16"), move |device| {
+                let x = integers(&[37, n], -9, 9, 22);
+                let got = x.on(device, DType::F16)?.sum(&[0])?;
+                let want = x.reduce(&[0], sum).squeeze(&[0]);
+                Ok(vec![exact("sum", got, DType::F16, want)])
+            })
+            .half();
+    }
 }
 
 fn million(suite: &mut Suite) {

@@ -334,13 +334,37 @@ fn an_optimiser_step_over_one_parameter_is_one_kernel() {
 fn a_long_chain_is_cut_into_few_kernels() {
     let plan = plan("long-chain", |d| {
         let mut x = data(d, &[100])?;
-        for n in 0..100 {
+        for n in 0..300 {
             x = x.mul(f64::from(n))?.add(1.0)?;
         }
         Ok(vec![x])
     });
     assert!((2..=5).contains(&plan.dispatches.len()), "{plan}");
     assert!(plan.temporaries.len() <= 2, "temporaries are shared: {plan}");
+}
+
+#[test]
+fn two_hundred_additions_are_one_kernel() {
+    let plan = plan("two-hundred-additions", |d| {
+        let (mut x, y) = (data(d, &[16])?, data(d, &[16])?);
+        for _ in 0..200 {
+            x = x.add(&y)?;
+        }
+        Ok(vec![x])
+    });
+    assert_eq!(plan.dispatches.len(), 1, "{plan}");
+}
+
+#[test]
+fn a_long_chain_of_much_work_is_cut_earlier() {
+    let plan = plan("long-chain-of-work", |d| {
+        let mut x = data(d, &[100])?;
+        for _ in 0..100 {
+            x = x.gelu().sigmoid();
+        }
+        Ok(vec![x])
+    });
+    assert!((3..=5).contains(&plan.dispatches.len()), "{plan}");
 }
 
 #[test]

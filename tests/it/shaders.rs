@@ -99,6 +99,10 @@ fn snapshots() {
         |name| &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
     for name in SNAPSHOTS {
         check(&folder, name, kernel(name), Variants::TOGETHER);
+        // Where threads work alone: four columns each.
+        if name.starts_with("reduce columns") {
+            check(&folder, &format!("{name} alone"), kernel(name), Variants::ALONE);
+        }
     }
     let passing = Variants { rows: Rows::Subgroups, ..Variants::TOGETHER };
     check(&folder, "softmax subgroups", kernel("softmax [2, 1024]"), passing);

@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let v15 = c4;
   let v20 = 7u;
   let v26 = in2[u32(c1 + c2)];
-  var r25 = 0f;
+  var r25 = f32(0f);
   let v0_0 = in0[u32(c0 * 672 + c1 * 84 + c3 * 7 + c4 + c5_0 * 84 + c6_0 * 7 + c7_0 - 8)];
   let v0_1 = in0[u32(c0 * 672 + c1 * 84 + c3 * 7 + c4 + c5_1 * 84 + c6_1 * 7 + c7_1 - 8)];
   let v0_2 = in0[u32(c0 * 672 + c1 * 84 + c3 * 7 + c4 + c5_2 * 84 + c6_2 * 7 + c7_2 - 8)];

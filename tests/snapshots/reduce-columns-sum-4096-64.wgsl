@@ -10,7 +10,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let row = min(any_row, 63u);
   let valid = any_row < 64u;
   let c0 = i32(row);
-  var r1 = 0f;
+  var r1 = f32(0f);
   for (var j = strip; j < 4096u; j += 64u) {
     let j_0 = j + 0u;
     let c1_0 = i32(j_0);

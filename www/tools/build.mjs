@@ -123,7 +123,7 @@ export async function build() {
     // The GPU core's glue becomes part of the module.
     const glue = ["warpweft.d.ts", "warpweft.js"];
     const cored = Object.keys(cores).flatMap((name) => glue.map((file) => relative(root, join(dist, name, file))));
-    const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", "src/backend/webgpu/bridge.js", ...cored];
+    const inputs = ["www/src", "www/tsconfig.json", "package-lock.json", "src/backend/webgpu", ...cored];
     await step("TypeScript", inputs, "", join(dist, "index.js"), buildTypes);
   }
   for (const name of Object.keys(cores)) console.log(`build: ${name} core: ${sizes(join(dist, name))}`);

@@ -62,6 +62,8 @@ pub trait Machine: Shared + Sized + 'static {
     fn record(&self, steps: Vec<Step<Self::Pipeline>>) -> Self::Recorded;
     /// The batch is not run any more.
     fn forget(&self, recorded: &Self::Recorded);
+    /// A read follows the batch that comes next: both may go in one submission.
+    fn hold(&self) {}
     /// Submits a batch.
     fn submit(&self, run: Run<'_, Self>);
     /// Copies bytes into a buffer, which are not none.
@@ -277,6 +279,10 @@ impl<M: Machine> Backend for GpuBackend<M> {
             written.push((kernel, source.clone()));
             source
         })
+    }
+
+    fn hold(&self) {
+        self.machine.hold();
     }
 
     fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {

@@ -3,79 +3,28 @@
 // Each call that can fail is made inside error scopes and carries a number; `tell` says later how it went. A method here
 // does not throw.
 
-/** What an adapter is asked for where it has it. */
-const FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
-
-/** What an adapter is asked for all it has of, in the order in which Rust is told. */
-const LIMITS = [
-  "maxStorageBuffersPerShaderStage",
-  "maxBindingsPerBindGroup",
-  "maxStorageBufferBindingSize",
-  "maxBufferSize",
-  "maxComputeWorkgroupsPerDimension",
-  "maxComputeInvocationsPerWorkgroup",
-  "maxComputeWorkgroupSizeX",
-  "maxComputeWorkgroupStorageSize",
-];
-
 /** Bind groups kept at most, beside those of one batch. */
 const GROUPS = 8192;
 /** Buffers to read through that are kept, and their bytes. */
 const READBACKS = { buffers: 8, bytes: 2 ** 26 };
 
+/** The bytes of a buffer to read so many bytes through. */
+const sizeFor = (bytes) =>
+  bytes < 2 ** 24 ? Math.max(2 ** Math.ceil(Math.log2(bytes)), 2 ** 16) : Math.ceil(bytes / 16) * 16;
+
+/** What each call is watched for. */
+const SCOPES = ["validation", "internal", "out-of-memory"];
+
+/** What `work` throws, if it does. */
+const attempt = (work) => {
+  try {
+    work();
+  } catch (error) {
+    return error;
+  }
+};
+
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-/** The adapter that the browser offers, or nothing. Browsers give none now and then at the first time of asking. */
-export async function request(lowPower) {
-  const powerPreference = lowPower ? "low-power" : "high-performance";
-  for (let tries = 0; tries < 3; tries++) {
-    if (tries) await pause(30);
-    if (!globalThis.navigator?.gpu) return;
-    // A page may be denied it: as good as none.
-    const found = await (async () => navigator.gpu.requestAdapter({ powerPreference }))().catch(() => null);
-    if (found) return new Adapter(found);
-  }
-}
-
-/** Calls `tell` with 0 and what `promise` resolves to, or with 1 and what it is rejected with. */
-export const answer = (promise, tell) => promise.then((value) => tell(0, value), (error) => tell(1, error));
-
-class Adapter {
-  constructor(/** @type {GPUAdapter} */ adapter) {
-    this.adapter = adapter;
-  }
-
-  /** What it is called, and on a second line its vendor. */
-  words() {
-    const { description, vendor = "", architecture = "" } = this.adapter.info ?? {};
-    return `${description || `${vendor} ${architecture}`.trim() || "GPU"}\n${vendor}`;
-  }
-
-  /** Whether it is computed by a CPU as far as it can be told, whether it has f16, its limits, and whether it has subgroups. */
-  figures() {
-    const { info, features, limits } = this.adapter;
-    const words = `${info?.description} ${info?.vendor} ${info?.architecture} ${info?.device}`;
-    const software = info?.isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/i.test(words);
-    const [f16, subgroups] = FEATURES.map((feature) => features.has(feature));
-    return Float64Array.of(software, f16, ...LIMITS.map((name) => limits[name]), subgroups);
-  }
-
-  /** @param {(call: number, error?: string) => void} tell */
-  async open(tell) {
-    const { features, limits } = this.adapter;
-    const asked = [...LIMITS, "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ"];
-    try {
-      const device = await this.adapter.requestDevice({
-        label: "warpweft",
-        requiredFeatures: FEATURES.filter((feature) => features.has(feature)),
-        requiredLimits: Object.fromEntries(asked.map((name) => [name, limits[name]])),
-      });
-      return new Gpu(device, tell);
-    } catch (error) {
-      throw String(error?.message ?? error);
-    }
-  }
-}
 
 /**
  * A step of a batch. `slots` and `sizes` are what it binds after its params.
@@ -89,7 +38,8 @@ class Adapter {
  * @typedef {{ group: GPUBindGroup, numbers: number[] }} Group
  */
 
-class Gpu {
+/** An open device. */
+export class Gpu {
   /** Bind groups ever made. */
   bindGroups = 0;
   /** @type {Map<number, GPUBuffer>} */
@@ -114,6 +64,10 @@ class Gpu {
   /** What to do for those who wait when the device is lost. @type {Set<() => void>} */
   #waiting = new Set();
   #lost = false;
+  /** Whether a read follows the next batch. */
+  #held = false;
+  /** A batch that waits for its read, inside error scopes: its call, its commands, and what was thrown. */
+  #pending;
   /** Reads and waits under way. */
   #open = 0;
   #closing = false;
@@ -136,15 +90,17 @@ class Gpu {
 
   /** Does `work` inside error scopes, and tells how it went. */
   #watch(call, work) {
-    const scopes = ["validation", "internal", "out-of-memory"];
-    scopes.forEach((scope) => this.#device.pushErrorScope(scope));
-    let thrown;
-    try {
-      work();
-    } catch (error) {
-      thrown = error;
-    }
-    const answers = scopes.map(() => this.#device.popErrorScope());
+    this.#flush();
+    this.#begin();
+    this.#end(call, attempt(work));
+  }
+
+  #begin() {
+    for (const scope of SCOPES) this.#device.pushErrorScope(scope);
+  }
+
+  #end(call, thrown) {
+    const answers = SCOPES.map(() => this.#device.popErrorScope());
     const told = Promise.all(answers).then(
       // That there was no memory explains all that follows from it.
       ([memory, internal, validation]) => {
@@ -175,6 +131,7 @@ class Gpu {
 
   /** Frees a buffer now; work already submitted still sees it. */
   discard(number) {
+    this.#flush();
     this.#buffers.get(number)?.destroy();
     this.#buffers.delete(number);
     for (const name of this.#groupsOf.get(number) ?? []) {
@@ -240,12 +197,13 @@ class Gpu {
    * @param {Float64Array} slots
    */
   submit(call, batch, uniform, params, slots) {
-    const { queue } = this.#device;
-    this.#watch(call, () => {
+    this.#flush();
+    this.#begin();
+    const encoder = this.#device.createCommandEncoder();
+    const thrown = attempt(() => {
       const recorded = this.#batches.get(batch);
-      if (params.length) queue.writeBuffer(this.#buffers.get(uniform), 0, params);
+      if (params.length) this.#device.queue.writeBuffer(this.#buffers.get(uniform), 0, params);
       const groups = this.#groupsFor(recorded, uniform, slots);
-      const encoder = this.#device.createCommandEncoder();
       const pass = encoder.beginComputePass();
       let last;
       recorded.steps.forEach(({ pipeline, x, y, offsets }, i) => {
@@ -255,8 +213,23 @@ class Gpu {
         pass.dispatchWorkgroups(x, y);
       });
       pass.end();
-      queue.submit([encoder.finish()]);
     });
+    this.#pending = { call, encoder, thrown };
+    if (this.#held) queueMicrotask(() => this.#flush());
+    else this.#flush();
+    this.#held = false;
+  }
+
+  /** A read follows the batch that comes next: one submission for both, which browsers take long over. */
+  hold() {
+    this.#held = true;
+  }
+
+  #flush() {
+    if (!this.#pending) return;
+    const { call, encoder, thrown } = this.#pending;
+    this.#pending = undefined;
+    this.#end(call, thrown ?? attempt(() => this.#device.queue.submit([encoder.finish()])));
   }
 
   /** The bind groups of a batch's steps: those of the last time, or from all there are, or new ones. */
@@ -303,12 +276,19 @@ class Gpu {
   /** Starts to read bytes of a buffer: copies them into one that can be mapped, and maps it. */
   read(call, number, offset, bytes) {
     this.#open++;
-    let buffer, mapping;
+    this.#held = false;
+    let mapping;
+    const copy = (encoder) => encoder.copyBufferToBuffer(this.#buffers.get(number), offset, buffer, 0, bytes);
+    // A new buffer may be none, and its copy would take the batch along.
+    let buffer = this.#pending && !this.#pending.thrown ? this.#vacant(bytes) : undefined;
+    if (buffer) this.#pending.thrown = attempt(() => copy(this.#pending.encoder));
     this.#watch(call, () => {
-      buffer = this.#readback(bytes);
-      const encoder = this.#device.createCommandEncoder();
-      encoder.copyBufferToBuffer(this.#buffers.get(number), offset, buffer, 0, bytes);
-      this.#device.queue.submit([encoder.finish()]);
+      if (!buffer) {
+        buffer = this.#vacant(bytes) ?? this.#readback(bytes);
+        const encoder = this.#device.createCommandEncoder();
+        copy(encoder);
+        this.#device.queue.submit([encoder.finish()]);
+      }
       mapping = buffer.mapAsync(GPUMapMode.READ, 0, bytes);
     });
     return new Reading(buffer, bytes, this.#whenKnown(mapping ?? Promise.reject()), (mapped) => {
@@ -332,14 +312,15 @@ class Gpu {
     }
   }
 
-  /** The smallest free buffer that is large enough and not much too large, or a new one. */
   #readback(bytes) {
-    const power = 2 ** Math.ceil(Math.log2(bytes));
-    const size = bytes < 2 ** 24 ? Math.max(power, 2 ** 16) : Math.ceil(bytes / 16) * 16;
-    const fits = (buffer) => buffer.size >= bytes && buffer.size <= 4 * size;
+    return this.#device.createBuffer({ size: sizeFor(bytes), usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
+  }
+
+  /** The smallest free buffer that is large enough and not much too large, if there is one. */
+  #vacant(bytes) {
+    const fits = (buffer) => buffer.size >= bytes && buffer.size <= 4 * sizeFor(bytes);
     const [found] = this.#readbacks.filter(fits).sort((a, b) => a.size - b.size);
-    if (!found) return this.#device.createBuffer({ size, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
-    this.#readbacks.splice(this.#readbacks.indexOf(found), 1);
+    if (found) this.#readbacks.splice(this.#readbacks.indexOf(found), 1);
     return found;
   }
 
@@ -353,6 +334,7 @@ class Gpu {
 
   /** Resolves when the work submitted so far is done and its errors are told. */
   async done() {
+    this.#flush();
     this.#open++;
     const work = Promise.all([this.#device.queue.onSubmittedWorkDone(), this.#settled]);
     await this.#unlessLost(work).finally(() => this.#ended());
@@ -364,11 +346,13 @@ class Gpu {
   }
 
   destroy() {
+    this.#flush();
     this.#device.destroy();
   }
 
   /** Gives everything back, once what is under way has ended. */
   close() {
+    this.#flush();
     this.#closing = true;
     this.#open++;
     this.#ended();

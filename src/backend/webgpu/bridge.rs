@@ -1,9 +1,9 @@
-//! What `bridge.js` offers. It never throws; what fails is told, and promises that fail are rejected
+//! What `adapters.js` and `bridge.js` offer. It never throws; what fails is told, and promises that fail are rejected
 //! with words.
 
 use wasm_bindgen::prelude::*;
 
-#[wasm_bindgen(module = "/src/backend/webgpu/bridge.js")]
+#[wasm_bindgen(module = "/src/backend/webgpu/adapters.js")]
 extern "C" {
     /// Resolves to an [`Adapter`], or to undefined where there is none.
     pub fn request(low_power: bool) -> JsValue;
@@ -16,15 +16,20 @@ extern "C" {
     /// Lines: what it is called, and its vendor.
     #[wasm_bindgen(method)]
     pub fn words(this: &Adapter) -> String;
-    /// 1 for one computed by a CPU and 1 for f16, or 0; and then the limits as they stand in `bridge.js`.
+    /// 1 for one computed by a CPU and 1 for f16, or 0; and then the limits as they stand in `adapters.js`.
     #[wasm_bindgen(method)]
     pub fn figures(this: &Adapter) -> Vec<f64>;
-    /// Resolves to a [`Gpu`] that tells how its calls went.
+    /// Resolves to a device.
     #[wasm_bindgen(method)]
-    pub fn open(this: &Adapter, tell: &JsValue) -> JsValue;
+    pub fn open(this: &Adapter) -> JsValue;
+}
 
-    /// An open device.
+#[wasm_bindgen(module = "/src/backend/webgpu/bridge.js")]
+extern "C" {
+    /// An open device that tells how its calls went.
     pub type Gpu;
+    #[wasm_bindgen(constructor)]
+    pub fn new(device: &JsValue, tell: &JsValue) -> Gpu;
     #[wasm_bindgen(method)]
     pub fn create(this: &Gpu, call: f64, number: f64, bytes: f64, uniform: bool);
     #[wasm_bindgen(method)]
@@ -42,6 +47,8 @@ extern "C" {
     pub fn record(this: &Gpu, words: &[u32]) -> u32;
     #[wasm_bindgen(method)]
     pub fn forget(this: &Gpu, batch: u32);
+    #[wasm_bindgen(method)]
+    pub fn hold(this: &Gpu);
     #[wasm_bindgen(method)]
     pub fn submit(this: &Gpu, call: f64, batch: u32, uniform: f64, params: &[u8], slots: &[f64]);
     #[wasm_bindgen(method)]

@@ -1,4 +1,4 @@
-//! GPUs through the browser's WebGPU. The objects live on JavaScript's side, in `bridge.js`, and are
+//! GPUs through the browser's WebGPU. The objects live on JavaScript's side, in `adapters.js` and `bridge.js`, and are
 //! known here by numbers; a batch is described to it once and then run by one call.
 
 mod adapters;
@@ -136,6 +136,10 @@ impl Machine for WebGpu {
         self.gpu.forget(*recorded);
     }
 
+    fn hold(&self) {
+        self.gpu.hold();
+    }
+
     fn submit(&self, run: Run<'_, WebGpu>) {
         let call = self.told.expect("run".to_string(), run.fate);
         let mut slots = Vec::with_capacity(run.slots.len());
@@ -190,8 +194,8 @@ impl WebGpu {
         let told = Rc::<Told>::default();
         let hears = told.clone();
         let tell = listener(move |number, error| hears.tell(number, error.as_string()));
-        match Later::of(&adapter.open(&tell)).await {
-            Ok(gpu) => Ok(WebGpu { gpu: gpu.unchecked_into(), told }),
+        match Later::of(&adapter.open()).await {
+            Ok(device) => Ok(WebGpu { gpu: Gpu::new(&device, &tell), told }),
             Err(error) => Err(error.as_string().unwrap_or_default()),
         }
     }
