@@ -1,5 +1,6 @@
 //! The CPU backend against plain loops in `f64`, kernels built by hand.
 
+mod formulas;
 mod routines;
 
 use std::sync::Arc;

@@ -72,10 +72,7 @@ impl<'r> Crew<'r> {
         let mut worker = waiting.unwrap_or_else(|| {
             let mut worker = Worker::new(self.plan, self.inputs, self.plan.width);
             for &(register, word) in &self.uniforms {
-                worker.write(register, |out| {
-                    out.clear();
-                    out.resize(self.plan.width, word);
-                });
+                worker.fill(register, self.plan.width, |out| out.fill(word));
             }
             worker
         });

@@ -5,6 +5,7 @@ mod attention;
 mod conv;
 mod elementary;
 mod engine;
+mod formula;
 mod function;
 mod index;
 mod lists;
