@@ -3,6 +3,7 @@
 
 mod attention;
 mod conv;
+mod digits;
 mod elementary;
 mod engine;
 mod formula;
