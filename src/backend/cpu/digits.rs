@@ -121,8 +121,8 @@ fn divisors(extent: usize, program: &Program, d: usize) -> Vec<usize> {
     let mut divisors: Vec<usize> = parts.filter(|&by| by > 1).collect();
     divisors.sort_unstable();
     divisors.dedup();
-    let steps = divisors.windows(2).all(|pair| pair[1] % pair[0] == 0);
-    let nested = extent > 0 && steps && divisors.last().is_none_or(|by| extent % by == 0);
+    let steps = divisors.windows(2).all(|pair| pair[1].is_multiple_of(pair[0]));
+    let nested = extent > 0 && steps && divisors.last().is_none_or(|&by| extent.is_multiple_of(by));
     if !nested {
         divisors.clear();
     }

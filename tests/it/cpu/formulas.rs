@@ -30,9 +30,12 @@ fn mixed(count: usize) -> Vec<f32> {
     noise(count, 9).into_iter().enumerate().map(each).collect()
 }
 
+/// A formula of one value.
+type Formula = fn(Expr) -> Expr;
+
 /// Programs of a formula, with something before and after it: one that stores the result alone, and one that stores
 /// every float on the way, so that no instruction is done along with another.
-fn programs(formula: fn(Expr) -> Expr) -> [Builder; 2] {
+fn programs(formula: Formula) -> [Builder; 2] {
     let build = || {
         let mut b = Builder::default();
         let x = load(&mut b, 0, 0, &[1]);
@@ -57,7 +60,7 @@ fn programs(formula: fn(Expr) -> Expr) -> [Builder; 2] {
 
 #[test]
 fn formulas_as_one_function_give_the_bits_of_their_instructions() {
-    let all: [(&str, fn(Expr) -> Expr); 9] = [
+    let all: [(&str, Formula); 9] = [
         ("sigmoid", formulas::sigmoid),
         ("silu", formulas::silu),
         ("tanh", formulas::tanh),
