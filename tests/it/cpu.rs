@@ -1,5 +1,7 @@
 //! The CPU backend against plain loops in `f64`, kernels built by hand.
 
+mod formulas;
+mod packed;
 mod routines;
 
 use std::sync::Arc;

@@ -49,7 +49,7 @@ impl LoopPlan {
 }
 
 /// The workers of a run; those that are done with a task wait here for the next.
-struct Crew<'r> {
+pub(super) struct Crew<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
     uniforms: Vec<(Register, u32)>,
@@ -57,7 +57,8 @@ struct Crew<'r> {
 }
 
 impl<'r> Crew<'r> {
-    fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> Crew<'r> {
+    /// For a run with these inputs.
+    pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> Crew<'r> {
         let mut worker = Worker::new(plan, inputs, 1);
         let shape = Rectangle { layout: Layout::Rows, rows: 1, columns: 1 };
         let block = Block { row: 0, element: 0, elements: 1, shape };
@@ -66,16 +67,24 @@ impl<'r> Crew<'r> {
         Crew { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
     }
 
+    /// What a map that writes one value after the other has at the counts from `first` on, as many as `out` has room for.
+    pub fn part(&self, first: usize, out: &mut [u32]) {
+        let count = out.len();
+        let mut pieces = [Piece::words(out, first)];
+        self.with(|worker| {
+            for (from, past) in cut(count, self.plan.tiling.row_block) {
+                worker.rows((first + from, first + past), &mut pieces);
+            }
+        });
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Worker<'r>) -> T) -> T {
         let idle = || self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let waiting = idle().pop();
         let mut worker = waiting.unwrap_or_else(|| {
             let mut worker = Worker::new(self.plan, self.inputs, self.plan.width);
             for &(register, word) in &self.uniforms {
-                worker.write(register, |out| {
-                    out.clear();
-                    out.resize(self.plan.width, word);
-                });
+                worker.fill(register, self.plan.width, |out| out.fill(word));
             }
             worker
         });

@@ -11,7 +11,7 @@ pub(super) type UnaryFn = fn(&mut [u32], &[u32]);
 /// `out[i] = f(x[i], y[i])`.
 pub(super) type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
 
-fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
+pub(super) fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
     struct Map<'a, F>(&'a mut [u32], &'a [u32], F);
     impl<F: Fn(u32) -> u32> Loop for Map<'_, F> {
         type Output = ();
@@ -58,7 +58,7 @@ pub(super) fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
 }
 
 /// A type that words are read as.
-trait Value: Copy {
+pub(super) trait Value: Copy {
     fn from_word(word: u32) -> Self;
     fn word(self) -> u32;
 }

@@ -217,7 +217,12 @@ impl Walk {
     /// The positions from `start` on, as `i32` values.
     pub fn indices(&self, start: usize, out: &mut [u32]) {
         self.planes(start, out.len(), |plane| {
-            let out = &mut out[plane.done..];
+            let out = &mut out[plane.done..plane.done + plane.count * plane.len];
+            if plane.step == 0 && plane.count > 1 {
+                Plane { count: 1, ..plane }.each(|i, at| out[i] = at as u32);
+                again(plane.len, out);
+                return;
+            }
             plane.each(|i, at| out[i] = at as u32);
         });
     }
@@ -251,6 +256,16 @@ impl Walk {
                 }
             }
         });
+    }
+}
+
+/// Copies the first `len` elements as often as they fit, twice as many each time.
+fn again(len: usize, out: &mut [u32]) {
+    let mut ready = len;
+    while ready < out.len() {
+        let more = ready.min(out.len() - ready);
+        out.copy_within(..more, ready);
+        ready += more;
     }
 }
 
@@ -293,6 +308,33 @@ impl Plane {
     /// Reads a plane that lies inside `data`.
     #[inline(always)]
     fn load<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
+        match (self.stride, self.len) {
+            (0, 2) => self.repeat::<2, T>(data, out, word),
+            (0, 4) => self.repeat::<4, T>(data, out, word),
+            (0, 8) => self.repeat::<8, T>(data, out, word),
+            (0, 16) => self.repeat::<16, T>(data, out, word),
+            (0, 32) => self.repeat::<32, T>(data, out, word),
+            _ => self.runs(data, out, word),
+        }
+    }
+
+    /// Each element `N` times.
+    #[inline(always)]
+    fn repeat<const N: usize, T: Copy>(
+        &self,
+        data: &[T],
+        out: &mut [u32],
+        word: impl Fn(T) -> u32,
+    ) {
+        let (mut at, step) = (self.position as usize, self.step as usize);
+        for out in out.chunks_exact_mut(N) {
+            out.copy_from_slice(&[word(data[at]); N]);
+            at = at.wrapping_add(step);
+        }
+    }
+
+    #[inline(always)]
+    fn runs<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
         let at = |run: usize| (self.position + run as i64 * self.step) as usize;
         match self.stride {
             0 if self.len >= 8 || self.count == 1 => {
@@ -301,15 +343,10 @@ impl Plane {
                 }
             }
             1 if self.step == 0 && self.count > 1 => {
-                // The same run again and again: what is there is copied, twice as much each time.
+                // The same run again and again.
                 let (first, len) = (&data[at(0)..at(0) + self.len], self.len);
                 out[..len].iter_mut().zip(first).for_each(|(out, &x)| *out = word(x));
-                let mut ready = len;
-                while ready < out.len() {
-                    let more = ready.min(out.len() - ready);
-                    out.copy_within(..more, ready);
-                    ready += more;
-                }
+                again(len, out);
             }
             1 => {
                 for (run, out) in out.chunks_exact_mut(self.len).enumerate() {

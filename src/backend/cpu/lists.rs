@@ -144,9 +144,8 @@ impl<'a> Lists<'a> {
             },
             _ => 1,
         };
-        // What is done along with something costs an addition.
         let cost = |key: &Key| match key {
-            Key::Value(v) if self.pairs.contains_key(v) => cost(key) + 1,
+            Key::Value(v) => self.pairs.get(v).map_or_else(|| cost(key), |pair| pair.cost),
             _ => cost(key),
         };
         let varying = self.needed.iter().filter(|&&key| self.level(key) > Level::Uniform);
@@ -255,7 +254,7 @@ impl<'a> Lists<'a> {
         match key {
             Key::Value(v) => {
                 let operands = match self.pair(v) {
-                    Some(pair) => pair.operands(self.program, v),
+                    Some(pair) => pair.operands.clone(),
                     None => self.program.insts[v as usize].operands(),
                 };
                 operands.into_iter().map(at_level).collect()

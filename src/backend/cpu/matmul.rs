@@ -1,13 +1,14 @@
 //! Matrix products, by the `gemm` crate. The one place of the crate with `unsafe` code: `gemm` takes pointers.
 
-use super::engine::Inputs;
+use super::engine::{Crew, Inputs};
 use super::operand::{EpiloguePlan, OperandPlan, Strided};
 use super::parallel;
 use super::plan::Counts;
 use super::skinny;
-use super::tiling::count;
+use super::tiling::{count, cut};
 use crate::error::Result;
 use crate::kernel::Matmul;
+use bytemuck::cast_slice;
 
 /// A matrix of numbers that lie in a slice: `data[offset + row * strides[0] + column * strides[1]]`.
 #[derive(Clone, Copy)]
@@ -114,6 +115,10 @@ const LARGE: usize = 1 << 24;
 /// Multiplications that are worth a task.
 const TASK: usize = 1 << 16;
 
+/// Numbers of an operand that are computed at once, and by one thread.
+const PANEL: usize = 1 << 20;
+const PART: usize = 1 << 16;
+
 /// A matmul, prepared.
 pub(super) struct MatmulPlan {
     batch: Vec<usize>,
@@ -147,21 +152,71 @@ impl MatmulPlan {
             return Ok(());
         }
         self.epilogue.run(inputs, outputs, |out| {
-            let (a, b) = (self.a.read(inputs)?, self.b.read(inputs)?);
-            self.products(out, &a, &b);
+            let a = self.a.read(inputs)?;
+            let columns = self.b.columns(inputs, self.k).filter(|_| self.k * self.n > PANEL);
+            if let (Some(columns), Some((m, down))) = (columns, self.tall(&a)) {
+                self.by_panels(out, m, a.matrix(down), &columns);
+                return Ok(());
+            }
+            self.products(out, &a, &self.b.read(inputs)?);
             Ok(())
         })
     }
 
-    fn products(&self, out: &mut [f32], a: &Strided<'_>, b: &Strided<'_>) {
+    /// The rows of `a` and their stride, where all of its matrices are one tall one.
+    fn tall(&self, a: &Strided<'_>) -> Option<(usize, i64)> {
+        let (m, down, kept) = self.merged(a, &vec![0; self.batch.len()]);
+        (kept == 0).then_some((m, down))
+    }
+
+    /// Where b is computed, it is so for some columns at a time, which are near when they are used.
+    fn by_panels(&self, out: &mut [f32], m: usize, a: Matrix<'_>, columns: &Crew<'_>) {
+        let (n, k) = (self.n, self.k);
+        fn matrix(words: &[u32], depth: usize) -> Matrix<'_> {
+            Matrix { data: cast_slice(words), offset: 0, strides: [1, depth as i64] }
+        }
+        if m > skinny::FEW_DOWN {
+            let wide = (PANEL / k).max(1);
+            let mut words = vec![0; wide.min(n) * k];
+            for (first, past) in cut(n, wide) {
+                let panel = &mut words[..(past - first) * k];
+                let parts = panel.chunks_mut(PART).enumerate().collect();
+                parallel::for_each(parts, |(part, out): (usize, &mut [u32])| {
+                    columns.part(first * k + part * PART, out);
+                });
+                let b = matrix(panel, k);
+                multiply([m, past - first, k], &mut out[first..], n, a, b, (false, true));
+            }
+            return;
+        }
+        let wide = (PART / k).max(skinny::LANES);
+        let tasks = cut(n, wide);
+        let found = parallel::map(tasks.clone(), |(first, past)| {
+            let (mut words, wide) = (vec![0; (past - first) * k], past - first);
+            columns.part(first * k, &mut words);
+            let (mut found, b) = (vec![0f32; m * wide], matrix(&words, k));
+            let visit = |i: usize, j: usize, x: f32| found[i * wide + j] = x;
+            if !skinny::multiply([m, wide, k], a, b, false, visit) {
+                multiply([m, wide, k], &mut found, wide, a, b, (false, false));
+            }
+            found
+        });
+        for ((first, past), found) in tasks.into_iter().zip(found) {
+            for (row, found) in found.chunks(past - first).enumerate() {
+                out[row * n + first..][..past - first].copy_from_slice(found);
+            }
+        }
+    }
+
+    /// How many rows and which stride matrices have that continue each other downwards and meet the same b, whose
+    /// strides along the batch are given: they are one tall matrix; and how many axes of the batch are left.
+    fn merged(&self, a: &Strided<'_>, b: &[i64]) -> (usize, i64, usize) {
         let rank = self.batch.len();
-        let (mut m, mut down) = (self.m, a.strides[rank]);
-        let mut kept = rank;
-        // Matrices that continue each other downwards and meet the same b are one tall matrix.
+        let (mut m, mut down, mut kept) = (self.m, a.strides[rank], rank);
         while kept > 0 {
             let (extent, d) = (self.batch[kept - 1], kept - 1);
             if extent != 1 {
-                if b.strides[d] != 0 || m != 1 && a.strides[d] != down * m as i64 {
+                if b[d] != 0 || m != 1 && a.strides[d] != down * m as i64 {
                     break;
                 }
                 down = if m == 1 { a.strides[d] } else { down };
@@ -169,6 +224,12 @@ impl MatmulPlan {
             }
             kept -= 1;
         }
+        (m, down, kept)
+    }
+
+    fn products(&self, out: &mut [f32], a: &Strided<'_>, b: &Strided<'_>) {
+        let rank = self.batch.len();
+        let (m, down, kept) = self.merged(a, &b.strides[..rank]);
         let batch = &self.batch[..kept];
         let one = |number: usize, out: &mut [f32], threads: bool| {
             let at = coordinates(number, batch);

@@ -20,6 +20,33 @@ pub(super) fn zeroed(words: usize) -> Result<Vec<u32>> {
     Ok(memory)
 }
 
+/// Words that begin where a line of the cache does: vectors of them then never lie in two lines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lines {
+    memory: Vec<u32>,
+    first: usize,
+}
+
+impl Lines {
+    /// All words there are.
+    pub fn words(&self) -> &[u32] {
+        &self.memory[self.first..]
+    }
+
+    /// The same to write to; `width` words of them anew if there are fewer than `len`.
+    pub fn room(&mut self, len: usize, width: usize) -> &mut [u32] {
+        if self.memory.len() - self.first < len {
+            self.memory = vec![0; width + LINE];
+            // Where it cannot be known, it is slower and nothing else.
+            self.first = self.memory.as_ptr().align_offset(4 * LINE).min(LINE);
+        }
+        &mut self.memory[self.first..]
+    }
+}
+
+/// Words of a line of the cache.
+const LINE: usize = 16;
+
 /// Words from which on it is worth asking how much there is.
 const LARGE: usize = 1 << 26;
 

@@ -3,8 +3,10 @@
 
 mod attention;
 mod conv;
+mod digits;
 mod elementary;
 mod engine;
+mod formula;
 mod function;
 mod index;
 mod lists;

@@ -1,7 +1,8 @@
 //! What routines read and leave: operands as strided floats, and the epilogue.
 
-use super::engine::Inputs;
+use super::engine::{Crew, Inputs};
 use super::index::Walk;
+use super::matmul::Matrix;
 use super::memory::zeroed;
 use super::plan::{Counts, LoopPlan};
 use crate::dtype::DType;
@@ -67,6 +68,16 @@ impl OperandPlan {
         Ok(OperandPlan { dims: dims.to_vec(), view, program, strides, count })
     }
 
+    /// What computes parts of it, where it is a matrix of columns of `depth` numbers that is computed: they lie side by
+    /// side, one column after the other.
+    pub fn columns<'r>(&'r self, inputs: &'r Inputs<'r>, depth: usize) -> Option<Crew<'r>> {
+        let (before, last) = self.strides.split_at(self.strides.len().checked_sub(2)?);
+        let lies = before.iter().all(|&s| s == 0) && *last == [1, depth as i64];
+        let all = self.count == depth * self.dims[self.dims.len() - 1];
+        let computed = self.view.is_none() && self.program.in_order();
+        (lies && all && computed).then(|| Crew::new(&self.program, inputs))
+    }
+
     /// The operand's values.
     pub fn read<'a>(&self, inputs: &Inputs<'a>) -> Result<Strided<'a>> {
         if let Some((input, offset, strides)) = &self.view {
@@ -85,6 +96,12 @@ impl OperandPlan {
 }
 
 impl Strided<'_> {
+    /// Its first matrix, with this stride from row to row.
+    pub fn matrix(&self, down: i64) -> Matrix<'_> {
+        let across = self.strides[self.strides.len() - 1];
+        Matrix { data: &self.data, offset: self.offset, strides: [down, across] }
+    }
+
     /// The position at the leading coordinates.
     pub fn at(&self, coordinates: &[usize]) -> i64 {
         let steps = coordinates.iter().zip(&self.strides).map(|(&c, &s)| c as i64 * s);

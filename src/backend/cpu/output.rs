@@ -67,6 +67,11 @@ impl Piece<'_> {
         Piece { elements: Elements::Words(&mut []), base: 0 }
     }
 
+    /// The words of a target from position `base` on.
+    pub fn words(words: &mut [u32], base: usize) -> Piece<'_> {
+        Piece { elements: Elements::Words(words), base: base as i64 }
+    }
+
     /// Writes `values` at the counts from `start` on.
     pub fn store(&mut self, walk: &Walk, start: usize, values: &[u32]) {
         match &mut self.elements {

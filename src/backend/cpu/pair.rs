@@ -1,6 +1,8 @@
 //! Instructions that are done along with the one that uses their result, so that it needs no block of its own: sums,
-//! differences and products of each other, quotients of them, and choices by comparing.
+//! differences and products of each other, quotients of them, and choices by comparing; and whole formulas.
 
+use super::formula::formulas;
+use super::function::{binary_cost, UnaryFn};
 use super::plan::Level;
 use super::simd::{self, Loop};
 use crate::dtype::DType;
@@ -13,21 +15,25 @@ pub(super) type TernaryFn = fn(&mut [u32], [&[u32]; 3]);
 /// `out[i] = if f(x[i], y[i]) { a[i] } else { b[i] }`.
 pub(super) type ChoiceFn = fn(&mut [u32], [&[u32]; 4]);
 
-/// Two instructions as one. It uses what the inner one uses, and then what the outer one uses beside it.
-#[derive(Clone, Copy, Debug)]
+/// An instruction and those that are done along with it.
+#[derive(Clone, Debug)]
 pub(super) struct Pair {
-    pub inner: ValueId,
     pub function: Function,
+    /// What they use together: of two, what the inner one uses, and then what the outer one uses beside it.
+    pub operands: Vec<ValueId>,
+    /// Roughly what they cost, in additions.
+    pub cost: usize,
 }
 
 /// See [`Pair`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Function {
+    Whole(UnaryFn),
     Ternary(TernaryFn),
     Choice(ChoiceFn),
 }
 
-/// The instructions that are done along with an inner one. Each rounds as it would alone.
+/// The instructions that others are done along with. Each rounds as it would alone.
 pub(super) fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Pair> {
     let mut uses = vec![0u32; program.insts.len()];
     program.insts.iter().flat_map(|i| i.operands()).for_each(|v| uses[v as usize] += 1);
@@ -40,38 +46,41 @@ pub(super) fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Pai
         }
     }
     let stages = program.stages();
-    let mut pairs: HashMap<ValueId, Pair> = HashMap::new();
+    let beside = |x: ValueId, y: ValueId| {
+        let (x, y) = (x as usize, y as usize);
+        levels[x] == levels[y] && stages[x] == stages[y]
+    };
+    let (mut pairs, inside) = formulas(program, &uses, beside);
     for (outer, inst) in program.insts.iter().enumerate() {
+        let outer = outer as ValueId;
+        if pairs.contains_key(&outer) || inside.contains(&outer) {
+            continue;
+        }
         let together = |inner: ValueId| {
             let at = inner as usize;
-            let beside = levels[at] == levels[outer] && stages[at] == stages[outer];
-            (beside && uses[at] == 1 && !pairs.contains_key(&inner)).then_some(())?;
-            let Inst::Binary(op, x, _) = program.insts[at] else { return None };
+            let free = uses[at] == 1 && !pairs.contains_key(&inner);
+            (free && beside(inner, outer)).then_some(())?;
+            let Inst::Binary(op, x, y) = program.insts[at] else { return None };
             (program.types[x as usize].compute() == DType::F32).then_some(())?;
-            let function = match *inst {
-                Inst::Binary(outer, left, _) => {
-                    Function::Ternary(ternary(op, outer, left == inner)?)
+            let (function, cost) = match *inst {
+                Inst::Binary(other, left, _) => {
+                    let function = Function::Ternary(ternary(op, other, left == inner)?);
+                    (function, binary_cost(op) + binary_cost(other))
                 }
-                Inst::Select(condition, ..) if condition == inner => Function::Choice(choice(op)?),
+                Inst::Select(condition, ..) if condition == inner => {
+                    (Function::Choice(choice(op)?), 2)
+                }
                 _ => return None,
             };
-            Some(Pair { inner, function })
+            let mut operands = vec![x, y];
+            operands.extend(inst.operands().into_iter().filter(|&v| v != inner));
+            Some(Pair { function, operands, cost })
         };
         if let Some(pair) = inst.operands().into_iter().find_map(together) {
-            pairs.insert(outer as ValueId, pair);
+            pairs.insert(outer, pair);
         }
     }
     pairs
-}
-
-impl Pair {
-    /// What it uses, where `program` has the outer instruction `value`.
-    pub fn operands(&self, program: &Program, value: ValueId) -> Vec<ValueId> {
-        let mut operands = program.insts[self.inner as usize].operands();
-        let beside = program.insts[value as usize].operands();
-        operands.extend(beside.into_iter().filter(|&v| v != self.inner));
-        operands
-    }
 }
 
 fn ternary(inner: Binary, outer: Binary, left: bool) -> Option<TernaryFn> {

@@ -1,5 +1,6 @@
 //! A loop kernel, prepared: its instructions in the order and with the registers that blocks of values run through.
 
+use super::digits::split;
 use super::function::{BinaryFn, UnaryFn};
 use super::index::Walk;
 use super::lists::{Assigned, Lists};
@@ -155,6 +156,8 @@ impl LoopPlan {
     /// Prepares a kernel, one plan for each region, or says what is wrong with it.
     pub fn regions(space: &Space, program: &Program, counts: Counts) -> Result<Vec<LoopPlan>> {
         check(space, program, counts)?;
+        let split = split(space, program);
+        let (space, program) = split.as_ref().map_or((space, program), |(s, p)| (s, p));
         let plan = |(space, region)| LoopPlan::new(&space, &region, program, counts);
         regions(space, program).into_iter().map(plan).collect()
     }
@@ -184,11 +187,23 @@ impl LoopPlan {
         })
     }
 
+    /// Whether it is a map that writes words side by side, in order, from the first on.
+    pub fn in_order(&self) -> bool {
+        let whole = matches!(self.body, Body::Whole(_)) && self.afters.is_empty();
+        let [Target { output: Some((_, false)), level: Level::Row, walk }] = &self.targets[..]
+        else {
+            return false;
+        };
+        whole && walk.offset_if_contiguous(self.tiling.rows) == Some(0)
+    }
+
     /// The map over `dims` that `program` is, in one piece.
     pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan> {
         let space = Space { dims: dims.to_vec(), outer: dims.len() };
         check(&space, program, counts)?;
-        LoopPlan::new(&space, &Region::default(), program, counts)
+        let split = split(&space, program);
+        let (space, program) = split.as_ref().map_or((&space, program), |(s, p)| (s, p));
+        LoopPlan::new(space, &Region::default(), program, counts)
     }
 }
 

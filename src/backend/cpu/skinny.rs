@@ -8,6 +8,9 @@ use super::simd::{self, Loop};
 /// Rows up to which a matrix counts as having few.
 const FEW: usize = 16;
 
+/// The same where the large matrix's columns lie side by side: each row beyond reads them anew.
+pub(super) const FEW_DOWN: usize = 8;
+
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
 
@@ -17,7 +20,7 @@ const TASK: usize = 1 << 17;
 /// Sums that stay near while the large matrix passes by, of all rows together.
 const NEAR: usize = 1 << 12;
 
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Calls `visit(row, column, number)` for each number of `few * large`; few is rows times depth, large is depth
 /// times columns, both inside their slices. False, with nothing done, where another way is better.
@@ -34,7 +37,8 @@ pub(super) fn multiply(
         [_, 1] => Way::Across,
         _ => return false,
     };
-    if rows == 0 || rows > FEW || !worth {
+    let few_rows = if let Way::Down = way { FEW_DOWN } else { FEW };
+    if rows == 0 || rows > few_rows || !worth {
         return false;
     }
     let few: Vec<f32> =
@@ -124,18 +128,8 @@ impl Task<'_> {
         for column in 0..count {
             let at = self.large.position(0, self.part.first + column);
             let numbers = &self.large.data[at..at + self.depth];
-            let few = self.few.chunks(4 * self.depth);
-            for (group, few) in few.enumerate() {
-                let sums = match few.len() / self.depth {
-                    1 => dots::<1>(few, numbers),
-                    2 => dots::<2>(few, numbers),
-                    3 => dots::<3>(few, numbers),
-                    _ => dots::<4>(few, numbers),
-                };
-                let rows = few.len() / self.depth;
-                for (row, sum) in sums.into_iter().enumerate().take(rows) {
-                    self.out[(group * 4 + row) * count + column] = sum;
-                }
+            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
+                self.out[row * count + column] = dot(few, numbers);
             }
         }
     }
@@ -169,35 +163,28 @@ impl Task<'_> {
     }
 }
 
-/// The products of R rows with `numbers`, in lanes.
+/// The sum of the products of two rows, in lanes.
 #[inline(always)]
-fn dots<const R: usize>(few: &[f32], numbers: &[f32]) -> [f32; 4] {
-    let depth = numbers.len();
-    let mut lanes = [[0f32; LANES]; R];
-    let parts = numbers.chunks_exact(LANES);
-    let rest = parts.remainder();
-    for (part, x) in parts.enumerate() {
-        for (row, lanes) in lanes.iter_mut().enumerate() {
-            let few = &few[row * depth + part * LANES..][..LANES];
-            for ((lane, few), x) in lanes.iter_mut().zip(few).zip(x) {
-                *lane += few * x;
-            }
-        }
-    }
-    let mut sums = [0f32; 4];
-    for (row, lanes) in lanes.iter_mut().enumerate() {
-        let few = &few[(row + 1) * depth - rest.len()..(row + 1) * depth];
-        for ((lane, few), x) in lanes.iter_mut().zip(few).zip(rest) {
+fn dot(few: &[f32], numbers: &[f32]) -> f32 {
+    // So many that the sums stay a loop, which becomes vector code, and that none is waited for.
+    const WIDE: usize = 8 * LANES;
+    let mut lanes = [0f32; WIDE];
+    let (few, numbers) = (few.chunks_exact(WIDE), numbers.chunks_exact(WIDE));
+    let rest = few.remainder().iter().zip(numbers.remainder());
+    for (few, numbers) in few.zip(numbers) {
+        for ((lane, few), x) in lanes.iter_mut().zip(few).zip(numbers) {
             *lane += few * x;
         }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for i in 0..width {
-                lanes[i] += lanes[i + width];
-            }
-            width /= 2;
-        }
-        sums[row] = lanes[0];
     }
-    sums
+    for (lane, (few, x)) in lanes.iter_mut().zip(rest) {
+        *lane += few * x;
+    }
+    let mut width = WIDE / 2;
+    while width > 0 {
+        for i in 0..width {
+            lanes[i] += lanes[i + width];
+        }
+        width /= 2;
+    }
+    lanes[0]
 }

@@ -182,6 +182,7 @@ impl<'a> Maker<'a> {
         let (uses, level) = (&placed.uses, placed.level);
         if let Some(pair) = self.lists.pair(value) {
             return Ok(match (pair.function, &uses[..]) {
+                (Function::Whole(f), &[x]) => Work::Unary(f, x),
                 (Function::Ternary(f), &[x, y, z]) => Work::Ternary(f, [x, y, z]),
                 (Function::Choice(f), &[x, y, a, b]) => Work::Choice(f, [x, y, a, b]),
                 _ => unreachable!("a pair uses as much as its function takes"),

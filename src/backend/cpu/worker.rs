@@ -4,6 +4,7 @@ use super::elementary::from_half;
 use super::engine::Inputs;
 use super::function;
 use super::index::Walk;
+use super::memory::Lines;
 use super::output::Piece;
 use super::plan::{Body, Combine, Level, LoopPlan, Register, Stage, Step, Work};
 use super::reduce::{Accumulators, Rectangle};
@@ -49,7 +50,7 @@ impl Block {
 pub(super) struct Worker<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
-    registers: Vec<Vec<u32>>,
+    registers: Vec<Lines>,
     /// Where a register's values lie in an input, instead of in the register.
     borrowed: Vec<Option<(usize, usize)>>,
     positions: Vec<i64>,
@@ -58,7 +59,7 @@ pub(super) struct Worker<'r> {
 
 impl<'r> Worker<'r> {
     pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>, width: usize) -> Worker<'r> {
-        let registers = vec![Vec::new(); plan.registers];
+        let registers = (0..plan.registers).map(|_| Lines::default()).collect();
         let borrowed = vec![None; plan.registers];
         Worker { plan, inputs, registers, borrowed, positions: Vec::new(), width }
     }
@@ -139,7 +140,7 @@ impl<'r> Worker<'r> {
                     &buffer[start..buffer.len().min(start + rows)]
                 }
                 None => {
-                    let values = &self.registers[register];
+                    let values = self.registers[register].words();
                     &values[..rows.min(values.len())]
                 }
             };
@@ -150,7 +151,7 @@ impl<'r> Worker<'r> {
 
     pub fn adopt(&mut self, shared: &[(Register, Vec<u32>)]) {
         for (register, values) in shared {
-            self.write(*register, |out| out.clone_from(values));
+            self.fill(*register, values.len(), |out| out.copy_from_slice(values));
         }
     }
 
@@ -158,23 +159,15 @@ impl<'r> Worker<'r> {
     pub fn get(&self, register: Register, len: usize) -> &[u32] {
         match self.borrowed[register] {
             Some((input, start)) => &self.inputs.buffers[input][start..start + len],
-            None => &self.registers[register][..len],
+            None => &self.registers[register].words()[..len],
         }
     }
 
-    pub fn write(&mut self, register: Register, write: impl FnOnce(&mut Vec<u32>)) {
-        self.borrowed[register] = None;
-        write(&mut self.registers[register]);
-    }
-
-    fn fill(&mut self, register: Register, len: usize, write: impl FnOnce(&mut [u32])) {
+    /// Lets `write` put `len` values into a register.
+    pub fn fill(&mut self, register: Register, len: usize, write: impl FnOnce(&mut [u32])) {
         let width = self.width.max(len);
-        self.write(register, |out| {
-            if out.len() < len {
-                out.resize(width, 0);
-            }
-            write(&mut out[..len]);
-        });
+        self.borrowed[register] = None;
+        write(&mut self.registers[register].room(len, width)[..len]);
     }
 
     pub fn steps(&mut self, steps: &[Step], block: &Block, pieces: &mut [Piece<'_>]) {
@@ -204,10 +197,8 @@ impl<'r> Worker<'r> {
             _ => {}
         }
         let mut out = std::mem::take(&mut self.registers[step.target]);
-        if out.len() < len {
-            out.resize(self.width.max(len), 0);
-        }
-        self.compute(&step.work, block, (start, len), pieces, &mut out[..len]);
+        let room = &mut out.room(len, self.width.max(len))[..len];
+        self.compute(&step.work, block, (start, len), pieces, room);
         self.registers[step.target] = out;
         self.borrowed[step.target] = None;
     }
