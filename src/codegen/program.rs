@@ -38,7 +38,7 @@ impl Place<'_> {
 
     /// Whether the value holds four elements.
     pub fn is_wide(&self, id: ValueId) -> bool {
-        self.wide.get(id as usize).copied().unwrap_or(false)
+        has(self.wide, id)
     }
 
     /// A value as an operand: with four elements where `wide`.
@@ -96,7 +96,7 @@ impl Place<'_> {
     }
 
     fn varies(&self, id: ValueId) -> bool {
-        self.varying.get(id as usize).copied().unwrap_or(false)
+        has(self.varying, id)
     }
 
     fn suffix(&self, varies: bool) -> String {
@@ -190,6 +190,11 @@ impl Place<'_> {
         };
         self.module.fill(binary(op, dtype), wide, x, y)
     }
+}
+
+/// Whether a value is one of those in a list, which may be too short to have it.
+pub fn has(list: &[bool], id: ValueId) -> bool {
+    list.get(id as usize) == Some(&true)
 }
 
 /// The template for a function of one value of type `dtype`; see [`Module::fill`].

@@ -7,7 +7,7 @@ use crate::codegen::analysis::{bind_quads, coordinates, decompose, quads, varyin
 use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
-use crate::codegen::program::{guarded, literal, Place};
+use crate::codegen::program::{guarded, has, literal, Place};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
@@ -288,7 +288,7 @@ impl<'a> Writer<'a> {
 
     /// Whether `x` is reduced four elements at a time.
     fn gathers(&self, x: ValueId) -> bool {
-        self.in_row() || self.wide.get(x as usize).is_some_and(|wide| *wide)
+        self.in_row() || has(&self.wide, x)
     }
 
     /// What a reduction of `x` starts with, as wide as it is gathered.

@@ -34,10 +34,8 @@ pub struct Hint {
     pub coordinates: Option<Coordinates>,
 }
 
-/// Operations one kernel may stand for, or more if they take few instructions: an unbounded chain would become a shader
-/// too large to compile.
-const OPERATIONS_PER_KERNEL: usize = 64;
-const INSTRUCTIONS_PER_KERNEL: u32 = 256;
+/// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
+const OPERATIONS_PER_KERNEL: usize = 200;
 /// The same for movement, which costs less text.
 const VISITS_PER_KERNEL: usize = 256;
 
@@ -60,7 +58,6 @@ pub struct Context<'a> {
     /// Nodes that are results as well as parts of this kernel: where they were computed.
     pub attached: Vec<(usize, Vec<Index>, ValueId)>,
     pub hint: Hint,
-    instructions: u32,
     visits: usize,
 }
 
@@ -111,7 +108,6 @@ impl<'a> Context<'a> {
             operations: Vec::new(),
             attached: Vec::new(),
             hint: Hint::default(),
-            instructions: 0,
             visits: 0,
         }
     }
@@ -182,11 +178,8 @@ impl<'a> Context<'a> {
         self.visits += 1;
         if !self.marks.free[node] {
             self.operations.push(node);
-            self.instructions += self.marks.work[node];
         }
-        let many = self.operations.len() > OPERATIONS_PER_KERNEL;
-        let full = many && self.instructions > INSTRUCTIONS_PER_KERNEL;
-        let full = full || self.visits > VISITS_PER_KERNEL;
+        let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
         if full && node != self.root && !self.marks.leaf[node] {
             return Err(Stop::Realise(node));
         }

@@ -22,8 +22,6 @@ pub struct Marks {
     pub light: Vec<bool>,
     /// Unpacked from integers that take at most half its memory, without much ado: it is not to take that memory.
     pub packed: Vec<bool>,
-    /// Instructions that computing it from its inputs takes.
-    pub work: Vec<u32>,
     /// How many loads computing it takes, if all is computed in place.
     pub leaves: Vec<u32>,
     /// For scalars, which of the trace's scalars it is.
@@ -49,8 +47,6 @@ const UNPACKING: u32 = 24;
 struct Costs {
     leaves: Vec<u32>,
     instructions: Vec<u32>,
-    /// Without those of its inputs.
-    work: Vec<u32>,
     /// Nothing but pointwise work and movement lies between it and data.
     plain: Vec<bool>,
     /// There are integers among that data.
@@ -75,7 +71,6 @@ impl Marks {
             free: vec![false; count],
             light: vec![false; count],
             packed: vec![false; count],
-            work: costs.work.clone(),
             leaves: costs.leaves.clone(),
             scalars: vec![0; count],
         };
@@ -197,7 +192,6 @@ fn costs(trace: &Trace) -> Costs {
     let mut costs = Costs {
         leaves: vec![0; count],
         instructions: vec![0; count],
-        work: vec![0; count],
         plain: vec![true; count],
         integers: vec![false; count],
         bytes: vec![0; count],
@@ -214,7 +208,6 @@ fn costs(trace: &Trace) -> Costs {
         let formula = node.op.formula();
         let local = formula.is_some() || matches!(node.op, Op::Cast(_));
         let own = formula.map_or(u32::from(local), |f| cost(f, node.inputs.len()));
-        costs.work[n] = own;
         costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
         let plain = is_free(&node.op) || local;
         costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);

@@ -23,6 +23,9 @@ const noInlining = inlineNothing.map((which) => `--${which}-max-function-size=0`
 // The memory is the core's own, and its lowest addresses are the stack's last.
 const memory = ["--low-memory-unused", "--zero-filled-memory"];
 
+// Expressions and control flow are put together from scratch, which finds more than what the compiler left.
+const anew = ["--flatten", "--rereloop"];
+
 const strip = ["--strip-producers", "--strip-target-features"];
 
 /** The wasm cores: what cargo is told, what `wasm-opt` is to strive for, and the parts that are split off. */
@@ -30,7 +33,7 @@ const cores = {
   gpu: {
     profile: "web",
     features: "gpu,js",
-    optimise: [...noInlining, ...memory, "-Oz", "--converge", "--reorder-locals", ...strip],
+    optimise: [...noInlining, ...memory, ...anew, "-Oz", "-Oz", "--converge", "--reorder-locals", ...strip],
     // Pointers that loops count along with their index take more code than the multiplication.
     rustflags: ["-Cllvm-args=-disable-lsr"],
     targetDir: webTarget,

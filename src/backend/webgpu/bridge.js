@@ -64,8 +64,6 @@ export class Gpu {
   /** What to do for those who wait when the device is lost. @type {Set<() => void>} */
   #waiting = new Set();
   #lost = false;
-  /** Whether a read follows the next batch. */
-  #held = false;
   /** A batch that waits for its read, inside error scopes: its call, its commands, and what was thrown. */
   #pending;
   /** Reads and waits under way. */
@@ -195,8 +193,9 @@ export class Gpu {
    * Submits a batch with the buffers of its slots, by number.
    * @param {Uint8Array} params what is to be written for it before, or nothing
    * @param {Float64Array} slots
+   * @param {boolean} held whether a read follows: one submission for both, which browsers take long over
    */
-  submit(call, batch, uniform, params, slots) {
+  submit(call, batch, uniform, params, slots, held) {
     this.#flush();
     this.#begin();
     const encoder = this.#device.createCommandEncoder();
@@ -215,14 +214,8 @@ export class Gpu {
       pass.end();
     });
     this.#pending = { call, encoder, thrown };
-    if (this.#held) queueMicrotask(() => this.#flush());
+    if (held) queueMicrotask(() => this.#flush());
     else this.#flush();
-    this.#held = false;
-  }
-
-  /** A read follows the batch that comes next: one submission for both, which browsers take long over. */
-  hold() {
-    this.#held = true;
   }
 
   #flush() {
@@ -276,7 +269,6 @@ export class Gpu {
   /** Starts to read bytes of a buffer: copies them into one that can be mapped, and maps it. */
   read(call, number, offset, bytes) {
     this.#open++;
-    this.#held = false;
     let mapping;
     const copy = (encoder) => encoder.copyBufferToBuffer(this.#buffers.get(number), offset, buffer, 0, bytes);
     // A new buffer may be none, and its copy would take the batch along.
@@ -346,13 +338,11 @@ export class Gpu {
   }
 
   destroy() {
-    this.#flush();
     this.#device.destroy();
   }
 
   /** Gives everything back, once what is under way has ended. */
   close() {
-    this.#flush();
     this.#closing = true;
     this.#open++;
     this.#ended();

@@ -48,9 +48,15 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn forget(this: &Gpu, batch: u32);
     #[wasm_bindgen(method)]
-    pub fn hold(this: &Gpu);
-    #[wasm_bindgen(method)]
-    pub fn submit(this: &Gpu, call: f64, batch: u32, uniform: f64, params: &[u8], slots: &[f64]);
+    pub fn submit(
+        this: &Gpu,
+        call: f64,
+        batch: u32,
+        uniform: f64,
+        params: &[u8],
+        slots: &[f64],
+        held: bool,
+    );
     #[wasm_bindgen(method)]
     pub fn write(this: &Gpu, call: f64, number: f64, offset: f64, data: &[u8]);
     #[wasm_bindgen(method)]

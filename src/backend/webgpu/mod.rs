@@ -13,10 +13,9 @@ use super::Pending;
 use crate::error::{need_room, Error, ErrorKind, Result};
 use bridge::{Gpu, Reading};
 use later::{listener, Later};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
-use wasm_bindgen::prelude::*;
 
 /// An open GPU.
 pub type WebGpuBackend = GpuBackend<WebGpu>;
@@ -25,6 +24,8 @@ pub type WebGpuBackend = GpuBackend<WebGpu>;
 pub struct WebGpu {
     gpu: Gpu,
     told: Rc<Told>,
+    /// A read follows the next batch, as a rule: at worst that waits for the end of what JavaScript does now.
+    held: Cell<bool>,
 }
 
 /// What JavaScript tells, at any time.
@@ -137,7 +138,7 @@ impl Machine for WebGpu {
     }
 
     fn hold(&self) {
-        self.gpu.hold();
+        self.held.set(true);
     }
 
     fn submit(&self, run: Run<'_, WebGpu>) {
@@ -146,7 +147,8 @@ impl Machine for WebGpu {
         for &&buffer in run.slots {
             slots.push(buffer);
         }
-        self.gpu.submit(call, *run.recorded, *run.uniform, run.params, &slots);
+        let held = self.held.take();
+        self.gpu.submit(call, *run.recorded, *run.uniform, run.params, &slots, held);
     }
 
     fn write(&self, buffer: &f64, offset: u64, data: &[u8]) -> Result<()> {
@@ -195,7 +197,7 @@ impl WebGpu {
         let hears = told.clone();
         let tell = listener(move |number, error| hears.tell(number, error.as_string()));
         match Later::of(&adapter.open()).await {
-            Ok(device) => Ok(WebGpu { gpu: Gpu::new(&device, &tell), told }),
+            Ok(device) => Ok(WebGpu { gpu: Gpu::new(&device, &tell), told, held: Cell::default() }),
             Err(error) => Err(error.as_string().unwrap_or_default()),
         }
     }
