@@ -93,6 +93,8 @@ fn share(rows: usize, products: usize) -> usize {
 }
 
 /// The text of a convolution.
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 pub fn conv2d(conv: &Convolution, variants: Variants) -> Source {
     let (groups, pixels) = (conv.params.groups, conv.batch * conv.out_height * conv.out_width);
     match variants.convolutions[class(groups, conv.out / groups, pixels)] {

@@ -80,12 +80,6 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::softmax => x.softmax(n.axis()?),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
-        Code::conv2d => {
-            let groups = n.size()?;
-            let lists = Axes::new(n, 2)?;
-            let window = lists.window(code, groups);
-            x.planar(operands.need(1, code)?, &window)?.biased(operands.get(2), &window)
-        }
         _ if code.is_extra() => extras::apply(code, x, operands, n),
         _ => reduce(code, x, n),
     }

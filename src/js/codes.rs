@@ -36,14 +36,14 @@ macro_rules! codes {
 codes! {
     full iota arange
     cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat
-    sum prod max min any all mean softmax matmul conv2d detach;
+    sum prod max min any all mean softmax matmul detach;
     extras:
     linspace eye uniform normal bernoulli
     stack index_select unfold unpack unpack_bf16 dequantize pad_with tril triu one_hot tile roll dropout
     var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf
     log_softmax layer_norm rms_norm batch_norm group_norm instance_norm
     outer dot rotary attention
-    conv1d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
     max_pool max_pool_indices avg_pool l2_pool adaptive_avg_pool resize resample
     cumsum cumprod cummax cummin argsort top_k take_along scatter scatter_add scatter_reduce index_add gather_nd
     scatter_nd masked_fill eigh

@@ -72,6 +72,12 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
             let options = AttentionOptions { causal, window, mask: operands.get(3), scale };
             x.attention(operands.need(1, code)?, operands.need(2, code)?, options)
         }
+        Code::conv2d => {
+            let groups = n.size()?;
+            let lists = Axes::new(n, 2)?;
+            let window = lists.window(code, groups);
+            x.planar(operands.need(1, code)?, &window)?.biased(operands.get(2), &window)
+        }
         Code::conv1d | Code::conv_transpose1d => convolution(code, x, operands, 1, n),
         Code::conv_transpose2d => convolution(code, x, operands, 2, n),
         Code::conv3d | Code::conv_transpose3d => convolution(code, x, operands, 3, n),

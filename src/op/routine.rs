@@ -94,6 +94,8 @@ impl Conv2d {
         Some(padded.checked_sub(reach)? / self.stride[i] + 1)
     }
 
+    // Not inlined: the browser's core leaves it to a part.
+    #[inline(never)]
     fn infer(&self, x: &Shape, w: &Shape) -> Result<Shape> {
         let refuse = |why: &str| Err(Error::shapes("conv2d", x, w, why));
         let (&[batch, channels, height, width], &[out, per_group, kh, kw]) = (&x[..], &w[..])

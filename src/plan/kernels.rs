@@ -321,6 +321,8 @@ fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, S
     context.operand(node, shape, &broadcast(&all, shape))
 }
 
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 fn conv2d(
     context: &mut Context,
     params: Conv2d,

@@ -30,7 +30,7 @@ export interface DeviceOptions {
    * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `stack`, `indexSelect`,
    *   `unfold`, `padWith`, `tril`, `triu`, `oneHot`, `tile`, `roll`, `dropout`; `unpack`, `unpackBf16`, `dequantize`;
    *   reductions but for `sum`, `prod`, `max`, `min`, `any`, `all` and `mean`; norms, `logSoftmax`; `outer`, `dot`,
-   *   `rotary`, `attention`; convolutions but for `conv2d`; pooling, resizing, running sums, sorting, scattering,
+   *   `rotary`, `attention`; convolutions; pooling, resizing, running sums, sorting, scattering,
    *   `gatherNd`, `maskedFill`, `eigh`; plans in words (`lastPlan`, `plan`).
    */
   parts?: readonly Part[];

@@ -45,12 +45,13 @@ const cores = {
           "js::plans::",
           "js::tuning::",
           "tune::",
-          "op::routine::Attention>::infer",
+          "op::routine::(?:Attention|Conv2d)>::infer",
           "op::structural::infer_(?:gather|unfold)",
           "plan::lower::Context>::gather",
           "expand::Writer>::attention",
-          "plan::kernels::attention",
-          "codegen::routine::attention",
+          "plan::kernels::(?:attention|conv2d)",
+          "codegen::routine::(?:attention|conv2d)",
+          "codegen::direct::conv2d",
           "codegen::rows::Writer>::pass_on",
         ),
         // Where the core decides by the kind of an operation: there are none of these without the part.
@@ -63,7 +64,7 @@ const cores = {
             "::expand::att",
           ].join("|"),
         ),
-        data: ["attention", "attention_few"].map(embedded),
+        data: ["attention", "attention_few", "conv2d_plain"].map(embedded),
       },
       grad: {
         // The closures are the derivatives that rows of the pointwise table bring with them.
