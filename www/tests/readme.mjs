@@ -11,7 +11,7 @@ const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
 const browser = await launch();
 const results = [];
 
-/** What the blocks print, and `z`, which the last one makes. `device` stands for the one they ask for. */
+/** What the blocks print, and `z`, which one of them makes. `device` stands for the one they ask for. */
 async function outcome(device) {
   const { page, errors } = await open(browser, address);
   const code = blocks.join("").replace("Device.new()", `Device.new({ prefer: "${device}" })`);
@@ -38,7 +38,7 @@ function expect(holds, otherwise) {
 }
 
 async function check(device) {
-  expect(blocks.length === 3, `${blocks.length} blocks of JavaScript in README.md`);
+  expect(blocks.length === 4, `${blocks.length} blocks of JavaScript in README.md`);
   const [[shape, values], [plan], [z]] = await outcome(device);
   expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
   for (const row of [values.slice(0, 4), values.slice(4)]) {
