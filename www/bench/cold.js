@@ -9,7 +9,8 @@ const [a, b] = [values(7), values(11)];
 const libraries = {
   async warpweft() {
     const { Device } = await import("../dist/index.js");
-    const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software" });
+    // What it does is in the core.
+    const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software", parts: [] });
     const [x, y] = [a, b].map((data) => device.tensor(data, [count, count]));
     return x.matmul(y).relu().read();
   },

@@ -102,6 +102,8 @@ export class Device extends Handle {
   static async new(settings?: DeviceOptions): Promise<Device> {
     const { prefer = "auto", parts = allParts } = options("device", settings);
     checkParts(parts);
+    // Who may get a GPU mostly does: its core is on its way while the browser is asked. If it fails, it is asked for again.
+    if (prefer !== "cpu" && globalThis.navigator?.gpu) loadCore("gpu", parts).catch(() => {});
     const choice = await choose(prefer);
     try {
       return await Device.#open(choice, parts);
@@ -113,8 +115,11 @@ export class Device extends Handle {
   }
 
   static async #open({ core: name, lowPower = false, fallback }: Choice, parts: readonly Part[]): Promise<Device> {
-    const core = await loadCore(name, parts);
-    const handle = await callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle));
+    // Parts are on their way while the core opens its device.
+    const opened = loadCore(name, []).then((core) =>
+      callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle)),
+    );
+    const [core, handle] = await Promise.all([loadCore(name, parts), opened]);
     return new Device(core, handle, fallback);
   }
 
