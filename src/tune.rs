@@ -1,7 +1,7 @@
 //! Measures which kernels are fastest on a device, where there are several for the same work: one table of choices costs
 //! a fifth of the speed on average, and on some GPUs half of it.
 
-use crate::device::{Device, Rows, Tile, Variants};
+use crate::device::{Device, Moves, Rows, Tile, Variants};
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
 
@@ -41,7 +41,7 @@ const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
 /// The kinds of work, in the order in which they are decided.
-const WORK: [&str; 8] = [
+const WORK: [&str; 9] = [
     "rows",
     "few products",
     "products",
@@ -50,6 +50,7 @@ const WORK: [&str; 8] = [
     "convolutions",
     "large convolutions",
     "attention",
+    "moves",
 ];
 
 /// Measures which kernels are fastest on this device, and has it run them from now on; `clock` gives milliseconds. Other
@@ -149,7 +150,12 @@ fn question(device: &Device, work: usize, now: Variants) -> Question {
                 may(Variants { convolutions, ..now });
             }
         }
-        _ => may(Variants { attention: !now.attention, ..now }),
+        7 => may(Variants { attention: !now.attention, ..now }),
+        _ => {
+            for moves in [Moves::Alone, Moves::Tiles] {
+                may(Variants { moves, ..now });
+            }
+        }
     }
     Question { work: WORK[work], answers }
 }
@@ -164,7 +170,8 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
         4 => &[&[64, 64, 3, 3], &[1, 64, 28, 28], &[1, 64, 28, 28]],
         5 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
         6 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
-        _ => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
+        7 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
+        _ => &[&[1024, 1024]],
     };
     let mut inputs = Vec::with_capacity(shapes.len());
     for (seed, shape) in shapes.iter().enumerate() {
@@ -198,11 +205,16 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
                     results.push(input.conv2d(first, None, options)?);
                 }
             }
-            _ => results.push(first.attention(
+            7 => results.push(first.attention(
                 &inputs[1],
                 &inputs[2],
                 AttentionOptions::default(),
             )?),
+            // Written, not only seen: what is added needs it.
+            _ => {
+                results.push(first.transpose(0, 1)?.add(1.0)?);
+                results.push(first.reshape(&[64, 64, 256])?.permute(&[2, 0, 1])?.add(1.0)?);
+            }
         }
         Ok(results)
     })

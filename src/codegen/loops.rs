@@ -3,8 +3,8 @@
 use crate::codegen::analysis::{bind_quads, coordinates, decompose, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
-use crate::codegen::{rows, Source};
-use crate::kernel::{Inst, Program, Rows, Space, ValueId};
+use crate::codegen::{moves, rows, Source};
+use crate::kernel::{Inst, Moves, Program, Space, ValueId, Variants};
 
 /// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
 pub const ENTRY: [&str; 2] = [
@@ -14,16 +14,21 @@ pub const ENTRY: [&str; 2] = [
 ];
 
 /// The text of a loop kernel.
-pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
+pub fn wgsl(space: &Space, program: &Program, variants: Variants) -> Source {
     if space.outer < space.dims.len() {
-        rows::wgsl(space, program, shared)
+        rows::wgsl(space, program, variants.rows)
     } else {
-        map(&space.dims, program)
+        map(&space.dims, program, variants.moves)
     }
 }
 
-fn map(dims: &[usize], program: &Program) -> Source {
+fn map(dims: &[usize], program: &Program, shared: Moves) -> Source {
     let live = program.live(&[]);
+    if shared == Moves::Tiles {
+        if let Some(turned) = moves::turned(dims, program, &live) {
+            return moves::wgsl(dims, program, &live, turned);
+        }
+    }
     let outer = dims.len().saturating_sub(1);
     let reduces = program.insts.iter().any(|inst| matches!(inst, Inst::Reduce(..)));
     let extent = dims.last().copied().unwrap_or(1);

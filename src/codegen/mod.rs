@@ -13,6 +13,7 @@ mod direct;
 mod layout;
 mod loops;
 mod module;
+mod moves;
 mod program;
 mod routine;
 mod rows;
@@ -41,15 +42,14 @@ pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 /// The WGSL of `kernel`, of the variant that is asked for. Valid for browsers as it stands, if compiled for them. The
 /// highest input that a program loads is the kernel's last one: an output's binding follows it.
 pub fn wgsl(kernel: &Kernel, variants: Variants) -> Source {
-    let rows = variants.rows;
     match kernel {
-        Kernel::Loop { space, program } => loops::wgsl(space, program, rows),
+        Kernel::Loop { space, program } => loops::wgsl(space, program, variants),
         Kernel::Matmul(matmul) => match direct::matmul(matmul, variants) {
-            Some((space, program)) => loops::wgsl(&space, &program, rows),
+            Some((space, program)) => loops::wgsl(&space, &program, variants),
             None => routine::matmul(matmul, variants),
         },
         Kernel::Conv2d(conv) => match direct::conv2d(conv, variants) {
-            Some((space, program)) => loops::wgsl(&space, &program, rows),
+            Some((space, program)) => loops::wgsl(&space, &program, variants),
             None => routine::conv2d(conv, variants),
         },
         Kernel::Attention(attend) => routine::attention(attend),

@@ -6,7 +6,7 @@ mod variants;
 
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
-pub use variants::{class, Rows, Tile, Variants};
+pub use variants::{class, Moves, Rows, Tile, Variants};
 
 use crate::dtype::DType;
 use crate::op::Conv2d;

@@ -28,6 +28,15 @@ pub enum Tile {
     Large,
 }
 
+/// How elements move to where they are written along another axis than they lie along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Moves {
+    /// Each thread reads what it writes.
+    Alone,
+    /// A workgroup turns tiles of 32 x 32 elements in its memory.
+    Tiles,
+}
+
 /// The kernels that a device runs where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variants {
@@ -40,6 +49,7 @@ pub struct Variants {
     /// Whether attention is one kernel; otherwise it is two products and a softmax, as long as the scores take at most
     /// 128 MiB.
     pub attention: bool,
+    pub moves: Moves,
 }
 
 impl Default for Variants {
@@ -61,7 +71,8 @@ impl fmt::Display for Variants {
         tiles(f, &self.products)?;
         f.write_str(" convolutions:")?;
         tiles(f, &self.convolutions)?;
-        f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })
+        f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })?;
+        f.write_str(["; moves: alone", "; moves: tiles"][self.moves as usize])
     }
 }
 
@@ -72,6 +83,7 @@ impl Variants {
         products: [Tile::Small, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Large],
         attention: true,
+        moves: Moves::Tiles,
     };
 
     /// What GPUs get that a CPU plays: their threads meet slowly, so none do but in the one kernel for long attention.
@@ -80,11 +92,13 @@ impl Variants {
         products: [Tile::Alone; 3],
         convolutions: [Tile::Alone; 3],
         attention: false,
+        moves: Moves::Alone,
     };
 
     /// All as one number, for storing it.
     pub fn number(&self) -> u32 {
-        let mut number = u32::from(self.attention) << 2 | self.rows as u32;
+        let mut number =
+            (self.moves as u32) << 15 | u32::from(self.attention) << 2 | self.rows as u32;
         for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
@@ -98,11 +112,12 @@ impl Variants {
             all[(number >> (3 + 2 * at) & 3) as usize]
         };
         let rows = *[Rows::Alone, Rows::Meet, Rows::Subgroups].get(number as usize & 3)?;
-        (number < 1 << 15).then_some(Variants {
+        (number < 1 << 16).then_some(Variants {
             rows,
             products: [tile(0), tile(1), tile(2)],
             convolutions: [tile(3), tile(4), tile(5)],
             attention: number & 4 != 0,
+            moves: if number >> 15 == 0 { Moves::Alone } else { Moves::Tiles },
         })
     }
 }

@@ -3,8 +3,8 @@
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Operand, Program, Rows, Space,
-    Store, Tile, ValueId, Variants,
+    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Moves, Operand, Program, Rows,
+    Space, Store, Tile, ValueId, Variants,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
 
@@ -18,6 +18,7 @@ pub fn variants() -> [Variants; 4] {
         products: [Tile::Large; 3],
         convolutions: [Tile::Large; 3],
         attention: true,
+        moves: Moves::Tiles,
     };
     let middle = Variants {
         products: [Tile::Middle; 3],
@@ -36,6 +37,7 @@ pub fn samples() -> Vec<(String, Kernel)> {
     casts(&mut all);
     constants(&mut all);
     maps(&mut all);
+    turns(&mut all);
     reductions(&mut all);
     row_programs(&mut all);
     matmuls(&mut all);
@@ -345,6 +347,30 @@ fn maps(all: &mut All) {
     draft.store(1, DType::F32, m, &[1]);
     draft.store(2, DType::Bool, nan, &[1]);
     all.push(("map step".into(), draft.kernel(&[1 << 20], 1)));
+}
+
+/// Maps that read along another axis than they write.
+fn turns(all: &mut All) {
+    for dims in [[64, 96], [33, 70]] {
+        for dtype in TYPES {
+            let mut draft = Draft::default();
+            let x = draft.load(0, dtype, &[1, dims[0] as i64]);
+            draft.store(0, dtype, x, &strides(&dims));
+            all.push((format!("map turn {dtype} {dims:?}"), draft.kernel(&dims, 2)));
+        }
+    }
+    // Three operands turn, of which tiles hold two; one is straight; the place counts, too.
+    let mut draft = Draft::default();
+    let mut sum = draft.load(0, DType::F32, &[6400, 100, 1]);
+    for input in 1..4 {
+        let x = draft.load(input, DType::F32, &[6400, 1, 64]);
+        sum = draft.binary(Binary::Add, sum, x);
+    }
+    let at = draft.builder.push(Inst::Coord(2));
+    let at = draft.builder.push(Inst::Cast(DType::F32, at));
+    sum = draft.binary(Binary::Mul, sum, at);
+    draft.store(0, DType::F32, sum, &[6400, 100, 1]);
+    all.push(("map turn three".into(), draft.kernel(&[5, 64, 100], 3)));
 }
 
 /// Four elements before, two after, of a row of six.

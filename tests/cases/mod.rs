@@ -33,6 +33,7 @@ pub mod scan;
 pub mod scatter;
 pub mod sort;
 pub mod tolerance;
+pub mod turns;
 pub mod variables;
 
 pub use check::Case;

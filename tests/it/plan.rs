@@ -4,6 +4,7 @@
 use crate::paper;
 use std::path::Path;
 use std::sync::Arc;
+use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -543,4 +544,41 @@ fn what_is_no_smaller_is_computed_before() {
         Ok(vec![data(d, &[40, 64])?.matmul(&weights)?])
     });
     assert_eq!(plan.dispatches.len(), 2);
+}
+
+#[test]
+fn maps_that_read_along_another_axis_turn_tiles() {
+    type Build = fn(&Device) -> Result<Tensor>;
+    let builds: [(usize, Build); 8] = [
+        (1, |d| data(d, &[40, 33])?.transpose(0, 1)),
+        (1, |d| data(d, &[64, 64, 256])?.permute(&[2, 0, 1])?.add(1.0)),
+        (1, |d| data(d, &[40, 33])?.transpose(0, 1)?.flip(&[1])?.add(&data(d, &[33, 40])?)),
+        (2, |d| {
+            let sum = data(d, &[40, 33])?.add(&data(d, &[40, 33])?)?.mul(&data(d, &[40, 33])?)?;
+            sum.transpose(0, 1)
+        }),
+        // Too narrow.
+        (0, |d| data(d, &[300, 15])?.transpose(0, 1)),
+        (0, |d| data(d, &[15, 300])?.transpose(0, 1)),
+        // Straight.
+        (0, |d| data(d, &[64, 64])?.add(&data(d, &[64, 1])?)),
+        // By values.
+        (0, |d| {
+            let index = d.tensor(&[1i32; 32], &[32])?;
+            data(d, &[40, 33])?.transpose(0, 1)?.index_select(0, &index)
+        }),
+    ];
+    for (at, (count, build)) in builds.into_iter().enumerate() {
+        let device = paper::device();
+        let result = build(&device).expect("it can be recorded");
+        let mut batch = device.batch();
+        batch.add(&result).expect("it lives on this device");
+        let plan = batch.plan().expect("it can be planned");
+        let tiles = |variants| {
+            let text = wgsl(&plan.dispatches[0].kernel, variants).text;
+            text.matches("var<workgroup> tile").count()
+        };
+        assert_eq!(tiles(Variants::TOGETHER), count, "build {at}");
+        assert_eq!(tiles(Variants::ALONE), 0, "build {at}");
+    }
 }

@@ -79,9 +79,10 @@ fn sample_kernels_are_valid() {
 }
 
 /// The names of the samples whose text is committed.
-const SNAPSHOTS: [&str; 9] = [
+const SNAPSHOTS: [&str; 10] = [
     "map bias f32 [6, 8]",
     "map pad",
+    "map turn three",
     "reduce Max f32 [9, 100]",
     "reduce columns Sum [4096, 64]",
     "softmax [2, 1024]",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
-use warpweft::device::{Device, Rows, Tile, Variants};
+use warpweft::device::{Device, Moves, Rows, Tile, Variants};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{self, Batch, Kernel, Limits};
 use warpweft::tune::{tune, Tuned};
@@ -70,9 +70,9 @@ impl Backend for MadeUp {
                 self.clock.fetch_add(1, Ordering::Relaxed);
                 self.cpu.run(batch, buffers, scalars)?;
                 let written = batch.slots.iter().zip(buffers);
-                let written =
+                let mut written =
                     written.filter(|(slot, _)| matches!(slot.place, kernel::Place::Output(_)));
-                return written.map(|(_, &buffer)| self.write(buffer, 0, &[0; 4])).collect();
+                return written.try_for_each(|(_, &buffer)| self.write(buffer, 0, &[0; 4]));
             }
             Act::Fails(kind) => return Err(Error::new(kind, "run: made to fail")),
         };
@@ -112,6 +112,7 @@ fn the_fastest_kernels_are_chosen() {
         time -= 10 * u64::from(variants.products[1] == Tile::Large);
         time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
         time -= 100 * u64::from(!variants.attention);
+        time -= 100 * u64::from(variants.moves == Moves::Alone);
         Act::Takes(time)
     });
     let tuned = tuned.expect("it can be measured");
@@ -120,11 +121,12 @@ fn the_fastest_kernels_are_chosen() {
         products: [Tile::Alone, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Small],
         attention: false,
+        moves: Moves::Alone,
     };
     assert_eq!(tuned.variants, expected);
     assert_eq!(device.variants(), expected);
-    // Three ways for rows, four for each kind of product and convolution, two for attention.
-    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2);
+    // Three ways for rows, four for each kind of product and convolution, two for attention and for moves.
+    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2 + 2);
     let first = &tuned.figures[0];
     assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
 }
@@ -185,14 +187,14 @@ fn on_a_gpu() {
 
 #[test]
 fn numbers_stand_for_kernels() {
-    let all: Vec<Variants> = (0..1 << 16).filter_map(Variants::from_number).collect();
-    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6));
+    let all: Vec<Variants> = (0..1 << 18).filter_map(Variants::from_number).collect();
+    assert_eq!(all.len(), 3 * 2 * 2 * 4usize.pow(6));
     assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
     assert_eq!(Variants::from_number(u32::MAX), None);
     assert_eq!(
         Variants::TOGETHER.to_string(),
         "rows: meet; products: 32 x 32, 64 x 64, 128 x 128, convolutions: 32 x 32, 64 x 64, 128 x 128, \
-        attention: one kernel"
+        attention: one kernel; moves: tiles"
     );
 }
 
