@@ -1,7 +1,8 @@
 //! Measures which kernels are fastest on a device, where there are several for the same work: one table of choices costs
 //! a fifth of the speed on average, and on some GPUs half of it.
 
-use crate::device::{Device, Moves, Rows, Tile, Variants};
+use crate::device::{Device, Halves, Moves, Rows, Tile, Variants};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
 
@@ -41,7 +42,7 @@ const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
 /// The kinds of work, in the order in which they are decided.
-const WORK: [&str; 9] = [
+const WORK: [&str; 10] = [
     "rows",
     "few products",
     "products",
@@ -51,6 +52,7 @@ const WORK: [&str; 9] = [
     "large convolutions",
     "attention",
     "moves",
+    "half products",
 ];
 
 /// Measures which kernels are fastest on this device, and has it run them from now on; `clock` gives milliseconds. Other
@@ -77,7 +79,9 @@ pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
     if device.info().backend == "cpu" {
         return Ok(tuned);
     }
-    for work in 0..WORK.len() {
+    // Where there is something to choose for halves.
+    let halves = device.limits().f16 && device.limits().cooperative.is_some();
+    for work in 0..WORK.len() - usize::from(!halves) {
         let decided = decide(device, &clock, work, &mut tuned).await;
         device.set_variants(if decided.is_ok() { tuned.variants } else { before })?;
         decided?;
@@ -151,9 +155,15 @@ fn question(device: &Device, work: usize, now: Variants) -> Question {
             }
         }
         7 => may(Variants { attention: !now.attention, ..now }),
-        _ => {
+        8 => {
             for moves in [Moves::Alone, Moves::Tiles] {
                 may(Variants { moves, ..now });
+            }
+        }
+        _ => {
+            may(Variants { halves: Halves::Tiles, ..now });
+            if let Some(halves) = device.limits().cooperative.and_then(Halves::matrices) {
+                may(Variants { halves, ..now });
             }
         }
     }
@@ -171,11 +181,15 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
         5 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
         6 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
         7 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
-        _ => &[&[1024, 1024]],
+        8 => &[&[1024, 1024]],
+        _ => &[&[512, 512], &[512, 512], &[512, 512]],
     };
     let mut inputs = Vec::with_capacity(shapes.len());
     for (seed, shape) in shapes.iter().enumerate() {
-        let input = device.uniform(shape, -0.5, 0.5, seed as u32)?;
+        let mut input = device.uniform(shape, -0.5, 0.5, seed as u32)?;
+        if work == 9 {
+            input = input.cast(DType::F16)?;
+        }
         // Computed here, not by what uses it.
         input.run()?;
         inputs.push(input);
@@ -193,7 +207,7 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
                 results.push(rows.sum(&[0])?);
                 results.push(first.reshape(&[64, 16384])?.layer_norm(&[-1], None, None, 1e-5)?);
             }
-            1..=3 => {
+            1..=3 | 9 => {
                 for input in &inputs[1..] {
                     results.push(input.matmul(first)?);
                 }

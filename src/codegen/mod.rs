@@ -8,10 +8,26 @@ macro_rules! put {
     }};
 }
 
+/// A shader's text, less what is for people.
+macro_rules! shader {
+    ($name:literal) => {{
+        use crate::text::strip;
+        const TEXT: &str = include_str!(concat!("../../shaders/", $name, ".wgsl"));
+        const BYTES: [u8; strip::<0>(TEXT).1] = strip(TEXT).0;
+        match std::str::from_utf8(&BYTES) {
+            Ok(text) => text,
+            Err(_) => panic!("only whole lines were left out"),
+        }
+    }};
+}
+
 mod analysis;
 mod direct;
 mod layout;
 mod loops;
+// Browsers have no such matrices.
+#[cfg(not(target_arch = "wasm32"))]
+mod matrices;
 mod module;
 mod moves;
 mod program;

@@ -186,8 +186,12 @@ impl Module {
     pub fn finish(&self, rest: &str, workgroups: u64) -> Source {
         let params = 1 + self.words.div_ceil(4) as usize;
         let buffers = || self.inputs.iter().chain(&self.outputs).flatten();
-        let f16 = buffers().any(|b| b.dtype == DType::F16);
+        let matrices = cfg!(not(target_arch = "wasm32")) && find(rest, "coop_mat").is_some();
+        let f16 = matrices || buffers().any(|b| b.dtype == DType::F16);
         let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
+        if matrices {
+            text += "enable wgpu_cooperative_matrix;\n";
+        }
         // naga knows subgroups without being told, and does not know this line.
         if cfg!(target_arch = "wasm32") && find(rest, "subgroup").is_some() {
             text += "enable subgroups;\n";

@@ -1,21 +1,10 @@
 //! Routines: which shader computes them, with which constants, operands and tile.
 
+#[cfg(not(target_arch = "wasm32"))]
+use crate::codegen::matrices;
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
 use crate::kernel::{class, Attend, Convolution, Matmul, Tile, Variants};
-use crate::text::strip;
-
-/// A shader's text, less what is for people.
-macro_rules! shader {
-    ($name:literal) => {{
-        const TEXT: &str = include_str!(concat!("../../shaders/", $name, ".wgsl"));
-        const BYTES: [u8; strip::<0>(TEXT).1] = strip(TEXT).0;
-        match std::str::from_utf8(&BYTES) {
-            Ok(text) => text,
-            Err(_) => panic!("only whole lines were left out"),
-        }
-    }};
-}
 
 const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
@@ -32,17 +21,26 @@ const TURNED: &[&str] = &["batch", "col", "row"];
 
 /// The text of a matrix product.
 pub fn matmul(matmul: &Matmul, variants: Variants) -> Source {
-    let rank = matmul.batch.len() as u32;
-    let (m, n, k) = (matmul.m, matmul.n, matmul.k);
     let mut at = folded("batch", &matmul.batch);
     at.push("i32(row)".to_string());
     at.push("i32(col)".to_string());
     let batch = matmul.batch.iter().product();
-    let tile = variants.products[class(batch, m, n)];
+    let tile = variants.products[class(batch, matmul.m, matmul.n)];
+    #[cfg(not(target_arch = "wasm32"))]
+    if let (Some(size), true) = (variants.halves.size(), matrices::take(matmul)) {
+        return matrices::product(blocks(matmul, tile, batch, &at), size as usize);
+    }
     if tile == Tile::Alone {
         return row_by_row(matmul, batch, &at);
     }
-    product(Product {
+    product(blocks(matmul, tile, batch, &at))
+}
+
+/// The product whose workgroups compute a tile each.
+fn blocks<'a>(matmul: &'a Matmul, tile: Tile, batch: usize, at: &'a [String]) -> Product<'a> {
+    let Matmul { m, n, k, .. } = *matmul;
+    let rank = matmul.batch.len() as u32;
+    Product {
         tile,
         batch,
         m,
@@ -50,11 +48,11 @@ pub fn matmul(matmul: &Matmul, variants: Variants) -> Source {
         k,
         a_along_k: !matmul.a.lies_along(rank) || matmul.a.lies_along(rank + 1),
         b_along_k: matmul.b.lies_along(rank) && !matmul.b.lies_along(rank + 1),
-        a: Slot::operand("a", &matmul.a, CELL, &at).quads(rank + 1, &[("row", m), ("col", k)]),
-        b: Slot::operand("b", &matmul.b, CELL, &at).quads(rank + 1, &[("row", k), ("col", n)]),
-        epilogue: Slot::epilogue(&matmul.epilogue, CELL, &at)
+        a: Slot::operand("a", &matmul.a, CELL, at).quads(rank + 1, &[("row", m), ("col", k)]),
+        b: Slot::operand("b", &matmul.b, CELL, at).quads(rank + 1, &[("row", k), ("col", n)]),
+        epilogue: Slot::epilogue(&matmul.epilogue, CELL, at)
             .quads(rank + 1, &[("row", m), ("col", n)]),
-    })
+    }
 }
 
 /// Each thread goes through the rows and columns of its results.
@@ -312,17 +310,17 @@ pub fn attention(a: &Attend) -> Source {
 }
 
 /// A matrix product by its shader.
-struct Product<'a> {
-    tile: Tile,
-    batch: usize,
-    m: usize,
-    n: usize,
-    k: usize,
-    a_along_k: bool,
-    b_along_k: bool,
-    a: Slot<'a>,
-    b: Slot<'a>,
-    epilogue: Slot<'a>,
+pub struct Product<'a> {
+    pub tile: Tile,
+    pub batch: usize,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub a_along_k: bool,
+    pub b_along_k: bool,
+    pub a: Slot<'a>,
+    pub b: Slot<'a>,
+    pub epilogue: Slot<'a>,
 }
 
 fn product(product: Product) -> Source {

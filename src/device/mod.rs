@@ -5,7 +5,7 @@ mod pool;
 mod state;
 mod variants;
 
-pub use crate::kernel::{Batch as Plan, Moves, Rows, Tile, Variants};
+pub use crate::kernel::{Batch as Plan, Halves, Moves, Rows, Tile, Variants};
 pub use choose::{Found, Preference};
 
 use crate::backend::{Backend, Info, Pending};

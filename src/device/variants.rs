@@ -14,10 +14,15 @@ impl Device {
     /// kind, but also takes attention apart where it is asked to.
     ///
     /// # Errors
-    /// `Unsupported` where the device has no subgroups and these are asked for.
+    /// `Unsupported` where the device has no subgroups or no such matrices and these are asked for.
     pub fn set_variants(&self, variants: Variants) -> Result<()> {
         if variants.rows == Rows::Subgroups && !self.limits().subgroups {
             let message = format!("variants: {} has no subgroups", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let size = variants.halves.size();
+        if size.is_some() && size != self.limits().cooperative {
+            let message = format!("variants: {} has no such matrices", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut state = self.state();

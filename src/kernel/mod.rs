@@ -6,7 +6,7 @@ mod variants;
 
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
-pub use variants::{class, Moves, Rows, Tile, Variants};
+pub use variants::{class, Halves, Moves, Rows, Tile, Variants};
 
 use crate::dtype::DType;
 use crate::op::Conv2d;
@@ -212,6 +212,8 @@ pub struct Limits {
     pub f16: bool,
     /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
     pub subgroups: bool,
+    /// The rows and columns of the cooperative matrices that multiply `f16` into `f32` sums ([`Halves`]).
+    pub cooperative: Option<u32>,
     /// Which kernels to run where there is a choice.
     pub variants: Variants,
 }

@@ -37,6 +37,39 @@ pub enum Moves {
     Tiles,
 }
 
+/// How products of two operands that are halves are computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Halves {
+    /// As all others.
+    #[default]
+    Tiles,
+    /// By cooperative matrices of 8 x 8, where the device has them
+    /// ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
+    Matrices8,
+    /// The same with 16 x 16.
+    Matrices16,
+}
+
+impl Halves {
+    /// By matrices with so many rows and columns.
+    pub fn matrices(size: u32) -> Option<Halves> {
+        match size {
+            8 => Some(Halves::Matrices8),
+            16 => Some(Halves::Matrices16),
+            _ => None,
+        }
+    }
+
+    /// The rows and columns of a matrix, if there are any.
+    pub fn size(self) -> Option<u32> {
+        match self {
+            Halves::Tiles => None,
+            Halves::Matrices8 => Some(8),
+            Halves::Matrices16 => Some(16),
+        }
+    }
+}
+
 /// The kernels that a device runs where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Variants {
@@ -49,6 +82,8 @@ pub struct Variants {
     /// Whether attention is one kernel; otherwise it is two products and a softmax, as long as the scores take at most
     /// 128 MiB.
     pub attention: bool,
+    /// For products of halves with more than 16 rows and columns.
+    pub halves: Halves,
     pub moves: Moves,
 }
 
@@ -72,7 +107,11 @@ impl fmt::Display for Variants {
         f.write_str(" convolutions:")?;
         tiles(f, &self.convolutions)?;
         f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })?;
-        f.write_str(["; moves: alone", "; moves: tiles"][self.moves as usize])
+        f.write_str(["; moves: alone", "; moves: tiles"][self.moves as usize])?;
+        match self.halves.size() {
+            Some(size) => write!(f, "; halves: {size} x {size} matrices"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -83,6 +122,7 @@ impl Variants {
         products: [Tile::Small, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Large],
         attention: true,
+        halves: Halves::Tiles,
         moves: Moves::Tiles,
     };
 
@@ -92,17 +132,17 @@ impl Variants {
         products: [Tile::Alone; 3],
         convolutions: [Tile::Alone; 3],
         attention: false,
+        halves: Halves::Tiles,
         moves: Moves::Alone,
     };
 
     /// All as one number, for storing it.
     pub fn number(&self) -> u32 {
-        let mut number =
-            (self.moves as u32) << 15 | u32::from(self.attention) << 2 | self.rows as u32;
+        let mut number = u32::from(self.attention) << 2 | self.rows as u32;
         for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
-        number
+        number | (self.halves as u32) << 15 | (self.moves as u32) << 17
     }
 
     /// What [`number`](Variants::number) gave; `None` for any other number.
@@ -112,12 +152,22 @@ impl Variants {
             all[(number >> (3 + 2 * at) & 3) as usize]
         };
         let rows = *[Rows::Alone, Rows::Meet, Rows::Subgroups].get(number as usize & 3)?;
-        (number < 1 << 16).then_some(Variants {
+        let moves = *[Moves::Alone, Moves::Tiles].get(number as usize >> 17)?;
+        let halves = match number >> 15 & 3 {
+            0 => Halves::Tiles,
+            // Browsers have no such matrices.
+            _ if cfg!(target_arch = "wasm32") => return None,
+            1 => Halves::Matrices8,
+            2 => Halves::Matrices16,
+            _ => return None,
+        };
+        Some(Variants {
             rows,
             products: [tile(0), tile(1), tile(2)],
             convolutions: [tile(3), tile(4), tile(5)],
             attention: number & 4 != 0,
-            moves: if number >> 15 == 0 { Moves::Alone } else { Moves::Tiles },
+            moves,
+            halves,
         })
     }
 }

@@ -15,6 +15,7 @@ pub fn cases() -> Suite {
     movement(&mut suite);
     reductions(&mut suite);
     routines(&mut suite);
+    products(&mut suite);
     suite.cases.iter_mut().for_each(|case| case.half = true);
     suite
 }
@@ -172,5 +173,90 @@ fn routines(suite: &mut Suite) {
         let got = on(&q)?.attention(&on(&k)?, &on(&v)?, AttentionOptions::default())?;
         let mean = v.reduce(&[2], |v| v.iter().sum::<f64>() / 5.0).expand(&[1, 2, 3, 8]);
         Ok(vec![typed("attention", got, HALF, mean, Tolerance::exponential(1e-6).stored(HALF))])
+    });
+}
+
+/// Products of halves have kernels of their own on some devices, whose tiles are filled up with zeros.
+fn products(suite: &mut Suite) {
+    for size in [0, 1, 7, 8, 9, 16, 17, 31, 33, 65, 129] {
+        for [m, k, n] in [[size, 65, 129], [65, size, 33], [129, 33, size], [33, 130, size + 17]] {
+            suite.add(format!("product {m} {k} {n}"), move |device| {
+                let (x, y) = (integers(&[m, k], -3, 3, 20), integers(&[k, n], -3, 3, 21));
+                let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;
+                Ok(vec![exact("product", got, HALF, product(&x, &y).rounded(HALF))])
+            });
+        }
+    }
+    for [m, k, n] in [[33, 65, 31], [64, 129, 66], [129, 31, 200], [70, 700, 70]] {
+        suite.add(format!("product of transposes, {m} {k} {n}"), move |device| {
+            let x = random(&[m, k], -1.0, 1.0, 22).rounded(HALF);
+            let y = random(&[k, n], -1.0, 1.0, 23).rounded(HALF);
+            let (a, b) = (x.on(device, HALF)?, y.on(device, HALF)?);
+            let at = x.permute(&[1, 0]).on(device, HALF)?.transpose(0, 1)?;
+            let bt = y.permute(&[1, 0]).on(device, HALF)?.transpose(0, 1)?;
+            let by = Tolerance::sum(k, 1.0);
+            let want = product(&x, &y);
+            let mut checks = Vec::new();
+            for (what, left, right) in
+                [("ab", &a, &b), ("at", &at, &b), ("bt", &a, &bt), ("both", &at, &bt)]
+            {
+                let got = left.matmul(right)?;
+                checks.push(typed(what, got, HALF, want.clone(), by.stored(HALF)));
+                // Summed in f32, and not rounded on the way.
+                let got = left.cast(DType::F32)?.matmul(&right.cast(DType::F32)?)?;
+                checks.push(typed(format!("{what} in f32"), got, DType::F32, want.clone(), by));
+            }
+            Ok(checks)
+        });
+    }
+    let batches: [(&[usize], &[usize]); 3] = [
+        (&[2, 3, 33, 40], &[2, 3, 40, 65]),
+        (&[2, 1, 33, 40], &[3, 40, 65]),
+        (&[5, 17, 129], &[129, 18]),
+    ];
+    for (left, right) in batches {
+        suite.add(format!("product {left:?} by {right:?}"), move |device| {
+            let (x, y) = (integers(left, -3, 3, 24), integers(right, -3, 3, 25));
+            let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;
+            Ok(vec![exact("product", got, HALF, product(&x, &y).rounded(HALF))])
+        });
+    }
+    for [m, k, n] in [[40, 30, 44], [65, 100, 37]] {
+        suite.add(format!("product with work before and after, {m} {k} {n}"), move |device| {
+            let (x, y) = (integers(&[m, k], -3, 3, 26), integers(&[k, n], -3, 3, 27));
+            let b = integers(&[n], -9, 9, 28);
+            let (a, w) = (x.on(device, HALF)?, y.on(device, HALF)?);
+            let layer = a.relu().matmul(&w.neg())?.add(&b.on(device, HALF)?)?;
+            let positive = x.map(|x| x.max(0.0));
+            let sum = product(&positive, &y).zip(&b, |p, b| b - p);
+            // What halves would round is computed in f32.
+            let third = a.mul(1.0 / 3.0)?.cast(DType::F32)?.matmul(&w.cast(DType::F32)?)?;
+            let thirds = product(&x, &y).map(|p| p / 3.0);
+            let padded = a.pad(&[(1, 2), (3, 0)], 0.0)?.matmul(&w.pad(&[(3, 0), (0, 5)], 0.0)?)?;
+            let larger = product(&x, &y).pad(&[(1, 2), (0, 5)], 0.0);
+            let relu = sum.map(|s| s.max(0.0)).rounded(HALF);
+            Ok(vec![
+                exact("layer", layer.relu(), HALF, relu.clone()),
+                exact("in f32", layer.relu().cast(DType::F32)?, DType::F32, relu),
+                exact("compared", layer.lt(0.0)?, DType::Bool, sum.map(|s| f64::from(s < 0.0))),
+                typed("thirds", third, DType::F32, thirds, Tolerance::sum(k, 9.0)),
+                exact("padded", padded, HALF, larger.rounded(HALF)),
+            ])
+        });
+    }
+    suite
+        .add("product 1100 70 1030", |device| {
+            let (x, y) = (integers(&[1100, 70], -3, 3, 29), integers(&[70, 1030], -3, 3, 30));
+            let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;
+            Ok(vec![exact("product", got, HALF, product(&x, &y).rounded(HALF))])
+        })
+        .big();
+    suite.add("product, not finite", |device| {
+        let mut x = integers(&[20, 17], -3, 3, 31);
+        x.data[3] = f64::INFINITY;
+        x.data[40] = f64::NAN;
+        let y = integers(&[17, 40], 1, 3, 32);
+        let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;
+        Ok(vec![exact("product", got, HALF, product(&x, &y))])
     });
 }

@@ -3,8 +3,8 @@
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Moves, Operand, Program, Rows,
-    Space, Store, Tile, ValueId, Variants,
+    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Operand, Program, Rows, Space,
+    Store, Tile, ValueId, Variants,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
 
@@ -17,8 +17,7 @@ pub fn variants() -> [Variants; 4] {
         rows: Rows::Subgroups,
         products: [Tile::Large; 3],
         convolutions: [Tile::Large; 3],
-        attention: true,
-        moves: Moves::Tiles,
+        ..Variants::TOGETHER
     };
     let middle = Variants {
         products: [Tile::Middle; 3],
@@ -627,7 +626,7 @@ fn matmuls(all: &mut All) {
         all.push((format!("matmul {m}x{k}x{n}"), Kernel::Matmul(matmul)));
     }
     all.push(("matmul empty".into(), Kernel::Matmul(product(&[2], 0, 3, 4, DType::F32))));
-    for [m, k, n] in [[40, 24, 36], [33, 15, 37], [1, 64, 40]] {
+    for [m, k, n] in [[40, 24, 36], [33, 15, 37], [1, 64, 40], [1030, 40, 1100]] {
         let matmul = product(&[2, 3], m, k, n, DType::F16);
         all.push((format!("matmul f16 {m}x{k}x{n}"), Kernel::Matmul(matmul)));
     }

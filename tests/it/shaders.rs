@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use warpweft::codegen;
-use warpweft::kernel::{Kernel, Rows, Variants};
+use warpweft::kernel::{Halves, Kernel, Rows, Variants};
 
 #[path = "../cases/kernels.rs"]
 pub mod kernels;
@@ -13,12 +13,16 @@ pub use kernels::samples;
 fn validate(name: &str, text: &str) {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
-    let f16 = text.starts_with("enable f16;");
+    let f16 = text.contains("enable f16;\n");
     // Packing halves into words needs no feature.
     let plain = naga::valid::Capabilities::SHADER_FLOAT16_IN_FLOAT32;
     let wanted = [
         (f16, naga::valid::Capabilities::SHADER_FLOAT16),
         (text.contains("subgroup"), naga::valid::Capabilities::SUBGROUP),
+        (
+            text.contains("enable wgpu_cooperative_matrix;\n"),
+            naga::valid::Capabilities::COOPERATIVE_MATRIX,
+        ),
     ];
     let capabilities = wanted.iter().filter(|w| w.0).fold(plain, |all, w| all | w.1);
     let mut validator =
@@ -75,6 +79,29 @@ fn sample_kernels_are_valid() {
         assert!(source.text.contains(&format!("array<vec4<u32>, {}>", source.params)), "{name}");
         let empty = name.contains("empty") || name.contains("[0, 5]");
         assert_eq!(source.workgroups == 0, empty, "{name}: {} workgroups", source.workgroups);
+    }
+}
+
+#[test]
+fn products_of_halves_are_those_of_matrices() {
+    let samples = samples();
+    let all = [(8, "coop_mat8x8<f32, C>"), (16, "coop_mat16x16<f32, C>")];
+    for ((size, name_of_type), (name, kernel)) in
+        all.iter().flat_map(|one| samples.iter().map(move |sample| (one, sample)))
+    {
+        let halves = Halves::matrices(*size).expect("there are such");
+        for variants in [Variants::TOGETHER, Variants::ALONE] {
+            let source = codegen::wgsl(kernel, Variants { halves, ..variants });
+            let f16 = name.starts_with("matmul f16");
+            let wanted = f16 && !name.contains("x1x") && !name.contains("16 1x");
+            assert_eq!(source.text.contains(name_of_type), wanted, "{name}:\n{}", source.text);
+            if wanted {
+                assert!(source.f16, "{name}");
+                validate(name, &source.text);
+            } else {
+                assert_eq!(source, codegen::wgsl(kernel, variants), "{name}");
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
-use warpweft::device::{Device, Variants};
+use warpweft::device::{Device, Halves, Variants};
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -26,6 +26,8 @@ pub enum Place {
     Large,
     /// With tiles of the size between for every size, and attention taken apart.
     Middle,
+    /// With cooperative matrices for halves, on the first GPU that has them.
+    Matrices,
 }
 
 impl Place {
@@ -37,6 +39,7 @@ impl Place {
             Place::Plain => "wgpu without barriers",
             Place::Large => "wgpu with large tiles",
             Place::Middle => "wgpu with middle tiles",
+            Place::Matrices => "wgpu with matrices",
         }
     }
 
@@ -50,6 +53,7 @@ impl Place {
         match self {
             Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
+            Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
             place => Ok(Box::new(gpu(place.variants())?)),
         }
     }
@@ -78,6 +82,17 @@ pub fn gpu(variants: Variants) -> Result<WgpuBackend, String> {
     block_on(first.open()).map_err(|error| error.to_string())
 }
 
+/// The first GPU with cooperative matrices, or one computed by the CPU, with the kernels that use them.
+fn gpu_with_matrices() -> Result<WgpuBackend, String> {
+    let all = block_on(adapters(Power::High)).into_iter();
+    let first = all.filter_map(|a| Some((Halves::matrices(a.limits.cooperative?)?, a))).next();
+    let (halves, mut first) = first.ok_or("no GPU has cooperative matrices for halves")?;
+    first.limits.variants.halves = halves;
+    let backend = block_on(first.open()).map_err(|error| error.to_string())?;
+    let kept = backend.limits().variants.halves == halves;
+    kept.then_some(backend).ok_or_else(|| "it opens only without its matrices".to_string())
+}
+
 /// Says something past the test harness, which would keep it.
 pub fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
@@ -98,7 +113,7 @@ fn tally(place: Place, device: String, report: &Report) {
         Some((.., all)) => all.join(report.clone()),
         None => tally.reports.push((place, device, report.clone())),
     }
-    if tally.groups == 6 * GROUPS.len() {
+    if tally.groups == 6 * GROUPS.len() + WITH_MATRICES {
         let each = tally.reports.iter().map(|(place, device, report)| {
             format!("{} on {} {device}", report.count(), place.name())
         });
@@ -164,6 +179,33 @@ fn run(place: Place, name: &str) {
     let (failed, ran) = (report.failures.len(), report.ran);
     let place = place.name();
     assert!(failed == 0, "{place}: {failed} of {ran}:\n  {}", report.failures.join("\n  "));
+}
+
+/// The groups that have products of halves.
+const WITH_MATRICES: usize = 5;
+mod on_wgpu_with_matrices {
+    use super::{run, Place};
+
+    #[test]
+    fn matmul() {
+        run(Place::Matrices, "matmul");
+    }
+    #[test]
+    fn half() {
+        run(Place::Matrices, "half");
+    }
+    #[test]
+    fn linalg() {
+        run(Place::Matrices, "linalg");
+    }
+    #[test]
+    fn grad() {
+        run(Place::Matrices, "grad");
+    }
+    #[test]
+    fn fuzz() {
+        run(Place::Matrices, "fuzz");
+    }
 }
 
 macro_rules! groups {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
-use warpweft::device::{Device, Moves, Rows, Tile, Variants};
+use warpweft::device::{Device, Halves, Moves, Rows, Tile, Variants};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{self, Batch, Kernel, Limits};
 use warpweft::tune::{tune, Tuned};
@@ -36,7 +36,8 @@ impl MadeUp {
     fn device(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Arc<AtomicU64>) {
         let cpu = CpuBackend::new();
         let info = Info { backend: "made-up", ..cpu.info().clone() };
-        let limits = Limits { subgroups, ..cpu.limits().clone() };
+        let cooperative = subgroups.then_some(8);
+        let limits = Limits { subgroups, cooperative, ..cpu.limits().clone() };
         let clock = Arc::new(AtomicU64::new(0));
         let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
         (Device::from_backend(Box::new(machine), None), clock)
@@ -113,6 +114,7 @@ fn the_fastest_kernels_are_chosen() {
         time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
         time -= 100 * u64::from(!variants.attention);
         time -= 100 * u64::from(variants.moves == Moves::Alone);
+        time -= 100 * u64::from(variants.halves == Halves::Matrices8);
         Act::Takes(time)
     });
     let tuned = tuned.expect("it can be measured");
@@ -121,12 +123,16 @@ fn the_fastest_kernels_are_chosen() {
         products: [Tile::Alone, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Small],
         attention: false,
+        halves: Halves::Matrices8,
         moves: Moves::Alone,
     };
     assert_eq!(tuned.variants, expected);
     assert_eq!(device.variants(), expected);
-    // Three ways for rows, four for each kind of product and convolution, two for attention and for moves.
-    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2 + 2);
+    // Three ways for rows, four for each kind of product and convolution, two for attention, moves and halves.
+    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2 + 2 + 2);
+    let other = Variants { halves: Halves::Matrices16, ..expected };
+    let error = device.set_variants(other).expect_err("it has others");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
     let first = &tuned.figures[0];
     assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
 }
@@ -149,10 +155,12 @@ fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
     assert_eq!(device.variants(), expected);
     // No subgroups are tried where there are none.
     assert!(tuned.figures.iter().all(|figure| figure.variants.rows != Rows::Subgroups));
-    let error = device
-        .set_variants(Variants { rows: Rows::Subgroups, ..expected })
-        .expect_err("there are none");
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(tuned.figures.iter().all(|figure| figure.variants.halves == Halves::Tiles));
+    let subgroups = Variants { rows: Rows::Subgroups, ..expected };
+    for variants in [subgroups, Variants { halves: Halves::Matrices8, ..expected }] {
+        let error = device.set_variants(variants).expect_err("there are none");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+    }
 }
 
 #[test]
@@ -187,8 +195,8 @@ fn on_a_gpu() {
 
 #[test]
 fn numbers_stand_for_kernels() {
-    let all: Vec<Variants> = (0..1 << 18).filter_map(Variants::from_number).collect();
-    assert_eq!(all.len(), 3 * 2 * 2 * 4usize.pow(6));
+    let all: Vec<Variants> = (0..1 << 20).filter_map(Variants::from_number).collect();
+    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6) * 3 * 2);
     assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
     assert_eq!(Variants::from_number(u32::MAX), None);
     assert_eq!(

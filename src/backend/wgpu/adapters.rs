@@ -1,11 +1,12 @@
 //! Which GPUs there are, and opening one.
 
 use super::errors::Gate;
+use super::matrices;
 use super::{Wgpu, WgpuBackend};
 use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Limits, Variants};
+use crate::kernel::{Halves, Limits, Variants};
 
 /// A GPU that can be opened.
 #[derive(Clone, Debug)]
@@ -41,25 +42,50 @@ pub async fn open(choice: Choice) -> Result<WgpuBackend> {
 impl Adapter {
     /// Opens it.
     pub async fn open(&self) -> Result<WgpuBackend> {
-        let wanted =
-            wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SUBGROUP;
-        let descriptor = wgpu::DeviceDescriptor {
-            label: Some("warpweft"),
-            required_features: self.adapter.features() & wanted,
-            required_limits: required(&self.adapter.limits()),
-            experimental_features: wgpu::ExperimentalFeatures::disabled(),
-            memory_hints: wgpu::MemoryHints::Performance,
-            trace: wgpu::Trace::Off,
+        let experimental = match self.limits.cooperative {
+            Some(_) => self.request(matrices::FEATURE, matrices::consent()).await.ok(),
+            None => None,
         };
-        let (device, queue) = self.adapter.request_device(&descriptor).await.map_err(|error| {
+        let opened = match experimental {
+            Some(opened) => Ok(opened),
+            None => {
+                let none = wgpu::ExperimentalFeatures::disabled();
+                self.request(wgpu::Features::empty(), none).await
+            }
+        };
+        let (device, queue) = opened.map_err(|error| {
             let message = format!("open: {} does not open: {error}", self.info.name);
             Error::new(ErrorKind::NoDevice, message)
         })?;
         let has = limits(&device.limits(), device.features());
         let binding_bytes = self.limits.binding_bytes.min(has.binding_bytes);
-        let limits = Limits { variants: self.limits.variants, binding_bytes, ..has };
+        let mut variants = self.limits.variants;
+        let there = device.features().contains(matrices::FEATURE);
+        let cooperative = self.limits.cooperative.filter(|_| there);
+        if variants.halves.size() != cooperative {
+            variants.halves = Halves::Tiles;
+        }
+        let limits = Limits { variants, binding_bytes, cooperative, ..has };
         let machine = Wgpu::new(Gate::new(device), queue)?;
         Ok(GpuBackend::new(self.info.clone(), limits, machine))
+    }
+
+    async fn request(
+        &self,
+        more: wgpu::Features,
+        experimental_features: wgpu::ExperimentalFeatures,
+    ) -> std::result::Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+        let wanted =
+            wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SUBGROUP;
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("warpweft"),
+            required_features: self.adapter.features() & (wanted | more),
+            required_limits: required(&self.adapter.limits()),
+            experimental_features,
+            memory_hints: wgpu::MemoryHints::Performance,
+            trace: wgpu::Trace::Off,
+        };
+        self.adapter.request_device(&descriptor).await
     }
 }
 
@@ -122,6 +148,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         workgroup_bytes: has.max_compute_workgroup_storage_size,
         f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
+        cooperative: None,
         variants: Variants::TOGETHER,
     }
 }
@@ -153,7 +180,8 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
         DeviceKind::Software => Variants::ALONE,
         _ => Variants::TOGETHER,
     };
-    let limits = Limits { variants, ..limits(&required(&adapter.limits()), adapter.features()) };
+    let has = limits(&required(&adapter.limits()), adapter.features());
+    let limits = Limits { variants, cooperative: matrices::size(&adapter), ..has };
     Adapter { info, limits, adapter }
 }
 

@@ -3,6 +3,7 @@
 mod adapters;
 mod errors;
 mod groups;
+mod matrices;
 mod staging;
 mod transfer;
 mod waiting;

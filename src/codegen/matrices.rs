@@ -1,0 +1,65 @@
+//! Products of halves by cooperative matrices.
+
+use crate::codegen::routine::Product;
+use crate::codegen::slot::Shader;
+use crate::codegen::Source;
+use crate::dtype::DType;
+use crate::expr::{Binary, Unary};
+use crate::kernel::{class, Inst, Matmul, Operand};
+
+const MATMUL_MATRICES: &str = shader!("matmul_matrices");
+
+/// Whether a product is one of halves, and not so narrow that most of a tile would be empty.
+pub fn take(matmul: &Matmul) -> bool {
+    matmul.m > 16 && matmul.n > 16 && halves(&matmul.a) && halves(&matmul.b)
+}
+
+/// Whether all that an operand gives are halves, so that nothing is rounded when they are kept as such.
+fn halves(operand: &Operand) -> bool {
+    let mut half: Vec<bool> = Vec::with_capacity(operand.program.insts.len());
+    for inst in &operand.program.insts {
+        let is = |value: u32| half[value as usize];
+        let exact = match *inst {
+            Inst::Load { dtype, .. } => dtype == DType::F16,
+            Inst::Cast(to, _) => to == DType::F16,
+            // What is outside of a padded operand.
+            Inst::Const(value) => value.dtype == DType::F32 && value.bits == 0,
+            Inst::Unary(Unary::Neg | Unary::Abs, x) => is(x),
+            Inst::Binary(Binary::Min | Binary::Max, x, y) | Inst::Select(_, x, y) => is(x) && is(y),
+            _ => false,
+        };
+        half.push(exact);
+    }
+    half[operand.value as usize]
+}
+
+/// The text of a product by matrices with so many rows and columns.
+pub fn product(product: Product, size: usize) -> Source {
+    let Product { batch, m, n, k, .. } = product;
+    // A workgroup has 32 x 32, 64 x 64 or 128 x 128 results.
+    let across = match (size, class(batch, m, n)) {
+        (8, 0) | (16, 0 | 1) => 2,
+        _ => 4,
+    };
+    let tile = 2 * across * size;
+    let mut shader = Shader::new(MATMUL_MATRICES);
+    shader.replace_between("\nenable f16", "matrix;\n", "\n");
+    if size == 16 {
+        for role in ["f16, A", "f16, B", "f32, C"] {
+            shader.replace_between("coop_mat8x8", role, &format!("coop_mat16x16<{role}"));
+        }
+    }
+    shader.constants(&[
+        ("BATCH", batch.max(1)),
+        ("M", m.max(1)),
+        ("N", n.max(1)),
+        ("K", k),
+        ("LAST_K", k.saturating_sub(1)),
+        ("SIZE", size),
+        ("ACROSS", across),
+    ]);
+    shader.choose("A_ALONG_K", product.a_along_k);
+    shader.choose("B_ALONG_K", product.b_along_k);
+    let groups = batch * m.div_ceil(tile) * n.div_ceil(tile);
+    shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
+}
