@@ -17,9 +17,6 @@ pub trait Peer {
     /// # Errors
     /// Where it is another program and that is gone.
     fn time(&mut self) -> Result<Duration>;
-
-    /// Waits until it leaves the machine to others.
-    fn rest(&mut self) {}
 }
 
 /// The peers of a case on the CPU; `numpy` is the child that has OpenBLAS, if there is one.
@@ -163,6 +160,8 @@ impl Numpy {
         let refuse = |why: &str| Error::data(format!("bench: {python}: {why}"));
         let mut command = Command::new(python);
         command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
+        command.env("OPENBLAS_THREAD_TIMEOUT", "20");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
@@ -198,10 +197,5 @@ impl Peer for Blas<'_> {
 
     fn time(&mut self) -> Result<Duration> {
         Ok(Duration::from_secs_f64(self.numpy.ask("go")?))
-    }
-
-    fn rest(&mut self) {
-        // Its threads look out for more work for a while.
-        std::thread::sleep(Duration::from_millis(60));
     }
 }

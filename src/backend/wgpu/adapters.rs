@@ -6,7 +6,7 @@ use super::{Wgpu, WgpuBackend};
 use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Halves, Limits, Variants};
+use crate::kernel::{Halves, Limits, Tile, Variants};
 
 /// A GPU that can be opened.
 #[derive(Clone, Debug)]
@@ -175,11 +175,15 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
         wgpu::DeviceType::Cpu => DeviceKind::Software,
     };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
-    let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let variants = match kind {
+        // Its threads meet at little cost: measured there (BENCHMARKS.md), and so for products alone.
+        DeviceKind::Software if name.contains("llvmpipe") => {
+            Variants { products: [Tile::Alone, Tile::Large, Tile::Large], ..Variants::ALONE }
+        }
         DeviceKind::Software => Variants::ALONE,
         _ => Variants::TOGETHER,
     };
+    let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let has = limits(&required(&adapter.limits()), adapter.features());
     let limits = Limits { variants, cooperative: matrices::size(&adapter), ..has };
     Adapter { info, limits, adapter }
