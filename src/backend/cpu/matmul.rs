@@ -1,4 +1,4 @@
-//! Matrix products, by the `gemm` crate. The one place of the crate with `unsafe` code: `gemm` takes pointers.
+//! Matrix products, by the `gemm` crate. This is `unsafe` code: `gemm` takes pointers.
 
 use super::engine::{Crew, Inputs};
 use super::operand::{EpiloguePlan, OperandPlan, Strided};
