@@ -16,7 +16,7 @@ const N = 64u;
 const K = 64u;
 // K - 1, or 0 where there is nothing to add up.
 const LAST_K = 63u;
-// Rows and columns of a matrix: 8 or 16.
+// Rows and columns of a matrix.
 const SIZE = 8u;
 // Matrices along a part: 2 or 4.
 const ACROSS = 4u;

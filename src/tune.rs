@@ -80,7 +80,7 @@ pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
         return Ok(tuned);
     }
     // Where there is something to choose for halves.
-    let halves = device.limits().f16 && device.limits().cooperative.is_some();
+    let halves = device.limits().f16 && device.limits().cooperative;
     for work in 0..WORK.len() - usize::from(!halves) {
         let decided = decide(device, &clock, work, &mut tuned).await;
         device.set_variants(if decided.is_ok() { tuned.variants } else { before })?;
@@ -162,9 +162,7 @@ fn question(device: &Device, work: usize, now: Variants) -> Question {
         }
         _ => {
             may(Variants { halves: Halves::Tiles, ..now });
-            if let Some(halves) = device.limits().cooperative.and_then(Halves::matrices) {
-                may(Variants { halves, ..now });
-            }
+            may(Variants { halves: Halves::Matrices, ..now });
         }
     }
     Question { work: WORK[work], answers }

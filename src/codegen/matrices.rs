@@ -7,6 +7,9 @@ use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{class, Inst, Matmul, Operand};
 
+/// Rows and columns of a matrix, as the shader has them.
+const SIZE: usize = 8;
+
 const MATMUL_MATRICES: &str = shader!("matmul_matrices");
 
 /// Whether a product is one of halves, and not so narrow that most of a tile would be empty.
@@ -33,29 +36,20 @@ fn halves(operand: &Operand) -> bool {
     half[operand.value as usize]
 }
 
-/// The text of a product by matrices with so many rows and columns.
-pub fn product(product: Product, size: usize) -> Source {
+/// The text of a product by matrices.
+pub fn product(product: Product) -> Source {
     let Product { batch, m, n, k, .. } = product;
-    // A workgroup has 32 x 32, 64 x 64 or 128 x 128 results.
-    let across = match (size, class(batch, m, n)) {
-        (8, 0) | (16, 0 | 1) => 2,
-        _ => 4,
-    };
-    let tile = 2 * across * size;
+    // A workgroup has 32 x 32 or 64 x 64 results.
+    let across = if class(batch, m, n) == 0 { 2 } else { 4 };
+    let tile = 2 * across * SIZE;
     let mut shader = Shader::new(MATMUL_MATRICES);
     shader.replace_between("\nenable f16", "matrix;\n", "\n");
-    if size == 16 {
-        for role in ["f16, A", "f16, B", "f32, C"] {
-            shader.replace_between("coop_mat8x8", role, &format!("coop_mat16x16<{role}"));
-        }
-    }
     shader.constants(&[
         ("BATCH", batch.max(1)),
         ("M", m.max(1)),
         ("N", n.max(1)),
         ("K", k),
         ("LAST_K", k.saturating_sub(1)),
-        ("SIZE", size),
         ("ACROSS", across),
     ]);
     shader.choose("A_ALONG_K", product.a_along_k);

@@ -4,6 +4,8 @@
 use crate::codegen::matrices;
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::kernel::Halves;
 use crate::kernel::{class, Attend, Convolution, Matmul, Tile, Variants};
 
 const MATMUL: &str = shader!("matmul");
@@ -27,8 +29,8 @@ pub fn matmul(matmul: &Matmul, variants: Variants) -> Source {
     let batch = matmul.batch.iter().product();
     let tile = variants.products[class(batch, matmul.m, matmul.n)];
     #[cfg(not(target_arch = "wasm32"))]
-    if let (Some(size), true) = (variants.halves.size(), matrices::take(matmul)) {
-        return matrices::product(blocks(matmul, tile, batch, &at), size as usize);
+    if variants.halves == Halves::Matrices && matrices::take(matmul) {
+        return matrices::product(blocks(matmul, tile, batch, &at));
     }
     if tile == Tile::Alone {
         return row_by_row(matmul, batch, &at);

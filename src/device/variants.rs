@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Rows, Variants};
+use crate::kernel::{Halves, Rows, Variants};
 
 impl Device {
     /// The kernels that are run where there are several for the same work.
@@ -20,8 +20,7 @@ impl Device {
             let message = format!("variants: {} has no subgroups", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let size = variants.halves.size();
-        if size.is_some() && size != self.limits().cooperative {
+        if variants.halves == Halves::Matrices && !self.limits().cooperative {
             let message = format!("variants: {} has no such matrices", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }

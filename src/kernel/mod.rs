@@ -212,8 +212,8 @@ pub struct Limits {
     pub f16: bool,
     /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
     pub subgroups: bool,
-    /// The rows and columns of the cooperative matrices that multiply `f16` into `f32` sums ([`Halves`]).
-    pub cooperative: Option<u32>,
+    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::Matrices`]).
+    pub cooperative: bool,
     /// Which kernels to run where there is a choice.
     pub variants: Variants,
 }

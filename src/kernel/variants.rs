@@ -45,29 +45,7 @@ pub enum Halves {
     Tiles,
     /// By cooperative matrices of 8 x 8, where the device has them
     /// ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
-    Matrices8,
-    /// The same with 16 x 16.
-    Matrices16,
-}
-
-impl Halves {
-    /// By matrices with so many rows and columns.
-    pub fn matrices(size: u32) -> Option<Halves> {
-        match size {
-            8 => Some(Halves::Matrices8),
-            16 => Some(Halves::Matrices16),
-            _ => None,
-        }
-    }
-
-    /// The rows and columns of a matrix, if there are any.
-    pub fn size(self) -> Option<u32> {
-        match self {
-            Halves::Tiles => None,
-            Halves::Matrices8 => Some(8),
-            Halves::Matrices16 => Some(16),
-        }
-    }
+    Matrices,
 }
 
 /// The kernels that a device runs where there is a choice.
@@ -108,10 +86,7 @@ impl fmt::Display for Variants {
         tiles(f, &self.convolutions)?;
         f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })?;
         f.write_str(["; moves: alone", "; moves: tiles"][self.moves as usize])?;
-        match self.halves.size() {
-            Some(size) => write!(f, "; halves: {size} x {size} matrices"),
-            None => Ok(()),
-        }
+        f.write_str(["", "; halves: matrices"][self.halves as usize])
     }
 }
 
@@ -142,7 +117,7 @@ impl Variants {
         for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
-        number | (self.halves as u32) << 15 | (self.moves as u32) << 17
+        number | (self.halves as u32) << 15 | (self.moves as u32) << 16
     }
 
     /// What [`number`](Variants::number) gave; `None` for any other number.
@@ -152,15 +127,8 @@ impl Variants {
             all[(number >> (3 + 2 * at) & 3) as usize]
         };
         let rows = *[Rows::Alone, Rows::Meet, Rows::Subgroups].get(number as usize & 3)?;
-        let moves = *[Moves::Alone, Moves::Tiles].get(number as usize >> 17)?;
-        let halves = match number >> 15 & 3 {
-            0 => Halves::Tiles,
-            // Browsers have no such matrices.
-            _ if cfg!(target_arch = "wasm32") => return None,
-            1 => Halves::Matrices8,
-            2 => Halves::Matrices16,
-            _ => return None,
-        };
+        let moves = *[Moves::Alone, Moves::Tiles].get(number as usize >> 16)?;
+        let halves = [Halves::Tiles, Halves::Matrices][number as usize >> 15 & 1];
         Some(Variants {
             rows,
             products: [tile(0), tile(1), tile(2)],

@@ -23,7 +23,7 @@ pub fn web_limits() -> Limits {
         workgroup_bytes: 16 << 10,
         f16: true,
         subgroups: false,
-        cooperative: None,
+        cooperative: false,
         variants: Variants::TOGETHER,
     }
 }

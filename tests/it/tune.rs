@@ -36,8 +36,7 @@ impl MadeUp {
     fn device(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Arc<AtomicU64>) {
         let cpu = CpuBackend::new();
         let info = Info { backend: "made-up", ..cpu.info().clone() };
-        let cooperative = subgroups.then_some(8);
-        let limits = Limits { subgroups, cooperative, ..cpu.limits().clone() };
+        let limits = Limits { subgroups, cooperative: subgroups, ..cpu.limits().clone() };
         let clock = Arc::new(AtomicU64::new(0));
         let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
         (Device::from_backend(Box::new(machine), None), clock)
@@ -114,7 +113,7 @@ fn the_fastest_kernels_are_chosen() {
         time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
         time -= 100 * u64::from(!variants.attention);
         time -= 100 * u64::from(variants.moves == Moves::Alone);
-        time -= 100 * u64::from(variants.halves == Halves::Matrices8);
+        time -= 100 * u64::from(variants.halves == Halves::Matrices);
         Act::Takes(time)
     });
     let tuned = tuned.expect("it can be measured");
@@ -123,16 +122,13 @@ fn the_fastest_kernels_are_chosen() {
         products: [Tile::Alone, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Small],
         attention: false,
-        halves: Halves::Matrices8,
+        halves: Halves::Matrices,
         moves: Moves::Alone,
     };
     assert_eq!(tuned.variants, expected);
     assert_eq!(device.variants(), expected);
     // Three ways for rows, four for each kind of product and convolution, two for attention, moves and halves.
     assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2 + 2 + 2);
-    let other = Variants { halves: Halves::Matrices16, ..expected };
-    let error = device.set_variants(other).expect_err("it has others");
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
     let first = &tuned.figures[0];
     assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
 }
@@ -157,7 +153,7 @@ fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
     assert!(tuned.figures.iter().all(|figure| figure.variants.rows != Rows::Subgroups));
     assert!(tuned.figures.iter().all(|figure| figure.variants.halves == Halves::Tiles));
     let subgroups = Variants { rows: Rows::Subgroups, ..expected };
-    for variants in [subgroups, Variants { halves: Halves::Matrices8, ..expected }] {
+    for variants in [subgroups, Variants { halves: Halves::Matrices, ..expected }] {
         let error = device.set_variants(variants).expect_err("there are none");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
@@ -196,7 +192,7 @@ fn on_a_gpu() {
 #[test]
 fn numbers_stand_for_kernels() {
     let all: Vec<Variants> = (0..1 << 20).filter_map(Variants::from_number).collect();
-    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6) * 3 * 2);
+    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6) * 2 * 2);
     assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
     assert_eq!(Variants::from_number(u32::MAX), None);
     assert_eq!(

@@ -87,7 +87,7 @@ impl CpuBackend {
             workgroup_bytes: 1 << 20,
             f16: true,
             subgroups: false,
-            cooperative: None,
+            cooperative: false,
             // Routines stay whole.
             variants: Variants::TOGETHER,
         };

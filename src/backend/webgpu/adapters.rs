@@ -74,7 +74,7 @@ fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
         workgroup_size: figure(7).min(figure(8)) as u32,
         workgroup_bytes: figure(9) as u32,
         subgroups: figure(10) > 0.0,
-        cooperative: None,
+        cooperative: false,
         variants: if software { Variants::ALONE } else { Variants::TOGETHER },
     };
     let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };

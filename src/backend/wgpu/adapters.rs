@@ -43,8 +43,8 @@ impl Adapter {
     /// Opens it.
     pub async fn open(&self) -> Result<WgpuBackend> {
         let experimental = match self.limits.cooperative {
-            Some(_) => self.request(matrices::FEATURE, matrices::consent()).await.ok(),
-            None => None,
+            true => self.request(matrices::FEATURE, matrices::consent()).await.ok(),
+            false => None,
         };
         let opened = match experimental {
             Some(opened) => Ok(opened),
@@ -60,9 +60,8 @@ impl Adapter {
         let has = limits(&device.limits(), device.features());
         let binding_bytes = self.limits.binding_bytes.min(has.binding_bytes);
         let mut variants = self.limits.variants;
-        let there = device.features().contains(matrices::FEATURE);
-        let cooperative = self.limits.cooperative.filter(|_| there);
-        if variants.halves.size() != cooperative {
+        let cooperative = self.limits.cooperative && device.features().contains(matrices::FEATURE);
+        if !cooperative {
             variants.halves = Halves::Tiles;
         }
         let limits = Limits { variants, binding_bytes, cooperative, ..has };
@@ -148,7 +147,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         workgroup_bytes: has.max_compute_workgroup_storage_size,
         f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
-        cooperative: None,
+        cooperative: false,
         variants: Variants::TOGETHER,
     }
 }
@@ -185,7 +184,7 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     };
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let has = limits(&required(&adapter.limits()), adapter.features());
-    let limits = Limits { variants, cooperative: matrices::size(&adapter), ..has };
+    let limits = Limits { variants, cooperative: matrices::are_there(&adapter), ..has };
     Adapter { info, limits, adapter }
 }
 

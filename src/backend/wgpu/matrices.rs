@@ -12,21 +12,14 @@ pub fn consent() -> wgpu::ExperimentalFeatures {
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }
 
-/// The rows and columns of the largest matrices with which an adapter multiplies `f16` into `f32`; `None` where there are
-/// none, or where what the kernel needs beside them is missing.
-pub fn size(adapter: &wgpu::Adapter) -> Option<u32> {
+/// Whether an adapter multiplies `f16` into `f32` by matrices of 8 x 8, and has what the kernel needs beside them.
+pub fn are_there(adapter: &wgpu::Adapter) -> bool {
     let needed = FEATURE | wgpu::Features::SHADER_F16 | wgpu::Features::SUBGROUP;
-    if !adapter.features().contains(needed) {
-        return None;
-    }
-    let known = adapter.cooperative_matrix_properties();
-    let takes = |size: u32| {
-        known.iter().any(|has| {
-            [has.m_size, has.n_size, has.k_size] == [size; 3]
-                && has.ab_type == wgpu::CooperativeScalarType::F16
-                && has.cr_type == wgpu::CooperativeScalarType::F32
-                && !has.saturating_accumulation
-        })
+    let takes = |has: &wgpu::CooperativeMatrixProperties| {
+        [has.m_size, has.n_size, has.k_size] == [8; 3]
+            && has.ab_type == wgpu::CooperativeScalarType::F16
+            && has.cr_type == wgpu::CooperativeScalarType::F32
+            && !has.saturating_accumulation
     };
-    [16, 8].into_iter().find(|&size| takes(size))
+    adapter.features().contains(needed) && adapter.cooperative_matrix_properties().iter().any(takes)
 }
