@@ -84,8 +84,8 @@ pub fn gpu(variants: Variants) -> Result<WgpuBackend, String> {
 
 /// The first GPU with cooperative matrices, or one computed by the CPU, with the kernels that use them.
 fn gpu_with_matrices() -> Result<WgpuBackend, String> {
-    let all = block_on(adapters(Power::High)).into_iter();
-    let first = all.filter(|adapter| adapter.limits.cooperative).next();
+    let mut all = block_on(adapters(Power::High)).into_iter();
+    let first = all.find(|adapter| adapter.limits.cooperative);
     let mut first = first.ok_or("no GPU has cooperative matrices for halves")?;
     first.limits.variants.halves = Halves::Matrices;
     let backend = block_on(first.open()).map_err(|error| error.to_string())?;

@@ -102,8 +102,6 @@ export class Device extends Handle {
   static async new(settings?: DeviceOptions): Promise<Device> {
     const { prefer = "auto", parts = allParts } = options("device", settings);
     checkParts(parts);
-    // Who may get a GPU mostly does: its core is on its way while the browser is asked. If it fails, it is asked for again.
-    if (prefer !== "cpu" && globalThis.navigator?.gpu) loadCore("gpu", parts).catch(() => {});
     const choice = await choose(prefer);
     try {
       return await Device.#open(choice, parts);
