@@ -1,5 +1,5 @@
-//! Measures which kernels are fastest on a device, where there are several for the same work: one table of choices costs
-//! a fifth of the speed on average, and on some GPUs half of it.
+//! Measures which kernels are fastest on a device, where there are several for the same work: what wins on one adapter
+//! loses on another, and no table written beforehand knows all of them.
 
 use crate::device::{Device, Halves, Moves, Rows, Tile, Variants};
 use crate::dtype::DType;
@@ -59,7 +59,8 @@ const WORK: [&str; 10] = [
 /// work that the device does meanwhile disturbs the measurement, and programs that were compiled before keep their kernels.
 /// Each result is compared with that of the kernels the device ran before; a choice that differs is not taken.
 ///
-/// It takes from less than a second on a GPU to half a minute where a CPU plays one. The CPU has nothing to choose from.
+/// It took 20 seconds to a minute where a CPU plays the GPU; nobody has timed it on a real one. The CPU has nothing to
+/// choose from.
 ///
 /// ```
 /// # pollster::block_on(async {
