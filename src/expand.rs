@@ -3,31 +3,48 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::Trace;
+use crate::graph::{Trace, Traced};
 use crate::op::{Attention, Const, Conv2d, Op, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
+
+/// Attention of so many queries, as in decoding, has kernels of its own.
+pub const FEW: usize = 4;
 
 /// The same computation without routines.
 ///
 /// # Errors
 /// `Shape` or `Limit` where an intermediate of the expansion would be too large or of too high a rank.
 pub fn expand(trace: &Trace) -> Result<Trace> {
+    rewrite(trace, &|out, node, inputs| {
+        let Op::Routine(routine) = &node.op else { return Ok(None) };
+        let mut writer = Writer { trace: out, product: |writer, a, b| writer.matmul(a, b) };
+        match routine {
+            Routine::Matmul => writer.matmul(inputs[0], inputs[1]),
+            Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1]),
+            Routine::Attention(attention) => writer.attention(attention, inputs),
+        }
+        .map(Some)
+    })
+}
+
+/// Writes other operations for a node, whose operands have these numbers now; `None` if it is to stay.
+pub type Rule<'a> = &'a dyn Fn(&mut Trace, &Traced, &[usize]) -> Result<Option<usize>>;
+
+/// The same computation with some of its operations replaced.
+///
+/// # Errors
+/// Those of the rule.
+pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved: Vec<usize> = Vec::with_capacity(trace.nodes.len());
     for node in &trace.nodes {
         let inputs = pick(&moved, &node.inputs);
-        let at = match &node.op {
-            Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
-            Op::Routine(routine) => {
-                let mut writer =
-                    Writer { trace: &mut out, product: |writer, a, b| writer.matmul(a, b) };
-                match routine {
-                    Routine::Matmul => writer.matmul(inputs[0], inputs[1])?,
-                    Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1])?,
-                    Routine::Attention(attention) => writer.attention(attention, &inputs)?,
-                }
+        let at = match rule(&mut out, node, &inputs)? {
+            Some(at) => at,
+            None if matches!(node.op, Op::Source | Op::Scalar) => {
+                out.leaf(node.op.clone(), node.shape, node.dtype)
             }
-            op => out.push(op.clone(), &inputs)?,
+            None => out.push(node.op.clone(), &inputs)?,
         };
         moved.push(at);
     }
@@ -210,7 +227,12 @@ impl Writer<'_> {
         if heads == own {
             return (self.product)(self, a, b);
         }
-        let a = self.reshape(a, &[batch, own, heads / own, left[2], left[3]])?;
+        // Few queries of several heads are as many rows of one product, which reads b once.
+        let (each, rows) = match left[2] {
+            ..=FEW => (1, heads / own * left[2]),
+            rows => (heads / own, rows),
+        };
+        let a = self.reshape(a, &[batch, own, each, rows, left[3]])?;
         let b = self.reshape(b, &[batch, own, 1, right[2], right[3]])?;
         let product = (self.product)(self, a, b)?;
         self.reshape(product, &[batch, heads, left[2], right[3]])

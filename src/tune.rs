@@ -42,14 +42,16 @@ const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
 /// The kinds of work, in the order in which they are decided.
-const WORK: [&str; 10] = [
+const WORK: [&str; 12] = [
     "rows",
     "few products",
     "products",
     "many products",
+    "long products",
     "small convolutions",
     "convolutions",
     "large convolutions",
+    "decoding",
     "attention",
     "moves",
     "half products",
@@ -148,15 +150,20 @@ fn question(device: &Device, work: usize, now: Variants) -> Question {
                 may(Variants { products, ..now });
             }
         }
-        4..=6 => {
+        4 => may(Variants { split_k: !now.split_k, ..now }),
+        5..=7 => {
             for tile in TILES {
                 let mut convolutions = now.convolutions;
-                convolutions[work - 4] = tile;
+                convolutions[work - 5] = tile;
                 may(Variants { convolutions, ..now });
             }
         }
-        7 => may(Variants { attention: !now.attention, ..now }),
-        8 => {
+        8 | 9 => {
+            let mut attention = now.attention;
+            attention[work - 8] = !attention[work - 8];
+            may(Variants { attention, ..now });
+        }
+        10 => {
             for moves in [Moves::Alone, Moves::Tiles] {
                 may(Variants { moves, ..now });
             }
@@ -176,17 +183,19 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
         1 => &[&[256, 256], &[256, 256], &[256, 256], &[256, 256]],
         2 => &[&[256, 1024], &[1024, 256], &[1024, 256]],
         3 => &[&[128, 1024], &[2048, 128], &[2048, 128]],
-        4 => &[&[64, 64, 3, 3], &[1, 64, 28, 28], &[1, 64, 28, 28]],
-        5 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
-        6 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
-        7 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
-        8 => &[&[1024, 1024]],
+        4 => &[&[4096, 128], &[128, 4096]],
+        5 => &[&[64, 64, 3, 3], &[1, 64, 28, 28], &[1, 64, 28, 28]],
+        6 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
+        7 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
+        8 => &[&[1, 8, 1, 64], &[1, 8, 2048, 64], &[1, 8, 2048, 64]],
+        9 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
+        10 => &[&[1024, 1024]],
         _ => &[&[512, 512], &[512, 512], &[512, 512]],
     };
     let mut inputs = Vec::with_capacity(shapes.len());
     for (seed, shape) in shapes.iter().enumerate() {
         let mut input = device.uniform(shape, -0.5, 0.5, seed as u32)?;
-        if work == 9 {
+        if work == 11 {
             input = input.cast(DType::F16)?;
         }
         // Computed here, not by what uses it.
@@ -206,19 +215,19 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
                 results.push(rows.sum(&[0])?);
                 results.push(first.reshape(&[64, 16384])?.layer_norm(&[-1], None, None, 1e-5)?);
             }
-            1..=3 | 9 => {
+            1..=4 | 11 => {
                 for input in &inputs[1..] {
                     results.push(input.matmul(first)?);
                 }
             }
-            4..=6 => {
+            5..=7 => {
                 let padding = Padding::Explicit([(1, 1); 2]);
                 for input in &inputs[1..] {
                     let options = Conv2dOptions { padding, ..Default::default() };
                     results.push(input.conv2d(first, None, options)?);
                 }
             }
-            7 => results.push(first.attention(
+            8 | 9 => results.push(first.attention(
                 &inputs[1],
                 &inputs[2],
                 AttentionOptions::default(),

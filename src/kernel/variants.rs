@@ -57,9 +57,11 @@ pub struct Variants {
     pub products: [Tile; 3],
     /// The same for convolutions, seen as products of the weights and the windows.
     pub convolutions: [Tile; 3],
-    /// Whether attention is one kernel; otherwise it is two products and a softmax, as long as the scores take at most
-    /// 128 MiB.
-    pub attention: bool,
+    /// Whether products of few results and long sums are computed in parts of the sums, which are then added (split-K).
+    pub split_k: bool,
+    /// For attention of at most four queries, and of more: whether it is one kernel; otherwise it is two products and a
+    /// softmax, as long as the scores take at most 128 MiB.
+    pub attention: [bool; 2],
     /// For products of halves with more than 16 rows and columns.
     pub halves: Halves,
     pub moves: Moves,
@@ -84,8 +86,11 @@ impl fmt::Display for Variants {
         tiles(f, &self.products)?;
         f.write_str(" convolutions:")?;
         tiles(f, &self.convolutions)?;
-        f.write_str(if self.attention { " attention: one kernel" } else { " attention: apart" })?;
-        f.write_str(["; moves: alone", "; moves: tiles"][self.moves as usize])?;
+        f.write_str(if self.split_k { " long sums: split; attention:" } else { " attention:" })?;
+        for whole in self.attention {
+            f.write_str(if whole { " one kernel," } else { " apart," })?;
+        }
+        f.write_str([" moves: alone", " moves: tiles"][self.moves as usize])?;
         f.write_str(["", "; halves: matrices"][self.halves as usize])
     }
 }
@@ -96,7 +101,8 @@ impl Variants {
         rows: Rows::Meet,
         products: [Tile::Small, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Large],
-        attention: true,
+        split_k: true,
+        attention: [true; 2],
         halves: Halves::Tiles,
         moves: Moves::Tiles,
     };
@@ -106,18 +112,20 @@ impl Variants {
         rows: Rows::Alone,
         products: [Tile::Alone; 3],
         convolutions: [Tile::Alone; 3],
-        attention: false,
+        split_k: false,
+        attention: [false; 2],
         halves: Halves::Tiles,
         moves: Moves::Alone,
     };
 
     /// All as one number, for storing it.
     pub fn number(&self) -> u32 {
-        let mut number = u32::from(self.attention) << 2 | self.rows as u32;
+        let mut number = u32::from(self.attention[1]) << 2 | self.rows as u32;
         for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
-        number | (self.halves as u32) << 15 | (self.moves as u32) << 16
+        number |= (self.halves as u32) << 15 | (self.moves as u32) << 16;
+        number | u32::from(self.attention[0]) << 17 | u32::from(self.split_k) << 18
     }
 
     /// What [`number`](Variants::number) gave; `None` for any other number.
@@ -127,13 +135,17 @@ impl Variants {
             all[(number >> (3 + 2 * at) & 3) as usize]
         };
         let rows = *[Rows::Alone, Rows::Meet, Rows::Subgroups].get(number as usize & 3)?;
-        let moves = *[Moves::Alone, Moves::Tiles].get(number as usize >> 16)?;
+        let moves = [Moves::Alone, Moves::Tiles][number as usize >> 16 & 1];
         let halves = [Halves::Tiles, Halves::Matrices][number as usize >> 15 & 1];
+        if number >> 19 != 0 {
+            return None;
+        }
         Some(Variants {
             rows,
             products: [tile(0), tile(1), tile(2)],
             convolutions: [tile(3), tile(4), tile(5)],
-            attention: number & 4 != 0,
+            split_k: number >> 18 & 1 != 0,
+            attention: [number >> 17 & 1 != 0, number & 4 != 0],
             moves,
             halves,
         })

@@ -1,13 +1,14 @@
-//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest. One workgroup would leave the
-//! machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart where the parts are faster.
+//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest; and so products of few results.
+//! One workgroup would leave the machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart
+//! where the parts are faster.
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::expand;
-use crate::graph::Trace;
+use crate::expand::{self, rewrite};
+use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
-use crate::op::{Const, Op, Reduction, Routine};
-use crate::shape::{pick, Shape};
+use crate::op::{Attention, Const, Op, Reduction, Routine};
+use crate::shape::{Shape, MAX_RANK};
 
 /// Rows at least this long are cut.
 const LONG: usize = 1 << 16;
@@ -18,29 +19,31 @@ const CHUNK: usize = 1 << 11;
 /// Chunks of a row, at most.
 const CHUNKS: usize = 1 << 10;
 
+/// A long product is cut so that it has about so many workgroups with 64 x 64 results, or fewer,
+const GROUPS: usize = 64;
+/// whose sums are at least so long.
+const DEPTH: usize = 1 << 9;
+
 /// Bytes that scores of attention may take, at most.
 const SCORES: u64 = 1 << 27;
 
-/// The same computation with long reductions cut, and attention taken apart.
+/// The same computation with long sums cut, and attention taken apart.
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
-    let mut out = Trace::default();
-    let mut moved = Vec::with_capacity(trace.nodes.len());
-    for node in &trace.nodes {
-        let inputs = pick(&moved, &node.inputs);
-        let at = match &node.op {
-            Op::Source | Op::Scalar => out.leaf(node.op.clone(), node.shape, node.dtype),
-            Op::Reduce { op, axes } if is_long(&out, inputs[0], axes, &node.shape) => {
-                cut(&mut out, inputs[0], *op, axes, node.shape)?
-            }
-            Op::Routine(Routine::Attention(attention)) if is_apart(&out, &inputs, limits) => {
-                expand::attend(&mut out, attention, &inputs)?
-            }
-            op => out.push(op.clone(), &inputs)?,
-        };
-        moved.push(at);
-    }
-    out.outputs = pick(&moved, &trace.outputs);
-    Ok(out)
+    let apart = rewrite(trace, &|out, node, inputs| match &node.op {
+        Op::Routine(Routine::Attention(attention)) if is_apart(out, inputs, limits) => {
+            take_apart(out, attention, inputs).map(Some)
+        }
+        _ => Ok(None),
+    })?;
+    rewrite(&apart, &|out, node, inputs| match &node.op {
+        Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
+            cut(out, inputs[0], *op, axes, node.shape).map(Some)
+        }
+        Op::Routine(Routine::Matmul) if limits.variants.split_k => {
+            cut_product(out, inputs, &node.shape)
+        }
+        _ => Ok(None),
+    })
 }
 
 fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool {
@@ -53,14 +56,91 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool 
 }
 
 /// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
-/// product's results, but not a query's and its values. Scores in halves would be less exact than the kernel's.
+/// product's results, but not a query's and its values; and a few queries have few workgroups.
 fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
-    let (q, k) = (&trace.nodes[inputs[0]], trace.nodes[inputs[1]].shape);
+    let (q, k) = (trace.nodes[inputs[0]].shape, trace.nodes[inputs[1]].shape);
     let mut bytes = 4 * k[2] as u64;
-    for &extent in &q.shape[..3] {
+    for &extent in &q[..3] {
         bytes = bytes.saturating_mul(extent as u64);
     }
-    !limits.variants.attention && q.dtype == DType::F32 && bytes <= limits.binding_bytes.min(SCORES)
+    let whole = limits.variants.attention[usize::from(q[2] > expand::FEW)];
+    !whole && bytes <= limits.binding_bytes.min(SCORES)
+}
+
+/// Halves are computed in `f32`, as the kernel does: their scores would be less exact.
+fn take_apart(out: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
+    let (mut wide, dtype) = (Vec::with_capacity(inputs.len()), out.nodes[inputs[0]].dtype);
+    for &input in inputs {
+        wide.push(cast(out, input, DType::F32)?);
+    }
+    let result = expand::attend(out, attention, &wide)?;
+    cast(out, result, dtype)
+}
+
+fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
+    match out.nodes[node].dtype == to {
+        true => Ok(node),
+        false => out.push(Op::Cast(to), &[node]),
+    }
+}
+
+/// A product of few results and a long sum, as products of parts of it, which are added: a few workgroups would leave the
+/// machine idle. `None` for all other products.
+fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Option<usize>> {
+    let (rank, dtype) = (result.rank(), out.nodes[inputs[0]].dtype);
+    let (m, n) = (result[rank - 2], result[rank - 1]);
+    let batch = result[..rank - 2].iter().product::<usize>();
+    let k = out.nodes[inputs[1]].shape;
+    let k = k[k.rank() - 2];
+    let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
+    if tiles == 0 || tiles > GROUPS || rank == MAX_RANK {
+        return Ok(None);
+    }
+    let chunks = (GROUPS / tiles).min(k / DEPTH);
+    if chunks < 2 {
+        return Ok(None);
+    }
+    // In fours, for whole loads.
+    let length = k.div_ceil(chunks).next_multiple_of(4);
+    let chunks = k.div_ceil(length);
+    let mut parts = Vec::with_capacity(2);
+    for (side, &input) in inputs.iter().enumerate() {
+        let at = cast(out, input, DType::F32)?;
+        let shape = out.nodes[at].shape;
+        let axis = shape.rank() - 1 - side;
+        let at = lengthen(out, at, Reduction::Sum, axis, chunks * length)?;
+        let mut dims = shape.to_vec();
+        dims.splice(axis..=axis, [chunks, length]);
+        let at = out.push(Op::Reshape(Shape::new("matmul", &dims)?), &[at])?;
+        let mut order: Vec<usize> = (0..dims.len()).collect();
+        // The parts stand before rows and columns.
+        if side == 0 {
+            order.swap(axis - 1, axis);
+        }
+        parts.push(out.push(Op::Permute(order), &[at])?);
+    }
+    let at = out.push(Op::Routine(Routine::Matmul), &parts)?;
+    let at = out.push(Op::Reduce { op: Reduction::Sum, axes: vec![rank - 2] }, &[at])?;
+    cast(out, at, dtype).map(Some)
+}
+
+/// The same with what changes no result of the reduction after it along an axis, so that it has this extent there.
+fn lengthen(
+    out: &mut Trace,
+    node: usize,
+    op: Reduction,
+    axis: usize,
+    extent: usize,
+) -> Result<usize> {
+    let Traced { shape, dtype, .. } = out.nodes[node];
+    if shape[axis] == extent {
+        return Ok(node);
+    }
+    let identity = Const { dtype, bits: op.identity(dtype.compute()) };
+    let fill = out.push(Op::Fill { shape: Shape::SCALAR, value: identity }, &[])?;
+    let mut amounts = vec![(0, 0); shape.rank()];
+    amounts[axis].1 = extent - shape[axis];
+    out.push(Op::Pad(amounts), &[node, fill])
 }
 
 fn cut(
@@ -70,7 +150,7 @@ fn cut(
     axes: &[usize],
     result: Shape,
 ) -> Result<usize> {
-    let (from, dtype) = (out.nodes[input].shape, out.nodes[input].dtype);
+    let from = out.nodes[input].shape;
     let mut order = Vec::with_capacity(from.rank());
     for axis in 0..from.rank() {
         if !axes.contains(&axis) {
@@ -85,11 +165,7 @@ fn cut(
     let shape = |dims: &[usize]| Shape::new(op.name(), dims);
     let mut at = out.push(Op::Permute(order), &[input])?;
     at = out.push(Op::Reshape(shape(&[rows, row])?), &[at])?;
-    if chunks * length != row {
-        let identity = Const { dtype, bits: op.identity(dtype.compute()) };
-        let fill = out.push(Op::Fill { shape: Shape::SCALAR, value: identity }, &[])?;
-        at = out.push(Op::Pad(vec![(0, 0), (0, chunks * length - row)]), &[at, fill])?;
-    }
+    at = lengthen(out, at, op, 1, chunks * length)?;
     at = out.push(Op::Reshape(shape(&[rows, chunks, length])?), &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![2] }, &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![1] }, &[at])?;

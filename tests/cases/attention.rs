@@ -103,6 +103,16 @@ pub fn cases() -> Suite {
         let sizes = Sizes { batch: 2, heads, kv_heads, queries: 7, keys: 9, ..SMALL };
         plain(&mut suite, format!("{heads} heads on {kv_heads}"), sizes);
     }
+    // Decoding: few queries, many keys, heads that share theirs.
+    for (heads, kv_heads, queries, keys) in
+        [(8, 2, 1, 2049), (3, 1, 4, 1030), (2, 2, 2, 1024), (12, 4, 5, 1100)]
+    {
+        plain(
+            &mut suite,
+            format!("{queries} queries of {keys} keys, {heads} heads on {kv_heads}"),
+            Sizes { batch: 2, heads, kv_heads, queries, keys, ..SMALL },
+        );
+    }
     for (size, width) in [(8, 5), (5, 8), (64, 1), (3, 130)] {
         plain(
             &mut suite,

@@ -143,7 +143,7 @@ fn reductions(suite: &mut Suite) {
 }
 
 fn routines(suite: &mut Suite) {
-    for [m, k, n] in [[3, 5, 7], [33, 64, 65], [64, 64, 64], [1, 65, 33]] {
+    for [m, k, n] in [[3, 5, 7], [33, 64, 65], [64, 64, 64], [1, 65, 33], [5, 2050, 9]] {
         suite.add(format!("matmul {m} {k} {n}"), move |device| {
             let (x, y) = (integers(&[m, k], -3, 3, 9), integers(&[k, n], -3, 3, 10));
             let got = x.on(device, HALF)?.matmul(&y.on(device, HALF)?)?;

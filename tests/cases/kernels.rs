@@ -22,7 +22,7 @@ pub fn variants() -> [Variants; 4] {
     let middle = Variants {
         products: [Tile::Middle; 3],
         convolutions: [Tile::Middle; 3],
-        attention: false,
+        attention: [false; 2],
         ..Variants::TOGETHER
     };
     [Variants::TOGETHER, Variants::ALONE, large, middle]

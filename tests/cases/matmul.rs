@@ -35,6 +35,7 @@ pub fn cases() -> Suite {
     sizes(&mut suite);
     ranks(&mut suite);
     views(&mut suite);
+    long(&mut suite);
     vectors(&mut suite);
     fused(&mut suite);
     chains(&mut suite);
@@ -199,6 +200,54 @@ fn views(suite: &mut Suite) {
         let k = y.f32(device)?.permute(&[0, 2, 3, 1])?;
         let want = product(&x.permute(&[0, 2, 1, 3]), &y.permute(&[0, 2, 3, 1]));
         Ok(vec![near("scores", q.matmul(&k)?, want, Tolerance::EXACT)])
+    });
+}
+
+/// Few results and long sums, which may be computed in parts.
+fn long(suite: &mut Suite) {
+    const SIZES: [[usize; 3]; 7] = [
+        [1, 1023, 1],
+        [1, 1024, 1],
+        [3, 2049, 5],
+        [65, 1025, 70],
+        [1, 4100, 33],
+        [40, 3001, 2],
+        [66, 8192, 64],
+    ];
+    for [m, k, n] in SIZES {
+        suite.add(format!("a long sum, [{m}, {k}] by [{k}, {n}]"), move |device| {
+            let (a, b) = (whole(&[m, k], 30), whole(&[k, n], 31));
+            let want = product(&a, &b);
+            let (at, bt) = (a.permute(&[1, 0]), b.permute(&[1, 0]));
+            let (a, b) = (a.f32(device)?, b.f32(device)?);
+            let (ta, tb) = (at.f32(device)?.transpose(0, 1)?, bt.f32(device)?.transpose(0, 1)?);
+            let bias = whole(&[n], 32);
+            let layer = a.matmul(&b)?.add(&bias.f32(device)?)?.relu();
+            let rectified = want.zip(&bias, |p, b| (p + b).max(0.0));
+            Ok(vec![
+                near("product", a.matmul(&b)?, want.clone(), Tolerance::EXACT),
+                near("of transposes", ta.matmul(&tb)?, want, Tolerance::EXACT),
+                near("layer", layer, rectified, Tolerance::EXACT),
+            ])
+        });
+    }
+    const PAIRS: [(&[usize], &[usize]); 4] = [
+        (&[3, 2, 5, 1500], &[2, 1500, 7]),
+        (&[2, 1, 9, 1026], &[1, 3, 1026, 9]),
+        (&[1, 1, 1, 1, 1, 2, 3, 1024], &[1, 1, 1, 1, 1, 2, 1024, 3]),
+        (&[40, 5, 2048], &[40, 2048, 5]),
+    ];
+    for (left, right) in PAIRS {
+        suite.add(format!("long sums, {left:?} by {right:?}"), move |device| {
+            let (a, b) = (whole(left, 33), whole(right, 34));
+            let got = a.f32(device)?.matmul(&b.f32(device)?)?;
+            Ok(vec![near("product", got, product(&a, &b), Tolerance::EXACT)])
+        });
+    }
+    suite.add("a long sum of fractions", |device| {
+        let (a, b) = (random(&[5, 5000], -1.0, 1.0, 35), random(&[5000, 6], -1.0, 1.0, 36));
+        let got = a.f32(device)?.matmul(&b.f32(device)?)?;
+        Ok(vec![near("product", got, product(&a, &b), Tolerance::sum(5000, 1.0))])
     });
 }
 

@@ -18,7 +18,12 @@ fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<B
 
 /// A device whose threads work alone, as on a GPU that a CPU plays.
 fn without_barriers() -> Device {
-    let limits = Limits { variants: Variants::ALONE, ..paper::web_limits() };
+    choosing(Variants::ALONE)
+}
+
+/// A device with browsers' limits that runs these kernels.
+fn choosing(variants: Variants) -> Device {
+    let limits = Limits { variants, ..paper::web_limits() };
     Device::from_backend(Box::new(paper::Paper::new(limits)), None)
 }
 
@@ -268,18 +273,72 @@ fn attention_is_taken_apart_where_threads_work_alone() {
     });
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul"]);
     assert_eq!(loads(program(&plan.dispatches[1].kernel)), 1, "scaled and masked before");
-    // Scores of 2^26, more than are to take memory, and halves, which scores would round.
-    let long = without_barriers();
-    let q = data(&long, &[1, 1, 1 << 13, 1]).expect("data");
+    // Scores of 2^26 are more than are to take memory.
+    let device = without_barriers();
+    let q = data(&device, &[1, 1, 1 << 13, 1]).expect("data");
     let far = q.attention(&q, &q, AttentionOptions::default()).expect("recorded");
-    let half = q.cast(DType::F16).expect("recorded").slice(2, 0, 9).expect("recorded");
+    let plan = planned(&device, &far);
+    assert_eq!(kinds(&plan).last(), Some(&"attention"), "{plan}");
+    // Scores of halves are no halves.
+    let half = device.tensor(&[1u32; 9], &[1, 1, 9, 1]).expect("data").cast(DType::F16);
+    let half = half.expect("recorded");
+    half.run().expect("it runs on paper");
     let half = half.attention(&half, &half, AttentionOptions::default()).expect("recorded");
-    for whole in [far, half] {
-        let mut batch = long.batch();
-        batch.add(&whole).expect("it lives on this device");
-        let plan = batch.plan().expect("it can be planned");
-        assert_eq!(kinds(&plan).last(), Some(&"attention"), "{plan}");
-    }
+    let plan = planned(&device, &half);
+    assert_eq!(kinds(&plan), ["matmul", "row", "matmul"], "{plan}");
+    let temporaries = plan.slots.iter().filter(|s| matches!(s.place, Place::Temporary(_)));
+    assert!(temporaries.clone().count() > 0 && temporaries.clone().all(|s| s.dtype == DType::F32));
+}
+
+fn planned(device: &Device, result: &Tensor) -> Arc<Batch> {
+    let mut batch = device.batch();
+    batch.add(result).expect("it lives on this device");
+    batch.plan().expect("it can be planned")
+}
+
+#[test]
+fn a_product_of_few_results_and_a_long_sum_is_cut() {
+    let few = |d: &Device, k: usize| {
+        let (a, b) = (data(d, &[40, k])?, data(d, &[k, 128])?);
+        a.matmul(&b)?.add(1.0)
+    };
+    let plan = plan("long-product", |d| Ok(vec![few(d, 4096)?]));
+    let [Kernel::Matmul(parts), Kernel::Loop { space, .. }] =
+        [0, 1].map(|at| (*plan.dispatches[at].kernel).clone())
+    else {
+        panic!("{plan}")
+    };
+    assert_eq!((plan.dispatches.len(), &parts.batch[..], parts.k), (2, &[8][..], 512), "{plan}");
+    assert_eq!((space.rows(), space.columns()), (40 * 128, 8));
+    // A short one is not, nor one that has many results, nor any where that is not asked for.
+    let device = choosing(Variants::TOGETHER);
+    let plan = planned(&device, &few(&device, 1020).expect("recorded"));
+    assert_eq!(kinds(&plan), ["matmul"]);
+    let many = data(&device, &[4096, 1024]).expect("data");
+    let many = many.matmul(&many.transpose(0, 1).expect("recorded")).expect("recorded");
+    assert_eq!(kinds(&planned(&device, &many)), ["matmul"]);
+    let device = choosing(Variants { split_k: false, ..Variants::TOGETHER });
+    assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
+}
+
+#[test]
+fn decoding_is_taken_apart_where_it_is_asked_for() {
+    let apart = Variants { attention: [false, true], ..Variants::TOGETHER };
+    let attend = |d: &Device, queries: usize| {
+        let (q, k) = (data(d, &[1, 8, queries, 64])?, data(d, &[1, 2, 4096, 64])?);
+        q.attention(&k, &k, AttentionOptions::default())
+    };
+    let plan = plan_on(choosing(apart), "decoding", |d| Ok(vec![attend(d, 1)?]));
+    assert_eq!(kinds(&plan), ["matmul", "row", "matmul", "row"], "{plan}");
+    // The queries of the heads that share keys are rows of one product, and the keys are shared out.
+    let Kernel::Matmul(scores) = &*plan.dispatches[0].kernel else { panic!("{plan}") };
+    assert_eq!((scores.m, scores.n, scores.k), (4, 4096, 64));
+    let Kernel::Matmul(values) = &*plan.dispatches[2].kernel else { panic!("{plan}") };
+    assert_eq!((values.m, values.n, values.k), (4, 64, 512));
+    let device = choosing(apart);
+    assert_eq!(kinds(&planned(&device, &attend(&device, 5).expect("recorded"))), ["attention"]);
+    let device = choosing(Variants::TOGETHER);
+    assert_eq!(kinds(&planned(&device, &attend(&device, 1).expect("recorded"))), ["attention"]);
 }
 
 #[test]

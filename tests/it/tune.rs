@@ -36,7 +36,8 @@ impl MadeUp {
     fn device(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Arc<AtomicU64>) {
         let cpu = CpuBackend::new();
         let info = Info { backend: "made-up", ..cpu.info().clone() };
-        let limits = Limits { subgroups, cooperative: subgroups, ..cpu.limits().clone() };
+        let variants = Variants::TOGETHER;
+        let limits = Limits { subgroups, cooperative: subgroups, variants, ..cpu.limits().clone() };
         let clock = Arc::new(AtomicU64::new(0));
         let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
         (Device::from_backend(Box::new(machine), None), clock)
@@ -111,7 +112,8 @@ fn the_fastest_kernels_are_chosen() {
         // Too little to change anything for.
         time -= 10 * u64::from(variants.products[1] == Tile::Large);
         time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
-        time -= 100 * u64::from(!variants.attention);
+        time -= 100 * u64::from(!variants.split_k);
+        time -= 100 * u64::from(!variants.attention[0]);
         time -= 100 * u64::from(variants.moves == Moves::Alone);
         time -= 100 * u64::from(variants.halves == Halves::Matrices);
         Act::Takes(time)
@@ -121,14 +123,15 @@ fn the_fastest_kernels_are_chosen() {
         rows: Rows::Subgroups,
         products: [Tile::Alone, Tile::Middle, Tile::Large],
         convolutions: [Tile::Small, Tile::Middle, Tile::Small],
-        attention: false,
+        split_k: false,
+        attention: [false, true],
         halves: Halves::Matrices,
         moves: Moves::Alone,
     };
     assert_eq!(tuned.variants, expected);
     assert_eq!(device.variants(), expected);
-    // Three ways for rows, four for each kind of product and convolution, two for attention, moves and halves.
-    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 2 + 2 + 2);
+    // Three ways for rows, four for each kind of product and convolution, two for all others.
+    assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 5 * 2);
     let first = &tuned.figures[0];
     assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
 }
@@ -137,7 +140,7 @@ fn the_fastest_kernels_are_chosen() {
 fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
     let (device, tuned) = tuned(false, |variants| match variants {
         Variants { rows: Rows::Alone, .. } => Act::Lies,
-        Variants { attention: false, .. } => Act::Fails(ErrorKind::Unsupported),
+        Variants { attention: [true, false], .. } => Act::Fails(ErrorKind::Unsupported),
         Variants { products: [Tile::Large, ..], .. } => Act::Takes(9000),
         Variants { products: [Tile::Small, ..], .. } => Act::Takes(1000),
         _ => Act::Takes(500),
@@ -192,13 +195,13 @@ fn on_a_gpu() {
 #[test]
 fn numbers_stand_for_kernels() {
     let all: Vec<Variants> = (0..1 << 20).filter_map(Variants::from_number).collect();
-    assert_eq!(all.len(), 3 * 2 * 4usize.pow(6) * 2 * 2);
+    assert_eq!(all.len(), 3 * 4usize.pow(6) * 2usize.pow(5));
     assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
     assert_eq!(Variants::from_number(u32::MAX), None);
     assert_eq!(
         Variants::TOGETHER.to_string(),
         "rows: meet; products: 32 x 32, 64 x 64, 128 x 128, convolutions: 32 x 32, 64 x 64, 128 x 128, \
-        attention: one kernel; moves: tiles"
+        long sums: split; attention: one kernel, one kernel, moves: tiles"
     );
 }
 

@@ -89,7 +89,7 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             // Routines stay whole.
-            variants: Variants::TOGETHER,
+            variants: Variants { split_k: false, ..Variants::TOGETHER },
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }

@@ -1,12 +1,20 @@
 //! Loops compiled for the vector instructions of the machine they run on, chosen at run time.
 
-/// A loop. Its `run` must be `#[inline(always)]`, so that it is compiled anew for each set of instructions.
-pub(super) trait Loop {
+/// A loop. Its functions must be `#[inline(always)]`, so that they are compiled anew for each set of instructions.
+pub(super) trait Loop: Sized {
     type Output;
     fn run(self) -> Self::Output;
+
+    /// The same where a product and a sum are one instruction, and one rounding: [`f32::mul_add`] costs nothing there,
+    /// and a function call elsewhere.
+    #[inline(always)]
+    fn run_fused(self) -> Self::Output {
+        self.run()
+    }
 }
 
-/// Runs a loop with the best instructions there are. They change its speed, never its result.
+/// Runs a loop with the best instructions there are. They change its speed, and its result only where it has a
+/// [`run_fused`](Loop::run_fused) of its own.
 #[cfg(not(target_arch = "wasm32"))]
 #[inline(always)]
 pub(super) fn run<L: Loop>(work: L) -> L::Output {
@@ -19,7 +27,11 @@ pub(super) fn run<L: Loop>(work: L) -> L::Output {
         type Output = L::Output;
         #[inline(always)]
         fn with_simd<S: pulp::Simd>(self, _: S) -> L::Output {
-            self.0.run()
+            if S::IS_SCALAR {
+                self.0.run()
+            } else {
+                self.0.run_fused()
+            }
         }
     }
     BEST.get_or_init(pulp::Arch::new).dispatch(With(work))

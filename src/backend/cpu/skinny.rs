@@ -8,8 +8,8 @@ use super::simd::{self, Loop};
 /// Rows up to which a matrix counts as having few.
 const FEW: usize = 16;
 
-/// The same where the large matrix's columns lie side by side: each row beyond reads them anew.
-pub(super) const FEW_DOWN: usize = 8;
+/// The same where the large matrix's columns lie side by side.
+pub(super) const FEW_DOWN: usize = 12;
 
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
@@ -113,29 +113,46 @@ struct Task<'a> {
 impl Loop for Task<'_> {
     type Output = ();
     #[inline(always)]
-    fn run(mut self) {
-        match self.way {
-            Way::Down => self.down(),
-            Way::Across => self.across(),
-        }
+    fn run(self) {
+        self.multiply(|x, y, sum| x * y + sum);
+    }
+    #[inline(always)]
+    fn run_fused(self) {
+        self.multiply(f32::mul_add);
     }
 }
 
 impl Task<'_> {
     #[inline(always)]
-    fn down(&mut self) {
+    fn multiply(mut self, add: impl Add) {
+        match self.way {
+            Way::Down => self.down(add),
+            Way::Across => self.across(add),
+        }
+    }
+
+    #[inline(always)]
+    fn down(&mut self, add: impl Add) {
         let count = self.part.count;
         for column in 0..count {
             let at = self.large.position(0, self.part.first + column);
             let numbers = &self.large.data[at..at + self.depth];
-            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
-                self.out[row * count + column] = dot(few, numbers);
+            let mut pairs = self.few.chunks_exact(2 * self.depth);
+            for (pair, few) in pairs.by_ref().enumerate() {
+                let sums = dots(few.split_at(self.depth).into(), numbers, add);
+                self.out[2 * pair * count + column] = sums[0];
+                self.out[(2 * pair + 1) * count + column] = sums[1];
+            }
+            let few = pairs.remainder();
+            if !few.is_empty() {
+                let [sum] = dots([few], numbers, add);
+                self.out[(self.few.len() / self.depth - 1) * count + column] = sum;
             }
         }
     }
 
     #[inline(always)]
-    fn across(&mut self) {
+    fn across(&mut self, add: impl Add) {
         let Part { first, count, from, lines } = self.part;
         let line = |i: usize| {
             let at = self.large.position(i, first);
@@ -144,47 +161,99 @@ impl Task<'_> {
         let (whole, end) = (from + lines / 8 * 8, from + lines);
         for i in (from..whole).step_by(8) {
             let lines: [&[f32]; 8] = std::array::from_fn(|n| line(i + n));
-            for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
-                let out = &mut self.out[row * count..][..count];
-                let f: [f32; 8] = std::array::from_fn(|n| few[i + n]);
-                for (at, out) in out.iter_mut().enumerate() {
-                    let two = |n: usize| lines[n][at] * f[n] + lines[n + 1][at] * f[n + 1];
-                    *out += (two(0) + two(2)) + (two(4) + two(6));
-                }
+            let numbers = |row: usize| {
+                let few = &self.few[row * self.depth + i..][..8];
+                std::array::from_fn(|n| few[n])
+            };
+            let mut outs = self.out.chunks_exact_mut(2 * count);
+            for (pair, out) in outs.by_ref().enumerate() {
+                let few = [numbers(2 * pair), numbers(2 * pair + 1)];
+                pass_two(lines, few, out.split_at_mut(count).into(), add);
+            }
+            let out = outs.into_remainder();
+            if !out.is_empty() {
+                pass(lines, numbers(self.few.len() / self.depth - 1), out, add);
             }
         }
         for i in whole..end {
             let line = line(i);
             for (row, few) in self.few.chunks_exact(self.depth).enumerate() {
                 let out = &mut self.out[row * count..][..count];
-                out.iter_mut().zip(line).for_each(|(out, x)| *out += x * few[i]);
+                out.iter_mut().zip(line).for_each(|(out, &x)| *out = add(x, few[i], *out));
             }
         }
     }
 }
 
-/// The sum of the products of two rows, in lanes.
+/// Eight numbers that lie below each other.
+type Eight = [f32; 8];
+
+/// Adds eight lines of the large matrix, times a row's numbers each, to the row's sums.
 #[inline(always)]
-fn dot(few: &[f32], numbers: &[f32]) -> f32 {
+fn pass(lines: [&[f32]; 8], few: Eight, sums: &mut [f32], add: impl Add) {
+    let [a, b, c, d, e, f, g, h] = cut(lines, sums.len());
+    for (at, sum) in sums.iter_mut().enumerate() {
+        let x = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]];
+        *sum = inner(x, &few, *sum, add);
+    }
+}
+
+/// The same for two rows, which share what is read.
+#[inline(always)]
+fn pass_two(lines: [&[f32]; 8], few: [Eight; 2], [above, below]: [&mut [f32]; 2], add: impl Add) {
+    let [a, b, c, d, e, f, g, h] = cut(lines, above.len());
+    for (at, (above, below)) in above.iter_mut().zip(below).enumerate() {
+        let x = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]];
+        (*above, *below) = (inner(x, &few[0], *above, add), inner(x, &few[1], *below, add));
+    }
+}
+
+/// The lines' beginnings, each cut by itself: the compiler sees then that no place lies outside.
+#[inline(always)]
+fn cut([a, b, c, d, e, f, g, h]: [&[f32]; 8], n: usize) -> [&[f32]; 8] {
+    [&a[..n], &b[..n], &c[..n], &d[..n], &e[..n], &f[..n], &g[..n], &h[..n]]
+}
+
+/// A sum and eight products.
+#[inline(always)]
+fn inner(x: Eight, few: &Eight, sum: f32, add: impl Add) -> f32 {
+    let pair = |n: usize, sum| add(x[n], few[n], add(x[n + 1], few[n + 1], sum));
+    pair(2, pair(0, sum)) + pair(6, pair(4, 0.0))
+}
+
+/// `x * y + sum`.
+trait Add: Fn(f32, f32, f32) -> f32 + Copy {}
+impl<F: Fn(f32, f32, f32) -> f32 + Copy> Add for F {}
+
+/// The sums of the products of rows and a column, in lanes.
+#[inline(always)]
+fn dots<const ROWS: usize>(few: [&[f32]; ROWS], numbers: &[f32], add: impl Add) -> [f32; ROWS] {
     // So many that the sums stay a loop, which becomes vector code, and that none is waited for.
     const WIDE: usize = 8 * LANES;
-    let mut lanes = [0f32; WIDE];
-    let (few, numbers) = (few.chunks_exact(WIDE), numbers.chunks_exact(WIDE));
-    let rest = few.remainder().iter().zip(numbers.remainder());
-    for (few, numbers) in few.zip(numbers) {
-        for ((lane, few), x) in lanes.iter_mut().zip(few).zip(numbers) {
-            *lane += few * x;
+    let mut lanes = [[0f32; WIDE]; ROWS];
+    let whole = numbers.len() / WIDE * WIDE;
+    for at in (0..whole).step_by(WIDE) {
+        let x = &numbers[at..][..WIDE];
+        let few = few.map(|few| &few[at..][..WIDE]);
+        for lane in 0..WIDE {
+            for row in 0..ROWS {
+                lanes[row][lane] = add(few[row][lane], x[lane], lanes[row][lane]);
+            }
         }
     }
-    for (lane, (few, x)) in lanes.iter_mut().zip(rest) {
-        *lane += few * x;
-    }
-    let mut width = WIDE / 2;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
+    for at in whole..numbers.len() {
+        for row in 0..ROWS {
+            lanes[row][at - whole] = add(few[row][at], numbers[at], lanes[row][at - whole]);
         }
-        width /= 2;
     }
-    lanes[0]
+    lanes.map(|mut lanes| {
+        let mut width = WIDE / 2;
+        while width > 0 {
+            for i in 0..width {
+                lanes[i] += lanes[i + width];
+            }
+            width /= 2;
+        }
+        lanes[0]
+    })
 }
