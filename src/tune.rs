@@ -22,22 +22,25 @@ pub struct Figure {
     pub work: &'static str,
     /// The kernels it was tried with.
     pub variants: Variants,
-    /// How long it took: the median of some runs. `None` where its first run took several times as long as the best, so
-    /// that no more were made; where the device refused it; and where its result was wrong.
+    /// How long it took: the median of some runs, in turns with the others. `None` where its first run took several times
+    /// as long as the best, so that no more were made; where the device refused it; and where its result was wrong.
     pub milliseconds: Option<f64>,
 }
 
-/// One choice, and the work that it is measured by.
-struct Question {
-    work: &'static str,
-    answers: Vec<Variants>,
+/// Kernels that are tried.
+struct Contestant {
+    variants: Variants,
+    /// The work, planned for them; `None` where that is not worth measuring.
+    program: Option<Program>,
+    /// What its runs took, in milliseconds.
+    times: Vec<f64>,
 }
 
 /// A choice must be faster by this much than what the device runs already.
 const GAIN: f64 = 0.95;
 /// What has taken so many times as long as the best in its first timed run gets no other.
 const HOPELESS: f64 = 3.0;
-/// Timed runs of each choice, and the milliseconds after which there are no more.
+/// Timed runs of each choice, and the milliseconds a choice after which there are no more.
 const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
@@ -93,41 +96,67 @@ pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
     Ok(tuned)
 }
 
+/// Measures the answers to a question in turns, so that whatever else the machine does meets them alike.
 async fn decide(
     device: &Device,
     clock: &impl Fn() -> f64,
     work: usize,
     tuned: &mut Tuned,
 ) -> Result<()> {
-    let Question { work: name, answers } = question(device, work, tuned.variants);
     let inputs = inputs(device, work)?;
-    let (mut expected, mut usual, mut best) = (Vec::new(), f64::INFINITY, f64::INFINITY);
-    let mut chosen = tuned.variants;
-    for variants in answers {
+    let mut expected = Vec::new();
+    let mut contestants = Vec::new();
+    for variants in answers(device, work, tuned.variants) {
         device.set_variants(variants)?;
-        let first = expected.is_empty();
-        let measured = measure(device, clock, (work, &inputs), &mut expected, best).await;
-        let milliseconds = match measured {
-            Ok(milliseconds) => milliseconds,
+        let program = prepare(device, work, &inputs, &mut expected).await;
+        let program = match program {
+            Ok(program) => program,
             // What the device ran before must run.
-            Err(error) if first => return Err(error),
+            Err(error) if contestants.is_empty() => return Err(error),
             Err(_) => None,
         };
-        tuned.figures.push(Figure { work: name, variants, milliseconds });
-        let milliseconds = milliseconds.unwrap_or(f64::INFINITY);
-        if first {
-            usual = milliseconds;
+        contestants.push(Contestant { variants, program, times: Vec::with_capacity(RUNS) });
+    }
+    let begin = clock();
+    for _ in 0..RUNS {
+        let mut best = f64::INFINITY;
+        for contestant in &mut contestants {
+            let Some(program) = &contestant.program else { continue };
+            let start = clock();
+            let results = program.run(&[])?;
+            results[0].read_range::<f32>(0, 1).await?;
+            let time = clock() - start;
+            contestant.times.push(time);
+            best = best.min(time);
         }
-        if milliseconds < best && (first || milliseconds < usual * GAIN) {
-            (best, chosen) = (milliseconds, variants);
+        for contestant in &mut contestants {
+            if contestant.times.len() == 1 && contestant.times[0] > HOPELESS * best {
+                contestant.program = None;
+            }
+        }
+        if clock() - begin > ENOUGH * contestants.len() as f64 {
+            break;
         }
     }
-    tuned.variants = chosen;
+    let (mut usual, mut best) = (f64::INFINITY, f64::INFINITY);
+    for (at, contestant) in contestants.into_iter().enumerate() {
+        let Contestant { variants, program, mut times } = contestant;
+        times.sort_by(f64::total_cmp);
+        let milliseconds = program.map(|_| times[times.len() / 2]);
+        tuned.figures.push(Figure { work: WORK[work], variants, milliseconds });
+        let milliseconds = milliseconds.unwrap_or(f64::INFINITY);
+        if at == 0 {
+            usual = milliseconds;
+        }
+        if milliseconds < best && (at == 0 || milliseconds < usual * GAIN) {
+            (best, tuned.variants) = (milliseconds, variants);
+        }
+    }
     Ok(())
 }
 
-/// The answers to a question, what the device runs now being the first.
-fn question(device: &Device, work: usize, now: Variants) -> Question {
+/// The kernels that are tried for a kind of work, what the device runs now being the first.
+fn answers(device: &Device, work: usize, now: Variants) -> Vec<Variants> {
     let mut answers = vec![now];
     let mut may = |variants: Variants| {
         if !answers.contains(&variants) {
@@ -173,7 +202,7 @@ fn question(device: &Device, work: usize, now: Variants) -> Question {
             may(Variants { halves: Halves::Matrices, ..now });
         }
     }
-    Question { work: WORK[work], answers }
+    answers
 }
 
 /// The work's operands. Products and convolutions come several at a time, so that a submission weighs less.
@@ -242,40 +271,23 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
     })
 }
 
-/// How long the work takes with the device's kernels. The first to be measured gives the expected result.
-async fn measure(
+/// The work, planned for the device's kernels, and run once; `None` where its results are not those of the first.
+async fn prepare(
     device: &Device,
-    clock: &impl Fn() -> f64,
-    (work, inputs): (usize, &[Tensor]),
+    work: usize,
+    inputs: &[Tensor],
     expected: &mut Vec<Vec<f32>>,
-    best: f64,
-) -> Result<Option<f64>> {
+) -> Result<Option<Program>> {
     let program = program(device, work, inputs)?;
+    let mut right = true;
     for (at, result) in program.run(&[])?.iter().enumerate() {
         let values = result.read::<f32>().await?;
         match expected.get(at) {
-            Some(expected) if !agree(&values, expected) => return Ok(None),
-            Some(_) => {}
+            Some(expected) => right &= agree(&values, expected),
             None => expected.push(values),
         }
     }
-    let begin = clock();
-    let mut times = Vec::with_capacity(RUNS);
-    for run in 0..RUNS {
-        let start = clock();
-        let results = program.run(&[])?;
-        results[0].read_range::<f32>(0, 1).await?;
-        let end = clock();
-        times.push(end - start);
-        if run == 0 && end - start > HOPELESS * best {
-            return Ok(None);
-        }
-        if end - begin > ENOUGH {
-            break;
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(Some(times[times.len() / 2]))
+    Ok(right.then_some(program))
 }
 
 /// Whether two results are the same but for rounding.
