@@ -68,6 +68,8 @@ fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
 }
 
 /// Halves are computed in `f32`, as the kernel does: their scores would be less exact.
+// Not inlined: the browser's core leaves it to a part.
+#[inline(never)]
 fn take_apart(out: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
     let (mut wide, dtype) = (Vec::with_capacity(inputs.len()), out.nodes[inputs[0]].dtype);
     for &input in inputs {
@@ -110,7 +112,8 @@ fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Opti
         let axis = shape.rank() - 1 - side;
         let at = lengthen(out, at, Reduction::Sum, axis, chunks * length)?;
         let mut dims = shape.to_vec();
-        dims.splice(axis..=axis, [chunks, length]);
+        dims[axis] = chunks;
+        dims.insert(axis + 1, length);
         let at = out.push(Op::Reshape(Shape::new("matmul", &dims)?), &[at])?;
         let mut order: Vec<usize> = (0..dims.len()).collect();
         // The parts stand before rows and columns.

@@ -619,13 +619,17 @@ randomBits:1 unitFloat`;
 export abstract class Pointwise extends Recorded {
   static {
     rows.split(/\s/).forEach((row, number) => {
-      const [name = "", operands = 0, ...usual] = row.split(":");
+      const [name = "", operands = 0, ...rest] = row.split(":");
+      const count = Number(operands);
+      const usual = rest.map(Number);
       const method = {
         [name](this: Pointwise, ...given: Operand[]) {
-          const others = Array.from({ length: Number(operands) }, (_, i) => given[i]!);
-          const parameter = (i: number) => given[others.length + i] as number | undefined;
-          const parameters = usual.map((value, i) => (parameter(i) === undefined ? Number(value) : parameter(i)!));
-          return this.row(number, name, others, parameters);
+          // Whoever gives more than there is place for means something else by it; what is missing is undefined.
+          given.length = count + usual.length;
+          usual.forEach((value, i) => {
+            if (given[count + i] === undefined) given[count + i] = value;
+          });
+          return this.row(number, name, given, count);
         },
       };
       Object.defineProperty(this.prototype, name, { value: method[name], writable: true, configurable: true });

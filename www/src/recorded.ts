@@ -8,6 +8,8 @@ import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
 import type { Operand, Tensor } from "./tensor.js";
 
+const NONE = new Float64Array();
+
 /** A tensor as the families of operations see it. */
 export abstract class Recorded extends Handle {
   /** The device it lives on. */
@@ -61,18 +63,18 @@ export abstract class Recorded extends Handle {
     return other.use(name);
   }
 
-  /** Records a row of the pointwise table. @internal */
-  protected row(row: number, name: string, operands: readonly Operand[] = [], parameters: readonly number[] = []): Tensor {
-    const handles = new Uint32Array(operands.length + 1);
+  /** Records a row of the pointwise table, of so many further operands, and numbers after them. @internal */
+  protected row(row: number, name: string, given: readonly Operand[], count: number): Tensor {
+    const handles = new Uint32Array(count + 1);
     handles[0] = this.use(name);
-    const numbers: number[] = [];
-    operands.forEach((operand, i) => {
-      if (typeof operand === "object") handles[i + 1] = this.operand(name, operand);
-      else numbers.push(number(name, operand));
-    });
-    for (const parameter of parameters) numbers.push(number(name, parameter));
+    let numbers = NONE;
+    for (let i = 0; i < given.length; i++) {
+      const operand = given[i];
+      if (i < count && typeof operand === "object") handles[i + 1] = this.operand(name, operand);
+      else numbers = Float64Array.of(...numbers, number(name, operand));
+    }
     const { core } = this.owner;
-    return this.device.adopt(call(() => core.apply(FIRST_ROW + row, handles, Float64Array.from(numbers))));
+    return this.device.adopt(call(() => core.apply(FIRST_ROW + row, handles, numbers)));
   }
 
   /** Records another operation; an operand that is left out has the handle 0. @internal */

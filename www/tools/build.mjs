@@ -50,6 +50,7 @@ const cores = {
           "plan::lower::Context>::gather",
           "expand::Writer>::attention",
           "plan::kernels::(?:attention|conv2d)",
+          "plan::split::take_apart",
           "codegen::routine::(?:attention|conv2d)",
           "codegen::direct::conv2d",
           "codegen::rows::Writer>::pass_on",
@@ -59,7 +60,7 @@ const cores = {
           [
             "::js::",
             '::codegen::(?:(?:loops::)?wgsl"|rows::)',
-            "::plan::(?:kernels|lower)::",
+            "::plan::(?:kernels|lower|split)::",
             '::op::\\w+::(?:Routine|Op)>::infer"',
             "::expand::att",
           ].join("|"),

@@ -283,7 +283,11 @@ export class Gpu {
       }
       mapping = buffer.mapAsync(GPUMapMode.READ, 0, bytes);
     });
+    let known = false;
+    // Browsers look whether work is done where commands come in, and else every few milliseconds.
+    setTimeout(() => known || this.#device.queue.submit([]), 1);
     return new Reading(buffer, bytes, this.#whenKnown(mapping ?? Promise.reject()), (mapped) => {
+      known = true;
       if (mapped) this.#recycle(buffer);
       else buffer?.destroy();
       this.#ended();
