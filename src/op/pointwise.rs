@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Node};
 use crate::op::formulas;
+use std::sync::OnceLock;
 
 /// Which element types a row takes. All operands have one type, unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,12 +68,14 @@ pub struct Row {
     pub formula: fn(&[Expr]) -> Expr,
     /// Where the formula's own derivative would not do.
     pub gradient: Option<Gradient>,
+    /// The formula over its arguments, once it was asked for: each operation that is recorded asks.
+    written: &'static OnceLock<Expr>,
 }
 
 impl Row {
     /// The formula over `Arg(0)`, `Arg(1)`, ...
     pub fn expr(&self) -> Expr {
-        (self.formula)(&self.arguments())
+        *self.written.get_or_init(|| (self.formula)(&self.arguments()))
     }
 
     /// The derivative by the n-th argument, over the same arguments.
@@ -448,6 +451,10 @@ macro_rules! define_table {
                 $formula.into()
             },
             gradient: define_table!(@gradient [$($arg),+ $(, $($parameter),+)?] $(|$y| $gradient)?),
+            written: {
+                static WRITTEN: OnceLock<Expr> = OnceLock::new();
+                &WRITTEN
+            },
         }),*];
 
         impl Pointwise {
