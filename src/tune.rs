@@ -64,8 +64,8 @@ const WORK: [&str; 12] = [
 /// work that the device does meanwhile disturbs the measurement, and programs that were compiled before keep their kernels.
 /// Each result is compared with that of the kernels the device ran before; a choice that differs is not taken.
 ///
-/// It took 20 seconds to a minute where a CPU plays the GPU; nobody has timed it on a real one. The CPU has nothing to
-/// choose from.
+/// It took 10 to 45 seconds where a CPU plays the GPU; nobody has timed it on a real one. The CPU has nothing to choose
+/// from.
 ///
 /// ```
 /// # pollster::block_on(async {

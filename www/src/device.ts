@@ -170,9 +170,9 @@ export class Device extends Handle {
 
   /**
    * Has the device run the kernels that are fastest on it, where there are several for the same work: as an earlier visit
-   * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That took half a
-   * minute to a minute where a CPU plays the GPU; nobody has timed it on a real one. Programs that were compiled before
-   * keep their kernels.
+   * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That took 45
+   * seconds where a CPU plays the GPU; nobody has timed it on a real one. Programs that were compiled before keep their
+   * kernels.
    *
    * ```ts
    * const { variants, measured } = await device.tune();

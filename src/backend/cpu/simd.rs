@@ -8,6 +8,7 @@ pub(super) trait Loop: Sized {
     /// The same where a product and a sum are one instruction, and one rounding: [`f32::mul_add`] costs nothing there,
     /// and a function call elsewhere.
     #[inline(always)]
+    #[cfg_attr(target_arch = "wasm32", allow(dead_code))]
     fn run_fused(self) -> Self::Output {
         self.run()
     }
