@@ -11,7 +11,7 @@ impl Device {
     }
 
     /// Runs these kernels from now on. Compiled programs keep theirs. The CPU has one of each
-    /// kind, but also takes attention apart where it is asked to.
+    /// kind, but also takes attention apart and cuts long sums where it is asked to.
     ///
     /// # Errors
     /// `Unsupported` where the device has no subgroups or no such matrices and these are asked for.

@@ -151,6 +151,27 @@ async function withWebGpu() {
     });
     same(codes, ["DeviceLost", 2], "what a read says, and a new device");
   });
+  await test("a read is one submission, and one without work that has the browser look whether it is done", async () => {
+    const { value, work, software } = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const software = !(await Device.isAvailable());
+      const device = await Device.new({ prefer: software ? "software" : "gpu" });
+      const x = device.full([512, 512], 0.5);
+      const real = GPUQueue.prototype.submit;
+      const work = [];
+      GPUQueue.prototype.submit = function (buffers) {
+        work.push(buffers.length);
+        real.call(this, buffers);
+      };
+      const [value] = await x.matmul(x).readRange(0, 1);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      GPUQueue.prototype.submit = real;
+      device.dispose();
+      return { value, work, software };
+    });
+    // A GPU may be done before.
+    same([value, work], [128, software || work.length > 1 ? [1, 0] : [1]], "the sum, and buffers of commands");
+  });
   await test("the console stays quiet", () => same(errors, [], "errors"));
   await test("kernels are measured once", async () => {
     const seen = await page.evaluate(async () => {

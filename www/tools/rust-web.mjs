@@ -3,11 +3,11 @@
 // Debian packages the newest Rust that Firefox and Chromium need as `rustc-web`, with its sources but without a std
 // for wasm32. We unpack it under `.tools` and build that std once. Only wasm builds use it (`webEnv`).
 
-import { copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, renameSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, renameSync } from "node:fs";
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { aptUnpack, haveApt } from "./apt.mjs";
-import { cargoHome, hasSmallStd, onPath, read, run, rustWeb, rustWebEnv, tools } from "./env.mjs";
+import { cargoHome, hasSmallStd, onPath, read, root, run, rustWeb, rustWebEnv, tools } from "./env.mjs";
 import { usesRustWeb, webEnv, webTarget } from "./env.mjs";
 
 const target = "wasm32-unknown-unknown";
@@ -33,6 +33,7 @@ export async function addWasm32(say) {
   rmSync(making, { recursive: true, force: true });
   mkdirSync(making, { recursive: true });
   await aptUnpack(["rustc-web", "rust-web-src", "rust-web-clippy", "rustfmt-web"], /rust|llvm/, making);
+  refuseOld(join(making, "usr"));
   say("building std for wasm32 (about a minute)");
   linkLinker(join(making, "usr"));
   await buildStd(making);
@@ -63,6 +64,16 @@ function linkLinker(usr) {
   if (!existsSync(linker)) throw new Error("the Rust toolchain on PATH has no rust-lld; rustup's have");
   mkdirSync(join(usr, bin), { recursive: true });
   symlinkSync(linker, join(usr, bin, "rust-lld"));
+}
+
+/** Throws where the unpacked compiler is older than the project's code. */
+function refuseOld(usr) {
+  const env = { ...process.env, ...rustWebEnv(usr, [process.env.PATH]) };
+  const here = read(env.RUSTC, ["--version"], { env })?.match(/\d+\.\d+/)?.[0] ?? "0";
+  const wanted = readFileSync(join(root, "Cargo.toml"), "utf8").match(/^rust-version = "(.*)"$/m)[1];
+  const number = (version) => version.split(".").reduce((sum, part) => 1000 * sum + Number(part), 0);
+  if (number(here) >= number(wanted)) return;
+  throw new Error(`Debian's rustc-web is ${here}, older than ${wanted}: do apt's sources lack bookworm-security?`);
 }
 
 /** Builds std from the unpacked sources, and puts it where the unpacked rustc looks for it. */

@@ -201,10 +201,14 @@ fn pass(lines: [&[f32]; 8], few: Eight, sums: &mut [f32], add: impl Add) {
 /// The same for two rows, which share what is read.
 #[inline(always)]
 fn pass_two(lines: [&[f32]; 8], few: [Eight; 2], [above, below]: [&mut [f32]; 2], add: impl Add) {
-    let [a, b, c, d, e, f, g, h] = cut(lines, above.len());
-    for (at, (above, below)) in above.iter_mut().zip(below).enumerate() {
+    let n = above.len();
+    let below = &mut below[..n];
+    let [a, b, c, d, e, f, g, h] = cut(lines, n);
+    // Zipped, the two would end in a loop of single numbers.
+    for at in 0..n {
         let x = [a[at], b[at], c[at], d[at], e[at], f[at], g[at], h[at]];
-        (*above, *below) = (inner(x, &few[0], *above, add), inner(x, &few[1], *below, add));
+        let sums = (inner(x, &few[0], above[at], add), inner(x, &few[1], below[at], add));
+        (above[at], below[at]) = sums;
     }
 }
 
@@ -217,8 +221,9 @@ fn cut([a, b, c, d, e, f, g, h]: [&[f32]; 8], n: usize) -> [&[f32]; 8] {
 /// A sum and eight products.
 #[inline(always)]
 fn inner(x: Eight, few: &Eight, sum: f32, add: impl Add) -> f32 {
-    let pair = |n: usize, sum| add(x[n], few[n], add(x[n + 1], few[n + 1], sum));
-    pair(2, pair(0, sum)) + pair(6, pair(4, 0.0))
+    let left = add(x[2], few[2], add(x[3], few[3], add(x[0], few[0], add(x[1], few[1], sum))));
+    let right = add(x[4], few[4], x[5] * few[5]);
+    left + add(x[6], few[6], add(x[7], few[7], right))
 }
 
 /// `x * y + sum`.
