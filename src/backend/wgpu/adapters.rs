@@ -6,7 +6,7 @@ use super::{Wgpu, WgpuBackend};
 use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Halves, Limits, Tile, Variants};
+use crate::kernel::{Halves, Limits, Moves, Tile, Variants};
 
 /// A GPU that can be opened.
 #[derive(Clone, Debug)]
@@ -176,9 +176,11 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
     let variants = match kind {
         // Its threads meet at little cost: measured there (BENCHMARKS.md), and so for products alone.
-        DeviceKind::Software if name.contains("llvmpipe") => {
-            Variants { products: [Tile::Alone, Tile::Large, Tile::Large], ..Variants::ALONE }
-        }
+        DeviceKind::Software if name.contains("llvmpipe") => Variants {
+            products: [Tile::Alone, Tile::Large, Tile::Large],
+            moves: Moves::Tiles,
+            ..Variants::ALONE
+        },
         DeviceKind::Software => Variants::ALONE,
         _ => Variants::TOGETHER,
     };
