@@ -113,13 +113,17 @@ fn pointwise() -> String {
         export abstract class Pointwise extends Recorded {\n  \
         static {\n    \
         rows.split(/\\s/).forEach((row, number) => {\n      \
-        const [name = \"\", operands = 0, ...usual] = row.split(\":\");\n      \
+        const [name = \"\", operands = 0, ...rest] = row.split(\":\");\n      \
+        const count = Number(operands);\n      \
+        const usual = rest.map(Number);\n      \
         const method = {\n        \
         [name](this: Pointwise, ...given: Operand[]) {\n          \
-        const others = Array.from({ length: Number(operands) }, (_, i) => given[i]!);\n          \
-        const parameter = (i: number) => given[others.length + i] as number | undefined;\n          \
-        const parameters = usual.map((value, i) => (parameter(i) === undefined ? Number(value) : parameter(i)!));\n          \
-        return this.row(number, name, others, parameters);\n        \
+        // Whoever gives more than there is place for means something else by it; what is missing is undefined.\n          \
+        given.length = count + usual.length;\n          \
+        usual.forEach((value, i) => {\n            \
+        if (given[count + i] === undefined) given[count + i] = value;\n          \
+        });\n          \
+        return this.row(number, name, given, count);\n        \
         },\n      \
         };\n      \
         Object.defineProperty(this.prototype, name, { value: method[name], writable: true, configurable: true });\n    \
