@@ -1,6 +1,5 @@
 //! The one error type: a stable kind, and a message that starts with the operation's name.
 
-use crate::text::{find, List};
 use std::fmt;
 
 /// What went wrong, as a program can act on it. The JavaScript `Error` carries the same word as `code`.
@@ -77,12 +76,12 @@ impl Error {
 
     /// Two shapes that do not go together in `op`.
     pub fn shapes(op: &str, a: &[usize], b: &[usize], why: &str) -> Error {
-        Error::shape(format!("{op}: shapes {} and {}: {why}", List(a), List(b)))
+        Error::shape(format!("{op}: shapes {a:?} and {b:?}: {why}"))
     }
 
     /// The same error, told by the operation `name` in a part of whose work it arose.
     pub fn within(self, name: &str) -> Error {
-        match find(&self.0.message, ": ") {
+        match self.0.message.find(": ") {
             Some(at) => Error::new(self.0.kind, name.to_string() + &self.0.message[at..]),
             None => self,
         }

@@ -5,7 +5,7 @@
 mod calculus;
 
 use crate::dtype::DType;
-use crate::map::Map;
+use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::ops;
 use std::sync::{Mutex, PoisonError};
@@ -131,7 +131,7 @@ impl Node {
 }
 
 /// All there are.
-static ALL: Mutex<Map<[u64; 4], Expr>> = Mutex::new(Map::new());
+static ALL: Mutex<BTreeMap<[u64; 4], Expr>> = Mutex::new(BTreeMap::new());
 
 impl Expr {
     /// The formula that is this node.

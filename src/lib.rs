@@ -3,8 +3,6 @@
 //! The order of the paragraphs below is the architecture: a module names only modules of earlier paragraphs.
 
 pub mod dtype;
-pub mod map;
-pub mod text;
 
 pub mod error;
 

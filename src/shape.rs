@@ -1,7 +1,6 @@
 //! Shapes: up to eight extents, broadcasting, axes.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::text::List;
 use std::fmt;
 use std::ops::Deref;
 
@@ -31,8 +30,8 @@ impl Shape {
     /// A shape of these extents; refuses a rank above 8 and more than 2^31-1 elements. `op` names who asks.
     pub fn new(op: &str, dims: &[usize]) -> Result<Shape> {
         if dims.len() > MAX_RANK {
-            let (rank, dims) = (dims.len(), List(dims));
-            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims}");
+            let rank = dims.len();
+            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims:?}");
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
@@ -41,8 +40,7 @@ impl Shape {
             count = count.saturating_mul(extent.max(1));
         }
         if count > MAX_ELEMENTS {
-            let dims = List(dims);
-            let message = format!("{op}: shape {dims} has more than {MAX_ELEMENTS} elements");
+            let message = format!("{op}: shape {dims:?} has more than {MAX_ELEMENTS} elements");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut shape = Shape { rank: dims.len() as u8, dims: [0; MAX_RANK] };
@@ -132,7 +130,7 @@ impl Deref for Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        List(self).fmt(f)
+        fmt::Debug::fmt(&**self, f)
     }
 }
 

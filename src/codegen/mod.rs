@@ -8,17 +8,11 @@ macro_rules! put {
     }};
 }
 
-/// A shader's text, less what is for people.
+/// The text of a stored shader.
 macro_rules! shader {
-    ($name:literal) => {{
-        use crate::text::strip;
-        const TEXT: &str = include_str!(concat!("../../shaders/", $name, ".wgsl"));
-        const BYTES: [u8; strip::<0>(TEXT).1] = strip(TEXT).0;
-        match std::str::from_utf8(&BYTES) {
-            Ok(text) => text,
-            Err(_) => panic!("only whole lines were left out"),
-        }
-    }};
+    ($name:literal) => {
+        include_str!(concat!("../../shaders/", $name, ".wgsl"))
+    };
 }
 
 mod analysis;

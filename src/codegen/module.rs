@@ -3,7 +3,6 @@
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program};
-use crate::text::find;
 use std::cell::Cell;
 
 /// A buffer as the text declares it.
@@ -156,7 +155,7 @@ impl Module {
                 }
                 b'_' if template.as_bytes()[i + 1] == b'(' => {
                     for (n, helper) in HELPERS.iter().enumerate() {
-                        let name = &helper[..=find(helper, "_(").unwrap_or(0)];
+                        let name = &helper[..=helper.find("_(").unwrap_or(0)];
                         if template[..=i].ends_with(name) {
                             let bit = 1 << (2 * n + usize::from(wide));
                             self.helpers.set(self.helpers.get() | bit);
@@ -186,14 +185,14 @@ impl Module {
     pub fn finish(&self, rest: &str, workgroups: u64) -> Source {
         let params = 1 + self.words.div_ceil(4) as usize;
         let buffers = || self.inputs.iter().chain(&self.outputs).flatten();
-        let matrices = cfg!(not(target_arch = "wasm32")) && find(rest, "coop_mat").is_some();
+        let matrices = cfg!(not(target_arch = "wasm32")) && rest.contains("coop_mat");
         let f16 = matrices || buffers().any(|b| b.dtype == DType::F16);
         let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
         if matrices {
             text += "enable wgpu_cooperative_matrix;\n";
         }
         // naga knows subgroups without being told, and does not know this line.
-        if cfg!(target_arch = "wasm32") && find(rest, "subgroup").is_some() {
+        if cfg!(target_arch = "wasm32") && rest.contains("subgroup") {
             text += "enable subgroups;\n";
         }
         let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
@@ -249,7 +248,7 @@ fn tidy(text: &str) -> String {
     let mut depth = 0usize;
     let mut rest = text;
     while !rest.is_empty() {
-        let (line, after) = rest.split_at(find(rest, "\n").unwrap_or(rest.len()));
+        let (line, after) = rest.split_at(rest.find('\n').unwrap_or(rest.len()));
         rest = after.get(1..).unwrap_or_default();
         let line = line.trim_ascii();
         if line.is_empty() {

@@ -115,7 +115,7 @@ fn window_by_window(conv: &Convolution) -> Source {
     let rows = share(out, conv.out * pixels * taps);
     let mut shader = Shader::new(CONV2D_PLAIN);
     if let Some(lines) = lines_of_windows(conv, rows) {
-        shader.replace_between("\n for (var tap", "* far;\n }\n", &lines);
+        shader.replace_between("\n  for (var tap", "* far;\n  }\n", &lines);
     }
     shader.repeat(rows);
     shader.constants(&[

@@ -12,7 +12,6 @@ use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
-use crate::text::find;
 
 /// Steps of a walk that are written out at most, and statements they may become.
 const UNROLL_STEPS: usize = 16;
@@ -147,7 +146,7 @@ impl<'a> Writer<'a> {
             for (name, dtype) in self.arrays(stage) {
                 let declared = format!("var<workgroup> {name}: array<{}, {size}>;\n", dtype.name());
                 // Stages share them.
-                if find(&self.text, &declared).is_none() {
+                if !self.text.contains(&declared) {
                     self.text += &declared;
                 }
             }

@@ -6,7 +6,6 @@ use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::Source;
 use crate::kernel::{Operand, Program, ValueId};
-use crate::text::find;
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
@@ -177,8 +176,16 @@ impl<'a> Slot<'a> {
 pub struct Shader(String);
 
 impl Shader {
+    /// A stored shader, less its comments and the bindings that make it valid by itself.
     pub fn new(text: &str) -> Shader {
-        Shader(String::from("\n") + text)
+        let mut shader = String::from("\n");
+        for line in text.lines() {
+            if !line.trim_start().starts_with("//") && !line.starts_with("@group") {
+                shader += line;
+                shader.push('\n');
+            }
+        }
+        Shader(shader)
     }
 
     /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, every 0 is its
@@ -187,9 +194,9 @@ impl Shader {
         let whole = std::mem::take(&mut self.0);
         let (mut rest, mut paragraph) = (&whole[..], String::new());
         while !rest.is_empty() {
-            let (line, after) = rest.split_at(find(rest, "\n").map_or(rest.len(), |at| at + 1));
+            let (line, after) = rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1));
             rest = after;
-            if find(line, "_0").is_some() {
+            if line.contains("_0") {
                 paragraph += line;
                 continue;
             }
@@ -228,8 +235,8 @@ impl Shader {
 
     /// Puts a text in the place of what lies between two others, and of those.
     pub fn replace_between(&mut self, start: &str, end: &str, text: &str) {
-        let from = find(&self.0, start);
-        let to = from.and_then(|from| Some(from + find(&self.0[from..], end)? + end.len()));
+        let from = self.0.find(start);
+        let to = from.and_then(|from| Some(from + self.0[from..].find(end)? + end.len()));
         debug_assert!(to.is_some(), "the shader has no {start}");
         if let (Some(from), Some(to)) = (from, to) {
             let rest = self.0.split_off(to);

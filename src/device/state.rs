@@ -5,16 +5,16 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place, Variants};
-use crate::map::Map;
 use crate::plan::plan;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct State {
     pub graph: Graph,
-    pub buffers: Map<NodeId, Held>,
+    pub buffers: HashMap<NodeId, Held>,
     pub pool: Pool,
-    plans: Map<Trace, Arc<Batch>>,
+    plans: HashMap<Trace, Arc<Batch>>,
     /// How many nodes were recorded when everything was submitted last.
     pub flushed: u64,
     /// Plans made so far.

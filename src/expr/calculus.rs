@@ -3,20 +3,20 @@
 
 use super::{Binary, Expr, Node, Unary};
 use crate::dtype::DType;
-use crate::map::Map;
+use std::collections::HashMap;
 
 impl Expr {
     /// The value at `args`, in `f64`; `bool` is 0 or 1. Integer wrap-around is not modelled.
     pub fn eval(self, args: &[f64]) -> f64 {
-        self.value(args, &mut Map::default())
+        self.value(args, &mut HashMap::default())
     }
 
     /// The derivative with respect to the n-th argument; 0 where the formula is piecewise constant.
     pub fn derivative(self, n: usize) -> Expr {
-        self.derive(n, &mut Map::default())
+        self.derive(n, &mut HashMap::default())
     }
 
-    fn value(self, args: &[f64], done: &mut Map<usize, f64>) -> f64 {
+    fn value(self, args: &[f64], done: &mut HashMap<usize, f64>) -> f64 {
         if let Some(&value) = done.get(&self.address()) {
             return value;
         }
@@ -40,7 +40,7 @@ impl Expr {
         value
     }
 
-    fn derive(self, n: usize, done: &mut Map<usize, Expr>) -> Expr {
+    fn derive(self, n: usize, done: &mut HashMap<usize, Expr>) -> Expr {
         if let Some(derivative) = done.get(&self.address()) {
             return *derivative;
         }

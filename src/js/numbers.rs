@@ -2,7 +2,6 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::DType;
-use crate::text::Number;
 
 /// The numbers passed to one operation.
 pub struct Numbers<'a> {
@@ -37,12 +36,11 @@ impl<'a> Numbers<'a> {
         let number = self.real()?;
         let name = self.name;
         if !(number.fract() == 0.0 && number >= low) {
-            let (number, low) = (Number(number), Number(low));
             let message = format!("{name}: {number} is not a whole number of at least {low}");
             return Err(Error::shape(message));
         }
         if number > high {
-            let message = format!("{name}: {} is above {}", Number(number), Number(high));
+            let message = format!("{name}: {number} is above {high}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(number)

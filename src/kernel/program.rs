@@ -3,8 +3,8 @@
 use super::index::{Atom, Index};
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
-use crate::map::Map;
 use crate::op::{Const, Reduction};
+use std::collections::HashMap;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
@@ -60,7 +60,7 @@ pub struct Program {
 #[derive(Default)]
 pub struct Builder {
     program: Program,
-    seen: Map<Inst, ValueId>,
+    seen: HashMap<Inst, ValueId>,
 }
 
 impl Builder {
@@ -102,7 +102,7 @@ impl Builder {
     pub fn expr(&mut self, expr: Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
-        let mut done = Map::default();
+        let mut done = HashMap::default();
         self.flatten(expr, arguments, dtype, &mut done)
     }
 
@@ -164,7 +164,7 @@ impl Builder {
         expr: Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut Map<usize, ValueId>,
+        done: &mut HashMap<usize, ValueId>,
     ) -> ValueId {
         if let Some(value) = expr.literal() {
             return self.number(hint, value);
@@ -208,7 +208,7 @@ impl Builder {
         y: Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut Map<usize, ValueId>,
+        done: &mut HashMap<usize, ValueId>,
     ) -> (ValueId, ValueId) {
         if x.literal().is_some() {
             let y = self.flatten(y, args, hint, done);

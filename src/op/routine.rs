@@ -4,7 +4,6 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::Shape;
-use crate::text::List;
 
 /// A two-dimensional convolution's parameters: per spatial axis, height first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,8 +147,7 @@ impl Attention {
         if self.mask {
             let (mask, scores) = (operands[4].0, [b, heads, queries, keys]);
             if Shape::broadcast("attention", &mask, &scores).map_or(true, |s| s[..] != scores) {
-                let scores = List(&scores);
-                return refuse(&format!("the mask {mask} does not broadcast to {scores}"));
+                return refuse(&format!("the mask {mask} does not broadcast to {scores:?}"));
             }
         }
         Shape::new("attention", &[b, heads, queries, dv])

@@ -6,7 +6,6 @@ use crate::expr::Expr;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
 use crate::shape::{pick, Shape};
-use crate::text::List;
 
 /// How a reduction combines its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -205,8 +204,7 @@ impl Op {
                 let mut seen = permutation.clone();
                 seen.sort_unstable();
                 if !seen.iter().copied().eq(0..from.rank()) {
-                    let axes = List(permutation);
-                    let message = format!("{name}: {axes} does not permute shape {from}");
+                    let message = format!("{name}: {permutation:?} does not permute shape {from}");
                     return Err(Error::shape(message));
                 }
                 let dims = pick(&from, permutation);

@@ -6,9 +6,9 @@ use super::mark::Marks;
 use super::rewrite::prune_to;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
-use crate::map::Map;
 use crate::op::{Const, Op};
 use crate::shape::pick;
+use std::collections::HashMap;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ pub struct Writer {
     pub outer: usize,
     pub origins: Origins,
     pub part: Part,
-    memo: Map<(usize, Vec<Index>), ValueId>,
+    memo: HashMap<(usize, Vec<Index>), ValueId>,
 }
 
 impl Writer {
@@ -86,7 +86,7 @@ impl Writer {
             outer,
             origins: Origins::new(),
             part,
-            memo: Map::default(),
+            memo: HashMap::default(),
         }
     }
 

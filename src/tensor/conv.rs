@@ -3,7 +3,6 @@
 use super::{within, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};
-use crate::text::List;
 
 /// How far the input of a convolution or a pooling over `N` axes is extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -338,9 +337,9 @@ impl Tensor {
     pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
         let axis = self.shape.axis("unfold", axis)?;
         if size == 0 || step == 0 || dilation == 0 {
-            let numbers = List(&[size, step, dilation]);
+            let numbers = [size, step, dilation];
             return Err(Error::shape(format!(
-                "unfold: size, step and dilation {numbers} must be at least 1"
+                "unfold: size, step and dilation {numbers:?} must be at least 1"
             )));
         }
         self.apply(Op::Unfold(Windows { axis, size, step, dilation }), &[])

@@ -6,7 +6,6 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use crate::shape::Shape;
-use crate::text::List;
 
 /// What lies outside of a tensor that is padded with its own elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,8 +228,7 @@ impl Tensor {
         let at = self.shape.axis("split", axis)?;
         let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
         if total != Some(self.shape[at]) {
-            let lengths = List(lengths);
-            let message = format!("split: {lengths} along axis {axis} of shape {}", self.shape);
+            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let mut start = 0;
@@ -340,7 +338,7 @@ impl Tensor {
     /// `Shape` if there is not one number per axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
-            let message = format!("tile: {} for shape {}", List(repeats), self.shape);
+            let message = format!("tile: {repeats:?} for shape {}", self.shape);
             return Err(Error::shape(message));
         }
         within("tile", || {

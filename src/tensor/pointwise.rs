@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
-use crate::text::Number;
 use std::ops;
 
 /// An operand: a tensor, or a number that takes the tensors' type.
@@ -116,7 +115,6 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
         DType::Bool => (0.0, 1.0),
     };
     if number.fract() != 0.0 || !(low..=high).contains(&number) {
-        let number = Number(number);
         return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
     }
     Ok(dtype.bits(number))

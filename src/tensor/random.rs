@@ -6,7 +6,6 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::Shape;
-use crate::text::Number;
 
 impl Device {
     /// Random 32-bit words: see the table's `random_bits` for the generator.
@@ -32,7 +31,7 @@ impl Device {
     /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`.
     pub fn uniform(&self, shape: &[usize], low: f64, high: f64, seed: u32) -> Result<Tensor> {
         if !(low.is_finite() && high.is_finite() && low <= high) {
-            let message = format!("uniform: the range from {} to {}", Number(low), Number(high));
+            let message = format!("uniform: the range from {low} to {high}");
             return Err(Error::data(message));
         }
         let unit = self.bits("uniform", shape, seed, 0)?.unit_float();
@@ -45,7 +44,6 @@ impl Device {
     /// `Shape`, `Limit`; `Data` unless both are finite and `deviation >= 0`.
     pub fn normal(&self, shape: &[usize], mean: f64, deviation: f64, seed: u32) -> Result<Tensor> {
         if !(mean.is_finite() && deviation.is_finite() && deviation >= 0.0) {
-            let (mean, deviation) = (Number(mean), Number(deviation));
             let message = format!("normal: mean {mean} and deviation {deviation}");
             return Err(Error::data(message));
         }
@@ -62,7 +60,7 @@ impl Device {
     /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`.
     pub fn bernoulli(&self, shape: &[usize], p: f64, seed: u32) -> Result<Tensor> {
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::data(format!("bernoulli: the probability {}", Number(p))));
+            return Err(Error::data(format!("bernoulli: the probability {p}")));
         }
         self.bits("bernoulli", shape, seed, 0)?.unit_float().lt(p)?.cast(DType::F32)
     }
@@ -75,7 +73,7 @@ impl Tensor {
     /// `Data` unless p lies in `[0, 1)`; `DType` unless it is of floats.
     pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
         if !(0.0..1.0).contains(&p) {
-            return Err(Error::data(format!("dropout: the probability {}", Number(p))));
+            return Err(Error::data(format!("dropout: the probability {p}")));
         }
         self.need_float("dropout")?;
         let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;

@@ -6,7 +6,7 @@ use super::{Fate, Machine, Usage};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
-use crate::map::Map;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A number for a buffer. Numbers are not used twice, not even by another device: a mix-up shall be
@@ -29,7 +29,7 @@ pub(super) struct Memory<B> {
 
 /// All buffers of a device.
 pub(super) struct Buffers<B> {
-    all: Map<BufferId, Memory<B>>,
+    all: HashMap<BufferId, Memory<B>>,
     /// How many were ever made.
     pub(super) made: u64,
     /// Bytes of those there are.
@@ -38,7 +38,7 @@ pub(super) struct Buffers<B> {
 
 impl<B> Default for Buffers<B> {
     fn default() -> Buffers<B> {
-        Buffers { all: Map::default(), made: 0, bytes: 0 }
+        Buffers { all: HashMap::default(), made: 0, bytes: 0 }
     }
 }
 

@@ -17,10 +17,10 @@ use super::{Backend, BufferId, Counters, Info, Pending, Shared};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, Limits, Variants};
-use crate::map::Map;
 use batch::Prepared;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
+use std::collections::HashMap;
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -107,7 +107,7 @@ struct State<M: Machine> {
     buffers: Buffers<M::Buffer>,
     uniform: Uniform<M::Buffer>,
     /// By the batch's address.
-    batches: Map<usize, Prepared<M>>,
+    batches: HashMap<usize, Prepared<M>>,
     submits: u64,
     dispatches: u64,
 }
@@ -117,7 +117,7 @@ impl<M: Machine> GpuBackend<M> {
         let state = State {
             buffers: Buffers::default(),
             uniform: Uniform::default(),
-            batches: Map::default(),
+            batches: HashMap::default(),
             submits: 0,
             dispatches: 0,
         };
@@ -195,9 +195,13 @@ impl<M: Machine> GpuBackend<M> {
         if !known() {
             let made = Prepared::new(&*self.machine, &self.limits, &mut pipelines, batch, text)?;
             let batches = &mut lock(&self.state).batches;
-            for prepared in batches.remove_where(Prepared::dead) {
-                self.machine.forget(&prepared.recorded);
-            }
+            batches.retain(|_, prepared| {
+                let dead = prepared.dead();
+                if dead {
+                    self.machine.forget(&prepared.recorded);
+                }
+                !dead
+            });
             batches.insert(address(batch), made);
         }
         Ok(())

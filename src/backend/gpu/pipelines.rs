@@ -4,7 +4,7 @@ use super::{Fate, Machine};
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
-use crate::map::Map;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A compiled kernel, or the reason why there is none.
@@ -20,14 +20,14 @@ type Same<P> = Vec<((usize, usize), Arc<Pipeline<P>>)>;
 
 /// All pipelines of a device.
 pub(super) struct Pipelines<P> {
-    all: Map<String, Same<P>>,
+    all: HashMap<String, Same<P>>,
     /// How many were ever compiled.
     pub(super) made: u64,
 }
 
 impl<P> Default for Pipelines<P> {
     fn default() -> Pipelines<P> {
-        Pipelines { all: Map::default(), made: 0 }
+        Pipelines { all: HashMap::default(), made: 0 }
     }
 }
 
@@ -58,12 +58,7 @@ impl<P> Pipelines<P> {
             self.made += 1;
         }
         let made = Arc::new(Pipeline { compiled, fate });
-        match self.all.get_mut(&source.text) {
-            Some(same) => same.push((arity, made.clone())),
-            None => {
-                self.all.insert(source.text.clone(), vec![(arity, made.clone())]);
-            }
-        }
+        self.all.entry(source.text.clone()).or_default().push((arity, made.clone()));
         made
     }
 }

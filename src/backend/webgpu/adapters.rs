@@ -6,7 +6,6 @@ use crate::backend::gpu::{Choice, GpuBackend, Power};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Limits, Variants};
-use crate::text::find;
 use wasm_bindgen::JsCast;
 
 /// A GPU that can be opened, once.
@@ -60,7 +59,7 @@ impl Adapter {
 fn describe(adapter: wasm_bindgen::JsValue) -> Adapter {
     let adapter: bridge::Adapter = adapter.unchecked_into();
     let (words, figures) = (adapter.words(), adapter.figures());
-    let (name, vendor) = words.split_at(find(&words, "\n").unwrap_or(words.len()));
+    let (name, vendor) = words.split_at(words.find('\n').unwrap_or(words.len()));
     let (name, vendor) = (name.to_string(), vendor.get(1..).unwrap_or_default().to_string());
     let figure = |at: usize| figures.get(at).copied().unwrap_or_default();
     let software = figure(0) > 0.0;
