@@ -9,6 +9,7 @@ use warpweft::backend::webgpu::{adapters, is_available, open, Choice, Power, Web
 use warpweft::backend::{Backend, BufferId};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
+use warpweft::tensor::{Tensor, Variable};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
 /// An open device of the test's own.
@@ -189,6 +190,44 @@ async fn many_runs_without_a_pause() {
     }
     assert_eq!(words(&backend, buffers[1], 2).await.unwrap(), [1999, 2000]);
     assert_eq!(backend.counters().bind_groups, 1);
+}
+
+/// Four variables, trained without a pause: what each step starts from is not known to be good yet.
+async fn trained(device: &Device, steps: usize) -> Result<Vec<f32>> {
+    let wave = |count: usize| -> Vec<f32> { (0..count).map(|i| (i as f32).sin()).collect() };
+    let x = device.tensor(&wave(32), &[8, 4])?;
+    let starts: [Tensor; 4] = [
+        device.tensor(&wave(64), &[4, 16])?,
+        device.zeros(&[16])?,
+        device.tensor(&wave(16), &[16, 1])?,
+        device.zeros(&[1])?,
+    ];
+    let [w, b, v, c] = starts.each_ref().map(Variable::new);
+    for _ in 0..steps {
+        let hidden = x.matmul(&w.value())?.add(&b.value())?.tanh();
+        let loss = hidden.matmul(&v.value())?.add(&c.value())?.sub(0.5)?.square().mean(&[])?;
+        loss.backward(&[&w, &b, &v, &c])?;
+        for variable in [&w, &b, &v, &c] {
+            let gradient = variable.take_gradient().expect("backward left one");
+            variable.assign(&variable.value().sub(&gradient.mul(0.1)?)?)?;
+        }
+        device.flush()?;
+    }
+    let mut all = Vec::new();
+    for variable in [&w, &b, &v, &c] {
+        all.extend(variable.value().read::<f32>().await?);
+    }
+    Ok(all)
+}
+
+#[wasm_bindgen_test]
+async fn training_without_a_pause() {
+    let gpu = Device::from_backend(Box::new(device().await), None);
+    let cpu = Device::with(Preference::Cpu).await.unwrap();
+    let steps = 60;
+    let (got, want) = (trained(&gpu, steps).await.unwrap(), trained(&cpu, steps).await.unwrap());
+    let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(got.len() == 97 && worst < 1e-4, "off by {worst}");
 }
 
 #[wasm_bindgen_test]

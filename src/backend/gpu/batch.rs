@@ -1,7 +1,7 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::ledger::doubtful;
+use super::doubts::{Doubts, Record};
 use super::memory::{Buffers, Memory};
 use super::pipelines::{fold, Pipeline, Pipelines};
 use super::{Fate, Machine};
@@ -27,12 +27,8 @@ pub(super) struct Prepared<M: Machine> {
     /// The slots that it writes, and those that it only reads.
     written: Vec<usize>,
     read: Vec<usize>,
-    /// Pipelines of which it is not known yet that they are good.
-    unproven: Vec<Fate>,
-    /// Whether a run of it is known to have gone well.
-    proven: bool,
-    /// The last run of it, while that is not so.
-    trial: Fate,
+    /// How its kernels and its runs went.
+    pub(super) record: Record,
     /// The uniform buffer's contents, heads filled in. Kernels without params share the first
     /// block.
     pub(super) image: Vec<u8>,
@@ -72,9 +68,7 @@ impl<M: Machine> Prepared<M> {
             dispatches: 0,
             written: Vec::new(),
             read: Vec::new(),
-            unproven: Vec::new(),
-            proven: false,
-            trial: Fate::default(),
+            record: Record::default(),
             image: Vec::new(),
             words: Vec::new(),
         };
@@ -92,10 +86,9 @@ impl<M: Machine> Prepared<M> {
                 Use::None => {}
             }
         }
-        for step in &steps {
-            prepared.unproven.push(step.pipeline.fate.clone());
-            prepared.dispatches += u64::from(step.grid.is_some());
-        }
+        prepared.dispatches = steps.iter().filter(|step| step.grid.is_some()).count() as u64;
+        let fates: Vec<Fate> = steps.iter().map(|step| step.pipeline.fate.clone()).collect();
+        prepared.record = Record::new(&fates);
         prepared.recorded = machine.record(steps);
         Ok(prepared)
     }
@@ -158,35 +151,15 @@ impl<M: Machine> Prepared<M> {
         self.batch.strong_count() == 0
     }
 
-    /// The error of the first kernel that could not be made, where there is one.
-    pub(super) fn broken(&self) -> Option<&Error> {
-        self.unproven.iter().find_map(Fate::error)
-    }
-
-    /// What settles whether the run that comes next goes well; none once one has.
-    pub(super) fn trial(&mut self) -> Option<Fate> {
-        self.proven |= self.trial.good();
-        self.trial = Fate::default();
-        (!self.proven).then(|| self.trial.clone())
-    }
-
     /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
     pub(super) fn pass_on(
         &mut self,
         ids: &[BufferId],
         memory: &mut Buffers<M::Buffer>,
-        trial: Option<Fate>,
+        trial: Option<&Fate>,
     ) {
-        self.unproven = doubtful(&self.unproven);
-        let mut doubts = self.unproven.clone();
-        if let Some(trial) = trial.filter(|trial| !trial.good()) {
-            doubts.push(trial);
-        }
-        for &slot in &self.read {
-            if let Ok(memory) = memory.get("run", ids[slot]) {
-                doubts.append(&mut memory.doubts());
-            }
-        }
+        let read = self.read.iter().filter_map(|&slot| memory.doubts(ids[slot]));
+        let doubts: Doubts = self.record.doubts(trial, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &doubts);
         }

@@ -1,45 +1,13 @@
-//! What went wrong, on one clock: how each call went that can fail late, errors no read has heard of
-//! yet, and whether the device is lost.
+//! What went wrong, on one clock: errors no read has heard of yet, and whether the device is lost.
 
+use super::doubts::Doubts;
 use crate::error::{Error, ErrorKind, Result};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks, also after another thread panicked: the state behind these locks is never left half
 /// written.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How something went, once that is known: natively at once, in a browser later.
-#[derive(Clone, Default)]
-pub struct Fate(Arc<OnceLock<Option<Error>>>);
-
-impl Fate {
-    /// Only the first word counts.
-    pub(crate) fn settle(&self, error: Option<Error>) {
-        let _ = self.0.set(error);
-    }
-
-    /// Whether it is known to have gone well.
-    pub(crate) fn good(&self) -> bool {
-        matches!(self.0.get(), Some(None))
-    }
-
-    /// What is known to have gone wrong.
-    pub(crate) fn error(&self) -> Option<&Error> {
-        self.0.get()?.as_ref()
-    }
-}
-
-/// Those that are not known to have gone well.
-pub(super) fn doubtful(fates: &[Fate]) -> Vec<Fate> {
-    let mut doubtful = Vec::new();
-    for fate in fates {
-        if !fate.good() {
-            doubtful.push(fate.clone());
-        }
-    }
-    doubtful
 }
 
 /// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
@@ -108,12 +76,12 @@ impl Ledger {
         lock(&self.state).lost.get_or_insert_with(|| why.to_string());
     }
 
-    /// What is told to a read of moment `at`: that the device is lost, the first of `fates` that is
-    /// bad, or else the first earlier error that nobody heard of.
-    pub(crate) fn finish(&self, at: u64, operation: &str, fates: &[Fate]) -> Result<()> {
+    /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
+    /// reads, or else the first earlier error that nobody heard of.
+    pub(crate) fn finish(&self, at: u64, operation: &str, doubts: &Doubts) -> Result<()> {
         self.check(operation)?;
         let unheard = self.take_before(at);
-        match fates.iter().find_map(Fate::error).cloned().or(unheard) {
+        match doubts.error().cloned().or(unheard) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
-use super::ledger::doubtful;
+use super::doubts::Doubts;
 use super::{Fate, Machine, Usage};
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,9 +22,8 @@ pub(super) struct Memory<B> {
     pub(super) bytes: u64,
     /// Whether there was memory for it.
     there: Fate,
-    /// What must have gone well for its contents to mean something. What is known to be good is
-    /// left out, so this is empty but for the first moments in a browser, and after a failure.
-    written: Vec<Fate>,
+    /// What must have gone well for its contents to mean something.
+    pub(super) written: Doubts,
 }
 
 /// All buffers of a device.
@@ -66,7 +65,7 @@ impl<B> Buffers<B> {
         let number = next_number();
         let buffer = machine.create(number, Usage::Storage, bytes, &there)?;
         let id = BufferId(number);
-        self.all.insert(id, Memory { buffer, bytes, there, written: Vec::new() });
+        self.all.insert(id, Memory { buffer, bytes, there, written: Doubts::default() });
         self.made += 1;
         self.bytes += bytes;
         Ok(id)
@@ -113,20 +112,16 @@ impl<B> Buffers<B> {
         Ok(memory)
     }
 
-    /// The contents of a buffer depend on these from now on.
-    pub(super) fn depend(&mut self, id: BufferId, on: &[Fate]) {
-        if let Some(memory) = self.all.get_mut(&id) {
-            if !(memory.written.is_empty() && on.is_empty()) {
-                memory.written = on.to_vec();
-            }
-        }
+    /// What the contents of a buffer depend on.
+    pub(super) fn doubts(&self, id: BufferId) -> Option<&Doubts> {
+        self.all.get(&id).map(|memory| &memory.written)
     }
-}
 
-impl<B> Memory<B> {
-    /// What must have gone well for its contents to mean something, and is not known to have.
-    pub(super) fn doubts(&self) -> Vec<Fate> {
-        doubtful(&self.written)
+    /// The contents of a buffer depend on these from now on.
+    pub(super) fn depend(&mut self, id: BufferId, on: &Doubts) {
+        if let Some(memory) = self.all.get_mut(&id) {
+            memory.written = on.clone();
+        }
     }
 }
 

@@ -3,13 +3,15 @@
 
 mod batch;
 mod choice;
+mod doubts;
 mod ledger;
 mod memory;
 mod pipelines;
 
 pub(crate) use batch::Step;
 pub use choice::{Choice, Power};
-pub(crate) use ledger::{lock, Fate, Ledger};
+pub(crate) use doubts::Fate;
+pub(crate) use ledger::{lock, Ledger};
 #[doc(hidden)]
 pub use pipelines::fold;
 
@@ -18,6 +20,7 @@ use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, Limits, Variants};
 use batch::Prepared;
+use doubts::Doubts;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use std::collections::HashMap;
@@ -159,13 +162,13 @@ impl<M: Machine> GpuBackend<M> {
             return Err(Error::data("run: the batch was forgotten while it was run"));
         };
         let slots = Prepared::<M>::slots(batch, ids, &state.buffers)?;
-        if let Some(error) = prepared.broken() {
+        if let Some(error) = prepared.record.broken() {
             // Not run at all: what it would have written means nothing, and reading it says so.
             ledger.store(ledger.tick(), error.clone());
             prepared.pass_on(ids, &mut state.buffers, None);
             return Ok(());
         }
-        let (dispatches, trial) = (prepared.dispatches, prepared.trial());
+        let (dispatches, trial) = (prepared.dispatches, prepared.record.trial());
         prepared.fill(scalars)?;
         if dispatches == 0 {
             return Ok(());
@@ -178,7 +181,7 @@ impl<M: Machine> GpuBackend<M> {
             slots: &slots,
             fate: trial.as_ref(),
         });
-        prepared.pass_on(ids, &mut state.buffers, trial);
+        prepared.pass_on(ids, &mut state.buffers, trial.as_ref());
         state.submits += 1;
         state.dispatches += dispatches;
         Ok(())
@@ -213,7 +216,7 @@ impl<M: Machine> GpuBackend<M> {
         let (source, doubts) = {
             let state = lock(&self.state);
             let memory = state.buffers.range("read", id, offset, len)?;
-            (memory.buffer.clone(), memory.doubts())
+            (memory.buffer.clone(), memory.written.clone())
         };
         if len == 0 {
             let done = self.sync();
@@ -261,7 +264,7 @@ impl<M: Machine> Backend for GpuBackend<M> {
             let target = state.buffers.range("write", buffer, offset, len)?.buffer.clone();
             if offset == 0 {
                 // Written anew: what went wrong before does not matter any more.
-                state.buffers.depend(buffer, &[]);
+                state.buffers.depend(buffer, &Doubts::default());
             }
             target
         };
@@ -305,7 +308,7 @@ impl<M: Machine> Backend for GpuBackend<M> {
         let at = machine.ledger().tick();
         Box::pin(async move {
             done.await;
-            machine.ledger().finish(at, "sync", &[])
+            machine.ledger().finish(at, "sync", &Doubts::default())
         })
     }
 

@@ -1,0 +1,201 @@
+//! How calls went that are answered late, and what hangs on the answers: a buffer's contents mean something if the
+//! kernels, the runs and the buffers that they come from were good.
+
+use crate::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// How something went, once that is known: natively at once, in a browser later.
+#[derive(Clone)]
+pub struct Fate(Arc<Answer>);
+
+struct Answer {
+    /// Later ones have larger numbers.
+    number: u64,
+    error: OnceLock<Option<Error>>,
+}
+
+impl Default for Fate {
+    fn default() -> Fate {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Fate(Arc::new(Answer { number, error: OnceLock::new() }))
+    }
+}
+
+impl Fate {
+    /// Only the first word counts.
+    pub(crate) fn settle(&self, error: Option<Error>) {
+        let _ = self.0.error.set(error);
+    }
+
+    /// Whether it is known to have gone well.
+    fn good(&self) -> bool {
+        matches!(self.0.error.get(), Some(None))
+    }
+
+    /// What is known to have gone wrong.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        self.0.error.get()?.as_ref()
+    }
+}
+
+/// What must have gone well for some contents to mean something and is not known to have: each fate once, the oldest
+/// first, or the one that is known to be bad. Empty but for the first moments in a browser, and after a failure.
+#[derive(Clone, Default)]
+pub(crate) struct Doubts(Option<Arc<[Fate]>>);
+
+impl Doubts {
+    /// What is left of these together.
+    fn union<'a>(parts: impl IntoIterator<Item = &'a [Fate]>) -> Doubts {
+        let mut left: Vec<Fate> = Vec::new();
+        // What one run wrote has one list.
+        let mut seen: Vec<*const Fate> = Vec::new();
+        for part in parts {
+            if !part.is_empty() && !seen.contains(&part.as_ptr()) {
+                seen.push(part.as_ptr());
+                left.extend(part.iter().filter(|fate| !fate.good()).cloned());
+            }
+        }
+        left.sort_unstable_by_key(|fate| fate.0.number);
+        left.dedup_by_key(|fate| fate.0.number);
+        if let Some(bad) = left.iter().position(|fate| fate.error().is_some()) {
+            left = vec![left.swap_remove(bad)];
+        }
+        Doubts((!left.is_empty()).then(|| left.into()))
+    }
+
+    fn fates(&self) -> &[Fate] {
+        self.0.as_deref().unwrap_or_default()
+    }
+
+    /// What is known to have gone wrong.
+    pub(crate) fn error(&self) -> Option<&Error> {
+        self.fates().iter().find_map(Fate::error)
+    }
+}
+
+/// What is known of a batch: of its kernels, and of its runs.
+#[derive(Default)]
+pub(super) struct Record {
+    kernels: Doubts,
+    /// Whether a run is known to have gone well.
+    proven: bool,
+    /// While that is not so, the first run of which it is not known how it went. Later ones are taken to go as it does,
+    /// so that however many follow each other there is one to wait for.
+    trial: Fate,
+}
+
+impl Record {
+    /// A batch with kernels of these fates.
+    pub(super) fn new(kernels: &[Fate]) -> Record {
+        Record { kernels: Doubts::union([kernels]), ..Record::default() }
+    }
+
+    /// What is wrong with the first kernel that could not be made, where there is one.
+    pub(super) fn broken(&self) -> Option<&Error> {
+        self.kernels.error()
+    }
+
+    /// What settles whether the run that comes next goes well; none once one has.
+    pub(super) fn trial(&mut self) -> Option<Fate> {
+        self.proven |= self.trial.good();
+        if self.trial.error().is_some() {
+            self.trial = Fate::default();
+        }
+        (!self.proven).then(|| self.trial.clone())
+    }
+
+    /// What the contents that a run of it wrote hang on: its kernels, its trial, and what it read.
+    pub(super) fn doubts<'a>(
+        &mut self,
+        trial: Option<&Fate>,
+        read: impl IntoIterator<Item = &'a Doubts>,
+    ) -> Doubts {
+        self.kernels = Doubts::union([self.kernels.fates()]);
+        let own = [self.kernels.fates(), trial.map(std::slice::from_ref).unwrap_or_default()];
+        Doubts::union(own.into_iter().chain(read.into_iter().map(|one| one.fates())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Doubts, Fate, Record};
+    use crate::error::Error;
+
+    /// A batch of five kernels which reads what it wrote, run again and again on a machine that answers late: what there
+    /// is to wait for, run by run.
+    fn loop_of(runs: usize, variables: &mut [Doubts], record: &mut Record) -> Vec<usize> {
+        let step = |_| {
+            let trial = record.trial();
+            let written = record.doubts(trial.as_ref(), &*variables);
+            variables.fill(written);
+            variables[0].fates().len()
+        };
+        (0..runs).map(step).collect()
+    }
+
+    fn five() -> [Fate; 5] {
+        std::array::from_fn(|_| Fate::default())
+    }
+
+    #[test]
+    fn doubts_do_not_grow_with_the_runs() {
+        let kernels = five();
+        let mut record = Record::new(&kernels);
+        for variables in [1, 3, 4] {
+            let counts = loop_of(10_000, &mut vec![Doubts::default(); variables], &mut record);
+            assert!(counts.iter().all(|&count| count == 6), "{:?}", counts.iter().max());
+        }
+    }
+
+    #[test]
+    fn two_batches_in_turns() {
+        let mut records = [Record::new(&five()), Record::new(&five())];
+        let mut variables = [Doubts::default(), Doubts::default(), Doubts::default()];
+        for run in 0..1000 {
+            let count = loop_of(1, &mut variables, &mut records[run % 2])[0];
+            assert_eq!(count, if run == 0 { 6 } else { 12 });
+        }
+    }
+
+    #[test]
+    fn what_went_well_is_forgotten() {
+        let kernels = five();
+        let mut record = Record::new(&kernels);
+        let mut variables = [Doubts::default()];
+        loop_of(10, &mut variables, &mut record);
+        kernels.iter().for_each(|kernel| kernel.settle(None));
+        assert_eq!(loop_of(2, &mut variables, &mut record), [1, 1]);
+        record.trial().expect("it is not known yet").settle(None);
+        assert_eq!(loop_of(2, &mut variables, &mut record), [0, 0]);
+        assert!(record.trial().is_none());
+    }
+
+    #[test]
+    fn what_went_wrong_stays_with_all_that_comes_of_it() {
+        let kernels = five();
+        let (mut first, mut second) = (Record::new(&kernels), Record::new(&five()));
+        let mut variables = [Doubts::default(), Doubts::default()];
+        let fine = variables[0].clone();
+        loop_of(10, &mut variables, &mut first);
+        loop_of(10, &mut variables, &mut second);
+        assert!(variables[0].error().is_none());
+        kernels[3].settle(Some(Error::data("no such kernel")));
+        assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
+        assert_eq!(loop_of(2, &mut variables, &mut second), [1, 1]);
+        assert_eq!(variables[1].error().map(Error::message), Some("no such kernel"));
+        assert!(first.broken().is_some() && second.broken().is_none() && fine.error().is_none());
+    }
+
+    #[test]
+    fn after_a_run_that_failed_the_next_one_is_told_apart() {
+        let mut record = Record::new(&[]);
+        let mut variables = [Doubts::default()];
+        loop_of(3, &mut variables, &mut record);
+        let failed = variables[0].clone();
+        record.trial().expect("it is not known yet").settle(Some(Error::data("no memory")));
+        let next = record.trial().expect("none went well");
+        assert!(next.error().is_none() && failed.error().is_some());
+    }
+}
