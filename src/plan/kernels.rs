@@ -271,11 +271,10 @@ impl Attempt<'_> {
 
     /// Where there are too many inputs, the operand that reads most of them is computed before.
     fn crowded(&self, stop: Stop) -> Stop {
-        let Stop::Crowded = stop else { return stop };
-        if let Some(largest) = self.marks.largest(&self.trace.nodes[self.node].inputs) {
-            return Stop::Realise(largest);
+        match (stop, self.marks.largest(&self.trace.nodes[self.node].inputs)) {
+            (Stop::Crowded, Some(largest)) => Stop::Realise(largest),
+            (stop, _) => stop,
         }
-        Stop::Refuse(self.node)
     }
 }
 

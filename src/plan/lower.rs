@@ -21,8 +21,6 @@ pub enum Stop {
     Elsewhere(usize),
     /// More buffers than a kernel may use.
     Crowded,
-    /// For that reason this node cannot be computed at all.
-    Refuse(usize),
 }
 
 /// What a [`Stop`] leaves for the next try.

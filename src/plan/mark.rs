@@ -118,7 +118,9 @@ impl Marks {
                 _ if memory => Reach::One(n),
                 _ => reach[n],
             };
-            for &input in &node.inputs {
+            // Nothing is read to compute what has no elements.
+            let read = if node.shape.numel() == 0 { &[][..] } else { &node.inputs };
+            for &input in read {
                 reach[input] = match (reach[input], here) {
                     (Reach::Nothing, r) => r,
                     (a, b) if a == b => a,

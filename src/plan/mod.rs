@@ -71,7 +71,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
 }
 
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried
-/// again.
+/// again: each time more nodes are in memory, so it ends.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     let mut forced = vec![false; trace.nodes.len()];
     loop {
@@ -84,27 +84,36 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
             if !computed || node.shape.numel() == 0 {
                 continue;
             }
-            match kernels::pieces(trace, &marks, limits, root) {
-                Ok(found) => pieces.extend(found),
-                Err(Stop::Realise(n)) if !forced[n] => {
-                    forced[marks.with_epilogue(trace, n)] = true;
-                    more = true;
+            let stop = match kernels::pieces(trace, &marks, limits, root) {
+                Ok(found) => {
+                    pieces.extend(found);
+                    continue;
                 }
-                Err(Stop::Refuse(node)) => {
-                    let name = trace.nodes[node].op.name();
-                    let most = limits.buffers_per_kernel;
-                    let message =
-                        format!("{name}: it needs more than the {most} buffers a kernel may use");
-                    return Err(Error::new(ErrorKind::Limit, message));
-                }
-                Err(_) => {
-                    let message = format!("{}: it cannot be planned", node.op.name());
-                    return Err(Error::new(ErrorKind::Limit, message));
-                }
+                Err(stop) => stop,
+            };
+            let before = before(trace, &marks, root, stop);
+            if before.is_empty() {
+                let (name, most) = (node.op.name(), limits.buffers_per_kernel);
+                let message =
+                    format!("{name}: it needs more than the {most} buffers a kernel may use");
+                return Err(Error::new(ErrorKind::Limit, message));
             }
+            for n in before {
+                forced[n] = true;
+            }
+            more = true;
         }
         if !more {
             return Ok(pieces);
         }
+    }
+}
+
+/// What is to be in memory before `root` is computed: the node that stands in the way, or else all that it is made of.
+fn before(trace: &Trace, marks: &Marks, root: usize, stop: Stop) -> Vec<usize> {
+    let absent = |n: usize| !marks.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
+    match stop {
+        Stop::Realise(n) if absent(n) => vec![marks.with_epilogue(trace, n)],
+        _ => trace.nodes[root].inputs.iter().copied().filter(|&n| absent(n)).collect(),
     }
 }

@@ -35,6 +35,7 @@ pub mod sort;
 pub mod tolerance;
 pub mod turns;
 pub mod variables;
+pub mod views;
 
 pub use check::Case;
 use check::Suite;
@@ -74,6 +75,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "scatter", cases: scatter::cases },
     Group { name: "sort", cases: sort::cases },
     Group { name: "variables", cases: variables::cases },
+    Group { name: "views", cases: views::cases },
 ];
 
 /// Every case.
