@@ -1,6 +1,6 @@
 // Matrix product, batched, where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight
 // neighbours in each of ROWS rows and reads what they need by itself. Lines with _0 stand for ROWS such paragraphs, in
-// which each 0 is the row's number.
+// which the 0 of _0 and of `row + 0u` is the row's number.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;

@@ -157,8 +157,7 @@ fn lines_of_windows(conv: &Convolution, rows: usize) -> Option<String> {
         return None;
     }
     let reach = step.checked_mul(7)?.checked_add(apart.checked_mul(width - 1)?)?;
-    // Letters, and one more.
-    if reach >= 25 {
+    if reach > 24 {
         return None;
     }
     let mut text = String::from(
@@ -167,43 +166,31 @@ for (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {
 let ky = line % KERNEL_Y;
 let c = line / KERNEL_Y;
 let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
-let xa = x * STRIDE_X - BEFORE_X;
-let ka = 0u;
+let from_x = x * STRIDE_X - BEFORE_X;
 ",
     );
     for n in 0..=reach {
-        let pixel = "let p@ = seen(image, part * CHANNELS + c, from_y, x@);\nlet x# = x@ + 1u;\n";
-        lettered(&mut text, pixel, n);
+        put!(text, "let p{n} = seen(image, part * CHANNELS + c, from_y, from_x + {n}u);\n");
     }
     for tap in 0..width {
-        lettered(&mut text, "let n@ = vec4<f32>(", tap);
+        put!(text, "let n{tap} = vec4<f32>(");
         for result in 0..8 {
             if result == 4 {
-                lettered(&mut text, ");\nlet f@ = vec4<f32>(", tap);
+                put!(text, ");\nlet f{tap} = vec4<f32>(");
             }
-            lettered(&mut text, "p@,", result * step + tap * apart);
+            put!(text, "p{},", result * step + tap * apart);
         }
-        let products = ");
-let w@_0 = load_w(row_0, c, ky, k@);
-near_0 += w@_0 * n@;
-far_0 += w@_0 * f@;
-let k# = k@ + 1u;
-";
-        lettered(&mut text, products, tap);
+        put!(
+            text,
+            ");
+let w{tap}_0 = load_w(row_0, c, ky, {tap}u);
+near_0 += w{tap}_0 * n{tap};
+far_0 += w{tap}_0 * f{tap};
+"
+        );
     }
     text += "}\n";
     Some(text)
-}
-
-/// Appends a text in which @ stands for the n-th letter and # for the next. Letters, because in a paragraph of rows each 0
-/// is the row's number.
-fn lettered(text: &mut String, template: &str, n: usize) {
-    for byte in template.bytes() {
-        text.push(match byte {
-            b'@' | b'#' => char::from(b'a' + n as u8 + u8::from(byte == b'#')),
-            other => char::from(other),
-        });
-    }
 }
 
 /// The arguments as coordinates.

@@ -188,8 +188,8 @@ impl Shader {
         Shader(shader)
     }
 
-    /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, every 0 is its
-    /// number.
+    /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, the 0 of `_0` and
+    /// of `row + 0u` is its number.
     pub fn repeat(&mut self, count: usize) {
         let whole = std::mem::take(&mut self.0);
         let (mut rest, mut paragraph) = (&whole[..], String::new());
@@ -201,9 +201,9 @@ impl Shader {
                 continue;
             }
             for number in 0..count as u8 {
-                for c in paragraph.chars() {
-                    self.0.push(if c == '0' { char::from(b'0' + number) } else { c });
-                }
+                let digit = char::from(b'0' + number).to_string();
+                let named = paragraph.replace("_0", &format!("_{digit}"));
+                self.0 += &named.replace("row + 0u", &format!("row + {digit}u"));
             }
             paragraph.clear();
             self.0 += line;

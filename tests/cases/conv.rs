@@ -147,9 +147,26 @@ pub fn cases() -> Suite {
             Ok(vec![near("conv2d", got, want, Tolerance::EXACT)])
         });
     }
+    windows(&mut suite);
     paddings(&mut suite);
     fused(&mut suite);
     suite
+}
+
+/// Windows of many sizes, each over a few more places than a thread has results.
+fn windows(suite: &mut Suite) {
+    suite.add("windows from 1 x 1 to 16 x 16", |device| {
+        let sizes = [[1, 1], [1, 16], [16, 1], [2, 7], [7, 2], [12, 13], [12, 14], [13, 13]];
+        let mut checks = Vec::new();
+        for [height, width] in sizes.into_iter().chain([[14, 12], [14, 14], [3, 15], [16, 16]]) {
+            let x = integers(&[1, 1, height + 3, width + 10], -4, 4, 14);
+            let w = integers(&[1, 1, height, width], -4, 4, 15);
+            let got = x.f32(device)?.conv2d(&w.f32(device)?, None, Conv2dOptions::default())?;
+            let want = convolve(&x, &w, [1, 1], NO, [1, 1], 1);
+            checks.push(near(format!("{height} x {width}"), got, want, Tolerance::EXACT));
+        }
+        Ok(checks)
+    });
 }
 
 fn paddings(suite: &mut Suite) {

@@ -681,30 +681,42 @@ fn convolutions(all: &mut All) {
         Window { x: [1, 3, 33, 31], out: 70, kernel: [5, 5], params: params(2, 2, 1, 1) },
         Window { x: [1, 4, 20, 20], out: 8, kernel: [3, 3], params: params(1, 2, 2, 2) },
     ];
-    for Window { x, out, kernel, params } in cases {
-        let (oh, ow) = (
-            params.extent(0, x[2], kernel[0]).expect("the window fits"),
-            params.extent(1, x[3], kernel[1]).expect("the window fits"),
-        );
-        let per_group = x[1] / params.groups;
-        let dims = [x[0], out, oh, ow];
-        let name = format!("conv2d {x:?} {out} {kernel:?} {params:?}");
-        let conv = Convolution {
-            params,
-            batch: x[0],
-            channels: x[1],
-            height: x[2],
-            width: x[3],
-            out,
-            kernel,
-            out_height: oh,
-            out_width: ow,
-            x: prologue(0, &strides(&x)),
-            w: operand(1, DType::F32, &strides(&[out, per_group, kernel[0], kernel[1]])),
-            epilogue: bias_epilogue(2, &dims, 1),
-        };
-        all.push((name, Kernel::Conv2d(conv)));
-    }
+    all.extend(cases.map(convolution));
+}
+
+/// Convolutions by every window from 1 x 1 to 16 x 16, where a thread that works alone writes a line of it out.
+pub fn windows() -> All {
+    let params = Conv2d { stride: [1; 2], padding: [(0, 0); 2], dilation: [1; 2], groups: 1 };
+    let sizes = (1..=16).flat_map(|height| (1..=16).map(move |width| [height, width]));
+    sizes
+        .map(|kernel| convolution(Window { x: [1, 1, 24, 24], out: 1, kernel, params }))
+        .collect()
+}
+
+fn convolution(window: Window) -> (String, Kernel) {
+    let Window { x, out, kernel, params } = window;
+    let (oh, ow) = (
+        params.extent(0, x[2], kernel[0]).expect("the window fits"),
+        params.extent(1, x[3], kernel[1]).expect("the window fits"),
+    );
+    let per_group = x[1] / params.groups;
+    let dims = [x[0], out, oh, ow];
+    let name = format!("conv2d {x:?} {out} {kernel:?} {params:?}");
+    let conv = Convolution {
+        params,
+        batch: x[0],
+        channels: x[1],
+        height: x[2],
+        width: x[3],
+        out,
+        kernel,
+        out_height: oh,
+        out_width: ow,
+        x: prologue(0, &strides(&x)),
+        w: operand(1, DType::F32, &strides(&[out, per_group, kernel[0], kernel[1]])),
+        epilogue: bias_epilogue(2, &dims, 1),
+    };
+    (name, Kernel::Conv2d(conv))
 }
 
 fn attentions(all: &mut All) {

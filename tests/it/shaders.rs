@@ -9,6 +9,49 @@ pub mod kernels;
 
 pub use kernels::samples;
 
+/// The words of WGSL that name nothing: its keywords, then what it reserves (sections 15.1 and 15.2 of its specification).
+const WORDS: &str = "
+    alias break case const const_assert continue continuing default diagnostic discard else enable
+    false fn for if let loop override requires return struct switch true var while
+
+    NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become
+    cast catch class co_await co_return co_yield coherent column_major common compile
+    compile_fragment concept const_cast consteval constexpr constinit crate debugger decltype delete
+    demote demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough
+    filter final finally friend from fxgroup get goto groupshared highp impl implements import
+    inline instanceof interface layout lowp macro macro_rules match mediump meta mod module move mut
+    mutable namespace new nil noexcept noinline nointerpolation non_coherent noncoherent
+    noperspective null nullptr of operator package packoffset partition pass patch pixelfragment
+    precise precision premerge priv protected pub public readonly ref regardless register
+    reinterpret_cast require resource restrict self set shared sizeof smooth snorm static
+    static_assert static_cast std subroutine super target template this thread_local throw trait try
+    type typedef typeid typename typeof union unless unorm unsafe unsized use using varying virtual
+    volatile wgsl where with writeonly yield";
+
+/// The names that a text declares: what follows `let`, `var`, `const` or `fn`, and what a type follows.
+fn declared(text: &str) -> Vec<&str> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let mut rest = line.split("//").next().unwrap_or_default();
+        let mut declares = false;
+        while let Some(start) = rest.find(word) {
+            rest = &rest[start..];
+            let (name, after) = rest.split_at(rest.find(|c| !word(c)).unwrap_or(rest.len()));
+            rest = after;
+            // The colon after `default` is a switch's.
+            if declares || name != "default" && after.starts_with(':') {
+                names.push(name);
+            }
+            declares = !declares && matches!(name, "let" | "var" | "const" | "fn");
+            if let (true, Some((_, name))) = (after.starts_with('<'), after.split_once('>')) {
+                rest = if declares { name } else { after };
+            }
+        }
+    }
+    names
+}
+
 /// What a browser without optional features validates, and `shader-f16` where the text enables it.
 fn validate(name: &str, text: &str) {
     let module = naga::front::wgsl::parse_str(text)
@@ -79,6 +122,33 @@ fn sample_kernels_are_valid() {
         assert!(source.text.contains(&format!("array<vec4<u32>, {}>", source.params)), "{name}");
         let empty = name.contains("empty") || name.contains("[0, 5]");
         assert_eq!(source.workgroups == 0, empty, "{name}: {} workgroups", source.workgroups);
+    }
+}
+
+#[test]
+fn windows_of_every_size_are_valid() {
+    let windows = kernels::windows();
+    assert_eq!(windows.len(), 256);
+    let each = |window| kernels::variants().map(|variants| (window, variants));
+    for ((name, kernel), variants) in windows.iter().flat_map(each) {
+        validate(name, &codegen::wgsl(kernel, variants).text);
+    }
+}
+
+#[test]
+fn names_are_no_words_of_the_language() {
+    let words: Vec<&str> = WORDS.split_whitespace().collect();
+    let text = "let fn = 1; var<private> a_1: u32; // let x\nfn f(y: array<u32>) {";
+    assert_eq!(declared(text), ["fn", "a_1", "f", "y"]);
+    let matrices = Variants { halves: Halves::Matrices, ..Variants::TOGETHER };
+    for (name, kernel) in samples().iter().chain(&kernels::windows()) {
+        for variants in kernels::variants().into_iter().chain([matrices]) {
+            let text = codegen::wgsl(kernel, variants).text;
+            let names = declared(&text);
+            assert!(names.len() > 5, "{name}: {names:?}");
+            let wrong = names.into_iter().find(|name| words.contains(name));
+            assert_eq!(wrong, None, "{name}:\n{text}");
+        }
     }
 }
 

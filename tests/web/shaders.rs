@@ -63,7 +63,7 @@ async fn all_shaders_compile() {
     for (name, text) in STORED {
         texts.insert(text.to_string(), name.to_string());
     }
-    for (name, kernel) in kernels::samples() {
+    for (name, kernel) in kernels::samples().into_iter().chain(kernels::windows()) {
         for variants in kernels::variants() {
             texts.insert(codegen::wgsl(&kernel, variants).text, name.clone());
         }
