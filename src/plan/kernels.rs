@@ -321,8 +321,6 @@ fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, S
     context.operand(node, shape, &broadcast(&all, shape))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn conv2d(
     context: &mut Context,
     params: Conv2d,
@@ -349,8 +347,6 @@ fn conv2d(
     }))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn attention(
     context: &mut Context,
     params: Attention,
