@@ -44,8 +44,6 @@ pub fn matmul(matmul: &Matmul, variants: Variants) -> Option<(Space, Program)> {
 
 /// The loop for a convolution with few output channels per group or few products per result. Its space is
 /// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices.
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 pub fn conv2d(conv: &Convolution, variants: Variants) -> Option<(Space, Program)> {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);

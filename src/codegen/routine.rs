@@ -93,8 +93,6 @@ fn share(rows: usize, products: usize) -> usize {
 }
 
 /// The text of a convolution.
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 pub fn conv2d(conv: &Convolution, variants: Variants) -> Source {
     let (groups, pixels) = (conv.params.groups, conv.batch * conv.out_height * conv.out_width);
     match variants.convolutions[class(groups, conv.out / groups, pixels)] {
@@ -254,8 +252,6 @@ fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
 }
 
 /// The text of an attention.
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 pub fn attention(a: &Attend) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
     let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));

@@ -22,8 +22,7 @@ pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
             device.iota(&n.sizes()?, axis)
         }
         Code::arange => device.arange(n.real()?, n.real()?, n.size()?),
-        _ if code.is_extra() => extras::create(code, device, n),
-        _ => Err(unknown(code)),
+        _ => extras::create(code, device, n),
     }
 }
 
@@ -80,8 +79,10 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
         Code::softmax => x.softmax(n.axis()?),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
-        _ if code.is_extra() => extras::apply(code, x, operands, n),
-        _ => reduce(code, x, n),
+        Code::sum | Code::prod | Code::max | Code::min | Code::any | Code::all | Code::mean => {
+            reduce(code, x, n)
+        }
+        _ => extras::apply(code, x, operands, n),
     }
 }
 

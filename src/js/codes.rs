@@ -2,42 +2,32 @@
 //! else of the crate: the test that writes `www/src/generated/codes.ts` reads it too.
 
 macro_rules! codes {
-    ($($name:ident)*; extras: $first:ident $($extra:ident)*) => {
+    ($($name:ident)*) => {
         /// An operation by number.
         // Written as the methods are, so that an operation is named once.
         #[allow(non_camel_case_types)]
         #[derive(Clone, Copy, PartialEq, Eq)]
-        pub enum Code { $($name,)* $first, $($extra),* }
+        pub enum Code { $($name),* }
 
         impl Code {
             /// All, by number.
-            pub const ALL: &'static [Code] = &[$(Code::$name,)* Code::$first, $(Code::$extra),*];
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
 
             /// The method's name.
             pub fn name(self) -> &'static str {
                 NAMES[self as usize]
             }
-
-            /// Whether it is in the part `extras`.
-            pub fn is_extra(self) -> bool {
-                self as usize >= FIRST_EXTRA
-            }
         }
 
         /// The methods' names, by number.
-        pub const NAMES: &[&str] =
-            &[$(stringify!($name),)* stringify!($first), $(stringify!($extra)),*];
-
-        /// The number from which on operations are in the part `extras`.
-        pub const FIRST_EXTRA: usize = Code::$first as usize;
+        pub const NAMES: &[&str] = &[$(stringify!($name)),*];
     };
 }
 
 codes! {
     full iota arange
     cast reshape permute transpose expand unsqueeze squeeze slice flip pad concat
-    sum prod max min any all mean softmax matmul detach;
-    extras:
+    sum prod max min any all mean softmax matmul detach
     linspace eye uniform normal bernoulli
     stack index_select unfold unpack unpack_bf16 dequantize pad_with tril triu one_hot tile roll dropout
     var std argmax argmin logsumexp norm_l1 norm_l2 norm_linf

@@ -1,5 +1,4 @@
-//! The operations that are a part of their own: a page that does without them need not load them. What is reached only
-//! through this module is split off when the core is built.
+//! The operations beyond the few in `apply`.
 
 use super::apply::{pairs, unknown, Axes, Operands};
 use super::codes::Code;
@@ -10,7 +9,6 @@ use crate::tensor::pool::{Pool, PoolWindow};
 use crate::tensor::{AttentionOptions, Filter, PadMode, Reduction, Resize, Sampling, Tensor};
 
 /// Creates a tensor on a device.
-#[inline(never)]
 pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
     match code {
         Code::linspace => device.linspace(n.real()?, n.real()?, n.size()?),
@@ -32,7 +30,6 @@ pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
 }
 
 /// Applies an operation to a tensor and the other operands.
-#[inline(never)]
 pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
     match code {
         Code::stack => x.stack(&operands.others(), n.axis()?),

@@ -1,11 +1,10 @@
-//! Gradients: a part of its own, as `extras` is.
+//! Gradients of a tensor.
 
 use super::objects;
 use super::references;
 use crate::error::{Error, Result};
 
 /// The gradients of a tensor, by all but the first of the others; that is a seed to weight with, unless it is 0.
-#[inline(never)]
 pub fn gradients(of: u32, others: &[u32], answer: &mut Vec<f64>) -> Result<()> {
     let missing = || Error::data("grad: an operand is missing");
     let (&seed, rest) = others.split_first().ok_or_else(missing)?;

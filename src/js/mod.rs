@@ -23,19 +23,6 @@ use tasks::start;
 use values::{Bytes, Function};
 use wasm_bindgen::prelude::*;
 
-/// All memory but the GPU's.
-#[global_allocator]
-static MEMORY: rlsf::GlobalTlsf<Memory> = rlsf::GlobalTlsf::new();
-
-struct Memory;
-
-impl rlsf::GlobalTlsfOptions for Memory {
-    // Growing in place takes more code than it saves time.
-    const ENABLE_REALLOCATION: bool = false;
-    // Tensors on their way are larger than what was got from the system before.
-    const COALESCE_POOLS: bool = true;
-}
-
 /// What is thrown.
 pub struct Thrown(JsValue);
 
@@ -56,8 +43,7 @@ impl From<Thrown> for JsValue {
 
 type Answer<T> = std::result::Result<T, Thrown>;
 
-// A panic of the small build has no text.
-#[cfg(debug_assertions)]
+/// A panic says its text and place on the console before it traps.
 #[wasm_bindgen(start)]
 fn show_panics() {
     console_error_panic_hook::set_once();

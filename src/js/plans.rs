@@ -1,11 +1,10 @@
-//! What submissions are planned as, and for which kernels, in words: in the part `extras`, as what is in that file is.
+//! What submissions are planned as, and for which kernels, in words.
 
 use super::codes;
 use super::objects::{self, keep, Object};
 use crate::error::Result;
 
 /// Keeps the plan of a device's last submission, of a program, or of tensors together; none where nothing was submitted.
-#[inline(never)]
 pub fn plan(what: u32, of: u32, tensors: &[u32], answer: &mut Vec<f64>) -> Result<()> {
     let (device, plan) = match what {
         codes::ask::last_plan => {
@@ -24,7 +23,6 @@ pub fn plan(what: u32, of: u32, tensors: &[u32], answer: &mut Vec<f64>) -> Resul
 }
 
 /// A plan in words.
-#[inline(never)]
 pub fn words(what: u32, handle: u32, kernel: u32) -> Result<String> {
     if what == codes::words::variants {
         // The kernels that a device runs.

@@ -1,4 +1,4 @@
-//! Choosing kernels, also by measuring: in the part `extras`, as what is in that file is.
+//! Choosing kernels, also by measuring.
 
 use super::{objects, values};
 use crate::backend::Pending;
@@ -8,7 +8,6 @@ use crate::tune;
 use wasm_bindgen::JsValue;
 
 /// The number of the kernels that a device runs, after others were chosen where there is a number.
-#[inline(never)]
 pub fn variants(device: u32, chosen: &[u32], answer: &mut Vec<f64>) -> Result<()> {
     let device = objects::device(device)?;
     if let Some(&number) = chosen.first() {
@@ -20,7 +19,6 @@ pub fn variants(device: u32, chosen: &[u32], answer: &mut Vec<f64>) -> Result<()
 }
 
 /// Measures which kernels are fastest on a device; their number.
-#[inline(never)]
 pub fn tune(device: u32) -> Result<Pending<Result<JsValue>>> {
     let device = objects::device(device)?;
     Ok(Box::pin(async move {

@@ -93,8 +93,6 @@ impl Conv2d {
         Some(padded.checked_sub(reach)? / self.stride[i] + 1)
     }
 
-    // Not inlined: the browser's core leaves it to a part.
-    #[inline(never)]
     fn infer(&self, x: &Shape, w: &Shape) -> Result<Shape> {
         let refuse = |why: &str| Err(Error::shapes("conv2d", x, w, why));
         let (&[batch, channels, height, width], &[out, per_group, kh, kw]) = (&x[..], &w[..])
@@ -116,8 +114,6 @@ impl Conv2d {
 }
 
 impl Attention {
-    // Not inlined: the browser's core leaves it to a part.
-    #[inline(never)]
     fn infer(&self, operands: &[(Shape, DType)]) -> Result<Shape> {
         let (q, k, v) = (operands[0].0, operands[1].0, operands[2].0);
         let refuse = |why: &str| {

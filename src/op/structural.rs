@@ -270,8 +270,6 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
     Ok((Shape::new("slice", &dims)?, dtype))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Shape, DType)> {
     let extent = from.get(windows.axis).copied().unwrap_or(0);
     let Some(count) = windows.count(extent) else {
@@ -287,8 +285,6 @@ fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Sha
     Ok((Shape::new("unfold", &dims)?, dtype))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
     let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
     if !index_type.is_int() {

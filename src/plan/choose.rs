@@ -44,8 +44,6 @@ impl Context<'_> {
     }
 
     /// The operand's elements at loaded positions; 0 where those lie outside.
-    // Not inlined: the browser's core leaves it to a part.
-    #[inline(never)]
     pub fn gather(
         &mut self,
         writer: &mut Writer,

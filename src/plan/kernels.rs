@@ -320,8 +320,6 @@ fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, S
     context.operand(node, shape, &broadcast(&all, shape))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn conv2d(
     context: &mut Context,
     params: Conv2d,
@@ -348,8 +346,6 @@ fn conv2d(
     }))
 }
 
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn attention(
     context: &mut Context,
     params: Attention,

@@ -68,8 +68,6 @@ fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
 }
 
 /// Halves are computed in `f32`, as the kernel does: their scores would be less exact.
-// Not inlined: the browser's core leaves it to a part.
-#[inline(never)]
 fn take_apart(out: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
     let (mut wide, dtype) = (Vec::with_capacity(inputs.len()), out.nodes[inputs[0]].dtype);
     for &input in inputs {

@@ -164,8 +164,6 @@ fn codes() -> String {
     writeln!(text, "\n/** The number of the pointwise table's first row as an operation. */")
         .unwrap();
     writeln!(text, "export const FIRST_ROW = {first};").unwrap();
-    text += "\n/** From this number on operations are in the part `extras`. */\n";
-    writeln!(text, "export const FIRST_EXTRA = {};", codes::FIRST_EXTRA).unwrap();
     text
 }
 
@@ -184,6 +182,5 @@ fn every_code_has_its_name() {
     for (number, code) in codes::Code::ALL.iter().enumerate() {
         assert_eq!(*code as usize, number);
         assert_eq!(code.name(), codes::NAMES[number]);
-        assert_eq!(code.is_extra(), number >= codes::FIRST_EXTRA, "{}", code.name());
     }
 }

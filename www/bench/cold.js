@@ -9,8 +9,7 @@ const [a, b] = [values(7), values(11)];
 const libraries = {
   async warpweft() {
     const { Device } = await import("../dist/index.js");
-    // What it does is in the core.
-    const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software", parts: [] });
+    const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software" });
     const [x, y] = [a, b].map((data) => device.tensor(data, [count, count]));
     return x.matmul(y).relu().read();
   },

@@ -1,8 +1,8 @@
 // Which machine to use: what the browser offers, and what is asked for. Nothing is loaded to find out.
 
 import { describe } from "./arguments.js";
-import type { CoreName } from "./core.js";
 import { dataError, WarpweftError } from "./errors.js";
+import type { CoreName } from "./load.js";
 
 /** What a device is. */
 export interface DeviceInfo {
@@ -36,13 +36,20 @@ export interface Found {
 /** What to open, and why it is not what one would expect. */
 export interface Choice {
   core: CoreName;
+  /** The adapter of the GPU to open. */
+  adapter?: GPUAdapter;
   /** Whether the browser is to choose the GPU that takes least power. */
   lowPower?: boolean;
   fallback?: string;
 }
 
-/** The adapter that the browser offers, or why there is none. */
-async function adapter(powerPreference: GPUPowerPreference): Promise<Omit<Found, "recommended"> | string> {
+/** An adapter, and what it is. */
+interface Offer extends Omit<Found, "recommended"> {
+  adapter: GPUAdapter;
+}
+
+/** What the browser offers, or why that is nothing. */
+async function offer(powerPreference: GPUPowerPreference): Promise<Offer | string> {
   const gpu = globalThis.navigator?.gpu;
   if (!gpu) {
     return globalThis.isSecureContext === false
@@ -64,6 +71,7 @@ async function adapter(powerPreference: GPUPowerPreference): Promise<Omit<Found,
   const software = isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/.test(words);
   const name = description || `${vendor} ${architecture}`.trim() || "GPU";
   return {
+    adapter: found,
     info: { backend: "webgpu", name, vendor, kind: software ? "software" : "gpu", driver: "" },
     bindingBytes: Math.min(found.limits.maxStorageBufferBindingSize, found.limits.maxBufferSize),
     f16: found.features.has("shader-f16"),
@@ -75,15 +83,19 @@ const cpu = { info: { backend: "cpu", name: "CPU", vendor: "", kind: "cpu", driv
 
 /** All devices, the recommended one first. */
 export async function discover(): Promise<Found[]> {
-  const gpu = await adapter("high-performance");
+  return list(await offer("high-performance"));
+}
+
+function list(gpu: Offer | string): Found[] {
   if (typeof gpu === "string") return [{ ...cpu, recommended: true }];
-  if (gpu.reason) return [{ ...cpu, recommended: true }, { ...gpu, recommended: false }];
-  return [{ ...gpu, recommended: true }, { ...cpu, recommended: false }];
+  const { adapter: _, ...found } = gpu;
+  if (found.reason) return [{ ...cpu, recommended: true }, { ...found, recommended: false }];
+  return [{ ...found, recommended: true }, { ...cpu, recommended: false }];
 }
 
 /** Whether there is a GPU other than one computed by the CPU. */
 export async function isAvailable(): Promise<boolean> {
-  const gpu = await adapter("high-performance");
+  const gpu = await offer("high-performance");
   return typeof gpu !== "string" && gpu.info.kind !== "software";
 }
 
@@ -92,36 +104,33 @@ const nothing = (prefer: unknown, why: string) => {
   return new WarpweftError("NoDevice", message);
 };
 
-/** The adapter that the GPU core finds, whatever it is: what it is was looked at here. */
-const first: Choice = { core: "gpu" };
-
 /** What to open for a preference. */
 export async function choose(prefer: unknown): Promise<Choice> {
   if (typeof prefer !== "string" && typeof prefer !== "number") {
     throw dataError(`device: ${describe(prefer)} is no preference`);
   }
   if (prefer === "cpu") return { core: "cpu" };
+  const gpu = await offer(prefer === "low-power" ? "low-power" : "high-performance");
   const words = ["auto", "gpu", "low-power", "software"];
-  if (typeof prefer === "number" || !words.includes(prefer)) return chooseFound(prefer);
-  const gpu = await adapter(prefer === "low-power" ? "low-power" : "high-performance");
+  if (typeof prefer === "number" || !words.includes(prefer)) return chooseFound(prefer, gpu);
   const software = typeof gpu !== "string" && gpu.info.kind === "software";
   if (prefer === "software") {
-    if (software) return first;
+    if (software) return { core: "gpu", adapter: gpu.adapter };
     throw nothing(prefer, typeof gpu === "string" ? gpu : `${gpu.info.name} is a GPU`);
   }
-  if (typeof gpu !== "string" && !software) return { ...first, lowPower: prefer === "low-power" };
+  if (typeof gpu !== "string" && !software) return { core: "gpu", adapter: gpu.adapter, lowPower: prefer === "low-power" };
   const why = typeof gpu === "string" ? gpu : `${gpu.info.name} is a CPU behind a GPU interface`;
   if (prefer !== "auto") throw nothing(prefer, why);
   return { core: "cpu", fallback: `${why}; computing on the CPU` };
 }
 
 /** By index in what `discover()` gives, or by part of the name. */
-async function chooseFound(prefer: string | number): Promise<Choice> {
-  const found = await discover();
+function chooseFound(prefer: string | number, gpu: Offer | string): Choice {
+  const found = list(gpu);
   const matches = (part: string) => found.find(({ info }) => info.name.toLowerCase().includes(part.toLowerCase()));
   // As text, too: preferences come from addresses and forms.
   const index = typeof prefer === "string" && /^\d+$/.test(prefer) ? Number(prefer) : prefer;
   const chosen = typeof index === "number" ? found[index] : matches(index);
   if (!chosen) throw nothing(prefer, `there is ${found.map(({ info }) => info.name).join(", ")}`);
-  return chosen.info.backend === "cpu" ? { core: "cpu" } : first;
+  return typeof gpu === "string" || chosen.info.backend === "cpu" ? { core: "cpu" } : { core: "gpu", adapter: gpu.adapter };
 }

@@ -134,6 +134,3 @@ export const enum Words {
 
 /** The number of the pointwise table's first row as an operation. */
 export const FIRST_ROW = 1000;
-
-/** From this number on operations are in the part `extras`. */
-export const FIRST_EXTRA = 24;

@@ -1,40 +1,19 @@
 // The device: opening one, creating tensors on it, its counters and memory.
 
-import { describe, dtypeCode, element, numbers, options, resolve, seedOf } from "./arguments.js";
+import { dtypeCode, element, numbers, options, resolve, seedOf } from "./arguments.js";
 import type { DType, Shape } from "./arguments.js";
-import { choose, discover, isAvailable, type Choice, type DeviceInfo, type Found } from "./choose.js";
+import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js";
 import { Ask, Code, Later, Words } from "./codes.js";
-import { allParts, ask, callAsync, call, type Core, loadCore, type Numbers, type Part, record } from "./core.js";
+import { ask, callAsync, call, type Numbers, record } from "./core.js";
 import { encode, type TensorSource } from "./data.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { DeviceLimits, Stats } from "./figures.js";
 import { Handle } from "./handle.js";
+import type { Core } from "./load.js";
+import { type DeviceOptions, handing, open } from "./open.js";
 import { Batch, planned, Program, resultList, type Plan } from "./plan.js";
 import { Tensor } from "./tensor.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
-
-/** Which device is wanted. */
-export interface DeviceOptions {
-  /**
-   * - `"auto"` (usual): the GPU, else the CPU, which `device.fallback` then says openly;
-   * - `"gpu"`: the GPU or an error; `"low-power"`: the one that takes least power;
-   * - `"cpu"`: the CPU; `"software"`: a GPU interface computed by the CPU, for tests;
-   * - a number: an index into `Device.discover()`; any other text: part of a device's name.
-   */
-  prefer?: "auto" | "gpu" | "low-power" | "cpu" | "software" | (string & {}) | number;
-  /**
-   * What to load besides the core; usually everything. A page that gets along without some of it has less to load, and
-   * operations that are missing then throw an error of code `Unsupported`.
-   *
-   * - `"grad"`: gradients;
-   * - `"extras"`: creation but for `tensor`, `full`, `zeros`, `ones`, `iota` and `arange`; `stack`, `indexSelect`,
-   *   `unfold`, `padWith`, `tril`, `triu`, `oneHot`, `tile`, `roll`, `dropout`; `unpack`, `unpackBf16`, `dequantize`;
-   *   reductions but for `sum`, `prod`, `max`, `min`, `any`, `all` and `mean`; norms, `logSoftmax`; `outer`, `dot`,
-   *   `rotary`, `attention`; convolutions; pooling, resizing, running sums, sorting, scattering,
-   *   `gatherNd`, `maskedFill`, `eigh`; plans in words (`lastPlan`, `plan`).
-   */
-  parts?: readonly Part[];
-}
 
 /** The parameters of {@link Device.uniform}. */
 export interface UniformOptions {
@@ -99,33 +78,11 @@ export class Device extends Handle {
    * if (device.fallback) console.warn(device.fallback);
    * ```
    */
-  static async new(settings?: DeviceOptions): Promise<Device> {
-    const { prefer = "auto", parts = allParts } = options("device", settings);
-    checkParts(parts);
-    const choice = await choose(prefer);
-    try {
-      return await Device.#open(choice, parts);
-    } catch (error) {
-      if (prefer !== "auto" || choice.core === "cpu") throw error;
-      const why = error instanceof Error ? error.message : String(error);
-      return Device.#open({ core: "cpu", fallback: `${why}; computing on the CPU` }, parts);
-    }
-  }
-
-  static async #open({ core: name, lowPower = false, fallback }: Choice, parts: readonly Part[]): Promise<Device> {
-    // Parts are on their way while the core opens its device.
-    const opened = loadCore(name, []).then((core) =>
-      callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle)),
-    );
-    const [core, handle] = await Promise.all([loadCore(name, parts), opened]);
-    return new Device(core, handle, fallback);
-  }
-
-  /** Loads parts that {@link DeviceOptions.parts} left out. */
-  async load(...parts: Part[]): Promise<void> {
-    this.use("load");
-    checkParts(parts);
-    await loadCore(this.info.backend === "cpu" ? "cpu" : "gpu", parts);
+  static new(settings?: DeviceOptions): Promise<Device> {
+    return open(settings, async ({ core, choice: { adapter, lowPower = false, fallback } }) => {
+      const opened = () => callAsync<number>((settle) => core.later(Later.open, Number(lowPower), 0, 0, settle));
+      return new Device(core, await handing(adapter, opened), fallback);
+    });
   }
 
   /** Every device there is, the recommended one first. Opens and loads nothing. */
@@ -382,11 +339,6 @@ export class Device extends Handle {
   /** What the last submission was planned as; undefined before the first. */
   lastPlan(): Plan | undefined {
     const device = this.use("lastPlan");
-    return planned(this, "lastPlan", Ask.lastPlan, [device]);
+    return planned(this, Ask.lastPlan, [device]);
   }
-}
-
-function checkParts(parts: unknown): asserts parts is readonly Part[] {
-  const known = Array.isArray(parts) && parts.every((part) => allParts.includes(part));
-  if (!known) throw dataError(`device: ${describe(parts)} is no list of parts, which are ${allParts.join(", ")}`);
 }

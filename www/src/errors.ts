@@ -28,8 +28,8 @@ export class WarpweftError extends Error {
   /** The stable word for what went wrong. */
   readonly code: ErrorCode;
 
-  constructor(code: ErrorCode, message: string) {
-    super(message);
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
     this.code = code;
   }
 }

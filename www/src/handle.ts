@@ -1,7 +1,8 @@
 // Things that live in WebAssembly: a number each, freed by hand or when JavaScript has forgotten them.
 
-import { call, type Core } from "./core.js";
+import { call } from "./core.js";
 import { dataError } from "./errors.js";
+import type { Core } from "./load.js";
 
 /** What all things of one device share. */
 export interface Owner {

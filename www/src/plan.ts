@@ -2,7 +2,7 @@
 
 import { describe } from "./arguments.js";
 import { Ask, Words } from "./codes.js";
-import { ask, call, need } from "./core.js";
+import { ask, call } from "./core.js";
 import type { Device } from "./device.js";
 import { dataError } from "./errors.js";
 import { Handle } from "./handle.js";
@@ -77,7 +77,7 @@ export class Batch {
 
   /** What running it now would do. */
   plan(): Plan {
-    return planned(this.#device, "plan", Ask.planBatch, this.#handles())!;
+    return planned(this.#device, Ask.planBatch, this.#handles())!;
   }
 
   /** Submits it, without waiting. */
@@ -121,15 +121,13 @@ export class Program extends Handle {
   /** What it does. */
   get plan(): Plan {
     const program = this.use("program");
-    return (this.#plan ??= planned(this.#device, "plan", Ask.programPlan, [program])!);
+    return (this.#plan ??= planned(this.#device, Ask.programPlan, [program])!);
   }
 }
 
 /** Asks for a plan; undefined where there is none. @internal */
-export function planned(device: Device, name: string, what: Ask, handles: readonly number[]): Plan | undefined {
-  const { core } = device.owner;
-  need(core, "extras", name);
-  const [plan] = ask(core, what, handles);
+export function planned(device: Device, what: Ask, handles: readonly number[]): Plan | undefined {
+  const [plan] = ask(device.owner.core, what, handles);
   return plan === undefined ? undefined : new Plan(device, plan);
 }
 

@@ -2,7 +2,7 @@
 
 import { describe, number, options } from "./arguments.js";
 import { Ask, Code, Later } from "./codes.js";
-import { ask, callAsync, need } from "./core.js";
+import { ask, callAsync } from "./core.js";
 import { decode, nest, type NestedArray, type TensorData } from "./data.js";
 import type { Device } from "./device.js";
 import { dataError, shapeError } from "./errors.js";
@@ -73,7 +73,6 @@ export class Tensor extends Windows {
   grad(wrt: readonly Tensor[], seed?: Tensor): Tensor[] {
     const name = seed === undefined ? "grad" : "vjp";
     const handle = this.use(name);
-    need(this.owner.core, "grad", name);
     if (!Array.isArray(wrt)) throw dataError(`${name}: ${describe(wrt)} is not a list of tensors`);
     const handles = wrt.map((tensor) => this.operand(name, tensor));
     const weight = seed === undefined ? 0 : this.operand(name, seed);

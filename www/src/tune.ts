@@ -3,7 +3,9 @@
 import { options } from "./arguments.js";
 import type { DeviceInfo } from "./choose.js";
 import { Ask, fingerprint, Later, Words } from "./codes.js";
-import { ask, call, callAsync, need, type Core } from "./core.js";
+import { ask, call, callAsync } from "./core.js";
+import type { Core } from "./load.js";
+import { load, store } from "./stored.js";
 
 /** The parameters of {@link Device.tune}. */
 export interface TuneOptions {
@@ -23,8 +25,6 @@ export interface Tuned {
 export async function tune(core: Core, handle: () => number, info: DeviceInfo, settings?: TuneOptions): Promise<Tuned> {
   const device = handle();
   const { again = false } = options("tune", settings);
-  need(core, "extras", "tune");
-  const { load, store } = await import("./stored.js");
   const key = [fingerprint, ...Object.values(info), navigator.userAgent].join("\n");
   let number = again ? undefined : await load(key);
   const measured = number === undefined;

@@ -1,17 +1,9 @@
 // The package as a plain page uses it, in Chromium: every method on the GPU's core and on the CPU's, refusals, freeing,
-// programs, a worker, the fallback without WebGPU; and what a page loads for the core.
+// programs, a worker, the fallback without WebGPU.
 
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { gzipSync } from "node:zlib";
-import { hasSmallStd, root } from "../tools/env.mjs";
+import { root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
-import { unpackDamaged } from "./support/damaged.mjs";
-
-/** What the core may take, gzipped: its wasm and all JavaScript. More where std could not be built for size. */
-const BUDGET = (hasSmallStd() ? 100 : 140) * 1000;
-/** The same with all parts, which is what a page loads that does not say what it can do without. */
-const WHOLE = (hasSmallStd() ? 152 : 200) * 1000;
 
 /** How many calls with arguments nobody should pass, and their seed. */
 const HOSTILE = (process.env.WARPWEFT_HOSTILE ?? "10000,1").split(",").map(Number);
@@ -79,9 +71,8 @@ async function withWebGpu() {
     same(opened[2], { kind: "cpu" }, "the CPU when asked for it is no fallback");
     same(opened[3].kind, found.available ? "gpu" : "cpu", "auto");
     same(Boolean(opened[3].fallback), !found.available, "the fallback is told");
-    same(loaded.sort(), ["cpu/core", "gpu/core", "gpu/extras", "gpu/grad"].map(wasm), "wasm loaded");
+    same(loaded.sort(), ["cpu", "gpu"].map(wasm), "wasm loaded");
   });
-  await test("parts are loaded when they are asked for", () => parts(browser));
   await test("a worker", async () => {
     for (const prefer of ["webgpu", "cpu"]) {
       const answer = await page.evaluate(async (wanted) => {
@@ -200,61 +191,10 @@ async function withWebGpu() {
   await browser.close();
 }
 
-/** A page that leaves the parts out: what is in them says so, and works once they are loaded. */
-async function parts(browser) {
-  const { page, errors } = await open(browser, address);
-  const loaded = [];
-  page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
-  const got = await page.evaluate(async () => {
-    const { Device } = await import("/dist/index.js");
-    const prefer = (await Device.isAvailable()) ? "gpu" : "software";
-    const said = async (work) => {
-      try {
-        return [...(await (await work()).read())];
-      } catch ({ code, message }) {
-        return [code, message.replace(/:.*/, "")];
-      }
-    };
-    const device = await Device.new({ prefer, parts: [] });
-    const x = device.tensor([3, 1, 2]);
-    const all = async () => [
-      await said(() => x.exp().log().softmax().round()),
-      await said(() => x.sort().values),
-      await said(() => device.eye(1)),
-      await said(() => x.layerNorm().abs().sum().mul(0)),
-      await said(() => ({ read: () => [device.batch().add(x.square()).plan().kernels] })),
-      await said(() => x.square().sum().grad([x])[0]),
-    ];
-    const without = await all();
-    await device.load("grad");
-    const withGrad = await all();
-    await Device.new({ prefer });
-    const refusals = [];
-    for (const parts of ["grad", ["gard"], 1]) {
-      refusals.push(await Device.new({ prefer, parts }).then(() => "none", ({ code }) => code));
-    }
-    const cpu = await Device.new({ prefer: "cpu", parts: [] });
-    const there = [...(await cpu.tensor([2, 1]).sort().values.read())];
-    return { without, withGrad, whole: await all(), refusals, there };
-  });
-  const [missing, sorted, gradient] = [(name) => ["Unsupported", name], [1, 2, 3], [6, 2, 4]];
-  const extras = ["sort", "eye", "layerNorm", "plan"].map(missing);
-  same(got.without, [[1, 0, 0], ...extras, missing("grad")], "without parts");
-  same(got.withGrad, [[1, 0, 0], ...extras, gradient], "with gradients");
-  same(got.whole, [[1, 0, 0], sorted, [1], [0], [1], gradient], "with everything");
-  same(got.refusals, ["Data", "Data", "Data"], "parts that there are not");
-  same(got.there, [1, 2], "the CPU's core has everything");
-  same(loaded, ["gpu/core", "gpu/grad", "gpu/extras", "cpu/core"].map(wasm), "wasm loaded");
-  same(errors, [], "errors on the console");
-  await page.close();
-}
-
 async function withoutWebGpu() {
   const browser = await launch(["--disable-features=WebGPU,WebGPUService"], /webgpu|Vulkan/);
   const { page, errors } = await open(browser, address);
   await test("without WebGPU: the CPU, openly", async () => {
-    const loaded = [];
-    page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
     const got = await page.evaluate(async () => {
       const { Device } = await import("/dist/index.js");
       const device = await Device.new();
@@ -266,7 +206,6 @@ async function withoutWebGpu() {
     same([got.kind, got.values, got.available], ["cpu", [1, 2], false], "device and values");
     if (!/computing on the CPU/.test(got.fallback)) throw new Error(`fallback: ${got.fallback}`);
     same(got.refusal.code, "NoDevice", got.refusal.message);
-    same(loaded, [wasm("cpu/core")], "wasm loaded");
     same(errors, [], "errors on the console");
   });
   await browser.close();
@@ -274,20 +213,5 @@ async function withoutWebGpu() {
 
 await withWebGpu();
 await withoutWebGpu();
-await test("the core does not grow", () => {
-  const files = ["index.js", "gpu/core.wasm", "gpu/extras.wasm", "gpu/grad.wasm"];
-  const sizes = files.map((name) => gzipSync(readFileSync(join(dist, name)), { level: 9 }).length);
-  const kb = (bytes) => `${(bytes / 1000).toFixed(1)} KB`;
-  const [core, whole] = [sizes[0] + sizes[1], sizes.reduce((sum, bytes) => sum + bytes)];
-  console.log(`gzipped: ${files.map((name, at) => `${name} ${kb(sizes[at])}`).join(", ")}; core ${kb(core)}, all ${kb(whole)}`);
-  if (core > BUDGET) throw new Error(`the core's ${kb(core)} gzipped are above ${kb(BUDGET)}`);
-  if (whole > WHOLE) throw new Error(`all ${kb(whole)} gzipped are above ${kb(WHOLE)}`);
-});
-await test("damaged wasm files neither hang nor grow", async () => {
-  const seen = await unpackDamaged(join(dist, "gpu", "grad.wasm"), 600);
-  console.log(`damaged files: ${JSON.stringify(seen)}`);
-  if (Math.min(seen.bytes, seen.refused) < 50) throw new Error("one outcome is missing");
-  if (seen.largest > 16 * seen.whole) throw new Error("a damaged file is far larger than the whole one");
-});
 close();
 finish(results);

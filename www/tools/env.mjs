@@ -45,25 +45,6 @@ export function webEnv(targetDir = webTarget) {
   return { ...process.env, ...env, PATH: path.join(delimiter) };
 }
 
-/**
- * What builds a standard library for size within a build: without texts of panics, which end in a trap at once. Only
- * nightlies take these options, or a compiler that is told to.
- */
-export const smallStd = {
-  env: { RUSTC_BOOTSTRAP: "1" },
-  rustflags: ["-Zunstable-options", "-Cpanic=immediate-abort", "-Zlocation-detail=none", "-Zfmt-debug=none"],
-  cargo: ["-Zbuild-std=std,panic_abort", "-Zbuild-std-features=optimize_for_size"],
-};
-
-/** Whether wasm builds can have `smallStd`: std's sources are here, and the compiler knows the options. */
-export function hasSmallStd() {
-  const env = { ...webEnv(), ...smallStd.env };
-  const sysroot = read("rustc", ["--print", "sysroot"], { env });
-  const sources = sysroot && join(sysroot, "lib", "rustlib", "src", "rust", "library", "Cargo.lock");
-  if (!sources || !existsSync(sources)) return false;
-  return read("rustc", [...smallStd.rustflags, "--print", "target-list"], { env }) !== undefined;
-}
-
 /** Points cargo at the toolchain unpacked under `usr`; `path` gets its programs in front. */
 export function rustWebEnv(usr, path) {
   const bin = join(usr, "bin");

@@ -7,7 +7,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, realpat
 import { rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { aptUnpack, haveApt } from "./apt.mjs";
-import { cargoHome, hasSmallStd, onPath, read, root, run, rustWeb, rustWebEnv, tools } from "./env.mjs";
+import { cargoHome, onPath, read, root, run, rustWeb, rustWebEnv, tools } from "./env.mjs";
 import { usesRustWeb, webEnv, webTarget } from "./env.mjs";
 
 const target = "wasm32-unknown-unknown";
@@ -42,18 +42,6 @@ export async function addWasm32(say) {
   // Renamed last: a folder of this name is whole.
   rmSync(home, { recursive: true, force: true });
   renameSync(making, home);
-}
-
-/** Gets the sources of std, so that a core can have one built for its size; throws where that can not be. */
-export async function addStdSources(say) {
-  if (!usesRustWeb()) {
-    say("rustup component add rust-src");
-    read("rustup", ["component", "add", "rust-src"], { timeout: 90_000 });
-  } else {
-    say("unpacking Debian's rust-web-src into .tools/rust-web");
-    await aptUnpack(["rust-web-src"], /^$/, dirname(rustWeb));
-  }
-  if (!hasSmallStd()) throw new Error("there are no sources of std, or this compiler can not build it for size");
 }
 
 /** Gives the unpacked toolchain a linker for wasm: the one inside rustup's toolchain. */

@@ -1,4 +1,7 @@
-// `npm run setup`: gets everything that building and testing need and that is not here yet.
+// `npm run setup`: gets what building and testing need and what is not here yet.
+//
+// `-- --only native` gets what the Rust library is tested with (no browser, no node packages), and `-- --only browser`
+// what the npm package is built and tested with (no Vulkan); the other commands get what they need themselves.
 //
 // Each step looks first and does nothing when its thing is there. What it installs appears whole or not at all, so a
 // run that was stopped can simply be started again. Only Debian packages go into the system; the rest stays in
@@ -9,17 +12,14 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { platform } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
-import { chromedriver, chromium, hasGpu, hasSmallStd, lavapipe, lockedVersion, onPath } from "./env.mjs";
-import { read, root, run, tool, tools } from "./env.mjs";
-import { addStdSources, addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
+import { chromedriver, chromium, hasGpu, lavapipe, lockedVersion, onPath, read, root, run, tool, tools } from "./env.mjs";
+import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
 
-/**
- * In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not; `optional` says what it is
- * like without.
- */
+/** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
 const steps = {
   rust: {
     title: "Rust",
@@ -48,13 +48,6 @@ const steps = {
     ready: haveWasm32,
     get: addWasm32,
     hand: { any: ["rustup target add wasm32-unknown-unknown"] },
-  },
-  stdSources: {
-    title: "sources of Rust's std",
-    ready: hasSmallStd,
-    get: addStdSources,
-    hand: { any: ["rustup component add rust-src"] },
-    optional: "the browser's core will be larger",
   },
   wasmTools: {
     title: "wasm-pack, wasm-bindgen",
@@ -97,10 +90,16 @@ const steps = {
   },
 };
 
+/** The steps for those who work on one side alone. */
+const sides = {
+  native: ["rust", "lints", "vulkan"],
+  browser: ["rust", "node", "wasm32", "wasmTools", "lints", "chromium"],
+};
+
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {
   const byHand = [];
-  for (const { title, ready, get, hand, optional } of names.map((name) => steps[name])) {
+  for (const { title, ready, get, hand } of names.map((name) => steps[name])) {
     const say = (what) => console.log(`setup: ${title}: ${what}`);
     if (await ready()) {
       say("there");
@@ -113,10 +112,6 @@ export async function setup(names = Object.keys(steps)) {
       say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       say(`FAILED: ${error.message}`);
-      if (optional) {
-        say(optional);
-        continue;
-      }
       byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
     }
   }
@@ -174,7 +169,10 @@ function haveVulkanLoader() {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  await setup().catch((error) => {
+  const { only } = parseArgs({ options: { only: { type: "string" } } }).values;
+  const known = only === undefined || Object.hasOwn(sides, only);
+  const done = known ? setup(sides[only]) : Promise.reject(new Error(`--only ${only}: there are native and browser`));
+  await done.catch((error) => {
     console.error(error.message);
     process.exit(1);
   });

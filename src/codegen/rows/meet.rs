@@ -24,8 +24,6 @@ impl Writer<'_> {
 
     /// First by exchanging with neighbours twice, four, ... times as far, as wide as the machine has it and the row is; all
     /// of these then know their result, and one puts it into workgroup memory, where each thread combines what is there.
-    // Not inlined: the browser's core leaves it to a part.
-    #[inline(never)]
     fn pass_on(&mut self, arrays: &[(String, DType)], reduces: &[(ValueId, Reduction, ValueId)]) {
         let lanes = self.layout.lanes;
         let combine = |writer: &Self, id, op, x: &str, y: &str| {

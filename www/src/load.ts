@@ -1,0 +1,133 @@
+// Loading: a core's WebAssembly is fetched and compiled while it arrives, once for all devices.
+
+import startCpu, * as cpu from "./cpu/warpweft.js";
+import startGpu, * as gpu from "./gpu/warpweft.js";
+import { describe } from "./arguments.js";
+import { fingerprint } from "./codes.js";
+import { dataError, WarpweftError } from "./errors.js";
+
+/** What both cores export. */
+export type Core = Omit<typeof gpu, "default" | "initSync">;
+
+/** The core for GPUs, and the one that computes on the CPU. */
+export type CoreName = "gpu" | "cpu";
+
+/** A core's WebAssembly: where it is, what a server answered, its bytes, or what was compiled of it. */
+export type WasmSource = URL | string | Response | BufferSource | WebAssembly.Module;
+
+/** Where the cores come from, if not from beside the package's JavaScript. */
+export interface WasmSources {
+  /** `gpu.wasm`, which is `warpweft/gpu.wasm` to bundlers. */
+  gpu?: WasmSource | PromiseLike<WasmSource>;
+  /** `cpu.wasm`, which is `warpweft/cpu.wasm` to bundlers. */
+  cpu?: WasmSource | PromiseLike<WasmSource>;
+}
+
+// The addresses are written out, so that bundlers find the files.
+const cores = {
+  gpu: { glue: gpu as Core, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  cpu: { glue: cpu as Core, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
+};
+
+/** A core that is there or on its way. */
+interface Loading {
+  readonly core: Promise<Core>;
+  readonly stop: AbortController;
+  waiting: number;
+  /** Whether its code is here. */
+  compiled: boolean;
+}
+
+const loading = new Map<CoreName, Loading>();
+
+/** A core that was asked for. */
+export interface Asked {
+  readonly core: Promise<Core>;
+  /** Whoever asked can do without it: unless others wait, the rest of it is not fetched. To be called once. */
+  drop(): void;
+}
+
+/** Loads a core, or gives the one that is there or on its way. What failed is tried again the next time. */
+export function load(name: CoreName, sources: WasmSources = {}): Asked {
+  const entry = loading.get(name) ?? begin(name, sources[name]);
+  entry.waiting += 1;
+  const drop = () => {
+    entry.waiting -= 1;
+    if (entry.waiting > 0 || entry.compiled) return;
+    forget(name, entry);
+    entry.stop.abort();
+  };
+  return { core: entry.core, drop };
+}
+
+function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
+  const stop = new AbortController();
+  const start = async () => {
+    const module = await compile(source ?? cores[name].usual(), stop.signal);
+    stop.signal.throwIfAborted();
+    entry.compiled = true;
+    const { glue, start } = cores[name];
+    await start({ module_or_path: module });
+    if (glue.fingerprint() === fingerprint) return glue;
+    throw new Error("it is of another build than the JavaScript around it");
+  };
+  const core = start().catch((cause: unknown) => {
+    forget(name, entry);
+    throw failure(name, cause);
+  });
+  core.catch(() => {}); // Whoever waits for it hears of it.
+  const entry: Loading = { core, stop, waiting: 0, compiled: false };
+  loading.set(name, entry);
+  return entry;
+}
+
+function forget(name: CoreName, entry: Loading): void {
+  if (loading.get(name) === entry) loading.delete(name);
+}
+
+/** Why a core does not load, with what helps where that is known. */
+function failure(name: CoreName, cause: unknown): WarpweftError {
+  if (cause instanceof WarpweftError) return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  const policy = /content security policy|\bcsp\b|unsafe-eval/i.test(why);
+  const remedy = policy ? "the page's Content-Security-Policy needs 'wasm-unsafe-eval' in its script-src; " : "";
+  return new WarpweftError("NoDevice", `load: the ${name} core does not load: ${remedy}${why}`, { cause });
+}
+
+/** What kind of object something is, also if it is another realm's. */
+const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[object ".length, -1);
+
+async function compile(given: WasmSource | PromiseLike<WasmSource>, signal: AbortSignal): Promise<WebAssembly.Module> {
+  const source: unknown = await given;
+  if (kind(source) === "WebAssembly.Module") return source as WebAssembly.Module;
+  if (kind(source) === "Response") return compileResponse(source as Response);
+  if (typeof source === "string" || kind(source) === "URL") return get(source as string | URL, signal);
+  if (kind(source) === "ArrayBuffer" || ArrayBuffer.isView(source)) return WebAssembly.compile(source as BufferSource);
+  throw dataError(`device: ${describe(source)} is no WebAssembly: a URL, a Response, bytes or a module`);
+}
+
+/** Node's modules, where there are any. Not imported: bundlers for pages would look for them. */
+interface Node {
+  process?: { getBuiltinModule?(name: "node:fs/promises"): { readFile(place: URL): Promise<BufferSource> } | undefined };
+}
+
+async function get(place: string | URL, signal: AbortSignal): Promise<WebAssembly.Module> {
+  // Node's `fetch` refuses files.
+  const files = /^file:/i.test(String(place)) && (globalThis as Node).process?.getBuiltinModule?.("node:fs/promises");
+  if (files) return WebAssembly.compile(await files.readFile(new URL(place)));
+  const response = await fetch(place, { signal }).catch((cause: unknown) => {
+    throw new Error(`${place}: ${String(cause)}`, { cause });
+  });
+  return compileResponse(response);
+}
+
+async function compileResponse(response: Response): Promise<WebAssembly.Module> {
+  const place = response.url || "what was given";
+  if (!response.ok) throw new Error(`${place}: ${response.status} ${response.statusText}`);
+  const type = response.headers.get("content-type") ?? "no type";
+  if (type === "application/wasm" && WebAssembly.compileStreaming !== undefined) return WebAssembly.compileStreaming(response);
+  // Browsers compile while it arrives only what is said to be WebAssembly, and not every server says so.
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (["\0", "a", "s", "m"].every((letter, at) => bytes[at] === letter.charCodeAt(0))) return WebAssembly.compile(bytes);
+  throw new Error(`${place} is no WebAssembly but ${type}: copy the package's .wasm there, or say where it is (\`wasm\`)`);
+}
