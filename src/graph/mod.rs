@@ -1,9 +1,12 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
+mod trace;
+
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+pub use trace::{Taken, Trace, Traced};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -16,26 +19,42 @@ pub struct NodeId {
 #[derive(Debug)]
 struct Node {
     op: Op,
+    /// What it is made of: all of it, until it is data whose past is forgotten.
     inputs: Vec<NodeId>,
+    /// Where the nodes are that have it as an input, once for each time.
+    users: Vec<u32>,
     shape: Shape,
     dtype: DType,
     /// The number's bits, for `Op::Scalar`.
     scalar: u32,
-    /// It is data: a source, or computed. How it was computed is remembered as long as its inputs are there anyway.
+    /// It has a value: a source, or computed.
     data: bool,
     /// Gradients do not pass.
     detached: bool,
     /// A variable's value: a result, whatever else it is used for.
     kept: bool,
-    /// It only remembers its inputs, because it is data or is itself only remembered.
-    weak: bool,
     /// Tensors that hold it.
     handles: u32,
-    /// Recorded nodes that need it to be computed.
+    /// Users that are to be computed from it.
     uses: u32,
-    /// Nodes that remember to be made of it.
-    memory: u32,
+    /// It is one of those to its inputs.
+    uses_inputs: bool,
+    /// What gradients do not get to any more, because its past is forgotten.
+    cut: Cut,
+    /// What its users know of it.
+    past: Past,
 }
+
+/// What a node depends on, itself included, as far as gradients pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Past {
+    /// Tensors hold nodes there: recorded before this number, the youngest just before.
+    reach: u64,
+    cut: Cut,
+}
+
+/// Gradients do not get to nodes recorded before this number: this operation's result is gone.
+type Cut = (u64, &'static str);
 
 impl Node {
     fn is_needed(&self) -> bool {
@@ -43,8 +62,12 @@ impl Node {
     }
 }
 
-/// All nodes that something still needs, and those that these were made of: an arena, so that chains of any length are
-/// freed without recursion. Remembering keeps no data: those made of freed data have lost their past.
+/// All nodes that a tensor holds, and what these are made of: an arena, so that chains of any length are freed without
+/// recursion.
+///
+/// Data remembers how it was made, with all that its gradient needs, while it is needed itself and gradients reach
+/// something else that a tensor holds. What it then forgets is cut: no gradient gets to what was held there. What is made
+/// of that holds a past only for what is younger than the cut, so no loop holds more than a round of its past.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
@@ -53,58 +76,14 @@ pub struct Graph {
     pub count: u64,
 }
 
-/// One operation of a [`Trace`]; its inputs are earlier positions.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Traced {
-    pub op: Op,
-    pub inputs: Vec<usize>,
-    pub shape: Shape,
-    pub dtype: DType,
-}
-
-/// The structure of a computation, apart from any graph: operations in order, and which of them are results. Numbers
-/// the user passed are not part of it, so two steps of a loop have equal traces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Trace {
-    pub nodes: Vec<Traced>,
-    pub outputs: Vec<usize>,
-}
-
-/// A trace with what it was taken from.
-#[derive(Debug)]
-pub struct Taken {
-    pub trace: Trace,
-    /// The graph's nodes behind the trace's sources, in order of appearance.
-    pub sources: Vec<NodeId>,
-    /// The bits behind the trace's scalars, in order of appearance.
-    pub scalars: Vec<u32>,
-}
-
-/// What an operation was computed from is gone.
-pub fn lost(op: &Op) -> Error {
-    let name = op.name();
-    Error::data(format!(
-        "{name}: a result of {name} was computed, and what it was computed from is gone; hold that, or detach it"
-    ))
-}
-
-impl Trace {
-    /// Appends an operation; its shape and type follow from its inputs.
-    pub fn push(&mut self, op: Op, inputs: &[usize]) -> Result<usize> {
-        let mut types = Vec::with_capacity(inputs.len());
-        for &input in inputs {
-            types.push((self.nodes[input].shape, self.nodes[input].dtype));
-        }
-        let (shape, dtype) = op.infer(&types)?;
-        self.nodes.push(Traced { op, inputs: inputs.to_vec(), shape, dtype });
-        Ok(self.nodes.len() - 1)
-    }
-
-    /// Appends data or a number, which say their shape and type themselves.
-    pub fn leaf(&mut self, op: Op, shape: Shape, dtype: DType) -> usize {
-        self.nodes.push(Traced { op, inputs: Vec::new(), shape, dtype });
-        self.nodes.len() - 1
-    }
+/// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
+pub fn lost(name: &str) -> Error {
+    Error::data(match name {
+        "source" => "program: the gradient of its results by what it was run on is not known; detach them".into(),
+        _ => format!(
+            "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
+        ),
+    })
 }
 
 impl Graph {
@@ -125,8 +104,6 @@ impl Graph {
             types.push((self.node(input).shape, self.node(input).dtype));
         }
         let (shape, dtype) = op.infer(&types)?;
-        self.check_past(inputs)?;
-        self.need(inputs.to_vec());
         Ok(self.insert(op, inputs.to_vec(), shape, dtype, 0))
     }
 
@@ -134,25 +111,21 @@ impl Graph {
     pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
         // One node between them, or there were as many edges as pairs.
         let read = self.insert(Op::Source, sources.to_vec(), Shape::SCALAR, DType::F32, 0);
-        for &source in sources {
-            self.node_mut(source).memory += 1;
-        }
-        let node = self.node_mut(read);
-        (node.data, node.weak, node.handles) = (false, true, 0);
-        node.memory = results.len() as u32;
+        self.node_mut(read).data = false;
         let mut nodes = Vec::with_capacity(results.len());
         for &(shape, dtype) in results {
-            let id = self.insert(Op::Source, vec![read], shape, dtype, 0);
-            self.node_mut(id).weak = true;
-            nodes.push(id);
+            nodes.push(self.insert(Op::Source, vec![read], shape, dtype, 0));
         }
-        self.sweep(vec![read]);
+        self.release(read);
+        self.settle(nodes.clone());
         nodes
     }
 
-    /// Gradients do not pass this node.
-    pub fn detach(&mut self, id: NodeId) {
-        self.node_mut(id).detached = true;
+    /// Gradients do not pass this node. Returns the sources that nothing needs any more.
+    pub fn detach(&mut self, id: NodeId) -> Vec<NodeId> {
+        let node = self.node_mut(id);
+        (node.detached, node.cut) = (true, Cut::default());
+        self.settle(vec![id])
     }
 
     /// The node is a result even where others use it, as long as a tensor holds it.
@@ -160,16 +133,18 @@ impl Graph {
         self.node_mut(id).kept = true;
     }
 
-    /// How a node was made: the operation and its operands, which may be gone if it is data; none if gradients do not
-    /// pass it.
+    /// How a node was made: the operation, and its operands as far as gradients pass to them.
     pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
-        (&node.op, if node.detached { &[] } else { &node.inputs })
+        let passes = node.dtype.is_float() && !node.detached;
+        (&node.op, if passes { &node.inputs } else { &[] })
     }
 
-    /// Whether the node has not been freed.
-    pub fn is_alive(&self, id: NodeId) -> bool {
-        self.nodes[id.index as usize].0 == id.born
+    /// The operation whose result is gone, where that hides whether the node was made of what was recorded as the
+    /// `born`-th.
+    pub fn lost(&self, id: NodeId, born: u64) -> Option<&'static str> {
+        let node = self.node(id);
+        (node.inputs.is_empty() && born < node.cut.0).then_some(node.cut.1)
     }
 
     /// The shape of a node's value.
@@ -190,25 +165,19 @@ impl Graph {
     /// One more tensor holds the node.
     pub fn retain(&mut self, id: NodeId) {
         self.node_mut(id).handles += 1;
+        self.settle(vec![id]);
     }
 
     /// One tensor less holds the node. Returns the sources that nothing needs any more; their ids are invalid now.
     pub fn release(&mut self, id: NodeId) -> Vec<NodeId> {
         self.node_mut(id).handles -= 1;
-        self.sweep(vec![id])
+        self.settle(vec![id])
     }
 
     /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
     pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
-        let node = self.node_mut(id);
-        (node.data, node.weak) = (true, true);
-        let inputs = node.inputs.clone();
-        for &input in &inputs {
-            let input = self.node_mut(input);
-            input.uses -= 1;
-            input.memory += 1;
-        }
-        self.sweep(inputs)
+        self.node_mut(id).data = true;
+        self.settle(vec![id])
     }
 
     /// Nodes to compute that a tensor holds, kept or used by none, of those recorded after the first `since`.
@@ -231,44 +200,6 @@ impl Graph {
         self.nodes.len() - self.vacant.len()
     }
 
-    /// The structure of everything `outputs` need.
-    pub fn trace(&self, outputs: &[NodeId]) -> Taken {
-        let mut taken = Taken { trace: Trace::default(), sources: Vec::new(), scalars: Vec::new() };
-        let mut position: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        // Depth first with a stack of our own: a chain may be longer than the thread's stack.
-        let mut stack: Vec<(NodeId, usize)> = Vec::new();
-        for &output in outputs {
-            stack.push((output, 0));
-            while let Some((id, next)) = stack.pop() {
-                if position[id.index as usize].is_some() {
-                    continue;
-                }
-                let node = self.node(id);
-                let (op, inputs) =
-                    if node.data { (&Op::Source, &[][..]) } else { (&node.op, &node.inputs[..]) };
-                if let Some(&input) = inputs.get(next) {
-                    stack.push((id, next + 1));
-                    stack.push((input, 0));
-                    continue;
-                }
-                match op {
-                    Op::Source => taken.sources.push(id),
-                    Op::Scalar => taken.scalars.push(node.scalar),
-                    _ => {}
-                }
-                position[id.index as usize] = Some(taken.trace.nodes.len());
-                taken.trace.nodes.push(Traced {
-                    op: op.clone(),
-                    inputs: places(inputs, &position),
-                    shape: node.shape,
-                    dtype: node.dtype,
-                });
-            }
-        }
-        taken.trace.outputs = places(outputs, &position);
-        taken
-    }
-
     fn insert(
         &mut self,
         op: Op,
@@ -278,123 +209,113 @@ impl Graph {
         scalar: u32,
     ) -> NodeId {
         let data = matches!(op, Op::Source);
-        let node = Node {
+        let mut node = Node {
             op,
-            inputs,
+            inputs: Vec::new(),
+            users: Vec::new(),
             shape,
             dtype,
             scalar,
             data,
             detached: false,
             kept: false,
-            weak: false,
             handles: 1,
             uses: 0,
-            memory: 0,
+            uses_inputs: !data,
+            cut: Cut::default(),
+            past: Past::default(),
         };
         let born = self.count;
         self.count += 1;
-        let index = match self.vacant.pop() {
-            Some(index) => {
-                self.nodes[index as usize] = (born, Some(node));
-                index
-            }
-            None => {
-                self.nodes.push((born, Some(node)));
-                (self.nodes.len() - 1) as u32
-            }
-        };
-        NodeId { index, born }
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push((u64::MAX, None));
+            (self.nodes.len() - 1) as u32
+        });
+        for &id in &inputs {
+            let input = self.node_mut(id);
+            input.users.push(index);
+            input.uses += u32::from(!data);
+        }
+        node.inputs = inputs;
+        let id = NodeId { index, born };
+        node.past = self.behind(&node);
+        if dtype.is_float() {
+            node.past.reach = self.count;
+        }
+        self.nodes[index as usize] = (born, Some(node));
+        id
     }
 
-    /// Whether what is only remembered of these can be computed again.
-    fn check_past(&self, inputs: &[NodeId]) -> Result<()> {
-        let remembered = |id: NodeId| self.node(id).weak && !self.node(id).data;
-        if !inputs.iter().any(|&id| remembered(id)) {
-            return Ok(());
-        }
-        let mut seen = vec![false; self.nodes.len()];
-        let mut pending: Vec<NodeId> = inputs.to_vec();
-        while let Some(id) = pending.pop() {
-            if !remembered(id) || std::mem::replace(&mut seen[id.index as usize], true) {
-                continue;
+    /// What gradients meet behind the inputs of a node.
+    fn behind(&self, node: &Node) -> Past {
+        let mut all = Past { reach: 0, cut: node.cut };
+        if node.dtype.is_float() && !node.detached {
+            for &input in &node.inputs {
+                let past = self.node(input).past;
+                all = Past { reach: all.reach.max(past.reach), cut: all.cut.max(past.cut) };
             }
-            let node = self.node(id);
-            if node.inputs.iter().any(|&input| !self.is_alive(input)) {
-                return Err(lost(&node.op));
-            }
-            pending.extend_from_slice(&node.inputs);
         }
-        Ok(())
+        all
     }
 
-    /// One more recorded node needs each of `pending`: what was only remembered is needed again, with what it is made of.
-    fn need(&mut self, mut pending: Vec<NodeId>) {
-        while let Some(id) = pending.pop() {
-            let node = self.node_mut(id);
-            node.uses += 1;
-            if node.weak && !node.data {
-                node.weak = false;
-                let inputs = node.inputs.clone();
-                for &input in &inputs {
-                    self.node_mut(input).memory -= 1;
-                }
-                pending.extend_from_slice(&inputs);
-            }
-        }
-    }
-
-    /// Frees those of `pending` that nothing needs or remembers, and what they alone needed.
-    fn sweep(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
+    /// Frees those of `pending` that nothing needs, lets data forget a past that is of no use, and says so to their users.
+    /// Returns the sources that are gone.
+    fn settle(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
         let mut sources = Vec::new();
         while let Some(id) = pending.pop() {
-            let (born, place) = &mut self.nodes[id.index as usize];
-            let Some(node) = place.as_mut().filter(|n| *born == id.born && !n.is_needed()) else {
-                continue;
-            };
-            let gone = node.data || node.memory == 0;
-            let strong = !std::mem::replace(&mut node.weak, true);
-            if !gone && !strong {
+            if self.nodes[id.index as usize].0 != id.born {
                 continue;
             }
-            let inputs = node.inputs.clone();
-            if gone {
-                if node.data {
-                    sources.push(id);
+            let mut past = self.behind(self.node(id));
+            let node = self.node_mut(id);
+            let uses = !node.data && node.is_needed();
+            let change = i32::from(uses) - i32::from(node.uses_inputs);
+            node.uses_inputs = uses;
+            let gone = node.handles == 0 && node.users.is_empty();
+            let forgets = node.data && (!node.is_needed() || past.reach <= past.cut.0);
+            if forgets {
+                node.cut = past.cut.max((past.reach, node.op.name()));
+                past = Past { reach: 0, cut: node.cut };
+            }
+            let leaves = gone || forgets;
+            let inputs = match (leaves, change) {
+                (true, _) => std::mem::take(&mut node.inputs),
+                (false, 0) => Vec::new(),
+                (false, _) => node.inputs.clone(),
+            };
+            if node.handles > 0 && node.dtype.is_float() {
+                past.reach = id.born + 1;
+            }
+            if std::mem::replace(&mut node.past, past) != past {
+                for &index in &node.users.clone() {
+                    pending.push(NodeId { index, born: self.nodes[index as usize].0 });
                 }
+            }
+            if gone {
+                let (born, place) = &mut self.nodes[id.index as usize];
+                sources.extend(place.take().filter(|node| node.data).map(|_| id));
                 *born = u64::MAX;
-                *place = None;
                 self.vacant.push(id.index);
             }
-            for &input in &inputs {
-                if !self.is_alive(input) {
-                    continue;
+            for id_in in inputs {
+                let input = self.node_mut(id_in);
+                input.uses = input.uses.wrapping_add_signed(change);
+                if let Some(at) = input.users.iter().rposition(|&u| leaves && u == id.index) {
+                    input.users.swap_remove(at);
                 }
-                let input = self.node_mut(input);
-                input.uses -= u32::from(strong);
-                input.memory = input.memory + u32::from(strong) - u32::from(gone);
+                pending.push(id_in);
             }
-            pending.extend_from_slice(&inputs);
         }
         sources
     }
 
     fn node(&self, id: NodeId) -> &Node {
-        assert!(self.is_alive(id), "a tensor outlived its node");
-        self.nodes[id.index as usize].1.as_ref().expect("a live place has a node")
+        let (born, node) = &self.nodes[id.index as usize];
+        node.as_ref().filter(|_| *born == id.born).expect("a tensor outlived its node")
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        assert!(self.is_alive(id), "a tensor outlived its node");
-        self.nodes[id.index as usize].1.as_mut().expect("a live place has a node")
+        let (born, node) = &mut self.nodes[id.index as usize];
+        node.as_mut().filter(|_| *born == id.born).expect("a tensor outlived its node")
     }
-}
-
-/// Where the nodes are in a trace that has them all.
-fn places(nodes: &[NodeId], position: &[Option<usize>]) -> Vec<usize> {
-    let mut places = Vec::with_capacity(nodes.len());
-    for id in nodes {
-        places.extend(position[id.index as usize]);
-    }
-    places
 }
