@@ -274,7 +274,9 @@ impl Device {
 
     /// Gradients do not pass a node.
     pub(crate) fn detach(&self, node: NodeId) {
-        self.state().graph.detach(node);
+        let mut state = self.state();
+        let freed = state.graph.detach(node);
+        state.reclaim(freed);
     }
 
     /// What `flush` is to compute even where other operations use it.

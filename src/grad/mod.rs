@@ -6,7 +6,7 @@ mod routines;
 mod rules;
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId};
 use crate::op::{Const, Op, Pointwise, Reduction, Span};
 use crate::shape::Shape;
@@ -123,9 +123,6 @@ impl Tape<'_> {
             if active.is_empty() {
                 continue;
             }
-            if inputs.iter().any(|&input| !self.graph.is_alive(input)) {
-                return Err(lost(&op));
-            }
             let Some(meaning) = self.meaning(&op, &inputs)? else {
                 for n in active {
                     let part = self.pull(&op, node, &inputs, g, n)?;
@@ -168,24 +165,21 @@ impl Tape<'_> {
                 continue;
             }
             let (op, mut inputs) = self.graph.past(id);
-            if !self.graph.dtype(id).is_float() || wanted.ends(id) {
+            if wanted.ends(id) {
                 inputs = &[];
+            } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
+                return Err(lost(name));
             }
             if let Some(&input) = inputs.get(next) {
                 stack.push((id, next + 1));
                 if input.born >= wanted.oldest {
-                    if !self.graph.is_alive(input) {
-                        return Err(lost(op));
-                    }
                     stack.push((input, 0));
                 }
                 continue;
             }
             let through = inputs.iter().any(|&input| path.place(input).is_some());
             if through && *op == Op::Source {
-                return Err(Error::data(
-                    "program: the gradient of its results by what it was run on is not known; detach them",
-                ));
+                return Err(lost(op.name()));
             }
             let mut place = ASIDE;
             if through || wanted.nodes.contains(&id) {

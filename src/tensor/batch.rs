@@ -37,7 +37,8 @@ impl Device {
     }
 
     /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
-    /// returns the results. Other tensors that it uses are kept by the program as they are.
+    /// returns the results. Other tensors that it uses are kept by the program as they are. A result that is an input
+    /// is that input itself at each run; what is named twice is computed once.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -114,7 +115,9 @@ pub struct Program {
     inputs: Vec<(Shape, DType)>,
     sources: Vec<Source>,
     scalars: Vec<u32>,
-    results: Vec<(Shape, DType)>,
+    /// What the plan computes: shapes and types.
+    computed: Vec<(Shape, DType)>,
+    results: Vec<Answer>,
 }
 
 /// What a source of the plan is.
@@ -125,6 +128,16 @@ enum Source {
     Kept(Tensor),
 }
 
+/// What a result is.
+enum Answer {
+    /// The n-th input itself.
+    Input(usize),
+    /// A tensor that was computed before.
+    Kept(Tensor),
+    /// The n-th that the plan computes.
+    Computed(usize),
+}
+
 impl Program {
     fn new(device: &Device, placeholders: Vec<Tensor>, results: Vec<Tensor>) -> Result<Program> {
         let mut nodes = Vec::with_capacity(results.len());
@@ -133,16 +146,29 @@ impl Program {
             if !device.is_same(&result.device) {
                 return Err(Error::data("compile: a result lives on another device"));
             }
-            if device.pending(&[node]).is_empty() || nodes.contains(&node) {
-                return Err(Error::data("compile: each result must be computed, and named once"));
-            }
             nodes.push(node);
         }
-        let Prepared { batch, sources: nodes, scalars } = device.prepare(&nodes)?;
+        let input = |node: NodeId| {
+            placeholders.iter().position(|p| matches!(p.state, State::Node(n) if n == node))
+        };
+        let pending = device.pending(&nodes);
+        let mut answers = Vec::with_capacity(nodes.len());
+        for (&node, result) in nodes.iter().zip(&results) {
+            let computed = pending.iter().position(|&n| n == node);
+            answers.push(match (input(node), computed) {
+                (Some(n), _) => Answer::Input(n),
+                (None, Some(n)) => Answer::Computed(n),
+                (None, None) => Answer::Kept(result.clone()),
+            });
+        }
+        let mut computed = Vec::with_capacity(pending.len());
+        for &node in &pending {
+            computed.push(device.describe(node));
+        }
+        let Prepared { batch, sources: nodes, scalars } = device.prepare(&pending)?;
         let mut sources = Vec::with_capacity(nodes.len());
         for node in nodes {
-            let is = |p: &Tensor| matches!(p.state, State::Node(n) if n == node);
-            sources.push(match placeholders.iter().position(is) {
+            sources.push(match input(node) {
                 Some(n) => Source::Input(n),
                 None => {
                     device.retain(node);
@@ -150,8 +176,9 @@ impl Program {
                 }
             });
         }
-        let (inputs, results) = (types(&placeholders), types(&results));
-        Ok(Program { device: device.clone(), batch, sources, scalars, inputs, results })
+        let inputs = types(&placeholders);
+        let device = device.clone();
+        Ok(Program { device, batch, inputs, sources, scalars, computed, results: answers })
     }
 
     /// What it does: operations, kernels, buffers and bytes, printable.
@@ -188,10 +215,20 @@ impl Program {
                 Source::Kept(tensor) => tensor.node()?,
             });
         }
-        let nodes = self.device.replay(&self.batch, &sources, &self.scalars, &self.results)?;
-        let mut results = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            results.push(Tensor::adopt(&self.device, node));
+        let mut computed = Vec::with_capacity(self.computed.len());
+        if !self.computed.is_empty() {
+            let (batch, types) = (&self.batch, &self.computed);
+            for node in self.device.replay(batch, &sources, &self.scalars, types)? {
+                computed.push(Tensor::adopt(&self.device, node));
+            }
+        }
+        let mut results = Vec::with_capacity(self.results.len());
+        for result in &self.results {
+            results.push(match result {
+                Answer::Input(n) => inputs[*n].clone(),
+                Answer::Kept(tensor) => tensor.clone(),
+                Answer::Computed(n) => computed[*n].clone(),
+            });
         }
         Ok(results)
     }

@@ -13,12 +13,14 @@ impl Tensor {
     /// 0 for comparisons, rounding and what chooses (indices, conditions). Gathering adds gradients up by a product with
     /// ones, whose steps are as many as indices times positions; attention's gradient holds the matrix of scores in memory.
     ///
-    /// A tensor that was read before remembers how it was made as long as what it was made of is there. A new weight
-    /// that an old one was stepped to remembers the step, too, while the old one is there: [`Tensor::detach`] forgets.
+    /// A tensor that was read before remembers how it was made, as long as it is held and one of the tensors that went
+    /// into it is held: reading a loss and then taking its gradients works, and what lies between is computed again.
+    /// The data this needs is kept until then; [`Tensor::detach`] lets it go. History ends at what was read, run or
+    /// flushed and is not held any more: gradients by what was there before are an error.
     ///
     /// # Errors
     /// `Shape` if this does not have exactly one element; `DType` unless all are of floats; `Data` if they live on two
-    /// devices, or if a tensor on the way was computed and what it was computed from is gone or was run by a program;
+    /// devices, or if a tensor on the way was computed and is not held any more, or was computed by a program;
     /// `Limit` if a gradient's intermediate is too large.
     ///
     /// ```

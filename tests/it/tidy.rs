@@ -389,13 +389,13 @@ fn the_checks_see() {
     let lib =
         "//! x\n\npub mod error;\n\npub mod graph;\npub mod kernel;\n\n#[cfg(x)]\nmod device;\n";
     let at = |path: &str, text: &str| floors(lib, &File::new(path, text)).len();
-    assert_eq!(at("src/graph.rs", "use crate::device::Device;"), 1);
-    assert_eq!(at("src/graph.rs", "use crate::kernel::Batch;"), 1);
-    assert_eq!(at("src/graph.rs", "use crate::{error::Error, device};"), 1);
+    assert_eq!(at("src/graph/mod.rs", "use crate::device::Device;"), 1);
+    assert_eq!(at("src/graph/mod.rs", "use crate::kernel::Batch;"), 1);
+    assert_eq!(at("src/graph/mod.rs", "use crate::{error::Error, device};"), 1);
     assert_eq!(at("src/graph/deep.rs", "let x = crate::device::new();"), 1);
     assert_eq!(at("src/stray.rs", ""), 1);
     assert_eq!(
-        at("src/graph.rs", "use crate::error::Error; // crate::device\n\"crate::device\""),
+        at("src/graph/mod.rs", "use crate::error::Error; // crate::device\n\"crate::device\""),
         0
     );
     assert_eq!(

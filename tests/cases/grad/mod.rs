@@ -5,6 +5,7 @@ mod golden;
 mod operations;
 mod ordering;
 mod past;
+mod reading;
 mod rows;
 mod windows;
 
@@ -23,6 +24,7 @@ pub fn cases() -> Suite {
     ordering::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
+    reading::cases(&mut suite);
     suite
 }
 

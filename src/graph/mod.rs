@@ -1,0 +1,321 @@
+//! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
+
+mod trace;
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::Op;
+use crate::shape::Shape;
+pub use trace::{Taken, Trace, Traced};
+
+/// A recorded node. Ids of freed nodes are not valid again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeId {
+    index: u32,
+    /// How many nodes were recorded before: what a node is made of was born before it.
+    pub born: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    op: Op,
+    /// What it is made of: all of it, until it is data whose past is forgotten.
+    inputs: Vec<NodeId>,
+    /// Where the nodes are that have it as an input, once for each time.
+    users: Vec<u32>,
+    shape: Shape,
+    dtype: DType,
+    /// The number's bits, for `Op::Scalar`.
+    scalar: u32,
+    /// It has a value: a source, or computed.
+    data: bool,
+    /// Gradients do not pass.
+    detached: bool,
+    /// A variable's value: a result, whatever else it is used for.
+    kept: bool,
+    /// Tensors that hold it.
+    handles: u32,
+    /// Users that are to be computed from it.
+    uses: u32,
+    /// It is one of those to its inputs.
+    uses_inputs: bool,
+    /// What gradients do not get to any more, because its past is forgotten.
+    cut: Cut,
+    /// What its users know of it.
+    past: Past,
+}
+
+/// What a node depends on, itself included, as far as gradients pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Past {
+    /// Tensors hold nodes there: recorded before this number, the youngest just before.
+    reach: u64,
+    cut: Cut,
+}
+
+/// Gradients do not get to nodes recorded before this number: this operation's result is gone.
+type Cut = (u64, &'static str);
+
+impl Node {
+    fn is_needed(&self) -> bool {
+        self.handles > 0 || self.uses > 0
+    }
+}
+
+/// All nodes that a tensor holds, and what these are made of: an arena, so that chains of any length are freed without
+/// recursion.
+///
+/// Data remembers how it was made, with all that its gradient needs, while it is needed itself and gradients reach
+/// something else that a tensor holds. What it then forgets is cut: no gradient gets to what was held there. What is made
+/// of that holds a past only for what is younger than the cut, so no loop holds more than a round of its past.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: Vec<(u64, Option<Node>)>,
+    vacant: Vec<u32>,
+    /// Nodes recorded so far.
+    pub count: u64,
+}
+
+/// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
+pub fn lost(name: &str) -> Error {
+    Error::data(match name {
+        "source" => "program: the gradient of its results by what it was run on is not known; detach them".into(),
+        _ => format!(
+            "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
+        ),
+    })
+}
+
+impl Graph {
+    /// Data in a buffer. The caller holds one handle, as with all nodes made here.
+    pub fn source(&mut self, shape: Shape, dtype: DType) -> NodeId {
+        self.insert(Op::Source, Vec::new(), shape, dtype, 0)
+    }
+
+    /// A number the user passed, for operations on tensors of `dtype`.
+    pub fn scalar(&mut self, dtype: DType, bits: u32) -> NodeId {
+        self.insert(Op::Scalar, Vec::new(), Shape::SCALAR, dtype, bits)
+    }
+
+    /// An operation. Shape and type errors arise here.
+    pub fn record(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
+        let mut types = Vec::with_capacity(inputs.len());
+        for &input in inputs {
+            types.push((self.node(input).shape, self.node(input).dtype));
+        }
+        let (shape, dtype) = op.infer(&types)?;
+        Ok(self.insert(op, inputs.to_vec(), shape, dtype, 0))
+    }
+
+    /// Results of a program that read `sources`: data, of which is known what it depends on, but not how.
+    pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
+        // One node between them, or there were as many edges as pairs.
+        let read = self.insert(Op::Source, sources.to_vec(), Shape::SCALAR, DType::F32, 0);
+        self.node_mut(read).data = false;
+        let mut nodes = Vec::with_capacity(results.len());
+        for &(shape, dtype) in results {
+            nodes.push(self.insert(Op::Source, vec![read], shape, dtype, 0));
+        }
+        self.release(read);
+        self.settle(nodes.clone());
+        nodes
+    }
+
+    /// Gradients do not pass this node. Returns the sources that nothing needs any more.
+    pub fn detach(&mut self, id: NodeId) -> Vec<NodeId> {
+        let node = self.node_mut(id);
+        (node.detached, node.cut) = (true, Cut::default());
+        self.settle(vec![id])
+    }
+
+    /// The node is a result even where others use it, as long as a tensor holds it.
+    pub fn keep(&mut self, id: NodeId) {
+        self.node_mut(id).kept = true;
+    }
+
+    /// How a node was made: the operation, and its operands as far as gradients pass to them.
+    pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
+        let node = self.node(id);
+        let passes = node.dtype.is_float() && !node.detached;
+        (&node.op, if passes { &node.inputs } else { &[] })
+    }
+
+    /// The operation whose result is gone, where that hides whether the node was made of what was recorded as the
+    /// `born`-th.
+    pub fn lost(&self, id: NodeId, born: u64) -> Option<&'static str> {
+        let node = self.node(id);
+        (node.inputs.is_empty() && born < node.cut.0).then_some(node.cut.1)
+    }
+
+    /// The shape of a node's value.
+    pub fn shape(&self, id: NodeId) -> Shape {
+        self.node(id).shape
+    }
+
+    /// The type of a node's value.
+    pub fn dtype(&self, id: NodeId) -> DType {
+        self.node(id).dtype
+    }
+
+    /// Whether the node is data already.
+    pub fn is_source(&self, id: NodeId) -> bool {
+        self.node(id).data
+    }
+
+    /// One more tensor holds the node.
+    pub fn retain(&mut self, id: NodeId) {
+        self.node_mut(id).handles += 1;
+        self.settle(vec![id]);
+    }
+
+    /// One tensor less holds the node. Returns the sources that nothing needs any more; their ids are invalid now.
+    pub fn release(&mut self, id: NodeId) -> Vec<NodeId> {
+        self.node_mut(id).handles -= 1;
+        self.settle(vec![id])
+    }
+
+    /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
+    pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
+        self.node_mut(id).data = true;
+        self.settle(vec![id])
+    }
+
+    /// Nodes to compute that a tensor holds, kept or used by none, of those recorded after the first `since`.
+    pub fn sinks(&self, since: u64) -> Vec<NodeId> {
+        let mut sinks = Vec::new();
+        for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
+            let Some(node) = node else { continue };
+            let result = node.handles > 0 && (node.uses == 0 || node.kept) && !node.data;
+            if result && born >= since && !matches!(node.op, Op::Scalar) {
+                sinks.push(NodeId { index: index as u32, born });
+            }
+        }
+        // As recorded, wherever there was room: the same step has the same trace.
+        sinks.sort_unstable_by_key(|sink| sink.born);
+        sinks
+    }
+
+    /// The number of live nodes.
+    pub fn live(&self) -> usize {
+        self.nodes.len() - self.vacant.len()
+    }
+
+    fn insert(
+        &mut self,
+        op: Op,
+        inputs: Vec<NodeId>,
+        shape: Shape,
+        dtype: DType,
+        scalar: u32,
+    ) -> NodeId {
+        let data = matches!(op, Op::Source);
+        let mut node = Node {
+            op,
+            inputs: Vec::new(),
+            users: Vec::new(),
+            shape,
+            dtype,
+            scalar,
+            data,
+            detached: false,
+            kept: false,
+            handles: 1,
+            uses: 0,
+            uses_inputs: !data,
+            cut: Cut::default(),
+            past: Past::default(),
+        };
+        let born = self.count;
+        self.count += 1;
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.nodes.push((u64::MAX, None));
+            (self.nodes.len() - 1) as u32
+        });
+        for &id in &inputs {
+            let input = self.node_mut(id);
+            input.users.push(index);
+            input.uses += u32::from(!data);
+        }
+        node.inputs = inputs;
+        let id = NodeId { index, born };
+        node.past = self.behind(&node);
+        if dtype.is_float() {
+            node.past.reach = self.count;
+        }
+        self.nodes[index as usize] = (born, Some(node));
+        id
+    }
+
+    /// What gradients meet behind the inputs of a node.
+    fn behind(&self, node: &Node) -> Past {
+        let mut all = Past { reach: 0, cut: node.cut };
+        if node.dtype.is_float() && !node.detached {
+            for &input in &node.inputs {
+                let past = self.node(input).past;
+                all = Past { reach: all.reach.max(past.reach), cut: all.cut.max(past.cut) };
+            }
+        }
+        all
+    }
+
+    /// Frees those of `pending` that nothing needs, lets data forget a past that is of no use, and says so to their users.
+    /// Returns the sources that are gone.
+    fn settle(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
+        let mut sources = Vec::new();
+        while let Some(id) = pending.pop() {
+            if self.nodes[id.index as usize].0 != id.born {
+                continue;
+            }
+            let mut past = self.behind(self.node(id));
+            let node = self.node_mut(id);
+            let uses = !node.data && node.is_needed();
+            let change = i32::from(uses) - i32::from(node.uses_inputs);
+            node.uses_inputs = uses;
+            let gone = node.handles == 0 && node.users.is_empty();
+            let forgets = node.data && (!node.is_needed() || past.reach <= past.cut.0);
+            if forgets {
+                node.cut = past.cut.max((past.reach, node.op.name()));
+                past = Past { reach: 0, cut: node.cut };
+            }
+            let leaves = gone || forgets;
+            let inputs = match (leaves, change) {
+                (true, _) => std::mem::take(&mut node.inputs),
+                (false, 0) => Vec::new(),
+                (false, _) => node.inputs.clone(),
+            };
+            if node.handles > 0 && node.dtype.is_float() {
+                past.reach = id.born + 1;
+            }
+            if std::mem::replace(&mut node.past, past) != past {
+                for &index in &node.users.clone() {
+                    pending.push(NodeId { index, born: self.nodes[index as usize].0 });
+                }
+            }
+            if gone {
+                let (born, place) = &mut self.nodes[id.index as usize];
+                sources.extend(place.take().filter(|node| node.data).map(|_| id));
+                *born = u64::MAX;
+                self.vacant.push(id.index);
+            }
+            for id_in in inputs {
+                let input = self.node_mut(id_in);
+                input.uses = input.uses.wrapping_add_signed(change);
+                if let Some(at) = input.users.iter().rposition(|&u| leaves && u == id.index) {
+                    input.users.swap_remove(at);
+                }
+                pending.push(id_in);
+            }
+        }
+        sources
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        let (born, node) = &self.nodes[id.index as usize];
+        node.as_ref().filter(|_| *born == id.born).expect("a tensor outlived its node")
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        let (born, node) = &mut self.nodes[id.index as usize];
+        node.as_mut().filter(|_| *born == id.born).expect("a tensor outlived its node")
+    }
+}
