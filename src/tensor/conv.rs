@@ -248,7 +248,7 @@ impl Tensor {
         }
         within(name, || {
             let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
-            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad(&zeros, 0.0)? };
+            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad_out(&zeros, 0.0)? };
             let planes = padded.unfold(2, w[2], stride[0], dilation[0])?;
             let depth = planes.shape[2];
             let planes = planes.permute(&[0, 2, 1, 5, 3, 4])?;
@@ -299,12 +299,12 @@ impl Tensor {
                     let why = "the padding is larger than the result";
                     return Err(Error::shapes(name, &self.shape, w, why));
                 }
-                x = x.slice(2 + i as isize, cut[i].0 as isize, (extent - cut[i].1) as isize)?;
+                x = x.slice(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize)?;
             }
             let (out, each) = (w[1].saturating_mul(groups), w[0] / groups);
             let kernel = &w[2..];
-            let turned = weight.reshape(&[&[groups, each, w[1]], kernel].concat())?;
-            let turned = turned.transpose(1, 2)?.reshape(&[&[out, each], kernel].concat())?;
+            let turned = weight.reshape([&[groups, each, w[1]], kernel].concat())?;
+            let turned = turned.transpose(1, 2)?.reshape([&[out, each], kernel].concat())?;
             let axes: Vec<isize> = (2..2 + n as isize).collect();
             let padding = Ends::Explicit(&ends[..n]);
             let plain = ConvWindow { name, stride: &[1; 3][..n], padding, dilation, groups };
@@ -322,10 +322,10 @@ impl Tensor {
         let before: usize = dims[..axis].iter().product();
         let after: usize = dims[axis + 1..].iter().product();
         let spread = self.reshape(&[before, extent, 1, after])?;
-        let spread = spread.pad(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
+        let spread = spread.pad_out(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
         let long = extent.saturating_mul(step);
         dims[axis] = long - (step - 1);
-        let flat = spread.reshape(&[before, long, after])?.slice(1, 0, dims[axis] as isize)?;
+        let flat = spread.reshape(&[before, long, after])?.slice(1, ..dims[axis] as isize)?;
         flat.reshape(&dims)
     }
 

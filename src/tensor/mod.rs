@@ -1,14 +1,19 @@
 //! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
 
+mod args;
 mod batch;
 pub(crate) mod conv;
 mod create;
+mod deprecated;
 mod grad;
 mod inner;
+mod join;
 mod linalg;
 mod movement;
 mod norm;
+mod operand;
 mod packed;
+mod pad;
 mod pointwise;
 pub(crate) mod pool;
 mod random;
@@ -22,10 +27,14 @@ mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
+pub use args::{Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::{Batch, Program};
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
-pub use movement::PadMode;
-pub use pointwise::{pointwise, Value};
+#[allow(deprecated)]
+pub use deprecated::Value;
+pub use operand::Operand;
+pub use pad::PadMode;
+pub use pointwise::pointwise;
 pub use pool::PoolOptions;
 pub use resize::{Filter, Resize, Sampling};
 pub use routine::AttentionOptions;
@@ -36,7 +45,9 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
+use args::kept;
 use inner::{Inner, State};
+use pointwise::number_bits;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;

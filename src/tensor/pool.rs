@@ -1,7 +1,7 @@
 //! Pooling: windows over the axes after batch and channels, each reduced to one element.
 
 use super::conv::Ends;
-use super::{within, Padding, Tensor};
+use super::{kept, within, Padding, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Reduction, Windows};
@@ -120,24 +120,24 @@ impl Tensor {
 
     pub(crate) fn pool_indices(&self, asked: &PoolWindow) -> Result<Tensor> {
         let (windows, axes) = self.windowed(asked, f64::NEG_INFINITY)?;
-        let largest = windows.max_keepdim(&axes)?;
+        let largest = windows.max(kept(&axes))?;
         let mut found = windows.eq(&largest)?;
         if self.dtype.is_float() {
             found = found.logical_or(&windows.is_nan().logical_and(&largest.is_nan())?)?;
         }
         let plane = &self.shape[2..];
         let places = self.device.iota(&[plane.iter().product()], 0)?;
-        let places = places.reshape(&[&[1, 1], plane].concat())?;
+        let places = places.reshape([&[1, 1], plane].concat())?;
         // What is padded is beyond all places.
         let (places, _) = places.windowed(asked, f64::from(i32::MAX))?;
-        found.select(&places, f64::from(i32::MAX))?.min(&axes)
+        found.where_cond(&places, f64::from(i32::MAX))?.min(&axes)
     }
 
     /// How many elements each window has, which depends on where it is alone.
     fn counts(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[..2].fill(1);
-        let ones = self.device.full(self.dtype, 1.0, &dims)?;
+        let ones = self.device.full(&dims, 1.0, self.dtype)?;
         if !padding {
             return ones.pooled(asked, Reduction::Sum, 0.0);
         }
@@ -146,7 +146,7 @@ impl Tensor {
             inside.push(padding);
             outside.push((0, more));
         }
-        let places = ones.pad(&inside, 1.0)?.pad(&outside, 0.0)?;
+        let places = ones.pad_out(&inside, 1.0)?.pad_out(&outside, 0.0)?;
         let padding = Ends::Explicit(&[]);
         places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
@@ -178,7 +178,7 @@ impl Tensor {
                 return Err(Error::new(ErrorKind::Limit, message));
             }
             pooled = within(name, || match extent % size {
-                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(&[-1]),
+                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(-1),
                 _ => pooled.averages(axis, extent, size),
             })?;
         }
@@ -200,7 +200,7 @@ impl Tensor {
     /// Each window reduced; outside there is `fill`.
     fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
         let (windows, axes) = self.windowed(asked, fill)?;
-        within(asked.name, || windows.reduce(op, &axes, false))
+        within(asked.name, || windows.reduce(op, &axes))
     }
 
     /// Windows with their elements along further axes, and these axes; outside there is `fill`.
@@ -243,7 +243,7 @@ impl Tensor {
             DType::U32 => fill.max(0.0),
             _ => fill,
         };
-        self.pad(amounts, fill)
+        self.pad_out(amounts, fill)
     }
 
     /// For each axis: the padding, and how much more the last window reaches beyond it.

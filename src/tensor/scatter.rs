@@ -6,7 +6,7 @@
 //! doubling steps (Blelloch 1990), and the result finds the last of its own by bisection.
 
 use super::scan::{identity, together};
-use super::{pointwise, within, Tensor, Value};
+use super::{within, Operand, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
@@ -184,8 +184,7 @@ impl Tensor {
             let index = index.cast(DType::I32)?;
             let mut found: Option<(Tensor, Tensor)> = None;
             for (axis, &extent) in self.shape[..axes].iter().enumerate() {
-                let at = axis as isize;
-                let at = index.slice(-1, at, at + 1)?.squeeze(-1)?;
+                let at = index.select(-1, axis as isize)?;
                 let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
                 found = Some(match found {
                     None => (at, inside),
@@ -195,7 +194,7 @@ impl Tensor {
                 });
             }
             match found {
-                Some((place, inside)) => inside.select(&place, -1),
+                Some((place, inside)) => inside.where_cond(&place, -1),
                 None => Ok(index),
             }
         })
@@ -232,26 +231,25 @@ impl Tensor {
         let (count, columns) = (self.shape[1], self.shape[2]);
         let Some(op) = op else {
             let last = index.last_of_each(count)?;
-            let brought = source.take(&last)?;
-            return last.ge(0)?.unsqueeze(-1)?.select(&brought, self);
+            let brought = source.take_rows(&last)?;
+            return last.ge(0)?.unsqueeze(-1)?.where_cond(&brought, self);
         };
         let wide = self.dtype.compute();
         let source = source.cast(wide)?;
-        let none = self.device.full(wide, identity(op, wide), &[])?;
+        let none = self.device.full(&[], identity(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= SMALL {
             let found = index.meets(count)?.unsqueeze(2)?;
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
-            found.select(&source, &none)?.reduce(op, &[3], false)?
+            found.where_cond(&source, &none)?.reduce(op, 3)?
         } else {
             let order = index.order(false, usize::MAX)?;
-            let sorted = index.take(&order)?.stored()?;
-            let sums = source.take(&order)?.in_segments(&sorted, op)?;
+            let sorted = index.take_rows(&order)?.stored()?;
+            let sums = source.take_rows(&order)?.in_segments(&sorted, op)?;
             let (ends, there) = sorted.ends(count)?;
-            there.unsqueeze(-1)?.select(&sums.take(&ends)?, &none)?
+            there.unsqueeze(-1)?.where_cond(&sums.take_rows(&ends)?, &none)?
         };
-        let both = [Value::Tensor(&self.cast(wide)?), Value::Tensor(&brought)];
-        pointwise(together(op), &both)?.cast(self.dtype)
+        self.cast(wide)?.row(together(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
     /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
@@ -263,33 +261,33 @@ impl Tensor {
     fn last_of_each(&self, count: usize) -> Result<Tensor> {
         if self.numel().saturating_mul(count) <= SMALL {
             let at = self.device.iota(&[self.shape[1]], 0)?;
-            let none = self.device.full(DType::I32, -1.0, &[])?;
-            return self.meets(count)?.select(&at, &none)?.max(&[2])?.stored();
+            let none = self.device.full(&[], -1.0, DType::I32)?;
+            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.stored();
         }
         let order = self.order(false, usize::MAX)?;
-        let (ends, there) = self.take(&order)?.stored()?.ends(count)?;
-        there.select(&order.take(&ends)?, -1)?.stored()
+        let (ends, there) = self.take_rows(&order)?.stored()?.ends(count)?;
+        there.where_cond(&order.take_rows(&ends)?, -1)?.stored()
     }
 
     /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
     fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
-        let mut end = self.device.full(DType::I32, -1.0, &[rows, count])?;
+        let mut end = self.device.full(&[rows, count], -1.0, DType::I32)?;
         let mut step = 1 << length.ilog2();
         let mut done = 0;
         while step > 0 {
             let further = end.add(step as f64)?;
-            let fine = self.take(&further)?.le(&position)?;
+            let fine = self.take_rows(&further)?.le(&position)?;
             let fine = fine.logical_and(&further.lt(length as f64)?)?;
-            end = fine.select(&further, &end)?;
+            end = fine.where_cond(&further, &end)?;
             step /= 2;
             done += 1;
             if done % STEPS == 0 || step == 0 {
                 end = end.stored()?;
             }
         }
-        let there = self.take(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
+        let there = self.take_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
         Ok((end, there))
     }
 
@@ -299,15 +297,15 @@ impl Tensor {
         let before = |x: &Tensor, step: usize, none: f64| {
             let mut amounts = vec![(0, 0); x.rank()];
             amounts[1].0 = step;
-            x.pad(&amounts, none)?.slice(1, 0, length as isize)
+            x.pad_out(&amounts, none)?.slice(1, ..length as isize)
         };
         let mut sums = self.stored()?;
         let (mut step, mut done) = (1, 0);
         while step < length {
             let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
             let others = before(&sums, step, identity(op, self.dtype))?;
-            let both = pointwise(together(op), &[Value::Tensor(&others), Value::Tensor(&sums)])?;
-            sums = same.select(&both, &sums)?;
+            let both = others.row(together(op), &[Operand::from(&sums)])?;
+            sums = same.where_cond(&both, &sums)?;
             step *= 2;
             done += 1;
             if done % STEPS == 0 {
@@ -317,16 +315,20 @@ impl Tensor {
         sums.stored()
     }
 
-    /// `value` where `mask`, which is `bool` and broadcasts to this, is true.
+    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. Both broadcast to this.
     ///
     /// # Errors
-    /// `Shape` if the mask does not broadcast to this; `DType` if it is not `bool` or the value is not one of this type.
-    pub fn masked_fill(&self, mask: &Tensor, value: f64) -> Result<Tensor> {
-        let joint = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
-        if joint != self.shape {
-            let why = "the mask must broadcast to the input";
-            return Err(Error::shapes("masked_fill", &self.shape, &mask.shape, why));
+    /// `Shape` if mask or value do not broadcast to this; `DType` if the mask is not `bool` or the value is not of this
+    /// type.
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
+        let value = value.into();
+        let tensor = if let Operand::Tensor(tensor) = &value { Some(tensor) } else { None };
+        for other in [Some(mask), tensor].into_iter().flatten() {
+            if Shape::broadcast("masked_fill", &self.shape, &other.shape)? != self.shape {
+                let why = "mask and value must broadcast to the input";
+                return Err(Error::shapes("masked_fill", &self.shape, &other.shape, why));
+            }
         }
-        within("masked_fill", || mask.select(value, self))
+        within("masked_fill", || mask.where_cond(value, self))
     }
 }

@@ -259,9 +259,9 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("pow", &[-2.0, -2.0], 0.25),
     ("pow", &[-2.0, 0.5], NAN),
     ("pow", &[-1.0, 16_777_217.0], 1.0),
-    ("floor_mod", &[-7.0, 3.0], 2.0),
-    ("floor_mod", &[7.0, -3.0], -2.0),
-    ("rem", &[-7.0, 3.0], -1.0),
+    ("remainder", &[-7.0, 3.0], 2.0),
+    ("remainder", &[7.0, -3.0], -2.0),
+    ("fmod", &[-7.0, 3.0], -1.0),
     ("atan2", &[0.0, -0.0], std::f64::consts::PI),
     ("atan2", &[1.0, NAN], NAN),
     ("hypot", &[INF, -INF], INF),
@@ -297,8 +297,8 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("lt", &[NAN, 0.0], 0.0),
     ("ge", &[NAN, 0.0], 0.0),
     ("le", &[-INF, INF], 1.0),
-    ("select", &[1.0, NAN, 2.0], NAN),
-    ("select", &[0.0, NAN, 2.0], 2.0),
+    ("where_cond", &[1.0, NAN, 2.0], NAN),
+    ("where_cond", &[0.0, NAN, 2.0], 2.0),
     ("fma", &[INF, 0.0, 1.0], NAN),
 ];
 

@@ -233,7 +233,7 @@ fn single(suite: &mut Suite) {
             same("pad_with", a.pad_with(&[], PadMode::Edge))?,
             same("tile", a.tile(&[]))?,
             same("mean", a.mean(&[]))?,
-            same("select", yes.select(&a, 3.0))?,
+            same("where_cond", yes.select(&a, 3.0))?,
             same("cast", a.cast(DType::F32))?,
             same("detach", Ok(a.detach()))?,
             same("masked_fill", a.masked_fill(&yes.logical_not(), 1.0))?,

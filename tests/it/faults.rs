@@ -420,7 +420,7 @@ fn mixtures(one: &Device, other: &Device) -> Result<Mixtures> {
     let line = other.tensor(&[0i32], &[1])?;
     let all: Mixtures = vec![
         ("add", x.add(&y).err()),
-        ("select", mask.select(&x, &x).err()),
+        ("where_cond", mask.select(&x, &x).err()),
         ("matmul", x.matmul(&y).err()),
         ("concat", x.concat(&[&x, &y], 0).err()),
         ("conv2d", x.conv2d(&y, None, Default::default()).err()),

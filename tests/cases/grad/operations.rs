@@ -226,7 +226,7 @@ fn choosing(suite: &mut Suite) {
     }
     holds(
         suite,
-        "select",
+        "where_cond",
         vec![r(&[3, 4], 21), r(&[4], 22)],
         |x| x[0].gt(0.1)?.select(&x[0].square(), &x[1]),
         |x| x[0].zip(&x[1], |a, b| if a > 0.1 { a * a } else { b }),
