@@ -33,7 +33,11 @@ pub mod prelude {
     pub use crate::device::{Device, Preference};
     pub use crate::dtype::DType;
     pub use crate::error::{Error, ErrorKind, Result};
-    pub use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+    pub use crate::tensor::{
+        Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
+        Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
+        Resize, Sampling, Scan, Sections, Tensor, TensorSpec, Variable,
+    };
     pub use crate::{DeviceSync, TensorSync};
 }
 

@@ -122,6 +122,13 @@ impl Extents {
     }
 }
 
+/// How many elements to add before and after each axis, or, where negative, to cut off: a pair for each, of `usize`,
+/// `isize` or `i32`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    pub(super) pairs: Vec<(isize, isize)>,
+}
+
 /// How [`Tensor::split`](super::Tensor::split) cuts: a number is the length of each piece, a list is all lengths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sections {
@@ -246,6 +253,24 @@ from! { Extents,
     [] |list: &Vec<isize>| Extents { list: list.clone() };
     [] |shape: &Shape| Extents { list: signed(shape) };
 }
+
+macro_rules! amounts {
+    ($($number:ty),*) => { $(
+        from! { Amounts,
+            [<const N: usize>] |pairs: [($number, $number); N]| Amounts::from(&pairs[..]);
+            [<const N: usize>] |pairs: &[($number, $number); N]| Amounts::from(&pairs[..]);
+            [] |pairs: &Vec<($number, $number)>| Amounts::from(&pairs[..]);
+            [] |pairs: &[($number, $number)]| {
+                // What is too large stays so.
+                let long = |n: $number| isize::try_from(n).unwrap_or(isize::MAX);
+                let pairs = pairs.iter().map(|&(before, after)| (long(before), long(after)));
+                Amounts { pairs: pairs.collect() }
+            };
+        }
+    )* };
+}
+amounts!(usize, isize, i32);
+from! { Amounts, [] |_none: ()| Amounts::default(); }
 
 from! { Sections,
     [] |size: usize| Sections::Size(size);

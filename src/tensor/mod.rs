@@ -27,7 +27,7 @@ mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
-pub use args::{Axes, Extents, Integers, Scan, Sections, TensorSpec};
+pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::{Batch, Program};
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 #[allow(deprecated)]

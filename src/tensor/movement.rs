@@ -83,7 +83,8 @@ impl Tensor {
         if self.rank() == 0 {
             return self.reshape(&[1]);
         }
-        let Some((start, end)) = resolve(&axes, self.rank()).filter(|(start, end)| start < end) else {
+        let Some((start, end)) = resolve(&axes, self.rank()).filter(|(start, end)| start < end)
+        else {
             let axes = written(&axes);
             return Err(Error::shape(format!("flatten: axes {axes} of shape {}", self.shape)));
         };

@@ -34,6 +34,12 @@ impl From<Tensor> for Operand {
     }
 }
 
+impl From<&Operand> for Operand {
+    fn from(operand: &Operand) -> Operand {
+        operand.clone()
+    }
+}
+
 impl From<bool> for Operand {
     fn from(value: bool) -> Operand {
         Operand::Number(f64::from(u8::from(value)))

@@ -146,7 +146,9 @@ impl Tensor {
             let spread = if signed {
                 word.cast(DType::I32)?.bitwise_left_shift(&up)?.bitwise_right_shift(&above)?
             } else {
-                word.bitwise_left_shift(&up.cast(DType::U32)?)?.bitwise_right_shift(&above.cast(DType::U32)?)?.cast(DType::I32)?
+                word.bitwise_left_shift(&up.cast(DType::U32)?)?
+                    .bitwise_right_shift(&above.cast(DType::U32)?)?
+                    .cast(DType::I32)?
             };
             spread.reshape(&dims)
         })

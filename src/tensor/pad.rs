@@ -1,6 +1,6 @@
 //! Padding with a number or with a tensor's own elements, and cutting off.
 
-use super::{within, Tensor};
+use super::{within, Amounts, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 
@@ -33,8 +33,8 @@ impl Tensor {
     /// assert_eq!(x.pad(&[(1, -1)], 0.0)?.read::<f32>().await?, [0.0, 1.0, 2.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    pub fn pad(&self, amounts: &[(isize, isize)], value: f64) -> Result<Tensor> {
-        let (cropped, amounts) = self.cropped("pad", amounts)?;
+    pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
+        let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
         cropped.pad_out(&amounts, value)
     }
 
@@ -74,13 +74,13 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
-    pub fn pad_with(&self, amounts: &[(isize, isize)], mode: PadMode) -> Result<Tensor> {
+    pub fn pad_with(&self, amounts: impl Into<Amounts>, mode: PadMode) -> Result<Tensor> {
         let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
             _ if (before, after) == (0, 0) => true,
             PadMode::Reflect => before < extent && after < extent,
             PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => extent > 0,
         };
-        let (mut padded, amounts) = self.cropped("pad_with", amounts)?;
+        let (mut padded, amounts) = self.cropped("pad_with", &amounts.into().pairs)?;
         if !amounts.iter().zip(padded.shape.iter()).all(fits) {
             let shape = &padded.shape;
             let message = format!("pad_with: shape {shape} has not that many elements to repeat");

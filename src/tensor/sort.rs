@@ -125,7 +125,8 @@ impl Tensor {
 
     /// This as far as the index reaches along other axes than `axis`.
     pub(super) fn part_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
-        let shorter = |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
+        let shorter =
+            |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
         let extents = index.shape.iter().zip(self.shape.iter());
         if index.rank() != self.rank() || !extents.enumerate().all(shorter) {
             let why = format!("the index must be no longer but along axis {axis}");

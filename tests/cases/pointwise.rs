@@ -11,7 +11,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
-use warpweft::tensor::{Tensor, Value};
+use warpweft::tensor::{Operand, Tensor};
 
 /// Magnitudes at which rows over floats are walked, both signs each.
 const EXTREMES: [f32; 13] =
@@ -90,7 +90,7 @@ fn grid<T: Copy>(values: &[T], operands: usize) -> Vec<Vec<T>> {
 
 /// The row's method on columns of operands.
 fn apply(row: &Row, operands: &[Tensor], parameters: &[f64]) -> Result<Tensor> {
-    let rest: Vec<Value> = operands[1..].iter().map(Value::from).collect();
+    let rest: Vec<Operand> = operands[1..].iter().map(Operand::from).collect();
     call(row.name, &operands[0], &rest, parameters)
 }
 
@@ -315,7 +315,7 @@ fn conventions(suite: &mut Suite) {
             for (n, &dtype) in types.iter().enumerate() {
                 let column: Vec<f64> = chosen.iter().map(|c| c.1[n]).collect();
                 let bytes = encode(dtype, &column);
-                operands.push(device.tensor_from_bytes(dtype, &bytes, &[count])?);
+                operands.push(device.tensor_from_bytes(&bytes, &[count], dtype)?);
             }
             let got = apply(row, &operands, &[])?;
             let want = Array::new(&[count], chosen.iter().map(|c| c.2).collect());
