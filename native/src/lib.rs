@@ -36,7 +36,7 @@ pub mod prelude {
     pub use crate::tensor::{
         Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
         Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
-        Resize, Sampling, Scan, Sections, Tensor, TensorSpec, Variable,
+        Resize, Sampling, Scan, ScatterReduction, Sections, Tensor, TensorSpec, Variable,
     };
     pub use crate::{DeviceSync, TensorSync};
 }
@@ -166,6 +166,12 @@ pub trait TensorSync: Sized {
     /// As there.
     fn item_sync<T: Element>(&self) -> Result<T>;
 
+    /// [`Tensor::masked_select`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn masked_select_sync(&self, mask: &Self) -> Result<Self>;
+
     /// [`Tensor::to`], blocking.
     ///
     /// # Errors
@@ -188,6 +194,10 @@ impl TensorSync for Tensor {
 
     fn item_sync<T: Element>(&self) -> Result<T> {
         block_on(self.item())
+    }
+
+    fn masked_select_sync(&self, mask: &Tensor) -> Result<Tensor> {
+        block_on(self.masked_select(mask))
     }
 
     fn to_sync(&self, device: &Device) -> Result<Tensor> {

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};
 use crate::text::List;
 
-/// How far the input of a convolution or a pooling over `N` axes is extended.
+/// How far the input of a convolution or a pooling over `N` axes is extended. A number is this many at every end, a list
+/// of numbers one for both ends of each axis, a list of pairs one for each end: `padding: 1.into()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding<const N: usize = 2> {
     /// Not at all.
@@ -16,11 +17,31 @@ pub enum Padding<const N: usize = 2> {
     Explicit([(usize, usize); N]),
 }
 
+impl<const N: usize> From<usize> for Padding<N> {
+    fn from(all: usize) -> Padding<N> {
+        Padding::Explicit([(all, all); N])
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Padding<N> {
+    fn from(each: [usize; N]) -> Padding<N> {
+        Padding::Explicit(each.map(|both| (both, both)))
+    }
+}
+
+impl<const N: usize> From<[(usize, usize); N]> for Padding<N> {
+    fn from(ends: [(usize, usize); N]) -> Padding<N> {
+        Padding::Explicit(ends)
+    }
+}
+
 /// The parameters of a convolution over `N` axes; the default is stride 1, no padding, no dilation, one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvOptions<const N: usize> {
+    /// From one window to the next.
     pub stride: [usize; N],
     pub padding: Padding<N>,
+    /// From one element of a window to the next.
     pub dilation: [usize; N],
     /// Input and output channels are cut into this many groups that do not see each other.
     pub groups: usize,
@@ -40,8 +61,8 @@ impl<const N: usize> Default for ConvOptions<N> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTransposeOptions<const N: usize> {
     pub stride: [usize; N],
-    /// Cut off before and after each axis of the result.
-    pub padding: [(usize, usize); N],
+    /// Cut off before and after each axis of the result. `Same` makes that as long as the input times the stride.
+    pub padding: Padding<N>,
     /// More at the end of each axis of the result.
     pub output_padding: [usize; N],
     pub dilation: [usize; N],
@@ -52,7 +73,7 @@ pub struct ConvTransposeOptions<const N: usize> {
 impl<const N: usize> Default for ConvTransposeOptions<N> {
     fn default() -> ConvTransposeOptions<N> {
         let (stride, dilation) = ([1; N], [1; N]);
-        let (padding, output_padding) = ([(0, 0); N], [0; N]);
+        let (padding, output_padding) = (Padding::Valid, [0; N]);
         ConvTransposeOptions { stride, padding, output_padding, dilation, groups: 1 }
     }
 }
@@ -86,6 +107,16 @@ impl Ends<'_> {
         };
         ends.get(i).copied().unwrap_or((0, 0))
     }
+
+    /// Before and after the `i`-th axis of a transposed convolution whose window reaches `end` beyond its last element:
+    /// how much is cut off, and how far it has to reach.
+    fn cut(&self, i: usize, end: usize, stride: usize) -> ((usize, usize), usize) {
+        let Ends::Explicit(ends) = self else {
+            let total = end.saturating_add(1).saturating_sub(stride);
+            return ((total / 2, total - total / 2), end.max(stride - 1));
+        };
+        (ends.get(i).copied().unwrap_or((0, 0)), end)
+    }
 }
 
 /// A convolution's parameters without the number of axes in their type.
@@ -101,7 +132,7 @@ macro_rules! convolutions {
     ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { impl Tensor { $(
         #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
-        /// the result `[batch, out, ...]`.
+        /// the result `[batch, out, ...]`. The batch may be left out of this, and is then left out of the result.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
@@ -111,6 +142,9 @@ macro_rules! convolutions {
             bias: Option<&Tensor>,
             options: ConvOptions<$n>,
         ) -> Result<Tensor> {
+            if self.rank() == $n + 1 {
+                return self.unsqueeze(0)?.$conv(weight, bias, options)?.squeeze(0);
+            }
             let (name, groups) = (stringify!($conv), options.groups);
             let (stride, dilation) = (&options.stride, &options.dilation);
             let padding = options.padding.ends();
@@ -120,7 +154,7 @@ macro_rules! convolutions {
         #[doc = concat!("The transpose of a ", $n, "-D convolution, which is the gradient of one by its input: this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, the bias `[out]`.")]
         /// An axis of the result is `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` long, less
-        /// the padding.
+        /// the padding. The batch may be left out of this, and is then left out of the result.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
@@ -130,9 +164,12 @@ macro_rules! convolutions {
             bias: Option<&Tensor>,
             options: ConvTransposeOptions<$n>,
         ) -> Result<Tensor> {
+            if self.rank() == $n + 1 {
+                return self.unsqueeze(0)?.$transpose(weight, bias, options)?.squeeze(0);
+            }
             let (name, groups) = (stringify!($transpose), options.groups);
             let (stride, dilation) = (&options.stride, &options.dilation);
-            let padding = Ends::Explicit(&options.padding);
+            let padding = options.padding.ends();
             let asked = ConvWindow { name, stride, padding, dilation, groups };
             self.transposed(weight, bias, &asked, &options.output_padding)
         }
@@ -288,10 +325,9 @@ impl Tensor {
             let mut cut = [(0, 0); 3];
             for i in 0..n {
                 x = x.apart(2 + i, stride[i])?;
-                let unused = Windows { axis: 0, size: 1, step: 1, dilation: 1 };
-                let (before, after) = padding.of(i, 0, &unused);
                 let reach = w[2 + i].saturating_sub(1).saturating_mul(dilation[i]);
                 let end = reach.saturating_add(more[i]);
+                let ((before, after), end) = padding.cut(i, end, stride[i]);
                 ends[i] = (reach.saturating_sub(before), end.saturating_sub(after));
                 cut[i] = (before.saturating_sub(reach), after.saturating_sub(end));
                 let extent = x.shape[2 + i];

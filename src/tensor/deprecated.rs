@@ -8,7 +8,8 @@ use crate::error::Result;
 pub type Value = Operand;
 
 macro_rules! renamed {
-    ($($old:ident($($arg:ident: $type:ty),*) -> $result:ty, $new:ident, $note:literal: |$x:ident| $call:expr;)*) => { impl Tensor { $(
+    ($($new:ident, $note:literal: $old:ident($($arg:ident: $type:ty),*) -> $result:ty = |$x:ident| $call:expr;)*) => {
+        impl Tensor { $(
         #[doc = concat!("The old name of [`Tensor::", stringify!($new), "`].")]
         ///
         /// # Errors
@@ -22,13 +23,20 @@ macro_rules! renamed {
 }
 
 renamed! {
-    floor_mod(y: impl Into<Operand>) -> Result<Tensor>, remainder, "it is `remainder`": |x| x.remainder(y);
-    rem(y: impl Into<Operand>) -> Result<Tensor>, fmod, "it is `fmod`": |x| x.fmod(y);
-    recip() -> Tensor, reciprocal, "it is `reciprocal`": |x| x.reciprocal();
-    shl(count: impl Into<Operand>) -> Result<Tensor>, bitwise_left_shift, "it is `bitwise_left_shift`": |x| x.bitwise_left_shift(count);
-    shr(count: impl Into<Operand>) -> Result<Tensor>, bitwise_right_shift, "it is `bitwise_right_shift`": |x| x.bitwise_right_shift(count);
-    take_along(axis: isize, index: &Tensor) -> Result<Tensor>, gather, "it is `gather`": |x| x.gather(axis, index);
-    top_k(axis: isize, k: usize, largest: bool) -> Result<(Tensor, Tensor)>, topk, "it is `topk`": |x| x.topk(k, axis, largest);
+    remainder, "it is `remainder`":
+        floor_mod(y: impl Into<Operand>) -> Result<Tensor> = |x| x.remainder(y);
+    fmod, "it is `fmod`":
+        rem(y: impl Into<Operand>) -> Result<Tensor> = |x| x.fmod(y);
+    reciprocal, "it is `reciprocal`":
+        recip() -> Tensor = |x| x.reciprocal();
+    bitwise_left_shift, "it is `bitwise_left_shift`":
+        shl(count: impl Into<Operand>) -> Result<Tensor> = |x| x.bitwise_left_shift(count);
+    bitwise_right_shift, "it is `bitwise_right_shift`":
+        shr(count: impl Into<Operand>) -> Result<Tensor> = |x| x.bitwise_right_shift(count);
+    gather, "it is `gather`":
+        take_along(axis: isize, index: &Tensor) -> Result<Tensor> = |x| x.gather(axis, index);
+    topk, "it is `topk`":
+        top_k(axis: isize, k: usize, largest: bool) -> Result<(Tensor, Tensor)> = |x| x.topk(k, axis, largest);
 }
 
 macro_rules! keepdim_twins {

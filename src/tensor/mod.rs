@@ -2,6 +2,7 @@
 
 mod args;
 mod batch;
+mod composed;
 pub(crate) mod conv;
 mod create;
 mod deprecated;
@@ -22,6 +23,7 @@ mod resize;
 mod routine;
 mod scan;
 mod scatter;
+mod scatter_reduce;
 mod sort;
 mod variable;
 
@@ -38,6 +40,7 @@ pub use pointwise::pointwise;
 pub use pool::PoolOptions;
 pub use resize::{Filter, Resize, Sampling};
 pub use routine::AttentionOptions;
+pub use scatter_reduce::ScatterReduction;
 pub use variable::Variable;
 
 use crate::device::Device;

@@ -9,7 +9,7 @@ use super::scan::{identity, together};
 use super::{within, Operand, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Op, Reduction};
+use crate::op::{Op, Reduction, Span};
 use crate::shape::{pick, Shape};
 
 /// Elements of the result times indices, up to which each goes through all.
@@ -20,8 +20,8 @@ const STEPS: usize = 3;
 
 impl Tensor {
     /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
-    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. Index and source have one shape, that of this
-    /// but for the axis. Where several come to one place the last one stays; positions outside are left out.
+    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
+    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one stays; positions outside are left out.
     /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
     ///
     /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
@@ -42,22 +42,7 @@ impl Tensor {
         self.scatter_along("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
-    /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
-    /// largest or smallest; of `bool` by or and and.
-    ///
-    /// # Errors
-    /// The same; `DType` if the type has no such reduction.
-    pub fn scatter_reduce(
-        &self,
-        axis: isize,
-        index: &Tensor,
-        source: &Tensor,
-        op: Reduction,
-    ) -> Result<Tensor> {
-        self.scatter_along("scatter_reduce", axis, index, source, Some(op))
-    }
-
-    fn scatter_along(
+    pub(super) fn scatter_along(
         &self,
         name: &str,
         axis: isize,
@@ -66,16 +51,43 @@ impl Tensor {
         op: Option<Reduction>,
     ) -> Result<Tensor> {
         let at = self.shape.axis(name, axis)?;
-        self.need_beside(name, at, index)?;
-        if index.shape != source.shape {
-            let why = "index and source must have one shape";
+        let part = self.part_beside(name, at, index)?;
+        let longer =
+            index.shape.iter().zip(source.shape.iter()).any(|(index, source)| index > source);
+        if index.rank() != source.rank() || longer {
+            let why = "the index must be no longer than the source";
             return Err(Error::shapes(name, &index.shape, &source.shape, why));
         }
         self.need_source(name, index, source, op)?;
-        if source.numel() == 0 {
+        if index.numel() == 0 {
             return self.reshape(&self.shape);
         }
         within(name, || {
+            if index.shape != source.shape {
+                let cut = index.shape.iter().map(|&len| Span { start: 0, len, step: 1 });
+                let source = source.apply(Op::Slice(cut.collect()), &[])?;
+                return self.scatter_along(name, axis, index, &source, op);
+            }
+            // What the index does not reach stays: axis by axis, from the last one on.
+            if part.shape != self.shape {
+                let mut whole = part.scatter_along(name, axis, index, source, op)?;
+                let mut dims = part.shape.to_vec();
+                for other in
+                    (0..self.rank()).rev().filter(|&other| part.shape[other] != self.shape[other])
+                {
+                    dims[other] = self.shape[other];
+                    let cut = dims.iter().enumerate().map(|(i, &extent)| match i == other {
+                        true => {
+                            let start = part.shape[i];
+                            Span { start, len: extent - start, step: 1 }
+                        }
+                        false => Span { start: 0, len: extent, step: 1 },
+                    });
+                    let rest = self.apply(Op::Slice(cut.collect()), &[])?;
+                    whole = Tensor::concat(&[whole, rest], other as isize)?;
+                }
+                return Ok(whole);
+            }
             let here = self.lines(at)?.unsqueeze(-1)?;
             let brought = here.bring(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
             brought.squeeze(-1)?.unlines(&self.shape, at)

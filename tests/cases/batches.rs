@@ -363,12 +363,8 @@ fn dropped(suite: &mut Suite) {
         let build = || {
             let a = x.f32(&device)?;
             let b = a.mul(2.0)?;
-            Ok([
-                Tensor::concat(&[&b, &b], 0)?,
-                Tensor::concat(&[&a, &b], 1)?,
-                Tensor::concat(&[&b, &a], 0)?,
-                b,
-            ])
+            let joined = |x, y, axis| Tensor::concat(&[x, y], axis);
+            Ok([joined(&b, &b, 0)?, joined(&a, &b, 1)?, joined(&b, &a, 0)?, b])
         };
         let got = build().map_err(said)?;
         let mut batch = device.batch();

@@ -21,12 +21,12 @@ const RANDOM_POINTS: usize = 2000;
 /// Every row there must be.
 const NAMES: &str = "
     abs neg sign sign_bit floor ceil round trunc fract exp exp2 expm1 log log2 log10 log1p sqrt
-    rsqrt recip square sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu
+    rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu
     relu6 leaky_relu elu selu celu sigmoid hard_sigmoid log_sigmoid silu hard_swish gelu
     gelu_tanh mish softplus softsign is_nan is_inf is_finite logical_not bitwise_not hard_tanh
-    clamp add sub mul div rem floor_mod pow minimum maximum atan2 hypot copysign eq ne lt le gt
-    ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor shl shr
-    squared_difference select fma lerp random_bits unit_float from_bits";
+    clamp add sub mul div fmod remainder pow minimum maximum atan2 hypot copysign eq ne lt le gt
+    ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+    bitwise_right_shift squared_difference where_cond fma lerp random_bits unit_float from_bits";
 
 fn extremes() -> Vec<f32> {
     EXTREMES.iter().flat_map(|&x| [x, -x]).collect()

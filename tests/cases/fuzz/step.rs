@@ -262,7 +262,7 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
             let options = PoolOptions { stride, padding, ..PoolOptions::new(size) };
             match max {
                 true => x.max_pool(options),
-                false => x.avg_pool(options, false),
+                false => x.avg_pool(options),
             }
         }
         Op::Take { axis, index } => {
@@ -367,10 +367,10 @@ pub fn code(step: &Step, number: usize, shapes: &[&[usize]]) -> String {
             name(1)
         ),
         Op::Pool { max, size, stride, pads } => {
-            let (name, more) = if *max { ("max_pool", "") } else { ("avg_pool", ", false") };
+            let name = if *max { "max_pool" } else { "avg_pool" };
             format!(
                 "{{\n        let (stride, padding) = ({stride:?}, Padding::Explicit({pads:?}));\n        \
-                 {x}.{name}(PoolOptions {{ stride, padding, ..PoolOptions::new({size:?}) }}{more})?\n    }}"
+                 {x}.{name}(PoolOptions {{ stride, padding, ..PoolOptions::new({size:?}) }})?\n    }}"
             )
         }
         Op::Take { axis, .. } => format!("{x}.index_select({axis}, &i{number})?"),
@@ -379,18 +379,19 @@ pub fn code(step: &Step, number: usize, shapes: &[&[usize]]) -> String {
         Op::ScatterAdd { axis, .. } => {
             format!("{x}.scatter_add({axis}, &i{number}, &{})?", name(1))
         }
-        Op::Concat(axis) => format!("{x}Tensor::concat(&[&, &{}], {axis})?", name(1)),
+        Op::Concat(axis) => format!("Tensor::concat(&[&{x}, &{}], {axis})?", name(1)),
         other => format!("{x}.{}", moved_or_reduced_code(other)),
     }
 }
 
 fn moved_or_reduced_code(op: &Op) -> String {
     match op {
+        Op::Reshape(shape) if shape.is_empty() => "reshape(())?".into(),
         Op::Reshape(shape) => format!("reshape(&{shape:?})?"),
         Op::Permute(order) => format!("permute(&{order:?})?"),
         Op::Expand(shape) => format!("expand(&{shape:?})?"),
         Op::Slice { axis, start, end, step } => {
-            format!("slice_step({axis}, {start}, {end}, {step})?")
+            format!("slice_step({axis}, {start}..{end}, {step})?")
         }
         Op::Flip(axes) => format!("flip(&{axes:?})?"),
         Op::Pad(amounts, value) => format!("pad(&{amounts:?}, {value:?})?"),
@@ -400,17 +401,20 @@ fn moved_or_reduced_code(op: &Op) -> String {
         }
         Op::Reduce { op, axes, keep } => {
             let name = format!("{op:?}").to_lowercase();
-            format!("{name}{}(&{axes:?})?", if *keep { "_keepdim" } else { "" })
+            match keep {
+                true => format!("{name}(Axes::from(&{axes:?}).keepdim(true))?"),
+                false => format!("{name}(&{axes:?})?"),
+            }
         }
         Op::Softmax(axis) => format!("softmax({axis})?"),
         Op::Cumsum { axis, exclusive, reverse } => {
-            format!("cumsum({axis}, {exclusive}, {reverse})?")
+            format!("cumsum(Scan::from({axis}).exclusive({exclusive}).reverse({reverse}))?")
         }
         Op::Sort { axis, descending } => format!("sort({axis}, {descending})?.0"),
         Op::Argsort { axis, descending } => {
             format!("argsort({axis}, {descending})?.cast(DType::F32)?")
         }
-        Op::TopK { axis, k, largest } => format!("top_k({axis}, {k}, {largest})?.0"),
+        Op::TopK { axis, k, largest } => format!("topk({k}, {axis}, {largest})?.0"),
         _ => unreachable!("{op:?} was written before"),
     }
 }

@@ -42,17 +42,17 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     };
     let a27 = {
         let (stride, padding) = ([1, 2], Padding::Explicit([(1, 0), (0, 1)]));
-        a23.avg_pool(PoolOptions { stride, padding, ..PoolOptions::new([2, 2]) }, false)?
+        a23.avg_pool(PoolOptions { stride, padding, ..PoolOptions::new([2, 2]) })?
     };
     let a28 = a0.transpose(-1, -2)?.matmul(&a0)?;
     let a29 = a0.matmul(&a0.transpose(-1, -2)?)?;
-    let a30 = a0.sum(Axes::from(1).keepdim(true))?;
+    let a30 = a0.sum(Axes::from(&[1]).keepdim(true))?;
     let a31 = a0.sum(&[1])?;
-    let a32 = a0.mean(Axes::from(1).keepdim(true))?;
+    let a32 = a0.mean(Axes::from(&[1]).keepdim(true))?;
     let a33 = a0.mean(&[1])?;
-    let a34 = a0.max(Axes::from(1).keepdim(true))?;
+    let a34 = a0.max(Axes::from(&[1]).keepdim(true))?;
     let a35 = a0.max(&[1])?;
-    let a36 = a0.min(Axes::from(1).keepdim(true))?;
+    let a36 = a0.min(Axes::from(&[1]).keepdim(true))?;
     let a37 = a0.min(&[1])?;
     let a38 = a0.argmax(1)?.cast(DType::F32)?;
     let a39 = a0.add(2.0)?;
@@ -61,7 +61,7 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let a42 = a0.reshape(&[3, 2])?;
     let a43 = a0.permute(&[1, 0])?;
     let a44 = a0.expand(&[2, 2, 3])?;
-    let a45 = a0.slice_step(1, ..3, 2)?;
+    let a45 = a0.slice_step(1, 0..3, 2)?;
     let a46 = a0.flip(&[0])?;
     let a47 = a0.pad(&[(0, 1), (2, 0)], 2.0)?;
     let a48 = a0.pad_with(&[(0, 1), (2, 0)], PadMode::Reflect)?;
@@ -70,7 +70,7 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let a50 = a0.index_select(0, &i50)?;
     let i51 = device.tensor::<i32>(&[0, -1, 1, 0], &[2, 2])?;
     let a51 = a0.gather(1, &i51)?;
-    let a52 = a0.cumsum(Scan::from(1).reverse(true))?;
+    let a52 = a0.cumsum(Scan::from(1).exclusive(false).reverse(true))?;
     let a53 = a0.sort(1, true)?.0;
     let a54 = a0.argsort(1, false)?.cast(DType::F32)?;
     let a55 = a0.topk(2, 1, true)?.0;
