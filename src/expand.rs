@@ -203,7 +203,7 @@ impl Writer<'_> {
             {
                 let bound = self.constant(DType::I32, bound)?;
                 let seen = self.pointwise(row, &[ahead, bound])?;
-                scores = self.pointwise(Pointwise::select, &[seen, scores, hidden])?;
+                scores = self.pointwise(Pointwise::where_cond, &[seen, scores, hidden])?;
             }
         }
         let max = self.reduce(Reduction::Max, scores, 3)?;
@@ -211,11 +211,11 @@ impl Writer<'_> {
         let zero = self.constant(dtype, 0.0)?;
         let one = self.constant(dtype, 1.0)?;
         let nothing = self.pointwise(Pointwise::eq, &[max, hidden])?;
-        let from = self.pointwise(Pointwise::select, &[nothing, zero, max])?;
+        let from = self.pointwise(Pointwise::where_cond, &[nothing, zero, max])?;
         let distance = self.pointwise(Pointwise::sub, &[scores, from])?;
         let weights = self.pointwise(Pointwise::exp, &[distance])?;
         let sum = self.reduce(Reduction::Sum, weights, 3)?;
-        let sum = self.pointwise(Pointwise::select, &[nothing, one, sum])?;
+        let sum = self.pointwise(Pointwise::where_cond, &[nothing, one, sum])?;
         let weights = self.pointwise(Pointwise::div, &[weights, sum])?;
         self.by_heads(weights, inputs[2])
     }

@@ -223,7 +223,7 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
     };
     let mut inputs = Vec::with_capacity(shapes.len());
     for (seed, shape) in shapes.iter().enumerate() {
-        let mut input = device.uniform(shape, -0.5, 0.5, seed as u32)?;
+        let mut input = device.uniform(*shape, -0.5, 0.5, seed as u32)?;
         if work == 11 {
             input = input.cast(DType::F16)?;
         }

@@ -33,7 +33,11 @@ pub mod prelude {
     pub use crate::device::{Device, Preference};
     pub use crate::dtype::DType;
     pub use crate::error::{Error, ErrorKind, Result};
-    pub use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+    pub use crate::tensor::{
+        Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
+        Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
+        Resize, Sampling, Scan, ScatterReduction, Sections, Tensor, TensorSpec, Variable,
+    };
     pub use crate::{DeviceSync, TensorSync};
 }
 
@@ -162,6 +166,12 @@ pub trait TensorSync: Sized {
     /// As there.
     fn item_sync<T: Element>(&self) -> Result<T>;
 
+    /// [`Tensor::masked_select`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn masked_select_sync(&self, mask: &Self) -> Result<Self>;
+
     /// [`Tensor::to`], blocking.
     ///
     /// # Errors
@@ -184,6 +194,10 @@ impl TensorSync for Tensor {
 
     fn item_sync<T: Element>(&self) -> Result<T> {
         block_on(self.item())
+    }
+
+    fn masked_select_sync(&self, mask: &Tensor) -> Result<Tensor> {
+        block_on(self.masked_select(mask))
     }
 
     fn to_sync(&self, device: &Device) -> Result<Tensor> {

@@ -122,7 +122,7 @@ impl Tape<'_> {
             (self.fill(shape, DType::Bool, 1.0)?, self.fill(Shape::SCALAR, DType::Bool, 0.0)?);
         let inside = self.push(Op::Pad(amounts.to_vec()), &[inside, outside])?;
         let zero = self.number(g, 0.0)?;
-        let around = self.row(Pointwise::select, &[inside, zero, g])?;
+        let around = self.row(Pointwise::where_cond, &[inside, zero, g])?;
         self.shrink(around, &Shape::SCALAR)
     }
 
@@ -192,11 +192,11 @@ impl Tape<'_> {
         let mask = self.number(index, (columns - 1) as f64)?;
         let bits = self.number(index, f64::from(bits))?;
         let last = self.row(Pointwise::bitwise_and, &[index, mask])?;
-        let first = self.row(Pointwise::shr, &[index, bits])?;
+        let first = self.row(Pointwise::bitwise_right_shift, &[index, bits])?;
         let first = self.transpose(first)?;
         let here = self.ones(first, 0, lines, DType::Bool)?;
         let zero = self.number(rows, 0.0)?;
-        let spread = self.row(Pointwise::select, &[here, rows, zero])?;
+        let spread = self.row(Pointwise::where_cond, &[here, rows, zero])?;
         let ones = self.ones(last, 1, columns, self.dtype(rows))?;
         let sums = self.push(Op::Routine(Routine::Matmul), &[spread, ones])?;
         let mut dims = self.shape(rows).to_vec();

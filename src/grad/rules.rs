@@ -145,13 +145,13 @@ impl Tape<'_> {
         let from = self.shape(inputs[n]);
         let pulled = match (row, slope, n) {
             // Chosen and not multiplied, so that what is not chosen may be infinite.
-            (Pointwise::select, None, 1) => {
+            (Pointwise::where_cond, None, 1) => {
                 let zero = self.number(g, 0.0)?;
-                self.row(Pointwise::select, &[inputs[0], g, zero])?
+                self.row(Pointwise::where_cond, &[inputs[0], g, zero])?
             }
-            (Pointwise::select, None, _) => {
+            (Pointwise::where_cond, None, _) => {
                 let zero = self.number(g, 0.0)?;
-                self.row(Pointwise::select, &[inputs[0], zero, g])?
+                self.row(Pointwise::where_cond, &[inputs[0], zero, g])?
             }
             (Pointwise::div, None, 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
             (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
@@ -185,6 +185,6 @@ impl Tape<'_> {
         let count = self.cast(count, self.dtype(g))?;
         let share = self.row(Pointwise::div, &[g, count])?;
         let zero = self.number(g, 0.0)?;
-        self.row(Pointwise::select, &[found, share, zero])
+        self.row(Pointwise::where_cond, &[found, share, zero])
     }
 }

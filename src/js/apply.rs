@@ -5,9 +5,10 @@ use super::extras;
 use super::numbers::Numbers;
 use super::objects;
 use crate::device::Device;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::conv::{ConvWindow, Ends};
-use crate::tensor::{Reduction, Tensor};
+use crate::tensor::{Axes, Reduction, Tensor};
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
@@ -15,13 +16,16 @@ pub fn create(code: Code, device: &Device, numbers: &[f64]) -> Result<Tensor> {
     match code {
         Code::full => {
             let (dtype, value) = (n.dtype()?, n.real()?);
-            device.full(dtype, value, &n.sizes()?)
+            device.full(&n.sizes()?, value, dtype)
         }
         Code::iota => {
             let axis = n.axis()?;
             device.iota(&n.sizes()?, axis)
         }
-        Code::arange => device.arange(n.real()?, n.real()?, n.size()?),
+        Code::arange => {
+            let (start, step, count) = (n.real()?, n.real()?, n.size()?);
+            device.iota(&[count], 0)?.cast(DType::F32)?.mul(step)?.add(start)
+        }
         _ => extras::create(code, device, n),
     }
 }
@@ -50,9 +54,9 @@ impl Operands {
         self.get(n).ok_or_else(missing)
     }
 
-    /// The operands after the first.
-    pub fn others(&self) -> Vec<&Tensor> {
-        self.0.iter().skip(1).flatten().collect()
+    /// All operands.
+    pub fn all(&self) -> Vec<&Tensor> {
+        self.0.iter().flatten().collect()
     }
 }
 
@@ -63,19 +67,22 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
     let n = &mut Numbers::new(code.name(), numbers);
     match code {
         Code::cast => x.cast(n.dtype()?),
-        Code::reshape => x.reshape(&n.sizes()?),
+        Code::reshape => x.reshape(n.sizes()?),
         Code::permute => x.permute(&n.axes()?),
         Code::transpose => x.transpose(n.axis()?, n.axis()?),
-        Code::expand => x.expand(&n.sizes()?),
+        Code::expand => x.expand(n.sizes()?),
         Code::unsqueeze => x.unsqueeze(n.axis()?),
         Code::squeeze => x.squeeze(n.axis()?),
-        Code::slice => x.slice_step(n.axis()?, n.axis()?, n.axis()?, n.size()?),
+        Code::slice => {
+            let (axis, start, end) = (n.axis()?, n.axis()?, n.axis()?);
+            x.slice_step(axis, start..end, n.size()?)
+        }
         Code::flip => x.flip(&n.axes()?),
         Code::pad => {
             let value = n.real()?;
             x.pad(&pairs(&n.sizes()?), value)
         }
-        Code::concat => x.concat(&operands.others(), n.axis()?),
+        Code::concat => Tensor::concat(&operands.all(), n.axis()?),
         Code::softmax => x.softmax(n.axis()?),
         Code::detach => Ok(x.detach()),
         Code::matmul => x.matmul(operands.need(1, code)?),
@@ -88,7 +95,7 @@ pub fn apply(code: Code, handles: &[u32], numbers: &[f64]) -> Result<Tensor> {
 
 fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let keep = n.flag()?;
-    let axes = &n.axes()?;
+    let axes = Axes::from(n.axes()?).keepdim(keep);
     let op = match code {
         Code::sum => Reduction::Sum,
         Code::prod => Reduction::Prod,
@@ -96,11 +103,10 @@ fn reduce(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
         Code::min => Reduction::Min,
         Code::any => Reduction::Any,
         Code::all => Reduction::All,
-        Code::mean if keep => return x.mean_keepdim(axes),
         Code::mean => return x.mean(axes),
         _ => return Err(unknown(code)),
     };
-    x.reduce(op, axes, keep)
+    x.reduce(op, axes)
 }
 
 /// Numbers two by two.
@@ -109,21 +115,21 @@ pub fn pairs(numbers: &[usize]) -> Vec<(usize, usize)> {
 }
 
 /// The lists that follow for `axes` axes: strides, dilations, then pairs of padding, if there are any.
-pub struct Axes {
+pub struct PerAxis {
     pub stride: Vec<usize>,
     pub dilation: Vec<usize>,
     padding: Option<Vec<(usize, usize)>>,
 }
 
-impl Axes {
+impl PerAxis {
     /// The padding is 1 (as long as the input divided by the stride), or 0 and its pairs.
-    pub fn new(n: &mut Numbers, axes: usize) -> Result<Axes> {
+    pub fn new(n: &mut Numbers, axes: usize) -> Result<PerAxis> {
         let (stride, dilation) = (n.some_sizes(axes)?, n.some_sizes(axes)?);
         let padding = match n.flag()? {
             true => None,
             false => Some(pairs(&n.some_sizes(2 * axes)?)),
         };
-        Ok(Axes { stride, dilation, padding })
+        Ok(PerAxis { stride, dilation, padding })
     }
 
     /// The padding as the operations take it.

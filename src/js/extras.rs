@@ -1,12 +1,14 @@
 //! The operations beyond the few in `apply`.
 
-use super::apply::{pairs, unknown, Axes, Operands};
+use super::apply::{pairs, unknown, Operands, PerAxis};
 use super::codes::Code;
 use super::numbers::Numbers;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::tensor::pool::{Pool, PoolWindow};
-use crate::tensor::{AttentionOptions, Filter, PadMode, Reduction, Resize, Sampling, Tensor};
+use crate::tensor::{
+    AttentionOptions, Axes, Filter, PadMode, Reduction, Resize, Sampling, Scan, Tensor,
+};
 
 /// Creates a tensor on a device.
 pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
@@ -15,15 +17,15 @@ pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
         Code::eye => device.eye(n.size()?),
         Code::uniform => {
             let (low, high, seed) = (n.real()?, n.real()?, n.seed()?);
-            device.uniform(&n.sizes()?, low, high, seed)
+            device.uniform(n.sizes()?, low, high, seed)
         }
         Code::normal => {
             let (mean, deviation, seed) = (n.real()?, n.real()?, n.seed()?);
-            device.normal(&n.sizes()?, mean, deviation, seed)
+            device.normal(n.sizes()?, mean, deviation, seed)
         }
         Code::bernoulli => {
             let (p, seed) = (n.real()?, n.seed()?);
-            device.bernoulli(&n.sizes()?, p, seed)
+            device.bernoulli(n.sizes()?, p, seed)
         }
         _ => Err(unknown(code)),
     }
@@ -32,7 +34,7 @@ pub fn create(code: Code, device: &Device, n: &mut Numbers) -> Result<Tensor> {
 /// Applies an operation to a tensor and the other operands.
 pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<Tensor> {
     match code {
-        Code::stack => x.stack(&operands.others(), n.axis()?),
+        Code::stack => Tensor::stack(&operands.all(), n.axis()?),
         Code::index_select => x.index_select(n.axis()?, operands.need(1, code)?),
         Code::unfold => x.unfold(n.axis()?, n.size()?, n.size()?, n.size()?),
         Code::unpack => x.unpack(n.size()?.min(64) as u32, n.flag()?),
@@ -71,7 +73,7 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
         }
         Code::conv2d => {
             let groups = n.size()?;
-            let lists = Axes::new(n, 2)?;
+            let lists = PerAxis::new(n, 2)?;
             let window = lists.window(code, groups);
             x.planar(operands.need(1, code)?, &window)?.biased(operands.get(2), &window)
         }
@@ -110,19 +112,22 @@ pub fn apply(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Re
             let (antialias, inside) = (n.flag()?, n.flag()?);
             x.resample(axis, size, Sampling { first, step, filter, antialias, inside })
         }
-        Code::cumsum => x.cumsum(n.axis()?, n.flag()?, n.flag()?),
-        Code::cumprod => x.cumprod(n.axis()?, n.flag()?, n.flag()?),
-        Code::cummax => x.cummax(n.axis()?, n.flag()?, n.flag()?),
-        Code::cummin => x.cummin(n.axis()?, n.flag()?, n.flag()?),
+        Code::cumsum => x.cumsum(scan(n)?),
+        Code::cumprod => x.cumprod(scan(n)?),
+        Code::cummax => x.cummax(scan(n)?),
+        Code::cummin => x.cummin(scan(n)?),
         Code::argsort => x.argsort(n.axis()?, n.flag()?),
-        Code::top_k => Ok(x.top_k(n.axis()?, n.size()?, n.flag()?)?.1),
-        Code::take_along => x.take_along(n.axis()?, operands.need(1, code)?),
+        Code::top_k => {
+            let (axis, k) = (n.axis()?, n.size()?);
+            Ok(x.topk(k, axis, n.flag()?)?.1)
+        }
+        Code::take_along => x.gather(n.axis()?, operands.need(1, code)?),
         Code::gather_nd => x.gather_nd(operands.need(1, code)?),
         Code::masked_fill => x.masked_fill(operands.need(1, code)?, n.real()?),
         // The values as one more column: JavaScript takes them apart.
         Code::eigh => {
             let (values, vectors) = x.eigh()?;
-            vectors.concat(&[&values.unsqueeze(-1)?], -1)
+            Tensor::concat(&[vectors, values.unsqueeze(-1)?], -1)
         }
         _ => scatter(code, x, operands.need(1, code)?, operands.need(2, code)?, n),
     }
@@ -153,29 +158,28 @@ fn norm(code: Code, x: &Tensor, operands: &Operands, n: &mut Numbers) -> Result<
 /// Numbers: whether the axes stay, what is taken from the count, and the axes.
 fn spread(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let (keep, correction) = (n.flag()?, n.real()?);
-    let axes = &n.axes()?;
-    match (code, keep) {
-        (Code::var, true) => x.var_keepdim(axes, correction),
-        (Code::var, false) => x.var(axes, correction),
-        (_, true) => x.std_keepdim(axes, correction),
-        (_, false) => x.std(axes, correction),
+    let axes = Axes::from(n.axes()?).keepdim(keep);
+    match code {
+        Code::var => x.var(axes, correction),
+        _ => x.std(axes, correction),
     }
 }
 
 /// Numbers: whether the axes stay, and the axes.
 fn size(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let keep = n.flag()?;
-    let axes = &n.axes()?;
-    match (code, keep) {
-        (Code::logsumexp, true) => x.logsumexp_keepdim(axes),
-        (Code::logsumexp, false) => x.logsumexp(axes),
-        (Code::norm_l1, true) => x.norm_l1_keepdim(axes),
-        (Code::norm_l1, false) => x.norm_l1(axes),
-        (Code::norm_l2, true) => x.norm_l2_keepdim(axes),
-        (Code::norm_l2, false) => x.norm_l2(axes),
-        (_, true) => x.norm_linf_keepdim(axes),
-        (_, false) => x.norm_linf(axes),
+    let axes = Axes::from(n.axes()?).keepdim(keep);
+    match code {
+        Code::logsumexp => x.logsumexp(axes),
+        Code::norm_l1 => x.norm_l1(axes),
+        Code::norm_l2 => x.norm_l2(axes),
+        _ => x.norm_linf(axes),
     }
+}
+
+/// Numbers: the axis, whether the element itself is left out, and whether it goes from the end.
+fn scan(n: &mut Numbers) -> Result<Scan> {
+    Ok(Scan::from(n.axis()?).exclusive(n.flag()?).reverse(n.flag()?))
 }
 
 fn scatter(
@@ -221,7 +225,7 @@ fn convolution(
     n: &mut Numbers,
 ) -> Result<Tensor> {
     let groups = n.size()?;
-    let lists = Axes::new(n, axes)?;
+    let lists = PerAxis::new(n, axes)?;
     let window = lists.window(code, groups);
     let (weight, bias) = (operands.need(1, code)?, operands.get(2));
     match code {
@@ -235,7 +239,7 @@ fn pool(code: Code, x: &Tensor, n: &mut Numbers) -> Result<Tensor> {
     let (count_padding, ceil) = (n.flag()?, n.flag()?);
     let axes = x.rank().saturating_sub(2);
     let size = n.some_sizes(axes)?;
-    let lists = Axes::new(n, axes)?;
+    let lists = PerAxis::new(n, axes)?;
     let (name, padding) = (code.name(), lists.ends());
     let (size, stride, dilation) = (&size[..], &lists.stride[..], &lists.dilation[..]);
     let windows = PoolWindow { name, size, stride, padding, dilation, ceil };

@@ -15,7 +15,7 @@ mod values;
 
 use crate::device::Device;
 use crate::error::{need_room, Error, Result};
-use crate::tensor::{pointwise as apply_row, Pointwise, Tensor, Value};
+use crate::tensor::{pointwise as apply_row, Operand, Pointwise, Tensor};
 use codes::{Code, FIRST_ROW};
 use numbers::{dtype_code, Numbers};
 use objects::{keep, keep_tensor, Object};
@@ -95,7 +95,7 @@ pub fn upload(device: u32, data: &Bytes, numbers: &[f64]) -> Answer<u32> {
     let mut numbers = Numbers::new("tensor", numbers);
     let (dtype, shape) = (numbers.dtype()?, numbers.sizes()?);
     need_room("tensor", data.length().into())?;
-    Ok(keep_tensor(device.tensor_from_bytes(dtype, &data.all(), &shape)?)?)
+    Ok(keep_tensor(device.tensor_from_bytes(&data.all(), &shape, dtype)?)?)
 }
 
 /// Applies an operation: to tensors, or (where the first handle is a device's) to create one. Numbers from
@@ -126,12 +126,12 @@ fn pointwise(row: Pointwise, handles: &[u32], numbers: &[f64]) -> Result<Tensor>
     let mut values = Vec::with_capacity(row.row().arity());
     for operand in &operands {
         values.push(match operand {
-            Some(tensor) => Value::Tensor(tensor),
-            None => Value::Number(numbers.real()?),
+            Some(tensor) => Operand::Tensor(tensor.clone()),
+            None => Operand::Number(numbers.real()?),
         });
     }
     for _ in row.row().parameters {
-        values.push(Value::Number(numbers.real()?));
+        values.push(Operand::Number(numbers.real()?));
     }
     apply_row(row, &values)
 }

@@ -173,7 +173,7 @@ macro_rules! pointwise_rows {
         /// rounds to it.
         unary fract(x): Float, [(-10.0, 10.0)] => x - x.floor();
         /// The multiplicative inverse, `1 / x`.
-        unary recip(x): Float, [(0.1, 10.0)] => x.recip();
+        unary reciprocal(x): Float, [(0.1, 10.0)] => x.recip();
         /// The square, `x * x`.
         unary square(x): Number, [(-10.0, 10.0)] => x.square();
         /// The square root; NaN below 0.
@@ -328,10 +328,10 @@ macro_rules! pointwise_rows {
         /// The remainder `x - y trunc(x / y)`, with the sign of `x`; of integers by 0 it is 0. GPUs
         /// may be one `y` off where `x / y` is within rounding of an integer, with no digits left
         /// where it is above 2^24.
-        binary rem(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
+        binary fmod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
         /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers
         /// by 0 it is 0.
-        binary floor_mod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => formulas::floor_mod(x, y);
+        binary remainder(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => formulas::floor_mod(x, y);
         /// `x` to the power `y`: `x^0` and `1^y` are 1, `0^y` is Inf for negative `y`, and a
         /// negative `x` gives NaN unless `y` is an integer. The relative error on GPUs grows with
         /// `|y log2(x)|`, about 1e-7 for each.
@@ -382,17 +382,17 @@ macro_rules! pointwise_rows {
         /// The bits set in exactly one; of `bool`, the logical exclusive or.
         binary bitwise_xor(x, y): Bits, [(0.0, 1e6)] => x.xor(y);
         /// The bits of `x` moved `count` places up, zeros following; the count is taken modulo 32.
-        binary shl(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shl(count);
+        binary bitwise_left_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shl(count);
         /// The bits of `x` moved `count` places down, copies of the sign following; the count is
         /// taken modulo 32.
-        binary shr(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
+        binary bitwise_right_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
         /// The `f32` whose bits `x` is: its sign, eight bits of exponent, 23 of fraction. GPUs may make subnormal numbers
         /// 0.
         unary from_bits(x): U32, [(1056964608.0, 1325400063.0)] => x.from_bits();
 
         // Three values.
         /// `x` where the condition holds, else `y`.
-        ternary select(condition, x, y): Select, [(0.0, 1.0), (-10.0, 10.0)] =>
+        ternary where_cond(condition, x, y): Select, [(0.0, 1.0), (-10.0, 10.0)] =>
             condition.select(x, y),
             // The condition's own type must not become the derivative's.
             gradient |z| [

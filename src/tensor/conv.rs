@@ -4,7 +4,8 @@ use super::{within, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};
 
-/// How far the input of a convolution or a pooling over `N` axes is extended.
+/// How far the input of a convolution or a pooling over `N` axes is extended. A number is this many at every end, a list
+/// of numbers one for both ends of each axis, a list of pairs one for each end: `padding: 1.into()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding<const N: usize = 2> {
     /// Not at all.
@@ -15,11 +16,31 @@ pub enum Padding<const N: usize = 2> {
     Explicit([(usize, usize); N]),
 }
 
+impl<const N: usize> From<usize> for Padding<N> {
+    fn from(all: usize) -> Padding<N> {
+        Padding::Explicit([(all, all); N])
+    }
+}
+
+impl<const N: usize> From<[usize; N]> for Padding<N> {
+    fn from(each: [usize; N]) -> Padding<N> {
+        Padding::Explicit(each.map(|both| (both, both)))
+    }
+}
+
+impl<const N: usize> From<[(usize, usize); N]> for Padding<N> {
+    fn from(ends: [(usize, usize); N]) -> Padding<N> {
+        Padding::Explicit(ends)
+    }
+}
+
 /// The parameters of a convolution over `N` axes; the default is stride 1, no padding, no dilation, one group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvOptions<const N: usize> {
+    /// From one window to the next.
     pub stride: [usize; N],
     pub padding: Padding<N>,
+    /// From one element of a window to the next.
     pub dilation: [usize; N],
     /// Input and output channels are cut into this many groups that do not see each other.
     pub groups: usize,
@@ -39,8 +60,8 @@ impl<const N: usize> Default for ConvOptions<N> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTransposeOptions<const N: usize> {
     pub stride: [usize; N],
-    /// Cut off before and after each axis of the result.
-    pub padding: [(usize, usize); N],
+    /// Cut off before and after each axis of the result. `Same` makes that as long as the input times the stride.
+    pub padding: Padding<N>,
     /// More at the end of each axis of the result.
     pub output_padding: [usize; N],
     pub dilation: [usize; N],
@@ -51,7 +72,7 @@ pub struct ConvTransposeOptions<const N: usize> {
 impl<const N: usize> Default for ConvTransposeOptions<N> {
     fn default() -> ConvTransposeOptions<N> {
         let (stride, dilation) = ([1; N], [1; N]);
-        let (padding, output_padding) = ([(0, 0); N], [0; N]);
+        let (padding, output_padding) = (Padding::Valid, [0; N]);
         ConvTransposeOptions { stride, padding, output_padding, dilation, groups: 1 }
     }
 }
@@ -85,6 +106,16 @@ impl Ends<'_> {
         };
         ends.get(i).copied().unwrap_or((0, 0))
     }
+
+    /// Before and after the `i`-th axis of a transposed convolution whose window reaches `end` beyond its last element:
+    /// how much is cut off, and how far it has to reach.
+    fn cut(&self, i: usize, end: usize, stride: usize) -> ((usize, usize), usize) {
+        let Ends::Explicit(ends) = self else {
+            let total = end.saturating_add(1).saturating_sub(stride);
+            return ((total / 2, total - total / 2), end.max(stride - 1));
+        };
+        (ends.get(i).copied().unwrap_or((0, 0)), end)
+    }
 }
 
 /// A convolution's parameters without the number of axes in their type.
@@ -100,7 +131,7 @@ macro_rules! convolutions {
     ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { impl Tensor { $(
         #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
-        /// the result `[batch, out, ...]`.
+        /// the result `[batch, out, ...]`. The batch may be left out of this, and is then left out of the result.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
@@ -110,6 +141,9 @@ macro_rules! convolutions {
             bias: Option<&Tensor>,
             options: ConvOptions<$n>,
         ) -> Result<Tensor> {
+            if self.rank() == $n + 1 {
+                return self.unsqueeze(0)?.$conv(weight, bias, options)?.squeeze(0);
+            }
             let (name, groups) = (stringify!($conv), options.groups);
             let (stride, dilation) = (&options.stride, &options.dilation);
             let padding = options.padding.ends();
@@ -119,7 +153,7 @@ macro_rules! convolutions {
         #[doc = concat!("The transpose of a ", $n, "-D convolution, which is the gradient of one by its input: this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[in, out / groups, ", $kernel, "]`, the bias `[out]`.")]
         /// An axis of the result is `(extent - 1) * stride + dilation * (kernel - 1) + 1 + output padding` long, less
-        /// the padding.
+        /// the padding. The batch may be left out of this, and is then left out of the result.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
@@ -129,9 +163,12 @@ macro_rules! convolutions {
             bias: Option<&Tensor>,
             options: ConvTransposeOptions<$n>,
         ) -> Result<Tensor> {
+            if self.rank() == $n + 1 {
+                return self.unsqueeze(0)?.$transpose(weight, bias, options)?.squeeze(0);
+            }
             let (name, groups) = (stringify!($transpose), options.groups);
             let (stride, dilation) = (&options.stride, &options.dilation);
-            let padding = Ends::Explicit(&options.padding);
+            let padding = options.padding.ends();
             let asked = ConvWindow { name, stride, padding, dilation, groups };
             self.transposed(weight, bias, &asked, &options.output_padding)
         }
@@ -247,7 +284,7 @@ impl Tensor {
         }
         within(name, || {
             let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
-            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad(&zeros, 0.0)? };
+            let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad_out(&zeros, 0.0)? };
             let planes = padded.unfold(2, w[2], stride[0], dilation[0])?;
             let depth = planes.shape[2];
             let planes = planes.permute(&[0, 2, 1, 5, 3, 4])?;
@@ -287,10 +324,9 @@ impl Tensor {
             let mut cut = [(0, 0); 3];
             for i in 0..n {
                 x = x.apart(2 + i, stride[i])?;
-                let unused = Windows { axis: 0, size: 1, step: 1, dilation: 1 };
-                let (before, after) = padding.of(i, 0, &unused);
                 let reach = w[2 + i].saturating_sub(1).saturating_mul(dilation[i]);
                 let end = reach.saturating_add(more[i]);
+                let ((before, after), end) = padding.cut(i, end, stride[i]);
                 ends[i] = (reach.saturating_sub(before), end.saturating_sub(after));
                 cut[i] = (before.saturating_sub(reach), after.saturating_sub(end));
                 let extent = x.shape[2 + i];
@@ -298,12 +334,12 @@ impl Tensor {
                     let why = "the padding is larger than the result";
                     return Err(Error::shapes(name, &self.shape, w, why));
                 }
-                x = x.slice(2 + i as isize, cut[i].0 as isize, (extent - cut[i].1) as isize)?;
+                x = x.slice(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize)?;
             }
             let (out, each) = (w[1].saturating_mul(groups), w[0] / groups);
             let kernel = &w[2..];
-            let turned = weight.reshape(&[&[groups, each, w[1]], kernel].concat())?;
-            let turned = turned.transpose(1, 2)?.reshape(&[&[out, each], kernel].concat())?;
+            let turned = weight.reshape([&[groups, each, w[1]], kernel].concat())?;
+            let turned = turned.transpose(1, 2)?.reshape([&[out, each], kernel].concat())?;
             let axes: Vec<isize> = (2..2 + n as isize).collect();
             let padding = Ends::Explicit(&ends[..n]);
             let plain = ConvWindow { name, stride: &[1; 3][..n], padding, dilation, groups };
@@ -321,10 +357,10 @@ impl Tensor {
         let before: usize = dims[..axis].iter().product();
         let after: usize = dims[axis + 1..].iter().product();
         let spread = self.reshape(&[before, extent, 1, after])?;
-        let spread = spread.pad(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
+        let spread = spread.pad_out(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
         let long = extent.saturating_mul(step);
         dims[axis] = long - (step - 1);
-        let flat = spread.reshape(&[before, long, after])?.slice(1, 0, dims[axis] as isize)?;
+        let flat = spread.reshape(&[before, long, after])?.slice(1, ..dims[axis] as isize)?;
         flat.reshape(&dims)
     }
 

@@ -1,7 +1,6 @@
 //! Tensors from data and from nothing.
 
-use super::pointwise::number_bits;
-use super::{within, Tensor};
+use super::{number_bits, within, Tensor, TensorSpec};
 use crate::device::Device;
 use crate::dtype::{f16_to_f32, f32_to_f16, DType, Element};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,14 +13,14 @@ impl Device {
     /// # Errors
     /// `Shape` if their number is not the shape's; `Memory`, `Limit`.
     pub fn tensor<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Tensor> {
-        self.tensor_from_bytes(T::DTYPE, &T::to_bytes(data), shape)
+        self.tensor_from_bytes(&T::to_bytes(data), shape, T::DTYPE)
     }
 
     /// A tensor of elements as devices store them: little-endian, `bool` as 32-bit 0 or 1.
     ///
     /// # Errors
     /// As [`Device::tensor`].
-    pub fn tensor_from_bytes(&self, dtype: DType, data: &[u8], shape: &[usize]) -> Result<Tensor> {
+    pub fn tensor_from_bytes(&self, data: &[u8], shape: &[usize], dtype: DType) -> Result<Tensor> {
         let shape = Shape::new("tensor", shape)?;
         if data.len() as u64 != shape.numel() as u64 * dtype.size() as u64 {
             let (have, want) = (data.len() / dtype.size(), shape.numel());
@@ -40,32 +39,55 @@ impl Device {
     /// # Errors
     /// `Shape`, `Limit`; `DType` for a value that an integer or `bool` cannot hold; `Unsupported` for `f16` on a device
     /// without it.
-    pub fn full(&self, dtype: DType, value: f64, shape: &[usize]) -> Result<Tensor> {
-        let mut bits = number_bits("full", dtype, value)?;
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// assert_eq!(device.full(&[3], 7.0, DType::I32)?.read::<i32>().await?, [7, 7, 7]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn full(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        self.filled("full", shape, value, dtype)
+    }
+
+    fn filled(&self, name: &str, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        let mut bits = number_bits(name, dtype, value)?;
         if dtype == DType::F16 {
             if !self.limits().f16 {
-                let message = format!("full: {} has no f16", self.info().name);
+                let message = format!("{name}: {} has no f16", self.info().name);
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             bits = f16_to_f32(f32_to_f16(value as f32)).to_bits();
         }
-        self.made(Op::Fill { shape: Shape::new("full", shape)?, value: Const { dtype, bits } })
+        self.made(Op::Fill { shape: Shape::new(name, shape)?, value: Const { dtype, bits } })
     }
 
-    /// Zeros of type `f32`.
+    /// Zeros, of type `f32` or of the type beside the shape.
     ///
     /// # Errors
-    /// As [`Device::full`].
-    pub fn zeros(&self, shape: &[usize]) -> Result<Tensor> {
-        within("zeros", || self.full(DType::F32, 0.0, shape))
+    /// `Shape`, `Limit`; `Unsupported` for `f16` on a device without it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// assert_eq!(device.zeros(&[2])?.read::<f32>().await?, [0.0, 0.0]);
+    /// assert_eq!(device.zeros((&[2], DType::I32))?.read::<i32>().await?, [0, 0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn zeros(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        self.filled("zeros", &dims, 0.0, dtype)
     }
 
-    /// Ones of type `f32`.
+    /// Ones, of type `f32` or of the type beside the shape.
     ///
     /// # Errors
-    /// As [`Device::full`].
-    pub fn ones(&self, shape: &[usize]) -> Result<Tensor> {
-        within("ones", || self.full(DType::F32, 1.0, shape))
+    /// As [`Device::zeros`].
+    pub fn ones(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        self.filled("ones", &dims, 1.0, dtype)
     }
 
     /// The coordinate along `axis`, as `i32`, everywhere in `shape`.
@@ -78,35 +100,108 @@ impl Device {
         self.made(Op::Iota { shape, axis })
     }
 
-    /// `start + i * step` for i in 0..count, as `f32`.
+    /// The whole numbers from 0 up to but not including `end`, as `f32`.
     ///
     /// # Errors
-    /// `Limit`.
-    pub fn arange(&self, start: f64, step: f64, count: usize) -> Result<Tensor> {
-        within("arange", || self.iota(&[count], 0)?.cast(DType::F32)?.mul(step)?.add(start))
+    /// `Limit`; `Data` unless the end is finite.
+    pub fn arange(&self, end: f64) -> Result<Tensor> {
+        self.arange_of(0.0, end, 1.0, DType::F32)
     }
 
-    /// `count` evenly spaced `f32` values from `start` to `stop`, both included.
+    /// The numbers `start + i * step` from `start` up to but not including `end`, as `f32`; a `step` below 0 goes down.
     ///
     /// # Errors
-    /// `Limit`.
-    pub fn linspace(&self, start: f64, stop: f64, count: usize) -> Result<Tensor> {
+    /// `Limit`; `Data` unless all are finite and the step is not 0.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.arange_step(1.0, 2.0, 0.25)?;
+    /// assert_eq!(x.read::<f32>().await?, [1.0, 1.25, 1.5, 1.75]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn arange_step(&self, start: f64, end: f64, step: f64) -> Result<Tensor> {
+        self.arange_of(start, end, step, DType::F32)
+    }
+
+    /// The same of any type of numbers; integers are exact.
+    pub(crate) fn arange_of(
+        &self,
+        start: f64,
+        end: f64,
+        step: f64,
+        dtype: DType,
+    ) -> Result<Tensor> {
+        let count = ((end - start) / step).ceil().max(0.0);
+        if !(start.is_finite() && end.is_finite() && step.is_finite()) || step == 0.0 {
+            let message = format!("arange: from {start} to {end} in steps of {step}");
+            return Err(Error::data(message));
+        }
+        within("arange", || {
+            let position = self.iota(&[count as usize], 0)?.cast(dtype)?;
+            // Down from the start, for types without negative numbers.
+            if step < 0.0 && dtype.is_int() {
+                return self.full(&[], start, dtype)?.sub(position.mul(-step)?);
+            }
+            position.mul(step)?.add(start)
+        })
+    }
+
+    /// `count` evenly spaced values from `start` to `stop`, both included; of type `f32`, or of the type beside the count.
+    ///
+    /// # Errors
+    /// `Limit`; `Shape` if the count is not one number; `Unsupported` for `f16` on a device without it.
+    pub fn linspace(&self, start: f64, stop: f64, count: impl Into<TensorSpec>) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = count.into();
+        let &[count] = &dims[..] else {
+            return Err(Error::shape("linspace: the count is one number"));
+        };
         let steps = count.saturating_sub(1).max(1) as f64;
         within("linspace", || {
             let at = self.iota(&[count], 0)?.cast(DType::F32)?.div(steps)?;
             // From both ends, so that both are exact.
-            at.mul(stop)?.add(&at.mul(-1.0)?.add(1.0)?.mul(start)?)
+            at.mul(stop)?.add(&at.mul(-1.0)?.add(1.0)?.mul(start)?)?.cast(dtype)
         })
     }
 
-    /// The `n` by `n` identity matrix, `f32`.
+    /// The identity matrix: `n` by `n` for one number, and with as many rows and columns as two say; of type `f32`, or of
+    /// the type beside the size.
     ///
     /// # Errors
-    /// `Limit`.
-    pub fn eye(&self, n: usize) -> Result<Tensor> {
-        within("eye", || {
-            let rows = self.iota(&[n, n], 0)?;
-            rows.eq(&self.iota(&[n, n], 1)?)?.cast(DType::F32)
-        })
+    /// `Limit`; `Shape` for another number of extents; `Unsupported` for `f16` on a device without it.
+    pub fn eye(&self, size: impl Into<TensorSpec>) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = size.into();
+        let shape = match dims[..] {
+            [n] => [n, n],
+            [rows, columns] => [rows, columns],
+            _ => return Err(Error::shape("eye: the size is one number or two")),
+        };
+        within("eye", || self.iota(&shape, 0)?.eq(self.iota(&shape, 1)?)?.cast(dtype))
+    }
+}
+
+impl Tensor {
+    /// Zeros of this shape and type.
+    pub fn zeros_like(&self) -> Tensor {
+        self.like("zeros_like", 0.0).unwrap_or_else(|error| Tensor::failed(self, error))
+    }
+
+    /// Ones of this shape and type.
+    pub fn ones_like(&self) -> Tensor {
+        self.like("ones_like", 1.0).unwrap_or_else(|error| Tensor::failed(self, error))
+    }
+
+    /// `value` everywhere, of this shape and type.
+    ///
+    /// # Errors
+    /// `DType` for a value that an integer or `bool` cannot hold.
+    pub fn full_like(&self, value: f64) -> Result<Tensor> {
+        self.like("full_like", value)
+    }
+
+    fn like(&self, name: &str, value: f64) -> Result<Tensor> {
+        self.node()?;
+        self.device.filled(name, &self.shape, value, self.dtype)
     }
 }

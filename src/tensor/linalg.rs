@@ -1,6 +1,6 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use super::{within, Tensor};
+use super::{kept, within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -50,7 +50,7 @@ impl Tensor {
         }
         let dims = &self.shape[..self.rank() - 1];
         if self.numel() == 0 {
-            return Ok((self.device.full(self.dtype, 0.0, dims)?, self.reshape(&self.shape)?));
+            return Ok((self.device.full(dims, 0.0, self.dtype)?, self.reshape(&self.shape)?));
         }
         within("eigh", || {
             let flat =
@@ -69,16 +69,16 @@ impl Tensor {
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.stored()?;
         let values = across.diagonal(0)?;
         let order = values.detach().order(false, usize::MAX)?.stored()?;
-        let column = vectors.transpose(1, 2)?.take(&order)?.transpose(1, 2)?.stored()?;
-        let values = values.take(&order)?;
+        let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.stored()?;
+        let values = values.take_rows(&order)?;
         // To first order vector j turns towards vector i by what stands across over the distance of their values.
         let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?;
         let fixed = values.detach();
         let distance = fixed.unsqueeze(1)?.sub(&fixed.unsqueeze(2)?)?;
-        let largest = fixed.abs().max_keepdim(&[1])?.unsqueeze(2)?.fixed()?;
+        let largest = fixed.abs().max(kept(1))?.unsqueeze(2)?.fixed()?;
         let apart = distance.abs().gt(&largest.mul(1e-6)?)?;
-        let share = across.div(&apart.select(&distance, 1.0)?)?;
-        let turn = column.matmul(&apart.select(&share, 0.0)?)?;
+        let share = across.div(&apart.where_cond(&distance, 1.0)?)?;
+        let turn = column.matmul(&apart.where_cond(&share, 0.0)?)?;
         Ok((values, column.add(&turn.sub(&turn.detach())?)?))
     }
 
@@ -88,7 +88,7 @@ impl Tensor {
         let count = if first == 0 { rows } else { rows - first };
         let end = first + (count - 1) * (rows + 1) + 1;
         let flat = self.reshape(&[batch, rows * rows])?;
-        flat.slice_step(1, first as isize, end as isize, rows + 1)
+        flat.slice_step(1, first as isize..end as isize, rows + 1)
     }
 
     /// The product of the rotations that make symmetric matrices diagonal.
@@ -100,15 +100,15 @@ impl Tensor {
         }
         // An odd row is paired with one of zeros, which stays as it is.
         let odd = rows % 2;
-        let mut matrix = self.pad(&[(0, 0), (0, odd), (0, odd)], 0.0)?.stored()?;
-        let mut vectors = identity.pad(&[(0, 0), (0, 0), (0, odd)], 0.0)?.stored()?;
+        let mut matrix = self.pad_out(&[(0, 0), (0, odd), (0, odd)], 0.0)?.stored()?;
+        let mut vectors = identity.pad_out(&[(0, 0), (0, 0), (0, odd)], 0.0)?.stored()?;
         let ring = Ring::new(self, (rows + odd) / 2)?;
         for _ in 0..SWEEPS * (rows + odd - 1) {
             (matrix, vectors) = ring.round(&matrix, &vectors)?;
         }
         // Many turns in `f32` leave the vectors a little off being orthonormal: a step of Newton's towards what they
         // should be (Higham 1986) squares that.
-        let vectors = vectors.slice(2, 0, rows as isize)?;
+        let vectors = vectors.slice(2, ..rows as isize)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
         vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.stored()
     }
@@ -162,10 +162,10 @@ impl Ring {
         let diagonal = matrix.diagonal(0)?;
         let across = matrix.diagonal(self.half)?;
         let flat = across.eq(0.0)?;
-        let distance = diagonal.slice(1, half, 2 * half)?.sub(&diagonal.slice(1, 0, half)?)?;
-        let ratio = distance.div(&flat.select(1.0, &across.mul(2.0)?)?)?;
-        let size = ratio.abs().add(&ratio.square().add(1.0)?.sqrt())?.recip();
-        let tangent = flat.select(0.0, &ratio.lt(0.0)?.select(&size.neg(), &size)?)?;
+        let distance = diagonal.slice(1, half..2 * half)?.sub(&diagonal.slice(1, ..half)?)?;
+        let ratio = distance.div(&flat.where_cond(1.0, &across.mul(2.0)?)?)?;
+        let size = ratio.abs().add(&ratio.square().add(1.0)?.sqrt())?.reciprocal();
+        let tangent = flat.where_cond(0.0, &ratio.lt(0.0)?.where_cond(&size.neg(), &size)?)?;
         let cosine = tangent.square().add(1.0)?.rsqrt();
         let sine = tangent.mul(&cosine)?.stored()?;
         let cosine = cosine.stored()?.index_select(1, &self.pair)?;

@@ -1,14 +1,20 @@
 //! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
 
+mod args;
 mod batch;
+mod composed;
 pub(crate) mod conv;
 mod create;
+mod deprecated;
 mod grad;
 mod inner;
+mod join;
 mod linalg;
 mod movement;
 mod norm;
+mod operand;
 mod packed;
+mod pad;
 mod pointwise;
 pub(crate) mod pool;
 mod random;
@@ -17,18 +23,24 @@ mod resize;
 mod routine;
 mod scan;
 mod scatter;
+mod scatter_reduce;
 mod sort;
 mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
+pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::{Batch, Program};
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
-pub use movement::PadMode;
-pub use pointwise::{pointwise, Value};
+#[allow(deprecated)]
+pub use deprecated::Value;
+pub use operand::Operand;
+pub use pad::PadMode;
+pub use pointwise::pointwise;
 pub use pool::PoolOptions;
 pub use resize::{Filter, Resize, Sampling};
 pub use routine::AttentionOptions;
+pub use scatter_reduce::ScatterReduction;
 pub use variable::Variable;
 
 use crate::device::Device;
@@ -36,7 +48,9 @@ use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
+use args::kept;
 use inner::{Inner, State};
+use pointwise::number_bits;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;

@@ -1,37 +1,96 @@
-//! Moving elements: reshaping, transposing, slicing, joining, choosing. All but joining are views, which cost nothing
-//! until a kernel reads through them.
+//! Moving elements without copying them: shapes, orders of axes, slices. All are views, which cost nothing until a kernel
+//! reads through them.
 
-use super::{pointwise, within, Pointwise, Tensor, Value};
-use crate::dtype::DType;
+use super::{within, Axes, Extents, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
-use crate::shape::Shape;
+use std::ops::{Bound, RangeBounds};
 
-/// What lies outside of a tensor that is padded with its own elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PadMode {
-    /// The mirror image, without the outermost element again.
-    Reflect,
-    /// The mirror image, the outermost element first.
-    Symmetric,
-    /// The outermost element.
-    Edge,
-    /// The elements from the other end on.
-    Wrap,
+/// A range as it was written, for messages.
+fn written(range: &impl RangeBounds<isize>) -> String {
+    let start = match range.start_bound() {
+        Bound::Included(start) => start.to_string(),
+        Bound::Excluded(start) => format!("{start}<"),
+        Bound::Unbounded => String::new(),
+    };
+    match range.end_bound() {
+        Bound::Included(end) => format!("{start}..={end}"),
+        Bound::Excluded(end) => format!("{start}..{end}"),
+        Bound::Unbounded => format!("{start}.."),
+    }
+}
+
+/// A range of `count` positions, negative ones counted from the end; `None` if it does not lie within them.
+fn resolve(range: &impl RangeBounds<isize>, count: usize) -> Option<(usize, usize)> {
+    let count = count as isize;
+    let position = |&p: &isize| if p < 0 { p.checked_add(count) } else { Some(p) };
+    let after = |p: &isize| position(p)?.checked_add(1);
+    let start = match range.start_bound() {
+        Bound::Included(start) => position(start)?,
+        Bound::Excluded(start) => after(start)?,
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(end) => after(end)?,
+        Bound::Excluded(end) => position(end)?,
+        Bound::Unbounded => count,
+    };
+    let inside = 0 <= start && start <= end && end <= count;
+    inside.then_some((start as usize, end as usize))
 }
 
 impl Tensor {
-    /// The same elements, row-major in another shape.
+    /// The same elements, row-major in another shape. One extent may be -1: it follows from the number of elements.
     ///
     /// # Errors
-    /// `Shape` if the number of elements differs.
-    pub fn reshape(&self, shape: &[usize]) -> Result<Tensor> {
-        self.apply(Op::Reshape(Shape::new("reshape", shape)?), &[])
+    /// `Shape` if the number of elements differs, or if there is no one extent that -1 can stand for.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[2, 3, 4])?;
+    /// assert_eq!(x.reshape(&[6, -1])?.shape(), [6, 4]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "view")]
+    pub fn reshape(&self, shape: impl Into<Extents>) -> Result<Tensor> {
+        let shape = shape.into().sharing("reshape", &self.shape)?;
+        self.apply(Op::Reshape(shape), &[])
     }
 
-    /// All elements along one axis.
-    pub fn flatten(&self) -> Tensor {
+    /// All elements along one axis, row-major.
+    pub fn ravel(&self) -> Tensor {
         self.reshape(&[self.numel()]).unwrap_or_else(|error| Tensor::failed(self, error))
+    }
+
+    /// These neighbouring axes as one: `..` is all of them, `1..` all but the first. Negative axes count from the end. A
+    /// single number becomes a vector of one element. [`Tensor::ravel`] is the same as `..` and cannot fail.
+    ///
+    /// # Errors
+    /// `Shape` if the range has no axis, or one that does not exist.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[2, 3, 4])?;
+    /// assert_eq!(x.flatten(1..)?.shape(), [2, 12]);
+    /// assert_eq!(x.flatten(..2)?.shape(), [6, 4]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn flatten(&self, axes: impl RangeBounds<isize>) -> Result<Tensor> {
+        if self.rank() == 0 {
+            return self.reshape(&[1]);
+        }
+        let Some((start, end)) = resolve(&axes, self.rank()).filter(|(start, end)| start < end)
+        else {
+            let axes = written(&axes);
+            return Err(Error::shape(format!("flatten: axes {axes} of shape {}", self.shape)));
+        };
+        let (before, rest) = self.shape.split_at(start);
+        let (joined, after) = rest.split_at(end - start);
+        within("flatten", || self.reshape([before, &[joined.iter().product()], after].concat()))
     }
 
     /// Axis i of the result is axis `order[i]` of this.
@@ -57,12 +116,14 @@ impl Tensor {
         self.apply(Op::Permute(order), &[])
     }
 
-    /// Broadcast to a shape: axes of extent 1 are repeated, axes are added in front.
+    /// Broadcast to a shape: axes of extent 1 are repeated, axes are added in front. -1 is the extent that is there.
     ///
     /// # Errors
     /// `Shape` if it does not broadcast to that.
-    pub fn expand(&self, shape: &[usize]) -> Result<Tensor> {
-        self.apply(Op::Expand(Shape::new("expand", shape)?), &[])
+    #[doc(alias = "broadcast_to")]
+    pub fn expand(&self, shape: impl Into<Extents>) -> Result<Tensor> {
+        let shape = shape.into().over("expand", &self.shape)?;
+        self.apply(Op::Expand(shape), &[])
     }
 
     /// With an axis of extent 1 at `axis`; -1 puts it last.
@@ -80,48 +141,80 @@ impl Tensor {
         within("unsqueeze", || self.reshape(&dims))
     }
 
-    /// Without an axis of extent 1.
+    /// Without these axes, which have extent 1; without all axes of extent 1 if none is named.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has another extent.
-    pub fn squeeze(&self, axis: isize) -> Result<Tensor> {
-        let at = self.shape.axis("squeeze", axis)?;
-        if self.shape[at] != 1 {
-            let message = format!("squeeze: axis {axis} of shape {} is not 1", self.shape);
-            return Err(Error::shape(message));
-        }
+    /// `Shape` if an axis does not exist or has another extent.
+    pub fn squeeze(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        let axes = axes.into();
         let mut dims = self.shape.to_vec();
-        dims.remove(at);
-        self.reshape(&dims)
+        if axes.list().is_empty() {
+            dims.retain(|&extent| extent != 1);
+            return self.reshape(dims);
+        }
+        for &at in axes.within("squeeze", &self.shape)?.iter().rev() {
+            if dims.remove(at) != 1 {
+                let message = format!("squeeze: axis {at} of shape {} is not 1", self.shape);
+                return Err(Error::shape(message));
+            }
+        }
+        self.reshape(dims)
     }
 
-    /// The elements from `start` up to but not including `end` along `axis`; negative positions count from the end.
+    /// The elements along `axis` within a range of positions. Either end may be open, and negative positions count from
+    /// the end of the axis: `-1..` is the last element, `..-1` all but that.
     ///
     /// # Errors
     /// `Shape` if the range does not lie within the axis.
-    pub fn slice(&self, axis: isize, start: isize, end: isize) -> Result<Tensor> {
-        self.slice_step(axis, start, end, 1)
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[4])?;
+    /// assert_eq!(x.slice(0, 1..3)?.read::<f32>().await?, [2.0, 3.0]);
+    /// assert_eq!(x.slice(0, -1..)?.read::<f32>().await?, [4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "narrow")]
+    pub fn slice(&self, axis: isize, range: impl RangeBounds<isize>) -> Result<Tensor> {
+        self.slice_step(axis, range, 1)
     }
 
-    /// Every `step`-th element from `start` up to but not including `end` along `axis`, `step` at least 1.
+    /// Every `step`-th of the elements along `axis` within a range of positions, as [`Tensor::slice`]; `step` is at least
+    /// 1.
     ///
     /// # Errors
     /// `Shape` if the range does not lie within the axis or the step is 0.
-    pub fn slice_step(&self, axis: isize, start: isize, end: isize, step: usize) -> Result<Tensor> {
+    pub fn slice_step(
+        &self,
+        axis: isize,
+        range: impl RangeBounds<isize>,
+        step: usize,
+    ) -> Result<Tensor> {
         let at = self.shape.axis("slice", axis)?;
-        let extent = self.shape[at] as isize;
-        let position = |p: isize| if p < 0 { p.checked_add(extent) } else { Some(p) };
-        let range = position(start).zip(position(end));
-        let within = |&(s, e): &(isize, isize)| 0 <= s && s <= e && e <= extent;
-        let Some((from, to)) = range.filter(within).filter(|_| step > 0) else {
-            let message = format!(
-                "slice: {start}..{end} step {step} along axis {axis} of shape {}",
-                self.shape
-            );
+        let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
+            let (range, shape) = (written(&range), &self.shape);
+            let message = format!("slice: {range} step {step} along axis {axis} of shape {shape}");
             return Err(Error::shape(message));
         };
-        let len = ((to - from) as usize).div_ceil(step);
-        self.spans(at, Span { start: from as usize, len, step: step as isize })
+        let len = (end - start).div_ceil(step);
+        self.spans(at, Span { start, len, step: step as isize })
+    }
+
+    /// The elements at one position along `axis`, without that axis. Negative positions count from the end.
+    ///
+    /// # Errors
+    /// `Shape` if the axis or the position does not exist.
+    pub fn select(&self, axis: isize, index: isize) -> Result<Tensor> {
+        let at = self.shape.axis("select", axis)?;
+        let extent = self.shape[at] as isize;
+        if index < -extent || index >= extent {
+            let message = format!("select: {index} along axis {axis} of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let start = index.rem_euclid(extent) as usize;
+        self.spans(at, Span { start, len: 1, step: 1 })?.squeeze(at as isize)
     }
 
     /// The elements along each of `axes` in reverse.
@@ -138,221 +231,69 @@ impl Tensor {
         self.apply(Op::Slice(spans), &[])
     }
 
-    fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
+    /// The main diagonal of a matrix, or the one that lies `diagonal` places to the right of it (to the left where it is
+    /// negative); of a vector, the matrix of zeros that has it there.
+    ///
+    /// # Errors
+    /// `Shape` unless the rank is 1 or 2; `Limit`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(x.diag(0)?.read::<f32>().await?, [1.0, 4.0]);
+    /// assert_eq!(x.diag(0)?.diag(0)?.read::<f32>().await?, [1.0, 0.0, 0.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn diag(&self, diagonal: i32) -> Result<Tensor> {
+        let (right, down) = (diagonal.max(0) as usize, diagonal.min(0).unsigned_abs() as usize);
+        match self.shape[..] {
+            [rows, columns] => {
+                let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
+                let start = if count > 0 { right + down * columns } else { 0 };
+                let step = (columns + 1) as isize;
+                let len = [Span { start, len: count, step }].to_vec();
+                self.ravel().apply(Op::Slice(len), &[]).map_err(|error| error.within("diag"))
+            }
+            [_] => within("diag", || {
+                let long = self.pad_out(&[(0, right.max(down))], 0.0)?;
+                let count = long.numel();
+                let (row, column) = (
+                    self.device.iota(&[count, count], 0)?.add(diagonal)?,
+                    self.device.iota(&[count, count], 1)?,
+                );
+                let zero = self.device.full(&[], 0.0, self.dtype)?;
+                // Beside the rows the vector belongs to; to the left of the main diagonal those are columns.
+                let spread = if diagonal < 0 { long } else { long.unsqueeze(1)? };
+                row.eq(&column)?.where_cond(&spread, &zero)
+            }),
+            _ => {
+                let message = format!("diag: shape {} is no vector and no matrix", self.shape);
+                Err(Error::shape(message))
+            }
+        }
+    }
+
+    /// Turned by `k` quarter turns in the plane of two axes, from the first towards the second.
+    ///
+    /// # Errors
+    /// `Shape` if the axes do not exist or are one.
+    pub fn rot90(&self, k: i32, axes: (isize, isize)) -> Result<Tensor> {
+        let (a, b) = axes;
+        self.shape.axes("rot90", &[a, b])?;
+        within("rot90", || match k.rem_euclid(4) {
+            0 => Ok(self.clone()),
+            1 => self.flip(&[b])?.transpose(a, b),
+            2 => self.flip(&[a, b]),
+            _ => self.transpose(a, b)?.flip(&[b]),
+        })
+    }
+
+    pub(super) fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
         let whole = |&len: &usize| Span { start: 0, len, step: 1 };
         let mut spans: Vec<Span> = self.shape.iter().map(whole).collect();
         spans[axis] = span;
         self.apply(Op::Slice(spans), &[])
-    }
-
-    /// `value` before and after the elements: `amounts[axis]` is how many on each side.
-    ///
-    /// # Errors
-    /// `Shape` if there is not one pair per axis; `DType` if the value is not one of the tensor's type.
-    pub fn pad(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
-        self.with_number(Op::Pad(amounts.to_vec()), &[], value)
-    }
-
-    /// Padded with its own elements: `amounts[axis]` is how many on each side.
-    ///
-    /// # Errors
-    /// `Shape` if there is not one pair per axis, if an empty axis is padded, or if a reflection is as long as the axis.
-    pub fn pad_with(&self, amounts: &[(usize, usize)], mode: PadMode) -> Result<Tensor> {
-        let fits = |(&(before, after), &extent): (&(usize, usize), &usize)| match mode {
-            _ if (before, after) == (0, 0) => true,
-            PadMode::Reflect => before < extent && after < extent,
-            PadMode::Symmetric | PadMode::Edge | PadMode::Wrap => extent > 0,
-        };
-        if amounts.len() != self.rank() || !amounts.iter().zip(self.shape.iter()).all(fits) {
-            let message =
-                format!("pad_with: shape {} has not that much to show on each side", self.shape);
-            return Err(Error::shape(message));
-        }
-        let mut padded = self.clone();
-        for (axis, &(before, after)) in amounts.iter().enumerate() {
-            if (before, after) == (0, 0) {
-                continue;
-            }
-            let extent = self.shape[axis];
-            let all = extent.saturating_add(before).saturating_add(after);
-            padded = within("pad_with", || {
-                let (last, extent) = (extent as i32 - 1, extent as i32);
-                let at = self.device.iota(&[all], 0)?.sub(before as i32)?;
-                let at = match mode {
-                    PadMode::Reflect => at.abs().sub(last)?.abs().neg().add(last)?,
-                    PadMode::Symmetric => {
-                        // Twice the axis, the second time backwards, again and again.
-                        let at = at.floor_mod(2 * extent)?;
-                        at.minimum(&at.neg().add(2 * extent - 1)?)?
-                    }
-                    PadMode::Edge => at.maximum(0)?.minimum(last)?,
-                    PadMode::Wrap => at.floor_mod(extent)?,
-                };
-                padded.index_select(axis as isize, &at)
-            })?;
-        }
-        Ok(padded)
-    }
-
-    /// Joined with others along an axis that exists.
-    ///
-    /// # Errors
-    /// `Shape` if they differ along another axis, `DType` if their types differ.
-    pub fn concat(&self, others: &[&Tensor], axis: isize) -> Result<Tensor> {
-        let axis = self.shape.axis("concat", axis)?;
-        self.apply(Op::Concat { axis }, others)
-    }
-
-    /// Joined with others of the same shape along a new axis.
-    ///
-    /// # Errors
-    /// `Shape` if the shapes differ, `DType` if their types differ.
-    pub fn stack(&self, others: &[&Tensor], axis: isize) -> Result<Tensor> {
-        if let Some(other) = others.iter().find(|o| o.shape != self.shape) {
-            return Err(Error::shapes("stack", &self.shape, &other.shape, "they must be equal"));
-        }
-        within("stack", || {
-            let mut spread = Vec::with_capacity(others.len());
-            for other in others {
-                spread.push(other.unsqueeze(axis)?);
-            }
-            self.unsqueeze(axis)?.concat(&spread.iter().collect::<Vec<_>>(), axis)
-        })
-    }
-
-    /// Cut into pieces of these lengths along an axis.
-    ///
-    /// # Errors
-    /// `Shape` if the lengths do not add up to the axis.
-    pub fn split(&self, lengths: &[usize], axis: isize) -> Result<Vec<Tensor>> {
-        let at = self.shape.axis("split", axis)?;
-        let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
-        if total != Some(self.shape[at]) {
-            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
-            return Err(Error::shape(message));
-        }
-        let mut start = 0;
-        let mut piece = |&len: &usize| {
-            let piece = self.spans(at, Span { start, len, step: 1 });
-            start += len;
-            piece
-        };
-        lengths.iter().map(&mut piece).collect()
-    }
-
-    /// Cut into `count` pieces along an axis: of equal length but for the last, which is shorter where they do not come
-    /// out even. They may be fewer, as PyTorch's are.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or `count` is 0.
-    pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
-        let at = self.shape.axis("chunk", axis)?;
-        if count == 0 {
-            let message = format!("chunk: no pieces of shape {}", self.shape);
-            return Err(Error::shape(message));
-        }
-        let extent = self.shape[at];
-        let length = extent.div_ceil(count).max(1);
-        let mut lengths = vec![length; extent / length];
-        let rest = extent % length;
-        if rest > 0 || extent == 0 {
-            lengths.push(rest);
-        }
-        within("chunk", || self.split(&lengths, axis))
-    }
-
-    /// Moved by `shift` along `axis`, to the end where it is positive; what leaves it there comes in at the other side.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist; `Limit` beyond 2^30 elements.
-    pub fn roll(&self, shift: isize, axis: isize) -> Result<Tensor> {
-        let at = self.shape.axis("roll", axis)?;
-        let extent = self.shape[at] as isize;
-        if self.numel() == 0 || shift % extent == 0 {
-            return self.reshape(&self.shape);
-        }
-        let mut twice = vec![1; self.rank()];
-        twice[at] = 2;
-        let start = extent - shift.rem_euclid(extent);
-        within("roll", || self.tile(&twice)?.slice(axis, start, start + extent))
-    }
-
-    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Positions outside give 0.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
-    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let axis = self.shape.axis("index_select", axis)?;
-        within("index_select", || self.apply(Op::Gather { axis, paired: false }, &[index]))
-    }
-
-    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
-    ///
-    /// # Errors
-    /// `Shape` below rank 2.
-    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("tril", diagonal, Pointwise::le)
-    }
-
-    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
-    ///
-    /// # Errors
-    /// `Shape` below rank 2.
-    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
-        self.triangle("triu", diagonal, Pointwise::ge)
-    }
-
-    /// Keeps the elements whose column compares so with the row and the diagonal.
-    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
-        if self.rank() < 2 {
-            let message = format!("{name}: shape {} has no matrices", self.shape);
-            return Err(Error::shape(message));
-        }
-        let matrix = &self.shape[self.rank() - 2..];
-        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
-        let column = self.device.iota(matrix, 1)?;
-        let keep = pointwise(compare, &[Value::Tensor(&column), Value::Tensor(&row)])?;
-        let zero = self.device.full(self.dtype, 0.0, &[])?;
-        keep.select(self, &zero)
-    }
-
-    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
-    ///
-    /// # Errors
-    /// `DType` for other types; `Limit`.
-    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
-        if !self.dtype.is_int() {
-            let message = format!("one_hot: does not take {}; cast it to i32", self.dtype);
-            return Err(Error::dtype(message));
-        }
-        within("one_hot", || {
-            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
-            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
-        })
-    }
-
-    /// Repeated `repeats[axis]` times along each axis.
-    ///
-    /// # Errors
-    /// `Shape` if there is not one number per axis; `Limit`.
-    pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
-        if repeats.len() != self.rank() {
-            let message = format!("tile: {repeats:?} for shape {}", self.shape);
-            return Err(Error::shape(message));
-        }
-        within("tile", || {
-            let mut tiled = self.clone();
-            for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
-                // Axis by axis as [before, repeat, the rest], which any rank has room for.
-                let mut dims = tiled.shape.to_vec();
-                let before: usize = dims[..axis].iter().product();
-                let rest: usize = dims[axis..].iter().product();
-                let spread = tiled.reshape(&[before, 1, rest])?.expand(&[before, repeat, rest])?;
-                dims[axis] = dims[axis].saturating_mul(repeat);
-                tiled = spread.reshape(&dims)?;
-            }
-            Ok(tiled)
-        })
     }
 }

@@ -1,6 +1,6 @@
 //! Softmax and the normalisations, written as what they mean; the planner makes one kernel of each.
 
-use super::{within, Tensor};
+use super::{kept, within, Axes, Tensor};
 use crate::error::{Error, Result};
 
 impl Tensor {
@@ -9,10 +9,13 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the axis does not exist; `DType` unless it is of floats.
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            return line.softmax(0)?.squeeze(0);
+        }
         self.shape.axis("softmax", axis)?;
         self.need_float("softmax")?;
-        let exp = self.sub(&self.max_keepdim(&[axis])?.fixed()?)?.exp();
-        exp.div(&exp.sum_keepdim(&[axis])?)
+        let exp = self.sub(&self.max(kept(axis))?.fixed()?)?.exp();
+        exp.div(&exp.sum(kept(axis))?)
     }
 
     /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0.
@@ -20,28 +23,32 @@ impl Tensor {
     /// # Errors
     /// The same.
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            return line.log_softmax(0)?.squeeze(0);
+        }
         self.shape.axis("log_softmax", axis)?;
         self.need_float("log_softmax")?;
-        let distance = self.sub(&self.max_keepdim(&[axis])?.fixed()?)?;
-        distance.sub(&distance.exp().sum_keepdim(&[axis])?.log())
+        let distance = self.sub(&self.max(kept(axis))?.fixed()?)?;
+        distance.sub(&distance.exp().sum(kept(axis))?.log())
     }
 
     /// `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
-    /// broadcast; epsilon is usually 1e-5.
+    /// broadcast; the usual epsilon is 1e-5.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or weight or bias do not broadcast; `DType` unless all are of one float type.
     pub fn layer_norm(
         &self,
-        axes: &[isize],
+        axes: impl Into<Axes>,
         weight: Option<&Tensor>,
         bias: Option<&Tensor>,
         epsilon: f64,
     ) -> Result<Tensor> {
-        self.shape.axes("layer_norm", axes)?;
+        let axes = &kept(axes);
+        axes.within("layer_norm", &self.shape)?;
         self.need_float("layer_norm")?;
-        let distance = self.sub(&self.mean_keepdim(axes)?)?;
-        let variance = distance.square().mean_keepdim(axes)?;
+        let distance = self.sub(&self.mean(axes)?)?;
+        let variance = distance.square().mean(axes)?;
         let normal = distance.mul(&variance.add(epsilon)?.rsqrt())?;
         normal.scaled("layer_norm", weight, bias)
     }
@@ -52,13 +59,14 @@ impl Tensor {
     /// As [`Tensor::layer_norm`].
     pub fn rms_norm(
         &self,
-        axes: &[isize],
+        axes: impl Into<Axes>,
         weight: Option<&Tensor>,
         epsilon: f64,
     ) -> Result<Tensor> {
-        self.shape.axes("rms_norm", axes)?;
+        let axes = &kept(axes);
+        axes.within("rms_norm", &self.shape)?;
         self.need_float("rms_norm")?;
-        let mean = self.square().mean_keepdim(axes)?;
+        let mean = self.square().mean(axes)?;
         self.mul(&mean.add(epsilon)?.rsqrt())?.scaled("rms_norm", weight, None)
     }
 
@@ -113,7 +121,7 @@ impl Tensor {
         within(name, || {
             let each = self.numel() / (self.shape[0] * groups).max(1);
             let apart = self.reshape(&[self.shape[0], groups, each])?;
-            let normal = apart.layer_norm(&[2], None, None, epsilon)?.reshape(&self.shape)?;
+            let normal = apart.layer_norm(2, None, None, epsilon)?.reshape(&self.shape)?;
             normal.scaled(name, weight.as_ref(), bias.as_ref())
         })
     }

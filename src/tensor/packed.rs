@@ -45,8 +45,8 @@ impl Tensor {
     pub fn unpack_bf16(&self) -> Result<Tensor> {
         let halves = self.fields("unpack_bf16", 16, false)?;
         within("unpack_bf16", || {
-            let half = self.device.full(DType::U32, 16.0, &[])?;
-            Ok(halves.cast(DType::U32)?.shl(&half)?.from_bits())
+            let half = self.device.full(&[], 16.0, DType::U32)?;
+            Ok(halves.cast(DType::U32)?.bitwise_left_shift(&half)?.from_bits())
         })
     }
 
@@ -139,14 +139,16 @@ impl Tensor {
             let word = self.reshape(&[rows, words, 1])?;
             let first = self.device.iota(&[fields as usize], 0)?;
             // Known when the kernel is compiled, which numbers of the user's are not.
-            let known = |value: i32| self.device.full(DType::I32, f64::from(value), &[]);
+            let known = |value: i32| self.device.full(&[], f64::from(value), DType::I32);
             let above = known(32 - width)?;
             // Up to the top, and down again: with copies of the sign, or without.
             let up = above.sub(&first.mul(&known(width)?)?)?;
             let spread = if signed {
-                word.cast(DType::I32)?.shl(&up)?.shr(&above)?
+                word.cast(DType::I32)?.bitwise_left_shift(&up)?.bitwise_right_shift(&above)?
             } else {
-                word.shl(&up.cast(DType::U32)?)?.shr(&above.cast(DType::U32)?)?.cast(DType::I32)?
+                word.bitwise_left_shift(&up.cast(DType::U32)?)?
+                    .bitwise_right_shift(&above.cast(DType::U32)?)?
+                    .cast(DType::I32)?
             };
             spread.reshape(&dims)
         })

@@ -1,7 +1,7 @@
 //! Pooling: windows over the axes after batch and channels, each reduced to one element.
 
 use super::conv::Ends;
-use super::{within, Padding, Tensor};
+use super::{kept, within, Padding, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Reduction, Windows};
@@ -10,19 +10,30 @@ use crate::op::{Reduction, Windows};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions<const N: usize> {
     /// The extents of a window.
-    pub size: [usize; N],
+    pub kernel_size: [usize; N],
+    /// From one window to the next. The default is the window's size: side by side.
     pub stride: [usize; N],
-    /// What is outside counts for nothing: it is no maximum, and in an average only if that says so.
+    /// What is outside is no maximum, and counts in an average only by `count_include_pad`. The default is none.
     pub padding: Padding<N>,
+    /// From one element of a window to the next. The default is 1.
     pub dilation: [usize; N],
-    /// Whether a last window that reaches beyond the end is taken, too, if it begins before it.
-    pub ceil: bool,
+    /// Whether a last window that reaches beyond the end is taken, too, if it begins before it. The default is `false`.
+    pub ceil_mode: bool,
+    /// Whether an average counts the padding, as zeros. The default is `false`, where PyTorch's is true.
+    pub count_include_pad: bool,
 }
 
 impl<const N: usize> PoolOptions<N> {
     /// Windows of this size side by side, without padding.
-    pub fn new(size: [usize; N]) -> PoolOptions<N> {
-        PoolOptions { size, stride: size, padding: Padding::Valid, dilation: [1; N], ceil: false }
+    pub fn new(kernel_size: [usize; N]) -> PoolOptions<N> {
+        PoolOptions {
+            kernel_size,
+            stride: kernel_size,
+            padding: Padding::Valid,
+            dilation: [1; N],
+            ceil_mode: false,
+            count_include_pad: false,
+        }
     }
 }
 
@@ -51,11 +62,11 @@ impl<'a> PoolWindow<'a> {
     fn new<const N: usize>(name: &'static str, options: &'a PoolOptions<N>) -> PoolWindow<'a> {
         PoolWindow {
             name,
-            size: &options.size,
+            size: &options.kernel_size,
             stride: &options.stride,
             padding: options.padding.ends(),
             dilation: &options.dilation,
-            ceil: options.ceil,
+            ceil: options.ceil_mode,
         }
     }
 
@@ -65,11 +76,20 @@ impl<'a> PoolWindow<'a> {
 }
 
 impl Tensor {
-    /// The largest element of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`; NaN if there is
-    /// one.
+    /// The largest element of each window over the last `N` axes (1 to 3), `[batch, channels, ...]` or
+    /// `[channels, ...]`; NaN if there is one.
     ///
     /// # Errors
-    /// `Shape` unless the rank is `N + 2`, or if no window fits; `DType` for `bool`.
+    /// `Shape` unless the rank is `N + 2` or `N + 1`, or if no window fits; `DType` for `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::PoolOptions};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 5.0, 2.0, 4.0], &[1, 4])?;
+    /// assert_eq!(x.max_pool(PoolOptions::new([2]))?.read::<f32>().await?, [5.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
     pub fn max_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool(Pool::Max, &PoolWindow::new("max_pool", &options))
     }
@@ -83,20 +103,18 @@ impl Tensor {
         self.pool_indices(&PoolWindow::new("max_pool_indices", &options))
     }
 
-    /// The mean of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`; padding counts as zeros if
-    /// `count_padding` says so, else the mean is of what is inside.
+    /// The mean of each window over the last `N` axes (1 to 3), as [`Tensor::max_pool`]; padding counts as zeros with
+    /// [`PoolOptions::count_include_pad`], else the mean is of what is inside.
     ///
     /// # Errors
     /// As [`Tensor::max_pool`]; `DType` unless it is of floats.
-    pub fn avg_pool<const N: usize>(
-        &self,
-        options: PoolOptions<N>,
-        count_padding: bool,
-    ) -> Result<Tensor> {
+    pub fn avg_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
+        let count_padding = options.count_include_pad;
         self.pool(Pool::Average { count_padding }, &PoolWindow::new("avg_pool", &options))
     }
 
-    /// The square root of the sum of squares of each window over the last `N` axes (1 to 3), `[batch, channels, ...]`.
+    /// The square root of the sum of squares of each window over the last `N` axes (1 to 3), as
+    /// [`Tensor::max_pool`].
     ///
     /// # Errors
     /// As [`Tensor::avg_pool`].
@@ -105,6 +123,9 @@ impl Tensor {
     }
 
     pub(crate) fn pool(&self, kind: Pool, asked: &PoolWindow) -> Result<Tensor> {
+        if self.rank() == asked.size.len() + 1 {
+            return self.unsqueeze(0)?.pool(kind, asked)?.squeeze(0);
+        }
         if kind != Pool::Max {
             self.need_float(asked.name)?;
         }
@@ -119,25 +140,28 @@ impl Tensor {
     }
 
     pub(crate) fn pool_indices(&self, asked: &PoolWindow) -> Result<Tensor> {
+        if self.rank() == asked.size.len() + 1 {
+            return self.unsqueeze(0)?.pool_indices(asked)?.squeeze(0);
+        }
         let (windows, axes) = self.windowed(asked, f64::NEG_INFINITY)?;
-        let largest = windows.max_keepdim(&axes)?;
+        let largest = windows.max(kept(&axes))?;
         let mut found = windows.eq(&largest)?;
         if self.dtype.is_float() {
             found = found.logical_or(&windows.is_nan().logical_and(&largest.is_nan())?)?;
         }
         let plane = &self.shape[2..];
         let places = self.device.iota(&[plane.iter().product()], 0)?;
-        let places = places.reshape(&[&[1, 1], plane].concat())?;
+        let places = places.reshape([&[1, 1], plane].concat())?;
         // What is padded is beyond all places.
         let (places, _) = places.windowed(asked, f64::from(i32::MAX))?;
-        found.select(&places, f64::from(i32::MAX))?.min(&axes)
+        found.where_cond(&places, f64::from(i32::MAX))?.min(&axes)
     }
 
     /// How many elements each window has, which depends on where it is alone.
     fn counts(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[..2].fill(1);
-        let ones = self.device.full(self.dtype, 1.0, &dims)?;
+        let ones = self.device.full(&dims, 1.0, self.dtype)?;
         if !padding {
             return ones.pooled(asked, Reduction::Sum, 0.0);
         }
@@ -146,7 +170,7 @@ impl Tensor {
             inside.push(padding);
             outside.push((0, more));
         }
-        let places = ones.pad(&inside, 1.0)?.pad(&outside, 0.0)?;
+        let places = ones.pad_out(&inside, 1.0)?.pad_out(&outside, 0.0)?;
         let padding = Ends::Explicit(&[]);
         places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
     }
@@ -178,7 +202,7 @@ impl Tensor {
                 return Err(Error::new(ErrorKind::Limit, message));
             }
             pooled = within(name, || match extent % size {
-                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(&[-1]),
+                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(-1),
                 _ => pooled.averages(axis, extent, size),
             })?;
         }
@@ -200,7 +224,7 @@ impl Tensor {
     /// Each window reduced; outside there is `fill`.
     fn pooled(&self, asked: &PoolWindow, op: Reduction, fill: f64) -> Result<Tensor> {
         let (windows, axes) = self.windowed(asked, fill)?;
-        within(asked.name, || windows.reduce(op, &axes, false))
+        within(asked.name, || windows.reduce(op, &axes))
     }
 
     /// Windows with their elements along further axes, and these axes; outside there is `fill`.
@@ -209,7 +233,7 @@ impl Tensor {
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
         if !(1..=3).contains(&n) || self.rank() != n + 2 || zero {
-            let why = "[batch, channels, ...] and windows over the rest; sizes, strides and dilations are at least 1";
+            let why = "[batch, channels, ...] or [channels, ...] and windows over the rest; sizes, strides and dilations are at least 1";
             return Err(Error::shapes(name, &self.shape, asked.size, why));
         }
         if self.dtype == DType::Bool {
@@ -243,7 +267,7 @@ impl Tensor {
             DType::U32 => fill.max(0.0),
             _ => fill,
         };
-        self.pad(amounts, fill)
+        self.pad_out(amounts, fill)
     }
 
     /// For each axis: the padding, and how much more the last window reaches beyond it.

@@ -1,7 +1,7 @@
 //! Random tensors: the n-th element is a function of the seed and n alone, so the same seed gives the same numbers on
 //! every device and in any order of execution.
 
-use super::Tensor;
+use super::{Tensor, TensorSpec};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -25,44 +25,59 @@ impl Device {
         counter.random_bits(seed)?.reshape(shape)
     }
 
-    /// Uniform in `[low, high)`, `f32`.
+    /// Uniform in `[low, high)`; `f32`, or rounded to the type beside the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`.
-    pub fn uniform(&self, shape: &[usize], low: f64, high: f64, seed: u32) -> Result<Tensor> {
+    /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`; `Unsupported` for `f16` on a device without it.
+    pub fn uniform(
+        &self,
+        shape: impl Into<TensorSpec>,
+        low: f64,
+        high: f64,
+        seed: u32,
+    ) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
         if !(low.is_finite() && high.is_finite() && low <= high) {
             let message = format!("uniform: the range from {low} to {high}");
             return Err(Error::data(message));
         }
-        let unit = self.bits("uniform", shape, seed, 0)?.unit_float();
-        unit.mul(high - low)?.add(low)
+        let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
+        unit.mul(high - low)?.add(low)?.cast(dtype)
     }
 
-    /// Normally distributed, `f32`, by the Box-Muller transform of two uniform numbers.
+    /// Normally distributed with this mean and standard deviation, by the Box-Muller transform of two uniform numbers;
+    /// `f32`, or rounded to the type beside the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless both are finite and `deviation >= 0`.
-    pub fn normal(&self, shape: &[usize], mean: f64, deviation: f64, seed: u32) -> Result<Tensor> {
-        if !(mean.is_finite() && deviation.is_finite() && deviation >= 0.0) {
-            let message = format!("normal: mean {mean} and deviation {deviation}");
-            return Err(Error::data(message));
+    /// `Shape`, `Limit`; `Data` unless both are finite and `std >= 0`; `Unsupported` for `f16` on a device without it.
+    pub fn normal(
+        &self,
+        shape: impl Into<TensorSpec>,
+        mean: f64,
+        std: f64,
+        seed: u32,
+    ) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
+        if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
+            return Err(Error::data(format!("normal: mean {mean} and standard deviation {std}")));
         }
         // 1 - u lies in (0, 1], so its logarithm is finite.
-        let radius = self.bits("normal", shape, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
+        let radius = self.bits("normal", &dims, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
         let radius = radius.log().mul(-2.0)?.sqrt();
-        let angle = self.bits("normal", shape, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
-        radius.mul(&angle.cos())?.mul(deviation)?.add(mean)
+        let angle = self.bits("normal", &dims, seed, 1)?.unit_float().mul(std::f64::consts::TAU)?;
+        radius.mul(&angle.cos())?.mul(std)?.add(mean)?.cast(dtype)
     }
 
-    /// 1.0 with probability `p`, else 0.0, `f32`.
+    /// 1 with probability `p`, else 0; `f32`, or of the type beside the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`.
-    pub fn bernoulli(&self, shape: &[usize], p: f64, seed: u32) -> Result<Tensor> {
+    /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`; `Unsupported` for `f16` on a device without it.
+    pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
+        let TensorSpec { dims, dtype } = shape.into();
         if !(0.0..=1.0).contains(&p) {
             return Err(Error::data(format!("bernoulli: the probability {p}")));
         }
-        self.bits("bernoulli", shape, seed, 0)?.unit_float().lt(p)?.cast(DType::F32)
+        self.bits("bernoulli", &dims, seed, 0)?.unit_float().lt(p)?.cast(dtype)
     }
 }
 
@@ -77,7 +92,7 @@ impl Tensor {
         }
         self.need_float("dropout")?;
         let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
-        let zero = self.device.full(self.dtype, 0.0, &[])?;
-        kept.select(&self.mul(1.0 / (1.0 - p))?, &zero)
+        let zero = self.device.full(&[], 0.0, self.dtype)?;
+        kept.where_cond(&self.mul(1.0 / (1.0 - p))?, &zero)
     }
 }

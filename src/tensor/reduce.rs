@@ -1,61 +1,55 @@
 //! Reductions over axes. No axes named means all of them.
 
-use super::{within, Tensor};
+use super::{kept, within, Axes, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
 
 macro_rules! reductions {
-    ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident => $op:ident;)*) => { impl Tensor { $(
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { impl Tensor { $(
         $(#[doc = $doc])+
+        /// With [`Axes::keepdim`] the axes stay, with extent 1.
         ///
         /// # Errors
         /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
-        pub fn $name(&self, axes: &[isize]) -> Result<Tensor> {
-            self.reduce(Reduction::$op, axes, false)
-        }
-
-        #[doc = concat!("[`Tensor::", stringify!($name), "`] with the axes kept, of extent 1.")]
-        ///
-        /// # Errors
-        /// The same.
-        pub fn $keepdim(&self, axes: &[isize]) -> Result<Tensor> {
-            self.reduce(Reduction::$op, axes, true)
+        pub fn $name(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+            self.reduce(Reduction::$op, axes)
         }
     )* } };
 }
 
 reductions! {
     /// The sum over these axes; 0 over nothing.
-    sum sum_keepdim => Sum;
+    sum => Sum;
     /// The product over these axes; 1 over nothing.
-    prod prod_keepdim => Prod;
+    prod => Prod;
     /// The largest element over these axes; NaN if there is one, -Inf over nothing.
-    max max_keepdim => Max;
+    max => Max;
     /// The smallest element over these axes; NaN if there is one, +Inf over nothing.
-    min min_keepdim => Min;
+    min => Min;
     /// Whether any `bool` over these axes is true.
-    any any_keepdim => Any;
+    any => Any;
     /// Whether every `bool` over these axes is true.
-    all all_keepdim => All;
+    all => All;
 }
 
 impl Tensor {
-    /// A reduction by its name; whether the axes are kept, of extent 1.
+    /// A reduction by its name, as [`Tensor::sum`].
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
-    pub fn reduce(&self, op: Reduction, axes: &[isize], keep: bool) -> Result<Tensor> {
-        let axes = self.shape.axes(op.name(), axes)?;
+    pub fn reduce(&self, op: Reduction, axes: impl Into<Axes>) -> Result<Tensor> {
+        let asked = axes.into();
+        let axes = asked.within(op.name(), &self.shape)?;
         let reduced = self.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
-        if keep {
-            return Ok(reduced);
-        }
-        reduced.without(&axes)
+        reduced.finish(&asked, &axes)
     }
 
-    /// Without these axes, which are sorted.
-    fn without(&self, axes: &[usize]) -> Result<Tensor> {
+    /// Without the axes that were reduced, which are sorted, unless they are kept.
+    fn finish(self, asked: &Axes, axes: &[usize]) -> Result<Tensor> {
+        if asked.keeps() {
+            return Ok(self);
+        }
         let mut dims = self.shape.to_vec();
         for &axis in axes.iter().rev() {
             dims.remove(axis);
@@ -63,9 +57,18 @@ impl Tensor {
         self.reshape(&dims)
     }
 
-    /// How many elements a reduction over these axes combines.
-    fn count(&self, name: &str, axes: &[isize]) -> Result<usize> {
-        Ok(self.shape.axes(name, axes)?.iter().map(|&a| self.shape[a]).product())
+    /// A reduction made of others that keep the axes. `reduce` is given these, and how many elements are combined.
+    fn reduced(
+        &self,
+        name: &str,
+        axes: impl Into<Axes>,
+        reduce: impl FnOnce(&Tensor, &Axes, usize) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let asked = axes.into();
+        let axes = asked.within(name, &self.shape)?;
+        self.need_float(name)?;
+        let count = axes.iter().map(|&axis| self.shape[axis]).product();
+        within(name, || reduce(self, &kept(&asked), count)?.finish(&asked, &axes))
     }
 
     /// Refuses types other than floats.
@@ -80,24 +83,15 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
-    pub fn mean(&self, axes: &[isize]) -> Result<Tensor> {
-        let found = self.shape.axes("mean", axes)?;
-        self.mean_keepdim(axes)?.without(&found)
-    }
-
-    /// [`Tensor::mean`] with the axes kept, of extent 1.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn mean_keepdim(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("mean")?;
-        let count = self.count("mean", axes)?;
-        let sum = self.sum_keepdim(axes)?;
-        match count {
-            // Not 0 / 0: GPUs may take a quotient of 0 for 0.
-            0 => sum.add(f64::NAN),
-            _ => sum.div(count as f64),
-        }
+    pub fn mean(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.reduced("mean", axes, |x, axes, count| {
+            let sum = x.sum(axes)?;
+            match count {
+                // Not 0 / 0: GPUs may take a quotient of 0 for 0.
+                0 => sum.add(f64::NAN),
+                _ => sum.div(count as f64),
+            }
+        })
     }
 
     /// The variance over these axes: the squared distances from the mean, summed and divided by the count less
@@ -105,146 +99,117 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
-    pub fn var(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        let found = self.shape.axes("var", axes)?;
-        self.var_keepdim(axes, correction)?.without(&found)
-    }
-
-    /// [`Tensor::var`] with the axes kept, of extent 1.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn var_keepdim(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        self.need_float("var")?;
-        let count = self.count("var", axes)?;
-        let distance = self.sub(&self.mean_keepdim(axes)?)?;
-        let sum = distance.square().sum_keepdim(axes)?;
-        match count {
-            0 => sum.add(f64::NAN),
-            _ => sum.div((count as f64 - correction).max(0.0)),
-        }
+    pub fn var(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
+        self.reduced("var", axes, |x, axes, count| {
+            let distance = x.sub(&x.mean(axes)?)?;
+            let sum = distance.square().sum(axes)?;
+            match count {
+                0 => sum.add(f64::NAN),
+                _ => sum.div((count as f64 - correction).max(0.0)),
+            }
+        })
     }
 
     /// The square root, whose derivative at 0 is taken as 0: where all is equal, no direction is better.
     fn root(&self) -> Result<Tensor> {
         let none = self.eq(0.0)?;
-        none.select(0.0, &none.select(1.0, self)?.sqrt())
+        none.where_cond(0.0, &none.where_cond(1.0, self)?.sqrt())
     }
 
     /// The standard deviation: the square root of [`Tensor::var`]; its gradient at 0 is 0.
     ///
     /// # Errors
     /// As [`Tensor::mean`].
-    pub fn std(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        within("std", || self.var(axes, correction)?.root())
+    pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
+        self.reduced("std", axes, |x, axes, _| x.var(axes, correction)?.root())
     }
 
-    /// [`Tensor::std`] with the axes kept, of extent 1.
+    /// The position of the largest element, as `i32`: along one axis, or, if none is named, among all elements in
+    /// row-major order. It is the first of equal ones, and the first NaN if there is one.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or is empty, or for several axes; `DType` for `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 5.0, 2.0, 7.0, 0.0, 3.0], &[2, 3])?;
+    /// assert_eq!(x.argmax(-1)?.read::<i32>().await?, [1, 0]);
+    /// assert_eq!(x.argmax(())?.item::<i32>().await?, 3);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn argmax(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.position("argmax", Reduction::Max, axes.into())
+    }
+
+    /// The position of the smallest element, as [`Tensor::argmax`].
     ///
     /// # Errors
     /// The same.
-    pub fn std_keepdim(&self, axes: &[isize], correction: f64) -> Result<Tensor> {
-        within("std", || self.var_keepdim(axes, correction)?.root())
+    pub fn argmin(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.position("argmin", Reduction::Min, axes.into())
     }
 
-    /// The position along `axis` of the largest element, as `i32`; the first of equal ones, and the first NaN if there
-    /// is one.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist or is empty; `DType` for `bool`.
-    pub fn argmax(&self, axis: isize) -> Result<Tensor> {
-        self.arg("argmax", Reduction::Max, axis)
-    }
-
-    /// The position along `axis` of the smallest element, as [`Tensor::argmax`].
-    ///
-    /// # Errors
-    /// The same.
-    pub fn argmin(&self, axis: isize) -> Result<Tensor> {
-        self.arg("argmin", Reduction::Min, axis)
-    }
-
-    fn arg(&self, name: &str, op: Reduction, axis: isize) -> Result<Tensor> {
-        let at = self.shape.axis(name, axis)?;
+    fn position(&self, name: &str, op: Reduction, asked: Axes) -> Result<Tensor> {
+        let axes = asked.within(name, &self.shape)?;
+        let &[at] = &axes[..] else {
+            if axes.len() != self.rank() {
+                let message = format!("{name}: one axis of shape {}, or all of them", self.shape);
+                return Err(Error::shape(message));
+            }
+            let found = self.ravel().position(name, op, Axes::from(0))?;
+            return found.reshape(vec![1; if asked.keeps() { self.rank() } else { 0 }]);
+        };
         if self.shape[at] == 0 {
-            let message = format!("{name}: axis {axis} of shape {} is empty", self.shape);
+            let message = format!("{name}: axis {at} of shape {} is empty", self.shape);
             return Err(Error::shape(message));
         }
-        let best = within(name, || self.reduce(op, &[axis], true))?;
+        let best = within(name, || self.reduce(op, kept(at as isize)))?;
         let mut found = self.eq(&best)?;
         if self.dtype.is_float() {
             found = found.logical_or(&self.is_nan())?;
         }
         let position = self.device.iota(&self.shape, at as isize)?;
-        let none = self.device.full(DType::I32, f64::from(i32::MAX), &[])?;
-        found.select(&position, &none)?.min(&[axis])
+        let none = self.device.full(&[], f64::from(i32::MAX), DType::I32)?;
+        found.where_cond(&position, &none)?.min(Axes::from(at as isize).keepdim(asked.keeps()))
     }
 
     /// `log(sum(exp(x)))` over these axes, without overflow.
     ///
     /// # Errors
     /// As [`Tensor::mean`].
-    pub fn logsumexp(&self, axes: &[isize]) -> Result<Tensor> {
-        let found = self.shape.axes("logsumexp", axes)?;
-        self.logsumexp_keepdim(axes)?.without(&found)
-    }
-
-    /// [`Tensor::logsumexp`] with the axes kept, of extent 1.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn logsumexp_keepdim(&self, axes: &[isize]) -> Result<Tensor> {
-        self.need_float("logsumexp")?;
-        within("logsumexp", || {
-            let max = self.max_keepdim(axes)?.fixed()?;
+    pub fn logsumexp(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.reduced("logsumexp", axes, |x, axes, _| {
+            let max = x.max(axes)?.fixed()?;
             // Where all is -Inf (or one is +Inf) the distance would be NaN: measure from 0 there.
-            let from = max.is_inf().select(0.0, &max)?;
-            let sum = self.sub(&from)?.exp().sum_keepdim(axes)?;
+            let from = max.is_inf().where_cond(0.0, &max)?;
+            let sum = x.sub(&from)?.exp().sum(axes)?;
             sum.log().add(&from)
         })
     }
-}
 
-macro_rules! norms {
-    ($($(#[doc = $doc:literal])+ $name:ident $keepdim:ident => |$x:ident, $axes:ident, $keep:ident| $norm:expr;)*) => {
-        impl Tensor { $(
-            $(#[doc = $doc])+
-            ///
-            /// # Errors
-            /// As [`Tensor::mean`].
-            pub fn $name(&self, axes: &[isize]) -> Result<Tensor> {
-                self.norm(stringify!($name), |$x, $axes, $keep| $norm, axes, false)
-            }
-
-            #[doc = concat!("[`Tensor::", stringify!($name), "`] with the axes kept, of extent 1.")]
-            ///
-            /// # Errors
-            /// The same.
-            pub fn $keepdim(&self, axes: &[isize]) -> Result<Tensor> {
-                self.norm(stringify!($name), |$x, $axes, $keep| $norm, axes, true)
-            }
-        )* }
-    };
-}
-
-norms! {
     /// The sum of absolute values over these axes.
-    norm_l1 norm_l1_keepdim => |x, axes, keep| x.abs().reduce(Reduction::Sum, axes, keep);
-    /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
-    norm_l2 norm_l2_keepdim => |x, axes, keep| x.square().reduce(Reduction::Sum, axes, keep)?.root();
-    /// The largest absolute value over these axes.
-    norm_linf norm_linf_keepdim => |x, axes, keep| x.abs().reduce(Reduction::Max, axes, keep);
-}
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_l1(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.reduced("norm_l1", axes, |x, axes, _| x.abs().sum(axes))
+    }
 
-impl Tensor {
-    fn norm(
-        &self,
-        name: &str,
-        norm: fn(&Tensor, &[isize], bool) -> Result<Tensor>,
-        axes: &[isize],
-        keep: bool,
-    ) -> Result<Tensor> {
-        self.need_float(name)?;
-        within(name, || norm(self, axes, keep))
+    /// The square root of the sum of squares over these axes; its gradient at 0 is 0.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_l2(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.reduced("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.root())
+    }
+
+    /// The largest absolute value over these axes.
+    ///
+    /// # Errors
+    /// As [`Tensor::mean`].
+    pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
+        self.reduced("norm_linf", axes, |x, axes, _| x.abs().max(axes))
     }
 }

@@ -40,8 +40,8 @@ pub enum Filter {
     HalfUp,
     /// The two around it, each by how near it is.
     Linear,
-    /// The four around it, by the cubic convolution of Keys (1981), whose slope at distance 1 is this number: usually
-    /// -0.75 or -0.5.
+    /// The four around it, by the cubic convolution of Keys (1981), whose slope at distance 1 is this number: -0.75 and
+    /// -0.5 are in use.
     Cubic(f64),
 }
 
@@ -222,8 +222,8 @@ impl Tensor {
         } else if count <= FEW {
             let mut sum: Option<Tensor> = None;
             for tap in 0..count as isize {
-                let place = places.slice(0, tap, tap + 1)?.reshape(&[size])?;
-                let weight = weights.slice(0, tap, tap + 1)?.reshape(&[size, 1])?;
+                let place = places.select(0, tap)?;
+                let weight = weights.select(0, tap)?.unsqueeze(1)?;
                 let share = lines.index_select(1, &place)?.mul(&weight)?;
                 sum = Some(match sum {
                     Some(sum) => sum.add(&share)?,
@@ -233,7 +233,7 @@ impl Tensor {
             sum.unwrap_or(lines)
         } else {
             let weights = weights.reshape(&[count, size, 1])?;
-            lines.index_select(1, &places)?.mul(&weights)?.sum(&[1])?
+            lines.index_select(1, &places)?.mul(&weights)?.sum(1)?
         };
         let mut dims = self.shape.to_vec();
         dims[axis] = size;

@@ -67,7 +67,7 @@ impl Tensor {
             let why = "both must have rank 1 and the same length";
             return Err(Error::shapes("dot", &self.shape, &other.shape, why));
         }
-        within("dot", || self.mul(other)?.sum(&[]))
+        within("dot", || self.mul(other)?.sum(()))
     }
 
     /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines
@@ -87,16 +87,11 @@ impl Tensor {
             return Err(Error::shapes(name, &self.shape, &cos.shape, why));
         }
         within(name, || {
-            let turned = self.slice(-1, 0, 2 * half as isize)?;
+            let middle = half as isize;
+            let turned = self.slice(-1, ..2 * middle)?;
             let (a, b) = match interleaved {
-                true => (
-                    turned.slice_step(-1, 0, 2 * half as isize, 2)?,
-                    turned.slice_step(-1, 1, 2 * half as isize, 2)?,
-                ),
-                false => (
-                    turned.slice(-1, 0, half as isize)?,
-                    turned.slice(-1, half as isize, 2 * half as isize)?,
-                ),
+                true => (turned.slice_step(-1, .., 2)?, turned.slice_step(-1, 1.., 2)?),
+                false => (turned.slice(-1, ..middle)?, turned.slice(-1, middle..)?),
             };
             let (first, second) = (a.mul(cos)?.sub(&b.mul(sin)?)?, b.mul(cos)?.add(&a.mul(sin)?)?);
             if first.shape != a.shape {
@@ -104,13 +99,13 @@ impl Tensor {
                 return Err(Error::shapes(name, &self.shape, &cos.shape, why));
             }
             let pairs = match interleaved {
-                true => first.stack(&[&second], -1)?.reshape(&turned.shape)?,
-                false => first.concat(&[&second], -1)?,
+                true => Tensor::stack(&[first, second], -1)?.reshape(&turned.shape)?,
+                false => Tensor::concat(&[first, second], -1)?,
             };
             if 2 * half == last {
                 return Ok(pairs);
             }
-            pairs.concat(&[&self.slice(-1, 2 * half as isize, last as isize)?], -1)
+            Tensor::concat(&[pairs, self.slice(-1, 2 * middle..)?], -1)
         })
     }
 
@@ -137,8 +132,8 @@ impl Tensor {
         if mask.dtype != DType::Bool {
             return self.apply(op, &[k, v, &scale, mask]);
         }
-        let zero = self.device.full(self.dtype, 0.0, &[])?;
-        let hidden = self.device.full(self.dtype, f64::NEG_INFINITY, &[])?;
-        self.apply(op, &[k, v, &scale, &mask.select(&zero, &hidden)?])
+        let zero = self.device.full(&[], 0.0, self.dtype)?;
+        let hidden = self.device.full(&[], f64::NEG_INFINITY, self.dtype)?;
+        self.apply(op, &[k, v, &scale, &mask.where_cond(&zero, &hidden)?])
     }
 }

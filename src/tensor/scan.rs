@@ -1,6 +1,6 @@
 //! Running sums, products, maxima and minima along an axis.
 
-use super::{pointwise, within, Pointwise, Tensor, Value};
+use super::{within, Operand, Pointwise, Scan, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
@@ -13,14 +13,14 @@ macro_rules! scans {
     ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { impl Tensor { $(
         $(#[doc = $doc])+
         ///
-        /// With `exclusive` each result is over the elements before its own, without that; with `reverse` it goes from
-        /// the end to the start. The order of the additions is fixed: the same device gives the same bits again. `f16`
-        /// is rounded once, at the end.
+        /// With [`Scan::exclusive`] each result is over the elements before its own, without that; with [`Scan::reverse`]
+        /// it goes from the end to the start. The order of the additions is fixed: the same device gives the same bits
+        /// again. `f16` is rounded once, at the end.
         ///
         /// # Errors
         /// `Shape` if the axis does not exist; `DType` for `bool`; `Limit` beyond 2^27 elements.
-        pub fn $name(&self, axis: isize, exclusive: bool, reverse: bool) -> Result<Tensor> {
-            self.scan(stringify!($name), Reduction::$op, axis, exclusive, reverse)
+        pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
+            self.scan(stringify!($name), Reduction::$op, axis.into())
         }
     )* } };
 }
@@ -37,14 +37,11 @@ scans! {
 }
 
 impl Tensor {
-    fn scan(
-        &self,
-        name: &str,
-        op: Reduction,
-        axis: isize,
-        exclusive: bool,
-        reverse: bool,
-    ) -> Result<Tensor> {
+    fn scan(&self, name: &str, op: Reduction, scan: Scan) -> Result<Tensor> {
+        let Scan { axis, exclusive, reverse } = scan;
+        if let Some(line) = self.as_line(axis)? {
+            return line.scan(name, op, scan)?.squeeze(0);
+        }
         let at = self.shape.axis(name, axis)?;
         if self.dtype == DType::Bool {
             return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
@@ -54,13 +51,12 @@ impl Tensor {
         }
         within(name, || {
             let mut lines = self.lines(at)?.cast(self.dtype.compute())?;
-            let count = self.shape[at] as isize;
             if reverse {
                 lines = lines.flip(&[1])?;
             }
             if exclusive {
-                lines = lines.pad(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
-                lines = lines.slice(1, 0, count)?;
+                lines = lines.pad_out(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
+                lines = lines.slice(1, ..-1)?;
             }
             let mut sums = lines.prefixes(op)?;
             if reverse {
@@ -78,20 +74,27 @@ impl Tensor {
         }
         let none = identity(op, self.dtype);
         let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
-        let whole = self.pad(&[(0, 0), (0, blocks * length - count)], none)?;
+        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
         let spread = whole.reshape(&[rows, blocks, 1, length])?;
-        let nothing = self.device.full(self.dtype, none, &[])?;
-        let mut sums = seen.select(&spread, &nothing)?.reduce(op, &[3], false)?;
+        let nothing = self.device.full(&[], none, self.dtype)?;
+        let mut sums = seen.where_cond(&spread, &nothing)?.reduce(op, 3)?;
         if blocks > 1 {
-            let last = length as isize - 1;
-            let totals = sums.slice(2, last, last + 1)?.reshape(&[rows, blocks])?;
-            let before = totals.prefixes(op)?.pad(&[(0, 0), (1, 0)], none)?;
-            let before = before.slice(1, 0, blocks as isize)?.unsqueeze(-1)?;
-            sums = pointwise(together(op), &[Value::Tensor(&sums), Value::Tensor(&before)])?;
+            let totals = sums.select(2, -1)?;
+            let before = totals.prefixes(op)?.pad_out(&[(0, 0), (1, 0)], none)?;
+            let before = before.slice(1, ..-1)?.unsqueeze(-1)?;
+            sums = sums.row(together(op), &[Operand::Tensor(before)])?;
         }
-        sums.reshape(&[rows, blocks * length])?.slice(1, 0, count as isize)
+        sums.reshape(&[rows, blocks * length])?.slice(1, ..count as isize)
+    }
+
+    /// A single number as a vector of one element, for operations along the axis 0 or -1 of it, as PyTorch has them.
+    pub(super) fn as_line(&self, axis: isize) -> Result<Option<Tensor>> {
+        match (self.rank(), axis) {
+            (0, 0 | -1) => self.reshape(&[1]).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// The elements along an axis as rows: `[rows, extent]`.

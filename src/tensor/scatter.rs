@@ -6,10 +6,10 @@
 //! doubling steps (Blelloch 1990), and the result finds the last of its own by bisection.
 
 use super::scan::{identity, together};
-use super::{pointwise, within, Tensor, Value};
+use super::{within, Operand, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Op, Reduction};
+use crate::op::{Op, Reduction, Span};
 use crate::shape::{pick, Shape};
 
 /// Elements of the result times indices, up to which each goes through all.
@@ -20,8 +20,8 @@ const STEPS: usize = 3;
 
 impl Tensor {
     /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
-    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. Index and source have one shape, that of this
-    /// but for the axis. Where several come to one place the last one stays; positions outside are left out.
+    /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
+    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one stays; positions outside are left out.
     /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
     ///
     /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
@@ -42,22 +42,7 @@ impl Tensor {
         self.scatter_along("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
-    /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
-    /// largest or smallest; of `bool` by or and and.
-    ///
-    /// # Errors
-    /// The same; `DType` if the type has no such reduction.
-    pub fn scatter_reduce(
-        &self,
-        axis: isize,
-        index: &Tensor,
-        source: &Tensor,
-        op: Reduction,
-    ) -> Result<Tensor> {
-        self.scatter_along("scatter_reduce", axis, index, source, Some(op))
-    }
-
-    fn scatter_along(
+    pub(super) fn scatter_along(
         &self,
         name: &str,
         axis: isize,
@@ -66,16 +51,43 @@ impl Tensor {
         op: Option<Reduction>,
     ) -> Result<Tensor> {
         let at = self.shape.axis(name, axis)?;
-        self.need_beside(name, at, index)?;
-        if index.shape != source.shape {
-            let why = "index and source must have one shape";
+        let part = self.part_beside(name, at, index)?;
+        let longer =
+            index.shape.iter().zip(source.shape.iter()).any(|(index, source)| index > source);
+        if index.rank() != source.rank() || longer {
+            let why = "the index must be no longer than the source";
             return Err(Error::shapes(name, &index.shape, &source.shape, why));
         }
         self.need_source(name, index, source, op)?;
-        if source.numel() == 0 {
+        if index.numel() == 0 {
             return self.reshape(&self.shape);
         }
         within(name, || {
+            if index.shape != source.shape {
+                let cut = index.shape.iter().map(|&len| Span { start: 0, len, step: 1 });
+                let source = source.apply(Op::Slice(cut.collect()), &[])?;
+                return self.scatter_along(name, axis, index, &source, op);
+            }
+            // What the index does not reach stays: axis by axis, from the last one on.
+            if part.shape != self.shape {
+                let mut whole = part.scatter_along(name, axis, index, source, op)?;
+                let mut dims = part.shape.to_vec();
+                for other in
+                    (0..self.rank()).rev().filter(|&other| part.shape[other] != self.shape[other])
+                {
+                    dims[other] = self.shape[other];
+                    let cut = dims.iter().enumerate().map(|(i, &extent)| match i == other {
+                        true => {
+                            let start = part.shape[i];
+                            Span { start, len: extent - start, step: 1 }
+                        }
+                        false => Span { start: 0, len: extent, step: 1 },
+                    });
+                    let rest = self.apply(Op::Slice(cut.collect()), &[])?;
+                    whole = Tensor::concat(&[whole, rest], other as isize)?;
+                }
+                return Ok(whole);
+            }
             let here = self.lines(at)?.unsqueeze(-1)?;
             let brought = here.bring(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
             brought.squeeze(-1)?.unlines(&self.shape, at)
@@ -184,8 +196,7 @@ impl Tensor {
             let index = index.cast(DType::I32)?;
             let mut found: Option<(Tensor, Tensor)> = None;
             for (axis, &extent) in self.shape[..axes].iter().enumerate() {
-                let at = axis as isize;
-                let at = index.slice(-1, at, at + 1)?.squeeze(-1)?;
+                let at = index.select(-1, axis as isize)?;
                 let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
                 found = Some(match found {
                     None => (at, inside),
@@ -195,7 +206,7 @@ impl Tensor {
                 });
             }
             match found {
-                Some((place, inside)) => inside.select(&place, -1),
+                Some((place, inside)) => inside.where_cond(&place, -1),
                 None => Ok(index),
             }
         })
@@ -232,26 +243,25 @@ impl Tensor {
         let (count, columns) = (self.shape[1], self.shape[2]);
         let Some(op) = op else {
             let last = index.last_of_each(count)?;
-            let brought = source.take(&last)?;
-            return last.ge(0)?.unsqueeze(-1)?.select(&brought, self);
+            let brought = source.take_rows(&last)?;
+            return last.ge(0)?.unsqueeze(-1)?.where_cond(&brought, self);
         };
         let wide = self.dtype.compute();
         let source = source.cast(wide)?;
-        let none = self.device.full(wide, identity(op, wide), &[])?;
+        let none = self.device.full(&[], identity(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= SMALL {
             let found = index.meets(count)?.unsqueeze(2)?;
             let source = source.permute(&[0, 2, 1])?.unsqueeze(1)?;
-            found.select(&source, &none)?.reduce(op, &[3], false)?
+            found.where_cond(&source, &none)?.reduce(op, 3)?
         } else {
             let order = index.order(false, usize::MAX)?;
-            let sorted = index.take(&order)?.stored()?;
-            let sums = source.take(&order)?.in_segments(&sorted, op)?;
+            let sorted = index.take_rows(&order)?.stored()?;
+            let sums = source.take_rows(&order)?.in_segments(&sorted, op)?;
             let (ends, there) = sorted.ends(count)?;
-            there.unsqueeze(-1)?.select(&sums.take(&ends)?, &none)?
+            there.unsqueeze(-1)?.where_cond(&sums.take_rows(&ends)?, &none)?
         };
-        let both = [Value::Tensor(&self.cast(wide)?), Value::Tensor(&brought)];
-        pointwise(together(op), &both)?.cast(self.dtype)
+        self.cast(wide)?.row(together(op), &[Operand::Tensor(brought)])?.cast(self.dtype)
     }
 
     /// Whether each of `count` positions is an index: `[rows, m] -> [rows, count, m]`.
@@ -263,33 +273,33 @@ impl Tensor {
     fn last_of_each(&self, count: usize) -> Result<Tensor> {
         if self.numel().saturating_mul(count) <= SMALL {
             let at = self.device.iota(&[self.shape[1]], 0)?;
-            let none = self.device.full(DType::I32, -1.0, &[])?;
-            return self.meets(count)?.select(&at, &none)?.max(&[2])?.stored();
+            let none = self.device.full(&[], -1.0, DType::I32)?;
+            return self.meets(count)?.where_cond(&at, &none)?.max(2)?.stored();
         }
         let order = self.order(false, usize::MAX)?;
-        let (ends, there) = self.take(&order)?.stored()?.ends(count)?;
-        there.select(&order.take(&ends)?, -1)?.stored()
+        let (ends, there) = self.take_rows(&order)?.stored()?.ends(count)?;
+        there.where_cond(&order.take_rows(&ends)?, -1)?.stored()
     }
 
     /// Of sorted indices: where the last of each of `count` positions stands, and whether it is there.
     fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
-        let mut end = self.device.full(DType::I32, -1.0, &[rows, count])?;
+        let mut end = self.device.full(&[rows, count], -1.0, DType::I32)?;
         let mut step = 1 << length.ilog2();
         let mut done = 0;
         while step > 0 {
             let further = end.add(step as f64)?;
-            let fine = self.take(&further)?.le(&position)?;
+            let fine = self.take_rows(&further)?.le(&position)?;
             let fine = fine.logical_and(&further.lt(length as f64)?)?;
-            end = fine.select(&further, &end)?;
+            end = fine.where_cond(&further, &end)?;
             step /= 2;
             done += 1;
             if done % STEPS == 0 || step == 0 {
                 end = end.stored()?;
             }
         }
-        let there = self.take(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
+        let there = self.take_rows(&end)?.eq(&position)?.logical_and(&end.ge(0)?)?;
         Ok((end, there))
     }
 
@@ -299,15 +309,15 @@ impl Tensor {
         let before = |x: &Tensor, step: usize, none: f64| {
             let mut amounts = vec![(0, 0); x.rank()];
             amounts[1].0 = step;
-            x.pad(&amounts, none)?.slice(1, 0, length as isize)
+            x.pad_out(&amounts, none)?.slice(1, ..length as isize)
         };
         let mut sums = self.stored()?;
         let (mut step, mut done) = (1, 0);
         while step < length {
             let same = before(sorted, step, -1.0)?.eq(sorted)?.unsqueeze(-1)?;
             let others = before(&sums, step, identity(op, self.dtype))?;
-            let both = pointwise(together(op), &[Value::Tensor(&others), Value::Tensor(&sums)])?;
-            sums = same.select(&both, &sums)?;
+            let both = others.row(together(op), &[Operand::from(&sums)])?;
+            sums = same.where_cond(&both, &sums)?;
             step *= 2;
             done += 1;
             if done % STEPS == 0 {
@@ -317,16 +327,20 @@ impl Tensor {
         sums.stored()
     }
 
-    /// `value` where `mask`, which is `bool` and broadcasts to this, is true.
+    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. Both broadcast to this.
     ///
     /// # Errors
-    /// `Shape` if the mask does not broadcast to this; `DType` if it is not `bool` or the value is not one of this type.
-    pub fn masked_fill(&self, mask: &Tensor, value: f64) -> Result<Tensor> {
-        let joint = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
-        if joint != self.shape {
-            let why = "the mask must broadcast to the input";
-            return Err(Error::shapes("masked_fill", &self.shape, &mask.shape, why));
+    /// `Shape` if mask or value do not broadcast to this; `DType` if the mask is not `bool` or the value is not of this
+    /// type.
+    pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
+        let value = value.into();
+        let tensor = if let Operand::Tensor(tensor) = &value { Some(tensor) } else { None };
+        for other in [Some(mask), tensor].into_iter().flatten() {
+            if Shape::broadcast("masked_fill", &self.shape, &other.shape)? != self.shape {
+                let why = "mask and value must broadcast to the input";
+                return Err(Error::shapes("masked_fill", &self.shape, &other.shape, why));
+            }
         }
-        within("masked_fill", || mask.select(value, self))
+        within("masked_fill", || mask.where_cond(value, self))
     }
 }

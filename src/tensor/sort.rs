@@ -7,7 +7,7 @@
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::op::Op;
+use crate::op::{Op, Span};
 
 /// Steps of a bisection that one kernel does.
 const STEPS: usize = 3;
@@ -21,7 +21,7 @@ impl Tensor {
     /// for n elements along the axis. Read both in one [`Device::batch`](crate::device::Device::batch), or all is
     /// computed twice.
     ///
-    /// The gradient adds up by a product with ones, as [`Tensor::take_along`]'s.
+    /// The gradient adds up by a product with ones, as [`Tensor::gather`]'s.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist; `Limit` for an axis of more than 2^29.
@@ -38,7 +38,7 @@ impl Tensor {
     /// ```
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
         let indices = within("sort", || self.argsort(axis, descending))?;
-        Ok((self.take_along(axis, &indices)?, indices))
+        Ok((within("sort", || self.picked(axis, &indices))?, indices))
     }
 
     /// The positions, as `i32`, of the elements along `axis` in order, as [`Tensor::sort`].
@@ -46,6 +46,9 @@ impl Tensor {
     /// # Errors
     /// The same.
     pub fn argsort(&self, axis: isize, descending: bool) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            return line.argsort(0, descending)?.squeeze(0);
+        }
         let at = self.shape.axis("argsort", axis)?;
         self.need_sortable("argsort", at)?;
         if self.numel() == 0 {
@@ -72,37 +75,70 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
-    pub fn top_k(&self, axis: isize, k: usize, largest: bool) -> Result<(Tensor, Tensor)> {
-        let at = self.shape.axis("top_k", axis)?;
+    #[doc(alias = "top_k")]
+    pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
+        if let Some(line) = self.as_line(axis)?.filter(|_| k == 1) {
+            let (values, indices) = line.topk(1, 0, largest)?;
+            return Ok((values.squeeze(0)?, indices.squeeze(0)?));
+        }
+        let at = self.shape.axis("topk", axis)?;
         if k > self.shape[at] {
-            let message = format!("top_k: {k} elements along axis {axis} of shape {}", self.shape);
+            let message = format!("topk: {k} elements along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        self.need_sortable("top_k", at)?;
+        self.need_sortable("topk", at)?;
         let mut dims = self.shape.to_vec();
         dims[at] = k;
-        let indices = within("top_k", || match dims.contains(&0) {
+        let indices = within("topk", || match dims.contains(&0) {
             true => self.device.iota(&dims, axis),
             false => {
                 let order = self.detach().lines(at)?.order(largest, k)?;
-                order.slice(1, 0, k as isize)?.unlines(&self.shape, at)
+                order.slice(1, ..k as isize)?.unlines(&self.shape, at)
             }
         })?;
-        Ok((self.take_along(axis, &indices)?, indices))
+        Ok((within("topk", || self.picked(axis, &indices))?, indices))
     }
 
-    /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result: that
-    /// of this, but for the axis. Positions outside give 0. (`gather` of PyTorch, `GatherElements` of ONNX.)
+    /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result:
+    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. Along other axes the index may be shorter than this. Positions
+    /// outside give 0. (`GatherElements` of ONNX.)
     ///
     /// The gradient adds up by a product with ones, which takes as many steps as there are indices times elements along
     /// the axis.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the shapes differ elsewhere; `DType` if the index is not of integers.
-    pub fn take_along(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let at = self.shape.axis("take_along", axis)?;
-        self.need_beside("take_along", at, index)?;
-        within("take_along", || self.lines(at)?.take(&index.lines(at)?)?.unlines(&self.shape, at))
+    /// `Shape` if the axis does not exist, or the index has another rank or is longer elsewhere; `DType` if the index is
+    /// not of integers.
+    #[doc(alias = "take_along_axis", alias = "take_along")]
+    pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let at = self.shape.axis("gather", axis)?;
+        within("gather", || self.part_beside("gather", at, index)?.picked(axis, index))
+    }
+
+    fn picked(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let at = match self.as_line(axis)? {
+            Some(line) => return line.picked(0, &index.reshape(&[1])?)?.reshape(()),
+            None => self.shape.axis("gather", axis)?,
+        };
+        self.lines(at)?.take_rows(&index.lines(at)?)?.unlines(&self.shape, at)
+    }
+
+    /// This as far as the index reaches along other axes than `axis`.
+    pub(super) fn part_beside(&self, name: &str, axis: usize, index: &Tensor) -> Result<Tensor> {
+        let shorter =
+            |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
+        let extents = index.shape.iter().zip(self.shape.iter());
+        if index.rank() != self.rank() || !extents.enumerate().all(shorter) {
+            let why = format!("the index must be no longer but along axis {axis}");
+            return Err(Error::shapes(name, &self.shape, &index.shape, &why));
+        }
+        let mut part = self.clone();
+        for (at, &extent) in index.shape.iter().enumerate() {
+            if at != axis && extent != part.shape[at] {
+                part = part.spans(at, Span { start: 0, len: extent, step: 1 })?;
+            }
+        }
+        Ok(part)
     }
 
     /// Refuses shapes that differ elsewhere than along an axis.
@@ -117,7 +153,7 @@ impl Tensor {
     }
 
     /// Of each row those elements that its row of `index` names: `[rows, n, ...], [rows, m] -> [rows, m, ...]`.
-    pub(super) fn take(&self, index: &Tensor) -> Result<Tensor> {
+    pub(super) fn take_rows(&self, index: &Tensor) -> Result<Tensor> {
         self.apply(Op::Gather { axis: 1, paired: true }, &[index])
     }
 
@@ -142,9 +178,9 @@ impl Tensor {
             let from = Runs::new(&keys, (run, count, halved), descending)?.sources()?;
             run *= if halved { 1 } else { 2 };
             if run < count {
-                keys = keys.take(&from)?.stored()?;
+                keys = keys.take_rows(&from)?.stored()?;
             }
-            order = order.take(&from)?.stored()?;
+            order = order.take_rows(&from)?.stored()?;
         }
         Ok(order)
     }
@@ -184,7 +220,7 @@ impl Runs<'_> {
     /// Whether the key at `left`, of a left run, comes before the one at `right`, of a right one. What numbers are
     /// compared with NaN is up to the machine, and is not asked.
     fn in_order(&self, left: &Tensor, right: &Tensor) -> Result<Tensor> {
-        let (a, b) = (self.keys.take(left)?, self.keys.take(right)?);
+        let (a, b) = (self.keys.take_rows(left)?, self.keys.take_rows(right)?);
         let fine = if self.descending { a.ge(&b)? } else { a.le(&b)? };
         if !self.keys.dtype.is_float() {
             return Ok(fine);
@@ -204,7 +240,7 @@ impl Runs<'_> {
         while step > 0 {
             let further = split.add(step as f64)?;
             let fine = self.in_order(&further.sub(1)?, &sum.sub(&further)?)?;
-            split = fine.logical_and(&further.le(&most)?)?.select(&further, &split)?;
+            split = fine.logical_and(&further.le(&most)?)?.where_cond(&further, &split)?;
             step /= 2;
             // What comes last shares a kernel with two steps.
             let left = (usize::BITS - step.leading_zeros()) as usize;
@@ -214,6 +250,6 @@ impl Runs<'_> {
         }
         let right = sum.sub(&split)?;
         let first = self.in_order(&split, &right)?.logical_or(&right.ge(end)?)?;
-        split.lt(middle)?.logical_and(&first)?.select(&split, &right)?.stored()
+        split.lt(middle)?.logical_and(&first)?.where_cond(&split, &right)?.stored()
     }
 }

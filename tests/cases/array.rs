@@ -216,7 +216,7 @@ pub fn half_value(bits: u16) -> f64 {
 impl Array<f64> {
     /// A tensor of these values.
     pub fn on(&self, device: &Device, dtype: DType) -> Result<Tensor> {
-        device.tensor_from_bytes(dtype, &encode(dtype, &self.data), &self.shape)
+        device.tensor_from_bytes(&encode(dtype, &self.data), &self.shape, dtype)
     }
 
     /// A tensor of type `f32`.
@@ -233,7 +233,7 @@ impl Array<f64> {
 impl Array<u32> {
     /// A tensor of these bits; of type `f16`, of their lower halves.
     pub fn on(&self, device: &Device, dtype: DType) -> Result<Tensor> {
-        device.tensor_from_bytes(dtype, &self.bytes(dtype), &self.shape)
+        device.tensor_from_bytes(&self.bytes(dtype), &self.shape, dtype)
     }
 
     pub fn bytes(&self, dtype: DType) -> Vec<u8> {

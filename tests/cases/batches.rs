@@ -245,7 +245,7 @@ fn programs(suite: &mut Suite) {
         let w = integers(&[3], 1, 9, 13);
         let x = Array::new(&[3], vec![1.0, 2.0, 3.0]);
         // Memory that was given back would be overwritten by this.
-        let noise = device.full(DType::F32, 77.0, &[3]).map_err(said)?;
+        let noise = device.full(&[3], 77.0, DType::F32).map_err(said)?;
         noise.run().map_err(said)?;
         let got = program.run(&[&x.f32(&device).map_err(said)?]).map_err(said)?.remove(0);
         near("result", got, x.zip(&w, |x, w| x * 2.0 * w + w), Tolerance::EXACT).run().await
@@ -363,7 +363,7 @@ fn dropped(suite: &mut Suite) {
                 y.read::<f32>()
             };
             // Its memory is taken and written at once.
-            let noise = device.full(DType::F32, -1.0, &[500]).map_err(said)?;
+            let noise = device.full(&[500], -1.0, DType::F32).map_err(said)?;
             noise.run().map_err(said)?;
             let got = read.await.map_err(said)?;
             let right = got.iter().zip(&x.data).all(|(g, x)| f64::from(*g) == 3.0 * x);
@@ -378,7 +378,7 @@ fn dropped(suite: &mut Suite) {
             let b = a.transpose(0, 1).and_then(|t| t.add(1.0)).map_err(said)?;
             b.mul(&a).map_err(said)?
         };
-        let noise = device.full(DType::F32, -1.0, &[64, 64]).map_err(said)?;
+        let noise = device.full(&[64, 64], -1.0, DType::F32).map_err(said)?;
         noise.run().map_err(said)?;
         let want = x.permute(&[1, 0]).zip(&x, |t, x| (t + 1.0) * x);
         near("(xT + 1) x", y, want, Tolerance::EXACT).run().await
@@ -399,7 +399,8 @@ fn dropped(suite: &mut Suite) {
         let build = || {
             let a = x.f32(&device)?;
             let b = a.mul(2.0)?;
-            Ok([b.concat(&[&b], 0)?, a.concat(&[&b], 1)?, b.concat(&[&a], 0)?, b])
+            let joined = |x, y, axis| Tensor::concat(&[x, y], axis);
+            Ok([joined(&b, &b, 0)?, joined(&a, &b, 1)?, joined(&b, &a, 0)?, b])
         };
         let got = build().map_err(said)?;
         let mut batch = device.batch();
@@ -430,8 +431,8 @@ fn dropped(suite: &mut Suite) {
         let x = integers(&[4, 1], -9, 9, 18);
         let build = || {
             let a = x.f32(&device)?.mul(2.0)?;
-            let moved = a.pad(&[(0, 0), (1, 0)], 5.0)?.slice(1, 0, 1)?.add(1.0)?;
-            let down = a.pad(&[(2, 0), (0, 0)], 5.0)?.slice(0, 0, 4)?.add(1.0)?;
+            let moved = a.pad(&[(0, 0), (1, 0)], 5.0)?.slice(1, ..1)?.add(1.0)?;
+            let down = a.pad(&[(2, 0), (0, 0)], 5.0)?.slice(0, ..4)?.add(1.0)?;
             Ok([(a.clone(), moved), (a, down)])
         };
         let twice = x.map(|x| 2.0 * x);
@@ -527,7 +528,7 @@ fn same_bits(suite: &mut Suite) {
         }),
         ("a gradient of a sort", |x| {
             let sorted = x.sort(1, true)?.0;
-            Ok(sorted.mul(&sorted.cumsum(1, false, false)?)?.sum(&[])?.grad(&[x])?.remove(0))
+            Ok(sorted.mul(&sorted.cumsum(1)?)?.sum(&[])?.grad(&[x])?.remove(0))
         }),
         ("a gradient of a norm", |x| {
             Ok(x.layer_norm(&[1], None, None, 1e-5)?.tanh().sum(&[])?.grad(&[x])?.remove(0))

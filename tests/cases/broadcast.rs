@@ -65,7 +65,7 @@ fn three_operands(suite: &mut Suite) {
             let chosen =
                 when.zip(&x, |c, x| (c, x)).zip(&y, |(c, x), y| if c > 0.0 { x } else { y });
             let on = |a: &Array<f64>| a.f32(device);
-            let got = when.on(device, DType::Bool)?.select(&on(&x)?, &on(&y)?)?;
+            let got = when.on(device, DType::Bool)?.where_cond(&on(&x)?, &on(&y)?)?;
             Ok(vec![near("select", got, chosen, Tolerance::EXACT)])
         });
     }
@@ -84,7 +84,7 @@ fn numbers(suite: &mut Suite) {
             near("one of rank 0", a.add(&zero)?, x.clone(), Tolerance::EXACT),
             near(
                 "chosen",
-                when.on(device, DType::Bool)?.select(1.0, 2.5)?,
+                when.on(device, DType::Bool)?.where_cond(1.0, 2.5)?,
                 when.map(|c| 2.5 - 1.5 * c),
                 Tolerance::EXACT,
             ),

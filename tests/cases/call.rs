@@ -1,13 +1,13 @@
 //! Rows of the table by name, through the public methods.
 
 use warpweft::error::{Error, Result};
-use warpweft::tensor::{Tensor, Value};
+use warpweft::tensor::{Operand, Tensor};
 
 macro_rules! define_calls {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?):
         $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
         /// Calls the method of this name: a tensor, further operands, parameters.
-        pub fn call(name: &str, first: &Tensor, rest: &[Value], parameters: &[f64]) -> Result<Tensor> {
+        pub fn call(name: &str, first: &Tensor, rest: &[Operand], parameters: &[f64]) -> Result<Tensor> {
             match name {
                 $(stringify!($name) => {
                     let mut _parameters = parameters.iter().copied();
@@ -21,10 +21,10 @@ macro_rules! define_calls {
         Ok($first.$name($({ let $parameter = $p.next().expect("a parameter"); $parameter }),*))
     };
     (@binary $name:ident $first:ident $rest:ident $p:ident [$($parameter:ident),*]) => {
-        $first.$name($rest[0] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
+        $first.$name(&$rest[0] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
     };
     (@ternary $name:ident $first:ident $rest:ident $p:ident [$($parameter:ident),*]) => {
-        $first.$name($rest[0], $rest[1] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
+        $first.$name(&$rest[0], &$rest[1] $(, { let $parameter = $p.next().expect("a parameter"); $parameter })*)
     };
 }
 

@@ -111,7 +111,8 @@ pub fn conv_transpose(
 ) -> Result<Tensor> {
     fn options<const N: usize>(window: &Window, more: &[usize]) -> ConvTransposeOptions<N> {
         let (stride, dilation) = (list(&window.stride), list(&window.dilation));
-        let (padding, output_padding) = (list(&window.pads), list(more));
+        let pads: [(usize, usize); N] = list(&window.pads);
+        let (padding, output_padding) = (pads.into(), list(more));
         ConvTransposeOptions { stride, padding, output_padding, dilation, groups: window.groups }
     }
     match x.rank() {

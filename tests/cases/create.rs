@@ -4,6 +4,7 @@ use super::array::{half_bits, half_value, Array};
 use super::check::{exact, near, same_bits, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
+use warpweft::tensor::Tensor;
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("create");
@@ -64,7 +65,7 @@ fn constants(suite: &mut Suite) {
         let mut checks = Vec::new();
         let values = [0.0, -0.0, 1.5, -2.5e-7, 3e38, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
         for value in values {
-            let got = device.full(DType::F32, value, &[3, 2])?;
+            let got = device.full(&[3, 2], value, DType::F32)?;
             let bits = (value as f32).to_bits();
             checks.push(same_bits(
                 format!("{value}"),
@@ -82,7 +83,7 @@ fn constants(suite: &mut Suite) {
             (DType::Bool, 1.0),
             (DType::Bool, 0.0),
         ] {
-            let got = device.full(dtype, value, &[5])?;
+            let got = device.full(&[5], value, dtype)?;
             checks.push(exact(format!("{dtype}"), got, dtype, Array::new(&[5], vec![value; 5])));
         }
         Ok(checks)
@@ -90,7 +91,7 @@ fn constants(suite: &mut Suite) {
     suite
         .add("full of f16", |device| {
             let want = half_value(half_bits(f64::from(0.1f32)));
-            let got = device.full(DType::F16, 0.1, &[3])?;
+            let got = device.full(&[3], 0.1, DType::F16)?;
             Ok(vec![exact("0.1", got, DType::F16, Array::new(&[3], vec![want; 3]))])
         })
         .half();
@@ -127,7 +128,7 @@ fn sequences(suite: &mut Suite) {
         }
         let want = Array::from_fn(&[1], |_| 0.0);
         checks.push(exact("of one", device.iota(&[1], 0)?, DType::I32, want));
-        let moved = device.iota(&[4, 6], 1)?.transpose(0, 1)?.slice(0, 2, 5)?;
+        let moved = device.iota(&[4, 6], 1)?.transpose(0, 1)?.slice(0, 2..5)?;
         let want = Array::from_fn(&[3, 4], |at| (at[0] + 2) as f64);
         checks.push(exact("of views", moved, DType::I32, want));
         Ok(checks)
@@ -136,14 +137,14 @@ fn sequences(suite: &mut Suite) {
         let line = |n: usize, f: &dyn Fn(f64) -> f64| Array::from_fn(&[n], |at| f(at[0] as f64));
         let by = Tolerance { absolute: 1e-6, ..Tolerance::ROUNDED };
         Ok(vec![
-            near("0, 1, ...", device.arange(0.0, 1.0, 70)?, line(70, &|i| i), Tolerance::EXACT),
+            near("0, 1, ...", device.arange(70.0)?, line(70, &|i| i), Tolerance::EXACT),
             near(
                 "down",
-                device.arange(5.0, -0.5, 9)?,
+                device.arange_step(5.0, 0.5, -0.5)?,
                 line(9, &|i| 5.0 - 0.5 * i),
                 Tolerance::EXACT,
             ),
-            near("none", device.arange(5.0, 1.0, 0)?, line(0, &|i| i), Tolerance::EXACT),
+            near("none", device.arange_step(5.0, 4.0, 1.0)?, line(0, &|i| i), Tolerance::EXACT),
             near("quarters", device.linspace(-1.0, 1.0, 9)?, line(9, &|i| i / 4.0 - 1.0), by),
             near("thirds", device.linspace(0.0, 1.0, 4)?, line(4, &|i| i / 3.0), by),
             near("one", device.linspace(3.0, 9.0, 1)?, line(1, &|_| 3.0), by),
@@ -153,7 +154,7 @@ fn sequences(suite: &mut Suite) {
     suite.add("linspace ends where it should", |device| {
         let ends = Array::new(&[2], vec![f64::from(0.1f32), f64::from(0.7f32)]);
         let got = device.linspace(0.1, 0.7, 50)?;
-        let got = got.slice(0, 0, 1)?.concat(&[&got.slice(0, -1, 50)?], 0)?;
+        let got = Tensor::concat(&[&got.slice(0, ..1)?, &got.slice(0, -1..50)?], 0)?;
         Ok(vec![near("ends", got, ends, Tolerance::EXACT)])
     });
 }

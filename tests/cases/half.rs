@@ -5,7 +5,7 @@ use super::check::{exact, same_bits, typed, Suite};
 use super::matmul::product;
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions};
+use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
 
 const HALF: DType = DType::F16;
 
@@ -68,12 +68,12 @@ fn movement(suite: &mut Suite) {
         Ok(vec![
             check("as it is", a.clone(), x.clone()),
             check("transposed", a.transpose(0, 1)?, x.permute(&[1, 0])),
-            check("sliced", a.slice_step(1, 1, 7, 2)?, x.slice(1, 1, 3, 2)),
+            check("sliced", a.slice_step(1, 1..7, 2)?, x.slice(1, 1, 3, 2)),
             check("padded", a.pad(&[(1, 0), (0, 2)], 1.0)?, x.pad(&[(1, 0), (0, 2)], 0x3c00)),
-            check("joined", a.concat(&[&a.flip(&[0])?], 1)?, joined),
+            check("joined", Tensor::concat(&[&a, &a.flip(&[0])?], 1)?, joined),
             check(
                 "expanded",
-                a.slice(0, 0, 1)?.expand(&[3, 7])?,
+                a.slice(0, ..1)?.expand(&[3, 7])?,
                 x.slice(0, 0, 1, 1).expand(&[3, 7]),
             ),
         ])
@@ -87,7 +87,7 @@ fn movement(suite: &mut Suite) {
         for part in &parts {
             tensors.push(part.on(device, HALF)?);
         }
-        let got = tensors[0].concat(&tensors[1..].iter().collect::<Vec<_>>(), 0)?;
+        let got = Tensor::concat(&tensors, 0)?;
         Ok(vec![same_bits("joined", got, HALF, Array::concat(&parts, 0))])
     });
     suite.add("chosen rows", |device| {

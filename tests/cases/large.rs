@@ -5,6 +5,7 @@ use super::check::{exact, near, said, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
+use warpweft::tensor::Axes;
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("large");
@@ -35,7 +36,7 @@ pub fn cases() -> Suite {
             let n = (1 << 24) + 1;
             let x = device.iota(&[n], 0)?.bitwise_and(255)?.cast(DType::F32)?;
             x.run()?;
-            let sum = x.mul(2.0)?.slice(0, (n - 300) as isize, n as isize)?;
+            let sum = x.mul(2.0)?.slice(0, (n - 300) as isize..n as isize)?;
             let want = Array::from_fn(&[300], |at| ((n - 300 + at[0]) & 255) as f64 * 2.0);
             Ok(vec![near("its end", sum, want, Tolerance::EXACT)])
         })
@@ -59,13 +60,13 @@ fn positions(suite: &mut Suite) {
             count.run()?;
             let index = at.on(device, DType::I32)?;
             let one = |x: f64| Array::new(&[], vec![x]);
-            let ones = device.full(DType::I32, 1.0, &[N])?;
+            let ones = device.full(&[N], 1.0, DType::I32)?;
             let last = count.eq((N - 1) as f64)?.cast(DType::F32)?;
             let seven = Array::new(&[1], vec![7.0]).on(device, DType::I32)?;
             let place = whole(&[N - 1]).on(device, DType::I32)?;
             let brought =
-                ones.scatter_add(0, &place, &seven)?.slice(0, N as isize - 2, N as isize)?;
-            let sums = ones.cumsum(0, false, false)?.index_select(0, &index)?;
+                ones.scatter_add(0, &place, &seven)?.slice(0, N as isize - 2..N as isize)?;
+            let sums = ones.cumsum(0)?.index_select(0, &index)?;
             let i32 = DType::I32;
             Ok(vec![
                 exact("index_select", count.index_select(0, &index)?, i32, at.clone()),
@@ -107,7 +108,7 @@ fn beyond(suite: &mut Suite) {
             told("reading", x.read_range::<i32>(0, 1).await.map(drop))?;
             // None of it is in memory.
             let sum = x.sum(&[]).map_err(said)?.item::<i32>().await.map_err(said)?;
-            let end = x.mul(5).and_then(|x| x.add(2)).and_then(|x| x.slice(0, -3, n as isize));
+            let end = x.mul(5).and_then(|x| x.add(2)).and_then(|x| x.slice(0, -3..n as isize));
             let end = end.map_err(said)?.read::<i32>().await.map_err(said)?;
             let odd = |i: usize| (i & 1) as i32;
             let want = [odd(n - 3), odd(n - 2), odd(n - 1)].map(|x| x * 5 + 2);
@@ -126,7 +127,7 @@ fn rows(suite: &mut Suite) {
         let x = integers(&[MANY, 3], -9, 9, 1);
         let a = x.f32(device)?;
         let sum = x.reduce(&[1], |x| x.iter().sum::<f64>());
-        let spread = a.sub(&a.sum_keepdim(&[1])?)?;
+        let spread = a.sub(&a.sum(Axes::from(1).keepdim(true))?)?;
         Ok(vec![
             near("sum", a.sum(&[1])?, sum.squeeze(&[1]), Tolerance::EXACT),
             near("x - sum", spread, x.zip(&sum, |x, s| x - s), Tolerance::EXACT),

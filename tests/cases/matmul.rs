@@ -4,6 +4,7 @@ use super::array::{integers, random, Array};
 use super::check::{near, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
+use warpweft::tensor::{Axes, Tensor};
 
 /// The product over the last two axes, leading ones broadcast.
 pub fn product(a: &Array<f64>, b: &Array<f64>) -> Array<f64> {
@@ -169,7 +170,7 @@ fn views(suite: &mut Suite) {
         Ok(vec![
             check(
                 "a slice",
-                a.slice_step(0, 1, 9, 2)?.matmul(&a.transpose(0, 1)?)?,
+                a.slice_step(0, 1..9, 2)?.matmul(&a.transpose(0, 1)?)?,
                 product(&steps, &x.permute(&[1, 0])),
             ),
             check(
@@ -179,7 +180,7 @@ fn views(suite: &mut Suite) {
             ),
             check(
                 "an expansion",
-                a.slice(0, 0, 1)?.expand(&[7, 12])?.matmul(&a.transpose(0, 1)?)?,
+                a.slice(0, ..1)?.expand(&[7, 12])?.matmul(&a.transpose(0, 1)?)?,
                 product(&row, &x.permute(&[1, 0])),
             ),
             check(
@@ -189,7 +190,8 @@ fn views(suite: &mut Suite) {
             ),
             check(
                 "a join",
-                a.concat(&[&a], 1)?.matmul(&a.concat(&[&a], 1)?.transpose(0, 1)?)?,
+                Tensor::concat(&[&a, &a], 1)?
+                    .matmul(&Tensor::concat(&[&a, &a], 1)?.transpose(0, 1)?)?,
                 product(&x, &x.permute(&[1, 0])).map(|v| 2.0 * v),
             ),
         ])
@@ -335,7 +337,7 @@ fn fused(suite: &mut Suite) {
                 ),
                 check(
                     "of sums",
-                    a.add(&a.sum_keepdim(&[1])?)?.matmul(&w)?,
+                    a.add(&a.sum(Axes::from(1).keepdim(true))?)?.matmul(&w)?,
                     product(&x.zip(&x.reduce(&[1], |x| x.iter().sum::<f64>()), |x, s| x + s), &y),
                 ),
             ])

@@ -3,6 +3,7 @@
 use super::array::{bits, integers, Array};
 use super::check::{exact, same_bits, Suite};
 use warpweft::dtype::DType;
+use warpweft::tensor::Tensor;
 
 /// Bits that arithmetic would change: NaNs with payloads, infinities, -0, subnormals.
 const STUBBORN: [u32; 8] = [
@@ -81,15 +82,15 @@ fn reshapes(suite: &mut Suite) {
             ),
             check(
                 "of a slice",
-                a.slice_step(1, 1, 9, 2)?.reshape(&[3, 8])?,
+                a.slice_step(1, 1..9, 2)?.reshape(&[3, 8])?,
                 sliced.reshape(&[3, 8]),
             ),
             check(
                 "of an expansion",
-                a.slice(0, 0, 1)?.expand(&[3, 10])?.reshape(&[5, 6])?,
+                a.slice(0, ..1)?.expand(&[3, 10])?.reshape(&[5, 6])?,
                 x.slice(0, 0, 1, 1).expand(&[3, 10]).reshape(&[5, 6]),
             ),
-            check("flatten of a transpose", a.transpose(0, 1)?.flatten(), turned.reshape(&[60])),
+            check("flatten of a transpose", a.transpose(0, 1)?.flatten(..)?, turned.reshape(&[60])),
         ])
     });
     suite.add("unsqueeze and squeeze", |device| {
@@ -162,11 +163,11 @@ fn slices(suite: &mut Suite) {
             [(0, 20, 1), (3, 17, 1), (0, 20, 2), (1, 20, 3), (5, 5, 1), (19, 20, 7), (0, 19, 6)]
         {
             let len = (end - start as isize) as usize;
-            let got = a.slice_step(0, start as isize, end, step)?;
+            let got = a.slice_step(0, start as isize..end, step)?;
             let want = x.slice(0, start, len.div_ceil(step), step as isize);
             checks.push(same_bits(format!("{start}..{end} by {step}"), got, DType::F32, want));
         }
-        let last = a.slice(-1, -7, -2)?;
+        let last = a.slice(-1, -7..-2)?;
         checks.push(same_bits("-7..-2", last, DType::F32, x.slice(0, 13, 5, 1)));
         Ok(checks)
     });
@@ -175,17 +176,17 @@ fn slices(suite: &mut Suite) {
         let a = x.on(device, DType::F32)?;
         let check = |what, got, want| same_bits(what, got, DType::F32, want);
         let inner = x.slice(0, 1, 2, 1).slice(1, 2, 3, 2).slice(2, 3, 1, 1);
-        let got = a.slice(0, 1, 3)?.slice_step(1, 2, 8, 2)?.slice(2, 3, 4)?;
+        let got = a.slice(0, 1..3)?.slice_step(1, 2..8, 2)?.slice(2, 3..4)?;
         Ok(vec![
             check("a corner", got, inner),
-            check("of a slice", a.slice(1, 1, 8)?.slice_step(1, 1, 6, 2)?, x.slice(1, 2, 3, 2)),
-            check("nothing", a.slice(2, 6, 6)?, x.slice(2, 6, 0, 1)),
+            check("of a slice", a.slice(1, 1..8)?.slice_step(1, 1..6, 2)?, x.slice(1, 2, 3, 2)),
+            check("nothing", a.slice(2, 6..6)?, x.slice(2, 6, 0, 1)),
             check("flip of all", a.flip(&[])?, x.flip(&[0, 1, 2])),
             check("flip of one", a.flip(&[1])?, x.flip(&[1])),
             check("flip of two", a.flip(&[-1, 0])?, x.flip(&[0, 2])),
             check(
                 "a slice of a flip",
-                a.flip(&[1])?.slice_step(1, 1, 8, 3)?,
+                a.flip(&[1])?.slice_step(1, 1..8, 3)?,
                 x.flip(&[1]).slice(1, 1, 3, 3),
             ),
         ])
@@ -259,7 +260,7 @@ fn pads(suite: &mut Suite) {
     suite.add("pad of views", |device| {
         let x = words(&[6, 7], 12);
         let a = x.on(device, DType::F32)?;
-        let got = a.transpose(0, 1)?.slice(0, 1, 5)?.pad(&[(1, 2), (0, 1)], 0.0)?.flip(&[0])?;
+        let got = a.transpose(0, 1)?.slice(0, 1..5)?.pad(&[(1, 2), (0, 1)], 0.0)?.flip(&[0])?;
         let want = x.permute(&[1, 0]).slice(0, 1, 4, 1).pad(&[(1, 2), (0, 1)], 0).flip(&[0]);
         let twice = a.pad(&[(1, 1), (1, 1)], 1.0)?.pad(&[(1, 1), (1, 1)], 2.0)?;
         let ones = x.pad(&[(1, 1), (1, 1)], 1f32.to_bits());
@@ -291,8 +292,7 @@ fn concats(suite: &mut Suite) {
             for part in &parts {
                 tensors.push(part.on(device, DType::F32)?);
             }
-            let others: Vec<_> = tensors[1..].iter().collect();
-            let got = tensors[0].concat(&others, axis as isize)?;
+            let got = Tensor::concat(&tensors, axis as isize)?;
             Ok(vec![same_bits("concat", got, DType::F32, Array::concat(&parts, axis))])
         });
     }
@@ -302,14 +302,14 @@ fn concats(suite: &mut Suite) {
         for part in &parts {
             tensors.push(part.on(device, DType::F32)?);
         }
-        let got = tensors[0].concat(&tensors[1..].iter().collect::<Vec<_>>(), -1)?;
+        let got = Tensor::concat(&tensors, -1)?;
         Ok(vec![same_bits("concat", got, DType::F32, Array::concat(&parts, 1))])
     });
     suite.add("concat of a tensor with itself and its views", |device| {
         let x = words(&[4, 4], 30);
         let a = x.on(device, DType::F32)?;
         let turned = a.transpose(0, 1)?;
-        let got = a.concat(&[&a, &turned, &a.flip(&[1])?], 0)?;
+        let got = Tensor::concat(&[&a, &a, &turned, &a.flip(&[1])?], 0)?;
         let want = Array::concat(&[x.clone(), x.clone(), x.permute(&[1, 0]), x.flip(&[1])], 0);
         Ok(vec![same_bits("concat", got, DType::F32, want)])
     });
@@ -317,9 +317,9 @@ fn concats(suite: &mut Suite) {
         let (x, y) = (integers(&[3, 5], -9, 9, 31), integers(&[3, 2], -9, 9, 32));
         let (a, b) = (x.f32(device)?, y.f32(device)?);
         let (doubled, next) = (a.mul(2.0)?, b.add(1.0)?);
-        let joined = doubled.concat(&[&next], 1)?;
+        let joined = Tensor::concat(&[&doubled, &next], 1)?;
         let want = Array::concat(&[x.map(|x| x * 2.0), y.map(|y| y + 1.0)], 1);
-        let relu = joined.slice(1, 3, 7)?.mul(-1.0)?;
+        let relu = joined.slice(1, 3..7)?.mul(-1.0)?;
         Ok(vec![
             exact("joined", joined, DType::F32, want.clone()),
             exact("a part of it", relu, DType::F32, want.slice(1, 3, 4, 1).map(|v| -v)),
@@ -332,7 +332,7 @@ fn concats(suite: &mut Suite) {
         for dtype in [DType::I32, DType::U32, DType::Bool] {
             let a = x.on(device, dtype)?;
             let want = Array::concat(&[x.clone(), x.clone()], 1);
-            checks.push(same_bits("concat", a.concat(&[&a], 1)?, dtype, want));
+            checks.push(same_bits("concat", Tensor::concat(&[&a, &a], 1)?, dtype, want));
         }
         Ok(checks)
     });
@@ -345,13 +345,12 @@ fn stacks_and_tiles(suite: &mut Suite) {
         for part in &parts {
             tensors.push(part.on(device, DType::F32)?);
         }
-        let rest: Vec<_> = tensors[1..].iter().collect();
         let mut checks = Vec::new();
         for (axis, at) in [(0, 0), (1, 1), (2, 2), (-1, 2), (-3, 0)] {
             let mut shape = vec![2, 3];
             shape.insert(at, 1);
             let unsqueezed: Vec<_> = parts.iter().map(|p| p.reshape(&shape)).collect();
-            let got = tensors[0].stack(&rest, axis)?;
+            let got = Tensor::stack(&tensors, axis)?;
             let want = Array::concat(&unsqueezed, at);
             checks.push(same_bits(format!("along {axis}"), got, DType::F32, want));
         }
@@ -372,7 +371,7 @@ fn stacks_and_tiles(suite: &mut Suite) {
     suite.add("split and joined again", |device| {
         let x = words(&[7, 6], 45);
         let pieces = x.on(device, DType::F32)?.split(&[1, 2, 3], -1)?;
-        let got = pieces[0].concat(&[&pieces[1], &pieces[2]], 1)?;
+        let got = Tensor::concat(&[&pieces[0], &pieces[1], &pieces[2]], 1)?;
         Ok(vec![same_bits("whole", got, DType::F32, x)])
     });
     suite.add("chunk", |device| {
@@ -539,12 +538,12 @@ fn chains(suite: &mut Suite) {
         let a = x.on(device, DType::F32)?;
         let got = a
             .permute(&[2, 0, 1])?
-            .slice_step(0, 1, 9, 2)?
+            .slice_step(0, 1..9, 2)?
             .flip(&[1])?
             .reshape(&[4, 24])?
             .transpose(0, 1)?
             .reshape(&[2, 12, 4])?
-            .slice(1, 3, 9)?
+            .slice(1, 3..9)?
             .flip(&[2])?;
         let want = x
             .permute(&[2, 0, 1])
@@ -578,14 +577,14 @@ fn chains(suite: &mut Suite) {
     suite.add("rolled", |device| {
         let x = words(&[5, 9], 73);
         let a = x.on(device, DType::F32)?;
-        let got = a.slice(1, 6, 9)?.concat(&[&a.slice(1, 0, 6)?], 1)?;
+        let got = Tensor::concat(&[&a.slice(1, 6..9)?, &a.slice(1, ..6)?], 1)?;
         let want = Array::from_fn(&[5, 9], |at| x.at(&[at[0], (at[1] + 6) % 9]));
         Ok(vec![same_bits("rolled", got, DType::F32, want)])
     });
     suite.add("windows by reshape, pad and slice", |device| {
         let x = words(&[3, 4], 74);
-        let padded = x.on(device, DType::F32)?.pad(&[(0, 0), (0, 1)], 0.0)?.flatten();
-        let got = padded.slice(0, 0, 12)?.reshape(&[3, 4])?;
+        let padded = x.on(device, DType::F32)?.pad(&[(0, 0), (0, 1)], 0.0)?.ravel();
+        let got = padded.slice(0, ..12)?.reshape(&[3, 4])?;
         let want = x.pad(&[(0, 0), (0, 1)], 0).reshape(&[15]).slice(0, 0, 12, 1).reshape(&[3, 4]);
         Ok(vec![same_bits("skewed", got, DType::F32, want)])
     });

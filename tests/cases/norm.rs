@@ -165,7 +165,7 @@ fn norms(suite: &mut Suite) {
         });
     }
     suite.add("layer_norm of equal elements", |device| {
-        let a = device.full(warpweft::dtype::DType::F32, 3.0, &[2, 8])?;
+        let a = device.full(&[2, 8], 3.0, warpweft::dtype::DType::F32)?;
         let want = Array::new(&[2, 8], vec![0.0; 16]);
         Ok(vec![near("layer_norm", a.layer_norm(&[1], None, None, 1e-5)?, want, Tolerance::EXACT)])
     });

@@ -58,10 +58,10 @@ fn unpacked(suite: &mut Suite) {
             }
             // Of views, and looked at through views.
             let words = bits(&[4, 6], 7);
-            let turned = words.on(device, DType::U32)?.transpose(0, 1)?.slice(0, 1, 5)?;
+            let turned = words.on(device, DType::U32)?.transpose(0, 1)?.slice(0, 1..5)?;
             let want = fields(&words.permute(&[1, 0]).slice(0, 1, 4, 1), width, true);
             let columns = want.shape[1];
-            let got = turned.unpack(width, true)?.slice(1, 1, columns as isize)?.transpose(0, 1)?;
+            let got = turned.unpack(width, true)?.slice(1, 1..columns as isize)?.transpose(0, 1)?;
             let want = want.slice(1, 1, columns - 1, 1).permute(&[1, 0]);
             checks.push(exact("turned and cut", got, DType::I32, want));
             Ok(checks)

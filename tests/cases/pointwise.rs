@@ -11,7 +11,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
-use warpweft::tensor::{Tensor, Value};
+use warpweft::tensor::{Operand, Tensor};
 
 /// Magnitudes at which rows over floats are walked, both signs each.
 const EXTREMES: [f32; 13] =
@@ -90,7 +90,7 @@ fn grid<T: Copy>(values: &[T], operands: usize) -> Vec<Vec<T>> {
 
 /// The row's method on columns of operands.
 fn apply(row: &Row, operands: &[Tensor], parameters: &[f64]) -> Result<Tensor> {
-    let rest: Vec<Value> = operands[1..].iter().map(Value::from).collect();
+    let rest: Vec<Operand> = operands[1..].iter().map(Operand::from).collect();
     call(row.name, &operands[0], &rest, parameters)
 }
 
@@ -259,9 +259,9 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("pow", &[-2.0, -2.0], 0.25),
     ("pow", &[-2.0, 0.5], NAN),
     ("pow", &[-1.0, 16_777_217.0], 1.0),
-    ("floor_mod", &[-7.0, 3.0], 2.0),
-    ("floor_mod", &[7.0, -3.0], -2.0),
-    ("rem", &[-7.0, 3.0], -1.0),
+    ("remainder", &[-7.0, 3.0], 2.0),
+    ("remainder", &[7.0, -3.0], -2.0),
+    ("fmod", &[-7.0, 3.0], -1.0),
     ("atan2", &[0.0, -0.0], std::f64::consts::PI),
     ("atan2", &[1.0, NAN], NAN),
     ("hypot", &[INF, -INF], INF),
@@ -297,8 +297,8 @@ const CONVENTIONS: &[(&str, &[f64], f64)] = &[
     ("lt", &[NAN, 0.0], 0.0),
     ("ge", &[NAN, 0.0], 0.0),
     ("le", &[-INF, INF], 1.0),
-    ("select", &[1.0, NAN, 2.0], NAN),
-    ("select", &[0.0, NAN, 2.0], 2.0),
+    ("where_cond", &[1.0, NAN, 2.0], NAN),
+    ("where_cond", &[0.0, NAN, 2.0], 2.0),
     ("fma", &[INF, 0.0, 1.0], NAN),
 ];
 
@@ -315,7 +315,7 @@ fn conventions(suite: &mut Suite) {
             for (n, &dtype) in types.iter().enumerate() {
                 let column: Vec<f64> = chosen.iter().map(|c| c.1[n]).collect();
                 let bytes = encode(dtype, &column);
-                operands.push(device.tensor_from_bytes(dtype, &bytes, &[count])?);
+                operands.push(device.tensor_from_bytes(&bytes, &[count], dtype)?);
             }
             let got = apply(row, &operands, &[])?;
             let want = Array::new(&[count], chosen.iter().map(|c| c.2).collect());

@@ -72,11 +72,12 @@ pub fn meaning(x: &Array<f64>, pool: &Pool, kind: Kind) -> Array<f64> {
 fn options<const N: usize>(pool: &Pool) -> PoolOptions<N> {
     let list = |list: &[usize]| -> [usize; N] { list.try_into().expect("one for each axis") };
     PoolOptions {
-        size: list(&pool.size),
+        kernel_size: list(&pool.size),
         stride: list(&pool.stride),
         padding: Padding::Explicit(pool.pads[..].try_into().expect("one for each axis")),
         dilation: list(&pool.dilation),
-        ceil: pool.ceil,
+        ceil_mode: pool.ceil,
+        count_include_pad: false,
     }
 }
 
@@ -86,8 +87,8 @@ pub fn pool(x: &Tensor, pool: &Pool, kind: Kind) -> Result<Tensor> {
         let options = options::<N>(pool);
         match kind {
             Kind::Max => x.max_pool(options),
-            Kind::Average => x.avg_pool(options, false),
-            Kind::AverageOfAll => x.avg_pool(options, true),
+            Kind::Average => x.avg_pool(options),
+            Kind::AverageOfAll => x.avg_pool(PoolOptions { count_include_pad: true, ..options }),
             Kind::L2 => x.l2_pool(options),
         }
     }

@@ -42,7 +42,7 @@ pub fn cases() -> Suite {
         }
         let want = Array::new(&[3, 4], (0..12).map(|i| word(7, 0, i)).collect());
         checks.push(same_bits("a matrix", device.random_bits(&[3, 4], 7)?, DType::U32, want));
-        let part = device.random_bits(&[100], 7)?.slice(0, 40, 60)?;
+        let part = device.random_bits(&[100], 7)?.slice(0, 40..60)?;
         let want = Array::new(&[20], (40..60).map(|i| word(7, 0, i)).collect());
         checks.push(same_bits("a part", part, DType::U32, want));
         Ok(checks)

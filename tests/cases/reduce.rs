@@ -6,32 +6,52 @@ use super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Axes, Tensor};
+
+/// A reduction over axes.
+type Over = fn(&Tensor, &[isize]) -> Result<Tensor>;
 
 /// A reduction: its name, with the axes dropped, with the axes kept, and what it is.
-type Kind = (
-    &'static str,
-    fn(&Tensor, &[isize]) -> Result<Tensor>,
-    fn(&Tensor, &[isize]) -> Result<Tensor>,
-    fn(&[f64]) -> f64,
-);
+type Kind = (&'static str, Over, Over, fn(&[f64]) -> f64);
 
 const NUMBERS: &[Kind] = &[
-    ("sum", Tensor::sum, Tensor::sum_keepdim, |x| x.iter().sum()),
-    ("prod", Tensor::prod, Tensor::prod_keepdim, |x| x.iter().product()),
-    ("max", Tensor::max, Tensor::max_keepdim, |x| {
-        x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-    }),
-    ("min", Tensor::min, Tensor::min_keepdim, |x| x.iter().copied().fold(f64::INFINITY, f64::min)),
+    ("sum", |x, a| x.sum(a), |x, a| x.sum(Axes::from(a).keepdim(true)), |x| x.iter().sum()),
+    ("prod", |x, a| x.prod(a), |x, a| x.prod(Axes::from(a).keepdim(true)), |x| x.iter().product()),
+    (
+        "max",
+        |x, a| x.max(a),
+        |x, a| x.max(Axes::from(a).keepdim(true)),
+        |x| x.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    ),
+    (
+        "min",
+        |x, a| x.min(a),
+        |x, a| x.min(Axes::from(a).keepdim(true)),
+        |x| x.iter().copied().fold(f64::INFINITY, f64::min),
+    ),
 ];
 
 const BOOLS: &[Kind] = &[
-    ("any", Tensor::any, Tensor::any_keepdim, |x| f64::from(x.iter().any(|&x| x != 0.0))),
-    ("all", Tensor::all, Tensor::all_keepdim, |x| f64::from(x.iter().all(|&x| x != 0.0))),
+    (
+        "any",
+        |x, a| x.any(a),
+        |x, a| x.any(Axes::from(a).keepdim(true)),
+        |x| f64::from(x.iter().any(|&x| x != 0.0)),
+    ),
+    (
+        "all",
+        |x, a| x.all(a),
+        |x, a| x.all(Axes::from(a).keepdim(true)),
+        |x| f64::from(x.iter().all(|&x| x != 0.0)),
+    ),
 ];
 
-const MEAN: Kind =
-    ("mean", Tensor::mean, Tensor::mean_keepdim, |x| x.iter().sum::<f64>() / x.len() as f64);
+const MEAN: Kind = (
+    "mean",
+    |x, a| x.mean(a),
+    |x, a| x.mean(Axes::from(a).keepdim(true)),
+    |x| x.iter().sum::<f64>() / x.len() as f64,
+);
 
 /// All choices of axes but none, which means all of them.
 fn subsets(rank: usize) -> Vec<Vec<usize>> {
@@ -249,7 +269,7 @@ fn not_finite(suite: &mut Suite) {
             checks.push(near(name, drop(&a, &[1])?, want, Tolerance::EXACT));
         }
         // The last row overflows or not, as the order is.
-        let sum = a.sum(&[1])?.slice(0, 0, 7)?;
+        let sum = a.sum(&[1])?.slice(0, ..7)?;
         let want = x.reduce(&[1], |x| x.iter().sum()).squeeze(&[1]).slice(0, 0, 7, 1);
         checks.push(near("sum", sum, want, Tolerance::EXACT));
         Ok(checks)
@@ -277,16 +297,16 @@ fn views(suite: &mut Suite) {
         let padded = x.pad(&[(0, 0), (1, 2), (0, 0)], 1.0);
         Ok(vec![
             check("a transpose", a.permute(&[2, 0, 1])?.sum(&[1])?, sum(&turned, 1)),
-            check("a slice", a.slice_step(2, 1, 10, 3)?.sum(&[2])?, sum(&x.slice(2, 1, 3, 3), 2)),
+            check("a slice", a.slice_step(2, 1..10, 3)?.sum(&[2])?, sum(&x.slice(2, 1, 3, 3), 2)),
             check("a flip", a.flip(&[1])?.max(&[1])?, x.reduce(&[1], NUMBERS[2].3).squeeze(&[1])),
             check(
                 "an expansion",
-                a.slice(0, 0, 1)?.expand(&[5, 8, 10])?.sum(&[0])?,
+                a.slice(0, ..1)?.expand(&[5, 8, 10])?.sum(&[0])?,
                 x.slice(0, 0, 1, 1).map(|x| 5.0 * x).squeeze(&[0]),
             ),
             check("a reshape", a.reshape(&[48, 10])?.sum(&[0])?, sum(&x.reshape(&[48, 10]), 0)),
             check("a pad", a.pad(&[(0, 0), (1, 2), (0, 0)], 1.0)?.sum(&[1])?, sum(&padded, 1)),
-            check("a join", a.concat(&[&a], 1)?.sum(&[1])?, sum(&x, 1).map(|x| 2.0 * x)),
+            check("a join", Tensor::concat(&[&a, &a], 1)?.sum(&[1])?, sum(&x, 1).map(|x| 2.0 * x)),
         ])
     });
     suite.add("a reduction's result used as a view", |device| {
@@ -294,7 +314,10 @@ fn views(suite: &mut Suite) {
         let a = x.f32(device)?;
         let rows = x.reduce(&[1], |x| x.iter().sum::<f64>());
         let columns = x.reduce(&[0], |x| x.iter().sum::<f64>());
-        let got = a.sum_keepdim(&[1])?.mul(&a.sum_keepdim(&[0])?)?.transpose(0, 1)?;
+        let got = a
+            .sum(Axes::from(1).keepdim(true))?
+            .mul(&a.sum(Axes::from(0).keepdim(true))?)?
+            .transpose(0, 1)?;
         let want = rows.zip(&columns, |r, c| r * c).permute(&[1, 0]);
         Ok(vec![near("outer", got, want, Tolerance::EXACT)])
     });
@@ -406,11 +429,11 @@ fn derived(suite: &mut Suite) {
         let a = random(&[3, 20, 2], -3.0, 5.0, 15).f32(device)?;
         type Both = (&'static str, Result<Tensor>, Result<Tensor>);
         let all: [Both; 5] = [
-            ("std", a.std(&[1], 1.0), a.std_keepdim(&[1], 1.0)),
-            ("norm_l1", a.norm_l1(&[1]), a.norm_l1_keepdim(&[1])),
-            ("norm_l2", a.norm_l2(&[1]), a.norm_l2_keepdim(&[1])),
-            ("norm_linf", a.norm_linf(&[1]), a.norm_linf_keepdim(&[1])),
-            ("logsumexp", a.logsumexp(&[1]), a.logsumexp_keepdim(&[1])),
+            ("std", a.std(&[1], 1.0), a.std(Axes::from(1).keepdim(true), 1.0)),
+            ("norm_l1", a.norm_l1(&[1]), a.norm_l1(Axes::from(1).keepdim(true))),
+            ("norm_l2", a.norm_l2(&[1]), a.norm_l2(Axes::from(1).keepdim(true))),
+            ("norm_linf", a.norm_linf(&[1]), a.norm_linf(Axes::from(1).keepdim(true))),
+            ("logsumexp", a.logsumexp(&[1]), a.logsumexp(Axes::from(1).keepdim(true))),
         ];
         let mut checks = Vec::new();
         for (name, dropped, kept) in all {
@@ -456,9 +479,10 @@ fn fused(suite: &mut Suite) {
         let a = x.f32(device)?;
         let sum = |x: &[f64]| x.iter().sum::<f64>();
         let doubled = x.map(|x| 2.0 * x + 1.0).reduce(&[1], sum);
-        let got = a.mul(2.0)?.add(1.0)?.sum_keepdim(&[1])?.mul(-1.0)?;
-        let spread = a.add(&a.sum_keepdim(&[1])?)?;
-        let twice = a.sum_keepdim(&[1])?.mul(&a.max_keepdim(&[1])?)?;
+        let got = a.mul(2.0)?.add(1.0)?.sum(Axes::from(1).keepdim(true))?.mul(-1.0)?;
+        let spread = a.add(&a.sum(Axes::from(1).keepdim(true))?)?;
+        let twice =
+            a.sum(Axes::from(1).keepdim(true))?.mul(&a.max(Axes::from(1).keepdim(true))?)?;
         let max = x.reduce(&[1], NUMBERS[2].3);
         let total = a.sum(&[1])?.max(&[])?;
         Ok(vec![
@@ -483,7 +507,9 @@ fn fused(suite: &mut Suite) {
         let a = x.f32(device)?;
         let sum = |x: &[f64]| x.iter().sum::<f64>();
         let (rows, columns) = (x.reduce(&[1], sum), x.reduce(&[0], sum));
-        let got = a.add(&a.sum_keepdim(&[1])?)?.add(&a.sum_keepdim(&[0])?)?;
+        let got = a
+            .add(&a.sum(Axes::from(1).keepdim(true))?)?
+            .add(&a.sum(Axes::from(0).keepdim(true))?)?;
         let want = x.zip(&rows, |x, r| x + r).zip(&columns, |x, c| x + c);
         let own = a.add(&a.transpose(0, 1)?.sum(&[1])?)?;
         Ok(vec![
@@ -508,7 +534,7 @@ fn columns(suite: &mut Suite) {
             checks.extend(arg_checks(device, &x, DType::I32)?);
             let by = Tolerance { absolute: 4e-6, ..Tolerance::F32 };
             let most = |x: &[f64]| NUMBERS[2].3(x);
-            let apart = a.sub(&a.max_keepdim(&[0])?)?;
+            let apart = a.sub(&a.max(Axes::from(0).keepdim(true))?)?;
             let largest = x.reduce(&[0], most);
             let exps = x.zip(&largest, |x, m| (x - m).exp());
             let shares = exps.zip(&exps.reduce(&[0], sum), |e, s| e / s);
@@ -546,7 +572,7 @@ fn columns(suite: &mut Suite) {
                 checks.push(near(format!("sum over {axes:?}"), got, want, Tolerance::EXACT));
             }
             // Quads that do not lie in memory as such, and some that a pad cuts.
-            let part = a.slice(3, 1, n as isize)?;
+            let part = a.slice(3, 1..n as isize)?;
             let want = x.slice(3, 1, n - 1, 1);
             let pads = [(0, 0), (1, 2), (0, 0), (3, 1)];
             let padded = x.pad(&pads, 1.0).reduce(&[1], sum).squeeze(&[1]);
@@ -562,7 +588,7 @@ fn columns(suite: &mut Suite) {
                 near("turned", a.permute(&[3, 0, 1, 2])?.sum(&[1, 2])?, turned, Tolerance::EXACT),
                 near(
                     "joined",
-                    a.concat(&[&a], 0)?.sum(&[0])?,
+                    Tensor::concat(&[&a, &a], 0)?.sum(&[0])?,
                     x.reduce(&[0], sum).squeeze(&[0]).map(|x| 2.0 * x),
                     Tolerance::EXACT,
                 ),
@@ -587,7 +613,7 @@ fn million(suite: &mut Suite) {
             let words: Vec<f32> = (0..n).map(|i| (word(17, i) & 1) as f32).collect();
             let total: f64 = words.iter().map(|&w| f64::from(w)).sum();
             let a = device.tensor(&words, &[n])?;
-            let ones = device.full(DType::I32, 1.0, &[n])?;
+            let ones = device.full(&[n], 1.0, DType::I32)?;
             let mut peak = words;
             peak[n - 1] = 7.0;
             let peak = device.tensor(&peak, &[n])?;

@@ -143,7 +143,7 @@ fn unary(name: &str) -> Option<Reference> {
         .smooth(steps_seen),
         "trunc" => of(|a| if a[0] < 0.0 { a[0].ceil() } else { a[0].floor() }).smooth(steps_seen),
         "fract" => of(|a| a[0].rem_euclid(1.0)).smooth(steps_seen),
-        "recip" => of(|a| a[0].powi(-1)).relative(),
+        "reciprocal" => of(|a| a[0].powi(-1)).relative(),
         "square" => of(|a| a[0].powi(2)),
         "sqrt" => of(|a| a[0].sqrt()).relative(),
         "rsqrt" => of(|a| a[0].powf(-0.5)).relative(),
@@ -230,8 +230,8 @@ fn several(name: &str) -> Option<Reference> {
         "sub" => of(|a| a[0] - a[1]),
         "mul" => of(|a| a[0] * a[1]),
         "div" => of(|a| a[0] / a[1]).relative(),
-        "rem" => of(|a| a[0] % a[1]).smooth(few_periods),
-        "floor_mod" => of(floor_mod).scale(|a| a[1].abs()).tiny(1e-36).smooth(few_periods),
+        "fmod" => of(|a| a[0] % a[1]).smooth(few_periods),
+        "remainder" => of(floor_mod).scale(|a| a[1].abs()).tiny(1e-36).smooth(few_periods),
         // The exponent y - 1 is rounded, and that is multiplied by log x; y x^(y-1) for small y
         // overflows on the way.
         "pow" => of(|a| a[0].powf(a[1])).relative().slope_rel(1e-5).headroom(1e4).tiny(1e-34),
@@ -247,7 +247,7 @@ fn several(name: &str) -> Option<Reference> {
         "le" => of(|a| flag(a[0] <= a[1])),
         "gt" => of(|a| flag(a[0] > a[1])),
         "ge" => of(|a| flag(a[0] >= a[1])),
-        "select" => of(|a| if a[0] != 0.0 { a[1] } else { a[2] }),
+        "where_cond" => of(|a| if a[0] != 0.0 { a[1] } else { a[2] }),
         "clamp" => of(|a| a[0].max(a[1]).min(a[2])).smooth(|a| a[1] + 1e-3 < a[2]),
         "fma" => of(|a| a[0].mul_add(a[1], a[2])).scale(|a| (a[0] * a[1]).abs()),
         "lerp" => of(|a| {
@@ -275,8 +275,8 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
         "sub" => |a| a[0] - a[1],
         "mul" => |a| a[0].wrapping_mul(a[1]),
         "div" => |a| if a[1] == 0 { a[0] } else { a[0] / a[1] },
-        "rem" => |a| if a[1] == 0 { 0 } else { a[0] % a[1] },
-        "floor_mod" => |a| {
+        "fmod" => |a| if a[1] == 0 { 0 } else { a[0] % a[1] },
+        "remainder" => |a| {
             if a[1] == 0 {
                 return 0;
             }
@@ -300,9 +300,9 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
         "logical_and" | "bitwise_and" => |a| a[0] & a[1],
         "logical_or" | "bitwise_or" => |a| a[0] | a[1],
         "logical_xor" | "bitwise_xor" => |a| a[0] ^ a[1],
-        "shl" => |a| a[0] << (a[1] & 31),
-        "shr" => |a| a[0] >> (a[1] & 31),
-        "select" => |a| if a[0] != 0 { a[1] } else { a[2] },
+        "bitwise_left_shift" => |a| a[0] << (a[1] & 31),
+        "bitwise_right_shift" => |a| a[0] >> (a[1] & 31),
+        "where_cond" => |a| if a[0] != 0 { a[1] } else { a[2] },
         "clamp" => |a| a[0].max(a[1]).min(a[2]),
         "fma" => |a| a[0].wrapping_mul(a[1]).wrapping_add(a[2]),
         // -1 - x inverts; of bool it is 1 - x, which the last bit of this is.

@@ -5,20 +5,24 @@ use super::check::{exact, near, same_bits, typed, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Scan, Tensor};
 
-type Scan =
-    (&'static str, fn(&Tensor, isize, bool, bool) -> Result<Tensor>, fn(f64, f64) -> f64, f64);
+type Kind = (&'static str, fn(&Tensor, Scan) -> Result<Tensor>, fn(f64, f64) -> f64, f64);
 
 const INF: f64 = f64::INFINITY;
 
 /// The name, the method, what combines two elements, and what combining nothing gives.
-pub const SCANS: [Scan; 4] = [
+pub const SCANS: [Kind; 4] = [
     ("cumsum", Tensor::cumsum, |a, b| a + b, 0.0),
     ("cumprod", Tensor::cumprod, |a, b| a * b, 1.0),
     ("cummax", Tensor::cummax, |a, b| if a.is_nan() || a > b { a } else { b }, -INF),
     ("cummin", Tensor::cummin, |a, b| if a.is_nan() || a < b { a } else { b }, INF),
 ];
+
+/// How a scan goes along an axis.
+pub fn along(axis: isize, exclusive: bool, reverse: bool) -> Scan {
+    Scan::from(axis).exclusive(exclusive).reverse(reverse)
+}
 
 /// The scan of an array along an axis.
 pub fn scanned(
@@ -95,7 +99,8 @@ fn shapes(suite: &mut Suite) {
                 let b = signs.f32(device)?;
                 for (name, scan, combine, none) in SCANS {
                     let (a, x) = if name == "cumprod" { (&b, &signs) } else { (&a, &x) };
-                    let got = scan(a, axis as isize - shape.len() as isize, exclusive, reverse)?;
+                    let got =
+                        scan(a, along(axis as isize - shape.len() as isize, exclusive, reverse))?;
                     let want = scanned(x, axis, (exclusive, reverse), (combine, none));
                     let what = format!("{name} exclusive {exclusive} reverse {reverse}");
                     checks.push(near(what, got, want, Tolerance::EXACT));
@@ -133,17 +138,17 @@ fn types(suite: &mut Suite) {
                 n => most.data[n - 1],
             });
             Ok(vec![
-                same_bits("cumsum", a.cumsum(0, false, false)?, dtype, sums),
-                same_bits("cumprod", a.cumprod(0, false, false)?, dtype, products),
-                same_bits("cummax", a.cummax(0, false, false)?, dtype, most),
-                same_bits("exclusive", a.cummax(0, true, false)?, dtype, shifted),
+                same_bits("cumsum", a.cumsum(0)?, dtype, sums),
+                same_bits("cumprod", a.cumprod(0)?, dtype, products),
+                same_bits("cummax", a.cummax(0)?, dtype, most),
+                same_bits("exclusive", a.cummax(Scan::from(0).exclusive(true))?, dtype, shifted),
             ])
         });
     }
     let case = suite.add("f16 is rounded once", |device| {
         let x = random(&[2, 300], 0.0, 1.0, 3).rounded(DType::F16);
         let want = scanned(&x, 1, (false, false), (|a, b| a + b, 0.0));
-        let got = x.on(device, DType::F16)?.cumsum(1, false, false)?;
+        let got = x.on(device, DType::F16)?.cumsum(1)?;
         let by = Tolerance::sum(300, 1.0).stored(DType::F16);
         Ok(vec![typed("cumsum", got, DType::F16, want, by)])
     });
@@ -159,7 +164,7 @@ fn not_finite(suite: &mut Suite) {
         for (name, scan, combine, none) in SCANS {
             for (exclusive, reverse) in [(false, false), (true, true)] {
                 let want = scanned(&x, 0, (exclusive, reverse), (combine, none));
-                let got = scan(&a, 0, exclusive, reverse)?;
+                let got = scan(&a, along(0, exclusive, reverse))?;
                 checks.push(near(name, got, want, Tolerance::sum(50, 10.0)));
             }
         }
@@ -168,7 +173,7 @@ fn not_finite(suite: &mut Suite) {
     suite.add("zero times infinity stays where it is", |device| {
         let x = Array::new(&[4], vec![2.0, 0.0, 3.0, INF]);
         let want = Array::new(&[4], vec![2.0, 0.0, 0.0, f64::NAN]);
-        let got = x.f32(device)?.cumprod(0, false, false)?;
+        let got = x.f32(device)?.cumprod(0)?;
         Ok(vec![near("cumprod", got, want, Tolerance::EXACT)])
     });
 }
@@ -183,9 +188,9 @@ fn long(suite: &mut Suite) {
     };
     suite.add("70001 along one axis", move |device| {
         let x = integers(&[70_001], -50, 50, 5);
-        let got = x.f32(device)?.cumsum(0, false, false)?;
+        let got = x.f32(device)?.cumsum(0)?;
         let y = random(&[70_001], 0.0, 1.0, 6);
-        let all = y.f32(device)?.cumsum(0, false, false)?;
+        let all = y.f32(device)?.cumsum(0)?;
         // The blocks' sums are added up level by level: errors do not grow with the length.
         let by = Tolerance { absolute: 1e-5, relative: 2e-6 };
         Ok(vec![
@@ -195,7 +200,7 @@ fn long(suite: &mut Suite) {
     });
     let case = suite.add("2^22 + 1 along one axis", move |device| {
         let x = integers(&[(1 << 22) + 1], -1, 1, 7);
-        let got = x.on(device, DType::I32)?.cumsum(0, false, false)?;
+        let got = x.on(device, DType::I32)?.cumsum(0)?;
         Ok(vec![exact("cumsum", got, DType::I32, sums(&x))])
     });
     case.big();
@@ -210,18 +215,18 @@ fn views(suite: &mut Suite) {
         let square = x.map(|x| x * x);
         let sums = scanned(&square, 1, (false, false), add);
         let last = sums.slice(1, 39, 1, 1);
-        let got = a.square().cumsum(1, false, false)?;
+        let got = a.square().cumsum(1)?;
         Ok(vec![
             near(
                 "a slice of a transpose",
-                a.transpose(0, 1)?.slice_step(0, 1, 39, 2)?.cumsum(0, false, false)?,
+                a.transpose(0, 1)?.slice_step(0, 1..39, 2)?.cumsum(0)?,
                 scanned(&turned, 0, (false, false), add),
                 Tolerance::EXACT,
             ),
-            near("squares' last", got.slice(1, 39, 40)?, last.clone(), Tolerance::EXACT),
+            near("squares' last", got.slice(1, 39..40)?, last.clone(), Tolerance::EXACT),
             near(
                 "twice",
-                got.add(&got.slice(1, 39, 40)?)?,
+                got.add(&got.slice(1, 39..40)?)?,
                 sums.zip(&last, |a, b| a + b),
                 Tolerance::EXACT,
             ),

@@ -189,7 +189,7 @@ fn top(suite: &mut Suite) {
         let a = x.f32(device)?;
         let mut checks = Vec::new();
         for (k, largest) in [(0, true), (1, true), (4, true), (4, false), (33, true)] {
-            let (values, indices) = a.top_k(-1, k, largest)?;
+            let (values, indices) = a.topk(k, -1, largest)?;
             let want = sorted(&x, 1, largest).slice(1, 0, k, 1);
             let what = format!("{k} largest {largest}");
             checks.push(near(what.clone(), values, taken(&x, 1, &want), Tolerance::EXACT));
@@ -198,13 +198,13 @@ fn top(suite: &mut Suite) {
         // Of many, most are left behind.
         for n in [65, 100, 257, 513] {
             let x = integers(&[1, n], -40, 40, 10);
-            let (values, indices) = x.f32(device)?.top_k(1, 5, true)?;
+            let (values, indices) = x.f32(device)?.topk(5, 1, true)?;
             let want = sorted(&x, 1, true).slice(1, 0, 5, 1);
             checks.push(near(format!("5 of {n}"), values, taken(&x, 1, &want), Tolerance::EXACT));
             checks.push(exact(format!("5 of {n}"), indices, DType::I32, want));
         }
         let columns = x.permute(&[1, 0]);
-        let (values, _) = columns.f32(device)?.top_k(0, 2, true)?;
+        let (values, _) = columns.f32(device)?.topk(2, 0, true)?;
         let want = sorted(&columns, 0, true).slice(0, 0, 2, 1);
         checks.push(near("columns", values, taken(&columns, 0, &want), Tolerance::EXACT));
         Ok(checks)
@@ -243,9 +243,8 @@ fn takes(suite: &mut Suite) {
                 // Some lie outside.
                 let low = if dtype == DType::I32 { -2 } else { 0 };
                 let index = integers(&wide, low, shape[axis] as i32 + 1, 9);
-                let got = x
-                    .on(device, DType::F32)?
-                    .take_along(axis as isize, &index.on(device, dtype)?)?;
+                let got =
+                    x.on(device, DType::F32)?.gather(axis as isize, &index.on(device, dtype)?)?;
                 checks.push(same_bits(dtype.name(), got, DType::F32, taken(&x, axis, &index)));
             }
             Ok(checks)

@@ -115,7 +115,7 @@ pub fn allowance(gpu: bool, name: &str, point: &[f64]) -> Allowance {
             Allowance { absolute: absolute * (1.0 + x.tan().powi(2)), ..plain }
         }
         // x - y * trunc(x / y): the quotient is rounded, to an integer if it is large, and is one off next to one.
-        "rem" | "floor_mod" => {
+        "fmod" | "remainder" => {
             let quotient = x / point[1];
             let near = (quotient - quotient.round()).abs() <= 4.0 * ULP * quotient.abs();
             let absolute =

@@ -3,6 +3,7 @@
 use super::array::{bits, integers, Array};
 use super::check::{exact, said, same_bits, Suite};
 use warpweft::dtype::DType;
+use warpweft::tensor::Tensor;
 
 /// Below and beyond what is worth a tile, and what fills tiles.
 const EXTENTS: [usize; 9] = [1, 15, 16, 17, 31, 32, 33, 65, 257];
@@ -136,7 +137,7 @@ fn views(suite: &mut Suite) {
         let a = x.on(device, DType::U32)?;
         let (turned, want) = (a.transpose(0, 1)?, x.permute(&[1, 0]));
         let check = |what, got, want| same_bits(what, got, DType::U32, want);
-        let sliced = a.slice(0, 3, 40)?.slice_step(1, 1, 49, 2)?.transpose(0, 1)?;
+        let sliced = a.slice(0, 3..40)?.slice_step(1, 1..49, 2)?.transpose(0, 1)?;
         let triangle = Array::from_fn(&[50, 70], |at| if at[1] <= at[0] { want.at(at) } else { 0 });
         Ok(vec![
             check("sliced", sliced, x.slice(0, 3, 37, 1).slice(1, 1, 24, 2).permute(&[1, 0])),
@@ -144,7 +145,7 @@ fn views(suite: &mut Suite) {
             check("padded", turned.pad(&[(3, 0), (1, 40)], 7.0)?, want.pad(&[(3, 0), (1, 40)], 7)),
             check(
                 "joined",
-                turned.concat(&[&turned, &a.slice(0, 0, 50)?], 1)?,
+                Tensor::concat(&[&turned, &turned, &a.slice(0, ..50)?], 1)?,
                 Array::concat(&[want.clone(), want.clone(), x.slice(0, 0, 50, 1)], 1),
             ),
             check("cut off", turned.tril(0)?, triangle),

@@ -170,8 +170,8 @@ async fn refused(device: Device) -> Outcome {
     let kind =
         |value: Result<Tensor>| value.and_then(|value| w.assign(&value)).err().map(|e| e.kind());
     ensure(kind(device.zeros(&[3, 2])) == Some(ErrorKind::Shape), "a shape")?;
-    ensure(kind(device.full(DType::I32, 0.0, &[2, 3])) == Some(ErrorKind::DType), "a type")?;
-    let failed = device.full(DType::I32, 0.0, &[2, 3]).map(|whole| whole.exp());
+    ensure(kind(device.full(&[2, 3], 0.0, DType::I32)) == Some(ErrorKind::DType), "a type")?;
+    let failed = device.full(&[2, 3], 0.0, DType::I32).map(|whole| whole.exp());
     ensure(kind(failed) == Some(ErrorKind::DType), "an error")?;
     let loss = device.zeros(&[2]).map_err(said)?;
     let error = loss.backward(&[&w]).err().ok_or("a gradient of two numbers")?;
@@ -193,8 +193,8 @@ async fn cached(device: Device) -> Outcome {
         let position = device.tensor(&[n as i32], &[])?;
         let places = device.iota(&[ROOM], 0)?;
         let here = places.eq(&position)?.unsqueeze(-1)?;
-        keys.assign(&here.select(&row(&k)?, &keys.value())?)?;
-        values.assign(&here.select(&row(&v)?, &values.value())?)?;
+        keys.assign(&here.where_cond(&row(&k)?, &keys.value())?)?;
+        values.assign(&here.where_cond(&row(&v)?, &values.value())?)?;
         let mask = places.le(&position)?.reshape(&[1, 1, 1, ROOM])?;
         let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
         let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;

@@ -152,8 +152,8 @@ fn results(suite: &mut Suite) {
         let x = random(&[3], -1.0, 1.0, 10);
         let build = || {
             let y = x.f32(&device)?.exp();
-            let none = y.slice(0, 1, 1)?;
-            let joined = none.concat(&[&x.f32(&device)?.neg()], 0)?;
+            let none = y.slice(0, 1..1)?;
+            let joined = Tensor::concat(&[none.clone(), x.f32(&device)?.neg()], 0)?;
             Ok([y, none, joined])
         };
         for other in [1, 2] {

@@ -25,7 +25,7 @@ fn counted(index: &Tensor, last: &Tensor, clamp: bool) -> Result<Tensor, Stop> {
         DType::U32 => index.minimum(f64::from(i32::MAX))?.cast(DType::I32)?,
         _ => index.cast(DType::I32)?,
     };
-    let index = index.lt(0)?.select(&index.add(last)?.add(1)?, &index)?;
+    let index = index.lt(0)?.where_cond(&index.add(last)?.add(1)?, &index)?;
     Ok(if clamp { index.maximum(0)?.minimum(last)? } else { index })
 }
 

@@ -146,13 +146,13 @@ async fn finish(pending: Vec<Pending<'_>>) -> Outcome {
 fn upload(device: &Device, data: &Data) -> Result<Operand, Stop> {
     let dtype = data.kind.held();
     let tensor: Tensor = match &data.content {
-        Content::Filled(value) => device.full(dtype, *value, &data.shape)?,
+        Content::Filled(value) => device.full(&data.shape, *value, dtype)?,
         Content::Bytes(bytes) if data.kind == Kind::Bool => {
             let truths: Vec<bool> = bytes.iter().map(|&byte| byte != 0).collect();
             device.tensor(&truths, &data.shape)?
         }
         Content::Bytes(bytes) if data.kind.size() == dtype.size() => {
-            device.tensor_from_bytes(dtype, bytes, &data.shape)?
+            device.tensor_from_bytes(bytes, &data.shape, dtype)?
         }
         Content::Bytes(bytes) => {
             let mut words = Vec::new();

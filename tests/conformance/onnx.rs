@@ -14,7 +14,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result as Computed;
 use warpweft::op::Reduction;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Axes, Tensor};
 
 /// What an operator gives, in the order of its outputs; those at the end that nobody names may be left out.
 type Results = Result<Vec<Operand>, Stop>;
@@ -88,7 +88,7 @@ fn table(name: &str, call: &Call) -> Results {
         "Clip" => clip(call),
         "Where" => {
             let (yes, no) = (call.input(1)?, call.input(2)?);
-            one(call.input(0)?.tensor.select(&yes.tensor, &no.tensor)?, yes.kind)
+            one(call.input(0)?.tensor.where_cond(&yes.tensor, &no.tensor)?, yes.kind)
         }
         "Cast" => cast(call),
         "ArgMax" | "ArgMin" => position(name, call),
@@ -148,7 +148,7 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
         "Log" => x.log(),
         "Mish" => x.mish(),
         "Neg" => x.neg(),
-        "Reciprocal" => x.recip(),
+        "Reciprocal" => x.reciprocal(),
         "Relu" => x.relu(),
         "Round" => x.round(),
         "Selu" => match (call.args.maybe_number("alpha")?, call.args.maybe_number("gamma")?) {
@@ -157,8 +157,8 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
         },
         "Shrink" => {
             let (bias, edge) = (number("bias", 0.0)?, number("lambd", 0.5)?);
-            let upper = x.gt(edge)?.select(&x.sub(bias)?, &x.mul(0.0)?)?;
-            x.lt(-edge)?.select(&x.add(bias)?, &upper)?
+            let upper = x.gt(edge)?.where_cond(&x.sub(bias)?, &x.mul(0.0)?)?;
+            x.lt(-edge)?.where_cond(&x.add(bias)?, &upper)?
         }
         "Sigmoid" => x.sigmoid(),
         "Sign" => x.sign(),
@@ -170,7 +170,7 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
         "Swish" => x.mul(&x.mul(number("alpha", 1.0)?)?.sigmoid())?,
         "Tan" => x.tan(),
         "Tanh" => x.tanh(),
-        "ThresholdedRelu" => x.gt(number("alpha", 1.0)?)?.select(x, 0.0)?,
+        "ThresholdedRelu" => x.gt(number("alpha", 1.0)?)?.where_cond(x, 0.0)?,
         _ => return Ok(None),
     }))
 }
@@ -179,7 +179,7 @@ fn unary(name: &str, call: &Call) -> Result<Option<Tensor>, Stop> {
 fn wrapped(x: &Tensor, kind: Kind) -> Computed<Tensor> {
     match kind {
         Kind::U8 => x.bitwise_and(255),
-        Kind::I8 => x.shl(24)?.shr(24),
+        Kind::I8 => x.bitwise_left_shift(24)?.bitwise_right_shift(24),
         _ => Ok(x.clone()),
     }
 }
@@ -192,9 +192,9 @@ fn arithmetic(name: &str, call: &Call) -> Results {
         "Sub" => a.sub(b)?,
         "Mul" => a.mul(b)?,
         "Div" => a.div(b)?,
-        "Mod" if call.flag("fmod", false)? => a.rem(b)?,
-        "Mod" => a.floor_mod(b)?,
-        "PRelu" => a.ge(0.0)?.select(a, &a.mul(b)?)?,
+        "Mod" if call.flag("fmod", false)? => a.fmod(b)?,
+        "Mod" => a.remainder(b)?,
+        "PRelu" => a.ge(0.0)?.where_cond(a, &a.mul(b)?)?,
         // Bases and exponents of integers by way of floats: what is rounded to an integer is exact.
         _ => {
             let (base, exponent) = (a.cast(DType::F32)?, b.cast(DType::F32)?);
@@ -218,8 +218,8 @@ fn bits(name: &str, call: &Call) -> Results {
         "BitwiseAnd" => x.tensor.bitwise_and(y)?,
         "BitwiseOr" => x.tensor.bitwise_or(y)?,
         "BitwiseXor" => x.tensor.bitwise_xor(y)?,
-        _ if call.args.word("direction", "")? == "LEFT" => x.tensor.shl(y)?,
-        _ => x.tensor.shr(y)?,
+        _ if call.args.word("direction", "")? == "LEFT" => x.tensor.bitwise_left_shift(y)?,
+        _ => x.tensor.bitwise_right_shift(y)?,
     };
     one(wrapped(&result, x.kind)?, x.kind)
 }
@@ -355,7 +355,7 @@ fn reduce(name: &str, call: &Call) -> Results {
 
 /// With the axes kept, of extent 1.
 fn reduced(name: &str, x: &Tensor, axes: &[isize]) -> Result<Tensor, Stop> {
-    let over = |x: &Tensor, op: Reduction| x.reduce(op, axes, true);
+    let over = |x: &Tensor, op: Reduction| x.reduce(op, Axes::from(axes).keepdim(true));
     let truth = x.dtype() == DType::Bool;
     let spread = |result: Tensor| -> Computed<Tensor> {
         let shape: Vec<usize> = over(x, Reduction::Sum)?.shape().to_vec();
@@ -366,7 +366,7 @@ fn reduced(name: &str, x: &Tensor, axes: &[isize]) -> Result<Tensor, Stop> {
         "ReduceProd" => over(x, Reduction::Prod)?,
         "ReduceMax" => over(x, if truth { Reduction::Any } else { Reduction::Max })?,
         "ReduceMin" => over(x, if truth { Reduction::All } else { Reduction::Min })?,
-        "ReduceMean" => x.mean_keepdim(axes)?,
+        "ReduceMean" => x.mean(Axes::from(axes).keepdim(true))?,
         "ReduceL1" => spread(x.norm_l1(axes)?)?,
         "ReduceL2" => spread(x.norm_l2(axes)?)?,
         "ReduceLogSum" => over(x, Reduction::Sum)?.log(),

@@ -11,7 +11,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result as Computed;
 use warpweft::op::Reduction;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Axes, Tensor};
 
 /// What an operator gives, in the order of its outputs.
 type Results = Result<Vec<Operand>, Stop>;
@@ -51,7 +51,7 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
         "identity" => unary(args, |x| Ok(x.clone())),
         "log" => unary(args, |x| Ok(x.log())),
         "neg" => unary(args, |x| Ok(x.neg())),
-        "reciprocal" => unary(args, |x| Ok(x.recip())),
+        "reciprocal" => unary(args, |x| Ok(x.reciprocal())),
         "relu" => unary(args, relu),
         "sigmoid" => unary(args, |x| Ok(x.sigmoid())),
         "sign" => unary(args, |x| Ok(x.sign())),
@@ -85,7 +85,7 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
         "where" => choose(args),
         "prelu" => {
             let (x, slope) = (args.get("input")?, args.tensor("slope")?);
-            one(x.tensor.gt(0.0)?.select(&x.tensor, &x.tensor.mul(&slope)?)?, x.kind)
+            one(x.tensor.gt(0.0)?.where_cond(&x.tensor, &x.tensor.mul(&slope)?)?, x.kind)
         }
         "cast" => cast(args),
 
@@ -170,7 +170,7 @@ fn parametric(name: &str, args: &Args) -> Results {
 fn choose(args: &Args) -> Results {
     let condition = args.get("condition")?.condition()?;
     let (yes, no) = (args.get("trueValue")?, args.tensor("falseValue")?);
-    one(condition.select(&yes.tensor, &no)?, yes.kind)
+    one(condition.where_cond(&yes.tensor, &no)?, yes.kind)
 }
 
 fn cast(args: &Args) -> Results {
@@ -204,7 +204,7 @@ fn reduce(name: &str, args: &Args) -> Results {
 
 fn reduced(name: &str, x: &Tensor, axes: &[isize], keep: bool) -> Result<Tensor, Stop> {
     let rank = x.rank() as isize;
-    let over = |x: &Tensor, op: Reduction| x.reduce(op, axes, keep);
+    let over = |x: &Tensor, op: Reduction| x.reduce(op, Axes::from(axes).keepdim(keep));
     let kept = |result: Tensor| -> Computed<Tensor> {
         let mut result = result;
         let all: Vec<isize> = (0..rank).collect();
@@ -221,7 +221,7 @@ fn reduced(name: &str, x: &Tensor, axes: &[isize], keep: bool) -> Result<Tensor,
         "reduceProduct" => over(x, Reduction::Prod)?,
         "reduceMax" => over(x, Reduction::Max)?,
         "reduceMin" => over(x, Reduction::Min)?,
-        "reduceMean" if keep => x.mean_keepdim(axes)?,
+        "reduceMean" if keep => x.mean(Axes::from(axes).keepdim(true))?,
         "reduceMean" => x.mean(axes)?,
         "reduceL1" if float => kept(x.norm_l1(axes)?)?,
         "reduceL1" if x.dtype() == DType::U32 => over(x, Reduction::Sum)?,

@@ -242,7 +242,7 @@ fn threads_share_a_device_and_its_tensors() {
                 let (device, shared) = (&device, &shared);
                 scope.spawn(move || {
                     for n in 0..25 {
-                        let own = device.full(warpweft::dtype::DType::F32, f64::from(n), &[3]);
+                        let own = device.full(&[3], f64::from(n), warpweft::dtype::DType::F32);
                         let y = shared.mul(&own.expect("recorded")).and_then(|y| y.add(thread));
                         let got: Vec<f32> = block_on(y.expect("recorded").read()).expect("read");
                         let want = |x: f32| x * n as f32 + thread as f32;

@@ -235,7 +235,7 @@ fn work(device: &Device, size: usize) -> Result<Vec<Vec<u8>>> {
     let stepped = w.sub(&gradient.mul(0.1)?)?;
     stepped.run()?;
     let weights = x.matmul(&stepped)?.softmax(1)?;
-    let sums = weights.cumsum(0, false, false)?.concat(&[&weights], 1)?;
+    let sums = Tensor::concat(&[&weights.cumsum(0)?, &weights], 1)?;
     let mut batch = device.batch();
     batch.add(&weights)?.add(&sums)?;
     batch.run()?;
@@ -420,12 +420,12 @@ fn mixtures(one: &Device, other: &Device) -> Result<Mixtures> {
     let line = other.tensor(&[0i32], &[1])?;
     let all: Mixtures = vec![
         ("add", x.add(&y).err()),
-        ("select", mask.select(&x, &x).err()),
+        ("where_cond", mask.where_cond(&x, &x).err()),
         ("matmul", x.matmul(&y).err()),
-        ("concat", x.concat(&[&x, &y], 0).err()),
+        ("concat", Tensor::concat(&[&x, &x, &y], 0).err()),
         ("conv2d", x.conv2d(&y, None, Default::default()).err()),
         ("index_select", x.index_select(0, &line).err()),
-        ("take_along", x.take_along(3, &index).err()),
+        ("take_along", x.gather(3, &index).err()),
         ("scatter_add", x.scatter_add(3, &index, &x).err()),
         ("index_add", x.index_add(0, &line, &x).err()),
         ("attention", x.attention(&x, &y, Default::default()).err()),

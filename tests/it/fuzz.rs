@@ -205,7 +205,7 @@ fn a_printed_program_is_a_test() {
     let said = format!(
         "//! What a program is printed as. `UPDATE=1` writes it anew.\n\n\
          use warpweft::device::Device;\nuse warpweft::dtype::DType;\nuse warpweft::error::Result;\n\
-         use warpweft::tensor::{{Conv2dOptions, PadMode, Padding, PoolOptions, Tensor}};\n\n\
+         use warpweft::tensor::{{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor}};\n\n\
          pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {{\n{}}}\n",
         text(&program)
     );

@@ -9,7 +9,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program, Variants};
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Tensor};
+use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Tensor};
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
@@ -369,9 +369,9 @@ fn results_of_one_shape_come_from_one_kernel() {
 fn a_row_program_writes_its_statistics_too() {
     let plan = plan("softmax-and-maximum", |d| {
         let x = data(d, &[6, 40])?;
-        let max = x.max_keepdim(&[1])?;
+        let max = x.max(Axes::from(1).keepdim(true))?;
         let exp = x.sub(&max)?.exp();
-        Ok(vec![max, exp.div(&exp.sum_keepdim(&[1])?)?])
+        Ok(vec![max, exp.div(&exp.sum(Axes::from(1).keepdim(true))?)?])
     });
     assert_eq!(kinds(&plan), ["row"]);
     assert_eq!(program(&plan.dispatches[0].kernel).stores.len(), 2);
@@ -472,7 +472,7 @@ fn heads_apart_and_together_leave_plain_indices() {
 fn a_join_writes_its_parts_in_place() {
     let plan = plan("concat", |d| {
         let (x, y) = (data(d, &[4, 6])?, data(d, &[4, 2])?);
-        Ok(vec![x.mul(2.0)?.concat(&[&y, &x.relu()], 1)?])
+        Ok(vec![Tensor::concat(&[&x.mul(2.0)?, &y, &x.relu()], 1)?])
     });
     assert_eq!(kinds(&plan), ["map", "map", "map"]);
     assert_eq!(plan.temporaries.len(), 0);
@@ -543,7 +543,7 @@ fn costly_work_with_two_readers_is_stored() {
 fn creation_needs_no_memory_but_the_result() {
     let plan = plan("creation", |d| {
         let x = d.uniform(&[10, 10], 0.0, 1.0, 7)?;
-        Ok(vec![x.add(&d.eye(10)?)?.mul(&d.full(DType::F32, 3.0, &[10])?)?])
+        Ok(vec![x.add(&d.eye(10)?)?.mul(&d.full(&[10], 3.0, DType::F32)?)?])
     });
     assert_eq!(kinds(&plan), ["map"]);
     assert_eq!(plan.inputs, 0);

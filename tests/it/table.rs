@@ -21,12 +21,12 @@ const RANDOM_POINTS: usize = 2000;
 /// Every row there must be.
 const NAMES: &str = "
     abs neg sign sign_bit floor ceil round trunc fract exp exp2 expm1 log log2 log10 log1p sqrt
-    rsqrt recip square sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu
+    rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu
     relu6 leaky_relu elu selu celu sigmoid hard_sigmoid log_sigmoid silu hard_swish gelu
     gelu_tanh mish softplus softsign is_nan is_inf is_finite logical_not bitwise_not hard_tanh
-    clamp add sub mul div rem floor_mod pow minimum maximum atan2 hypot copysign eq ne lt le gt
-    ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor shl shr
-    squared_difference select fma lerp random_bits unit_float from_bits";
+    clamp add sub mul div fmod remainder pow minimum maximum atan2 hypot copysign eq ne lt le gt
+    ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
+    bitwise_right_shift squared_difference where_cond fma lerp random_bits unit_float from_bits";
 
 fn extremes() -> Vec<f32> {
     EXTREMES.iter().flat_map(|&x| [x, -x]).collect()
@@ -258,9 +258,9 @@ const CHOSEN_VALUES: &[(&str, &[f64], f64)] = &[
     ("pow", &[-2.0, 0.5], NAN),
     ("pow", &[-0.0, 0.5], 0.0),
     ("pow", &[-1.0, 16_777_217.0], 1.0),
-    ("floor_mod", &[-7.0, 3.0], 2.0),
-    ("floor_mod", &[7.0, -3.0], -2.0),
-    ("rem", &[-7.0, 3.0], -1.0),
+    ("remainder", &[-7.0, 3.0], 2.0),
+    ("remainder", &[7.0, -3.0], -2.0),
+    ("fmod", &[-7.0, 3.0], -1.0),
     ("atan2", &[0.0, -0.0], std::f64::consts::PI),
     ("atan2", &[-0.0, -1.0], -std::f64::consts::PI),
     ("atan2", &[INF, INF], std::f64::consts::FRAC_PI_4),
@@ -297,7 +297,7 @@ const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("softsign", &[0.0], &[1.0]),
     ("sqrt", &[0.0], &[INF]),
     ("rsqrt", &[0.0], &[-INF]),
-    ("recip", &[0.0], &[-INF]),
+    ("reciprocal", &[0.0], &[-INF]),
     ("acosh", &[1.0], &[INF]),
     ("asin", &[1.0], &[INF]),
     ("acos", &[-1.0], &[-INF]),
@@ -309,8 +309,8 @@ const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("clamp", &[1.0, 0.0, 1.0], &[1.0, 0.0, 0.0]),
     ("clamp", &[2.0, 0.0, 1.0], &[0.0, 0.0, 1.0]),
     ("clamp", &[-2.0, 0.0, 1.0], &[0.0, 1.0, 0.0]),
-    ("select", &[1.0, 2.0, 3.0], &[0.0, 1.0, 0.0]),
-    ("select", &[0.0, 2.0, 3.0], &[0.0, 0.0, 1.0]),
+    ("where_cond", &[1.0, 2.0, 3.0], &[0.0, 1.0, 0.0]),
+    ("where_cond", &[0.0, 2.0, 3.0], &[0.0, 0.0, 1.0]),
     ("hypot", &[0.0, 0.0], &[0.0, 0.0]),
     ("atan2", &[0.0, 0.0], &[0.0, 0.0]),
     ("pow", &[0.0, 0.0], &[0.0, 0.0]),
@@ -364,7 +364,7 @@ fn nan_stays_nan() {
             // Arguments that do not matter: the power of 1, the sign alone, the one not chosen,
             // limits.
             let ignored =
-                matches!((row.name, n), ("copysign" | "clamp", 1) | ("clamp" | "select", 2));
+                matches!((row.name, n), ("copysign" | "clamp", 1) | ("clamp" | "where_cond", 2));
             let mut point = vec![0.75; row.arity()];
             point[n] = f64::NAN;
             let got = number(&machine, machine.run(&float_bits(row, &point), Arithmetic::Exact));
@@ -481,14 +481,14 @@ fn accepted(name: &str) -> &'static [DType] {
     use DType::{Bool, F16, F32, I32, U32};
     match name {
         "abs" | "neg" | "sign" => &[F32, F16, I32],
-        "square" | "add" | "sub" | "mul" | "div" | "rem" | "floor_mod" | "minimum" | "maximum"
+        "square" | "add" | "sub" | "mul" | "div" | "fmod" | "remainder" | "minimum" | "maximum"
         | "squared_difference" | "lt" | "le" | "gt" | "ge" | "clamp" | "fma" => {
             &[F32, F16, I32, U32]
         }
-        "eq" | "ne" | "select" => &[F32, F16, I32, U32, Bool],
+        "eq" | "ne" | "where_cond" => &[F32, F16, I32, U32, Bool],
         "logical_not" | "logical_and" | "logical_or" | "logical_xor" => &[Bool],
         "bitwise_not" | "bitwise_and" | "bitwise_or" | "bitwise_xor" => &[I32, U32, Bool],
-        "shl" | "shr" => &[I32, U32],
+        "bitwise_left_shift" | "bitwise_right_shift" => &[I32, U32],
         "random_bits" | "unit_float" | "from_bits" => &[U32],
         _ => &[F32, F16],
     }

@@ -47,7 +47,7 @@ pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
         if causal {
             let (row, column) =
                 (device.iota(&[count, count], 0)?, device.iota(&[count, count], 1)?);
-            scores = row.ge(&column)?.select(&scores, -1e9)?;
+            scores = row.ge(&column)?.where_cond(&scores, -1e9)?;
         }
         let weights = scores.softmax(-1)?;
         let options = AttentionOptions { causal, ..Default::default() };
@@ -63,8 +63,8 @@ pub fn program(device: &Device, count: usize, causal: bool) -> Result<Program> {
 fn positions(device: &Device, count: usize) -> Result<Tensor> {
     let shape = [count, MODEL];
     let column = device.iota(&shape, 1)?;
-    let odd = column.rem(2)?;
+    let odd = column.fmod(2)?;
     let exponent = column.sub(&odd)?.cast(DType::F32)?.mul(-(1e4f64.ln()) / MODEL as f64)?;
     let angle = device.iota(&shape, 0)?.cast(DType::F32)?.mul(&exponent.exp())?;
-    odd.eq(0)?.select(&angle.sin(), &angle.cos())
+    odd.eq(0)?.where_cond(&angle.sin(), &angle.cos())
 }

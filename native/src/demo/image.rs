@@ -3,7 +3,6 @@
 //! `www/demo/image.js` has the same filters under the same names.
 
 use warpweft_native::prelude::*;
-use warpweft_native::tensor::Program;
 
 /// A filter and how strong it is; those without a strength take 0.
 pub type Filter = (&'static str, f64);
@@ -46,14 +45,16 @@ pub fn program(device: &Device, width: usize, height: usize, chain: &[Filter]) -
 /// `[height, width] -> [1, 3, height, width]`, from 0 to 1.
 fn unpack(pixels: &Tensor) -> Result<Tensor> {
     let shifts = pixels.device().tensor(&[0u32, 8, 16], &[1, 3, 1, 1])?;
-    let bytes = pixels.reshape(&[1, 1, pixels.shape()[0], pixels.shape()[1]])?.shr(&shifts)?;
+    let bytes = pixels
+        .reshape(&[1, 1, pixels.shape()[0], pixels.shape()[1]])?
+        .bitwise_right_shift(&shifts)?;
     bytes.bitwise_and(255)?.cast(DType::F32)?.div(255)
 }
 
 /// The inverse of [`unpack`], opaque.
 fn pack(image: &Tensor) -> Result<Tensor> {
     let shifts = image.device().tensor(&[0u32, 8, 16], &[1, 3, 1, 1])?;
-    let bytes = image.mul(255)?.add(0.5)?.cast(DType::U32)?.shl(&shifts)?;
+    let bytes = image.mul(255)?.add(0.5)?.cast(DType::U32)?.bitwise_left_shift(&shifts)?;
     bytes.sum(&[0, 1])?.add(0xff00_0000_u32)
 }
 
@@ -61,7 +62,7 @@ fn apply(x: &Tensor, name: &str, strength: f64) -> Result<Tensor> {
     match name {
         "grayscale" => {
             let weight = x.device().tensor(&[0.299f32, 0.587, 0.114], &[1, 3, 1, 1])?;
-            x.mul(&weight)?.sum_keepdim(&[1])?.expand(x.shape())
+            x.mul(&weight)?.sum(Axes::from(1).keepdim(true))?.expand(x.shape())
         }
         "brightness" => x.add(strength),
         // Away from 0, where a power below 1 has no slope to speak of.

@@ -74,7 +74,7 @@ fn other_than_cpu() -> Result<Vec<Device>> {
 }
 
 fn work(device: &Device, pixels: &[u8]) -> Result<Results> {
-    let input = device.tensor_from_bytes(DType::U32, pixels, &[HEIGHT, WIDTH])?;
+    let input = device.tensor_from_bytes(pixels, &[HEIGHT, WIDTH], DType::U32)?;
     let chain = image::program(device, WIDTH, HEIGHT, &image::USUAL)?;
     let image = chain.run(&[&input])?[1].read_sync()?;
     let image_ms = median_ms::<u32>(&chain, &input)?;

@@ -4,7 +4,7 @@ use crate::cases::array::{encode, Array};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Conv2dOptions, PadMode, Padding, PoolOptions, Tensor};
+use warpweft::tensor::{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor};
 
 /// What programs are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ pub const BINARY: &[Binary] = binary! {
     KINKED |x, y| x.minimum(&y)? => x.min(y);
     FLOATS |x, y| x.div(&y.square().add(1.0)?)? => x / (y * y + 1.0);
     WHOLE |x, y| x.lt(&y)?.cast(DType::F32)? => f64::from(x < y);
-    WHOLE |x, y| x.ge(0.0)?.select(&y, x)? => if x >= 0.0 { y } else { x };
+    WHOLE |x, y| x.ge(0.0)?.where_cond(&y, x)? => if x >= 0.0 { y } else { x };
 };
 
 impl Op {
@@ -225,9 +225,9 @@ pub fn with(shape: &[usize], axis: usize, extent: usize) -> Vec<usize> {
 pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) -> Result<Tensor> {
     if let Op::Input(array) = op {
         return device.tensor_from_bytes(
-            DType::F32,
             &encode(DType::F32, &array.data),
             &array.shape,
+            DType::F32,
         );
     }
     let x = of[0];
@@ -244,7 +244,7 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
         Op::Mul(number) => x.mul(*number),
         Op::Above(number) => x.gt(*number)?.cast(DType::F32),
         Op::Choose { axis, below } => {
-            device.iota(x.shape(), *axis as isize)?.lt(*below as i32)?.select(x, of[1])
+            device.iota(x.shape(), *axis as isize)?.lt(*below as i32)?.where_cond(x, of[1])
         }
         Op::Matmul { turn } => {
             let turned = |x: &Tensor, turn| match turn {
@@ -262,14 +262,14 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
             let options = PoolOptions { stride, padding, ..PoolOptions::new(size) };
             match max {
                 true => x.max_pool(options),
-                false => x.avg_pool(options, false),
+                false => x.avg_pool(options),
             }
         }
         Op::Take { axis, index } => {
             x.index_select(*axis as isize, &indices(index, &[index.len()])?)
         }
         Op::TakeAlong { axis, extent, index } => {
-            x.take_along(*axis as isize, &indices(index, &with(x.shape(), *axis, *extent))?)
+            x.gather(*axis as isize, &indices(index, &with(x.shape(), *axis, *extent))?)
         }
         Op::IndexAdd { axis, index } => {
             let count = of[1].shape()[*axis];
@@ -278,7 +278,7 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
         Op::ScatterAdd { axis, index } => {
             x.scatter_add(*axis as isize, &indices(index, of[1].shape())?, of[1])
         }
-        Op::Concat(axis) => x.concat(&[of[1]], *axis as isize),
+        Op::Concat(axis) => Tensor::concat(&[&x, of[1]], *axis as isize),
         _ => moved_or_reduced(op, x),
     }
 }
@@ -290,7 +290,7 @@ fn moved_or_reduced(op: &Op, x: &Tensor) -> Result<Tensor> {
         Op::Permute(order) => x.permute(&isizes(order)),
         Op::Expand(shape) => x.expand(shape),
         Op::Slice { axis, start, end, step } => {
-            x.slice_step(*axis as isize, *start as isize, *end as isize, *step)
+            x.slice_step(*axis as isize, *start as isize..*end as isize, *step)
         }
         Op::Flip(axes) => x.flip(&isizes(axes)),
         Op::Pad(amounts, value) => x.pad(amounts, *value),
@@ -298,24 +298,26 @@ fn moved_or_reduced(op: &Op, x: &Tensor) -> Result<Tensor> {
         Op::Reduce { op, axes, keep } => {
             let axes = isizes(axes);
             match (op, keep) {
-                (Reduce::Sum, true) => x.sum_keepdim(&axes),
+                (Reduce::Sum, true) => x.sum(Axes::from(&axes).keepdim(true)),
                 (Reduce::Sum, false) => x.sum(&axes),
-                (Reduce::Mean, true) => x.mean_keepdim(&axes),
+                (Reduce::Mean, true) => x.mean(Axes::from(&axes).keepdim(true)),
                 (Reduce::Mean, false) => x.mean(&axes),
-                (Reduce::Max, true) => x.max_keepdim(&axes),
+                (Reduce::Max, true) => x.max(Axes::from(&axes).keepdim(true)),
                 (Reduce::Max, false) => x.max(&axes),
-                (Reduce::Min, true) => x.min_keepdim(&axes),
+                (Reduce::Min, true) => x.min(Axes::from(&axes).keepdim(true)),
                 (Reduce::Min, false) => x.min(&axes),
                 (Reduce::ArgMax, _) => x.argmax(axes[0])?.cast(DType::F32),
             }
         }
         Op::Softmax(axis) => x.softmax(*axis as isize),
-        Op::Cumsum { axis, exclusive, reverse } => x.cumsum(*axis as isize, *exclusive, *reverse),
+        Op::Cumsum { axis, exclusive, reverse } => {
+            x.cumsum(Scan::from(*axis as isize).exclusive(*exclusive).reverse(*reverse))
+        }
         Op::Sort { axis, descending } => Ok(x.sort(*axis as isize, *descending)?.0),
         Op::Argsort { axis, descending } => {
             x.argsort(*axis as isize, *descending)?.cast(DType::F32)
         }
-        Op::TopK { axis, k, largest } => Ok(x.top_k(*axis as isize, *k, *largest)?.0),
+        Op::TopK { axis, k, largest } => Ok(x.topk(*k, *axis as isize, *largest)?.0),
         _ => unreachable!("{op:?} was recorded before"),
     }
 }
@@ -352,7 +354,7 @@ pub fn code(step: &Step, number: usize, shapes: &[&[usize]]) -> String {
         Op::Above(number) => format!("{x}.gt({number:?})?.cast(DType::F32)?"),
         Op::Choose { axis, below } => {
             let (shape, y) = (shapes[0], name(1));
-            format!("device.iota(&{shape:?}, {axis})?.lt({below})?.select(&{x}, &{y})?")
+            format!("device.iota(&{shape:?}, {axis})?.lt({below})?.where_cond(&{x}, &{y})?")
         }
         Op::Matmul { turn } => {
             let turned = |turn| if turn { ".transpose(-1, -2)?" } else { "" };
@@ -365,30 +367,31 @@ pub fn code(step: &Step, number: usize, shapes: &[&[usize]]) -> String {
             name(1)
         ),
         Op::Pool { max, size, stride, pads } => {
-            let (name, more) = if *max { ("max_pool", "") } else { ("avg_pool", ", false") };
+            let name = if *max { "max_pool" } else { "avg_pool" };
             format!(
                 "{{\n        let (stride, padding) = ({stride:?}, Padding::Explicit({pads:?}));\n        \
-                 {x}.{name}(PoolOptions {{ stride, padding, ..PoolOptions::new({size:?}) }}{more})?\n    }}"
+                 {x}.{name}(PoolOptions {{ stride, padding, ..PoolOptions::new({size:?}) }})?\n    }}"
             )
         }
         Op::Take { axis, .. } => format!("{x}.index_select({axis}, &i{number})?"),
-        Op::TakeAlong { axis, .. } => format!("{x}.take_along({axis}, &i{number})?"),
+        Op::TakeAlong { axis, .. } => format!("{x}.gather({axis}, &i{number})?"),
         Op::IndexAdd { axis, .. } => format!("{x}.index_add({axis}, &i{number}, &{})?", name(1)),
         Op::ScatterAdd { axis, .. } => {
             format!("{x}.scatter_add({axis}, &i{number}, &{})?", name(1))
         }
-        Op::Concat(axis) => format!("{x}.concat(&[&{}], {axis})?", name(1)),
+        Op::Concat(axis) => format!("Tensor::concat(&[&{x}, &{}], {axis})?", name(1)),
         other => format!("{x}.{}", moved_or_reduced_code(other)),
     }
 }
 
 fn moved_or_reduced_code(op: &Op) -> String {
     match op {
+        Op::Reshape(shape) if shape.is_empty() => "reshape(())?".into(),
         Op::Reshape(shape) => format!("reshape(&{shape:?})?"),
         Op::Permute(order) => format!("permute(&{order:?})?"),
         Op::Expand(shape) => format!("expand(&{shape:?})?"),
         Op::Slice { axis, start, end, step } => {
-            format!("slice_step({axis}, {start}, {end}, {step})?")
+            format!("slice_step({axis}, {start}..{end}, {step})?")
         }
         Op::Flip(axes) => format!("flip(&{axes:?})?"),
         Op::Pad(amounts, value) => format!("pad(&{amounts:?}, {value:?})?"),
@@ -398,17 +401,20 @@ fn moved_or_reduced_code(op: &Op) -> String {
         }
         Op::Reduce { op, axes, keep } => {
             let name = format!("{op:?}").to_lowercase();
-            format!("{name}{}(&{axes:?})?", if *keep { "_keepdim" } else { "" })
+            match keep {
+                true => format!("{name}(Axes::from(&{axes:?}).keepdim(true))?"),
+                false => format!("{name}(&{axes:?})?"),
+            }
         }
         Op::Softmax(axis) => format!("softmax({axis})?"),
         Op::Cumsum { axis, exclusive, reverse } => {
-            format!("cumsum({axis}, {exclusive}, {reverse})?")
+            format!("cumsum(Scan::from({axis}).exclusive({exclusive}).reverse({reverse}))?")
         }
         Op::Sort { axis, descending } => format!("sort({axis}, {descending})?.0"),
         Op::Argsort { axis, descending } => {
             format!("argsort({axis}, {descending})?.cast(DType::F32)?")
         }
-        Op::TopK { axis, k, largest } => format!("top_k({axis}, {k}, {largest})?.0"),
+        Op::TopK { axis, k, largest } => format!("topk({k}, {axis}, {largest})?.0"),
         _ => unreachable!("{op:?} was written before"),
     }
 }

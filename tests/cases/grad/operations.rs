@@ -10,7 +10,7 @@ use super::super::reduce::{logsumexp, variance};
 use super::super::tolerance::Tolerance;
 use super::{holds, twice};
 use warpweft::dtype::DType;
-use warpweft::tensor::{AttentionOptions, Conv2dOptions, Padding, Tensor};
+use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Padding, Tensor};
 
 /// Numbers between -1 and 1, others for each seed.
 fn r(shape: &[usize], seed: u32) -> Array<f64> {
@@ -102,14 +102,14 @@ fn movement(suite: &mut Suite) {
     holds(suite, "transpose", x(), |x| x[0].transpose(0, -1), |x| x[0].permute(&[2, 1, 0]));
     let narrow = || vec![r(&[3, 1], 8)];
     holds(suite, "expand", narrow(), |x| x[0].expand(&[2, 3, 4]), |x| x[0].expand(&[2, 3, 4]));
-    holds(suite, "slice", x(), |x| x[0].slice(2, 1, 3), |x| x[0].slice(2, 1, 2, 1));
+    holds(suite, "slice", x(), |x| x[0].slice(2, 1..3), |x| x[0].slice(2, 1, 2, 1));
     let long = || vec![r(&[3, 11, 2], 9)];
     for step in [2, 3, 7, 20] {
         holds(
             suite,
             format!("slice in steps of {step}"),
             long(),
-            move |x| x[0].slice_step(1, 1, 10, step),
+            move |x| x[0].slice_step(1, 1..10, step),
             move |x| x[0].slice(1, 1, 9usize.div_ceil(step), step as isize),
         );
     }
@@ -118,14 +118,14 @@ fn movement(suite: &mut Suite) {
         suite,
         "slice of a flip in steps",
         long(),
-        |x| x[0].flip(&[1])?.slice_step(1, 2, 11, 4),
+        |x| x[0].flip(&[1])?.slice_step(1, 2..11, 4),
         |x| x[0].flip(&[1]).slice(1, 2, 3, 4),
     );
     holds(
         suite,
         "slice at rank 8",
         vec![r(&[1, 2, 1, 5, 1, 2, 1, 1], 10)],
-        |x| x[0].slice_step(3, 0, 5, 2),
+        |x| x[0].slice_step(3, ..5, 2),
         |x| x[0].slice(3, 0, 3, 2),
     );
     let amounts = [(1, 2), (0, 0), (3, 0)];
@@ -145,19 +145,25 @@ fn movement(suite: &mut Suite) {
         suite,
         "a chain of views",
         x(),
-        |x| x[0].flip(&[1])?.reshape(&[6, 4])?.transpose(0, 1)?.slice(0, 1, 3),
+        |x| x[0].flip(&[1])?.reshape(&[6, 4])?.transpose(0, 1)?.slice(0, 1..3),
         |x| x[0].flip(&[1]).reshape(&[6, 4]).permute(&[1, 0]).slice(0, 1, 2, 1),
     );
 }
 
 fn joining(suite: &mut Suite) {
     let parts = || vec![r(&[2, 3], 12), r(&[2, 1], 13), r(&[2, 4], 14)];
-    holds(suite, "concat", parts(), |x| x[0].concat(&[&x[1], &x[2]], 1), |x| Array::concat(x, 1));
+    holds(
+        suite,
+        "concat",
+        parts(),
+        |x| Tensor::concat(&[&x[0], &x[1], &x[2]], 1),
+        |x| Array::concat(x, 1),
+    );
     holds(
         suite,
         "concat of one twice",
         vec![r(&[2, 3], 15)],
-        |x| x[0].concat(&[&x[0]], 0),
+        |x| Tensor::concat(&[&x[0], &x[0]], 0),
         |x| Array::concat(&[x[0].clone(), x[0].clone()], 0),
     );
     let same = || vec![r(&[2, 3], 16), r(&[2, 3], 17)];
@@ -165,7 +171,7 @@ fn joining(suite: &mut Suite) {
         suite,
         "stack",
         same(),
-        |x| x[0].stack(&[&x[1]], 1),
+        |x| Tensor::stack(&[&x[0], &x[1]], 1),
         |x| {
             let one = |x: &Array<f64>| x.reshape(&[2, 1, 3]);
             Array::concat(&[one(&x[0]), one(&x[1])], 1)
@@ -177,7 +183,7 @@ fn joining(suite: &mut Suite) {
         vec![r(&[2, 7], 18)],
         |x| {
             let parts = x[0].split(&[3, 4], 1)?;
-            parts[0].mul(&parts[1].slice(1, 1, 4)?)
+            parts[0].mul(&parts[1].slice(1, 1..4)?)
         },
         |x| mul(&x[0].slice(1, 0, 3, 1), &x[0].slice(1, 4, 3, 1)),
     );
@@ -226,16 +232,16 @@ fn choosing(suite: &mut Suite) {
     }
     holds(
         suite,
-        "select",
+        "where_cond",
         vec![r(&[3, 4], 21), r(&[4], 22)],
-        |x| x[0].gt(0.1)?.select(&x[0].square(), &x[1]),
+        |x| x[0].gt(0.1)?.where_cond(&x[0].square(), &x[1]),
         |x| x[0].zip(&x[1], |a, b| if a > 0.1 { a * a } else { b }),
     );
     holds(
         suite,
         "select of what is infinite",
         vec![Array::new(&[4], vec![0.0, 1.0, 2.0, 0.0])],
-        |x| x[0].gt(0.5)?.select(&x[0], &x[0].mul(2)?),
+        |x| x[0].gt(0.5)?.where_cond(&x[0], &x[0].mul(2)?),
         |x| x[0].map(|x| if x > 0.5 { x } else { 2.0 * x }),
     );
     suite.add("dropout", |device| {
@@ -252,12 +258,12 @@ fn reductions(suite: &mut Suite) {
     type Reduce =
         (&'static str, fn(&Tensor, &[isize]) -> warpweft::error::Result<Tensor>, fn(&[f64]) -> f64);
     const ALL: &[Reduce] = &[
-        ("sum", |x, axes| x.sum_keepdim(axes), sum),
-        ("mean", |x, axes| x.mean_keepdim(axes), |x| sum(x) / x.len() as f64),
-        ("max", |x, axes| x.max_keepdim(axes), most),
-        ("min", |x, axes| x.min_keepdim(axes), least),
-        ("prod", |x, axes| x.prod_keepdim(axes), |x| x.iter().product()),
-        ("var", |x, axes| x.var_keepdim(axes, 1.0), |x| variance(x, 1.0)),
+        ("sum", |x, axes| x.sum(Axes::from(axes).keepdim(true)), sum),
+        ("mean", |x, axes| x.mean(Axes::from(axes).keepdim(true)), |x| sum(x) / x.len() as f64),
+        ("max", |x, axes| x.max(Axes::from(axes).keepdim(true)), most),
+        ("min", |x, axes| x.min(Axes::from(axes).keepdim(true)), least),
+        ("prod", |x, axes| x.prod(Axes::from(axes).keepdim(true)), |x| x.iter().product()),
+        ("var", |x, axes| x.var(Axes::from(axes).keepdim(true), 1.0), |x| variance(x, 1.0)),
     ];
     const AXES: &[(&[usize], &[usize])] = &[
         (&[7], &[0]),
@@ -514,7 +520,7 @@ fn attentions(suite: &mut Suite) {
         "attention, a bool mask",
         heads(4, 3, 6),
         |x| {
-            let seen = x[0].device().iota(&[3, 6], 1)?.rem(3)?.ne(1)?;
+            let seen = x[0].device().iota(&[3, 6], 1)?.fmod(3)?.ne(1)?;
             let options =
                 AttentionOptions { mask: Some(&seen), scale: Some(0.7), ..Default::default() };
             x[0].attention(&x[1], &x[2], options)

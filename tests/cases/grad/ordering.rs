@@ -3,7 +3,7 @@
 use super::super::array::{integers, random, Array};
 use super::super::check::{near, Suite};
 use super::super::linalg::eigenvalues;
-use super::super::scan::{scanned, SCANS};
+use super::super::scan::{along, scanned, SCANS};
 use super::super::scatter::{scattered, WAYS};
 use super::super::sort::{sorted, taken};
 use super::super::tolerance::Tolerance;
@@ -78,7 +78,7 @@ fn scans(suite: &mut Suite) {
                     suite,
                     format!("{name} {shape:?} exclusive {exclusive} reverse {reverse}"),
                     vec![apart(shape, 1)],
-                    move |x| scan(&x[0], axis as isize, exclusive, reverse),
+                    move |x| scan(&x[0], along(axis as isize, exclusive, reverse)),
                     move |x| scanned(&x[0], axis, (exclusive, reverse), (combine, none)),
                 );
             }
@@ -88,14 +88,14 @@ fn scans(suite: &mut Suite) {
         suite,
         "cumprod with zeros",
         vec![Array::new(&[6], vec![2.0, 0.0, -3.0, 0.5, 0.0, 1.0])],
-        |x| x[0].cumprod(0, false, false),
+        |x| x[0].cumprod(0),
         |x| scanned(&x[0], 0, (false, false), (|a, b| a * b, 1.0)),
     );
     twice(
         suite,
         "cumsum of squares, twice",
         vec![random(&[20], -1.0, 1.0, 2)],
-        |x| x[0].square().cumsum(0, false, false)?.square().sum(&[]),
+        |x| x[0].square().cumsum(0)?.square().sum(&[]),
         |x| {
             let mut sum = 0.0;
             let sums = x[0].data.iter().map(|x| {
@@ -124,7 +124,7 @@ fn sorts(suite: &mut Suite) {
         suite,
         "top_k",
         vec![apart(&[3, 20], 4)],
-        |x| Ok(x[0].top_k(1, 4, true)?.0),
+        |x| Ok(x[0].topk(4, 1, true)?.0),
         |x| taken(&x[0], 1, &sorted(&x[0], 1, true).slice(1, 0, 4, 1)),
     );
     for (shape, axis, count) in [
@@ -153,7 +153,7 @@ fn sorts(suite: &mut Suite) {
             suite,
             format!("take_along {shape:?} along {axis}"),
             vec![random(shape, -1.0, 1.0, 6)],
-            move |x| x[0].take_along(axis as isize, &here.on(x[0].device(), DType::I32)?),
+            move |x| x[0].gather(axis as isize, &here.on(x[0].device(), DType::I32)?),
             move |x| taken(&x[0], axis, &index),
         );
     }

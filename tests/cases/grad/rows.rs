@@ -11,7 +11,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::op::pointwise::TABLE;
 use warpweft::op::{Row, Types};
-use warpweft::tensor::{Tensor, Value};
+use warpweft::tensor::{Operand, Tensor};
 
 /// Magnitudes at which gradients must be finite, both signs each.
 const EXTREMES: [f32; 10] = [0.0, 1e-30, 1e-4, 0.5, 1.0, 3.0, 30.0, 88.8, 100.0, 1e4];
@@ -63,7 +63,7 @@ async fn gradients(
     let differentiable: Vec<usize> =
         (0..operands.len()).filter(|&n| operands[n].dtype() == DType::F32).collect();
     let work = || -> Result<Vec<Tensor>> {
-        let rest: Vec<Value> = operands[1..].iter().map(Value::from).collect();
+        let rest: Vec<Operand> = operands[1..].iter().map(Operand::from).collect();
         let result = call(row.name, &operands[0], &rest, parameters)?;
         let wrt: Vec<&Tensor> = differentiable.iter().map(|&n| &operands[n]).collect();
         result.vjp(&device.ones(&[count])?, &wrt)

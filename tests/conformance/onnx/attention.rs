@@ -4,7 +4,7 @@ use super::super::args::{Operand, Stop};
 use super::super::vectors::Kind;
 use super::{one, Call, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::{AttentionOptions, Tensor};
+use warpweft::tensor::{AttentionOptions, Axes, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     match name {
@@ -33,8 +33,8 @@ fn attention(call: &Call) -> Results {
     let (mut k, mut v) =
         (headed(&call.input(1)?.tensor, kv_heads)?, headed(&call.input(2)?.tensor, kv_heads)?);
     if let (Some(keys), Some(values)) = (call.maybe(4), call.maybe(5)) {
-        k = keys.tensor.concat(&[&k], 2)?;
-        v = values.tensor.concat(&[&v], 2)?;
+        k = Tensor::concat(&[&keys.tensor, &k], 2)?;
+        v = Tensor::concat(&[&values.tensor, &v], 2)?;
     }
     let scale = call.args.number("scale", 1.0 / (q.shape()[3] as f64).sqrt())?;
     call.args.maybe_number("softmax_precision")?;
@@ -93,7 +93,7 @@ impl Scores {
             (call.device.iota(&[queries, keys], 0)?, call.device.iota(&[queries, keys], 1)?);
         let offset = match &lengths {
             Some(lengths) if past == 0 => lengths.sub(queries as i32)?,
-            _ => call.device.full(DType::I32, past as f64, &[])?,
+            _ => call.device.full(&[], past as f64, DType::I32)?,
         };
         let before = query.add(&offset)?.sub(&key)?;
         let mut seen: Option<Tensor> = None;
@@ -146,9 +146,9 @@ impl Scores {
     fn bias(&self, like: &Tensor) -> Result<Option<Tensor>, Stop> {
         let Some(seen) = &self.seen else { return Ok(self.added.clone()) };
         let device = like.device();
-        let hidden = device.full(like.dtype(), f64::NEG_INFINITY, &[])?;
-        let zero = device.full(like.dtype(), 0.0, &[])?;
-        Ok(Some(seen.select(self.added.as_ref().unwrap_or(&zero), &hidden)?))
+        let hidden = device.full(&[], f64::NEG_INFINITY, like.dtype())?;
+        let zero = device.full(&[], 0.0, like.dtype())?;
+        Ok(Some(seen.where_cond(self.added.as_ref().unwrap_or(&zero), &hidden)?))
     }
 
     fn attend(&self, q: &Tensor, k: &Tensor, v: &Tensor, scale: f64) -> Result<Tensor, Stop> {
@@ -159,7 +159,7 @@ impl Scores {
         let &Scores { causal, window, .. } = self;
         let (mask, scale) = (bias.as_ref(), Some(scale));
         let options = AttentionOptions { causal, window, mask, scale };
-        let first = |x: &Tensor| x.slice(2, 0, self.keys as isize);
+        let first = |x: &Tensor| x.slice(2, ..self.keys as isize);
         Ok(q.attention(&first(k)?, &first(v)?, options)?)
     }
 
@@ -189,7 +189,7 @@ impl Scores {
         let mut bias = self.bias(q)?;
         if self.causal {
             let (queries, keys) = (q.shape()[2], k.shape()[2]);
-            let hidden = q.device().full(q.dtype(), f64::NEG_INFINITY, &[queries, keys])?;
+            let hidden = q.device().full(&[queries, keys], f64::NEG_INFINITY, q.dtype())?;
             let order = hidden.triu((keys - queries) as i32 + 1)?;
             bias = Some(bias.map_or_else(|| Ok(order.clone()), |bias| bias.add(&order))?);
         }
@@ -198,8 +198,8 @@ impl Scores {
         let mut weights = masked.softmax(-1)?;
         // A query that sees nothing gets nothing.
         if let Some(bias) = &bias {
-            let blind = bias.max_keepdim(&[-1])?.eq(f64::NEG_INFINITY)?;
-            weights = blind.select(0.0, &weights)?;
+            let blind = bias.max(Axes::from(-1).keepdim(true))?.eq(f64::NEG_INFINITY)?;
+            weights = blind.where_cond(0.0, &weights)?;
         }
         let result = weights.matmul(&repeated(v)?)?;
         Ok((result, [product, squeezed, masked, weights][stage as usize].clone()))

@@ -4,7 +4,7 @@ use super::super::args::{Operand, Stop};
 use super::super::indices::{along, coordinates, reduction};
 use super::super::vectors::Kind;
 use super::{one, Call, Results};
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Scan, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
@@ -13,7 +13,7 @@ pub fn call(name: &str, call: &Call) -> Results {
         "GatherElements" => {
             let axis = call.axis(0, x.tensor.rank())?;
             let index = along(&call.input(1)?.tensor, x.tensor.shape()[axis], false)?;
-            x.tensor.take_along(axis as isize, &index)?
+            x.tensor.gather(axis as isize, &index)?
         }
         "GatherND" => gather(call, &x.tensor)?,
         "ScatterElements" => {
@@ -39,8 +39,8 @@ fn scan(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let axis = call.input(1)?.values()?[0] as isize;
     let (exclusive, reverse) = (call.flag("exclusive", false)?, call.flag("reverse", false)?);
     Ok(match name {
-        "CumSum" => x.cumsum(axis, exclusive, reverse)?,
-        _ => x.cumprod(axis, exclusive, reverse)?,
+        "CumSum" => x.cumsum(Scan::from(axis).exclusive(exclusive).reverse(reverse))?,
+        _ => x.cumprod(Scan::from(axis).exclusive(exclusive).reverse(reverse))?,
     })
 }
 
@@ -53,7 +53,7 @@ fn gather(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     shape[last as usize] = 1;
     let mut all = index;
     for axis in (0..batch as isize).rev() {
-        all = call.device.iota(&shape, axis)?.concat(&[&all], last)?;
+        all = Tensor::concat(&[&call.device.iota(&shape, axis)?, &all], last)?;
     }
     Ok(x.gather_nd(&all)?)
 }
@@ -64,6 +64,6 @@ fn largest(call: &Call) -> Results {
     let axis = call.axis(-1, x.tensor.rank())? as isize;
     let count = call.input(1)?.values()?[0] as usize;
     call.flag("sorted", true)?;
-    let (values, indices) = x.tensor.top_k(axis, count, call.flag("largest", true)?)?;
+    let (values, indices) = x.tensor.topk(count, axis, call.flag("largest", true)?)?;
     Ok(vec![Operand::new(values, x.kind), Operand::new(indices, Kind::I64)])
 }

@@ -30,10 +30,10 @@ fn likelihood(call: &Call, logs: &Tensor) -> Result<Tensor, Stop> {
     }
     let weight = match call.maybe(2) {
         Some(weight) => weight.tensor.reshape(&shape)?,
-        None => call.device.full(DType::F32, 1.0, &shape)?,
+        None => call.device.full(&shape, 1.0, DType::F32)?,
     };
-    let weighed = chosen.select(&weight.expand(logs.shape())?, 0.0)?.sum(&[1])?;
-    let losses = chosen.select(&logs.mul(&weight)?, 0.0)?.sum(&[1])?.neg();
+    let weighed = chosen.where_cond(&weight.expand(logs.shape())?, 0.0)?.sum(&[1])?;
+    let losses = chosen.where_cond(&logs.mul(&weight)?, 0.0)?.sum(&[1])?.neg();
     Ok(match call.args.word("reduction", "mean")? {
         "none" => losses,
         "sum" => losses.sum(&[])?,

@@ -66,15 +66,15 @@ fn moved(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
         }
         "Tile" => x.tile(&sizes(call, 1)?)?,
         "Concat" => {
-            let rest: Vec<&Tensor> = call.inputs[1..].iter().flatten().map(|x| &x.tensor).collect();
-            x.concat(&rest, call.args.integer("axis", 0)? as isize)?
+            let all: Vec<&Tensor> = call.inputs.iter().flatten().map(|x| &x.tensor).collect();
+            Tensor::concat(&all, call.args.integer("axis", 0)? as isize)?
         }
         "Slice" => slice(call, x)?,
         "Pad" => pad(call, x)?,
         "Gather" => {
             let axis = call.axis(0, rank)?;
             let (index, extent) = (&call.input(1)?.tensor, x.shape()[axis] as i32);
-            let index = index.lt(0)?.select(&index.add(extent)?, index)?;
+            let index = index.lt(0)?.where_cond(&index.add(extent)?, index)?;
             x.index_select(axis as isize, &index)?
         }
         "Trilu" => {
@@ -133,7 +133,7 @@ fn slice(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
             (turned(start), turned(end))
         };
         let (from, to) = (from as isize, to.max(from) as isize);
-        result = result.slice_step(axis as isize, from, to, step.unsigned_abs() as usize)?;
+        result = result.slice_step(axis as isize, from..to, step.unsigned_abs() as usize)?;
     }
     Ok(result)
 }
@@ -188,7 +188,7 @@ fn centred(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
         let have = x.shape()[axis as usize];
         let before = have.abs_diff(want) / 2;
         if want < have {
-            result = result.slice(axis, before as isize, (before + want) as isize)?;
+            result = result.slice(axis, before as isize..(before + want) as isize)?;
         } else {
             let mut pads = vec![(0, 0); x.rank()];
             pads[axis as usize] = (before, want - have - before);
@@ -205,12 +205,11 @@ fn reversed(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let mut rows = Vec::new();
     for (n, length) in sizes(call, 1)?.into_iter().enumerate() {
         let (n, length) = (n as isize, length as isize);
-        let row = x.slice(batch, n, n + 1)?;
-        let rest = row.slice(time, length, row.shape()[time as usize] as isize)?;
-        rows.push(row.slice(time, 0, length)?.flip(&[time])?.concat(&[&rest], time)?);
+        let row = x.slice(batch, n..n + 1)?;
+        let rest = row.slice(time, length..row.shape()[time as usize] as isize)?;
+        rows.push(Tensor::concat(&[&row.slice(time, ..length)?.flip(&[time])?, &rest], time)?);
     }
-    let rest: Vec<&Tensor> = rows[1..].iter().collect();
-    Ok(rows[0].concat(&rest, batch)?)
+    Ok(Tensor::concat(&rows, batch)?)
 }
 
 fn split(call: &Call) -> Results {
@@ -240,7 +239,7 @@ fn made(name: &str, call: &Call) -> Results {
                 true => Kind::I32,
                 false => Kind::F32,
             };
-            one(device.full(kind.held(), call.args.number("value", 0.0)?, &sizes(call, 0)?)?, kind)
+            one(device.full(&sizes(call, 0)?, call.args.number("value", 0.0)?, kind.held())?, kind)
         }
         "EyeLike" => {
             let x = call.input(0)?;
@@ -256,8 +255,7 @@ fn made(name: &str, call: &Call) -> Results {
             let kind = call.input(0)?.kind;
             let number = |n: usize| call.input(n)?.values().map(|values| values[0]);
             let (start, end, step) = (number(0)?, number(1)?, number(2)?);
-            let count = ((end - start) / step).ceil().max(0.0) as usize;
-            one(device.arange(start, step, count)?.cast(kind.held())?, kind)
+            one(device.arange_step(start, end, step)?.cast(kind.held())?, kind)
         }
         _ => one_hot(call),
     }
@@ -270,10 +268,10 @@ fn one_hot(call: &Call) -> Results {
     let rank = index.tensor.rank() as i64 + 1;
     let axis = call.args.integer("axis", -1)?.rem_euclid(rank) as isize;
     let index = index.tensor.cast(DType::I32)?;
-    let index = index.lt(0)?.select(&index.add(depth as i32)?, &index)?.unsqueeze(axis)?;
+    let index = index.lt(0)?.where_cond(&index.add(depth as i32)?, &index)?.unsqueeze(axis)?;
     let mut shape = vec![1; rank as usize];
     shape[axis as usize] = depth;
     let here = index.eq(&call.device.iota(&[depth], 0)?.reshape(&shape)?)?;
-    let value = |n: isize| values.tensor.slice(0, n, n + 1)?.reshape(&[]);
-    one(here.select(&value(1)?, &value(0)?)?, values.kind)
+    let value = |n: isize| values.tensor.slice(0, n..n + 1)?.reshape(());
+    one(here.where_cond(&value(1)?, &value(0)?)?, values.kind)
 }

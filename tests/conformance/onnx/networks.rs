@@ -5,7 +5,7 @@ use super::super::vectors::Kind;
 use super::super::webnn::networks::blockwise;
 use super::{one, Call, Results};
 use warpweft::dtype::DType;
-use warpweft::tensor::Tensor;
+use warpweft::tensor::{Axes, Tensor};
 
 pub fn call(name: &str, call: &Call) -> Results {
     let x = call.input(0)?;
@@ -14,8 +14,8 @@ pub fn call(name: &str, call: &Call) -> Results {
     let result = match name {
         "MatMul" => t.matmul(&call.input(1)?.tensor)?,
         "Gemm" => gemm(call)?,
-        "GlobalAveragePool" => t.mean_keepdim(&spatial)?,
-        "GlobalMaxPool" => t.max_keepdim(&spatial)?,
+        "GlobalAveragePool" => t.mean(Axes::from(&spatial).keepdim(true))?,
+        "GlobalMaxPool" => t.max(Axes::from(&spatial).keepdim(true))?,
         "LRN" => local_response(call)?,
         "Softmax" => t.softmax(call.axis(-1, t.rank())? as isize)?,
         "LogSoftmax" => t.log_softmax(call.axis(-1, t.rank())? as isize)?,
@@ -51,12 +51,12 @@ pub fn call(name: &str, call: &Call) -> Results {
                 _ => t.norm_l2(&[axis])?,
             };
             let norm = norm.unsqueeze(axis)?;
-            norm.eq(0.0)?.select(0.0, &t.div(&norm)?)?
+            norm.eq(0.0)?.where_cond(0.0, &t.div(&norm)?)?
         }
         "MeanVarianceNormalization" => {
             let axes = call.args.maybe_list("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
-            let distance = t.sub(&t.mean_keepdim(&axes)?)?;
-            distance.div(&t.var_keepdim(&axes, 0.0)?.sqrt().add(1e-9)?)?
+            let distance = t.sub(&t.mean(Axes::from(&axes).keepdim(true))?)?;
+            distance.div(&t.var(Axes::from(&axes).keepdim(true), 0.0)?.sqrt().add(1e-9)?)?
         }
         "QuantizeLinear" => return quantize(call),
         "DequantizeLinear" => return dequantize(call),
@@ -89,9 +89,9 @@ fn local_response(call: &Call) -> Result<Tensor, Stop> {
     pads[1] = ((size - 1) / 2, size / 2);
     let squares = x.square().pad(&pads, 0.0)?;
     let channels = x.shape()[1] as isize;
-    let mut sum = squares.slice(1, 0, channels)?;
+    let mut sum = squares.slice(1, ..channels)?;
     for n in 1..size as isize {
-        sum = sum.add(&squares.slice(1, n, n + channels)?)?;
+        sum = sum.add(&squares.slice(1, n..n + channels)?)?;
     }
     Ok(x.div(&sum.mul(alpha / size as f64)?.add(bias)?.pow(beta)?)?)
 }
@@ -105,8 +105,8 @@ fn layer_norm(call: &Call) -> Results {
     call.args.integer("stash_type", 1)?;
     let bias = call.maybe(2).map(|bias| &bias.tensor);
     let normal = t.layer_norm(&axes, Some(&call.input(1)?.tensor), bias, epsilon)?;
-    let deviation = t.var_keepdim(&axes, 0.0)?.add(epsilon)?.rsqrt();
-    let results = [normal, t.mean_keepdim(&axes)?, deviation];
+    let deviation = t.var(Axes::from(&axes).keepdim(true), 0.0)?.add(epsilon)?.rsqrt();
+    let results = [normal, t.mean(Axes::from(&axes).keepdim(true))?, deviation];
     Ok(results.into_iter().map(|tensor| Operand::new(tensor, x.kind)).collect())
 }
 
@@ -137,7 +137,7 @@ fn placed(call: &Call, given: &Tensor, like: &Tensor) -> Result<Tensor, Stop> {
     call.args.integer("block_size", 0)?;
     let axis = call.axis(1, like.rank())?;
     if given.rank() != 1 || like.rank() <= 1 || given.numel() == 1 {
-        return Ok(if given.numel() == 1 { given.reshape(&[])? } else { given.clone() });
+        return Ok(if given.numel() == 1 { given.reshape(())? } else { given.clone() });
     }
     let mut shape = vec![1; like.rank()];
     shape[axis] = given.numel();

@@ -52,7 +52,7 @@ fn cropped(x: &Tensor, axis: usize, by: Sampling, (n, beyond): (f64, f64)) -> Co
     let inside: Vec<i32> = (0..size).map(|i| i32::from(is_inside(i))).collect();
     let mut dims = vec![1; x.rank()];
     dims[axis] = size;
-    x.device().tensor(&inside, &dims)?.cast(DType::Bool)?.select(x, beyond)
+    x.device().tensor(&inside, &dims)?.cast(DType::Bool)?.where_cond(x, beyond)
 }
 
 fn filter(call: &Call) -> Result<Filter, Stop> {

@@ -44,7 +44,7 @@ fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     // Column-major among the last two axes.
     if call.args.integer("storage_order", 0)? != 0 && N == 2 {
         let (rows, columns) = (x.shape()[2] as f64, x.shape()[3] as f64);
-        places = places.rem(columns)?.mul(rows)?.add(&places.div(columns)?)?;
+        places = places.fmod(columns)?.mul(rows)?.add(&places.div(columns)?)?;
     }
     Ok(places.add(&before.reshape(&planes)?)?)
 }
@@ -118,23 +118,25 @@ fn transposed<const N: usize>(call: &Call) -> Result<ConvTransposeOptions<N>, St
         padding[i] = if auto == "SAME_UPPER" { (half, cut - half) } else { (cut - half, half) };
     }
     let groups = call.args.integer("group", 1)? as usize;
+    let padding = padding.into();
     Ok(ConvTransposeOptions { stride, padding, output_padding, dilation, groups })
 }
 
 fn options<const N: usize>(call: &Call, x: &Tensor) -> Result<PoolOptions<N>, Stop> {
-    let size = call.args.array("kernel_shape", 1)?;
+    let kernel_size = call.args.array("kernel_shape", 1)?;
     let (stride, dilation) = (call.args.array("strides", 1)?, call.args.array("dilations", 1)?);
     let extents = std::array::from_fn(|i| x.shape()[2 + i]);
-    let padding = padding(call, extents, size, stride, dilation)?;
-    let ceil = call.flag("ceil_mode", false)? && matches!(padding, Padding::Explicit(_));
-    Ok(PoolOptions { size, stride, padding, dilation, ceil })
+    let padding = padding(call, extents, kernel_size, stride, dilation)?;
+    let ceil_mode = call.flag("ceil_mode", false)? && matches!(padding, Padding::Explicit(_));
+    let count_include_pad = call.flag("count_include_pad", false)?;
+    Ok(PoolOptions { kernel_size, stride, padding, dilation, ceil_mode, count_include_pad })
 }
 
 fn pooled<const N: usize>(name: &str, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     let options = options::<N>(call, x)?;
     Ok(match name {
         "MaxPool" => x.max_pool(options)?,
-        "AveragePool" => x.avg_pool(options, call.flag("count_include_pad", false)?)?,
+        "AveragePool" => x.avg_pool(options)?,
         // Sums of other powers by those of squares.
         "LpPool" => match call.args.number("p", 2.0)? {
             2.0 => x.l2_pool(options)?,

@@ -3,7 +3,7 @@
 use super::super::args::{Args, Operand, Stop};
 use super::super::indices::{along, coordinates};
 use super::{one, Results};
-use warpweft::tensor::{PadMode, Tensor};
+use warpweft::tensor::{PadMode, Scan, Tensor};
 
 pub fn call(name: &str, args: &Args) -> Results {
     match name {
@@ -41,7 +41,11 @@ fn moved(name: &str, x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
         "pad" => pad(x, args)?,
         "cumulativeSum" => {
             let axis = args.integer("axis", 0)? as isize;
-            x.cumsum(axis, args.flag("exclusive", false)?, args.flag("reversed", false)?)?
+            x.cumsum(
+                Scan::from(axis)
+                    .exclusive(args.flag("exclusive", false)?)
+                    .reverse(args.flag("reversed", false)?),
+            )?
         }
         _ => slice(x, args)?,
     })
@@ -67,7 +71,7 @@ fn slice(x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
     let mut sliced = x.clone();
     for (axis, &start) in starts.iter().enumerate() {
         let (from, to) = (start as isize, (start + sizes[axis]) as isize);
-        sliced = sliced.slice_step(axis as isize, from, to, strides[axis])?;
+        sliced = sliced.slice_step(axis as isize, from..to, strides[axis])?;
     }
     Ok(sliced)
 }
@@ -90,11 +94,11 @@ fn split(args: &Args) -> Results {
 fn concat(args: &Args) -> Results {
     let inputs = args.operands("inputs")?;
     let inputs: Vec<Operand> = inputs.into_iter().flatten().collect();
-    let Some((first, rest)) = inputs.split_first() else {
+    let Some(first) = inputs.first() else {
         return Err(Stop::Wrong("concat: of nothing".into()));
     };
-    let rest: Vec<&Tensor> = rest.iter().map(|operand| &operand.tensor).collect();
-    one(first.tensor.concat(&rest, args.integer("axis", 0)? as isize)?, first.kind)
+    let all: Vec<&Tensor> = inputs.iter().map(|operand| &operand.tensor).collect();
+    one(Tensor::concat(&all, args.integer("axis", 0)? as isize)?, first.kind)
 }
 
 /// WebNN counts negative positions from the end, and takes the nearest element for those outside.
@@ -119,7 +123,7 @@ fn picked(name: &str, args: &Args) -> Results {
             let axis = args.integer("axis", 0)? as isize;
             let index = position(args, t, axis)?;
             match name {
-                "gatherElements" => t.take_along(axis, &index)?,
+                "gatherElements" => t.gather(axis, &index)?,
                 _ => t.scatter(axis, &index, &args.tensor("updates")?)?,
             }
         }

@@ -45,7 +45,7 @@ fn network(device: &Device, cell: &Cell, args: &Args) -> Results {
         for given in &initial[..states] {
             state.push(match given {
                 Some(given) => picked(given, direction)?,
-                None => device.full(x.tensor.dtype(), 0.0, &[batch, cell.hidden])?,
+                None => device.zeros((&[batch, cell.hidden], x.tensor.dtype()))?,
             });
         }
         let mut hiddens = Vec::new();
@@ -72,12 +72,11 @@ fn network(device: &Device, cell: &Cell, args: &Args) -> Results {
 
 /// The n-th of the first axis.
 fn picked(x: &Tensor, n: usize) -> Result<Tensor, Stop> {
-    Ok(x.slice(0, n as isize, n as isize + 1)?.squeeze(0)?)
+    Ok(x.slice(0, n as isize..n as isize + 1)?.squeeze(0)?)
 }
 
 fn stacked(tensors: &[Tensor], axis: isize) -> Result<Tensor, Stop> {
-    let rest: Vec<&Tensor> = tensors[1..].iter().collect();
-    Ok(tensors[0].stack(&rest, axis)?)
+    Ok(Tensor::stack(tensors, axis)?)
 }
 
 /// What all steps and directions share.
@@ -161,7 +160,7 @@ impl Weights<'_> {
     /// The rows of the n-th gate.
     fn gate(&self, x: &Tensor, n: usize) -> Result<Tensor, Stop> {
         let (size, at) = (self.cell.hidden as isize, self.cell.order[n] as isize);
-        Ok(x.slice(0, at * size, (at + 1) * size)?)
+        Ok(x.slice(0, at * size..(at + 1) * size)?)
     }
 
     /// `x W' + bias` of the n-th gate.
@@ -220,7 +219,7 @@ impl Weights<'_> {
         let gate = |n: usize, seen: &Tensor| -> Result<Tensor, Stop> {
             let mut sum = self.both(x, hidden, n)?;
             if let Some(peephole) = &self.peephole {
-                let own = peephole.slice(0, n as isize * size, (n as isize + 1) * size)?;
+                let own = peephole.slice(0, n as isize * size..(n as isize + 1) * size)?;
                 sum = sum.add(&seen.mul(&own)?)?;
             }
             self.cell.activate(0, &sum)

@@ -9,7 +9,7 @@ pub fn call(name: &str, args: &Args) -> Results {
     match name {
         "conv2d" => conv2d(args),
         "convTranspose2d" => transposed(args),
-        "averagePool2d" => pool(args, |x, options| x.avg_pool(options, false)),
+        "averagePool2d" => pool(args, |x, options| x.avg_pool(options)),
         "l2Pool2d" => pool(args, |x, options| x.l2_pool(options)),
         "maxPool2d" => pool(args, |x, options| x.max_pool(options)),
         _ => resample(args),
@@ -65,9 +65,10 @@ fn transposed(args: &Args) -> Results {
     let layout = args.word("inputLayout", "nchw")?;
     let (filter, bias) = (filter("convTranspose2d", args)?, args.maybe_tensor("bias")?);
     let t = arranged(&x.tensor, layout, "nchw")?;
+    let pads = pads(args)?;
     let mut options = ConvTransposeOptions {
         stride: args.array("strides", 1)?,
-        padding: pads(args)?,
+        padding: pads.into(),
         output_padding: args.array("outputPadding", 0)?,
         dilation: args.array("dilations", 1)?,
         groups: args.integer("groups", 1)? as usize,
@@ -77,7 +78,7 @@ fn transposed(args: &Args) -> Results {
         for (i, wanted) in wanted.into_iter().enumerate() {
             let reach = options.dilation[i] * (filter.shape()[2 + i] - 1) + 1;
             let whole = (t.shape()[2 + i] - 1) * options.stride[i] + reach;
-            let given = options.padding[i].0 + options.padding[i].1;
+            let given = pads[i].0 + pads[i].1;
             options.output_padding[i] = (wanted + given).saturating_sub(whole);
         }
     }
@@ -90,21 +91,22 @@ fn pool(args: &Args, work: impl Fn(&Tensor, PoolOptions<2>) -> Computed<Tensor>)
     let x = args.get("input")?;
     let layout = args.word("layout", "nchw")?;
     let t = arranged(&x.tensor, layout, "nchw")?;
-    let size = match args.raw("windowDimensions") {
+    let kernel_size = match args.raw("windowDimensions") {
         Some(_) => args.array("windowDimensions", 1)?,
         None => [t.shape()[2], t.shape()[3]],
     };
     let options = PoolOptions {
-        size,
+        kernel_size,
         stride: args.array("strides", 1)?,
         padding: Padding::Explicit(pads(args)?),
         dilation: args.array("dilations", 1)?,
-        ceil: args.word("roundingType", "floor")? == "ceil",
+        ceil_mode: args.word("roundingType", "floor")? == "ceil",
+        count_include_pad: false,
     };
     let mut result = work(&t, options)?;
     if let Some(wanted) = args.maybe_sizes("outputSizes")? {
         if result.shape()[2..] != wanted {
-            result = work(&t, PoolOptions { ceil: !options.ceil, ..options })?;
+            result = work(&t, PoolOptions { ceil_mode: !options.ceil_mode, ..options })?;
         }
     }
     one(arranged(&result, "nchw", layout)?, x.kind)

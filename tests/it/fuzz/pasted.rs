@@ -3,7 +3,7 @@
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Conv2dOptions, PadMode, Padding, PoolOptions, Tensor};
+use warpweft::tensor::{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor};
 
 pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let a0 = device.tensor::<f32>(&[1.0, -2.0, 3.0, 0.0, 5.0, -1.0], &[2, 3])?;
@@ -28,7 +28,7 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let a19 = a0.minimum(&a0)?;
     let a20 = a0.div(&a0.square().add(1.0)?)?;
     let a21 = a0.lt(&a0)?.cast(DType::F32)?;
-    let a22 = a0.ge(0.0)?.select(&a0, &a0)?;
+    let a22 = a0.ge(0.0)?.where_cond(&a0, &a0)?;
     let a23 = device.tensor::<f32>(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &[1, 2, 2, 2])?;
     let a24 = device.tensor::<f32>(&[1.0, 2.0, -1.0, 0.5], &[2, 1, 1, 2])?;
     let a25 = {
@@ -42,17 +42,17 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     };
     let a27 = {
         let (stride, padding) = ([1, 2], Padding::Explicit([(1, 0), (0, 1)]));
-        a23.avg_pool(PoolOptions { stride, padding, ..PoolOptions::new([2, 2]) }, false)?
+        a23.avg_pool(PoolOptions { stride, padding, ..PoolOptions::new([2, 2]) })?
     };
     let a28 = a0.transpose(-1, -2)?.matmul(&a0)?;
     let a29 = a0.matmul(&a0.transpose(-1, -2)?)?;
-    let a30 = a0.sum_keepdim(&[1])?;
+    let a30 = a0.sum(Axes::from(&[1]).keepdim(true))?;
     let a31 = a0.sum(&[1])?;
-    let a32 = a0.mean_keepdim(&[1])?;
+    let a32 = a0.mean(Axes::from(&[1]).keepdim(true))?;
     let a33 = a0.mean(&[1])?;
-    let a34 = a0.max_keepdim(&[1])?;
+    let a34 = a0.max(Axes::from(&[1]).keepdim(true))?;
     let a35 = a0.max(&[1])?;
-    let a36 = a0.min_keepdim(&[1])?;
+    let a36 = a0.min(Axes::from(&[1]).keepdim(true))?;
     let a37 = a0.min(&[1])?;
     let a38 = a0.argmax(1)?.cast(DType::F32)?;
     let a39 = a0.add(2.0)?;
@@ -61,7 +61,7 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let a42 = a0.reshape(&[3, 2])?;
     let a43 = a0.permute(&[1, 0])?;
     let a44 = a0.expand(&[2, 2, 3])?;
-    let a45 = a0.slice_step(1, 0, 3, 2)?;
+    let a45 = a0.slice_step(1, 0..3, 2)?;
     let a46 = a0.flip(&[0])?;
     let a47 = a0.pad(&[(0, 1), (2, 0)], 2.0)?;
     let a48 = a0.pad_with(&[(0, 1), (2, 0)], PadMode::Reflect)?;
@@ -69,13 +69,13 @@ pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {
     let i50 = device.tensor::<i32>(&[0, -1, 1], &[3])?;
     let a50 = a0.index_select(0, &i50)?;
     let i51 = device.tensor::<i32>(&[0, -1, 1, 0], &[2, 2])?;
-    let a51 = a0.take_along(1, &i51)?;
-    let a52 = a0.cumsum(1, false, true)?;
+    let a51 = a0.gather(1, &i51)?;
+    let a52 = a0.cumsum(Scan::from(1).exclusive(false).reverse(true))?;
     let a53 = a0.sort(1, true)?.0;
     let a54 = a0.argsort(1, false)?.cast(DType::F32)?;
-    let a55 = a0.top_k(1, 2, true)?.0;
-    let a56 = device.iota(&[2, 3], 1)?.lt(1)?.select(&a0, &a0)?;
-    let a57 = a0.concat(&[&a0], 1)?;
+    let a55 = a0.topk(2, 1, true)?.0;
+    let a56 = device.iota(&[2, 3], 1)?.lt(1)?.where_cond(&a0, &a0)?;
+    let a57 = Tensor::concat(&[&a0, &a0], 1)?;
     let i58 = device.tensor::<i32>(&[0, -1], &[2])?;
     let a58 = a0.index_add(0, &i58, &a0)?;
     let i59 = device.tensor::<i32>(&[0, -1, 1, 0, -1, 1], &[2, 3])?;

@@ -1,0 +1,252 @@
+//! Joining, cutting, repeating and choosing elements.
+
+use super::{within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::op::{Op, Span};
+use std::borrow::Borrow;
+
+impl Tensor {
+    /// The tensors joined along an axis that they have.
+    ///
+    /// # Errors
+    /// `Shape` if there are none or they differ along another axis, `DType` if their types differ, `Data` if they live on
+    /// two devices.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Tensor};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[2, 3])?;
+    /// let y = device.ones(&[1, 3])?;
+    /// assert_eq!(Tensor::concat(&[x, y], 0)?.shape(), [3, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "cat", alias = "concatenate")]
+    pub fn concat<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
+        let Some((first, others)) = tensors.split_first() else {
+            return Err(Error::shape("concat: no tensors"));
+        };
+        let first: &Tensor = first.borrow();
+        let axis = first.shape.axis("concat", axis)?;
+        let others: Vec<&Tensor> = others.iter().map(Borrow::borrow).collect();
+        first.apply(Op::Concat { axis }, &others)
+    }
+
+    /// The tensors, all of one shape, joined along a new axis.
+    ///
+    /// # Errors
+    /// `Shape` if there are none or their shapes differ, `DType` if their types differ, `Data` if they live on two devices.
+    pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
+        let Some(first) = tensors.first() else {
+            return Err(Error::shape("stack: no tensors"));
+        };
+        let first: &Tensor = first.borrow();
+        let mut spread = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            let tensor: &Tensor = tensor.borrow();
+            if tensor.shape != first.shape {
+                let why = "they must be equal";
+                return Err(Error::shapes("stack", &first.shape, &tensor.shape, why));
+            }
+            spread.push(within("stack", || tensor.unsqueeze(axis))?);
+        }
+        within("stack", || Tensor::concat(&spread, axis))
+    }
+
+    /// Cut into pieces along an axis: a number is the length of each piece, of which the last may be shorter; a list is the
+    /// lengths of all.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the axis.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[5, 2])?;
+    /// assert_eq!(x.split(2, 0)?.len(), 3);
+    /// assert_eq!(x.split(&[4, 1], 0)?[1].shape(), [1, 2]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn split(&self, sections: impl Into<Sections>, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("split", axis)?;
+        let lengths = match sections.into() {
+            Sections::Lengths(lengths) => lengths,
+            Sections::Size(0) => {
+                let message = format!("split: pieces of no elements of shape {}", self.shape);
+                return Err(Error::shape(message));
+            }
+            Sections::Size(size) => evenly(self.shape[at], size),
+        };
+        let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
+        if total != Some(self.shape[at]) {
+            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let mut start = 0;
+        let mut piece = |&len: &usize| {
+            let piece = self.spans(at, Span { start, len, step: 1 });
+            start += len;
+            piece
+        };
+        lengths.iter().map(&mut piece).collect()
+    }
+
+    /// Cut into `count` pieces along an axis: of equal length but for the last, which is shorter where they do not come
+    /// out even. They may be fewer, as PyTorch's are.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or `count` is 0.
+    pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
+        let at = self.shape.axis("chunk", axis)?;
+        if count == 0 {
+            let message = format!("chunk: no pieces of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        let size = self.shape[at].div_ceil(count).max(1);
+        within("chunk", || self.split(size, axis))
+    }
+
+    /// Moved along axes, by the shift of each, to the end where it is positive; what leaves it there comes in at the other
+    /// side. One shift is for all axes. If no axis is named, all elements move, in row-major order.
+    ///
+    /// # Errors
+    /// `Shape` if an axis does not exist, or there is not one shift for each; `Limit` beyond 2^30 elements.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// assert_eq!(x.roll(1, 0)?.read::<f32>().await?, [3.0, 4.0, 1.0, 2.0]);
+    /// assert_eq!(x.roll(1, ())?.read::<f32>().await?, [4.0, 1.0, 2.0, 3.0]);
+    /// assert_eq!(x.roll([1, 1], [0, 1])?.read::<f32>().await?, [4.0, 3.0, 2.0, 1.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn roll(&self, shifts: impl Into<Integers>, axes: impl Into<Axes>) -> Result<Tensor> {
+        let (shifts, axes) = (shifts.into().list, axes.into());
+        if axes.list().is_empty() && shifts.len() == 1 {
+            return self.ravel().rolled(shifts[0], 0)?.reshape(&self.shape);
+        }
+        if shifts.len() != 1 && shifts.len() != axes.list().len() {
+            let (shifts, axes) = (shifts.len(), axes.list().len());
+            return Err(Error::shape(format!("roll: {shifts} shifts for {axes} axes")));
+        }
+        let mut rolled = self.reshape(&self.shape)?;
+        for (i, &axis) in axes.list().iter().enumerate() {
+            let at = self.shape.axis("roll", axis)?;
+            rolled = rolled.rolled(shifts[i % shifts.len()], at)?;
+        }
+        Ok(rolled)
+    }
+
+    fn rolled(&self, shift: isize, axis: usize) -> Result<Tensor> {
+        let extent = self.shape[axis];
+        if self.numel() == 0 || shift % extent as isize == 0 {
+            return Ok(self.clone());
+        }
+        let mut twice = vec![1; self.rank()];
+        twice[axis] = 2;
+        let start = extent - shift.rem_euclid(extent as isize) as usize;
+        let span = Span { start, len: extent, step: 1 };
+        within("roll", || self.tile(&twice)?.spans(axis, span))
+    }
+
+    /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
+    /// axis's place. Positions outside give 0.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
+    pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
+        let axis = self.shape.axis("index_select", axis)?;
+        within("index_select", || self.apply(Op::Gather { axis, paired: false }, &[index]))
+    }
+
+    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Positions outside
+    /// give 0.
+    ///
+    /// # Errors
+    /// `DType` if the index is not of integers.
+    pub fn take(&self, index: &Tensor) -> Result<Tensor> {
+        within("take", || self.ravel().index_select(0, index))
+    }
+
+    /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("tril", diagonal, Pointwise::le)
+    }
+
+    /// The matrices of the last two axes with 0 below the `diagonal`-th diagonal.
+    ///
+    /// # Errors
+    /// `Shape` below rank 2.
+    pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
+        self.triangle("triu", diagonal, Pointwise::ge)
+    }
+
+    /// Keeps the elements whose column compares so with the row and the diagonal.
+    fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
+        if self.rank() < 2 {
+            let message = format!("{name}: shape {} has no matrices", self.shape);
+            return Err(Error::shape(message));
+        }
+        let matrix = &self.shape[self.rank() - 2..];
+        let row = self.device.iota(matrix, 0)?.add(diagonal)?;
+        let column = self.device.iota(matrix, 1)?;
+        let keep = column.row(compare, &[Operand::Tensor(row)])?;
+        let zero = self.device.full(&[], 0.0, self.dtype)?;
+        keep.where_cond(self, &zero)
+    }
+
+    /// 1.0 where a new last axis of extent `classes` equals the element, else 0.0, as `f32`. For `i32` and `u32`.
+    ///
+    /// # Errors
+    /// `DType` for other types; `Limit`.
+    pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
+        if !self.dtype.is_int() {
+            let message = format!("one_hot: does not take {}; cast it to i32", self.dtype);
+            return Err(Error::dtype(message));
+        }
+        within("one_hot", || {
+            let index = self.cast(DType::I32)?.unsqueeze(-1)?;
+            index.eq(&self.device.iota(&[classes], 0)?)?.cast(DType::F32)
+        })
+    }
+
+    /// Repeated `repeats[axis]` times along each axis.
+    ///
+    /// # Errors
+    /// `Shape` if there is not one number per axis; `Limit`.
+    pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
+        if repeats.len() != self.rank() {
+            let message = format!("tile: {repeats:?} for shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        within("tile", || {
+            let mut tiled = self.clone();
+            for (axis, &repeat) in repeats.iter().enumerate().filter(|(_, r)| **r != 1) {
+                // Axis by axis as [before, repeat, the rest], which any rank has room for.
+                let mut dims = tiled.shape.to_vec();
+                let before: usize = dims[..axis].iter().product();
+                let rest: usize = dims[axis..].iter().product();
+                let spread = tiled.reshape(&[before, 1, rest])?.expand(&[before, repeat, rest])?;
+                dims[axis] = dims[axis].saturating_mul(repeat);
+                tiled = spread.reshape(&dims)?;
+            }
+            Ok(tiled)
+        })
+    }
+}
+
+/// An axis in pieces of this length, the last one shorter; one empty piece of an empty axis.
+fn evenly(extent: usize, size: usize) -> Vec<usize> {
+    let mut lengths = vec![size; extent / size];
+    if extent % size > 0 || extent == 0 {
+        lengths.push(extent % size);
+    }
+    lengths
+}

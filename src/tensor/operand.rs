@@ -1,0 +1,132 @@
+//! Operands, which are tensors or numbers, and the operators of Rust.
+
+use super::{number_bits, Pointwise, Tensor};
+use std::ops;
+
+/// An operand: a tensor, or a number that takes the type of the tensor it meets.
+///
+/// Tensors convert by reference or by value, numbers and `bool` by value. Integers are exact up to 2^53.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+/// let y = x.add(&x)?.mul(x.shape()[0])?;
+/// assert_eq!((1.0 - &y / 4.0).read::<f32>().await?, [0.0, -1.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub enum Operand {
+    Tensor(Tensor),
+    Number(f64),
+}
+
+impl From<&Tensor> for Operand {
+    fn from(tensor: &Tensor) -> Operand {
+        Operand::Tensor(tensor.clone())
+    }
+}
+
+impl From<Tensor> for Operand {
+    fn from(tensor: Tensor) -> Operand {
+        Operand::Tensor(tensor)
+    }
+}
+
+impl From<&Operand> for Operand {
+    fn from(operand: &Operand) -> Operand {
+        operand.clone()
+    }
+}
+
+impl From<bool> for Operand {
+    fn from(value: bool) -> Operand {
+        Operand::Number(f64::from(u8::from(value)))
+    }
+}
+
+/// Operators panic where the method would return an error, as those of arrays do.
+#[track_caller]
+fn row(row: Pointwise, x: &Tensor, y: Operand) -> Tensor {
+    match x.row(row, &[y]) {
+        Ok(tensor) => tensor,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A number on the left takes the type of the tensor on the right.
+#[track_caller]
+fn turned(row: Pointwise, x: f64, y: &Tensor) -> Tensor {
+    let name = row.row().name;
+    let made = number_bits(name, y.dtype, x).and_then(|bits| {
+        let number = Tensor::adopt(&y.device, y.device.scalar(y.dtype, bits));
+        number.row(row, &[y.into()])
+    });
+    match made {
+        Ok(tensor) => tensor,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => { $(
+        impl From<$number> for Operand {
+            fn from(number: $number) -> Operand {
+                Operand::Number(number as f64)
+            }
+        }
+        numbers!(@ $number: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
+    )* };
+    (@ $number:ty: $($trait:ident $method:ident $row:ident;)*) => { $(
+        impl ops::$trait<&Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, y: &Tensor) -> Tensor {
+                turned(Pointwise::$row, self as f64, y)
+            }
+        }
+        impl ops::$trait<Tensor> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, y: Tensor) -> Tensor {
+                turned(Pointwise::$row, self as f64, &y)
+            }
+        }
+    )* };
+}
+numbers!(f64, f32, i32, u32, i64, u64, isize, usize);
+
+macro_rules! operators {
+    ($($trait:ident $method:ident $row:ident;)*) => { $(
+        impl<R: Into<Operand>> ops::$trait<R> for &Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: R) -> Tensor {
+                row(Pointwise::$row, self, other.into())
+            }
+        }
+        impl<R: Into<Operand>> ops::$trait<R> for Tensor {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: R) -> Tensor {
+                row(Pointwise::$row, &self, other.into())
+            }
+        }
+    )* };
+}
+operators!(Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
+
+impl ops::Neg for &Tensor {
+    type Output = Tensor;
+    fn neg(self) -> Tensor {
+        Tensor::neg(self)
+    }
+}
+
+impl ops::Neg for Tensor {
+    type Output = Tensor;
+    fn neg(self) -> Tensor {
+        Tensor::neg(&self)
+    }
+}
