@@ -225,6 +225,7 @@ impl Growing {
     }
 
     fn matmul(&mut self, x: usize) -> Option<usize> {
+        let x = if self.chance.yes() { self.joined(x)? } else { x };
         let shape = self.values[x].shape.clone();
         let (lead, [rows, columns]) = shape.split_last_chunk()?;
         if lead.len() > 2 {
@@ -234,8 +235,27 @@ impl Growing {
         let inner = if turn[0] { *rows } else { *columns };
         let lead = if self.chance.yes() { lead } else { &[] };
         let last = if turn[1] { [n, inner] } else { [inner, n] };
-        let y = self.input(&[lead, &last].concat());
-        self.push(Op::Matmul { turn }, vec![x, y])
+        let other = [lead, &last].concat();
+        let y = self.input(&other);
+        let product = self.push(Op::Matmul { turn }, vec![x, y])?;
+        if self.chance.yes() {
+            return Some(product);
+        }
+        // A view of several users.
+        let y = self.input(&other);
+        let second = self.push(Op::Matmul { turn }, vec![x, y])?;
+        let row = self.chance.below(3);
+        self.push(Op::Binary(row), vec![product, second])
+    }
+
+    /// Leading axes in another order and joined: a view that products ask to be computed before.
+    fn joined(&mut self, x: usize) -> Option<usize> {
+        let shape = self.values[x].shape.clone();
+        let (&columns, lead) = shape.split_last()?;
+        let mut order = self.chance.order(lead.len());
+        order.push(lead.len());
+        let turned = self.push(Op::Permute(order), vec![x])?;
+        self.push(Op::Reshape(vec![lead.iter().product(), columns]), vec![turned])
     }
 
     /// Convolutions and pooling; of a new tensor, where there is none of rank 4.

@@ -97,12 +97,14 @@ pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
             let what = format!("step by step, a{number}");
             wanted.check(what, program.kind, &single[number], number).run().await?;
         }
+        drop(fused);
         if program.kind == Kind::Smooth {
-            drop(fused);
             gradients("in one batch", program, &tensors(device, program)?.0).await?;
             gradients("step by step", program, &single).await?;
+            drop((single, held));
+            after_reading(device, program).await?;
         }
-        Ok(())
+        compiled(device, program, &wanted).await
     })
     .await
 }
@@ -118,6 +120,36 @@ fn tensors(
         tensors.push(record(device, &step.op, &of, &mut held).map_err(said)?);
     }
     Ok((tensors, held))
+}
+
+/// As a program, whose results are the results twice, and its inputs.
+async fn compiled(device: &Device, program: &Program, wanted: &Wanted) -> Outcome {
+    let inputs = program.inputs();
+    let shapes: Vec<&[usize]> = inputs.iter().map(|&n| &wanted.values[n].shape[..]).collect();
+    let types: Vec<(&[usize], DType)> = shapes.into_iter().map(|s| (s, DType::F32)).collect();
+    let results = [&program.results[..], &program.results, &inputs].concat();
+    let build = |given: &[Tensor]| {
+        let mut given = given.iter();
+        let (mut tensors, mut held): (Vec<Tensor>, Vec<Tensor>) = Default::default();
+        for step in &program.steps {
+            let of: Vec<&Tensor> = step.of.iter().map(|&of| &tensors[of]).collect();
+            let tensor = match &step.op {
+                Op::Input(_) => given.next().expect("one for each").clone(),
+                op => record(device, op, &of, &mut held)?,
+            };
+            tensors.push(tensor);
+        }
+        Ok(results.iter().map(|&n| tensors[n].clone()).collect())
+    };
+    let compiled = device.compile(&types, build).map_err(said)?;
+    let given: Result<Vec<Tensor>> = inputs.iter().map(|&n| wanted.values[n].f32(device)).collect();
+    let given = given.map_err(said)?;
+    let got = compiled.run(&given.iter().collect::<Vec<_>>()).map_err(said)?;
+    for (&number, tensor) in results.iter().zip(&got) {
+        let what = format!("compiled, a{number}");
+        wanted.check(what, program.kind, tensor, number).run().await?;
+    }
+    Ok(())
 }
 
 /// A panic is a failure like others, where it can be caught.
@@ -198,13 +230,31 @@ fn slope(program: &Program, input: usize, place: usize, noise: Option<u32>) -> O
     Some((at(STEP)? - at(-STEP)?) / (2.0 * STEP))
 }
 
+/// The gradients after values were read: of the loss, of which nothing but the inputs is held then, and one on the way.
+async fn after_reading(device: &Device, program: &Program) -> Outcome {
+    let [first, .., last] = program.results[..] else { return Ok(()) };
+    let (all, held) = tensors(device, program)?;
+    let loss = all[last].square().sum(&[]).map_err(said)?;
+    let middle = all[first].clone();
+    let of: Vec<Tensor> = program.inputs().iter().map(|&n| all[n].clone()).collect();
+    drop((all, held));
+    middle.read::<f32>().await.map_err(said)?;
+    loss.item::<f32>().await.map_err(said)?;
+    slopes("after reading", program, &loss, &of.iter().collect::<Vec<_>>()).await
+}
+
 async fn gradients(what: &str, program: &Program, tensors: &[Tensor]) -> Outcome {
     let Some(&last) = program.results.last() else { return Ok(()) };
+    let of: Vec<&Tensor> = program.inputs().iter().map(|&n| &tensors[n]).collect();
+    let loss = tensors[last].square().sum(&[]).map_err(said)?;
+    slopes(what, program, &loss, &of).await
+}
+
+/// The gradients of the loss by the inputs are what differences say.
+async fn slopes(what: &str, program: &Program, loss: &Tensor, of: &[&Tensor]) -> Outcome {
     let inputs = program.inputs();
-    let of: Vec<&Tensor> = inputs.iter().map(|&n| &tensors[n]).collect();
-    let found = || -> Result<Vec<Tensor>> { tensors[last].square().sum(&[])?.grad(&of) };
-    let found = found().map_err(|error| format!("{what}, the gradient: {error}"))?;
-    let mut batch = tensors[last].device().batch();
+    let found = loss.grad(of).map_err(|error| format!("{what}, the gradient: {error}"))?;
+    let mut batch = loss.device().batch();
     for gradient in &found {
         batch.add(gradient).map_err(said)?;
     }
