@@ -226,7 +226,8 @@ await test("what is no WebAssembly is refused", async (page) => {
   }
   const { code } = await page.evaluate(async () => {
     const { Device } = await import("/dist/index.js");
-    return Device.new({ prefer: "software", wasm: { gpu: new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]) } }).catch((e) => ({ code: e.code }));
+    const wasm = { gpu: new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]) };
+    return Device.new({ prefer: "software", wasm }).catch(({ code }) => ({ code }));
   });
   same(code, "NoDevice", "an empty module");
 });
