@@ -112,6 +112,6 @@ macro_rules! groups {
 }
 
 groups! {
-    attention batches broadcast casts conv convs create fuzz grad half large linalg matmul movement norm packed pointwise pool
-    random ranks reduce refusals scan scatter sort variables
+    arguments attention batches broadcast casts composed conv convs create fuzz grad half large linalg matmul
+    movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables
 }

@@ -233,7 +233,8 @@ impl Tensor {
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
         if !(1..=3).contains(&n) || self.rank() != n + 2 || zero {
-            let why = "[batch, channels, ...] or [channels, ...] and windows over the rest; sizes, strides and dilations are at least 1";
+            let why = "[batch, channels, ...] or [channels, ...] and windows over the rest; sizes, strides \
+                       and dilations are at least 1";
             return Err(Error::shapes(name, &self.shape, asked.size, why));
         }
         if self.dtype == DType::Bool {

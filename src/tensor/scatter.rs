@@ -21,7 +21,8 @@ const STEPS: usize = 3;
 impl Tensor {
     /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
     /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
-    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one stays; positions outside are left out.
+    /// along other axes than this one the index may be shorter than this. Where several come to one place the last one
+    /// stays; positions outside are left out.
     /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
     ///
     /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it

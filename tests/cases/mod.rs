@@ -1,6 +1,7 @@
 //! The cases every backend runs: what the library promises, held against plain Rust in `f64`. Compiled natively by
 //! `tests/it/suite.rs` and for browsers by `tests/web.rs`.
 
+pub mod arguments;
 pub mod array;
 pub mod attention;
 pub mod batches;
@@ -8,6 +9,7 @@ pub mod broadcast;
 pub mod call;
 pub mod casts;
 pub mod check;
+pub mod composed;
 pub mod conv;
 pub mod convs;
 pub mod create;
@@ -50,10 +52,12 @@ pub struct Group {
 
 /// All groups.
 pub const GROUPS: &[Group] = &[
+    Group { name: "arguments", cases: arguments::cases },
     Group { name: "attention", cases: attention::cases },
     Group { name: "batches", cases: batches::cases },
     Group { name: "broadcast", cases: broadcast::cases },
     Group { name: "casts", cases: casts::cases },
+    Group { name: "composed", cases: composed::cases },
     Group { name: "conv", cases: conv::cases },
     Group { name: "convs", cases: convs::cases },
     Group { name: "create", cases: create::cases },

@@ -18,6 +18,7 @@ mod paper;
 mod plan;
 mod poison;
 mod readme;
+mod renamed;
 mod shaders;
 mod suite;
 mod table;

@@ -96,7 +96,7 @@ async fn agree(
 }
 
 /// A case of [`agree`].
-fn holds(
+pub fn holds(
     suite: &mut Suite,
     name: impl AsRef<str>,
     inputs: Vec<Array<f64>>,
