@@ -7,7 +7,7 @@ use super::super::tolerance::Tolerance;
 use super::super::{call::call, jets};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::tensor::{Tensor, Value};
+use warpweft::tensor::{Operand, Tensor};
 
 pub fn cases(suite: &mut Suite) {
     rows(suite);
@@ -81,7 +81,7 @@ fn along(suite: &mut Suite, name: &'static str, order: [usize; 3], points: Vec<V
         for n in 0..points[0].len() {
             operands.push(column(n).f32(device)?);
         }
-        let rest: Vec<Value> = operands[1..].iter().map(Value::from).collect();
+        let rest: Vec<Operand> = operands[1..].iter().map(Operand::from).collect();
         let parameters: &[f64] = match name {
             "leaky_relu" => &[0.25],
             "elu" | "celu" => &[1.5],
@@ -153,7 +153,7 @@ async fn newton(device: Device) -> Outcome {
                 );
                 rows.push(gradient.vjp(&one.f32(&device)?, &[&at])?.remove(0));
             }
-            Ok((gradient, rows[0].concat(&[&rows[1]], 1)?))
+            Ok((gradient, Tensor::concat(&rows, 1)?))
         };
         let (slopes, hessian) = step().map_err(said)?;
         let slopes = slopes.read::<f32>().await.map_err(said)?;
