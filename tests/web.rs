@@ -113,5 +113,5 @@ macro_rules! groups {
 
 groups! {
     arguments attention batches broadcast casts composed conv convs create fuzz grad half large linalg matmul
-    movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables
+    movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables views
 }
