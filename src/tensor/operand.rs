@@ -76,26 +76,31 @@ macro_rules! numbers {
                 Operand::Number(number as f64)
             }
         }
-        numbers!(@ $number: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
     )* };
-    (@ $number:ty: $($trait:ident $method:ident $row:ident;)*) => { $(
+}
+numbers!(f64, f32, i32, u32, i64, u64, isize, usize);
+
+macro_rules! on_the_left {
+    ($number:ty: $($trait:ident $method:ident $row:ident;)*) => { $(
         impl ops::$trait<&Tensor> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, y: &Tensor) -> Tensor {
-                turned(Pointwise::$row, self as f64, y)
+                turned(Pointwise::$row, f64::from(self), y)
             }
         }
         impl ops::$trait<Tensor> for $number {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, y: Tensor) -> Tensor {
-                turned(Pointwise::$row, self as f64, &y)
+                turned(Pointwise::$row, f64::from(self), &y)
             }
         }
     )* };
 }
-numbers!(f64, f32, i32, u32, i64, u64, isize, usize);
+// One type of floats and one of integers: else `(1.0 - &x).relu()` would not say which its 1.0 is.
+on_the_left!(f64: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
+on_the_left!(i32: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
 
 macro_rules! operators {
     ($($trait:ident $method:ident $row:ident;)*) => { $(
