@@ -99,13 +99,13 @@ pub fn program(seed: u32, kind: Kind) -> Program {
 }
 
 impl Growing {
-    fn input(&mut self, shape: &[usize]) -> usize {
+    fn input(&mut self, shape: &[usize]) -> Option<usize> {
         let seed = self.chance.below(1 << 20) as u32;
         let array = match self.program.kind {
             Kind::Whole => integers(shape, -5, 5, seed),
             _ => random(shape, -2.0, 2.0, seed),
         };
-        self.push(Op::Input(array), Vec::new()).expect("an input fits")
+        self.push(Op::Input(array), Vec::new())
     }
 
     /// The step's number, if it fits.
@@ -236,13 +236,13 @@ impl Growing {
         let lead = if self.chance.yes() { lead } else { &[] };
         let last = if turn[1] { [n, inner] } else { [inner, n] };
         let other = [lead, &last].concat();
-        let y = self.input(&other);
+        let y = self.input(&other)?;
         let product = self.push(Op::Matmul { turn }, vec![x, y])?;
         if self.chance.yes() {
             return Some(product);
         }
         // A view of several users.
-        let y = self.input(&other);
+        let y = self.input(&other)?;
         let second = self.push(Op::Matmul { turn }, vec![x, y])?;
         let row = self.chance.below(3);
         self.push(Op::Binary(row), vec![product, second])
@@ -265,7 +265,7 @@ impl Growing {
             Some(x) => x,
             None => {
                 let shape = [1, 2, 4, 5].map(|most| 1 + self.chance.below(most));
-                self.input(&shape)
+                self.input(&shape)?
             }
         };
         let shape = self.values[x].shape.clone();
@@ -280,7 +280,7 @@ impl Growing {
         let (pads, dilation) = ([chance.pads(2), chance.pads(2)], [1 + chance.below(2), 1]);
         let groups = if shape[1].is_multiple_of(2) { 1 + chance.below(2) } else { 1 };
         let out = groups * (1 + chance.below(3));
-        let y = self.input(&[out, shape[1] / groups, size[0], size[1]]);
+        let y = self.input(&[out, shape[1] / groups, size[0], size[1]])?;
         self.push(Op::Conv2d { stride, pads, dilation, groups }, vec![x, y])
     }
 
@@ -303,7 +303,7 @@ impl Growing {
         let shape = self.values[x].shape.clone();
         let axis = self.chance.below(shape.len().max(1));
         let (extent, count) = (*shape.get(axis)?, 1 + self.chance.below(6));
-        let y = self.input(&with(&shape, axis, count));
+        let y = self.input(&with(&shape, axis, count))?;
         let op = match self.chance.yes() {
             true => Op::IndexAdd { axis, index: self.chance.index(count, extent) },
             false => Op::ScatterAdd { axis, index: self.chance.index(7 + count, extent) },
