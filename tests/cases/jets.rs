@@ -172,6 +172,8 @@ impl Mul for Jet {
 
 impl Div for Jet {
     type Output = Jet;
+    // As the reciprocal's product.
+    #[allow(clippy::suspicious_arithmetic_impl)]
     fn div(self, other: Jet) -> Jet {
         self * other.recip()
     }

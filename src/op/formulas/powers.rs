@@ -55,10 +55,10 @@ fn sum(x: Expr, y: Expr, factors: &[Expr], j: usize) -> Expr {
         }
     }
     // Of the product of both by Leibniz, as a polynomial of the logarithm.
-    let (mut sum, mut choices) = (product[0], 1.0);
-    for n in 1..=j {
-        choices = choices * (j - n + 1) as f64 / n as f64;
-        sum = sum * log + product[n] * choices;
+    let (mut sum, mut choices) = (Expr::lit(0.0), 1.0);
+    for (n, part) in product.into_iter().enumerate() {
+        sum = sum * log + part * choices;
+        choices = choices * (j - n) as f64 / (n + 1) as f64;
     }
     sum
 }
