@@ -10,21 +10,13 @@ use crate::tensor::{
 };
 use wasm_bindgen::prelude::*;
 
-/// One number, or a list of them.
-fn list(value: &JsValue, at: At) -> Result<Vec<isize>> {
-    match value.as_f64() {
-        Some(_) => Ok(vec![isize::from_js(value, at)?]),
-        None => Vec::from_js(value, at),
-    }
-}
-
 impl FromJs for Axes {
     /// All of them where there is nothing.
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Axes> {
         match value.is_undefined() {
             true => Ok(Axes::default()),
-            false => Ok(list(value, at)?.into()),
+            false => Ok(Vec::<isize>::from_js(value, at)?.into()),
         }
     }
 
@@ -36,7 +28,7 @@ impl FromJs for Axes {
 impl FromJs for Integers {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Integers> {
-        Ok(list(value, at)?.into())
+        Ok(Vec::<isize>::from_js(value, at)?.into())
     }
 }
 

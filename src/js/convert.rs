@@ -104,7 +104,7 @@ fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
 
 /// Integers within their bounds. A boolean is none: `sum(true)` means something else.
 macro_rules! integers {
-    ($($ty:ty)*) => { $(
+    ($($ty:ty, $alone:literal;)*) => { $(
         impl FromJs for $ty {
             #[inline(never)]
             fn from_js(value: &JsValue, at: At) -> Result<$ty> {
@@ -115,6 +115,9 @@ macro_rules! integers {
         impl FromJs for Vec<$ty> {
             #[inline(never)]
             fn from_js(value: &JsValue, at: At) -> Result<Vec<$ty>> {
+                if $alone && value.as_f64().is_some() {
+                    return Ok(vec![<$ty>::from_js(value, at)?]);
+                }
                 let numbers = host(|host| host.numbers(value));
                 let numbers = numbers.ok_or_else(|| at.refuse(value, "a list of numbers"))?;
                 let one = |&n: &f64| Ok(whole(n, (<$ty>::MIN as f64, <$ty>::MAX as f64), at)? as $ty);
@@ -123,7 +126,13 @@ macro_rules! integers {
         }
     )* };
 }
-integers!(usize isize u32 i32);
+integers! {
+    usize, false;
+    // Axes: one is a list, too.
+    isize, true;
+    u32, false;
+    i32, false;
+}
 
 impl FromJs for Vec<f64> {
     #[inline(never)]

@@ -12,11 +12,9 @@ use wasm_bindgen::prelude::*;
 
 #[wasm_bindgen(js_class = "Batch")]
 impl JsBatch {
-    /// Adds a result. JavaScript's side makes it give the batch.
-    ///
-    /// @throws `Data` if it lives on another device.
-    #[wasm_bindgen(unchecked_return_type = "Batch")]
-    pub fn add(&self, #[wasm_bindgen(unchecked_param_type = "Tensor")] tensor: &JsValue) -> Answer<()> {
+    /// Adds a result, for JavaScript's `add`, which gives the batch.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn push(&self, tensor: &JsValue) -> Answer<()> {
         let op = "batch";
         let (_, batch) = self.core(op)?;
         let tensor = Tensor::from_js(tensor, At { op, what: "tensor" })?;

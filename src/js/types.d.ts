@@ -201,6 +201,15 @@ export interface Device {
   toString(): string;
 }
 
+export interface Batch {
+  /**
+   * Adds a result.
+   *
+   * @throws `Data` if it lives on another device.
+   */
+  add(tensor: Tensor): this;
+}
+
 export declare namespace Device {
   /**
    * Opens a device.

@@ -15,6 +15,8 @@ export interface Owner {
   readonly name: string;
   /** What WebAssembly exports. */
   exports: Exports;
+  /** What stands for disposed objects: kept, or the collector would have the core free it. */
+  readonly gone: object[];
   /** Is told of each tensor that is made. */
   made(tensor: object): void;
 }
@@ -120,7 +122,9 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
   };
   Object.defineProperty(proto, "dispose", { value: dispose });
   if (Symbol.dispose) Object.defineProperty(proto, Symbol.dispose, { value: dispose });
-  gone = Brand.pointer(core.gone(), kind);
+  const stand = core.gone();
+  owner.gone.push(stand);
+  gone = Brand.pointer(stand, kind);
   for (const fact of ["device", "dtype"]) {
     const { get } = Object.getOwnPropertyDescriptor(proto, fact) ?? {};
     if (get) Object.defineProperty(proto, fact, { get: function (this: object) { return Brand.fact(this, fact, get.bind(this)); } });

@@ -196,6 +196,13 @@ export class Variable extends Shown {
 }
 
 export class Batch extends Shown {
+  declare push: (tensor: Tensor) => void;
+
+  add(tensor: Tensor): this {
+    this.push(tensor);
+    return this;
+  }
+
   override toString(): string {
     return "Batch";
   }

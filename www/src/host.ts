@@ -59,6 +59,7 @@ export class Host implements Owner {
   /** The core's own classes. */
   readonly classes: Record<string, unknown>;
   exports!: Exports;
+  readonly gone: object[] = [];
   /** What was made in each scope that is open, the innermost last. */
   readonly scopes: Set<object>[] = [];
   /** The objects of devices, by where these are in the core's memory. */
@@ -143,7 +144,9 @@ export class Host implements Owner {
   }
 
   known(address: number): object | undefined {
-    return this.#objects.get(address)?.deref();
+    const object = this.#objects.get(address)?.deref();
+    // What was disposed may have left its address to another.
+    return object && Brand.handle(object, this) > 0 ? object : undefined;
   }
 
   remember(address: number, object: object & { facts(): object }): void {

@@ -122,6 +122,8 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
         pair if pair.starts_with('[') => {
             "readonly (readonly [before: number, after: number])[]".to_string()
         }
+        // Axes: one, or a list of them.
+        "number" if head(element, generics)? == "isize" => "Axes".to_string(),
         one => format!("readonly {one}[]"),
     };
     Ok(found)
