@@ -69,6 +69,10 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn dispose(this: &Host, object: &JsValue);
 
+    /// A promise that is also rejected when the core is lost.
+    #[wasm_bindgen(method)]
+    pub fn waiting(this: &Host, promise: &js_sys::Promise) -> js_sys::Promise;
+
     /// Remembers what a panic says: the error for whoever calls next tells it.
     #[wasm_bindgen(method)]
     pub fn panicked(this: &Host, message: &str);

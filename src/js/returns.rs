@@ -177,7 +177,7 @@ where
     let mut work = Box::pin(work);
     // What it begins with is done now: others may be waiting for just that.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    future_to_promise(async move {
+    let promise = future_to_promise(async move {
         let done = match begun {
             Poll::Ready(done) => done,
             Poll::Pending => work.await,
@@ -187,7 +187,8 @@ where
         }
         let done = done.and_then(IntoJs::into_js);
         done.map(Settled::settled).map_err(|error| Thrown::from(error).into())
-    })
+    });
+    host(|host| host.waiting(&promise))
 }
 
 /// What a promise resolves to.

@@ -40,6 +40,18 @@ abstract class Shown {
   }
 }
 
+/** Shows objects as what they say they are in Chromium's developer tools, where people turned custom formatters on. */
+const formatter = {
+  header: (object: unknown) => (object instanceof Shown && Brand.owner(object) ? ["span", {}, String(object)] : null),
+  hasBody: () => false,
+};
+
+function explain(): void {
+  const tools = globalThis as { devtoolsFormatters?: unknown[] };
+  tools.devtoolsFormatters ??= [];
+  if (!tools.devtoolsFormatters.includes(formatter)) tools.devtoolsFormatters.push(formatter);
+}
+
 /** Whether an object was disposed. */
 const isGone = (object: object) => Brand.handle(object, Brand.owner(object)!) === 0 || (object as { disposed: boolean }).disposed;
 
@@ -110,6 +122,7 @@ export class Device extends Shown {
   declare version: () => string;
 
   static new(options?: DeviceOptions): Promise<Device> {
+    explain();
     const opened = open(options, ({ core, choice: { adapter, lowPower = false, fallback } }) =>
       handing(adapter, () => core.open(lowPower, fallback)),
     );

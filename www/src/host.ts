@@ -67,7 +67,9 @@ export class Host implements Owner {
   /** When the page last had a turn. */
   #turned = performance.now();
   /** What the last panic said. */
-  panic = "";
+  #panic = "";
+  /** What rejects the promises that were given out. */
+  readonly #rejects = new Set<(error: Error) => void>();
 
   constructor(name: string, classes: Host["classes"]) {
     this.name = name;
@@ -170,6 +172,31 @@ export class Host implements Owner {
   }
 
   panicked(message: string): void {
-    this.panic = message;
+    this.#panic = message;
+  }
+
+  /** A promise that is also rejected when the core is lost. */
+  waiting<T>(promise: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#rejects.add(reject);
+      const done = (settle: () => void) => {
+        this.#rejects.delete(reject);
+        settle();
+      };
+      promise.then(
+        (value) => done(() => resolve(value)),
+        (error: unknown) => done(() => reject(error as Error)),
+      );
+    });
+  }
+
+  /** The core has trapped: whoever waits hears of it. */
+  lose(cause: unknown): WarpweftError {
+    const why = this.#panic || String(cause);
+    const message = `device: the ${this.name} core failed, and what was on it is lost; reload the page: ${why}`;
+    const error = new WarpweftError("DeviceLost", message, { cause });
+    for (const reject of this.#rejects) reject(error);
+    this.#rejects.clear();
+    return error;
   }
 }
