@@ -39,6 +39,7 @@ struct Inner {
 
 /// What a device has made and holds. Counts only grow; a loop that has settled leaves `plans`, `pipelines` and
 /// `buffers` as they are.
+#[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Plans made.
@@ -65,6 +66,7 @@ pub struct Stats {
     pub nodes: u64,
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js(only(stats, trim, flush, sync)))]
 impl Device {
     /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
     /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
@@ -87,8 +89,14 @@ impl Device {
 
     /// The device that this build of the browser's core is for; `low_power` is what the browser chooses a GPU by.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
-    pub(crate) async fn only(low_power: bool) -> Result<Device> {
-        Ok(Device::from_backend(choose::open_only(low_power).await?, None))
+    pub(crate) async fn only(low_power: bool, fallback: Option<String>) -> Result<Device> {
+        Ok(Device::from_backend(choose::open_only(low_power).await?, fallback))
+    }
+
+    /// What is the same for all that are the same device.
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.inner) as *const () as usize
     }
 
     /// Every device there is, the recommended one first; with a reason beside each that cannot be used.

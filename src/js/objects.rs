@@ -1,161 +1,276 @@
-//! What JavaScript holds, by number: one slab per thread. 0 is no object; numbers of disposed objects are used again.
+//! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
+//! empty once the object, or the device that it lives on, was disposed.
 
+use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
-use crate::tensor::{Batch, Program, Tensor};
-use std::cell::RefCell;
+use crate::tensor::{Batch, Program, Tensor, Variable};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use wasm_bindgen::prelude::*;
 
-/// Something that JavaScript holds.
+/// What an object of JavaScript stands for.
 #[derive(Clone)]
 pub enum Object {
     Device(Device),
     Tensor(Tensor),
+    Variable(Rc<Held>),
+    Batch(Device, Rc<RefCell<Batch>>),
     Program(Device, Rc<Program>),
     Plan(Device, Arc<Plan>),
+}
+
+/// A variable, and the object that was given out for its value.
+pub struct Held {
+    pub variable: Variable,
+    pub value: RefCell<JsValue>,
+    pub device: Device,
 }
 
 impl Object {
     fn device(&self) -> &Device {
         match self {
-            Object::Device(device) | Object::Program(device, _) | Object::Plan(device, _) => device,
+            Object::Device(device)
+            | Object::Batch(device, _)
+            | Object::Program(device, _)
+            | Object::Plan(device, _) => device,
             Object::Tensor(tensor) => tensor.device(),
+            Object::Variable(held) => &held.device,
         }
     }
 }
 
-struct Slab {
-    entries: Vec<Option<Object>>,
+#[derive(Default)]
+struct Places {
+    objects: Vec<Option<Object>>,
     vacant: Vec<u32>,
+    /// Places whose JavaScript object is being made.
+    unclaimed: u32,
 }
 
-thread_local! {
-    static SLAB: RefCell<Slab> =
-        const { RefCell::new(Slab { entries: Vec::new(), vacant: Vec::new() }) };
+thread_local!(static PLACES: RefCell<Places> = RefCell::default());
+
+/// A place in the list.
+pub struct Place {
+    /// From 1 on; 0 is no place.
+    handle: u32,
+    claimed: Cell<bool>,
 }
 
-/// Keeps an object, and gives its number.
-pub fn keep(object: Object) -> u32 {
-    SLAB.with_borrow_mut(|slab| match slab.vacant.pop() {
-        Some(at) => {
-            slab.entries[at as usize] = Some(object);
-            at + 1
+impl Place {
+    /// A place for an object.
+    pub fn new(object: Object) -> Place {
+        let handle = PLACES.with_borrow_mut(|places| {
+            places.unclaimed += 1;
+            match places.vacant.pop() {
+                Some(handle) => {
+                    places.objects[handle as usize - 1] = Some(object);
+                    handle
+                }
+                None => {
+                    places.objects.push(Some(object));
+                    places.objects.len() as u32
+                }
+            }
+        });
+        Place { handle, claimed: Cell::new(false) }
+    }
+
+    /// The place of what was disposed.
+    pub fn gone() -> Place {
+        PLACES.with_borrow_mut(|places| places.unclaimed += 1);
+        Place { handle: 0, claimed: Cell::new(false) }
+    }
+
+    /// Its number, for the object of JavaScript that is made for it.
+    pub fn claim(&self) -> u32 {
+        if !self.claimed.replace(true) {
+            PLACES.with_borrow_mut(|places| places.unclaimed -= 1);
         }
-        None => {
-            slab.entries.push(Some(object));
-            slab.entries.len() as u32
+        self.handle
+    }
+
+    pub fn get(&self) -> Option<Object> {
+        at(self.handle)
+    }
+
+    /// Empties it.
+    pub fn clear(&self) {
+        // What goes here gives its memory back outside of the list's borrow.
+        drop(PLACES.with_borrow_mut(|places| places.objects.get_mut(index(self.handle)?)?.take()));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.claim();
+        self.clear();
+        if self.handle > 0 {
+            PLACES.with_borrow_mut(|places| places.vacant.push(self.handle));
         }
-    })
-}
-
-/// Keeps the result of an operation, unless it carries an error: JavaScript throws at once.
-pub fn keep_tensor(tensor: Tensor) -> Result<u32> {
-    match tensor.error() {
-        Some(error) => Err(error.clone()),
-        None => Ok(keep(Object::Tensor(tensor))),
     }
 }
 
-fn get(handle: u32) -> Option<Object> {
-    let at = (handle as usize).checked_sub(1)?;
-    SLAB.with_borrow(|slab| slab.entries.get(at).cloned().flatten())
+fn index(handle: u32) -> Option<usize> {
+    (handle as usize).checked_sub(1)
 }
 
-fn gone(what: &str, handle: u32) -> Error {
-    Error::data(format!("warpweft: there is no {what} {handle}; it was disposed"))
+/// The object at a place.
+pub fn at(handle: u32) -> Option<Object> {
+    PLACES.with_borrow(|places| places.objects.get(index(handle)?)?.clone())
 }
 
-/// The tensor with this number.
-pub fn tensor(handle: u32) -> Result<Tensor> {
-    match get(handle) {
-        Some(Object::Tensor(tensor)) => Ok(tensor),
-        _ => Err(gone("tensor", handle)),
-    }
+/// Whether an object of JavaScript is being made: nobody else says which place is whose.
+#[wasm_bindgen]
+pub fn unclaimed() -> bool {
+    PLACES.with_borrow(|places| places.unclaimed > 0)
 }
 
-/// The tensors with these numbers; 0 stands for one that is left out.
-pub fn operands(handles: &[u32]) -> Result<Vec<Option<Tensor>>> {
-    let mut found = Vec::with_capacity(handles.len());
-    for &handle in handles {
-        found.push(if handle == 0 { None } else { Some(tensor(handle)?) });
-    }
-    Ok(found)
-}
-
-/// Keeps the results of an operation, and appends their numbers.
-pub fn keep_tensors(tensors: &[Tensor], handles: &mut Vec<f64>) -> Result<()> {
-    for tensor in tensors {
-        handles.push(keep_tensor(tensor.clone())?.into());
-    }
-    Ok(())
-}
-
-/// The tensors with these numbers.
-pub fn tensors(handles: &[u32]) -> Result<Vec<Tensor>> {
-    let mut found = Vec::with_capacity(handles.len());
-    for &handle in handles {
-        found.push(tensor(handle)?);
-    }
-    Ok(found)
-}
-
-/// The device with this number.
-pub fn device(handle: u32) -> Result<Device> {
-    match get(handle) {
-        Some(Object::Device(device)) => Ok(device),
-        _ => Err(gone("device", handle)),
-    }
-}
-
-/// Whether this is a device's number.
-pub fn is_device(handle: u32) -> bool {
-    let at = (handle as usize).wrapping_sub(1);
-    SLAB.with_borrow(|slab| matches!(slab.entries.get(at), Some(Some(Object::Device(_)))))
-}
-
-/// The tensors with these numbers, to be submitted together on the device with that.
-pub fn batch(on: u32, handles: &[u32]) -> Result<Batch> {
-    let mut batch = device(on)?.batch();
-    for tensor in tensors(handles)? {
-        batch.add(&tensor)?;
-    }
-    Ok(batch)
-}
-
-/// The program with this number.
-pub fn program(handle: u32) -> Result<(Device, Rc<Program>)> {
-    match get(handle) {
-        Some(Object::Program(device, program)) => Ok((device, program)),
-        _ => Err(gone("program", handle)),
-    }
-}
-
-/// The plan with this number, and the device it is for.
-pub fn plan(handle: u32) -> Result<(Device, Arc<Plan>)> {
-    match get(handle) {
-        Some(Object::Plan(device, plan)) => Ok((device, plan)),
-        _ => Err(gone("plan", handle)),
-    }
-}
-
-/// Drops the object with this number, and with a device everything that lives on it.
-pub fn drop_object(handle: u32) {
-    let Some(found) = get(handle) else { return };
-    let mut dropped = Vec::new();
-    SLAB.with_borrow_mut(|slab| {
-        let (range, owner) = match &found {
-            Object::Device(device) => (0..slab.entries.len(), Some(device)),
-            _ => (handle as usize - 1..handle as usize, None),
+/// Empties the places of a device and of all that lives on it.
+pub fn dispose_device(device: &Device) {
+    let gone: Vec<Option<Object>> = PLACES.with_borrow_mut(|places| {
+        let lives = |object: &&mut Option<Object>| {
+            object.as_ref().is_some_and(|object| object.device().is_same(device))
         };
-        for at in range {
-            let Some(object) = &slab.entries[at] else { continue };
-            if owner.is_none_or(|owner| object.device().is_same(owner)) {
-                dropped.push(slab.entries[at].take());
-                slab.vacant.push(at as u32);
+        places.objects.iter_mut().filter(lives).map(Option::take).collect()
+    });
+    drop(gone);
+}
+
+/// A JavaScript class, and what it stands for.
+pub trait Shell: Sized {
+    /// What it stands for.
+    type Core;
+    /// That, for a call in the name of `op`.
+    fn core(&self, op: &str) -> Result<Self::Core>;
+}
+
+/// What was used after it was disposed.
+pub fn gone(op: &str) -> Error {
+    Error::data(format!("{op}: used after dispose()"))
+}
+
+macro_rules! shells {
+    ($($(#[$($doc:tt)*])+ $class:literal $shell:ident => $core:ty, $pattern:pat => $value:expr;)*) => { $(
+        $(#[$($doc)*])+
+        #[wasm_bindgen(js_name = $class)]
+        pub struct $shell(pub(super) Place);
+
+        impl Shell for $shell {
+            type Core = $core;
+            #[inline(never)]
+            fn core(&self, op: &str) -> Result<$core> {
+                match self.0.get() {
+                    Some($pattern) => Ok($value),
+                    _ => Err(gone(op)),
+                }
             }
         }
-    });
-    // Outside of the slab's borrow: what goes here gives its memory back to the device.
-    drop(dropped);
+
+        #[wasm_bindgen(js_class = $class)]
+        impl $shell {
+            /// The number of its place, once.
+            #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+            pub fn claim(&self) -> u32 {
+                self.0.claim()
+            }
+
+            /// What all disposed objects become.
+            #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+            pub fn gone() -> $shell {
+                $shell(Place::gone())
+            }
+
+            /// Whether it, or the device it lives on, was disposed.
+            #[wasm_bindgen(getter)]
+            pub fn disposed(&self) -> bool {
+                self.0.get().is_none()
+            }
+        }
+    )* };
+}
+
+shells! {
+    /// A machine that tensors live on. Nothing runs when an operation is called: it is recorded. Reading a tensor,
+    /// {@link Device.flush} or a batch runs all that is needed, as one submission.
+    ///
+    /// @example
+    /// ```ts
+    /// const device = await Device.new();
+    /// if (device.fallback) console.warn(device.fallback);
+    /// ```
+    "Device" JsDevice => Device, Object::Device(device) => device;
+
+    /// An n-dimensional array on a device. Immutable. Operations only record what is to be done: reading runs it, all that
+    /// is needed as one submission.
+    ///
+    /// Methods throw a `WarpweftError`, whose `code` says what kind it is: `Shape` where extents or axes do not fit, `DType`
+    /// where types do not, `Data` where an argument is not what it should be or a tensor was disposed.
+    ///
+    /// @example
+    /// ```ts
+    /// const x = device.tensor([[1, -2], [3, 4]]);
+    /// const y = x.matmul(x).add(1).relu();
+    /// console.log(y.shape, await y.read()); // [2, 2] Float32Array [0, 0, 16, 11]
+    /// y.dispose(); // or `using y = ...`; or left to the garbage collector
+    /// ```
+    "Tensor" JsTensor => Tensor, Object::Tensor(tensor) => tensor;
+
+    /// A place for a tensor of one shape and type: what a model learns, or keeps between steps. It owns what is assigned
+    /// to it and disposes of that when the next value comes.
+    ///
+    /// Assigning runs nothing. {@link Device.flush} at the end of a step makes one submission of all that was recorded:
+    /// the step's loss, gradients and new values.
+    ///
+    /// @example
+    /// ```ts
+    /// const w = new Variable(device.tensor([3]));
+    /// for (let step = 0; step < 50; step++) {
+    ///   w.value.sub(1).square().sum().backward([w]);
+    ///   w.assign(w.value.sub(w.takeGradient()!.mul(0.1)));
+    ///   device.flush();
+    /// }
+    /// console.log(await w.value.item()); // close to 1
+    /// ```
+    "Variable" JsVariable => Rc<Held>, Object::Variable(held) => held;
+
+    /// Tensors that are to be computed together, as one submission. They can be read afterwards in any order.
+    ///
+    /// @example
+    /// ```ts
+    /// const [sum, top] = [x.exp().sum(), x.max()];
+    /// const batch = device.batch().add(sum).add(top);
+    /// console.log(batch.plan().text);
+    /// batch.run();
+    /// console.log(await sum.item(), await top.item());
+    /// ```
+    "Batch" JsBatch => (Device, Rc<RefCell<Batch>>), Object::Batch(device, batch) => (device, batch);
+
+    /// A computation compiled once: running it plans, compiles and (once its earlier results are disposed) allocates
+    /// nothing.
+    ///
+    /// @example
+    /// ```ts
+    /// const program = device.compile([{ shape: [2] }], (x) => x.mul(2).relu());
+    /// const [y] = program.run(device.tensor([3, -1]));
+    /// console.log(await y.read()); // Float32Array [6, 0]
+    /// ```
+    "Program" JsProgram => (Device, Rc<Program>), Object::Program(device, program) => (device, program);
+
+    /// What a submission does, or would do.
+    "Plan" JsPlan => (Device, Arc<Plan>), Object::Plan(device, plan) => (device, plan);
+}
+
+/// The object for the result of an operation, unless it carries an error: JavaScript throws at once.
+pub fn keep(tensor: Tensor) -> Result<JsTensor> {
+    match tensor.error() {
+        Some(error) => Err(error.clone()),
+        None => Ok(JsTensor(Place::new(Object::Tensor(tensor)))),
+    }
+}
+
+/// The same as a value.
+pub fn keep_all(tensors: &[Tensor]) -> Answer<Vec<JsValue>> {
+    tensors.iter().map(|tensor| Ok(keep(tensor.clone()).map_err(Thrown::from)?.into())).collect()
 }

@@ -1,54 +1,151 @@
-//! Programs: compiled once, run with other inputs.
+//! Batches, programs, and what both are planned as.
 
-use super::numbers::Numbers;
-use super::objects::{self, keep, keep_tensors, Object};
-use super::values::Function;
-use super::{references, Answer, Thrown};
+use super::host::host;
+use super::objects::{keep, keep_all, Object, Place};
+use super::returns::plan_object;
+use super::{Answer, At, FromJs, JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, Shell, Thrown};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::DType;
+use crate::tensor::Tensor;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
-/// Compiles a program. Numbers: for each input its rank, type and extents. `build` is called with the inputs' handles
-/// and gives the results'.
-pub fn compile(device: u32, numbers: &[f64], build: &Function) -> Answer<u32> {
-    let device = objects::device(device)?;
-    let inputs = program_inputs(numbers)?;
-    let mut types: Vec<(&[usize], DType)> = Vec::with_capacity(inputs.len());
-    for (shape, dtype) in &inputs {
-        types.push((shape, *dtype));
+#[wasm_bindgen(js_class = "Batch")]
+impl JsBatch {
+    /// Adds a result, for JavaScript's `add`, which gives the batch.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn push(&self, tensor: &JsValue) -> Answer<()> {
+        let op = "batch";
+        let (_, batch) = self.core(op)?;
+        let tensor = Tensor::from_js(tensor, At { op, what: "tensor" })?;
+        batch.borrow_mut().add(&tensor)?;
+        Ok(())
     }
-    let mut thrown = None;
-    let program = device.compile(&types, |inputs| {
-        let mut handles = Vec::new();
-        keep_tensors(inputs, &mut handles)?;
-        match build.build(&JsValue::UNDEFINED, handles) {
-            Ok(results) => objects::tensors(&results),
-            Err(error) => {
-                thrown = Some(Thrown(error));
-                Err(Error::data("compile: it threw"))
-            }
+
+    /// What running it now would do.
+    ///
+    /// @throws `Limit` if it cannot be planned.
+    pub fn plan(&self) -> Answer<JsPlan> {
+        let (device, batch) = self.core("plan")?;
+        let plan = batch.borrow().plan()?;
+        Ok(plan_object(&device, plan))
+    }
+
+    /// Submits it, without waiting.
+    ///
+    /// @throws `Limit`, `Memory`.
+    pub fn run(&self) -> Answer<()> {
+        Ok(self.core("batch")?.1.borrow().run()?)
+    }
+}
+
+#[wasm_bindgen(js_class = "Program")]
+impl JsProgram {
+    /// Submits it with these inputs, which have the shapes and types it was compiled for; the results, in order.
+    ///
+    /// @throws `Shape`, `DType` or `Data` if the inputs are not those it was compiled for.
+    #[wasm_bindgen(variadic, unchecked_return_type = "Tensor[]")]
+    pub fn run(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Tensor[]")] inputs: Vec<JsValue>,
+    ) -> Answer<Vec<JsTensor>> {
+        let op = "program";
+        let (_, program) = self.core(op)?;
+        let one = |input: &JsValue| Tensor::from_js(input, At { op, what: "an input" });
+        let inputs = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
+        let results = program.run(&inputs.iter().collect::<Vec<_>>())?;
+        Ok(results.into_iter().map(keep).collect::<Result<_>>()?)
+    }
+
+    /// What it does.
+    #[wasm_bindgen(getter)]
+    pub fn plan(&self) -> Answer<JsPlan> {
+        let (device, program) = self.core("plan")?;
+        Ok(plan_object(&device, program.plan().clone()))
+    }
+}
+
+#[wasm_bindgen(js_class = "Device")]
+impl JsDevice {
+    /// Compiles a program: shapes and types of the inputs, and a function that JavaScript's side calls with tensors that
+    /// stand for them.
+    #[wasm_bindgen(js_name = compiled, skip_typescript, skip_jsdoc)]
+    pub fn compile(&self, shapes: Vec<JsValue>, dtypes: Vec<JsValue>, build: &JsValue) -> Answer<JsProgram> {
+        let op = "compile";
+        let device = self.core(op)?;
+        let mut inputs = Vec::with_capacity(shapes.len());
+        for (shape, dtype) in shapes.iter().zip(&dtypes) {
+            let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
+            inputs.push((shape, DType::from_js(dtype, At { op, what: "dtype" })?));
         }
-    });
-    match (program, thrown) {
-        (_, Some(thrown)) => Err(thrown),
-        (program, None) => Ok(keep(Object::Program(device, Rc::new(program?)))),
+        let types: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (&s[..], *d)).collect();
+        let mut thrown = None;
+        let program = device.compile(&types, |inputs| {
+            let built = keep_all(inputs).and_then(|inputs| {
+                Ok(host(|host| host.build(build, inputs))?)
+            });
+            match built {
+                Ok(results) => {
+                    let one = |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
+                    results.iter().map(one).collect()
+                }
+                Err(error) => {
+                    thrown = Some(error);
+                    Err(Error::data("compile: it threw"))
+                }
+            }
+        });
+        match (program, thrown) {
+            (_, Some(thrown)) => Err(Thrown::from(JsValue::from(thrown))),
+            (program, None) => Ok(JsProgram(Place::new(Object::Program(device, Rc::new(program?))))),
+        }
     }
 }
 
-fn program_inputs(numbers: &[f64]) -> Result<Vec<(Vec<usize>, DType)>> {
-    let mut inputs = Vec::new();
-    let mut numbers = Numbers::new("compile", numbers);
-    while !numbers.is_empty() {
-        let (rank, dtype) = (numbers.size()?, numbers.dtype()?);
-        inputs.push((numbers.some_sizes(rank)?, dtype));
+#[wasm_bindgen(js_class = "Plan")]
+impl JsPlan {
+    /// How many recorded operations it stands for.
+    #[wasm_bindgen(getter)]
+    pub fn operations(&self) -> Answer<usize> {
+        Ok(self.core("plan")?.1.operations)
     }
-    Ok(inputs)
-}
 
-/// Runs a program, and keeps the results.
-pub fn run(program: u32, inputs: &[u32], answer: &mut Vec<f64>) -> Result<()> {
-    let (_, program) = objects::program(program)?;
-    let inputs = objects::tensors(inputs)?;
-    keep_tensors(&program.run(&references(&inputs))?, answer)
+    /// How many kernels it runs.
+    #[wasm_bindgen(getter)]
+    pub fn kernels(&self) -> Answer<usize> {
+        Ok(self.core("plan")?.1.dispatches.len())
+    }
+
+    /// How many buffers it writes: results and temporaries.
+    #[wasm_bindgen(getter)]
+    pub fn buffers(&self) -> Answer<usize> {
+        let (_, plan) = self.core("plan")?;
+        Ok(plan.temporaries.len() + plan.outputs.len())
+    }
+
+    /// The bytes of these.
+    #[wasm_bindgen(getter)]
+    pub fn bytes(&self) -> Answer<f64> {
+        Ok(self.core("plan")?.1.bytes_written() as f64)
+    }
+
+    /// All of it for people: a line of sums, then two lines for each kernel.
+    #[wasm_bindgen(getter)]
+    pub fn text(&self) -> Answer<String> {
+        Ok(self.core("plan")?.1.to_string())
+    }
+
+    /// For each kernel the operations it stands for: `matmul[8,4]x[4,2] + add + relu`.
+    #[wasm_bindgen(getter)]
+    pub fn labels(&self) -> Answer<Vec<String>> {
+        Ok(self.core("plan")?.1.dispatches.iter().map(|kernel| kernel.label.clone()).collect())
+    }
+
+    /// For each kernel the text it is compiled from; undefined on the CPU, which compiles none.
+    #[wasm_bindgen(unchecked_return_type = "(string | undefined)[]")]
+    pub fn sources(&self) -> Answer<Vec<JsValue>> {
+        let (device, plan) = self.core("sources")?;
+        let source = |kernel| device.kernel_source(&plan, kernel).map_or(JsValue::UNDEFINED, JsValue::from);
+        Ok((0..plan.dispatches.len()).map(source).collect())
+    }
 }

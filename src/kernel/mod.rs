@@ -196,6 +196,7 @@ pub struct Batch {
 }
 
 /// What a device can do, as far as planning needs to know.
+#[cfg_attr(feature = "js", warpweft_macros::js(result, name = "DeviceLimits"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Storage buffers one kernel may use.
@@ -215,6 +216,7 @@ pub struct Limits {
     /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::Matrices`]).
     pub cooperative: bool,
     /// Which kernels to run where there is a choice.
+    #[cfg_attr(feature = "js", js(skip))]
     pub variants: Variants,
 }
 

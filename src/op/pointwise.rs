@@ -58,6 +58,8 @@ pub struct Row {
     pub parameters: &'static [(&'static str, f64)],
     /// Which element types it takes.
     pub types: Types,
+    /// The result's type, where that is not the operands'.
+    pub result: Option<DType>,
     /// Where it is tested natively, one range per operand and parameter; the last one stands for
     /// those that follow.
     pub domain: &'static [(f64, f64)],
@@ -165,7 +167,7 @@ macro_rules! pointwise_rows {
         unary sign(x): Signed, [(-10.0, 10.0)] => x.gt(0.0).select(1.0, x.lt(0.0).select(-1.0, x)),
             gradient |y| [Expr::lit(0.0)];
         /// Whether the sign bit is set: true for negative values and for -0.
-        unary sign_bit(x): Float, [(-10.0, 10.0)] => x.sign_bit();
+        unary sign_bit(x) -> Bool: Float, [(-10.0, 10.0)] => x.sign_bit();
         /// The largest integer not above `x`.
         unary floor(x): Float, [(-10.0, 10.0)] => x.floor();
         /// The smallest integer not below `x`.
@@ -316,11 +318,11 @@ macro_rules! pointwise_rows {
 
         // One value: tests and bits.
         /// Whether `x` is NaN.
-        unary is_nan(x): Float, [(-10.0, 10.0)] => x.is_nan();
+        unary is_nan(x) -> Bool: Float, [(-10.0, 10.0)] => x.is_nan();
         /// Whether `x` is Inf or -Inf.
-        unary is_inf(x): Float, [(-10.0, 10.0)] => x.is_inf();
+        unary is_inf(x) -> Bool: Float, [(-10.0, 10.0)] => x.is_inf();
         /// Whether `x` is neither NaN nor infinite.
-        unary is_finite(x): Float, [(-10.0, 10.0)] => x.is_nan().or(x.is_inf()).not();
+        unary is_finite(x) -> Bool: Float, [(-10.0, 10.0)] => x.is_nan().or(x.is_inf()).not();
         /// True where `x` is false.
         unary logical_not(x): Bool, [(0.0, 1.0)] => x.not();
         /// Every bit inverted; of `bool`, the logical not.
@@ -369,17 +371,17 @@ macro_rules! pointwise_rows {
         /// `(x - y)^2`.
         binary squared_difference(x, y): Number, [(-10.0, 10.0)] => (x - y).square();
         /// Whether `x` equals `y`; NaN equals nothing.
-        binary eq(x, y): Any, [(-10.0, 10.0)] => x.eq(y);
+        binary eq(x, y) -> Bool: Any, [(-10.0, 10.0)] => x.eq(y);
         /// Whether `x` differs from `y`; NaN differs from everything.
-        binary ne(x, y): Any, [(-10.0, 10.0)] => x.ne(y);
+        binary ne(x, y) -> Bool: Any, [(-10.0, 10.0)] => x.ne(y);
         /// Whether `x < y`.
-        binary lt(x, y): Number, [(-10.0, 10.0)] => x.lt(y);
+        binary lt(x, y) -> Bool: Number, [(-10.0, 10.0)] => x.lt(y);
         /// Whether `x <= y`.
-        binary le(x, y): Number, [(-10.0, 10.0)] => x.le(y);
+        binary le(x, y) -> Bool: Number, [(-10.0, 10.0)] => x.le(y);
         /// Whether `x > y`.
-        binary gt(x, y): Number, [(-10.0, 10.0)] => x.gt(y);
+        binary gt(x, y) -> Bool: Number, [(-10.0, 10.0)] => x.gt(y);
         /// Whether `x >= y`.
-        binary ge(x, y): Number, [(-10.0, 10.0)] => x.ge(y);
+        binary ge(x, y) -> Bool: Number, [(-10.0, 10.0)] => x.ge(y);
         /// Whether both are true.
         binary logical_and(x, y): Bool, [(0.0, 1.0)] => x.and(y);
         /// Whether at least one is true.
@@ -399,7 +401,7 @@ macro_rules! pointwise_rows {
         binary bitwise_right_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
         /// The `f32` whose bits `x` is: its sign, eight bits of exponent, 23 of fraction. GPUs may make subnormal numbers
         /// 0.
-        unary from_bits(x): U32, [(1056964608.0, 1325400063.0)] => x.from_bits();
+        unary from_bits(x) -> F32: U32, [(1056964608.0, 1325400063.0)] => x.from_bits();
 
         // Three values.
         /// `x` where the condition holds, else `y`.
@@ -430,14 +432,14 @@ macro_rules! pointwise_rows {
             formulas::random_bits(counter, key),
             gradient |z| [Expr::lit(0.0), Expr::lit(0.0)];
         /// The number in [0, 1) that the top 24 bits make: `(bits >> 8) / 2^24`, as `f32`.
-        unary unit_float(bits): U32, [(0.0, 4294967295.0)] => formulas::unit_float(bits);
+        unary unit_float(bits) -> F32: U32, [(0.0, 4294967295.0)] => formulas::unit_float(bits);
     } };
 }
 
 macro_rules! define_table {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident(
         $($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?
-    ): $types:ident, $domain:expr => $formula:expr
+    ) $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr
         $(, gradient |$y:ident| $gradient:expr)?;)*) => {
         /// The name of a row of the table.
         // Written as the methods are, so that a row is named once.
@@ -453,6 +455,7 @@ macro_rules! define_table {
             operands: &[$(stringify!($arg)),+],
             parameters: &[$($((stringify!($parameter), $usual)),+)?],
             types: Types::$types,
+            result: [$(DType::$result,)?].first().copied(),
             // Tests in browsers walk it, too.
             domain: if cfg!(all(target_arch = "wasm32", not(debug_assertions))) { &[] } else { &$domain },
             formula: |arguments| {

@@ -8,6 +8,7 @@ use crate::op::routine::Routine;
 use crate::shape::{pick, Shape};
 
 /// How a reduction combines its elements.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduction {
     Sum,

@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::future::Future;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// `x`, but no less than `min`; NaN stays NaN. The gradient goes to the larger one, half to each where they are equal.
     ///
@@ -37,6 +38,7 @@ impl Tensor {
     /// assert_eq!(x.norm(f64::INFINITY, ())?.item::<f32>().await?, 4.0);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(keepdims, default(p = 2.0)))]
     pub fn norm(&self, p: f64, axes: impl Into<Axes>) -> Result<Tensor> {
         if p.is_nan() {
             return Err(Error::data("norm: of a power that is NaN"));
@@ -108,6 +110,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has an odd extent; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn glu(&self, axis: isize) -> Result<Tensor> {
         let at = self.shape.axis("glu", axis)?;
         self.need_float("glu")?;
@@ -124,6 +127,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both are of one float type.
+    #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
     pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
         self.need_float("cosine_similarity")?;
         within("cosine_similarity", || {
@@ -139,6 +143,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has no `k`-th element; as [`Tensor::sort`].
+    #[cfg_attr(feature = "js", js(default(axis = -1), returns(values, indices), returns = "Ordered<D>"))]
     pub fn kthvalue(&self, k: usize, axis: isize) -> Result<(Tensor, Tensor)> {
         let extent = match self.as_line(axis)? {
             Some(_) => 1,
@@ -163,6 +168,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` for another rank, or if no window fits.
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn im2col(&self, kernel_size: [usize; 2], options: Conv2dOptions) -> Result<Tensor> {
         let name = "im2col";
         if self.rank() == 3 {

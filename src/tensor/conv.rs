@@ -35,14 +35,16 @@ impl<const N: usize> From<[(usize, usize); N]> for Padding<N> {
 }
 
 /// The parameters of a convolution over `N` axes; the default is stride 1, no padding, no dilation, one group.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvOptions<const N: usize> {
-    /// From one window to the next.
+    /// From one window to the next. The default is 1.
     pub stride: [usize; N],
+    /// The zeros around the input. The default is none.
     pub padding: Padding<N>,
-    /// From one element of a window to the next.
+    /// From one element of a window to the next. The default is 1.
     pub dilation: [usize; N],
-    /// Input and output channels are cut into this many groups that do not see each other.
+    /// Input and output channels are cut into this many groups that do not see each other. The default is 1.
     pub groups: usize,
 }
 
@@ -57,15 +59,19 @@ impl<const N: usize> Default for ConvOptions<N> {
 }
 
 /// The parameters of a transposed convolution over `N` axes: those of the convolution it is the transpose of.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConvTransposeOptions<const N: usize> {
+    /// How far the convolution's window moves. The default is 1.
     pub stride: [usize; N],
     /// Cut off before and after each axis of the result. `Same` makes that as long as the input times the stride.
+    /// The default is nothing.
     pub padding: Padding<N>,
-    /// More at the end of each axis of the result.
+    /// More at the end of each axis of the result. The default is 0.
     pub output_padding: [usize; N],
+    /// The distance of the window's elements. The default is 1.
     pub dilation: [usize; N],
-    /// Input and output channels are cut into this many groups that do not see each other.
+    /// Input and output channels are cut into this many groups that do not see each other. The default is 1.
     pub groups: usize,
 }
 
@@ -128,13 +134,14 @@ pub(crate) struct ConvWindow<'a> {
 }
 
 macro_rules! convolutions {
-    ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { impl Tensor { $(
+    ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { #[cfg_attr(feature = "js", warpweft_macros::js)] impl Tensor { $(
         #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
         /// the result `[batch, out, ...]`. The batch may be left out of this, and is then left out of the result.
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        #[cfg_attr(feature = "js", js(options(bias), spread(options)))]
         pub fn $conv(
             &self,
             weight: &Tensor,
@@ -157,6 +164,7 @@ macro_rules! convolutions {
         ///
         /// # Errors
         /// `Shape` if extents, channels and groups do not fit; `DType` unless all are of one float type.
+        #[cfg_attr(feature = "js", js(options(bias), spread(options)))]
         pub fn $transpose(
             &self,
             weight: &Tensor,
@@ -181,6 +189,7 @@ convolutions! {
     3 conv3d conv_transpose3d "depth, height, width" "kernel depth, height, width";
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// A convolution over as many axes as there are strides.
     pub(crate) fn convolution(
@@ -370,6 +379,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the axis does not exist, no window fits or the rank would exceed 8; `size`, `step` and `dilation`
     /// are at least 1.
+    #[cfg_attr(feature = "js", js(default(step = 1, dilation = 1)))]
     pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
         let axis = self.shape.axis("unfold", axis)?;
         if size == 0 || step == 0 || dilation == 0 {

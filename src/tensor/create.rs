@@ -7,11 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
     /// A tensor of these elements, row-major in `shape`.
     ///
     /// # Errors
     /// `Shape` if their number is not the shape's; `Memory`, `Limit`.
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Tensor> {
         self.tensor_from_bytes(&T::to_bytes(data), shape, T::DTYPE)
     }
@@ -20,6 +22,7 @@ impl Device {
     ///
     /// # Errors
     /// As [`Device::tensor`].
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor_from_bytes(&self, data: &[u8], shape: &[usize], dtype: DType) -> Result<Tensor> {
         let shape = Shape::new("tensor", shape)?;
         if data.len() as u64 != shape.numel() as u64 * dtype.size() as u64 {
@@ -47,6 +50,7 @@ impl Device {
     /// assert_eq!(device.full(&[3], 7.0, DType::I32)?.read::<i32>().await?, [7, 7, 7]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn full(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
         self.filled("full", shape, value, dtype)
     }
@@ -94,6 +98,7 @@ impl Device {
     ///
     /// # Errors
     /// `Shape`, `Limit`.
+    #[cfg_attr(feature = "js", js(dtype = I32))]
     pub fn iota(&self, shape: &[usize], axis: isize) -> Result<Tensor> {
         let shape = Shape::new("iota", shape)?;
         let axis = shape.axis("iota", axis)?;
@@ -104,6 +109,7 @@ impl Device {
     ///
     /// # Errors
     /// `Limit`; `Data` unless the end is finite.
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn arange(&self, end: f64) -> Result<Tensor> {
         self.arange_of(0.0, end, 1.0, DType::F32)
     }
@@ -121,6 +127,7 @@ impl Device {
     /// assert_eq!(x.read::<f32>().await?, [1.0, 1.25, 1.5, 1.75]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn arange_step(&self, start: f64, end: f64, step: f64) -> Result<Tensor> {
         self.arange_of(start, end, step, DType::F32)
     }
@@ -181,6 +188,7 @@ impl Device {
     }
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Zeros of this shape and type.
     pub fn zeros_like(&self) -> Tensor {

@@ -4,6 +4,7 @@ use super::{within, Tensor};
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The gradients of this number by each of `wrt`: one tensor for each, of its shape and type. What does not go into
     /// it has a gradient of zeros. Nothing is computed yet: add the gradients to a batch, or read them.
@@ -33,6 +34,7 @@ impl Tensor {
     /// assert_eq!(gradient.read::<f32>().await?, [2.0, -4.0, 6.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.node()?;
         if self.numel() != 1 {
@@ -61,6 +63,7 @@ impl Tensor {
     /// assert_eq!(gradients[0].read::<f32>().await?, [20.0, 400.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         if seed.shape != self.shape {
             let why = "the seed must have the shape of what is differentiated";

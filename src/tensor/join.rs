@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use std::borrow::Borrow;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The tensors joined along an axis that they have.
     ///
@@ -23,6 +24,7 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     #[doc(alias = "cat", alias = "concatenate")]
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn concat<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some((first, others)) = tensors.split_first() else {
             return Err(Error::shape("concat: no tensors"));
@@ -37,6 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if there are none or their shapes differ, `DType` if their types differ, `Data` if they live on two devices.
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
             return Err(Error::shape("stack: no tensors"));
@@ -69,6 +72,7 @@ impl Tensor {
     /// assert_eq!(x.split(&[4, 1], 0)?[1].shape(), [1, 2]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn split(&self, sections: impl Into<Sections>, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("split", axis)?;
         let lengths = match sections.into() {
@@ -176,6 +180,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
     pub fn tril(&self, diagonal: i32) -> Result<Tensor> {
         self.triangle("tril", diagonal, Pointwise::le)
     }
@@ -184,6 +189,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` below rank 2.
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
     pub fn triu(&self, diagonal: i32) -> Result<Tensor> {
         self.triangle("triu", diagonal, Pointwise::ge)
     }
@@ -206,6 +212,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `DType` for other types; `Limit`.
+    #[cfg_attr(feature = "js", js(dtype = F32))]
     pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
         if !self.dtype.is_int() {
             let message = format!("one_hot: does not take {}; cast it to i32", self.dtype);

@@ -11,6 +11,7 @@ const SWEEPS: usize = 9;
 /// Rows of a matrix, at most: the kernels are as many as `2 * SWEEPS` times the rows.
 const ROWS: usize = 128;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The eigenvalues, ascending, and the eigenvectors of symmetric matrices: `[.., n, n] -> [.., n], [.., n, n]`. Column
     /// i of the vectors belongs to value i; they are orthonormal, and their signs are arbitrary. Of a matrix that is not
@@ -36,6 +37,7 @@ impl Tensor {
     /// assert!((values[0] - 1.0).abs() < 1e-6 && (values[1] - 3.0).abs() < 1e-6);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(returns(values, vectors)))]
     pub fn eigh(&self) -> Result<(Tensor, Tensor)> {
         let square = self.rank() >= 2 && self.shape[self.rank() - 2] == self.shape[self.rank() - 1];
         if !square {

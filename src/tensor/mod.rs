@@ -65,6 +65,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Tensor(Arc<Inner>);
 
+#[cfg_attr(feature = "js", warpweft_macros::js(only(device, rank, numel, dtype, run)))]
 impl Tensor {
     /// Takes over the handle that the graph gave to the caller.
     fn adopt(device: &Device, node: NodeId) -> Tensor {
@@ -78,6 +79,7 @@ impl Tensor {
     }
 
     /// The device it lives on.
+    #[cfg_attr(feature = "js", js(getter))]
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -88,16 +90,19 @@ impl Tensor {
     }
 
     /// The number of its axes.
+    #[cfg_attr(feature = "js", js(getter))]
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
     /// The number of its elements.
+    #[cfg_attr(feature = "js", js(getter, name = "size"))]
     pub fn numel(&self) -> usize {
         self.shape.numel()
     }
 
     /// The type of its elements.
+    #[cfg_attr(feature = "js", js(getter, returns = "D"))]
     pub fn dtype(&self) -> DType {
         self.dtype
     }

@@ -39,6 +39,7 @@ fn resolve(range: &impl RangeBounds<isize>, count: usize) -> Option<(usize, usiz
     inside.then_some((start as usize, end as usize))
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The same elements, row-major in another shape. One extent may be -1: it follows from the number of elements.
     ///
@@ -79,6 +80,7 @@ impl Tensor {
     /// assert_eq!(x.flatten(..2)?.shape(), [6, 4]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn flatten(&self, axes: impl RangeBounds<isize>) -> Result<Tensor> {
         if self.rank() == 0 {
             return self.reshape(&[1]);
@@ -109,6 +111,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if an axis does not exist.
+    #[cfg_attr(feature = "js", js(default(a = -2, b = -1)))]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
         let (a, b) = (self.shape.axis("transpose", a)?, self.shape.axis("transpose", b)?);
         let mut order: Vec<usize> = (0..self.rank()).collect();
@@ -177,6 +180,7 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     #[doc(alias = "narrow")]
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn slice(&self, axis: isize, range: impl RangeBounds<isize>) -> Result<Tensor> {
         self.slice_step(axis, range, 1)
     }
@@ -186,6 +190,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the range does not lie within the axis or the step is 0.
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn slice_step(
         &self,
         axis: isize,
@@ -246,6 +251,7 @@ impl Tensor {
     /// assert_eq!(x.diag(0)?.diag(0)?.read::<f32>().await?, [1.0, 0.0, 0.0, 4.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(default(diagonal = 0)))]
     pub fn diag(&self, diagonal: i32) -> Result<Tensor> {
         let (right, down) = (diagonal.max(0) as usize, diagonal.min(0).unsigned_abs() as usize);
         match self.shape[..] {
@@ -279,6 +285,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if the axes do not exist or are one.
+    #[cfg_attr(feature = "js", js(default(k = 1, axes = (0, 1))))]
     pub fn rot90(&self, k: i32, axes: (isize, isize)) -> Result<Tensor> {
         let (a, b) = axes;
         self.shape.axes("rot90", &[a, b])?;

@@ -3,11 +3,13 @@
 use super::{kept, within, Axes, Tensor};
 use crate::error::{Error, Result};
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// `exp(x) / sum(exp(x))` along `axis`, without overflow.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn softmax(&self, axis: isize) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
             return line.softmax(0)?.squeeze(0);
@@ -22,6 +24,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The same.
+    #[cfg_attr(feature = "js", js(default(axis = -1)))]
     pub fn log_softmax(&self, axis: isize) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
             return line.log_softmax(0)?.squeeze(0);
@@ -37,6 +40,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or weight or bias do not broadcast; `DType` unless all are of one float type.
+    #[cfg_attr(feature = "js", js(options(axes = -1, weight, bias, epsilon = 1e-5)))]
     pub fn layer_norm(
         &self,
         axes: impl Into<Axes>,
@@ -57,6 +61,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::layer_norm`].
+    #[cfg_attr(feature = "js", js(options(axes = -1, weight, epsilon = 1e-6)))]
     pub fn rms_norm(
         &self,
         axes: impl Into<Axes>,
@@ -77,6 +82,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2, or unless the others have rank 1 and the channels' extent; `DType` unless all are of one
     /// float type.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn batch_norm(
         &self,
         mean: &Tensor,
@@ -101,6 +107,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` below rank 2, if the channels do not divide into the groups, or unless weight and bias have rank 1 and
     /// the channels' extent; `DType` unless all are of one float type.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn group_norm(
         &self,
         groups: usize,
@@ -130,6 +137,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The same.
+    #[cfg_attr(feature = "js", js(options(weight, bias, epsilon = 1e-5)))]
     pub fn instance_norm(
         &self,
         weight: Option<&Tensor>,

@@ -5,6 +5,7 @@ use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The fields of `bits` bits (1, 2, 4, 8 or 16) that the words along the last axis hold, lowest first, as `i32`:
     /// `u32 [.., n] -> i32 [.., 32 n / bits]`. `signed` ones are in two's complement. Bytes in memory are the fields of
@@ -24,6 +25,7 @@ impl Tensor {
     /// assert_eq!(words.unpack(16, false)?.read::<i32>().await?, [0x80, 0xFE21]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(default(signed = false), dtype = I32))]
     pub fn unpack(&self, bits: u32, signed: bool) -> Result<Tensor> {
         self.fields("unpack", bits, signed)
     }
@@ -42,6 +44,7 @@ impl Tensor {
     /// assert_eq!(words.unpack_bf16()?.read::<f32>().await?, [1.0, -2.5]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(dtype = F32))]
     pub fn unpack_bf16(&self) -> Result<Tensor> {
         let halves = self.fields("unpack_bf16", 16, false)?;
         within("unpack_bf16", || {
@@ -69,6 +72,7 @@ impl Tensor {
     /// assert_eq!(row.read::<f32>().await?, [0.0, 0.5, 1.0, 1.5, 40.0, 50.0, 60.0, 70.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(returns = "Tensor"))]
     pub fn dequantize(&self, scale: &Tensor, zero_point: Option<&Tensor>) -> Result<Tensor> {
         let zero_dtype = zero_point.map_or(DType::I32, |zero| zero.dtype);
         if (self.dtype, zero_dtype) != (DType::I32, DType::I32) || !scale.dtype.is_float() {

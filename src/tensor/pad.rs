@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 
 /// What lies outside of a tensor that is padded with its own elements.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PadMode {
     /// The mirror image, without the outermost element again.
@@ -17,6 +18,7 @@ pub enum PadMode {
     Wrap,
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// `value` before and after the elements: `amounts[axis]` is how many on each side. A negative number of them cuts
     /// elements off.
@@ -33,6 +35,7 @@ impl Tensor {
     /// assert_eq!(x.pad(&[(1, -1)], 0.0)?.read::<f32>().await?, [0.0, 1.0, 2.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
         let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
         cropped.pad_out(&amounts, value)

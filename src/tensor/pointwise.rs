@@ -8,36 +8,58 @@ use crate::op::{Op, Pointwise, Types};
 use crate::pointwise_rows;
 
 macro_rules! define_methods {
-    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?):
-        $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
-        impl Tensor { $(
-            define_methods!(@$kind $name [$($arg),+] [$($($parameter $usual),+)?] [$($doc),+]);
-        )* }
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
+        $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
+        $( define_methods!(@$kind $name [$($arg),+] [$($($parameter $usual),+)?] [$types $($result)?] [$($doc),+]); )*
     };
-    (@unary $name:ident [$x:ident] [$($parameter:ident $usual:literal),*] [$($doc:literal),+]) => {
-        $(#[doc = $doc])+
-        $(#[doc = concat!("\nThe default of `", stringify!($parameter), "` is ", $usual, ".")])*
-        pub fn $name(&self $(, $parameter: f64)*) -> Tensor {
-            let made = self.row(Pointwise::$name, &[$(Operand::Number($parameter)),*]);
-            made.unwrap_or_else(|error| Tensor::failed(self, error))
+    (@unary $name:ident [$x:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?] [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            $(#[doc = concat!("\nThe default of `", stringify!($parameter), "` is ", $usual, ".")])*
+            #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
+            pub fn $name(&self $(, $parameter: f64)*) -> Tensor {
+                let made = self.row(Pointwise::$name, &[$(Operand::Number($parameter)),*]);
+                made.unwrap_or_else(|error| Tensor::failed(self, error))
+            }
         }
     };
-    (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$($doc:literal),+]) => {
-        $(#[doc = $doc])+
-        ///
-        /// # Errors
-        /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
-        pub fn $name(&self, $y: impl Into<Operand> $(, $parameter: f64)*) -> Result<Tensor> {
-            self.row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
+    (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?] [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            #[cfg_attr(feature = "js", js(default($($parameter = $usual),*) $(, dtype = $result)?))]
+            pub fn $name(&self, $y: impl Into<Operand> $(, $parameter: f64)*) -> Result<Tensor> {
+                self.row(Pointwise::$name, &[$y.into() $(, Operand::Number($parameter))*])
+            }
         }
     };
-    (@ternary $name:ident [$x:ident, $y:ident, $z:ident] [] [$($doc:literal),+]) => {
-        $(#[doc = $doc])+
-        ///
-        /// # Errors
-        /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
-        pub fn $name(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
-            self.row(Pointwise::$name, &[$y.into(), $z.into()])
+    // JavaScript may leave a limit out.
+    (@ternary clamp [$x:ident, $y:ident, $z:ident] [] [$types:ident] [$($doc:literal),+]) => {
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            pub fn clamp(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
+                self.row(Pointwise::clamp, &[$y.into(), $z.into()])
+            }
+        }
+    };
+    (@ternary $name:ident [$x:ident, $y:ident, $z:ident] [] [$types:ident] [$($doc:literal),+]) => {
+        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        impl Tensor {
+            $(#[doc = $doc])+
+            ///
+            /// # Errors
+            /// `Shape` if the operands do not broadcast, `DType` if their types do not go together.
+            #[cfg_attr(feature = "js", js(types = $types))]
+            pub fn $name(&self, $y: impl Into<Operand>, $z: impl Into<Operand>) -> Result<Tensor> {
+                self.row(Pointwise::$name, &[$y.into(), $z.into()])
+            }
         }
     };
 }
@@ -73,8 +95,11 @@ pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> 
     Ok(dtype.bits(number))
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Records a row of the table with this as its first operand.
+    // The methods are many, and each only calls this.
+    #[inline(never)]
     pub(super) fn row(&self, row: Pointwise, others: &[Operand]) -> Result<Tensor> {
         let name = row.row().name;
         if others.len() + 1 != row.row().arity() {

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Reduction, Windows};
 
 /// The windows of a pooling over `N` axes.
+#[cfg_attr(feature = "js", warpweft_macros::js(new(kernel_size)))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolOptions<const N: usize> {
     /// The extents of a window.
@@ -75,6 +76,7 @@ impl<'a> PoolWindow<'a> {
     }
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The largest element of each window over the last `N` axes (1 to 3), `[batch, channels, ...]` or
     /// `[channels, ...]`; NaN if there is one.
@@ -90,6 +92,7 @@ impl Tensor {
     /// assert_eq!(x.max_pool(PoolOptions::new([2]))?.read::<f32>().await?, [5.0, 4.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(spread(options), required))]
     pub fn max_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool(Pool::Max, &PoolWindow::new("max_pool", &options))
     }
@@ -99,6 +102,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::max_pool`].
+    #[cfg_attr(feature = "js", js(spread(options), required, dtype = I32))]
     pub fn max_pool_indices<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool_indices(&PoolWindow::new("max_pool_indices", &options))
     }
@@ -108,6 +112,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::max_pool`]; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(spread(options), required))]
     pub fn avg_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         let count_padding = options.count_include_pad;
         self.pool(Pool::Average { count_padding }, &PoolWindow::new("avg_pool", &options))
@@ -118,6 +123,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::avg_pool`].
+    #[cfg_attr(feature = "js", js(spread(options), required))]
     pub fn l2_pool<const N: usize>(&self, options: PoolOptions<N>) -> Result<Tensor> {
         self.pool(Pool::L2, &PoolWindow::new("l2_pool", &options))
     }

@@ -7,11 +7,13 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::Shape;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
     /// Random 32-bit words: see the table's `random_bits` for the generator.
     ///
     /// # Errors
     /// `Shape`, `Limit`.
+    #[cfg_attr(feature = "js", js(options(seed = random_seed()), dtype = U32))]
     pub fn random_bits(&self, shape: &[usize], seed: u32) -> Result<Tensor> {
         self.bits("random_bits", shape, seed, 0)
     }
@@ -29,6 +31,7 @@ impl Device {
     ///
     /// # Errors
     /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`; `Unsupported` for `f16` on a device without it.
+    #[cfg_attr(feature = "js", js(options(low = 0.0, high = 1.0, seed = random_seed())))]
     pub fn uniform(
         &self,
         shape: impl Into<TensorSpec>,
@@ -50,6 +53,7 @@ impl Device {
     ///
     /// # Errors
     /// `Shape`, `Limit`; `Data` unless both are finite and `std >= 0`; `Unsupported` for `f16` on a device without it.
+    #[cfg_attr(feature = "js", js(options(mean = 0.0, std = 1.0, seed = random_seed())))]
     pub fn normal(
         &self,
         shape: impl Into<TensorSpec>,
@@ -72,6 +76,7 @@ impl Device {
     ///
     /// # Errors
     /// `Shape`, `Limit`; `Data` unless p lies in `[0, 1]`; `Unsupported` for `f16` on a device without it.
+    #[cfg_attr(feature = "js", js(options(seed = random_seed())))]
     pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(0.0..=1.0).contains(&p) {
@@ -81,11 +86,13 @@ impl Device {
     }
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise.
     ///
     /// # Errors
     /// `Data` unless p lies in `[0, 1)`; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(default(seed = random_seed())))]
     pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
         if !(0.0..1.0).contains(&p) {
             return Err(Error::data(format!("dropout: the probability {p}")));

@@ -6,12 +6,13 @@ use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
 
 macro_rules! reductions {
-    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { impl Tensor { $(
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { #[cfg_attr(feature = "js", warpweft_macros::js)] impl Tensor { $(
         $(#[doc = $doc])+
         /// With [`Axes::keepdim`] the axes stay, with extent 1.
         ///
         /// # Errors
         /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+        #[cfg_attr(feature = "js", js(keepdims))]
         pub fn $name(&self, axes: impl Into<Axes>) -> Result<Tensor> {
             self.reduce(Reduction::$op, axes)
         }
@@ -33,11 +34,13 @@ reductions! {
     all => All;
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// A reduction by its name, as [`Tensor::sum`].
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn reduce(&self, op: Reduction, axes: impl Into<Axes>) -> Result<Tensor> {
         let asked = axes.into();
         let axes = asked.within(op.name(), &self.shape)?;
@@ -83,6 +86,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
+    #[cfg_attr(feature = "js", js(keepdims))]
     pub fn mean(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("mean", axes, |x, axes, count| {
             let sum = x.sum(axes)?;
@@ -99,6 +103,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn var(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
         self.reduced("var", axes, |x, axes, count| {
             let distance = x.sub(&x.mean(axes)?)?;
@@ -120,6 +125,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn std(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
         self.reduced("std", axes, |x, axes, _| x.var(axes, correction)?.root())
     }
@@ -139,6 +145,7 @@ impl Tensor {
     /// assert_eq!(x.argmax(())?.item::<i32>().await?, 3);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(keepdims, dtype = I32))]
     pub fn argmax(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.position("argmax", Reduction::Max, axes.into())
     }
@@ -147,6 +154,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The same.
+    #[cfg_attr(feature = "js", js(keepdims, dtype = I32))]
     pub fn argmin(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.position("argmin", Reduction::Min, axes.into())
     }
@@ -179,6 +187,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims))]
     pub fn logsumexp(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("logsumexp", axes, |x, axes, _| {
             let max = x.max(axes)?.fixed()?;
@@ -193,6 +202,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l1(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("norm_l1", axes, |x, axes, _| x.abs().sum(axes))
     }
@@ -201,6 +211,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_l2(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("norm_l2", axes, |x, axes, _| x.square().sum(axes)?.root())
     }
@@ -209,6 +220,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::mean`].
+    #[cfg_attr(feature = "js", js(keepdims))]
     pub fn norm_linf(&self, axes: impl Into<Axes>) -> Result<Tensor> {
         self.reduced("norm_linf", axes, |x, axes, _| x.abs().max(axes))
     }

@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Which elements a resized axis is made of.
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resize {
     /// The element at `floor(i * extent / size)`, as PyTorch's `nearest`.
@@ -133,6 +134,7 @@ fn kernel(x: f64, sharpness: Option<f64>) -> f64 {
 /// Elements that count up to which a place is a formula of them; beyond, it is a sum over one more axis.
 const FEW: usize = 5;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The last axes with the extents `sizes`, each element made of those of `self` at the same place: of a picture
     /// `[batch, channels, height, width]`, `resize(&[2 * height, 2 * width], Resize::Linear)` is twice as large
@@ -141,6 +143,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats;
     /// `Limit` where `2 * extent * size` is above 2^31.
+    #[cfg_attr(feature = "js", js(default(mode = Resize::Linear)))]
     pub fn resize(&self, sizes: &[usize], mode: Resize) -> Result<Tensor> {
         let name = "resize";
         self.need_float(name)?;
@@ -188,6 +191,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the axis does not exist or is empty, or the size is 0; `DType` unless it is of floats; `Data` where the
     /// numbers are not finite; `Limit` where a place is beyond 2^30, or more than 2^26 elements count in all.
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn resample(&self, axis: isize, size: usize, by: Sampling) -> Result<Tensor> {
         let name = "resample";
         let at = self.shape.axis(name, axis)?;

@@ -18,6 +18,7 @@ pub struct AttentionOptions<'a> {
     pub scale: Option<f64>,
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The matrix product over the last two axes; leading axes broadcast. A vector on the left is a row, one on the
     /// right a column, and its axis is dropped from the result. Sums are taken in `f32`.
@@ -78,6 +79,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` if cosines and sines differ, have more than half the elements or do not broadcast; `DType` unless all are
     /// of one float type.
+    #[cfg_attr(feature = "js", js(default(interleaved = false)))]
     pub fn rotary(&self, cos: &Tensor, sin: &Tensor, interleaved: bool) -> Result<Tensor> {
         let name = "rotary";
         let half = cos.shape.last().copied().unwrap_or(0);
@@ -117,6 +119,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if extents do not fit; `DType` unless all are of one float type (the mask may be `bool`).
+    #[cfg_attr(feature = "js", js(skip))]
     pub fn attention(&self, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Result<Tensor> {
         let size = self.shape.last().copied().unwrap_or(1).max(1);
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());

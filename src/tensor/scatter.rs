@@ -18,6 +18,7 @@ const SMALL: usize = 1 << 26;
 /// Steps of a scan or a bisection that one kernel does.
 const STEPS: usize = 3;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
     /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;

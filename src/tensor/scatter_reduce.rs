@@ -34,6 +34,7 @@ impl From<Reduction> for ScatterReduction {
     }
 }
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// As [`Tensor::scatter`], but what comes to one place is combined with what is there: added, multiplied, the
     /// largest, the smallest or the mean; of `bool` by or and and.

@@ -15,6 +15,7 @@ const STEPS: usize = 3;
 /// Positions are doubled on the way.
 const MOST: usize = 1 << 29;
 
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The elements along `axis` in order, and the positions they were at, as `i32`. Equal ones stay in the order they
     /// were in (it is stable), and NaN comes last, whether ascending or `descending`. Takes about `log(n)^2 / 5` kernels
@@ -36,6 +37,7 @@ impl Tensor {
     /// assert_eq!(indices.read::<i32>().await?, [1, 2, 0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
+    #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false), returns(values, indices), returns = "Ordered<D>"))]
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
         let indices = within("sort", || self.argsort(axis, descending))?;
         Ok((within("sort", || self.picked(axis, &indices))?, indices))
@@ -45,6 +47,7 @@ impl Tensor {
     ///
     /// # Errors
     /// The same.
+    #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false), dtype = I32))]
     pub fn argsort(&self, axis: isize, descending: bool) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
             return line.argsort(0, descending)?.squeeze(0);
@@ -76,6 +79,7 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
     #[doc(alias = "top_k")]
+    #[cfg_attr(feature = "js", js(options(axis = -1, largest = true), returns(values, indices), returns = "Ordered<D>"))]
     pub fn topk(&self, k: usize, axis: isize, largest: bool) -> Result<(Tensor, Tensor)> {
         if let Some(line) = self.as_line(axis)?.filter(|_| k == 1) {
             let (values, indices) = line.topk(1, 0, largest)?;

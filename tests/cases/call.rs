@@ -4,8 +4,8 @@ use warpweft::error::{Error, Result};
 use warpweft::tensor::{Operand, Tensor};
 
 macro_rules! define_calls {
-    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?):
-        $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
+        $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
         /// Calls the method of this name: a tensor, further operands, parameters.
         pub fn call(name: &str, first: &Tensor, rest: &[Operand], parameters: &[f64]) -> Result<Tensor> {
             match name {

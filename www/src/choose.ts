@@ -1,6 +1,6 @@
 // Which machine to use: what the browser offers, and what is asked for. Nothing is loaded to find out.
 
-import { describe } from "./arguments.js";
+import { describe } from "./host.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { CoreName } from "./load.js";
 

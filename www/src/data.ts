@@ -1,74 +1,142 @@
-// Data from JavaScript into the bytes that devices store, and back.
+// Data from JavaScript into the bytes that devices store, and nested arrays.
 
-import { describe, element, type DType } from "./arguments.js";
-import { dataError, shapeError } from "./errors.js";
+import { dataError, shapeError, WarpweftError } from "./errors.js";
+import { describe } from "./host.js";
 
-/** Numbers or booleans, nested as deep as the tensor has axes. */
-export type NestedArray = readonly (number | boolean | NestedArray)[];
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool";
+export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
-/**
- * What a tensor can be made from. `Float32Array` is `f32`, `Int32Array` is `i32`, `Uint32Array` is `u32`, `Uint8Array`
- * is `bool`; of plain values, booleans are `bool` and numbers `f32`.
- */
-export type TensorSource =
-  | number
-  | boolean
-  | NestedArray
-  | Float32Array
-  | Float64Array
-  | Int32Array
-  | Uint32Array
-  | Uint8Array;
-
-/** What a tensor is read into: `f32` and `f16` into a `Float32Array`, `bool` into a `Uint8Array` of 0 and 1. */
-export type TensorData = Float32Array | Int32Array | Uint32Array | Uint8Array;
-
-/** Elements as a device stores them, their type, and the shape they came in. */
+/** Elements in the form in which they are uploaded, what they are then cast to, and the shape they are to have. */
 export interface Elements {
   bytes: Uint8Array;
+  /** What the bytes are. `f16` is uploaded as `f32`: the device rounds it. */
+  stored: DType;
   dtype: DType;
   shape: readonly number[];
 }
 
-/** Brings data into a device's form. `f16` stays `f32` here: the device rounds it. */
-export function encode(data: unknown, wanted: DType | undefined): Elements {
-  if (ArrayBuffer.isView(data)) return encodeTyped(data, wanted);
-  if (!Array.isArray(data)) {
-    const dtype = wanted ?? (typeof data === "boolean" ? "bool" : "f32");
-    return { bytes: store([data], dtype), dtype, shape: [] };
+/** What there is of each type: the elements' own array, and the least and largest that fit. */
+const types = {
+  f32: { Store: Float32Array },
+  f16: { Store: Float32Array },
+  i32: { Store: Int32Array, low: -(2 ** 31), high: 2 ** 31 - 1 },
+  u32: { Store: Uint32Array, low: 0, high: 2 ** 32 - 1 },
+  bool: { Store: Uint32Array, low: 0, high: 1 },
+} as const;
+
+/** The types of arrays' elements, by the arrays' names: classes of other pages are others, and not every browser has all. */
+const natural: Record<string, DType> = {
+  Float16Array: "f16",
+  Float32Array: "f32",
+  Float64Array: "f32",
+  Int8Array: "i32",
+  Int16Array: "i32",
+  Int32Array: "i32",
+  BigInt64Array: "i32",
+  Uint8Array: "u32",
+  Uint8ClampedArray: "u32",
+  Uint16Array: "u32",
+  Uint32Array: "u32",
+  BigUint64Array: "u32",
+};
+
+/** Brings data into a device's form. */
+export function encode(data: unknown, wantedShape: unknown, wanted: unknown): Elements {
+  if (wanted !== undefined && !Object.hasOwn(types, wanted as string)) {
+    throw dataError(`tensor: dtype is ${describe(wanted)}, not one of ${Object.keys(types).join(", ")}`);
   }
-  const shape = nesting(data);
-  const flat = shape.length > 1 ? flatten(data, shape) : data;
-  const dtype = wanted ?? (typeof flat[0] === "boolean" ? "bool" : "f32");
-  return { bytes: store(flat, dtype), dtype, shape };
+  const { list, own, type } = flat(data, wanted as DType | undefined);
+  const dtype = (wanted as DType | undefined) ?? type;
+  const stored = dtype === "f16" ? "f32" : dtype;
+  const shape = wantedShape === undefined ? own : resolve(wantedShape, list.length);
+  return { bytes: store(list, stored), stored, dtype, shape };
 }
 
-function encodeTyped(data: ArrayBufferView, wanted: DType | undefined): Elements {
-  const natural = naturalType(data);
-  const dtype = wanted ?? natural;
-  const list = data as unknown as ArrayLike<number>;
-  const same = natural === dtype || (natural === "f32" && dtype === "f16");
+/** Elements one after the other, the shape they came in, and the type they have. */
+function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
+  if (isBuffer(data)) {
+    const list = ofBuffer(data, wanted);
+    return { list, own: [list.length], type: wanted! };
+  }
+  if (ArrayBuffer.isView(data)) {
+    const type = natural[name(data)];
+    if (type === undefined) throw dataError(`tensor: no tensor is made from a ${name(data)}`);
+    const list = data as unknown as ArrayLike<unknown>;
+    return { list, own: [list.length], type };
+  }
+  const own = nesting(data);
+  const list = own.length === 0 ? [data] : own.length === 1 ? (data as unknown[]) : flatten(data as unknown[], own);
+  const first = typeof list[0];
+  return { list, own, type: first === "boolean" ? "bool" : first === "bigint" ? "i32" : "f32" };
+}
+
+const name = (data: object) => Object.prototype.toString.call(data).slice("[object ".length, -1);
+
+const isBuffer = (data: unknown): data is ArrayBuffer =>
+  typeof data === "object" && data !== null && /^(Shared)?ArrayBuffer$/.test(name(data));
+
+/** The elements in a buffer, of a type that must be said. */
+function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
+  if (dtype === undefined) throw dataError("tensor: an ArrayBuffer needs a dtype beside it");
+  const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : 4;
+  if (buffer.byteLength % size !== 0) {
+    throw shapeError(`tensor: ${buffer.byteLength} bytes are no whole number of elements of type ${dtype}`);
+  }
+  if (dtype === "bool") return new Uint8Array(buffer);
+  return dtype === "f16" ? Float32Array.from(new Uint16Array(buffer), half) : new types[dtype].Store(buffer);
+}
+
+/** An IEEE 754 half's value. */
+function half(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const mantissa = bits & 1023;
+  if (exponent === 0) return sign * mantissa * 2 ** -24;
+  if (exponent === 31) return mantissa ? NaN : sign * Infinity;
+  return sign * (1024 + mantissa) * 2 ** (exponent - 25);
+}
+
+/** The elements as a device stores them. */
+function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Array {
+  const { Store } = types[dtype];
   // These lie in memory as the device wants them.
-  const plain = !(data instanceof Float64Array) && natural !== "bool";
-  const bytes = same && plain ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : store(list, dtype, natural);
-  return { bytes, dtype, shape: [list.length] };
-}
-
-function naturalType(data: ArrayBufferView): DType {
-  if (data instanceof Float32Array || data instanceof Float64Array) return "f32";
-  if (data instanceof Int32Array) return "i32";
-  if (data instanceof Uint32Array) return "u32";
-  if (data instanceof Uint8Array) return "bool";
-  throw dataError("tensor: no tensor is made from such an array; use Float32Array, Int32Array, Uint32Array or Uint8Array");
-}
-
-/** The elements one by one; in a `Uint8Array` that is to be `bool` everything but 0 is true. */
-function store(list: ArrayLike<unknown>, dtype: DType, natural?: DType): Uint8Array {
-  const Store = { f32: Float32Array, f16: Float32Array, i32: Int32Array, u32: Uint32Array, bool: Uint32Array }[dtype];
+  if (list instanceof Store && dtype !== "bool") return new Uint8Array(list.buffer, list.byteOffset, list.byteLength);
   const words = new Store(list.length);
-  const truths = natural === "bool" && dtype === "bool";
-  for (let i = 0; i < list.length; i++) words[i] = truths ? Number(list[i] !== 0) : element("tensor", dtype, list[i]);
+  const put = ArrayBuffer.isView(list) && dtype === "f32" && !name(list).startsWith("Big");
+  if (put) words.set(list as unknown as ArrayLike<number>);
+  else for (let i = 0; i < list.length; i++) words[i] = element(dtype, list[i]);
   return new Uint8Array(words.buffer);
+}
+
+/** A value as an element of a type; integers and `bool` refuse what they cannot hold. */
+function element(dtype: DType, value: unknown): number {
+  const kind = typeof value;
+  if (kind !== "number" && kind !== "boolean" && kind !== "bigint") {
+    throw dataError(`tensor: ${describe(value)} is not a number`);
+  }
+  const real = Number(value);
+  const { low, high } = types[dtype] as { low?: number; high?: number };
+  if (low !== undefined && high !== undefined && !(Number.isInteger(real) && low <= real && real <= high)) {
+    throw new WarpweftError("DType", `tensor: ${String(value)} is not a value of type ${dtype}`);
+  }
+  return real;
+}
+
+/** A shape in which one extent may be -1: what makes `size` elements of it. Other sizes are the core's to refuse. */
+function resolve(shape: unknown, size: number): number[] {
+  const given: unknown = typeof shape === "number" ? [shape] : shape;
+  if (!Array.isArray(given) || !given.every((extent) => typeof extent === "number")) {
+    throw dataError(`tensor: shape is ${describe(shape)}, not a list of numbers`);
+  }
+  const extents = given as number[];
+  const open = extents.indexOf(-1);
+  if (open < 0) return extents;
+  const known = extents.reduce((product, extent, i) => (i === open ? product : product * extent), 1);
+  const missing = size / known;
+  if (extents.indexOf(-1, open + 1) >= 0 || !Number.isInteger(missing) || missing < 0) {
+    throw shapeError(`tensor: ${size} elements do not make a shape of [${extents.join(", ")}]`);
+  }
+  return extents.map((extent) => (extent === -1 ? missing : extent));
 }
 
 /** The extents of nested arrays, by their first elements. */
@@ -99,33 +167,6 @@ function flatten(data: readonly unknown[], shape: readonly number[]): unknown[] 
   };
   visit(data, 0);
   return flat;
-}
-
-/** A device's bytes as what a tensor is read into. */
-export function decode(bytes: Uint8Array, dtype: DType): TensorData {
-  const { buffer, byteOffset, byteLength } = bytes;
-  switch (dtype) {
-    case "f32":
-      return new Float32Array(buffer, byteOffset, byteLength / 4);
-    case "i32":
-      return new Int32Array(buffer, byteOffset, byteLength / 4);
-    case "u32":
-      return new Uint32Array(buffer, byteOffset, byteLength / 4);
-    case "bool":
-      return Uint8Array.from(new Uint32Array(buffer, byteOffset, byteLength / 4));
-    case "f16":
-      return Float32Array.from(new Uint16Array(buffer, byteOffset, byteLength / 2), half);
-  }
-}
-
-/** An IEEE 754 half's value. */
-function half(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 31;
-  const mantissa = bits & 1023;
-  if (exponent === 0) return sign * mantissa * 2 ** -24;
-  if (exponent === 31) return mantissa ? NaN : sign * Infinity;
-  return sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
 /** Elements, row-major in a shape, as arrays of arrays. */

@@ -39,13 +39,3 @@ export const dataError = (message: string) => new WarpweftError("Data", message)
 
 /** Shapes, axes or extents that do not fit. */
 export const shapeError = (message: string) => new WarpweftError("Shape", message);
-
-/** What WebAssembly threw, code and message on two lines, as an error; anything else as it is. */
-export function translate(thrown: unknown): unknown {
-  if (typeof thrown !== "string") return thrown;
-  const end = thrown.indexOf("\n");
-  // Operations have the names here that they are called by: `layer_norm: ...` came from `layerNorm`.
-  const camel = (name: string) => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
-  const message = thrown.slice(end + 1).replace(/^\w+(?=:)/, camel);
-  return new WarpweftError(thrown.slice(0, end) as ErrorCode, message);
-}

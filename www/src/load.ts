@@ -2,12 +2,24 @@
 
 import startCpu, * as cpu from "./cpu/warpweft.js";
 import startGpu, * as gpu from "./gpu/warpweft.js";
-import { describe } from "./arguments.js";
-import { fingerprint } from "./codes.js";
+import { adopt, type CoreClass } from "./brand.js";
 import { dataError, WarpweftError } from "./errors.js";
+import { guarded } from "./guard.js";
+import { describe, Host } from "./host.js";
 
-/** What both cores export. */
-export type Core = Omit<typeof gpu, "default" | "initSync">;
+/** A core that runs. */
+export interface Core {
+  readonly host: Host;
+  /** Opens the device that it is for. */
+  open(lowPower: boolean, fallback: string | undefined): Promise<object>;
+}
+
+/** What wasm-bindgen wrote around a core, and `www/tools/build.mjs` added. */
+interface Glue {
+  guardBy(guard: (exports: WebAssembly.Exports) => WebAssembly.Exports): void;
+  start(host: Host): void;
+  Device: { open: Core["open"] };
+}
 
 /** The core for GPUs, and the one that computes on the CPU. */
 export type CoreName = "gpu" | "cpu";
@@ -25,8 +37,8 @@ export interface WasmSources {
 
 // The addresses are written out, so that bundlers find the files.
 const cores = {
-  gpu: { glue: gpu as Core, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
-  cpu: { glue: cpu as Core, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
+  gpu: { glue: gpu as unknown as Glue, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  cpu: { glue: cpu as unknown as Glue, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 };
 
 /** A core that is there or on its way. */
@@ -66,10 +78,7 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
     const module = await compile(source ?? cores[name].usual(), stop.signal);
     stop.signal.throwIfAborted();
     entry.compiled = true;
-    const { glue, start } = cores[name];
-    await start({ module_or_path: module });
-    if (glue.fingerprint() === fingerprint) return glue;
-    throw new Error("it is of another build than the JavaScript around it");
+    return run(name, module);
   };
   const core = start().catch((cause: unknown) => {
     forget(name, entry);
@@ -79,6 +88,25 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
   const entry: Loading = { core, stop, waiting: 0, compiled: false };
   loading.set(name, entry);
   return entry;
+}
+
+/** The classes that all cores share; `classes.ts` says which, as it knows this file. */
+let roots: Record<string, { prototype: object }> = {};
+
+/** See {@link roots}. */
+export function shareClasses(shared: typeof roots): void {
+  roots = shared;
+}
+
+/** Starts a core, and makes its classes those of the user. */
+async function run(name: CoreName, module: WebAssembly.Module): Promise<Core> {
+  const { glue, start } = cores[name];
+  const host = new Host(name, glue as unknown as Host["classes"]);
+  glue.guardBy((exports) => guarded(exports, host));
+  await start({ module_or_path: module });
+  for (const [kind, root] of Object.entries(roots)) adopt(kind, host.classes[kind] as CoreClass, root, host);
+  glue.start(host);
+  return { host, open: (lowPower, fallback) => glue.Device.open(lowPower, fallback) };
 }
 
 function forget(name: CoreName, entry: Loading): void {

@@ -1,15 +1,12 @@
 // Choosing the kernels that are fastest on a device.
 
-import { options } from "./arguments.js";
-import type { DeviceInfo } from "./choose.js";
-import { Ask, fingerprint, Later, Words } from "./codes.js";
-import { ask, call, callAsync } from "./core.js";
-import type { Core } from "./load.js";
-import { load, store } from "./stored.js";
+import type { Device } from "./classes.js";
+import { dataError } from "./errors.js";
+import { describe, unknownOption } from "./host.js";
 
 /** The parameters of {@link Device.tune}. */
 export interface TuneOptions {
-  /** Whether to measure even if that was done before; usually not. */
+  /** Whether to measure even if that was done before. Default: false. */
   again?: boolean;
 }
 
@@ -21,17 +18,18 @@ export interface Tuned {
   measured: boolean;
 }
 
-/** See {@link Device.tune}; `handle` refuses where the device is gone. */
-export async function tune(core: Core, handle: () => number, info: DeviceInfo, settings?: TuneOptions): Promise<Tuned> {
-  const device = handle();
-  const { again = false } = options("tune", settings);
-  const key = [fingerprint, ...Object.values(info), navigator.userAgent].join("\n");
-  let number = again ? undefined : await load(key);
+/** See {@link Device.tune}. */
+export async function tune(device: Device, options: TuneOptions = {}): Promise<Tuned> {
+  if (typeof options !== "object" || options === null) throw dataError(`tune: ${describe(options)} is not an object of options`);
+  const odd = Object.keys(options).find((key) => key !== "again");
+  if (odd !== undefined) throw dataError(`tune: ${unknownOption(odd, ["again"])}`);
+  const { load, store } = await import("./stored.js");
+  const key = [device.version(), ...Object.values(device.info), navigator.userAgent].join("\n");
+  let number = options.again ? undefined : await load(key);
   const measured = number === undefined;
   if (number === undefined) {
-    number = await callAsync<number>((settle) => core.later(Later.tune, device, 0, 0, settle));
+    number = await device.measure();
     await store(key, number);
   }
-  ask(core, Ask.variants, [handle(), number]);
-  return { variants: call(() => core.words(Words.variants, device, 0)), measured };
+  return { variants: device.choose(number), measured };
 }

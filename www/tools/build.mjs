@@ -7,11 +7,12 @@
 // A step whose inputs did not change since it last ran is skipped.
 
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
+import { classes, guardable } from "./glue.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -37,7 +38,7 @@ export function coreEnv(name) {
 /** Builds what has changed. */
 export async function build() {
   await setup(["rust", "node", "wasm32", "wasmTools"]);
-  const tools = ["package-lock.json", "www/tools/build.mjs"];
+  const tools = ["package-lock.json", "www/tools/build.mjs", "www/tools/glue.mjs"];
   for (const name of Object.keys(cores)) {
     const compiler = read("rustc", ["--version"], { env: coreEnv(name) });
     const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock"];
@@ -57,6 +58,10 @@ async function buildCore(name) {
   const args = ["build", root, "--profile", profile, "--mode", "no-install", ...to, "--", ...cargo];
   await run(tool("wasm-pack"), args, { env: coreEnv(name) });
 
+  const [script, declared] = ["warpweft.js", "warpweft.d.ts"].map((file) => join(out, file));
+  writeFileSync(script, guardable(readFileSync(script, "utf8"), name));
+  writeFileSync(join(out, "classes.txt"), classes(readFileSync(declared, "utf8")));
+  for (const file of readdirSync(out).filter((file) => file.endsWith(".d.ts"))) rmSync(join(out, file));
   const compiled = join(out, "warpweft_bg.wasm");
   // Beside the module that asks for it.
   const places = [compiled, "-o", join(dist, `${name}.wasm`)];
@@ -75,6 +80,8 @@ async function buildScript() {
   // What the last build made from a source that is gone by now must not be published.
   for (const old of readdirSync(dist).filter((name) => /\.(js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
   await tsc(["--emitDeclarationOnly"]);
+  // What the classes have, the cores say.
+  copyFileSync(join(dist, "gpu", "classes.txt"), join(dist, "classes.d.ts"));
   const { build: vite } = await import("vite"); // Here, because setup installs it.
   // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
   const compress = { target: "es2022", keepNames: { function: true, class: true } };

@@ -9,6 +9,8 @@ import "./gradients.js";
 import "./programs.js";
 import "./refusals.js";
 import "./memory.js";
+import "./safety.js";
+import "./data.js";
 import "./leaks.js";
 import "./hostile.js";
 

@@ -34,7 +34,7 @@ export const unary = {
   round: [roundEven],
   trunc: [Math.trunc],
   fract: [(x) => x - Math.floor(x)],
-  recip: [(x) => 1 / x],
+  reciprocal: [(x) => 1 / x],
   square: [(x) => x * x],
   sqrt: [Math.sqrt, [0.25, 2, 100]],
   rsqrt: [(x) => 1 / Math.sqrt(x), [0.25, 2, 100]],
@@ -90,8 +90,8 @@ export const binary = {
   sub: (x, y) => x - y,
   mul: (x, y) => x * y,
   div: (x, y) => x / y,
-  rem: (x, y) => x % y,
-  floorMod,
+  fmod: (x, y) => x % y,
+  remainder: floorMod,
   pow: (x, y) => x ** y,
   minimum: Math.min,
   maximum: Math.max,
@@ -119,8 +119,8 @@ export const bitwise = {
   bitwiseAnd: (x, y) => x & y,
   bitwiseOr: (x, y) => x | y,
   bitwiseXor: (x, y) => x ^ y,
-  shl: (x, count) => x << count,
-  shr: (x, count) => x >> count,
+  bitwiseLeftShift: (x, count) => x << count,
+  bitwiseRightShift: (x, count) => x >> count,
 };
 
 /** The product of an `m` by `k` and a `k` by `n` matrix, row-major. */

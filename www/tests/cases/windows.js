@@ -34,17 +34,17 @@ test("transposed convolutions", async ({ device }) => {
 
 test("pooling", async ({ device }) => {
   const x = device.tensor(count(16), [1, 1, 4, 4]);
-  same(await all(x.maxPool({ size: 2 })), [6, 8, 14, 16], "maxPool");
-  same(await all(x.avgPool({ size: 2 })), [3.5, 5.5, 11.5, 13.5], "avgPool");
-  same(await all(x.avgPool({ size: [1, 3], stride: [4, 2], padding: [0, 1] })), [1.5, 3], "avgPool of what is inside");
-  const counted = x.avgPool({ size: [1, 3], stride: [4, 2], padding: [0, 1], countPadding: true });
+  same(await all(x.maxPool({ kernelSize: 2 })), [6, 8, 14, 16], "maxPool");
+  same(await all(x.avgPool({ kernelSize: 2 })), [3.5, 5.5, 11.5, 13.5], "avgPool");
+  same(await all(x.avgPool({ kernelSize: [1, 3], stride: [4, 2], padding: [0, 1] })), [1.5, 3], "avgPool of what is inside");
+  const counted = x.avgPool({ kernelSize: [1, 3], stride: [4, 2], padding: [0, 1], countIncludePad: true });
   close(await all(counted), [1, 3], 1e-6, "avgPool of all");
-  same([...x.maxPool({ size: 3, stride: 2, ceil: true }).shape], [1, 1, 2, 2]);
-  close(await all(device.tensor([3, 4], [1, 1, 2]).l2Pool({ size: 2 })), [5], 1e-6, "l2Pool");
+  same([...x.maxPool({ kernelSize: 3, stride: 2, ceilMode: true }).shape], [1, 1, 2, 2]);
+  close(await all(device.tensor([3, 4], [1, 1, 2]).l2Pool({ kernelSize: 2 })), [5], 1e-6, "l2Pool");
   same(await all(x.adaptiveAvgPool([1, 2])), [7.5, 9.5], "adaptiveAvgPool");
-  same(await all(x.maxPoolIndices({ size: 2 })), [5, 7, 13, 15], "maxPoolIndices");
+  same(await all(x.maxPoolIndices({ kernelSize: 2 })), [5, 7, 13, 15], "maxPoolIndices");
   const whole = device.tensor([-3, -1], [1, 1, 2], "i32");
-  same(await all(whole.maxPool({ size: 2, stride: 1, padding: 1 })), [-3, -1, -1], "maxPool of integers");
+  same(await all(whole.maxPool({ kernelSize: 2, stride: 1, padding: 1 })), [-3, -1, -1], "maxPool of integers");
 });
 
 test("resizing, windows and padding", async ({ device }) => {

@@ -1,0 +1,165 @@
+//! The forms in which operations take axes, shapes and the like.
+
+use super::convert::{At, FromJs};
+use super::options::{Options, Rest};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::{
+    Amounts, Axes, Extents, Filter, Integers, Padding, Reduction, Scan, ScatterReduction, Sections,
+    Tensor, TensorSpec,
+};
+use wasm_bindgen::prelude::*;
+
+impl FromJs for Axes {
+    /// All of them where there is nothing.
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Axes> {
+        match value.is_undefined() {
+            true => Ok(Axes::default()),
+            false => Ok(Vec::<isize>::from_js(value, at)?.into()),
+        }
+    }
+
+    fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<Axes> {
+        Ok(Axes::from_js(value, at)?.keepdim(options.flag(0, "keepDims", false)?))
+    }
+}
+
+impl FromJs for Integers {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Integers> {
+        Ok(Vec::<isize>::from_js(value, at)?.into())
+    }
+}
+
+impl FromJs for Extents {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Extents> {
+        Ok(Extents::from(&Vec::<isize>::from_js(value, at)?[..]))
+    }
+}
+
+impl FromJs for Sections {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Sections> {
+        match value.as_f64() {
+            Some(_) => Ok(usize::from_js(value, at)?.into()),
+            None => Ok(Vec::<usize>::from_js(value, at)?.into()),
+        }
+    }
+}
+
+impl FromJs for Scan {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Scan> {
+        Ok(isize::from_js(value, at)?.into())
+    }
+
+    fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<Scan> {
+        let scan = Scan::from_js(value, at)?.exclusive(options.flag(0, "exclusive", false)?);
+        Ok(scan.reverse(options.flag(1, "reverse", false)?))
+    }
+}
+
+/// A shape, of which one number is that of a vector.
+fn shape(value: &JsValue, at: At) -> Result<Vec<usize>> {
+    match value.as_f64() {
+        Some(_) => Ok(vec![usize::from_js(value, at)?]),
+        None => Vec::from_js(value, at),
+    }
+}
+
+impl FromJs for TensorSpec {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<TensorSpec> {
+        Ok(TensorSpec::new(&shape(value, at)?, DType::F32))
+    }
+
+    fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<TensorSpec> {
+        let dtype = Option::<DType>::from_js(&options.get(0), At { what: "dtype", ..at })?;
+        Ok(TensorSpec::new(&shape(value, at)?, dtype.unwrap_or(DType::F32)))
+    }
+}
+
+impl<const N: usize> FromJs for Padding<N> {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Padding<N>> {
+        if let Some(said) = value.as_string() {
+            return match said.as_str() {
+                "valid" => Ok(Padding::Valid),
+                "same" => Ok(Padding::Same),
+                _ => Err(at.refuse(value, "\"valid\", \"same\" or numbers")),
+            };
+        }
+        if value.as_f64().is_some() {
+            return Ok(Padding::Explicit([usize::from_js(value, at)?; N].map(|side| (side, side))));
+        }
+        // Numbers for both sides of each axis, or pairs.
+        if let Ok(sides) = <[usize; N]>::from_js(value, at) {
+            return Ok(Padding::Explicit(sides.map(|side| (side, side))));
+        }
+        let pairs = Vec::<(usize, usize)>::from_js(value, at)?;
+        let count = pairs.len();
+        pairs.try_into().map(Padding::Explicit).map_err(|_| {
+            let At { op, what } = at;
+            Error::data(format!("{op}: {what} has {count} pairs for {N} axes"))
+        })
+    }
+}
+
+/// Filters by name; the cubic one has a slope of its own.
+impl FromJs for Filter {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Filter> {
+        const ALL: [Filter; 6] = [
+            Filter::Floor,
+            Filter::Ceil,
+            Filter::HalfDown,
+            Filter::HalfUp,
+            Filter::Linear,
+            Filter::Cubic(-0.75),
+        ];
+        let words = ["floor", "ceil", "half-down", "half-up", "linear", "cubic"];
+        Ok(ALL[super::word(value, &words, at)?])
+    }
+}
+
+/// Over how many axes a window moves: as many as its size has numbers, or all after batch and channels.
+///
+/// # Errors
+/// `Shape` unless they are one to three.
+pub fn spatial(tensor: &Tensor, options: &Options) -> Result<usize> {
+    let size = options.get(0);
+    let count = match size.as_f64() {
+        Some(_) => tensor.rank().saturating_sub(2),
+        None => match Vec::<f64>::from_js(&size, At { op: options.op(), what: "kernelSize" }) {
+            Ok(list) => list.len(),
+            Err(error) => return Err(error),
+        },
+    };
+    if (1..=3).contains(&count) {
+        return Ok(count);
+    }
+    let (op, shape) = (options.op(), tensor.shape());
+    Err(Error::shape(format!("{op}: a window over {count} axes of {shape:?}, not over one to three")))
+}
+
+impl FromJs for Amounts {
+    fn from_js(value: &JsValue, at: At) -> Result<Amounts> {
+        Ok(Amounts::from(&Vec::<(isize, isize)>::from_js(value, at)?[..]))
+    }
+}
+
+impl FromJs for ScatterReduction {
+    fn from_js(value: &JsValue, at: At) -> Result<ScatterReduction> {
+        match value.as_string().as_deref() {
+            Some("mean") => Ok(ScatterReduction::mean()),
+            _ => Ok(Reduction::from_js(value, at)?.into()),
+        }
+    }
+
+    fn from_call(value: &JsValue, options: Rest<'_>, at: At) -> Result<ScatterReduction> {
+        let include = options.flag(0, "includeSelf", true)?;
+        Ok(ScatterReduction::from_js(value, at)?.include_self(include))
+    }
+}

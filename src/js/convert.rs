@@ -1,0 +1,255 @@
+//! JavaScript's values as arguments: checked, in the name of the operation and the argument.
+
+use super::host::{host, FOREIGN, NUMBER};
+use super::objects::{at, gone, Object};
+use super::options::Rest;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::{Operand, Tensor};
+use wasm_bindgen::prelude::*;
+
+/// Whose argument a value is.
+#[derive(Clone, Copy)]
+pub struct At {
+    pub op: &'static str,
+    pub what: &'static str,
+}
+
+impl At {
+    /// The error for a value that is not what it should be: `add: y is "1", not a number`.
+    #[inline(never)]
+    pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
+        let At { op, what } = self;
+        let found = host(|host| host.describe(value));
+        Error::data(format!("{op}: {what} is {found}, not {wanted}"))
+    }
+}
+
+/// What is made of a value of JavaScript.
+pub trait FromJs: Sized {
+    /// Made of the argument alone.
+    ///
+    /// # Errors
+    /// `Data` where it is not what it should be, `Shape` for extents and axes that there can not be.
+    fn from_js(value: &JsValue, at: At) -> Result<Self>;
+
+    /// Made of the argument and of fields of options.
+    ///
+    /// # Errors
+    /// The same.
+    fn from_call(value: &JsValue, _: Rest<'_>, at: At) -> Result<Self> {
+        Self::from_js(value, at)
+    }
+}
+
+impl<T: FromJs> FromJs for Option<T> {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Option<T>> {
+        if value.is_undefined() || value.is_null() {
+            return Ok(None);
+        }
+        T::from_js(value, at).map(Some)
+    }
+}
+
+/// The place among words at which a word stands.
+///
+/// # Errors
+/// `Data` where it does not.
+pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
+    let said = value.as_string();
+    let found = said.and_then(|said| words.iter().position(|word| *word == said));
+    found.ok_or_else(|| at.refuse(value, &format!("one of {}", words.join(", "))))
+}
+
+impl FromJs for DType {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<DType> {
+        const ALL: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
+        Ok(ALL[word(value, &ALL.map(DType::name), at)?])
+    }
+}
+
+impl FromJs for f64 {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<f64> {
+        let number = host(|host| host.number(value));
+        if number.is_nan() && value.as_f64().is_none() {
+            return Err(at.refuse(value, "a number"));
+        }
+        Ok(number)
+    }
+}
+
+impl FromJs for bool {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<bool> {
+        value.as_bool().ok_or_else(|| at.refuse(value, "true or false"))
+    }
+}
+
+/// An integer from `low` to `high`. Beyond 2^32 it is a question of limits, not of shape: sizes are as many bits here.
+fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
+    let At { op, what } = at;
+    if number.fract() != 0.0 || number.is_infinite() || number < low {
+        let wanted = if low == 0.0 { "a size" } else { "an integer" };
+        return Err(Error::shape(format!("{op}: {what} is {number}, not {wanted}")));
+    }
+    if number > high {
+        let message = format!("{op}: {what} is {number}, more than {high}");
+        return Err(Error::new(crate::error::ErrorKind::Limit, message));
+    }
+    Ok(number)
+}
+
+/// Integers within their bounds. A boolean is none: `sum(true)` means something else.
+macro_rules! integers {
+    ($($ty:ty, $alone:literal;)*) => { $(
+        impl FromJs for $ty {
+            #[inline(never)]
+            fn from_js(value: &JsValue, at: At) -> Result<$ty> {
+                let number = value.as_f64().ok_or_else(|| at.refuse(value, "a number"))?;
+                Ok(whole(number, (<$ty>::MIN as f64, <$ty>::MAX as f64), at)? as $ty)
+            }
+        }
+        impl FromJs for Vec<$ty> {
+            #[inline(never)]
+            fn from_js(value: &JsValue, at: At) -> Result<Vec<$ty>> {
+                if $alone && value.as_f64().is_some() {
+                    return Ok(vec![<$ty>::from_js(value, at)?]);
+                }
+                let numbers = host(|host| host.numbers(value));
+                let numbers = numbers.ok_or_else(|| at.refuse(value, "a list of numbers"))?;
+                let one = |&n: &f64| Ok(whole(n, (<$ty>::MIN as f64, <$ty>::MAX as f64), at)? as $ty);
+                numbers.iter().map(one).collect()
+            }
+        }
+    )* };
+}
+integers! {
+    usize, false;
+    // Axes: one is a list, too.
+    isize, true;
+    u32, false;
+    i32, false;
+}
+
+impl FromJs for Vec<f64> {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Vec<f64>> {
+        let numbers = host(|host| host.numbers(value));
+        numbers.ok_or_else(|| at.refuse(value, "a list of numbers"))
+    }
+}
+
+impl<const N: usize> FromJs for [usize; N] {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<[usize; N]> {
+        if value.as_f64().is_some() {
+            return Ok([usize::from_js(value, at)?; N]);
+        }
+        let list = Vec::<usize>::from_js(value, at)?;
+        let count = list.len();
+        list.try_into().map_err(|_| {
+            let At { op, what } = at;
+            Error::data(format!("{op}: {what} has {count} numbers for {N} axes"))
+        })
+    }
+}
+
+/// Pairs of numbers before and after, one for each axis.
+macro_rules! pairs {
+    ($($ty:ty)*) => { $(
+        impl FromJs for ($ty, $ty) {
+            #[inline(never)]
+            fn from_js(value: &JsValue, at: At) -> Result<($ty, $ty)> {
+                match Vec::<$ty>::from_js(value, at)?[..] {
+                    [before, after] => Ok((before, after)),
+                    _ => Err(at.refuse(value, "a pair of numbers")),
+                }
+            }
+        }
+        impl FromJs for Vec<($ty, $ty)> {
+            #[inline(never)]
+            fn from_js(value: &JsValue, at: At) -> Result<Vec<($ty, $ty)>> {
+                let items = host(|host| host.items(value));
+                let items = items.ok_or_else(|| at.refuse(value, "a list of [before, after]"))?;
+                items.iter().map(|item| <($ty, $ty)>::from_js(item, at)).collect()
+            }
+        }
+    )* };
+}
+pairs!(usize isize);
+
+/// What a value is the object of; nothing for a number.
+fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
+    match host(|host| host.handle(value)) {
+        NUMBER => Ok(None),
+        FOREIGN => {
+            let At { op, what } = at;
+            let why = "lives on a device of another core; move it with to()";
+            Err(Error::data(format!("{op}: {what} {why}")))
+        }
+        handle if handle < 0 => Err(at.refuse(value, wanted)),
+        handle => self::at(handle as u32).map(Some).ok_or_else(|| gone(at.op)),
+    }
+}
+
+impl FromJs for Tensor {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Tensor> {
+        match object(value, at, "a tensor")? {
+            Some(Object::Tensor(tensor)) => Ok(tensor),
+            _ => Err(at.refuse(value, "a tensor")),
+        }
+    }
+}
+
+impl FromJs for crate::device::Device {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Self> {
+        match object(value, at, "a device")? {
+            Some(Object::Device(device)) => Ok(device),
+            _ => Err(at.refuse(value, "a device")),
+        }
+    }
+}
+
+impl FromJs for std::rc::Rc<super::objects::Held> {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Self> {
+        match object(value, at, "a variable")? {
+            Some(Object::Variable(held)) => Ok(held),
+            _ => Err(at.refuse(value, "a variable")),
+        }
+    }
+}
+
+/// Lists of what JavaScript has objects of.
+macro_rules! lists {
+    ($($ty:ty, $what:literal;)*) => { $(
+        impl FromJs for Vec<$ty> {
+            #[inline(never)]
+            fn from_js(value: &JsValue, at: At) -> Result<Vec<$ty>> {
+                let items = host(|host| host.items(value));
+                let items = items.ok_or_else(|| at.refuse(value, $what))?;
+                items.iter().map(|item| <$ty>::from_js(item, at)).collect()
+            }
+        }
+    )* };
+}
+lists! {
+    Tensor, "a list of tensors";
+    std::rc::Rc<super::objects::Held>, "a list of variables";
+}
+
+impl FromJs for Operand {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<Operand> {
+        match object(value, at, "a tensor or a number")? {
+            Some(Object::Tensor(tensor)) => Ok(Operand::Tensor(tensor)),
+            Some(_) => Err(at.refuse(value, "a tensor or a number")),
+            None => Ok(Operand::Number(host(|host| host.number(value)))),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Devices: opening one, data from JavaScript, what a submission was planned as, and which kernels run.
+
+use super::objects::{dispose_device, Object, Place};
+use super::returns::{device_object, plan_object};
+use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
+use super::{JsBatch, JsDevice, JsPlan, JsTensor};
+use crate::device::{Device, Variants};
+use crate::dtype::DType;
+use crate::error::{need_room, Error};
+use crate::tune;
+use js_sys::Promise;
+use std::cell::RefCell;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen]
+extern "C" {
+    /// Milliseconds since some moment.
+    #[wasm_bindgen(js_namespace = performance)]
+    fn now() -> f64;
+}
+
+#[wasm_bindgen(js_class = "Device")]
+impl JsDevice {
+    /// Opens the device that this core is for: what there is, JavaScript has looked at. `fallback` says why it is not the
+    /// one to be expected.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn open(low_power: bool, fallback: Option<String>) -> Promise {
+        promise(async move {
+            let device = Device::only(low_power, fallback).await?;
+            Ok(device_object(&device))
+        })
+    }
+
+    /// What it is, what it can do, and why it is the CPU, where a GPU was to be expected.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn facts(&self) -> Answer<JsValue> {
+        let device = self.core("device")?;
+        let fallback = device.fallback().map(str::to_string);
+        let info = device.info();
+        let words = [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver];
+        let words = words.map(JsValue::from_str);
+        let info = named(&["backend", "name", "vendor", "kind", "driver"], words);
+        let facts = [info, device.limits().into_js()?, fallback.value()];
+        Ok(named(&["info", "limits", "fallback"], facts))
+    }
+
+    /// A tensor of elements as devices store them.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn upload(&self, data: &js_sys::Uint8Array, dtype: &JsValue, shape: &JsValue) -> Answer<JsTensor> {
+        let op = "tensor";
+        let device = self.core(op)?;
+        let dtype = DType::from_js(dtype, At { op, what: "dtype" })?;
+        let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
+        let (bytes, most) = (u64::from(data.length()), device.limits().binding_bytes);
+        if bytes > most {
+            let message = format!("{op}: {bytes} bytes, more than the {most} a kernel can use on this device");
+            return Err(Error::new(crate::error::ErrorKind::Limit, message).into());
+        }
+        need_room(op, bytes)?;
+        Ok(device.tensor_from_bytes(&data.to_vec(), &shape, dtype)?.into_js()?)
+    }
+
+    /// An empty batch: tensors that are to be computed together.
+    pub fn batch(&self) -> Answer<JsBatch> {
+        let device = self.core("batch")?;
+        let batch = Rc::new(RefCell::new(device.batch()));
+        Ok(JsBatch(Place::new(Object::Batch(device, batch))))
+    }
+
+    /// What the last submission was planned as; undefined before the first.
+    #[wasm_bindgen(js_name = lastPlan)]
+    pub fn last_plan(&self) -> Answer<Option<JsPlan>> {
+        let device = self.core("lastPlan")?;
+        Ok(device.last_plan().map(|plan| plan_object(&device, plan)))
+    }
+
+    /// Empties it and all that lives on it.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn end(&self) {
+        if let Ok(device) = self.core("dispose") {
+            dispose_device(&device);
+        }
+    }
+
+    /// The kernels that it runs, as a number, after others were chosen.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn choose(&self, number: u32) -> Answer<String> {
+        let device = self.core("tune")?;
+        let unknown = || Error::data("tune: there are no such kernels");
+        device.set_variants(Variants::from_number(number).ok_or_else(unknown)?)?;
+        Ok(device.variants().to_string())
+    }
+
+    /// `value` everywhere; for booleans the default type is `bool`.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn full(&self, shape: &JsValue, value: &JsValue, options: &JsValue) -> Answer<JsTensor> {
+        let op = "full";
+        let device = self.core(op)?;
+        thread_local!(static KNOWN: Known = Known::new(&["dtype"]));
+        let dtype = Options::open(options, &KNOWN, op)?.get(0);
+        let dtype = match Option::from_js(&dtype, At { op, what: "dtype" })? {
+            Some(dtype) => dtype,
+            None if value.as_bool().is_some() => DType::Bool,
+            None => DType::F32,
+        };
+        let shape = match shape.as_f64() {
+            Some(_) => vec![usize::from_js(shape, At { op, what: "shape" })?],
+            None => Vec::from_js(shape, At { op, what: "shape" })?,
+        };
+        let value = f64::from_js(value, At { op, what: "value" })?;
+        Ok(device.full(&shape, value, dtype)?.into_js()?)
+    }
+
+    /// `arange(end, options?)`, and `arange(start, end, step?, options?)`.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn arange(&self, first: &JsValue, second: &JsValue, third: &JsValue, fourth: &JsValue) -> Answer<JsTensor> {
+        let op = "arange";
+        let device = self.core(op)?;
+        let alone = second.as_f64().is_none() && (second.is_undefined() || second.is_object());
+        let number = |value: &JsValue, what| f64::from_js(value, At { op, what });
+        let (start, end, step, options) = match alone {
+            true => (0.0, number(first, "end")?, 1.0, second),
+            false => {
+                let step = if third.is_undefined() { 1.0 } else { number(third, "step")? };
+                (number(first, "start")?, number(second, "end")?, step, fourth)
+            }
+        };
+        thread_local!(static KNOWN: Known = Known::new(&["dtype"]));
+        let dtype = Options::open(options, &KNOWN, op)?.get(0);
+        let dtype = Option::from_js(&dtype, At { op, what: "dtype" })?.unwrap_or(DType::F32);
+        Ok(device.arange_of(start, end, step, dtype)?.into_js()?)
+    }
+
+    /// The version of this build.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_string()
+    }
+
+    /// Measures which kernels are fastest; their number.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn measure(&self) -> Answer<Promise> {
+        let device = self.core("tune")?;
+        Ok(promise(async move {
+            let tuned = tune::tune(&device, now).await?;
+            Ok(tuned.variants.number())
+        }))
+    }
+}

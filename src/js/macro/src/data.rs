@@ -1,0 +1,169 @@
+//! Structs and enums: objects of options, objects that are given out, and words.
+
+use crate::docs::{camel, jsdoc};
+use crate::settings::Settings;
+use crate::types;
+use proc_macro2::TokenStream;
+use quote::{quote, ToTokens};
+use syn::{Attribute, Fields, ItemEnum, ItemStruct, Result};
+
+/// A struct as an object: one of options that is taken, or with `#[js(result)]` one that is given out.
+pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream> {
+    let about = Settings::new(settings)?;
+    let name = about.name.clone().unwrap_or_else(|| item.ident.to_string());
+    let (generics, params, bounds) = item.generics.split_for_impl();
+    let mut fields = Vec::new();
+    let mut shown = format!("{}export interface {name} {{\n", comment(&item.attrs, &name, ""));
+    let mut own = Vec::new();
+    for field in &mut item.fields {
+        let settings = Settings::take(&mut field.attrs)?;
+        let Some(ident) = field.ident.clone().filter(|_| !settings.skip) else { continue };
+        let js = settings.name.clone().unwrap_or_else(|| camel(&ident.to_string()));
+        let plain = types::inside(&field.ty, "Option").unwrap_or(&field.ty);
+        let ts = match settings.returns {
+            Some(ts) => ts,
+            None => types::typescript(plain, &item.generics)?,
+        };
+        let needed = about.parts.iter().any(|part| *part == ident.to_string());
+        let mark = match about.result {
+            true if plain == &field.ty => "",
+            true => " | undefined",
+            false if needed => "",
+            false => "?",
+        };
+        let read = if about.result { "readonly " } else { "" };
+        let (before, after) = if about.result { ("", mark) } else { (mark, "") };
+        shown += &comment(&field.attrs, &name, "  ");
+        shown += &format!("  {read}{js}{before}: {ts}{after};\n");
+        own.push(js);
+        fields.push((ident, field.ty.clone(), needed));
+    }
+    shown += "}\n";
+    let ident = &item.ident;
+    let made = if about.result {
+        let names = fields.iter().map(|(name, ..)| name);
+        quote! {
+            impl #generics IntoJs for &#ident #params #bounds {
+                type Js = JsValue;
+                fn into_js(self) -> CoreResult<JsValue> {
+                    let values = [#((&self.#names).value()),*];
+                    Ok(named(&[#(#own),*], values))
+                }
+            }
+            impl #generics IntoJs for #ident #params #bounds {
+                type Js = JsValue;
+                fn into_js(self) -> CoreResult<JsValue> { (&self).into_js() }
+            }
+        }
+    } else {
+        let known = own.join(" ");
+        let (mut needed, mut taken) = (Vec::new(), Vec::new());
+        for (at, (name, ty, is_needed)) in fields.iter().enumerate() {
+            let what = &own[at];
+            let value = quote!(FromJs::from_js(&value, At { op: fields.op(), what: #what })?);
+            if *is_needed {
+                needed.push(quote!({ let value = fields.get(#at); let made: #ty = #value; made }));
+            } else {
+                taken.push(quote! {
+                    let value = fields.get(#at);
+                    if !value.is_undefined() { options.#name = #value; }
+                });
+            }
+        }
+        let begin = match needed.is_empty() {
+            true => quote!(<Self as Default>::default()),
+            false => quote!(Self::new(#(#needed),*)),
+        };
+        quote! {
+            impl #generics FromOptions for #ident #params #bounds {
+                const KNOWN: &'static str = #known;
+                fn from_options(fields: Rest<'_>) -> CoreResult<Self> {
+                    let mut options = #begin;
+                    #(#taken)*
+                    Ok(options)
+                }
+            }
+        }
+    };
+    Ok(beside(item.to_token_stream(), &shown, made))
+}
+
+/// An enum without fields as words: `NearestExact` is `"nearest-exact"`.
+pub fn words(mut item: ItemEnum) -> Result<TokenStream> {
+    let name = item.ident.to_string();
+    let (mut listed, mut said, mut variants) = (Vec::new(), String::new(), Vec::new());
+    for variant in &mut item.variants {
+        let settings = Settings::take(&mut variant.attrs)?;
+        if !matches!(variant.fields, Fields::Unit) {
+            let message = "#[js] makes words of variants without fields";
+            return Err(syn::Error::new_spanned(variant, message));
+        }
+        let word = settings.name.unwrap_or_else(|| kebab(&variant.ident.to_string()));
+        let doc = jsdoc(&variant.attrs, &name, None).replace('\n', " ");
+        said += &format!("\n- `\"{word}\"`: {doc}");
+        listed.push(word);
+        variants.push(variant.ident.clone());
+    }
+    let quoted: Vec<String> = listed.iter().map(|word| format!("\"{word}\"")).collect();
+    let doc = format!("{}\n{said}", jsdoc(&item.attrs, &name, None));
+    let shown = format!("{}export type {name} = {};\n", framed(&doc, ""), quoted.join(" | "));
+    let ident = &item.ident;
+    let made = quote! {
+        impl FromJs for #ident {
+            fn from_js(value: &JsValue, at: At) -> CoreResult<#ident> {
+                const ALL: &[#ident] = &[#(#ident::#variants),*];
+                Ok(ALL[word(value, &[#(#listed),*], at)?])
+            }
+        }
+        impl IntoJs for #ident {
+            type Js = String;
+            fn into_js(self) -> CoreResult<String> {
+                Ok(match self { #(#ident::#variants => #listed),* }.to_string())
+            }
+        }
+    };
+    Ok(beside(item.to_token_stream(), &shown, made))
+}
+
+/// The item, and beside it what is for JavaScript.
+fn beside(item: TokenStream, shown: &str, made: TokenStream) -> TokenStream {
+    quote! {
+        #item
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            use crate::js::*;
+            #[wasm_bindgen(typescript_custom_section)]
+            const SHOWN: &str = #shown;
+            #made
+        };
+    }
+}
+
+fn comment(attributes: &[Attribute], name: &str, indent: &str) -> String {
+    framed(&jsdoc(attributes, name, None), indent)
+}
+
+/// A text as a comment of JavaScript.
+fn framed(text: &str, indent: &str) -> String {
+    match text.trim() {
+        "" => String::new(),
+        line if !line.contains('\n') => format!("{indent}/** {line} */\n"),
+        text => {
+            let lines: Vec<String> =
+                text.lines().map(|line| format!("{indent} * {line}").trim_end().to_string()).collect();
+            format!("{indent}/**\n{}\n{indent} */\n", lines.join("\n"))
+        }
+    }
+}
+
+/// `NearestExact` as `nearest-exact`.
+fn kebab(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}

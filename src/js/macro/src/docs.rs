@@ -1,0 +1,166 @@
+//! Documentation: what Rust reads as what JavaScript reads.
+
+use quote::ToTokens;
+use syn::{Attribute, Expr, Lit, Meta};
+
+/// What JavaScript calls otherwise; `where` is a word of Rust's.
+const KEYWORDS: &[(&str, &str)] = &[("where_cond", "where"), ("keepdim", "keepDims")];
+
+/// The classes that JavaScript has, too.
+const CLASSES: &[&str] = &["Tensor", "Device", "Variable", "Batch", "Program", "Plan"];
+
+/// `index_select` as `indexSelect`.
+pub fn camel(name: &str) -> String {
+    if let Some((_, own)) = KEYWORDS.iter().find(|(rust, _)| *rust == name) {
+        return own.to_string();
+    }
+    let mut out = String::new();
+    let mut up = false;
+    for c in name.trim_start_matches("r#").chars() {
+        match c {
+            '_' if !out.is_empty() => up = true,
+            c if up => {
+                out.extend(c.to_uppercase());
+                up = false;
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A literal's text, also of one that came through a macro by example.
+pub fn text(mut expr: &Expr) -> Option<String> {
+    while let Expr::Group(group) = expr {
+        expr = &group.expr;
+    }
+    match expr {
+        Expr::Lit(lit) => match &lit.lit {
+            Lit::Str(text) => Some(text.value()),
+            _ => None,
+        },
+        // concat!("A ", 2, "-D convolution"), whose parts may be groups themselves.
+        Expr::Macro(call) if call.mac.path.is_ident("concat") => Some(concat(call.mac.tokens.clone())),
+        _ => None,
+    }
+}
+
+fn concat(tokens: proc_macro2::TokenStream) -> String {
+    use proc_macro2::TokenTree;
+    let mut out = String::new();
+    for tree in tokens {
+        match tree {
+            TokenTree::Group(group) => out += &concat(group.stream()),
+            TokenTree::Punct(_) => {}
+            TokenTree::Ident(name) if name == "stringify" => {}
+            TokenTree::Ident(name) => out += &name.to_string(),
+            TokenTree::Literal(literal) => match syn::parse_str::<Lit>(&literal.to_string()) {
+                Ok(Lit::Str(text)) => out += &text.value(),
+                _ => out += &literal.to_string(),
+            },
+        }
+    }
+    out
+}
+
+/// The lines of `///`.
+fn lines(attributes: &[Attribute]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for attribute in attributes {
+        let Meta::NameValue(pair) = &attribute.meta else { continue };
+        if pair.path.is_ident("doc") {
+            lines.extend(text(&pair.value).unwrap_or_default().lines().map(str::to_string));
+        }
+    }
+    // One space stands between the slashes and the text.
+    lines.iter().map(|line| line.strip_prefix(' ').unwrap_or(line).to_string()).collect()
+}
+
+/// The documentation without Rust's examples, with links and headings as JSDoc has them. `class` is what `Self` is.
+pub fn jsdoc(attributes: &[Attribute], class: &str, example: Option<&str>) -> String {
+    let mut out: Vec<String> = Vec::new();
+    let (mut code, mut errors) = (false, false);
+    for line in lines(attributes) {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+            continue;
+        }
+        if code {
+            continue;
+        }
+        match line.trim() {
+            "# Errors" => errors = true,
+            heading if heading.starts_with("# ") => out.push(format!("**{}**", &heading[2..])),
+            _ if errors && !line.trim().is_empty() => {
+                out.push(format!("@throws {}", words(&line, class)));
+                errors = false;
+            }
+            _ => out.push(words(&line, class)),
+        }
+    }
+    let mut text = out.join("\n");
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    text = text.trim().to_string();
+    match example {
+        Some(example) => format!("{text}\n\n@example\n```ts\n{example}\n```"),
+        None => text,
+    }
+}
+
+/// An expression as it is written.
+pub fn code(expr: &Expr) -> String {
+    let text = expr.to_token_stream().to_string();
+    text.replace("- ", "-").replace("None", "undefined")
+}
+
+/// Names and links of one line.
+fn words(line: &str, class: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('`') {
+        let linked = rest[..at].ends_with('[');
+        let Some(length) = rest[at + 1..].find('`') else { break };
+        let name = &rest[at + 1..at + 1 + length];
+        let before = if linked { &rest[..at - 1] } else { &rest[..at] };
+        let mut after = &rest[at + length + 2..];
+        out += before;
+        if linked && after.starts_with(']') {
+            after = &after[1..];
+            if after.starts_with('(') {
+                after = after.find(')').map_or(after, |end| &after[end + 1..]);
+            }
+            out += &link(name, class);
+        } else {
+            if linked {
+                out.push('[');
+            }
+            out += &format!("`{}`", if is_name(name) { camel(name) } else { name.to_string() });
+        }
+        rest = after;
+    }
+    out += rest;
+    out
+}
+
+/// With a small first letter.
+fn lower(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or(String::new(), |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(char::is_alphabetic) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
+}
+
+fn link(path: &str, class: &str) -> String {
+    let path = path.trim_end_matches("()").replace("Self::", &format!("{class}::"));
+    let parts: Vec<&str> = path.split("::").collect();
+    let named: Vec<String> = parts.iter().rev().take(2).rev().map(|part| camel(part)).collect();
+    match &named[..] {
+        // What only Rust has is an option or a word of that name.
+        [of, name] if !CLASSES.contains(&of.as_str()) => format!("`{}`", lower(name)),
+        _ => format!("{{@link {}}}", named.join(".")),
+    }
+}

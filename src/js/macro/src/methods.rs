@@ -1,0 +1,336 @@
+//! The public methods of an `impl` as those of a JavaScript class.
+
+use crate::docs::{camel, jsdoc};
+use crate::settings::{Default, Settings};
+use crate::types::{self, Param};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, ToTokens};
+use syn::{Expr, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, Result, ReturnType, Type};
+
+/// The impl as it is, and beside it the class's methods.
+pub fn class(mut item: ItemImpl, settings: TokenStream) -> Result<TokenStream> {
+    let only = Settings::new(settings)?.only;
+    let Type::Path(path) = &*item.self_ty else {
+        return Err(syn::Error::new_spanned(&item.self_ty, "#[js] is for a type with a name"));
+    };
+    let class = path.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default();
+    let shell = format_ident!("Js{class}");
+    let mut methods = Vec::new();
+    for part in &mut item.items {
+        let ImplItem::Fn(method) = part else { continue };
+        let settings = Settings::take(&mut method.attrs)?;
+        let chosen = only.is_empty() || only.contains(&method.sig.ident.to_string());
+        if matches!(method.vis, syn::Visibility::Public(_)) && chosen && !settings.skip {
+            methods.push(Method::new(method, &settings, &class)?.written());
+        }
+    }
+    Ok(quote! {
+        #item
+        #[cfg(target_arch = "wasm32")]
+        const _: () = {
+            use crate::js::*;
+            #[wasm_bindgen(js_class = #class)]
+            impl #shell { #(#methods)* }
+        };
+    })
+}
+
+/// Where a parameter's value comes from.
+#[derive(PartialEq)]
+enum Place {
+    /// An argument of its own.
+    Argument,
+    /// The n-th field of the object of options that the method names.
+    Field(usize),
+    /// The whole object.
+    Object,
+}
+
+/// A field of the object of options: its name, as TypeScript has it, and what it means.
+struct Field {
+    name: String,
+    ts: String,
+    doc: String,
+}
+
+/// A parameter of the Rust method.
+struct Input<'a> {
+    name: Ident,
+    param: Param,
+    place: Place,
+    default: Option<&'a Expr>,
+}
+
+impl Input<'_> {
+    fn js_name(&self) -> String {
+        camel(&self.name.to_string())
+    }
+
+    fn optional(&self) -> bool {
+        self.param.optional || self.default.is_some()
+    }
+
+    /// How the value is made of JavaScript's, which is an expression for a reference.
+    fn converted(&self, value: &TokenStream, at: usize) -> TokenStream {
+        let (name, owned, what) = (&self.name, &self.param.owned, self.js_name());
+        let at_it = quote!(At { op: method_name, what: #what });
+        let converted = match self.param.more {
+            [] => quote!(<#owned as FromJs>::from_js(#value, #at_it)?),
+            _ => quote!(<#owned as FromJs>::from_call(#value, options.after(#at), #at_it)?),
+        };
+        let Some(default) = self.default else { return quote!(let #name = #converted;) };
+        let plain = matches!(self.param.ts.as_str(), "number" | "boolean");
+        let usual = if plain { quote!(#default) } else { quote!(<#owned>::from(#default)) };
+        quote!(let #name = if #value.is_undefined() { #usual } else { #converted };)
+    }
+}
+
+/// A method, as it is to be written.
+struct Method<'a> {
+    rust: &'a ImplItemFn,
+    settings: &'a Settings,
+    class: &'a str,
+    js: String,
+    on_self: bool,
+    inputs: Vec<Input<'a>>,
+}
+
+impl<'a> Method<'a> {
+    fn new(rust: &'a ImplItemFn, settings: &'a Settings, class: &'a str) -> Result<Method<'a>> {
+        let js = settings.name.clone().unwrap_or_else(|| camel(&rust.sig.ident.to_string()));
+        let on_self = rust.sig.receiver().is_some();
+        let mut inputs = Vec::new();
+        for input in &rust.sig.inputs {
+            let FnArg::Typed(input) = input else { continue };
+            let Pat::Ident(pattern) = &*input.pat else {
+                return Err(syn::Error::new_spanned(&input.pat, "#[js] needs a name here"));
+            };
+            let name = pattern.ident.clone();
+            let mut param = types::param(&input.ty, &rust.sig.generics)?;
+            if param.ts == "Axes" && !settings.keepdims {
+                param.more = &[];
+            }
+            let of = |list: &'a [Default]| list.iter().position(|one| one.name == name);
+            let (place, default) = match (of(&settings.options), of(&settings.spread)) {
+                (Some(at), _) => (Place::Field(at), settings.options[at].value.as_ref()),
+                (_, Some(at)) => (Place::Object, settings.spread[at].value.as_ref()),
+                _ => {
+                    let found = of(&settings.default).map(|at| &settings.default[at]);
+                    (Place::Argument, found.and_then(|found| found.value.as_ref()))
+                }
+            };
+            inputs.push(Input { name, param, place, default });
+        }
+        Ok(Method { rust, settings, class, js, on_self, inputs })
+    }
+
+    /// The fields of options, in the order that they are asked for: names and TypeScript.
+    fn fields(&self) -> Vec<Field> {
+        let mut fields: Vec<Field> = Vec::new();
+        for input in &self.inputs {
+            if let Place::Argument = input.place {
+                for (name, ts, doc) in input.param.more {
+                    fields.push(Field {
+                        name: name.to_string(),
+                        ts: format!("{name}?: {ts}"),
+                        doc: format!("`{name}`: {doc}"),
+                    });
+                }
+            }
+        }
+        let mut named: Vec<(usize, &Input)> = Vec::new();
+        for input in &self.inputs {
+            if let Place::Field(at) = input.place {
+                named.push((at, input));
+            }
+        }
+        named.sort_by_key(|(at, _)| *at);
+        for (_, input) in named {
+            let mark = if input.optional() { "?" } else { "" };
+            let (name, ts) = (input.js_name(), format!("{}{mark}: {}", input.js_name(), input.param.ts));
+            let doc = input.default.map_or(String::new(), |usual| format!("`{name}`: {}", said(usual)));
+            fields.push(Field { name, ts, doc });
+        }
+        fields
+    }
+
+    fn written(&self) -> TokenStream {
+        let fields = self.fields();
+        let objects: Vec<&Input> = self.inputs.iter().filter(|i| i.place == Place::Object).collect();
+        let mut parameters = Vec::new();
+        let mut taken = Vec::new();
+        let mut at = 0;
+        for input in self.inputs.iter().filter(|input| input.place == Place::Argument) {
+            let name = &input.name;
+            let js = format_ident!("js_{}", name);
+            taken.push(input.converted(&quote!(#js), at));
+            at += input.param.more.len();
+            parameters.push(input);
+        }
+        for input in &self.inputs {
+            if let Place::Field(n) = input.place {
+                let at = at + n;
+                taken.push(input.converted(&quote!((&options.get(#at))), at));
+            }
+        }
+        let more = fields.len();
+        for input in &objects {
+            let (name, owned) = (&input.name, &input.param.owned);
+            taken.push(quote!(let #name = <#owned as FromOptions>::from_options(options.after(#more))?;));
+        }
+        let (opened, last) = self.options(&fields, &objects);
+        let typed = self.class == "Tensor" && !self.on_self;
+        let parameters = parameters.into_iter().map(|input| argument(input, typed)).chain(last);
+        let (this, called) = self.called();
+        let name = format_ident!("{}", self.rust.sig.ident);
+        let (js, op) = (format_ident!("{}", self.js), &self.js);
+        let kind = self.settings.getter.then(|| quote!(getter,));
+        let docs = jsdoc(&self.rust.attrs, self.class, self.settings.example.as_deref());
+        let receiver = self.on_self.then(|| quote!(&self,));
+        let body = quote!(#(#taken)* #called);
+        let body = match self.rust.sig.generics.const_params().next() {
+            None => quote!({ #body }),
+            // By the number of axes that the window has.
+            Some(_) => quote!(match spatial(&this, &options)? {
+                1 => { const N: usize = 1; #body }
+                2 => { const N: usize = 2; #body }
+                _ => { const N: usize = 3; #body }
+            }),
+        };
+        let any_axes = self.rust.sig.generics.const_params().next().map(|_| quote!(const N: usize = 2;));
+        let (result, ts, finished) = self.result(&body);
+        let shown = ts.map(|ts| quote!(, unchecked_return_type = #ts));
+        let docs = docs.lines().map(|line| format!(" {line}"));
+        quote! {
+            #(#[doc = #docs])*
+            #[wasm_bindgen(#kind js_name = #js #shown)]
+            pub fn #name(#receiver #(#parameters),*) -> Answer<#result> {
+                let method_name = #op;
+                #any_axes
+                #this
+                #opened
+                #finished
+            }
+        }
+    }
+
+    /// How the object of options is opened, and the parameter that it is.
+    fn options(
+        &self,
+        fields: &[Field],
+        objects: &[&Input],
+    ) -> (TokenStream, Option<TokenStream>) {
+        if fields.is_empty() && objects.is_empty() {
+            return (quote!(let options = Options::none(method_name);), None);
+        }
+        let known = fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(" ");
+        let others = objects.iter().map(|input| &input.param.owned);
+        let opened = quote! {
+            thread_local!(static KNOWN: Known = Known::new(&[#known #(, <#others as FromOptions>::KNOWN)*]));
+            let options = Options::open(options, &KNOWN, method_name)?;
+        };
+        let mut shown: Vec<String> = objects.iter().map(|input| input.param.ts.clone()).collect();
+        if !fields.is_empty() {
+            let fields: Vec<&str> = fields.iter().map(|field| field.ts.as_str()).collect();
+            shown.push(format!("{{ {} }}", fields.join("; ")));
+        }
+        let said = fields.iter().map(|field| field.doc.as_str()).filter(|doc| !doc.is_empty());
+        let doc = said.collect::<Vec<_>>().join(" ");
+        let doc = (!doc.is_empty()).then(|| quote!(, param_description = #doc));
+        let shown = shown.join(" & ");
+        let needed = self.settings.required
+            || self.inputs.iter().any(|i| matches!(i.place, Place::Field(_)) && !i.optional());
+        let kind = if needed { format_ident!("unchecked_param_type") } else {
+            format_ident!("unchecked_optional_param_type")
+        };
+        (opened, Some(quote!(#[wasm_bindgen(#kind = #shown #doc)] options: &JsValue)))
+    }
+
+    /// What gets the core's own object, and the call of its method.
+    fn called(&self) -> (TokenStream, TokenStream) {
+        let (rust, class) = (&self.rust.sig.ident, format_ident!("{}", self.class));
+        let passed = self.inputs.iter().map(|input| match input.place {
+            Place::Object => {
+                let name = &input.name;
+                quote!(#name)
+            }
+            _ => input.param.pass(&input.name).to_token_stream(),
+        });
+        match self.on_self {
+            true => (quote!(let this = self.core(method_name)?;), quote!(this.#rust(#(#passed),*))),
+            false => (quote!(), quote!(#class::#rust(#(#passed),*))),
+        }
+    }
+
+    /// The result's type, what TypeScript calls it, and how it is made of the call's.
+    fn result(&self, called: &TokenStream) -> (TokenStream, Option<String>, TokenStream) {
+        let ReturnType::Type(_, ty) = &self.rust.sig.output else {
+            return (quote!(()), None, quote!(#called; Ok(())));
+        };
+        let own = |plain: &Type| self.settings.returns.clone().or_else(|| self.shown(plain));
+        if let Some(output) = types::awaited(ty) {
+            let plain = types::inside(&output, "Result").unwrap_or(&output);
+            let ts = format!("Promise<{}>", own(plain).unwrap_or("void".to_string()));
+            return (quote!(js_sys::Promise), Some(ts), quote!(Ok(promise(#called))));
+        }
+        let plain = types::inside(ty, "Result").unwrap_or(ty);
+        if let Type::Tuple(tuple) = plain {
+            if !self.settings.parts.is_empty() {
+                let names = &self.settings.parts;
+                let parts = names.iter().zip(&tuple.elems).map(|(name, part)| {
+                    format!("{name}: {}", self.shown(part).unwrap_or_default())
+                });
+                let ts = format!("{{ {} }}", parts.collect::<Vec<_>>().join("; "));
+                let ts = self.settings.returns.clone().unwrap_or(ts);
+                let made = quote!(Ok(named(&[#(#names),*], Returned::returned(#called, method_name)?)));
+                return (quote!(JsValue), Some(ts), made);
+            }
+        }
+        let lasting = types::lasting(ty);
+        let result = quote!(<#lasting as IntoJs>::Js);
+        (result, own(plain), quote!(given(#called, method_name)))
+    }
+
+    /// What TypeScript calls a result; nothing where wasm-bindgen knows.
+    fn shown(&self, ty: &Type) -> Option<String> {
+        let name = types::typescript(ty, &self.rust.sig.generics).ok()?;
+        let typed = self.inputs.iter().any(|input| input.param.typed);
+        let tensor = match self.class {
+            "Tensor" if !self.on_self => "Tensor<T>",
+            _ if typed => "Tensor<T>",
+            "Tensor" => "Tensor<D>",
+            _ => "Tensor",
+        };
+        Some(match name.as_str() {
+            "Tensor" => tensor.to_string(),
+            "readonly Tensor[]" => "Tensor[]".to_string(),
+            "[]" => return None,
+            other => other.to_string(),
+        })
+    }
+}
+
+/// A parameter; if `typed`, tensors are of the type that the result has.
+fn argument(input: &Input, typed: bool) -> TokenStream {
+    let (name, js) = (format_ident!("js_{}", input.name), input.js_name());
+    let ts = if typed { input.param.ts.replace("Tensor", "Tensor<T>") } else { input.param.ts.clone() };
+    let described = input.default.map(|usual| {
+        let said = said(usual);
+        quote!(, param_description = #said)
+    });
+    match input.optional() {
+        true => {
+            quote!(#[wasm_bindgen(js_name = #js, unchecked_optional_param_type = #ts #described)] #name: &JsValue)
+        }
+        false => quote!(#[wasm_bindgen(js_name = #js, unchecked_param_type = #ts)] #name: &JsValue),
+    }
+}
+
+/// A default in words.
+pub fn said(value: &Expr) -> String {
+    match crate::docs::text(value) {
+        Some(text) => format!("Default: `\"{text}\"`."),
+        None if matches!(value, Expr::Call(_)) => "Default: random.".to_string(),
+        None => format!("Default: {}.", crate::docs::code(value)),
+    }
+}

@@ -1,0 +1,113 @@
+//! Objects of options, whose names are checked.
+
+use super::host::host;
+use super::At;
+use crate::error::{Error, Result};
+use std::thread::LocalKey;
+use wasm_bindgen::prelude::*;
+
+/// Names of options, as JavaScript's side knows them: it is told once.
+pub struct Known(JsValue);
+
+impl Known {
+    /// Lists of names with spaces between.
+    #[inline(never)]
+    pub fn new(lists: &[&str]) -> Known {
+        Known(JsValue::from_str(lists.join(" ").trim()))
+    }
+}
+
+/// The object of options of one call.
+pub struct Options {
+    op: &'static str,
+    values: Vec<JsValue>,
+}
+
+impl Options {
+    /// Of a method that has none.
+    pub fn none(op: &'static str) -> Options {
+        Options { op, values: Vec::new() }
+    }
+
+    /// Looks at what was passed: nothing at all is the empty object.
+    ///
+    /// # Errors
+    /// `Data` where it is no object, or has a field that is not known.
+    #[inline(never)]
+    pub fn open(
+        given: &JsValue,
+        known: &'static LocalKey<Known>,
+        op: &'static str,
+    ) -> Result<Options> {
+        if given.is_undefined() {
+            return Ok(Options::none(op));
+        }
+        known.with(|known| match host(|host| host.fields(given, &known.0)) {
+            Some(values) => Ok(Options { op, values }),
+            None => {
+                let why = host(|host| host.odd_fields(given, &known.0));
+                Err(Error::data(format!("{op}: {why}")))
+            }
+        })
+    }
+
+    /// The operation that they are for.
+    pub fn op(&self) -> &'static str {
+        self.op
+    }
+
+    /// The n-th field; undefined where it is left out.
+    #[inline(never)]
+    pub fn get(&self, n: usize) -> JsValue {
+        self.values.get(n).cloned().unwrap_or(JsValue::UNDEFINED)
+    }
+
+    /// The fields from the n-th on.
+    pub fn after(&self, n: usize) -> Rest<'_> {
+        Rest { options: self, first: n }
+    }
+}
+
+/// Fields of options that belong together.
+#[derive(Clone, Copy)]
+pub struct Rest<'a> {
+    options: &'a Options,
+    first: usize,
+}
+
+impl Rest<'_> {
+    /// The n-th of them.
+    pub fn get(&self, n: usize) -> JsValue {
+        self.options.get(self.first + n)
+    }
+
+    /// The operation that they are for.
+    pub fn op(&self) -> &'static str {
+        self.options.op
+    }
+
+    /// A true or false among them, with what it is where it is left out.
+    pub fn flag(&self, n: usize, what: &'static str, usual: bool) -> Result<bool> {
+        let value = self.get(n);
+        if value.is_undefined() {
+            return Ok(usual);
+        }
+        super::FromJs::from_js(&value, At { op: self.op(), what })
+    }
+}
+
+/// A struct of options: fields that are left out are what its default has.
+pub trait FromOptions: Sized {
+    /// The names of its fields, with spaces between.
+    const KNOWN: &'static str;
+    /// Made of the fields.
+    ///
+    /// # Errors
+    /// What the fields are refused with.
+    fn from_options(fields: Rest<'_>) -> Result<Self>;
+}
+
+/// A seed that nobody chose.
+pub fn random_seed() -> u32 {
+    (js_sys::Math::random() * 4_294_967_296.0) as u32
+}

@@ -1,0 +1,228 @@
+//! Results as JavaScript's values.
+
+use super::host::host;
+use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
+use super::Thrown;
+use crate::device::{Device, Plan};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{future_to_promise, JsFuture};
+
+/// A result, and what JavaScript gets for it.
+pub trait IntoJs {
+    /// What wasm-bindgen passes.
+    type Js;
+    /// Made of the result.
+    ///
+    /// # Errors
+    /// What the result carries.
+    fn into_js(self) -> Result<Self::Js>;
+}
+
+/// What a method gives for a result; errors are its own. Once for each type, and not in each method.
+///
+/// # Errors
+/// What the result carries, in the name of `op`.
+#[inline(never)]
+pub fn given<T: IntoJs>(result: T, op: &str) -> std::result::Result<T::Js, Thrown> {
+    result.into_js().map_err(|error| Thrown::from(error.within(op)))
+}
+
+impl<T: IntoJs> IntoJs for Result<T> {
+    type Js = T::Js;
+    fn into_js(self) -> Result<T::Js> {
+        self?.into_js()
+    }
+}
+
+impl IntoJs for Tensor {
+    type Js = JsTensor;
+    fn into_js(self) -> Result<JsTensor> {
+        keep(self)
+    }
+}
+
+impl IntoJs for Vec<Tensor> {
+    type Js = Vec<JsTensor>;
+    fn into_js(self) -> Result<Vec<JsTensor>> {
+        self.into_iter().map(keep).collect()
+    }
+}
+
+/// What is passed as it is.
+macro_rules! plain {
+    ($($ty:ty => $js:ty, |$value:ident| $made:expr;)*) => { $(
+        impl IntoJs for $ty {
+            type Js = $js;
+            fn into_js(self) -> Result<$js> {
+                let $value = self;
+                Ok($made)
+            }
+        }
+    )* };
+}
+plain! {
+    () => (), |value| value;
+    bool => bool, |value| value;
+    usize => f64, |value| value as f64;
+    u64 => f64, |value| value as f64;
+    u32 => f64, |value| f64::from(value);
+    f64 => f64, |value| value;
+    String => String, |value| value;
+    &str => String, |value| value.to_string();
+    Option<&str> => Option<String>, |value| value.map(str::to_string);
+    &[usize] => Vec<JsValue>, |value| value.iter().map(|&n| JsValue::from(n as f64)).collect();
+    DType => JsValue, |value| word_of(value);
+    &Device => JsValue, |device| device_object(device);
+}
+
+/// An element type's word. These are the same five all the time.
+fn word_of(dtype: DType) -> JsValue {
+    thread_local!(static WORDS: [JsValue; 5] = {
+        [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool].map(|dtype| dtype.name().into())
+    });
+    WORDS.with(|words| words[dtype as usize].clone())
+}
+
+/// The object for a device: the same each time, as long as it is there.
+pub fn device_object(device: &Device) -> JsValue {
+    let known = host(|host| host.known(device.address()));
+    if !known.is_undefined() {
+        return known;
+    }
+    let made: JsValue = JsDevice(Place::new(Object::Device(device.clone()))).into();
+    host(|host| host.remember(device.address(), &made));
+    made
+}
+
+/// The object for a plan.
+pub fn plan_object(device: &Device, plan: Arc<Plan>) -> JsPlan {
+    JsPlan(Place::new(Object::Plan(device.clone(), plan)))
+}
+
+/// A field of an object that is given out.
+pub trait Value {
+    fn value(&self) -> JsValue;
+}
+
+impl Value for bool {
+    fn value(&self) -> JsValue {
+        JsValue::from_bool(*self)
+    }
+}
+
+macro_rules! values {
+    ($($ty:ty)*) => { $(
+        impl Value for $ty {
+            fn value(&self) -> JsValue {
+                JsValue::from_f64(*self as f64)
+            }
+        }
+    )* };
+}
+values!(usize u64 u32 f64);
+
+impl Value for String {
+    fn value(&self) -> JsValue {
+        JsValue::from_str(self)
+    }
+}
+
+impl Value for &'static str {
+    fn value(&self) -> JsValue {
+        JsValue::from_str(self)
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    fn value(&self) -> JsValue {
+        self.as_ref().map_or(JsValue::UNDEFINED, Value::value)
+    }
+}
+
+/// An object with these names and values.
+pub fn named(names: &[&str], values: impl IntoIterator<Item = JsValue>) -> JsValue {
+    let values = values.into_iter().collect();
+    host(|host| host.object(&names.join(" "), values))
+}
+
+/// The parts of a tuple of tensors.
+pub trait Returned {
+    /// As objects.
+    ///
+    /// # Errors
+    /// What was returned or is carried, in the name of `op`.
+    fn returned(self, op: &str) -> std::result::Result<[JsValue; 2], Thrown>;
+}
+
+impl Returned for Result<(Tensor, Tensor)> {
+    fn returned(self, op: &str) -> std::result::Result<[JsValue; 2], Thrown> {
+        let named = |error: Error| error.within(op);
+        let (a, b) = self.map_err(named)?;
+        Ok([keep(a).map_err(named)?.into(), keep(b).map_err(named)?.into()])
+    }
+}
+
+/// A promise of what work gives. Where all of it is done at once, as on the CPU, the page gets a turn now and then.
+pub fn promise<T>(work: impl Future<Output = Result<T>> + 'static) -> js_sys::Promise
+where
+    T: IntoJs + 'static,
+    T::Js: Settled,
+{
+    let mut work = Box::pin(work);
+    // What it begins with is done now: others may be waiting for just that.
+    let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let promise = future_to_promise(async move {
+        let done = match begun {
+            Poll::Ready(done) => done,
+            Poll::Pending => work.await,
+        };
+        if let Some(turn) = host(|host| host.turn()) {
+            JsFuture::from(turn).await.ok();
+        }
+        let done = done.and_then(IntoJs::into_js);
+        done.map(Settled::settled).map_err(|error| Thrown::from(error).into())
+    });
+    host(|host| host.waiting(&promise))
+}
+
+/// What a promise resolves to.
+pub trait Settled {
+    fn settled(self) -> JsValue;
+}
+
+impl Settled for () {
+    fn settled(self) -> JsValue {
+        JsValue::UNDEFINED
+    }
+}
+
+macro_rules! settled {
+    ($($ty:ty)*) => { $(
+        impl Settled for $ty {
+            fn settled(self) -> JsValue {
+                self.into()
+            }
+        }
+    )* };
+}
+settled!(JsTensor JsDevice JsValue f64);
+
+impl IntoJs for JsValue {
+    type Js = JsValue;
+    fn into_js(self) -> Result<JsValue> {
+        Ok(self)
+    }
+}
+
+impl IntoJs for JsDevice {
+    type Js = JsDevice;
+    fn into_js(self) -> Result<JsDevice> {
+        Ok(self)
+    }
+}

@@ -1,0 +1,228 @@
+/**
+ * The type of a tensor's elements: 32-bit float; 16-bit float, which is a storage type and computed as `f32`; 32-bit
+ * integers, which wrap on overflow; and `bool`.
+ */
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool";
+
+/** Extents, outermost first; at most eight. */
+export type Shape = readonly number[];
+
+/** One axis, several, or (left out) all. Negative ones count from the end, -1 being the last. */
+export type Axes = number | readonly number[];
+
+/** An operand: a tensor of the same device, or a number that takes the tensors' type (booleans are 1 and 0). */
+export type Operand = Tensor | number | boolean;
+
+/** A number for every axis that a window moves over, or one for each. */
+export type PerAxis = number | readonly number[];
+
+/**
+ * How far the input is extended: as many elements on each side of every axis, of each axis, or before and after each
+ * axis; `"valid"` for none; `"same"` for as many as give the input's extents divided by the stride, an odd one going to
+ * the end.
+ */
+export type Padding = PerAxis | readonly (readonly [before: number, after: number])[] | "same" | "valid";
+
+/** What a tensor of a type is read into: `f16` as `f32`, `bool` as 0 and 1. */
+export interface DataOf {
+  f32: Float32Array;
+  f16: Float32Array;
+  i32: Int32Array;
+  u32: Uint32Array;
+  bool: Uint8Array;
+}
+
+/** What any tensor is read into. */
+export type TensorData = DataOf[DType];
+
+/** Numbers or booleans, nested as deep as the tensor has axes. */
+export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
+
+/** Arrays whose elements have a type of their own. */
+export type TypedArray =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Uint16Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array;
+
+/**
+ * What a tensor can be made from. `Float32Array`, `Float64Array` are `f32`, `Float16Array` is `f16`; signed integers are
+ * `i32`, unsigned ones (`Uint8Array` too) `u32`; of plain values, booleans are `bool`, bigints `i32` and numbers `f32`. An
+ * `ArrayBuffer` has the elements of the `dtype` beside it, as they are read (`f16` in two bytes, `bool` in one).
+ */
+export type TensorSource = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer;
+
+/** The type of a tensor that is made from something. */
+export type TypeOf<S> = S extends Float32Array | Float64Array
+  ? "f32"
+  : S extends Int8Array | Int16Array | Int32Array | BigInt64Array
+    ? "i32"
+    : S extends Uint8Array | Uint8ClampedArray | Uint16Array | Uint32Array | BigUint64Array
+      ? "u32"
+      : S extends number
+        ? "f32"
+        : S extends boolean
+          ? "bool"
+          : S extends readonly number[] | readonly (readonly number[])[]
+            ? "f32"
+            : DType;
+
+/** Elements, and the positions along the axis that they were at. */
+export interface Ordered<D extends DType = DType> {
+  values: Tensor<D>;
+  indices: Tensor<"i32">;
+}
+
+/** The parameters of {@link Tensor.attention}. */
+export interface AttentionOptions {
+  /** Whether the i-th query sees only keys up to `i + keys - queries`. Default: false. */
+  causal?: boolean;
+  /** The i-th query sees only keys less than this far from its own place, `i + keys - queries`. Default: any distance. */
+  window?: number;
+  /** Broadcast to `[batch, heads, queries, keys]`: `bool` (true sees), or floats added to the scores. */
+  mask?: Tensor;
+  /** What the scores are multiplied with. Default: `1 / sqrt(size)`. */
+  scale?: number;
+}
+
+/**
+ * What is made of the elements around a place: the one before or after it, the nearest one (of two the one before or
+ * after), the two around it, or the four, by the cubic convolution of Keys (1981).
+ */
+export type Filter = "floor" | "ceil" | "half-down" | "half-up" | "linear" | "cubic";
+
+/** The parameters of {@link Tensor.resample}. */
+export interface ResampleOptions {
+  /** The place of the first element of the result. Default: 0. */
+  first?: number;
+  /** How far it is from there to the next one's. Default: 1. */
+  step?: number;
+  /** Default: `"linear"`. */
+  filter?: Filter;
+  /** Of the cubic filter, its slope at distance 1. Default: -0.75. */
+  sharpness?: number;
+  /** Whether a filter is as much wider as a step is more than 1. Default: false. */
+  antialias?: boolean;
+  /** Whether what is beyond the edges counts for nothing; else the outermost elements go on. Default: false. */
+  inside?: boolean;
+}
+
+/** An input of a program. */
+export interface InputSpec {
+  shape: Shape;
+  /** Default: `"f32"`. */
+  dtype?: DType;
+}
+
+export interface Tensor<D extends DType = DType> {
+  /** Its extents, outermost first. */
+  readonly shape: Shape;
+  /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
+  readNested(): Promise<number | NestedArray>;
+  /** The same values on another device: read from this one, and written to that. */
+  to(device: Device): Promise<Tensor<D>>;
+  /** Reads it, and gives its numbers as text, as NumPy shows them: of a large tensor the corners. */
+  text(options?: { decimals?: number; most?: number }): Promise<string>;
+  /** Reads it, and prints its numbers on the console, as {@link Tensor.text} gives them. */
+  print(options?: { decimals?: number; most?: number }): Promise<void>;
+  /** `Tensor(f32 [2, 3] on webgpu)`. */
+  toString(): string;
+}
+
+export interface Device {
+  /** What it is. */
+  readonly info: DeviceInfo;
+  /** What it can do. */
+  readonly limits: DeviceLimits;
+  /** Why it is the CPU, where a GPU was to be expected. */
+  readonly fallback: string | undefined;
+
+  /**
+   * A tensor of this data, row-major. The default shape is that of the data: none for a number, the nesting of arrays, the
+   * length of a typed array. One extent of a given shape may be -1. The default type is that of the data, too.
+   *
+   * ```ts
+   * device.tensor([[1, 2, 3], [4, 5, 6]]);                   // f32 [2, 3]
+   * device.tensor(new Int32Array([1, 2, 3, 4]), [2, 2]);     // i32 [2, 2]
+   * device.tensor([1, 0, 1], [3], "bool");
+   * ```
+   */
+  tensor<S extends TensorSource>(data: S, shape?: Shape): Tensor<TypeOf<S>>;
+  tensor<T extends DType>(data: TensorSource, shape: Shape | undefined, dtype: T): Tensor<T>;
+
+  /** `value` everywhere. The default type is `bool` for a boolean, and `f32` for a number. */
+  full(shape: Shape | number, value: boolean): Tensor<"bool">;
+  full<T extends DType = "f32">(shape: Shape | number, value: number | boolean, options?: { dtype?: T }): Tensor<T>;
+
+  /** The whole numbers from 0 up to but not including `end`. */
+  arange<T extends DType = "f32">(end: number, options?: { dtype?: T }): Tensor<T>;
+  /** The numbers from `start` up to but not including `end`, `step` apart (1 by default); a `step` below 0 goes down. */
+  arange<T extends DType = "f32">(start: number, end: number, step?: number, options?: { dtype?: T }): Tensor<T>;
+
+  /**
+   * Compiles a program. `build` is called once, with tensors that stand for the inputs, and returns the result or a list
+   * of results. Other tensors that it uses are kept by the program as they are; those made in it are the program's, and
+   * disposed of for others.
+   */
+  compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program;
+
+  /**
+   * Runs `work`, then frees every tensor that was made in it but those it returns (one, a list, or an object of them).
+   * Intermediate results of long chains hold the memory of what they were made from until the garbage collector comes
+   * by: a loop that runs for long does its steps in scopes. `work` must not be async.
+   *
+   * ```ts
+   * weight = device.scope(() => weight.sub(gradient.mul(rate)));
+   * ```
+   */
+  scope<T>(work: () => T): T;
+
+  /**
+   * Has the device run the kernels that are fastest on it, where there are several for the same work: as an earlier visit
+   * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That took 45
+   * seconds where a CPU plays the GPU; nobody has timed it on a real one. Programs that were compiled before keep their
+   * kernels.
+   *
+   * ```ts
+   * const { variants, measured } = await device.tune();
+   * console.log(measured ? "measured" : "known", variants);
+   * ```
+   */
+  tune(options?: TuneOptions): Promise<Tuned>;
+
+  /** `Device(webgpu: NVIDIA H200)`. */
+  toString(): string;
+}
+
+export interface Batch {
+  /**
+   * Adds a result.
+   *
+   * @throws `Data` if it lives on another device.
+   */
+  add(tensor: Tensor): this;
+}
+
+export declare namespace Device {
+  /**
+   * Opens a device.
+   *
+   * ```ts
+   * const device = await Device.new();
+   * if (device.fallback) console.warn(device.fallback);
+   * ```
+   */
+  function create(options?: DeviceOptions): Promise<Device>;
+  /** Every device there is, the recommended one first. Opens and loads nothing. */
+  export function discover(): Promise<Found[]>;
+  /** Whether there is a GPU. Opens and loads nothing. */
+  export function isAvailable(): Promise<boolean>;
+  export { create as new };
+}

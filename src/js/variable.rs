@@ -1,0 +1,62 @@
+//! Variables: the object for a value is the one that was assigned.
+
+use super::host::host;
+use super::objects::{keep, Held, Object, Place};
+use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
+use crate::tensor::{Tensor, Variable};
+use std::cell::RefCell;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen(js_class = "Variable")]
+impl JsVariable {
+    /// A variable with this value, which it takes over.
+    #[wasm_bindgen(constructor)]
+    pub fn new(#[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue) -> Answer<JsVariable> {
+        let op = "variable";
+        let tensor = Tensor::from_js(value, At { op, what: "value" })?;
+        let variable = Variable::new(&tensor);
+        host(|host| host.release(value));
+        let device = tensor.device().clone();
+        let held = Held { variable, value: RefCell::new(value.clone()), device };
+        Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
+    }
+
+    /// What was assigned last: the same object each time. It belongs to the variable: {@link Tensor.detach} gives one that
+    /// stays.
+    #[wasm_bindgen(getter, unchecked_return_type = "Tensor")]
+    pub fn value(&self) -> Answer<JsValue> {
+        Ok(self.core("value")?.value.borrow().clone())
+    }
+
+    /// Takes this value from now on, and disposes of the one before.
+    ///
+    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
+    pub fn assign(&self, #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue) -> Answer<()> {
+        let op = "assign";
+        let held = self.core(op)?;
+        held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
+        host(|host| host.release(value));
+        let before = held.value.replace(value.clone());
+        if before != *value {
+            host(|host| host.dispose(&before));
+        }
+        Ok(())
+    }
+
+    /// What {@link Tensor.backward} has left, added up, until it is taken; undefined where there is nothing.
+    #[wasm_bindgen(js_name = takeGradient)]
+    pub fn take_gradient(&self) -> Answer<Option<JsTensor>> {
+        let held = self.core("takeGradient")?;
+        Ok(held.variable.take_gradient().map(keep).transpose()?)
+    }
+
+    /// Empties it, and disposes of the value.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn end(&self) {
+        if let Ok(held) = self.core("dispose") {
+            self.0.clear();
+            host(|host| host.dispose(&held.value.borrow()));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// A core that has trapped: from then on every call is one and the same error, what waits hears of it, and what is let go is
+// let go in silence.
+
+import type { Exports } from "./brand.js";
+import { dataError, WarpweftError } from "./errors.js";
+import type { Host } from "./host.js";
+
+/** Whether WebAssembly ended in the middle of something, so that what it holds can not be trusted any more. */
+const isTrap = (thrown: unknown) =>
+  thrown instanceof WebAssembly.RuntimeError ||
+  // No room left on the stack.
+  thrown instanceof RangeError ||
+  (thrown instanceof Error && thrown.name === "InternalError");
+
+type Call = (...values: unknown[]) => unknown;
+
+/** What a core exports, made safe: wasm-bindgen's code calls it by these. */
+export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.Exports {
+  let lost: WarpweftError | undefined;
+  /** What is to be thrown for what WebAssembly threw. */
+  const thrown = (error: unknown): unknown => {
+    if (isTrap(error)) {
+      lost ??= host.lose(error);
+      return lost;
+    }
+    // What wasm-bindgen says of objects that are none.
+    if (error instanceof Error && /^(null pointer|recursive use|attempted to take)/.test(error.message)) {
+      return dataError(`${host.name}: this is none of its objects: ${error.message}`);
+    }
+    return error;
+  };
+  /** A method of a class. WebAssembly takes no notice of more arguments than it has; lists of them would cost time. */
+  const method = (call: Call): Call => (a, b, c, d, e, f, g, h) => {
+    if (lost) throw new WarpweftError(lost.code, lost.message, { cause: lost.cause });
+    try {
+      return call(a, b, c, d, e, f, g, h);
+    } catch (error) {
+      throw thrown(error);
+    }
+  };
+  /** What nobody called: the garbage collector's finding, an answer that comes. There is nobody to throw at. */
+  const event = (call: Call): Call => (a, b, c, d) => {
+    if (lost) return undefined;
+    try {
+      return call(a, b, c, d);
+    } catch (error) {
+      const known = thrown(error);
+      if (lost) return undefined;
+      throw known;
+    }
+  };
+  const made = Object.entries(exports).map(([name, value]) => {
+    if (typeof value !== "function") return [name, value];
+    return [name, (/^_*w(bg|asm_?bindgen|bindgen)_/.test(name) ? event : method)(value as Call)];
+  });
+  host.exports = Object.fromEntries(made) as Exports;
+  return host.exports as unknown as WebAssembly.Exports;
+}

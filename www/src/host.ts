@@ -1,0 +1,202 @@
+// What a core asks of JavaScript (`src/js/host.rs`). Whatever a user passed is looked at here: getters and proxies of theirs
+// may throw, which must not leave WebAssembly half-way.
+
+import { Brand, type Exports, type Owner } from "./brand.js";
+import { WarpweftError, type ErrorCode } from "./errors.js";
+
+/** What there is of a value, unless looking at it throws. */
+function look<T>(work: () => T): T | undefined {
+  try {
+    return work();
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value in a few words, for messages. */
+export function describe(value: unknown): string {
+  if (value === null || value === undefined || typeof value === "bigint" || typeof value === "number") return String(value);
+  if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
+  if (look(() => Array.isArray(value))) return "an array";
+  return Brand.owner(value) ? "an object of another kind" : `a value of type ${typeof value}`;
+}
+
+/** How many letters must change to make one word of another (Levenshtein 1966). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      next[j] = Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + Number(a[i - 1] !== b[j - 1]));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** What is said of an option that there is not. */
+export function unknownOption(key: string, known: readonly string[]): string {
+  const near = [...known].sort((a, b) => distance(a, key) - distance(b, key))[0];
+  const meant = near !== undefined && distance(near, key) <= Math.max(2, key.length / 3);
+  return `there is no option "${key.slice(0, 40)}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
+}
+
+/** A page that nothing gave a turn for so many milliseconds has waited too long. */
+const PATIENCE = 8;
+
+/** A list of options, split once. */
+const lists = new Map<string, readonly string[]>();
+
+function names(known: string): readonly string[] {
+  let list = lists.get(known);
+  if (!list) lists.set(known, (list = known.split(" ")));
+  return list;
+}
+
+/** JavaScript's side of a core. */
+export class Host implements Owner {
+  readonly name: string;
+  /** The core's own classes. */
+  readonly classes: Record<string, unknown>;
+  exports!: Exports;
+  readonly gone: object[] = [];
+  /** What was made in each scope that is open, the innermost last. */
+  readonly scopes: Set<object>[] = [];
+  /** The objects of devices, by where these are in the core's memory. */
+  readonly #objects = new Map<number, WeakRef<object>>();
+  /** When the page last had a turn. */
+  #turned = performance.now();
+  /** What the last panic said. */
+  #panic = "";
+  /** What rejects the promises that were given out. */
+  readonly #rejects = new Set<(error: Error) => void>();
+
+  constructor(name: string, classes: Host["classes"]) {
+    this.name = name;
+    this.classes = classes;
+  }
+
+  made(tensor: object): void {
+    if (this.scopes.length > 0) this.scopes.at(-1)!.add(tensor);
+  }
+
+  handle(value: unknown): number {
+    if (typeof value === "number" || typeof value === "boolean") return -1;
+    return typeof value === "object" && value !== null ? Brand.handle(value, this) : -2;
+  }
+
+  number(value: unknown): number {
+    return typeof value === "number" || typeof value === "boolean" ? Number(value) : NaN;
+  }
+
+  numbers(value: unknown): Float64Array | undefined {
+    const list = this.items(value);
+    return list?.every((item) => typeof item === "number") ? Float64Array.from(list as number[]) : undefined;
+  }
+
+  items(value: unknown): unknown[] | undefined {
+    const isList = look(() => Array.isArray(value)) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+    return isList ? look(() => Array.from(value as ArrayLike<unknown>)) : undefined;
+  }
+
+  fields(value: unknown, known: string): unknown[] | undefined {
+    if (typeof value !== "object" || value === null) return undefined;
+    const list = names(known);
+    return look(() => {
+      for (const key in value) if (!list.includes(key)) return undefined;
+      return list.map((name) => (value as Record<string, unknown>)[name]);
+    });
+  }
+
+  oddFields(value: unknown, known: string): string {
+    if (typeof value !== "object" || value === null) return `${describe(value)} is not an object of options`;
+    const list = names(known);
+    const key = look(() => Object.keys(value).find((key) => !list.includes(key)));
+    return key === undefined ? "the object of options can not be read" : unknownOption(key, list);
+  }
+
+  describe(value: unknown): string {
+    return describe(value);
+  }
+
+  error(code: string, message: string): Error {
+    return new WarpweftError(code as ErrorCode, message);
+  }
+
+  object(known: string, values: unknown[]): object {
+    return Object.fromEntries(names(known).map((name, at) => [name, values[at]]));
+  }
+
+  room(bytes: number): Uint8Array | undefined {
+    return look(() => new Uint8Array(bytes));
+  }
+
+  /** The CPU's core computes before it answers: a loop of nothing but answers would never let the page have a turn. */
+  turn(): Promise<void> | undefined {
+    if (this.name !== "cpu" || performance.now() - this.#turned < PATIENCE) return undefined;
+    const { port1, port2 } = new MessageChannel();
+    return new Promise((resolve) => {
+      port1.onmessage = () => {
+        port1.close();
+        this.#turned = performance.now();
+        resolve();
+      };
+      port2.postMessage(undefined);
+    });
+  }
+
+  known(address: number): object | undefined {
+    const object = this.#objects.get(address)?.deref();
+    // What was disposed may have left its address to another.
+    return object && Brand.handle(object, this) > 0 ? object : undefined;
+  }
+
+  remember(address: number, object: object & { facts(): object }): void {
+    for (const [name, value] of Object.entries(object.facts())) {
+      Object.defineProperty(object, name, { value: Object.isExtensible(value) ? Object.freeze(value) : value, enumerable: true });
+    }
+    this.#objects.set(address, new WeakRef(object));
+  }
+
+  /** Takes a tensor out of the scopes that would dispose of it. */
+  release(tensor: object): void {
+    for (const made of this.scopes) made.delete(tensor);
+  }
+
+  dispose(object: { dispose(): void }): void {
+    object.dispose();
+  }
+
+  build(build: (inputs: object[]) => object[], inputs: object[]): object[] {
+    return build(inputs);
+  }
+
+  panicked(message: string): void {
+    this.#panic = message;
+  }
+
+  /** A promise that is also rejected when the core is lost. */
+  waiting<T>(promise: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#rejects.add(reject);
+      const done = (settle: () => void) => {
+        this.#rejects.delete(reject);
+        settle();
+      };
+      promise.then(
+        (value) => done(() => resolve(value)),
+        (error: unknown) => done(() => reject(error as Error)),
+      );
+    });
+  }
+
+  /** The core has trapped: whoever waits hears of it. */
+  lose(cause: unknown): WarpweftError {
+    const why = this.#panic || String(cause);
+    const message = `device: the ${this.name} core failed, and what was on it is lost; reload the page: ${why}`;
+    const error = new WarpweftError("DeviceLost", message, { cause });
+    for (const reject of this.#rejects) reject(error);
+    this.#rejects.clear();
+    return error;
+  }
+}

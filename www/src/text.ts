@@ -1,0 +1,126 @@
+// Numbers as text, as NumPy's `array2string` shows them.
+
+import type { DType } from "./data.js";
+import { dataError } from "./errors.js";
+import { describe, unknownOption } from "./host.js";
+
+/** How {@link Tensor.text} shows numbers. */
+export interface TextOptions {
+  /** The most decimals of a number. Default: 8. */
+  decimals?: number;
+  /** The most elements that are shown one by one; of more, three at each end. Default: 1000. */
+  most?: number;
+}
+
+/** Columns of a line, and elements at each end where not all are shown. */
+const [COLUMNS, EDGE] = [75, 3];
+
+/** A list's element as text. */
+type Format = (at: number) => string;
+
+/** Elements, row-major in a shape, as text. */
+export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options: TextOptions = {}): string {
+  if (typeof options !== "object" || options === null) throw dataError(`text: ${describe(options)} is not an object of options`);
+  const odd = Object.keys(options).find((key) => key !== "decimals" && key !== "most");
+  if (odd !== undefined) throw dataError(`text: ${unknownOption(odd, ["decimals", "most"])}`);
+  const { decimals = 8, most = 1000 } = options;
+  if (list.length === 0) return "[]";
+  const short = list.length > most;
+  const shown = places(shape, short);
+  const format = formatOf(list, shown, dtype, decimals);
+  if (shape.length === 0) return format(0).trim();
+  return nested(shape, 0, 0, " ", COLUMNS, short, format);
+}
+
+/** Where the elements are that are shown. */
+function places(shape: readonly number[], short: boolean): number[] {
+  let found = [0];
+  for (const extent of shape) {
+    const along = Array.from({ length: extent }, (_, i) => i).filter((i) => !short || extent <= 2 * EDGE || i < EDGE || i >= extent - EDGE);
+    found = found.flatMap((start) => along.map((i) => start * extent + i));
+  }
+  return found;
+}
+
+function nested(shape: readonly number[], axis: number, start: number, indent: string, width: number, short: boolean, format: Format): string {
+  if (axis === shape.length) return format(start);
+  const extent = shape[axis]!;
+  const cut = short && extent > 2 * EDGE;
+  const inner = (i: number) => nested(shape, axis + 1, start * extent + i, `${indent} `, width - 1, short, format);
+  const words = Array.from({ length: extent }, (_, i) => i).filter((i) => !cut || i < EDGE || i >= extent - EDGE).map(inner);
+  if (cut) words.splice(EDGE, 0, "...");
+  const left = shape.length - axis;
+  if (left > 1) return `[${words.join("\n".repeat(left - 1) + indent)}]`;
+  let text = "";
+  let line = indent;
+  words.forEach((word, i) => {
+    if (line.length > indent.length && line.length + word.length > width - 1) {
+      text += `${line.trimEnd()}\n`;
+      line = indent;
+    }
+    line += i < words.length - 1 ? `${word} ` : word;
+  });
+  return `[${(text + line).slice(indent.length)}]`;
+}
+
+function formatOf(list: ArrayLike<number>, shown: readonly number[], dtype: DType, decimals: number): Format {
+  if (dtype === "f32" || dtype === "f16") return formatOfFloats(list, shown, dtype, decimals);
+  const word = (at: number) => (dtype === "bool" ? (list[at] ? "True" : "False") : String(list[at]));
+  const width = Math.max(...shown.map((at) => word(at).length));
+  return (at) => word(at).padStart(width);
+}
+
+function formatOfFloats(list: ArrayLike<number>, shown: readonly number[], dtype: "f32" | "f16", decimals: number): Format {
+  const numbers = shown.map((at) => list[at]!);
+  const sizes = numbers.filter((x) => Number.isFinite(x) && x !== 0).map(Math.abs);
+  const [least, largest] = [Math.min(...sizes), Math.max(...sizes)];
+  const byPower = sizes.length > 0 && (largest >= 1e8 || least < 1e-4 || largest / least > 1000);
+  const digits = (x: number) => (byPower ? power(shortest(x, dtype), decimals) : fixed(shortest(x, dtype), decimals));
+  const parts = numbers.filter(Number.isFinite).map((x) => digits(x).split("."));
+  const before = Math.max(0, ...parts.map(([whole]) => whole!.length));
+  const after = Math.max(0, ...parts.map(([, rest]) => (byPower ? rest!.split("e")[0]! : rest!).length));
+  const tail = byPower ? Math.max(0, ...parts.map(([, rest]) => rest!.split("e")[1]!.length + 1)) : 0;
+  const odd = numbers.filter((x) => !Number.isFinite(x)).map((x) => oddWord(x).length);
+  const width = Math.max(before + 1 + after + tail, ...odd);
+  return (at) => {
+    const x = list[at]!;
+    if (!Number.isFinite(x)) return oddWord(x).padStart(width);
+    const [whole, rest] = digits(x).split(".");
+    if (!byPower) return `${whole}.${rest!.padEnd(after)}`.padStart(width);
+    const [fraction, exponent] = rest!.split("e");
+    return `${whole}.${fraction!.padEnd(after, "0")}e${exponent}`.padStart(width);
+  };
+}
+
+const oddWord = (x: number) => (Number.isNaN(x) ? "nan" : x < 0 ? "-inf" : "inf");
+
+/** The number with the fewest digits that is this one when it is stored. */
+function shortest(x: number, dtype: "f32" | "f16"): number {
+  if (x === 0) return x;
+  // Half of the distance of neighbours.
+  const near = 2 ** (Math.max(Math.floor(Math.log2(Math.abs(x))), -14) - 11);
+  for (let digits = 1; digits < 10; digits++) {
+    const candidate = Number(x.toPrecision(digits));
+    if (dtype === "f32" ? Math.fround(candidate) === x : Math.abs(candidate - x) < near) return candidate;
+  }
+  return x;
+}
+
+/** `2.5`, `3.`. */
+function fixed(x: number, decimals: number): string {
+  const text = x !== 0 && Math.abs(x) < 1e-6 ? x.toFixed(decimals) : String(x);
+  const long = (text.split(".")[1] ?? "").length > decimals;
+  const kept = long ? x.toFixed(decimals).replace(/0+$/, "") : text;
+  const whole = kept.includes(".") ? kept : `${kept}.`;
+  return Object.is(x, -0) ? `-${whole}` : whole;
+}
+
+/** `2.5e+00`. */
+function power(x: number, decimals: number): string {
+  const exact = x.toExponential();
+  const long = (exact.split("e")[0]!.split(".")[1] ?? "").length > decimals;
+  const [mantissa, exponent] = (long ? x.toExponential(decimals) : exact).split("e");
+  const [sign, count] = [exponent![0], exponent!.slice(1)];
+  const digits = mantissa!.includes(".") ? mantissa : `${mantissa}.`;
+  return `${Object.is(x, -0) ? "-" : ""}${digits}e${sign}${count.padStart(2, "0")}`;
+}

@@ -1,0 +1,78 @@
+// Data of every kind that goes in, and numbers as text.
+
+import { check, close, refuses, same, test } from "./harness.js";
+
+const all = async (tensor) => [...(await tensor.read())];
+
+/** A name for typed arrays that not every browser has. */
+const Float16 = globalThis.Float16Array;
+
+test("arrays of every kind", async ({ device }) => {
+  const kinds = {
+    f32: [new Float32Array([1, 2]), new Float64Array([1, 2]), [1, 2], [[1, 2]]],
+    i32: [new Int8Array([1, 2]), new Int16Array([1, 2]), new Int32Array([1, 2]), new BigInt64Array([1n, 2n]), [1n, 2n]],
+    u32: [new Uint8Array([1, 2]), new Uint8ClampedArray([1, 2]), new Uint16Array([1, 2]), new Uint32Array([1, 2])],
+    bool: [[true, true], [[true], [true]]],
+  };
+  for (const [dtype, sources] of Object.entries(kinds)) {
+    for (const source of sources) {
+      const x = device.tensor(source);
+      same([x.dtype, await all(x)], [dtype, dtype === "bool" ? [1, 1] : [1, 2]], Object.prototype.toString.call(source));
+    }
+  }
+  same(await all(device.tensor(new Uint8Array([0, 200, 255]))), [0, 200, 255], "bytes are numbers");
+  same(await all(device.tensor(new Uint8Array([0, 1]), [2], "bool")), [0, 1], "bytes as truths");
+  same(await all(device.tensor(new Uint8Array([0, 255]), [2], "f32").div(255)), [0, 1], "a picture's bytes");
+  same(await all(device.tensor(new Float64Array([2 ** 24 + 1]))), [2 ** 24], "rounded to f32");
+  same(await all(device.tensor(5n)), [5]);
+  refuses("DType", "tensor", () => device.tensor(new BigInt64Array([2n ** 40n])));
+  refuses("DType", "tensor", () => device.tensor([2n ** 40n]));
+  refuses("DType", "tensor", () => device.tensor(new BigUint64Array([2n ** 32n])));
+  if (!device.limits.f16) return;
+  same(device.tensor([1.5], [1], "f16").dtype, "f16");
+  if (Float16) same([device.tensor(new Float16([1.5])).dtype, await all(device.tensor(new Float16([1.5])))], ["f16", [1.5]]);
+});
+
+test("buffers with a type beside them", async ({ device }) => {
+  const words = new Float32Array([1.5, -2]).buffer;
+  same(await all(device.tensor(words, undefined, "f32")), [1.5, -2]);
+  same(await all(device.tensor(words, [2, 1], "u32")), [0x3fc00000, 0xc0000000]);
+  same(await all(device.tensor(new Uint8Array([1, 0, 1]).buffer, [3], "bool")), [1, 0, 1]);
+  if (device.limits.f16) close(await all(device.tensor(new Uint16Array([0x3c00, 0xc100]).buffer, [2], "f16")), [1, -2.5]);
+  refuses("Data", "tensor", () => device.tensor(words));
+});
+
+test("a type for every creation", async ({ device }) => {
+  const made = {
+    zeros: (dtype) => device.zeros([2], { dtype }),
+    ones: (dtype) => device.ones(2, { dtype }),
+    full: (dtype) => device.full([2], 1, { dtype }),
+    arange: (dtype) => device.arange(2, { dtype }),
+    "arange with a start": (dtype) => device.arange(0, 2, 1, { dtype }),
+    linspace: (dtype) => device.linspace(0, 1, 2, { dtype }),
+    eye: (dtype) => device.eye(2, { dtype }),
+    bernoulli: (dtype) => device.bernoulli([2], 0.5, { dtype, seed: 1 }),
+  };
+  for (const [name, make] of Object.entries(made)) {
+    for (const dtype of ["f32", "i32", "u32"]) same(make(dtype).dtype, dtype, name);
+    same(make(undefined).dtype, "f32", name);
+  }
+  same(await all(device.arange(4)), [0, 1, 2, 3]);
+  same(await all(device.arange(2, 5)), [2, 3, 4]);
+  same(await all(device.arange(3, 0, -1, { dtype: "u32" })), [3, 2, 1]);
+  same(await all(device.tensor([7, 8]).fullLike(3)), [3, 3]);
+  check((await device.zeros([2], { dtype: "bool" }).read()) instanceof Uint8Array, "bool");
+});
+
+/** What NumPy 2 prints (`print(numpy.array(...))`) for these, from `www/tests/cases/numpy_text.py`. */
+import { golden } from "./numpy_text.js";
+
+test("numbers as NumPy shows them", async ({ device }) => {
+  for (const { list, shape, dtype, text } of golden) {
+    const numbers = list.map((x) => ({ nan: NaN, inf: Infinity, "-inf": -Infinity, "-0": -0 })[x] ?? x);
+    same(await device.tensor(numbers, shape, dtype).text(), text, `${dtype} [${shape}] of ${list.slice(0, 4)}`);
+  }
+  const long = device.arange(2000);
+  same(await long.text(), "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
+  same(await device.tensor([1 / 3]).text({ decimals: 3 }), "[0.333]");
+});

@@ -1,0 +1,9 @@
+// `using`, for which a page's TypeScript needs the library that has `Disposable`.
+
+import type { Device } from "../../dist/index.js";
+
+export function block(device: Device): number {
+  using x = device.ones([2]);
+  const disposable: Disposable = x;
+  return disposable === x ? x.rank : 0;
+}

@@ -1,0 +1,63 @@
+// What the declarations say, checked by TypeScript's compiler alone: `npm run check` compiles it, nobody runs it.
+
+import { Device, Tensor, Variable, WarpweftError, type ErrorCode } from "../../dist/index.js";
+
+/** Compiles only for a value of exactly this type. */
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+function is<A, B>(_: Same<A, B>): void {}
+
+export async function usage(): Promise<void> {
+  const device = await Device.new({ prefer: "cpu" });
+  const x = device.tensor([[1, 2], [3, 4]]);
+  is<typeof x, Tensor<"f32">>(true);
+  const floats = await x.add(1).relu().sum(0, { keepDims: true }).read();
+  is<typeof floats, Float32Array>(true);
+  const whole = await x.cast("i32").reshape([4]).read();
+  is<typeof whole, Int32Array>(true);
+  const truths = await x.gt(0).read();
+  is<typeof truths, Uint8Array>(true);
+  const { values, indices } = x.topk(1);
+  is<typeof values, Tensor<"f32">>(true);
+  is<typeof indices, Tensor<"i32">>(true);
+  is<Awaited<ReturnType<Tensor["read"]>>, Float32Array | Int32Array | Uint32Array | Uint8Array>(true);
+  const zeros = device.zeros([2, 3]);
+  is<typeof zeros, Tensor<"f32">>(true);
+  const counts = device.zeros(3, { dtype: "u32" });
+  is<typeof counts, Tensor<"u32">>(true);
+  const bytes = device.tensor(new Uint8Array(3));
+  is<typeof bytes, Tensor<"u32">>(true);
+  const full = device.full([2], true);
+  is<typeof full, Tensor<"bool">>(true);
+  const joined = Tensor.concat([x, x], 1);
+  is<typeof joined, Tensor<"f32">>(true);
+  const chosen = x.gt(0).where(x, 0);
+  const any: Tensor = chosen;
+  device.tensor(new ArrayBuffer(8), [4], "f16");
+  device.arange(5);
+  device.arange(0, 5, 2, { dtype: "i32" });
+  x.conv2d(x, { stride: [1, 2], padding: "same", bias: x });
+  x.maxPool({ kernelSize: 2 });
+  x.layerNorm({ axes: [-1], epsilon: 1e-3 });
+  const w = new Variable(x);
+  w.value.mean().backward([w]);
+  const gradient: Tensor | undefined = w.takeGradient();
+  const program = device.compile([{ shape: [2] }], (a) => a.mul(2));
+  const results: Tensor[] = program.run(any);
+  device.batch().add(results[0]!).run();
+  const code: ErrorCode = new WarpweftError("Data", "").code;
+  console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
+  // @ts-expect-error: there is no such option
+  x.sum(0, { keepDim: true });
+  // @ts-expect-error: a word is no operand
+  x.add("1");
+  // @ts-expect-error: pooling needs a size
+  x.maxPool();
+  // @ts-expect-error: an element type that there is not
+  x.cast("f64");
+  // @ts-expect-error: tensors are made by devices
+  new Tensor();
+  // @ts-expect-error: it is read into floats
+  const wrong: Int32Array = await x.read();
+  x.dispose();
+  console.log(wrong);
+}

@@ -1,0 +1,53 @@
+// What is changed in the files that wasm-bindgen writes around a core. Each change fails the build where its text is not
+// found once.
+
+/** `text` with `from`, which stands in it once, as `to`. */
+function once(text, from, to) {
+  const parts = text.split(from);
+  if (parts.length !== 2) throw new Error(`wasm-bindgen wrote ${parts.length - 1} times: ${from}`);
+  return parts.join(to);
+}
+
+/**
+ * The JavaScript of the core `name`: what it calls WebAssembly by can be guarded (`guardBy`, see `www/src/guard.ts`), and
+ * its pointers have a name of their own, so that no core takes another's for one.
+ */
+export function guardable(script, name) {
+  const guarded = once(script, "wasm = instance.exports;", "wasm = guard(instance.exports);");
+  const named = guarded.replaceAll("__wbg_ptr", `__${name}_ptr`);
+  return `${named}\nlet guard = (exports) => exports;\nexport const guardBy = (by) => (guard = by);\n`;
+}
+
+const head = `// The classes, their documentation and the types of their arguments, as wasm-bindgen wrote them.
+
+import type { DeviceInfo, Found } from "./choose.js";
+import type { DeviceOptions } from "./open.js";
+import type { TextOptions } from "./text.js";
+import type { Tuned, TuneOptions } from "./tune.js";
+
+declare global {
+  // Also where TypeScript is told of no \`lib\` that has it.
+  interface SymbolConstructor {
+    readonly dispose: unique symbol;
+  }
+}
+
+`;
+
+const dispose = `/**
+     * Frees it at once. Doing so twice is harmless; using it afterwards is an error of code \`Data\`. What is not disposed of
+     * is freed when the garbage collector finds that it was forgotten.
+     */
+    dispose(): void;
+    /** The same, for \`using\`. */
+    [Symbol.dispose](): void;`;
+
+/** The declarations of the classes; tensors have the type of their elements as a parameter, which wasm-bindgen knows not of. */
+export function classes(declarations) {
+  const [text] = declarations.split("export type InitInput");
+  const typed = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
+    .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>;)$/gm, '$1<T extends DType = "f32">$2')
+    .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
+  const own = typed.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
+  return head + own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();
+}
