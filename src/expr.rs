@@ -80,7 +80,7 @@ impl Binary {
 }
 
 /// One node of a formula.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Node {
     /// The n-th argument.
     Arg(usize),
@@ -94,11 +94,22 @@ pub enum Node {
     Cast(DType, Expr),
 }
 
+/// A function's derivatives by each of its arguments, from those and its value.
+pub type Gradient = fn(&[Expr], Expr) -> Vec<Expr>;
+
 /// A formula. Equal ones are one and the same, so that shared parts are computed once, and it is no more than a
 /// reference, which makes for little code where formulas are written. None is ever freed: there are as many as the table
 /// and the derivatives that were asked for have parts.
 #[derive(Clone, Copy, Debug)]
-pub struct Expr(&'static Node);
+pub struct Expr(&'static Function);
+
+/// How a value is computed, and how it is differentiated, where that is not the same.
+#[derive(Debug)]
+struct Function {
+    node: Node,
+    /// The arguments, and the derivatives by them.
+    custom: Option<(Vec<Expr>, Gradient)>,
+}
 
 impl PartialEq for Expr {
     fn eq(&self, other: &Expr) -> bool {
@@ -114,36 +125,57 @@ impl Hash for Expr {
     }
 }
 
-impl Node {
-    /// What tells it from others: its kind, and numbers, bits or addresses.
-    fn key(&self) -> [u64; 4] {
+/// What tells a function from others.
+type Key = ([u64; 4], Vec<u64>);
+
+impl Function {
+    /// Its kind, and numbers, bits or addresses; the same of its gradient.
+    fn key(&self) -> Key {
         let kind = |kind: u64, op: u64| kind << 8 | op;
         let address = |x: Expr| x.address() as u64;
-        match *self {
+        let mut custom = Vec::new();
+        if let Some((arguments, gradient)) = &self.custom {
+            custom.push(*gradient as usize as u64);
+            custom.extend(arguments.iter().map(|&argument| address(argument)));
+        }
+        let node = match self.node {
             Node::Arg(n) => [kind(0, 0), n as u64, 0, 0],
             Node::Lit(value) => [kind(1, 0), value.to_bits(), 0, 0],
             Node::Unary(op, x) => [kind(2, op as u64), address(x), 0, 0],
             Node::Binary(op, x, y) => [kind(3, op as u64), address(x), address(y), 0],
             Node::Select(c, a, b) => [kind(4, 0), address(c), address(a), address(b)],
             Node::Cast(to, x) => [kind(5, to as u64), address(x), 0, 0],
-        }
+        };
+        (node, custom)
     }
 }
 
 /// All there are.
-static ALL: Mutex<BTreeMap<[u64; 4], Expr>> = Mutex::new(BTreeMap::new());
+static ALL: Mutex<BTreeMap<Key, Expr>> = Mutex::new(BTreeMap::new());
 
 impl Expr {
     /// The formula that is this node.
     fn new(node: Node) -> Expr {
-        let key = node.key();
+        Expr::intern(Function { node, custom: None })
+    }
+
+    fn intern(function: Function) -> Expr {
+        let key = function.key();
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&known) = all.get(&key) {
             return known;
         }
-        let expr = Expr(Box::leak(Box::new(node)));
+        let expr = Expr(Box::leak(Box::new(function)));
         all.insert(key, expr);
         expr
+    }
+
+    /// The same value, as a function of `arguments` with derivatives of its own. How a function is computed may switch
+    /// between branches, each of them right no further than it is needed; its derivatives, and theirs in turn, must
+    /// not be those of the branch that was taken.
+    pub fn with_gradient(self, arguments: &[Expr], gradient: Gradient) -> Expr {
+        let node = self.node().clone();
+        Expr::intern(Function { node, custom: Some((arguments.to_vec(), gradient)) })
     }
 
     /// The n-th argument.
@@ -158,12 +190,12 @@ impl Expr {
 
     /// The node itself, for those who flatten or print it.
     pub fn node(self) -> &'static Node {
-        self.0
+        &self.0.node
     }
 
     /// An address, by which parts are told apart.
     pub fn address(self) -> usize {
-        self.0 as *const Node as usize
+        self.0 as *const Function as usize
     }
 
     /// Applies a primitive of one value.
@@ -292,9 +324,9 @@ operators!(Add add Add; Sub sub Sub; Mul mul Mul; Div div Div;);
 impl ops::Neg for Expr {
     type Output = Expr;
     fn neg(self) -> Expr {
-        match *self.node() {
-            Node::Lit(value) => Expr::lit(-value),
-            Node::Unary(Unary::Neg, x) => x,
+        match self.0 {
+            Function { node: Node::Lit(value), .. } => Expr::lit(-value),
+            Function { node: Node::Unary(Unary::Neg, x), custom: None } => *x,
             _ => self.unary(Unary::Neg),
         }
     }

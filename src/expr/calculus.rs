@@ -45,6 +45,7 @@ impl Expr {
             return *derivative;
         }
         let derivative = match *self.node() {
+            _ if self.0.custom.is_some() => self.chain(n, done),
             Node::Arg(i) => Expr::lit(f64::from(u8::from(i == n))),
             Node::Lit(_) => Expr::lit(0.0),
             Node::Unary(op, x) => match (op, x.derive(n, done)) {
@@ -67,6 +68,19 @@ impl Expr {
         };
         done.insert(self.address(), derivative);
         derivative
+    }
+
+    /// The derivative of a function that has a gradient of its own, by the chain rule.
+    fn chain(self, n: usize, done: &mut HashMap<usize, Expr>) -> Expr {
+        let mut sum = Expr::lit(0.0);
+        let Some((arguments, gradient)) = &self.0.custom else { return sum };
+        let inner: Vec<Expr> = arguments.iter().map(|x| x.derive(n, done)).collect();
+        if inner.iter().any(|dx| dx.literal() != Some(0.0)) {
+            for (slope, dx) in gradient(arguments, self).into_iter().zip(inner) {
+                sum = sum + slope * dx;
+            }
+        }
+        sum
     }
 }
 
@@ -161,8 +175,12 @@ fn derive_binary(op: Binary, x: Expr, y: Expr, z: Expr, dx: Expr, dy: Expr) -> E
         Binary::Add => dx + dy,
         Binary::Sub => dx - dy,
         Binary::Mul => dx * y + dy * x,
-        // z / y and not x / y^2, which overflows long before it has to.
-        Binary::Div => dx / y - dy * (z / y),
+        // With z and not x / y^2, which overflows long before it has to; and over y once, at the end: what is 0 before
+        // that stays 0 next to a pole.
+        Binary::Div => match dx.literal() {
+            Some(0.0) => -(z * dy / y),
+            _ => (dx - z * dy) / y,
+        },
         Binary::Rem => dx - dy * (x / y).trunc(),
         // The first operand's, where both are equal.
         Binary::Min => choose(x.le(y), dx, dy),

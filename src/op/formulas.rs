@@ -5,14 +5,21 @@
 //! exponentials of `-|x|`, which cannot overflow; odd functions as `x * p(x^2)` near 0; no `(1 +
 //! x) - 1`; conditions written so that NaN falls through to arithmetic. Polynomials are minimax
 //! fits in the relative error; "error 3e-8" is theirs, before rounding.
+//!
+//! Such a formula is no guide to its derivatives: a branch is right on its own side, not in how it
+//! leaves it. What a gradient uses is therefore smooth as it is written, or a row of the table, or
+//! has a gradient of its own ([`Expr::with_gradient`]).
 
 mod angles;
+mod powers;
 mod random;
 
 pub use angles::*;
+pub use powers::*;
 pub use random::*;
 
 use crate::expr::Expr;
+use crate::op::Pointwise;
 use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
 /// 1 / sqrt(2 pi).
@@ -92,10 +99,16 @@ pub fn sigmoid(x: Expr) -> Expr {
     x.lt(0.0).select(e * r, r)
 }
 
-/// e^-x / (1 + e^-x)^2.
+/// s' = e^-x / (1 + e^-x)^2, of which the derivative is -s' (2 s - 1).
 pub fn sigmoid_slope(x: Expr) -> Expr {
     let (e, r) = logistic(x);
-    e * r.square()
+    (e * r.square()).with_gradient(&[x], |x, slope| vec![-(slope * centred_sigmoid(x[0]))])
+}
+
+/// 2 s - 1 = (1 - e^-x) / (1 + e^-x).
+fn centred_sigmoid(x: Expr) -> Expr {
+    let (e, r) = logistic(x);
+    signed(x, (1.0 - e) * r).with_gradient(&[x], |x, _| vec![2.0 * sigmoid_slope(x[0])])
 }
 
 /// log(1 + e^x).
@@ -115,8 +128,7 @@ pub fn silu(x: Expr) -> Expr {
 
 /// The derivative of [`silu`].
 pub fn silu_slope(x: Expr) -> Expr {
-    let (e, r) = logistic(x);
-    x.lt(0.0).select(e * r, r) + x * (e * r.square())
+    Pointwise::sigmoid.of(&[x]) + x * sigmoid_slope(x)
 }
 
 /// tanh x.
@@ -154,8 +166,8 @@ pub fn cosh(x: Expr) -> Expr {
     q + 0.25 / q
 }
 
-/// Where x^2 + 1 is x^2, and x^2 may soon overflow.
-const LARGE: f64 = 1e9;
+/// Where x^2 + 1 is x^2 to the last bit; squares, and more so what derivatives make of them, overflow far beyond.
+const LARGE: f64 = 1e5;
 
 /// asinh x.
 pub fn asinh(x: Expr) -> Expr {
@@ -238,22 +250,26 @@ pub fn erf_slope(x: Expr) -> Expr {
     gaussian(x) * FRAC_2_SQRT_PI
 }
 
-/// The normal distribution function and e^(-x^2 / 2).
-fn normal(x: Expr) -> (Expr, Expr) {
-    let e = (-0.5 * x.square()).exp();
-    let tail = 0.5 * (erfcx(x.abs() * FRAC_1_SQRT_2) * e);
-    (x.lt(0.0).select(tail, 1.0 - tail), e)
+/// e^(-x^2 / 2).
+fn bell(x: Expr) -> Expr {
+    (-0.5 * x.square()).exp()
+}
+
+/// The normal distribution function.
+fn normal(x: Expr) -> Expr {
+    let tail = 0.5 * (erfcx(x.abs() * FRAC_1_SQRT_2) * bell(x));
+    let below = x.lt(0.0).select(tail, 1.0 - tail);
+    below.with_gradient(&[x], |x, _| vec![bell(x[0]) * NORMAL_DENSITY])
 }
 
 /// x times the normal distribution function.
 pub fn gelu(x: Expr) -> Expr {
-    x * normal(x).0
+    x * normal(x)
 }
 
 /// The derivative of [`gelu`].
 pub fn gelu_slope(x: Expr) -> Expr {
-    let (below, e) = normal(x);
-    below + x * (e * NORMAL_DENSITY)
+    normal(x) + x * (bell(x) * NORMAL_DENSITY)
 }
 
 /// 2 sqrt(2 / pi), and that times 0.044715.
@@ -271,7 +287,7 @@ pub fn gelu_tanh_slope(x: Expr) -> Expr {
     let t = c.square();
     let v = c * t.polynomial(&GELU_TANH);
     let inner = t.polynomial(&[GELU_TANH[0], 3.0 * GELU_TANH[1]]);
-    sigmoid(v) + c * inner * sigmoid_slope(v)
+    Pointwise::sigmoid.of(&[v]) + c * inner * sigmoid_slope(v)
 }
 
 /// e^c and n = e^c (e^c + 2), c = min(x, 20): tanh(softplus(x)) = n / (n + 2), which is 1 from x =
@@ -291,36 +307,34 @@ pub fn mish(x: Expr) -> Expr {
 
 /// The derivative of [`mish`].
 pub fn mish_slope(x: Expr) -> Expr {
-    let (e, n) = mish_parts(x);
-    let r = (n + 2.0).recip();
-    n * r + at_most(x, 20.0) * (4.0 * (e * (e + 1.0)) * r.square())
+    /// That of n / (n + 2).
+    fn inner(x: Expr) -> Expr {
+        let (e, n) = mish_parts(x);
+        4.0 * (e * (e + 1.0)) * (n + 2.0).recip().square()
+    }
+    let (_, n) = mish_parts(x);
+    let outer = (n * (n + 2.0).recip()).with_gradient(&[x], |x, _| vec![inner(x[0])]);
+    outer + at_most(x, 20.0) * inner(x)
 }
 
 /// alpha (e^(x / alpha) - 1) below 0: by x, and by alpha.
 pub fn celu_slopes(x: Expr, alpha: Expr) -> [Expr; 2] {
     let z = x / alpha;
     let above = x.gt(0.0);
-    [above.select(1.0, z.exp()), above.select(0.0, expm1(z) - z * z.exp())]
+    let below = Pointwise::expm1.of(&[z]) - z * z.exp();
+    [above.select(1.0, exp_below(z)), above.select(0.0, below)]
 }
 
-/// x^y as IEEE 754 has it, from the power of |x|.
-pub fn pow(x: Expr, y: Expr) -> Expr {
-    let p = x.abs().pow(y);
-    let half = y * 0.5;
-    // From 2^24 on every number is even.
-    let odd = y.floor().eq(y).and(half.floor().ne(half));
-    let fraction = y.floor().ne(y);
-    let p = x.sign_bit().and(odd).select(-p, p);
-    let p = x.lt(0.0).and(fraction).select(f64::NAN, p);
-    x.eq(1.0).or(y.eq(0.0)).select(1.0, p)
+/// e^z where z is 0 or less and 1 takes over above: at 0, where the slope has a kink, its own derivative is 0 as
+/// PyTorch has it.
+pub fn exp_below(z: Expr) -> Expr {
+    z.exp().with_gradient(&[z], |z, e| vec![z[0].lt(0.0).select(e, 0.0)])
 }
 
-/// By the base, y x^(y-1); by the exponent, z log|x| for z = x^y, and 0 where the base is 0 and z
-/// is not infinite.
-pub fn pow_slopes(x: Expr, y: Expr, z: Expr) -> [Expr; 2] {
-    let by_base = y.eq(0.0).select(0.0, y * pow(x, y - 1.0));
-    let by_exponent = x.eq(0.0).and(y.ge(0.0)).select(0.0, z * x.abs().log());
-    [by_base, by_exponent]
+/// By x: 1 where both have one sign, else -1; 0 at 0, where there is none.
+pub fn copysign_slope(x: Expr, y: Expr) -> Expr {
+    let sign = x.sign_bit().xor(y.sign_bit()).select(-1.0, 1.0);
+    x.eq(0.0).select(0.0, sign)
 }
 
 /// x - y floor(x / y), from the remainder that has the sign of x.

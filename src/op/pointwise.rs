@@ -4,7 +4,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::expr::{Expr, Node};
+use crate::expr::{Expr, Gradient, Node};
 use crate::op::formulas;
 use std::sync::OnceLock;
 
@@ -46,9 +46,6 @@ impl Types {
     }
 }
 
-/// A row's own gradient: from the arguments and the result, the derivative by each argument.
-pub type Gradient = fn(&[Expr], Expr) -> Vec<Expr>;
-
 /// All there is to know about one pointwise operation.
 pub struct Row {
     /// The method's name.
@@ -66,7 +63,8 @@ pub struct Row {
     pub domain: &'static [(f64, f64)],
     /// The formula of operands and parameters.
     pub formula: fn(&[Expr]) -> Expr,
-    /// Where the formula's own derivative would not do.
+    /// The derivatives by operands and parameters, where those of the formula would not do: a formula that switches
+    /// between branches is right on each, but what is differentiated is the function.
     pub gradient: Option<Gradient>,
     /// The formula over its arguments, once it was asked for: each operation that is recorded asks.
     written: &'static OnceLock<Expr>,
@@ -75,15 +73,21 @@ pub struct Row {
 impl Row {
     /// The formula over `Arg(0)`, `Arg(1)`, ...
     pub fn expr(&self) -> Expr {
-        *self.written.get_or_init(|| (self.formula)(&self.arguments()))
+        *self.written.get_or_init(|| self.of(&self.arguments()))
+    }
+
+    /// The formula of operands and parameters, to be differentiated as the row is.
+    fn of(&self, arguments: &[Expr]) -> Expr {
+        let value = (self.formula)(arguments);
+        match self.gradient {
+            Some(gradient) => value.with_gradient(arguments, gradient),
+            None => value,
+        }
     }
 
     /// The derivative by the n-th argument, over the same arguments.
     pub fn derivative(&self, n: usize) -> Expr {
-        match self.gradient {
-            Some(gradient) => gradient(&self.arguments(), self.expr())[n],
-            None => self.expr().derivative(n),
-        }
+        self.expr().derivative(n)
     }
 
     /// Operands and parameters together.
@@ -146,7 +150,8 @@ fn infer(expr: Expr, arguments: &[DType]) -> Option<DType> {
 
 /// Hands the whole table to the macro named: `pointwise_rows!(callback)` becomes `callback! { rows
 /// }`. A row reads `/// doc`, `kind name(operands; parameter = usual, ...): types, domain =>
-/// formula;` and may end in `, gradient |y| [by each argument]` before the semicolon.
+/// formula;` and may end in `, gradient |y| [by each argument]` before the semicolon. What a gradient is made of is
+/// differentiated in turn: it calls other rows (`Pointwise::exp.of(&[x])`), primitives, or formulas that have a gradient.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pointwise_rows {
@@ -218,10 +223,10 @@ macro_rules! pointwise_rows {
             gradient |y| [(x.square() + 1.0).recip()];
         /// The hyperbolic sine, `(e^x - e^-x) / 2`.
         unary sinh(x): Float, [(-10.0, 10.0)] => formulas::sinh(x),
-            gradient |y| [formulas::cosh(x)];
+            gradient |y| [Pointwise::cosh.of(&[x])];
         /// The hyperbolic cosine, `(e^x + e^-x) / 2`.
         unary cosh(x): Float, [(-10.0, 10.0)] => formulas::cosh(x),
-            gradient |y| [formulas::sinh(x)];
+            gradient |y| [Pointwise::sinh.of(&[x])];
         /// The hyperbolic tangent, `(e^x - e^-x) / (e^x + e^-x)`, from -1 to 1.
         unary tanh(x): Float, [(-10.0, 10.0)] => formulas::tanh(x),
             gradient |y| [formulas::tanh_slope(x)];
@@ -255,14 +260,14 @@ macro_rules! pointwise_rows {
         unary elu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.1, 2.0)] =>
             x.gt(0.0).select(x, alpha * formulas::expm1(x)),
             gradient |y| [
-                x.gt(0.0).select(1.0, alpha * x.exp()),
-                x.gt(0.0).select(0.0, formulas::expm1(x)),
+                x.gt(0.0).select(1.0, alpha * formulas::exp_below(x)),
+                x.gt(0.0).select(0.0, Pointwise::expm1.of(&[x])),
             ];
         /// The self-normalising unit: 1.0507 times `x` above 0, else 1.0507 * 1.67326 `(e^x - 1)`.
         /// Klambauer et al. 2017.
         unary selu(x): Float, [(-10.0, 10.0)] =>
             x.gt(0.0).select(x * SELU_SCALE, formulas::expm1(x) * (SELU_SCALE * SELU_ALPHA)),
-            gradient |y| [x.gt(0.0).select(SELU_SCALE, x.exp() * (SELU_SCALE * SELU_ALPHA))];
+            gradient |y| [x.gt(0.0).select(SELU_SCALE, formulas::exp_below(x) * (SELU_SCALE * SELU_ALPHA))];
         /// The continuously differentiable unit: `x` above 0, else `alpha (e^(x / alpha) - 1)`.
         /// Barron 2017.
         unary celu(x; alpha = 1.0): Float, [(-10.0, 10.0), (0.5, 2.0)] =>
@@ -276,7 +281,7 @@ macro_rules! pointwise_rows {
             x.le(-3.0).select(0.0, x.ge(3.0).select(1.0, (x + 3.0) * (1.0 / 6.0)));
         /// The logarithm of the logistic function, `-log(1 + e^-x)`.
         unary log_sigmoid(x): Float, [(-10.0, 10.0)] => formulas::log_sigmoid(x),
-            gradient |y| [formulas::sigmoid(-x)];
+            gradient |y| [Pointwise::sigmoid.of(&[-x])];
         /// The sigmoid linear unit, also called swish: `x / (1 + e^-x)`.
         unary silu(x): Float, [(-10.0, 10.0)] => formulas::silu(x),
             gradient |y| [formulas::silu_slope(x)];
@@ -296,13 +301,18 @@ macro_rules! pointwise_rows {
             gradient |y| [formulas::mish_slope(x)];
         /// The smooth rectifier `log(1 + e^x)`.
         unary softplus(x): Float, [(-10.0, 10.0)] => formulas::softplus(x),
-            gradient |y| [formulas::sigmoid(x)];
+            gradient |y| [Pointwise::sigmoid.of(&[x])];
         /// `x / (1 + |x|)`, from -1 to 1.
         unary softsign(x): Float, [(-10.0, 10.0)] => x / (x.abs() + 1.0),
             gradient |y| [(x.abs() + 1.0).recip().square()];
         /// `x` limited to [min, max].
         unary hard_tanh(x; min = -1.0, max = 1.0): Float, [(-3.0, 3.0), (-1.5, -0.5), (0.5, 1.5)] =>
-            formulas::clamp(x, min, max);
+            formulas::clamp(x, min, max),
+            gradient |y| [
+                x.le(min).or(x.ge(max)).select(0.0, 1.0),
+                x.le(min).select(1.0, 0.0),
+                x.ge(max).select(1.0, 0.0),
+            ];
 
         // One value: tests and bits.
         /// Whether `x` is NaN.
@@ -336,7 +346,7 @@ macro_rules! pointwise_rows {
         /// negative `x` gives NaN unless `y` is an integer. The relative error on GPUs grows with
         /// `|y log2(x)|`, about 1e-7 for each.
         binary pow(x, y): Float, [(0.1, 5.0), (-3.0, 3.0)] => formulas::pow(x, y),
-            gradient |z| formulas::pow_slopes(x, y, z);
+            gradient |z| formulas::pow_slopes(x, y);
         /// The smaller one; NaN if one is NaN. The gradient goes to the smaller one, half to each
         /// where they are equal.
         binary minimum(x, y): Number, [(-10.0, 10.0)] => formulas::minimum(x, y),
@@ -354,7 +364,8 @@ macro_rules! pointwise_rows {
             gradient |z| formulas::hypot_slopes(x, y, z);
         /// `x` with the sign of `y`; -0 and NaN have signs too.
         binary copysign(x, y): Float, [(-10.0, 10.0)] =>
-            x.sign_bit().xor(y.sign_bit()).select(-x, x);
+            x.sign_bit().xor(y.sign_bit()).select(-x, x),
+            gradient |z| [formulas::copysign_slope(x, y), Expr::lit(0.0)];
         /// `(x - y)^2`.
         binary squared_difference(x, y): Number, [(-10.0, 10.0)] => (x - y).square();
         /// Whether `x` equals `y`; NaN equals nothing.
@@ -481,6 +492,11 @@ const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 pointwise_rows!(define_table);
 
 impl Pointwise {
+    /// The row's formula of operands and parameters, to be differentiated as the row is.
+    pub fn of(self, arguments: &[Expr]) -> Expr {
+        self.row().of(arguments)
+    }
+
     /// The row of this name.
     pub fn row(self) -> &'static Row {
         &TABLE[self as usize]

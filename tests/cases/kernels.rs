@@ -688,9 +688,7 @@ fn convolutions(all: &mut All) {
 pub fn windows() -> All {
     let params = Conv2d { stride: [1; 2], padding: [(0, 0); 2], dilation: [1; 2], groups: 1 };
     let sizes = (1..=16).flat_map(|height| (1..=16).map(move |width| [height, width]));
-    sizes
-        .map(|kernel| convolution(Window { x: [1, 1, 24, 24], out: 1, kernel, params }))
-        .collect()
+    sizes.map(|kernel| convolution(Window { x: [1, 1, 24, 24], out: 1, kernel, params })).collect()
 }
 
 fn convolution(window: Window) -> (String, Kernel) {

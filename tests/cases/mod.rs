@@ -14,6 +14,7 @@ pub mod create;
 pub mod fuzz;
 pub mod grad;
 pub mod half;
+pub mod jets;
 pub mod large;
 pub mod linalg;
 pub mod matmul;

@@ -380,7 +380,7 @@ fn erf(x: f64) -> f64 {
 
 /// erfc; above 3 by the continued fraction e^(-x^2) / sqrt(pi) / (x + 1/2 / (x + 1 / (x + 3/2 /
 /// ...))).
-fn erfc(x: f64) -> f64 {
+pub fn erfc(x: f64) -> f64 {
     if x <= 3.0 {
         return 1.0 - erf(x);
     }

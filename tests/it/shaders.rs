@@ -10,23 +10,7 @@ pub mod kernels;
 pub use kernels::samples;
 
 /// The words of WGSL that name nothing: its keywords, then what it reserves (sections 15.1 and 15.2 of its specification).
-const WORDS: &str = "
-    alias break case const const_assert continue continuing default diagnostic discard else enable
-    false fn for if let loop override requires return struct switch true var while
-
-    NULL Self abstract active alignas alignof as asm asm_fragment async attribute auto await become
-    cast catch class co_await co_return co_yield coherent column_major common compile
-    compile_fragment concept const_cast consteval constexpr constinit crate debugger decltype delete
-    demote demote_to_helper do dynamic_cast enum explicit export extends extern external fallthrough
-    filter final finally friend from fxgroup get goto groupshared highp impl implements import
-    inline instanceof interface layout lowp macro macro_rules match mediump meta mod module move mut
-    mutable namespace new nil noexcept noinline nointerpolation non_coherent noncoherent
-    noperspective null nullptr of operator package packoffset partition pass patch pixelfragment
-    precise precision premerge priv protected pub public readonly ref regardless register
-    reinterpret_cast require resource restrict self set shared sizeof smooth snorm static
-    static_assert static_cast std subroutine super target template this thread_local throw trait try
-    type typedef typeid typename typeof union unless unorm unsafe unsized use using varying virtual
-    volatile wgsl where with writeonly yield";
+const WORDS: &str = include_str!("../golden/wgsl-words.txt");
 
 /// The names that a text declares: what follows `let`, `var`, `const` or `fn`, and what a type follows.
 fn declared(text: &str) -> Vec<&str> {

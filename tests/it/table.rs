@@ -1,6 +1,7 @@
 //! The pointwise table against its meaning: values and derivatives in `f32` at extreme and at
 //! random points, types, docs, random bits. No device is needed.
 
+mod higher;
 mod machine;
 
 use crate::cases::reference::{self, slope, Reference};

@@ -4,6 +4,7 @@
 
 use super::{odd_series, signed};
 use crate::expr::Expr;
+use crate::op::Pointwise;
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// atan(z) for |z| <= 1, error 2e-8.
@@ -43,11 +44,39 @@ pub fn atan2(y: Expr, x: Expr) -> Expr {
     y.sign_bit().select(-p, p)
 }
 
-/// By y and by x; 0 at the origin, where there is none.
+/// The real and the imaginary part of (x + iy)^-k for a constant k; 0 at the origin, where there is
+/// none. The next power times -k is its derivative by x, and that times i the one by y: no
+/// difference of large numbers in any of them.
+fn inverse_power(x: Expr, y: Expr, k: Expr) -> [Expr; 2] {
+    let h = Pointwise::hypot.of(&[x, y]);
+    let (c, s) = (x / h, y / h);
+    let times = k.literal().unwrap_or_default() as u32;
+    let (mut real, mut imaginary) = (c, -s);
+    for _ in 1..times {
+        (real, imaginary) = (real * c + imaginary * s, imaginary * c - real * s);
+    }
+    for _ in 0..times {
+        (real, imaginary) = (real / h, imaginary / h);
+    }
+    let [real, imaginary] = [real, imaginary].map(|part| h.eq(0.0).select(0.0, part));
+    fn real_slopes(a: &[Expr], _: Expr) -> Vec<Expr> {
+        let [real, imaginary] = inverse_power(a[0], a[1], a[2] + 1.0);
+        vec![-(a[2] * real), a[2] * imaginary, Expr::lit(0.0)]
+    }
+    fn imaginary_slopes(a: &[Expr], _: Expr) -> Vec<Expr> {
+        let [real, imaginary] = inverse_power(a[0], a[1], a[2] + 1.0);
+        vec![-(a[2] * imaginary), -(a[2] * real), Expr::lit(0.0)]
+    }
+    let arguments = [x, y, k];
+    [
+        real.with_gradient(&arguments, real_slopes),
+        imaginary.with_gradient(&arguments, imaginary_slopes),
+    ]
+}
+
+/// By y and by x: the parts of 1 / (x + iy).
 pub fn atan2_slopes(y: Expr, x: Expr) -> [Expr; 2] {
-    let h = hypot(x, y);
-    let part = |v: Expr| h.eq(0.0).select(0.0, v / h / h);
-    [part(x), -part(y)]
+    inverse_power(x, y, Expr::lit(1.0))
 }
 
 /// asin(x) for |x| <= 0.5, error 5e-9; `z` is x^2.
@@ -97,8 +126,23 @@ pub fn hypot(x: Expr, y: Expr) -> Expr {
     m * (ratio.square() + 1.0).sqrt()
 }
 
-/// The directions x / h and y / h; 0 at the origin, where there is none.
+/// v / h; 0 where h is.
+fn over(v: Expr, h: Expr) -> Expr {
+    h.eq(0.0).select(0.0, v / h)
+}
+
+/// v / h, where h is the length of (v, w); 0 at the origin, where there is none. Its derivatives
+/// say 1 - (v / h)^2 as (w / h)^2.
+fn direction(v: Expr, w: Expr, h: Expr) -> Expr {
+    over(v, h).with_gradient(&[v, w, h], |arguments, c| {
+        let &[v, w, h] = arguments else { unreachable!("they are three") };
+        let s = direction(w, v, h);
+        // h is no argument of its own.
+        vec![over(s * s, h), -over(c * s, h), Expr::lit(0.0)]
+    })
+}
+
+/// The directions x / h and y / h.
 pub fn hypot_slopes(x: Expr, y: Expr, h: Expr) -> [Expr; 2] {
-    let part = |v: Expr| h.eq(0.0).select(0.0, v / h);
-    [part(x), part(y)]
+    [direction(x, y, h), direction(y, x, h)]
 }

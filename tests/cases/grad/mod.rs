@@ -2,6 +2,7 @@
 //! library's.
 
 mod golden;
+mod higher;
 mod operations;
 mod ordering;
 mod past;
@@ -25,6 +26,7 @@ pub fn cases() -> Suite {
     golden::cases(&mut suite);
     past::cases(&mut suite);
     reading::cases(&mut suite);
+    higher::cases(&mut suite);
     suite
 }
 
