@@ -16,7 +16,7 @@ mod shaders;
 
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
-use warpweft::backend::webgpu::{adapters, Power};
+use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::device::{Device, Preference, Rows, Variants};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 

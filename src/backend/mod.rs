@@ -9,18 +9,7 @@ use std::sync::Arc;
 #[cfg(feature = "cpu")]
 pub mod cpu;
 #[cfg(feature = "gpu")]
-pub mod gpu;
-#[cfg(all(feature = "gpu", target_arch = "wasm32"))]
-pub mod webgpu;
-#[cfg(all(feature = "gpu", not(target_arch = "wasm32")))]
 pub mod wgpu;
-
-/// The GPUs of this platform.
-#[cfg(all(feature = "gpu", target_arch = "wasm32"))]
-pub use webgpu as platform;
-/// The GPUs of this platform.
-#[cfg(all(feature = "gpu", not(target_arch = "wasm32")))]
-pub use wgpu as platform;
 
 /// `Send + Sync` natively; nothing in a browser, where GPU objects stay on their thread.
 #[cfg(not(target_arch = "wasm32"))]

@@ -82,7 +82,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 enum Choice {
     #[cfg(feature = "gpu")]
-    Gpu(Box<crate::backend::platform::Adapter>),
+    Gpu(Box<crate::backend::wgpu::Adapter>),
     #[cfg(feature = "cpu")]
     Cpu,
 }
@@ -108,7 +108,7 @@ pub async fn discover() -> Vec<Found> {
 async fn find(low_power: bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
     #[cfg(feature = "gpu")]
-    use crate::backend::platform::{adapters, Power};
+    use crate::backend::wgpu::{adapters, Power};
     #[cfg(feature = "gpu")]
     for adapter in adapters(if low_power { Power::Low } else { Power::High }).await {
         let software = adapter.info.kind == DeviceKind::Software;
@@ -212,7 +212,7 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
 /// Opens what this build of the browser's core is for. What there is, JavaScript has looked at.
 #[cfg(all(target_arch = "wasm32", feature = "js", feature = "gpu"))]
 pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
-    use crate::backend::platform::{adapters, Power};
+    use crate::backend::wgpu::{adapters, Power};
     match adapters(if low_power { Power::Low } else { Power::High }).await.first() {
         Some(adapter) => Ok(Box::new(adapter.open().await?)),
         None => Err(Error::new(ErrorKind::NoDevice, "device: the browser offers no GPU now")),

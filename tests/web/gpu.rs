@@ -5,7 +5,7 @@
 mod by_hand;
 
 use by_hand::{batch, busy, pattern, source, to_words, two};
-use warpweft::backend::webgpu::{adapters, is_available, open, Choice, Power, WebGpuBackend};
+use warpweft::backend::wgpu::{adapters, is_available, open, Choice, Power, WgpuBackend};
 use warpweft::backend::{Backend, BufferId};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
@@ -13,13 +13,13 @@ use warpweft::tensor::{Tensor, Variable};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
 
 /// An open device of the test's own.
-async fn device() -> WebGpuBackend {
+async fn device() -> WgpuBackend {
     let choice = Choice { software: true, ..Choice::default() };
     open(choice).await.expect("this browser has no WebGPU: is it started with it?")
 }
 
 /// The first words of a buffer.
-async fn words(backend: &WebGpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
+async fn words(backend: &WgpuBackend, buffer: BufferId, count: u64) -> Result<Vec<u32>> {
     Ok(to_words(&backend.read(buffer, 0, count * 4).await?))
 }
 
@@ -337,4 +337,234 @@ async fn many_reads_some_dropped() {
     for (i, read) in reads.into_iter().enumerate().rev() {
         assert_eq!(to_words(&read.await.unwrap()), [i as u32]);
     }
+}
+
+/// Runs JavaScript; `undo()` in it is called when the guard is dropped.
+struct Patch;
+
+impl Patch {
+    fn new(script: &str) -> Patch {
+        js_sys::eval(script).expect("the script runs");
+        Patch
+    }
+}
+
+impl Drop for Patch {
+    fn drop(&mut self) {
+        js_sys::eval("undo()").expect("what was patched is there");
+    }
+}
+
+/// A number that JavaScript gives.
+fn number(script: &str) -> f64 {
+    let value = js_sys::eval(script).expect("the script runs");
+    value.as_f64().unwrap_or_else(|| panic!("{script}: {value:?}"))
+}
+
+#[wasm_bindgen_test]
+async fn opening_leaves_no_trace() {
+    let script = "
+        globalThis.before ??= [Object.getOwnPropertyDescriptor(globalThis, 'navigator')?.get, navigator, navigator.gpu];
+        const now = [Object.getOwnPropertyDescriptor(globalThis, 'navigator')?.get, navigator, navigator.gpu];
+        Number(now.every((value, i) => value === before[i]) && !Object.hasOwn(navigator.gpu, 'requestAdapter'))";
+    assert_eq!(number(script), 1.0);
+    let backend = device().await;
+    assert_eq!(number(script), 1.0);
+    let own = "adapter => Math.min(adapter.limits.maxStorageBuffersPerShaderStage,
+        adapter.limits.maxBindingsPerBindGroup - 1)";
+    let asked = format!("navigator.gpu.requestAdapter().then({own})");
+    let promise: js_sys::Promise = js_sys::eval(&asked).unwrap().into();
+    let most = wasm_bindgen_futures::JsFuture::from(promise).await.unwrap();
+    assert_eq!(most.as_f64(), Some(backend.limits().buffers_per_kernel as f64));
+}
+
+#[wasm_bindgen_test]
+async fn a_device_that_is_refused_is_told() {
+    for refusal in ["throw new TypeError('not today')", "return Promise.reject(Error('not today'))"]
+    {
+        let patch = Patch::new(&format!(
+            "{{
+                const real = GPUAdapter.prototype.requestDevice;
+                globalThis.undo = () => {{ GPUAdapter.prototype.requestDevice = real; }};
+                GPUAdapter.prototype.requestDevice = () => {{ {refusal}; }};
+            }}"
+        ));
+        let opened = open(Choice { software: true, ..Choice::default() }).await;
+        drop(patch);
+        let Err(error) = opened else { panic!("it was opened") };
+        assert_eq!(error.kind(), ErrorKind::NoDevice);
+        assert!(error.message().contains("not today"), "{error}");
+    }
+}
+
+/// Error scopes may catch what is neither a mistake nor a want of memory.
+#[wasm_bindgen_test]
+async fn an_internal_error_is_told_and_the_device_goes_on() {
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    let good = source(64, 0, "o[i] = a[i] + 1u;");
+    backend.sync().await.unwrap();
+    let patch = Patch::new(
+        "{
+            const real = GPUDevice.prototype.popErrorScope;
+            let left = 2;
+            globalThis.undo = () => { GPUDevice.prototype.popErrorScope = real; };
+            GPUDevice.prototype.popErrorScope = function () {
+                const answer = real.call(this);
+                // The second of three: memory, internal, validation.
+                return left-- === 1 ? answer.then(() => new GPUInternalError('it broke inside')) : answer;
+            };
+        }",
+    );
+    // The kernel is what this befalls.
+    backend.run_sources(&batch(256, &[&[]], 0), &[good.clone()], &buffers, &[]).unwrap();
+    let error = words(&backend, buffers[1], 3).await.unwrap_err();
+    drop(patch);
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.message().contains("it broke inside"), "{error}");
+    backend.write(buffers[1], 0, &[7; 256]).unwrap();
+    assert_eq!(words(&backend, buffers[1], 1).await.unwrap(), [0x0707_0707]);
+    assert_eq!(words(&backend, buffers[0], 3).await.unwrap(), [0, 1, 2]);
+}
+
+#[wasm_bindgen_test]
+async fn scopes_that_throw_or_never_come_to_an_end() {
+    for pop in ["throw new Error('no scope')", "return Promise.reject(Error('no scope'))"] {
+        let backend = device().await;
+        let buffers = two(&backend, 64).unwrap();
+        let patch = Patch::new(&format!(
+            "{{
+                const real = GPUDevice.prototype.popErrorScope;
+                globalThis.undo = () => {{ GPUDevice.prototype.popErrorScope = real; }};
+                GPUDevice.prototype.popErrorScope = function () {{ real.call(this); {pop}; }};
+            }}"
+        ));
+        assert_eq!(words(&backend, buffers[0], 3).await.unwrap(), [0, 1, 2]);
+        drop(patch);
+    }
+    // Where no answer comes and the device is lost, whoever waits hears of that.
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    let patch = Patch::new(
+        "{
+            const real = GPUDevice.prototype.popErrorScope;
+            globalThis.undo = () => { GPUDevice.prototype.popErrorScope = real; };
+            GPUDevice.prototype.popErrorScope = function () { real.call(this); return new Promise(() => {}); };
+        }",
+    );
+    let (read, synced) = (backend.read(buffers[0], 0, 4), backend.sync());
+    drop(patch);
+    backend.destroy();
+    assert_eq!(read.await.unwrap_err().kind(), ErrorKind::DeviceLost);
+    assert_eq!(synced.await.unwrap_err().kind(), ErrorKind::DeviceLost);
+}
+
+/// Keeps the browser's own devices in `opened`, and counts what is destroyed and submitted.
+fn spy() -> Patch {
+    Patch::new(
+        "{
+            const { requestDevice } = GPUAdapter.prototype, { destroy } = GPUBuffer.prototype;
+            const { submit } = GPUQueue.prototype;
+            globalThis.opened = [];
+            globalThis.destroyed = 0;
+            globalThis.submitted = [];
+            GPUAdapter.prototype.requestDevice = async function (wanted) {
+                const device = await requestDevice.call(this, wanted);
+                device.lost.then(({ reason }) => { device.reason = reason; });
+                opened.push(device);
+                return device;
+            };
+            GPUBuffer.prototype.destroy = function () { destroyed++; destroy.call(this); };
+            GPUQueue.prototype.submit = function (commands) {
+                submitted.push({ many: commands.length, at: performance.now() });
+                submit.call(this, commands);
+            };
+            globalThis.undo = () => {
+                GPUAdapter.prototype.requestDevice = requestDevice;
+                GPUBuffer.prototype.destroy = destroy;
+                GPUQueue.prototype.submit = submit;
+            };
+        }",
+    )
+}
+
+#[wasm_bindgen_test]
+async fn a_device_lost_while_a_read_waits() {
+    let _spy = spy();
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    let work = batch(256, &[&[]], 0);
+    backend.run_sources(&work, &[busy(10_000_000)], &buffers, &[]).unwrap();
+    let (read, synced) = (backend.read(buffers[1], 0, 4), backend.sync());
+    // Not by us: the page closes it.
+    js_sys::eval("opened[0].destroy()").unwrap();
+    assert_eq!(read.await.unwrap_err().kind(), ErrorKind::DeviceLost);
+    assert_eq!(synced.await.unwrap_err().kind(), ErrorKind::DeviceLost);
+    assert_eq!(backend.allocate(4).unwrap_err().kind(), ErrorKind::DeviceLost);
+}
+
+#[wasm_bindgen_test]
+async fn what_is_dropped_is_destroyed_once_nothing_waits_for_it() {
+    let _spy = spy();
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    backend.free(buffers[1]);
+    assert_eq!(number("destroyed"), 1.0);
+    let reads: Vec<_> = (0..20).map(|i| backend.read(buffers[0], i * 4, 4)).collect();
+    let (synced, dropped) = (backend.sync(), backend.read(buffers[0], 0, 4));
+    drop(backend);
+    drop(dropped);
+    for (i, read) in reads.into_iter().enumerate() {
+        assert_eq!(to_words(&read.await.unwrap()), [i as u32]);
+    }
+    assert_eq!(number("opened.filter((device) => device.reason).length"), 0.0);
+    synced.await.unwrap();
+    let lost: js_sys::Promise = js_sys::eval("opened[0].lost").unwrap().into();
+    wasm_bindgen_futures::JsFuture::from(lost).await.unwrap();
+    let reason = js_sys::eval("opened[0].reason").unwrap();
+    assert_eq!(reason.as_string().as_deref(), Some("destroyed"));
+}
+
+#[wasm_bindgen_test]
+async fn a_batch_and_its_read_are_one_submission() {
+    let _spy = spy();
+    let device = Device::from_backend(Box::new(device().await), None);
+    let x = device.tensor(&[1.0f32, 2.0], &[2]).unwrap();
+    for round in 0..3 {
+        js_sys::eval("submitted = []").unwrap();
+        let y = x.mul(f64::from(round)).unwrap();
+        assert_eq!(y.read::<f32>().await.unwrap(), [round as f32, 2.0 * round as f32]);
+        // The first read makes its buffer first.
+        let many = number("submitted.filter(({ many }) => many).length");
+        assert_eq!(many, if round == 0 { 2.0 } else { 1.0 });
+    }
+}
+
+/// Browsers look whether work is done where commands come in.
+#[wasm_bindgen_test]
+async fn while_something_waits_commands_come_in() {
+    let _spy = spy();
+    let backend = device().await;
+    let buffers = two(&backend, 64).unwrap();
+    let work = batch(256, &[&[]], 0);
+    backend.run_sources(&work, &[busy(20_000_000)], &buffers, &[]).unwrap();
+    backend.read(buffers[1], 0, 4).await.unwrap();
+    let gaps = "
+        submitted.filter(({ many }) => !many).map(({ at }, i, all) => at - (all[i - 1]?.at ?? submitted[0].at))";
+    let many = number(&format!("{gaps}.length"));
+    console_log!("webgpu: {many} empty submissions while a read waited");
+    assert!((2.0..60.0).contains(&many), "{many}");
+    let grown =
+        format!("{{ const gaps = {gaps}; Number(gaps.length < 8 || gaps.at(-1) > 2 * gaps[0]) }}");
+    assert_eq!(number(&grown), 1.0);
+    // Nothing waits any more, and nothing comes.
+    let pause = "new Promise((resolve) => setTimeout(resolve, 300))";
+    wasm_bindgen_futures::JsFuture::from(js_sys::Promise::from(js_sys::eval(pause).unwrap()))
+        .await
+        .unwrap();
+    let before = number("submitted.length");
+    wasm_bindgen_futures::JsFuture::from(js_sys::Promise::from(js_sys::eval(pause).unwrap()))
+        .await
+        .unwrap();
+    assert_eq!(number("submitted.length"), before);
 }

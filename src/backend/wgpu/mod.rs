@@ -1,242 +1,280 @@
-//! GPUs through wgpu: Vulkan, Metal and DX12.
+//! GPUs through wgpu: Vulkan, Metal and DX12, and the browser's WebGPU. Batches are checked and packed here, buffers have
+//! numbers, and errors that come late are carried to reads. What differs in a browser is in `web`, its twin is `native`.
 
 mod adapters;
-mod errors;
+mod batch;
+mod choice;
+mod doubts;
 mod groups;
-mod matrices;
-mod staging;
-mod transfer;
-mod waiting;
+mod ledger;
+mod memory;
+mod pipelines;
+mod readbacks;
+mod ticket;
 
-pub use super::gpu::{fold, Choice, Power};
+#[cfg(not(target_arch = "wasm32"))]
+mod native;
+#[cfg(not(target_arch = "wasm32"))]
+use native as platform;
+#[cfg(target_arch = "wasm32")]
+mod web;
+#[cfg(target_arch = "wasm32")]
+use web as platform;
+
 pub use adapters::{adapters, is_available, open, Adapter};
+pub use choice::{Choice, Power};
+#[doc(hidden)]
+pub use pipelines::fold;
 
-use super::gpu::{lock, Fate, GpuBackend, Ledger, Machine, Run, Step, Usage};
-use super::Pending;
-use crate::error::Result;
-use errors::Gate;
+use super::{Backend, BufferId, Counters, Info, Pending};
+use crate::codegen::{self, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Batch, Kernel, Limits, Variants};
+use batch::Prepared;
+use doubts::Doubts;
 use groups::Groups;
-use std::borrow::Cow;
+use ledger::lock;
+use memory::{Buffers, Uniform};
+use pipelines::Pipelines;
+use platform::Gpu;
 use std::collections::HashMap;
-use std::future::poll_fn;
-use std::ops::Range;
+use std::future::ready;
 use std::sync::{Arc, Mutex};
-use transfer::Transfer;
-use waiting::Ticket;
 
 /// An open GPU.
-pub type WgpuBackend = GpuBackend<Wgpu>;
-
-/// wgpu's side of an open GPU.
-pub struct Wgpu {
-    gate: Arc<Gate>,
-    queue: wgpu::Queue,
-    transfer: Transfer,
-    groups: Mutex<Groups>,
-    /// By the numbers of inputs and outputs.
-    layouts: Mutex<HashMap<(usize, usize), Arc<Layout>>>,
+pub struct WgpuBackend {
+    info: Info,
+    limits: Limits,
+    gpu: Arc<Gpu>,
+    /// Apart from the rest: while one thread compiles, others run. Locked before `state` where both
+    /// are.
+    pipelines: Mutex<Pipelines>,
+    state: Mutex<State>,
 }
 
-/// A buffer with its number.
-#[derive(Clone)]
-pub struct Numbered {
-    number: u64,
-    buffer: wgpu::Buffer,
+#[derive(Default)]
+struct State {
+    buffers: Buffers,
+    uniform: Uniform,
+    groups: Groups,
+    /// By the batch's address.
+    batches: HashMap<usize, Prepared>,
+    submits: u64,
+    dispatches: u64,
 }
 
-/// The bindings of all kernels with as many inputs and outputs.
-struct Layout {
-    inputs: usize,
-    outputs: usize,
-    bindings: wgpu::BindGroupLayout,
-    pipelines: wgpu::PipelineLayout,
-}
-
-/// A compiled kernel.
-pub struct Compiled {
-    layout: Arc<Layout>,
-    pipeline: wgpu::ComputePipeline,
-}
-
-impl Wgpu {
-    fn new(gate: Gate, queue: wgpu::Queue) -> Result<Wgpu> {
-        let gate = Arc::new(gate);
-        waiting::start(gate.clone(), queue.clone())?;
-        let (transfer, groups, layouts) = Default::default();
-        Ok(Wgpu { gate, queue, transfer, groups, layouts })
+impl WgpuBackend {
+    fn new(info: Info, limits: Limits, gpu: Arc<Gpu>) -> WgpuBackend {
+        let (pipelines, state) = Default::default();
+        WgpuBackend { info, limits, gpu, pipelines, state }
     }
 
-    /// Records all kernels into one compute pass.
-    fn commands(&self, run: &Run<'_, Wgpu>) -> wgpu::CommandBuffer {
-        let mut groups = lock(&self.groups);
-        let mut encoder = self.gate.device.create_command_encoder(&Default::default());
-        {
-            let mut pass = encoder.begin_compute_pass(&Default::default());
-            for step in run.recorded {
-                let (Some((x, y)), Some(compiled)) = (step.grid, &step.pipeline.compiled) else {
-                    continue;
-                };
-                let slots = step.slots.iter().map(|&(slot, bytes)| (run.slots[slot], bytes));
-                let bound = std::iter::once((run.uniform, step.block)).chain(slots);
-                let group = groups.get(&self.gate, &compiled.layout, bound);
-                pass.set_pipeline(&compiled.pipeline);
-                pass.set_bind_group(0, &group, &[step.offset]);
-                pass.dispatch_workgroups(x, y, 1);
-            }
-        }
-        groups.tick();
-        encoder.finish()
-    }
-}
-
-impl Machine for Wgpu {
-    type Buffer = Numbered;
-    type Pipeline = Compiled;
-    type Recorded = Vec<Step<Compiled>>;
-
-    fn ledger(&self) -> &Ledger {
-        &self.gate.ledger
+    /// Loses the device: everything that is awaited, and every later call, answers `DeviceLost`.
+    pub fn destroy(&self) {
+        self.gpu.ledger.lose("it was destroyed");
+        self.gpu.destroy();
     }
 
-    fn create(&self, number: u64, usage: Usage, bytes: u64, fate: &Fate) -> Result<Numbered> {
-        use wgpu::BufferUsages as Uses;
-        let (operation, uses) = match usage {
-            Usage::Storage => ("allocate", Uses::STORAGE | Uses::COPY_SRC | Uses::COPY_DST),
-            Usage::Uniform => ("run", Uses::UNIFORM | Uses::COPY_DST),
-        };
-        let buffer = create(&self.gate, operation, (bytes, uses), false, Some(fate))?;
-        Ok(Numbered { number, buffer })
-    }
-
-    fn discard(&self, buffer: &Numbered) {
-        // Dropping it is enough, and `destroy` would wait for the thread that polls.
-        lock(&self.groups).forget(buffer.number);
-    }
-
-    fn compile(
+    /// As [`Backend::run`], with the text of each dispatch given: for tests of this backend.
+    #[doc(hidden)]
+    pub fn run_sources(
         &self,
-        text: &str,
-        (inputs, outputs): (usize, usize),
-        label: &str,
-        what: String,
-        fate: &Fate,
-    ) -> Compiled {
-        let device = &self.gate.device;
-        let layout = {
-            let mut layouts = lock(&self.layouts);
-            let found = layouts.entry((inputs, outputs));
-            found.or_insert_with(|| Arc::new(layout(device, inputs, outputs))).clone()
+        batch: &Arc<Batch>,
+        sources: &[Source],
+        buffers: &[BufferId],
+        scalars: &[u32],
+    ) -> Result<()> {
+        self.run_text(batch, buffers, scalars, &mut |number| sources[number].clone())
+    }
+
+    fn run_text(
+        &self,
+        batch: &Arc<Batch>,
+        ids: &[BufferId],
+        scalars: &[u32],
+        text: &mut dyn FnMut(usize) -> Source,
+    ) -> Result<()> {
+        let (gpu, ledger) = (&self.gpu, &self.gpu.ledger);
+        ledger.check("run")?;
+        self.prepare(batch, text)?;
+        let mut guard = lock(&self.state);
+        let State { buffers, uniform, groups, batches, submits, dispatches } = &mut *guard;
+        let Some(prepared) = batches.get_mut(&address(batch)) else {
+            return Err(Error::data("run: the batch was forgotten while it was run"));
         };
-        let (pipeline, _) = self.gate.watch(&what, Some(fate), || {
-            let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: Some(label),
-                source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(text)),
-            });
-            device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(label),
-                layout: Some(&layout.pipelines),
-                module: &module,
-                entry_point: Some("main"),
-                compilation_options: wgpu::PipelineCompilationOptions {
-                    // Kernels write workgroup memory before they read it.
-                    zero_initialize_workgroup_memory: false,
-                    ..Default::default()
-                },
-                cache: None,
-            })
-        });
-        Compiled { layout, pipeline }
-    }
-
-    fn record(&self, steps: Vec<Step<Compiled>>) -> Vec<Step<Compiled>> {
-        steps
-    }
-
-    fn forget(&self, _: &Vec<Step<Compiled>>) {}
-
-    fn submit(&self, run: Run<'_, Wgpu>) {
-        if !run.params.is_empty() {
-            self.queue.write_buffer(&run.uniform.buffer, 0, run.params);
+        let slots = Prepared::slots(batch, ids, buffers)?;
+        if let Some(error) = prepared.history.broken() {
+            // Not run at all: what it would have written means nothing, and reading it says so.
+            ledger.store(ledger.tick(), error.clone());
+            prepared.pass_on(ids, buffers, None);
+            return Ok(());
         }
-        self.gate.watch_for_read("run", run.fate, || self.queue.submit([self.commands(&run)]));
-        self.transfer.submitted();
+        prepared.fill(scalars)?;
+        if prepared.steps.all.is_empty() {
+            return Ok(());
+        }
+        if let Some(old) = uniform.make_room(gpu, prepared.image.len())? {
+            groups.forget(old.number);
+            gpu.discard(&old.buffer);
+        }
+        let (uniform, params) = uniform.ready(&prepared.image);
+        let trial = prepared.history.trial();
+        gpu.submit((&uniform.buffer, params), trial.as_ref(), |encoder| {
+            prepared.steps.record(gpu, groups, uniform, &slots, encoder);
+        });
+        prepared.pass_on(ids, buffers, trial.as_ref());
+        *submits += 1;
+        *dispatches += prepared.steps.all.len() as u64;
+        Ok(())
     }
 
-    fn write(&self, buffer: &Numbered, offset: u64, data: &[u8]) -> Result<()> {
-        self.transfer.upload(&self.gate, &self.queue, &buffer.buffer, offset, data)
+    /// Compiles a batch, unless that was done.
+    fn prepare(&self, batch: &Arc<Batch>, text: &mut dyn FnMut(usize) -> Source) -> Result<()> {
+        let known = || lock(&self.state).batches.contains_key(&address(batch));
+        if known() {
+            return Ok(());
+        }
+        let mut pipelines = lock(&self.pipelines);
+        // Another thread may have done it meanwhile.
+        if !known() {
+            let made = Prepared::new(&self.gpu, &self.limits, &mut pipelines, batch, text)?;
+            let batches = &mut lock(&self.state).batches;
+            batches.retain(|_, prepared| !prepared.dead());
+            batches.insert(address(batch), made);
+        }
+        Ok(())
     }
 
-    fn read(&self, buffer: &Numbered, range: Range<u64>) -> Result<Pending<Option<Vec<u8>>>> {
-        self.transfer.read(&self.gate, &self.queue, &buffer.buffer, range)
+    fn start_read(&self, id: BufferId, offset: u64, len: u64) -> Result<Pending<Result<Vec<u8>>>> {
+        let gpu = self.gpu.clone();
+        gpu.ledger.check("read")?;
+        let (source, doubts) = {
+            let state = lock(&self.state);
+            let memory = state.buffers.range("read", id, offset, len)?;
+            (memory.held.buffer.clone(), memory.written.clone())
+        };
+        if len == 0 {
+            let done = self.sync();
+            return Ok(Box::pin(async move { done.await.map(|()| Vec::new()) }));
+        }
+        let arriving = gpu.read(&source, offset..offset + len)?;
+        let at = gpu.ledger.tick();
+        Ok(Box::pin(async move {
+            let bytes = arriving.await;
+            gpu.ledger.finish(at, "read", &doubts)?;
+            bytes.ok_or_else(|| {
+                let message = "read: the device could not map the memory to read from";
+                Error::new(ErrorKind::Memory, message)
+            })
+        }))
+    }
+}
+
+impl Backend for WgpuBackend {
+    fn info(&self) -> &Info {
+        &self.info
     }
 
-    fn done(&self) -> Pending<()> {
-        let ticket = Ticket::new(None);
-        let done = ticket.clone();
-        self.queue.on_submitted_work_done(move || done.settle(true));
-        self.transfer.submitted();
-        self.gate.tickets.open(&ticket);
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        self.gpu.ledger.check("allocate")?;
+        lock(&self.state).buffers.allocate(&self.gpu, &self.limits, bytes)
+    }
+
+    fn free(&self, buffer: BufferId) {
+        let freed = {
+            let mut state = lock(&self.state);
+            let freed = state.buffers.remove(buffer);
+            state.groups.forget(buffer.0);
+            freed
+        };
+        if let Some(held) = freed {
+            self.gpu.discard(&held.buffer);
+        }
+    }
+
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.gpu.ledger.check("write")?;
+        let len = data.len() as u64;
+        let target = {
+            let mut state = lock(&self.state);
+            let target = state.buffers.range("write", buffer, offset, len)?.held.buffer.clone();
+            if offset == 0 {
+                // Written anew: what went wrong before does not matter any more.
+                state.buffers.depend(buffer, &Doubts::default());
+            }
+            target
+        };
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.gpu.write(&target, offset, data)
+    }
+
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        // Layers of a model share their kernels: each text is written once.
+        let mut written: Vec<(&Kernel, Source)> = Vec::new();
+        self.run_text(batch, buffers, scalars, &mut |number| {
+            let kernel = &*batch.dispatches[number].kernel;
+            if let Some((_, source)) = written.iter().find(|(other, _)| *other == kernel) {
+                return source.clone();
+            }
+            let source = codegen::wgsl(kernel, batch.variants);
+            written.push((kernel, source.clone()));
+            source
+        })
+    }
+
+    fn hold(&self) {
+        self.gpu.hold();
+    }
+
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        match self.start_read(buffer, offset, len) {
+            Ok(pending) => pending,
+            Err(error) => Box::pin(ready(Err(error))),
+        }
+    }
+
+    fn sync(&self) -> Pending<Result<()>> {
+        let gpu = self.gpu.clone();
+        if let Err(error) = gpu.ledger.check("sync") {
+            return Box::pin(ready(Err(error)));
+        }
+        let done = gpu.done();
+        let at = gpu.ledger.tick();
         Box::pin(async move {
-            poll_fn(|context| ticket.poll(context)).await;
+            done.await;
+            gpu.ledger.finish(at, "sync", &Doubts::default())
         })
     }
 
-    fn bind_groups(&self) -> u64 {
-        lock(&self.groups).made
+    fn forget(&self, batch: &Arc<Batch>) {
+        lock(&self.state).batches.remove(&address(batch));
     }
 
-    fn destroy(&self) {
-        self.gate.device.destroy();
-        self.gate.tickets.lose();
+    fn counters(&self) -> Counters {
+        let pipelines = lock(&self.pipelines).made;
+        let state = lock(&self.state);
+        Counters {
+            pipelines,
+            buffers: state.buffers.made,
+            bytes: state.buffers.bytes,
+            bind_groups: state.groups.made,
+            submits: state.submits,
+            dispatches: state.dispatches,
+        }
     }
 
-    fn close(&self) {
-        self.gate.tickets.close();
+    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
+        Some(codegen::wgsl(kernel, variants).text)
     }
 }
 
-fn layout(device: &wgpu::Device, inputs: usize, outputs: usize) -> Layout {
-    let entry = |binding: usize, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
-        binding: binding as u32,
-        visibility: wgpu::ShaderStages::COMPUTE,
-        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
-        count: None,
-    };
-    let mut entries = vec![entry(0, wgpu::BufferBindingType::Uniform, true)];
-    for i in 0..inputs + outputs {
-        let read_only = i < inputs;
-        entries.push(entry(i + 1, wgpu::BufferBindingType::Storage { read_only }, false));
-    }
-    let bindings = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
-        label: None,
-        entries: &entries,
-    });
-    let pipelines = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-        label: None,
-        bind_group_layouts: &[Some(&bindings)],
-        immediate_size: 0,
-    });
-    Layout { inputs, outputs, bindings, pipelines }
-}
-
-/// Makes a buffer.
-fn create(
-    gate: &Gate,
-    operation: &str,
-    (size, usage): (u64, wgpu::BufferUsages),
-    mapped_at_creation: bool,
-    fate: Option<&Fate>,
-) -> Result<wgpu::Buffer> {
-    let (buffer, error) = gate.watch(&format!("{operation}: {size} bytes"), fate, || {
-        gate.device.create_buffer(&wgpu::BufferDescriptor {
-            label: None,
-            size,
-            usage,
-            mapped_at_creation,
-        })
-    });
-    match error {
-        Some(error) => Err(error),
-        None => Ok(buffer),
-    }
+/// What a batch is known by.
+fn address(batch: &Arc<Batch>) -> usize {
+    Arc::as_ptr(batch) as usize
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 /// How something went, once that is known: natively at once, in a browser later.
 #[derive(Clone)]
-pub struct Fate(Arc<Answer>);
+pub(super) struct Fate(Arc<Answer>);
 
 struct Answer {
     /// Later ones have larger numbers.
@@ -25,7 +25,7 @@ impl Default for Fate {
 
 impl Fate {
     /// Only the first word counts.
-    pub(crate) fn settle(&self, error: Option<Error>) {
+    pub(super) fn settle(&self, error: Option<Error>) {
         let _ = self.0.error.set(error);
     }
 
@@ -35,7 +35,7 @@ impl Fate {
     }
 
     /// What is known to have gone wrong.
-    pub(crate) fn error(&self) -> Option<&Error> {
+    pub(super) fn error(&self) -> Option<&Error> {
         self.0.error.get()?.as_ref()
     }
 }
@@ -43,7 +43,7 @@ impl Fate {
 /// What must have gone well for some contents to mean something and is not known to have: each fate once, the oldest
 /// first, or the one that is known to be bad. Empty but for the first moments in a browser, and after a failure.
 #[derive(Clone, Default)]
-pub(crate) struct Doubts(Option<Arc<[Fate]>>);
+pub(super) struct Doubts(Option<Arc<[Fate]>>);
 
 impl Doubts {
     /// What is left of these together.
@@ -70,14 +70,14 @@ impl Doubts {
     }
 
     /// What is known to have gone wrong.
-    pub(crate) fn error(&self) -> Option<&Error> {
+    pub(super) fn error(&self) -> Option<&Error> {
         self.fates().iter().find_map(Fate::error)
     }
 }
 
 /// What is known of a batch: of its kernels, and of its runs.
 #[derive(Default)]
-pub(super) struct Record {
+pub(super) struct History {
     kernels: Doubts,
     /// Whether a run is known to have gone well.
     proven: bool,
@@ -86,10 +86,10 @@ pub(super) struct Record {
     trial: Fate,
 }
 
-impl Record {
+impl History {
     /// A batch with kernels of these fates.
-    pub(super) fn new(kernels: &[Fate]) -> Record {
-        Record { kernels: Doubts::union([kernels]), ..Record::default() }
+    pub(super) fn new(kernels: &[Fate]) -> History {
+        History { kernels: Doubts::union([kernels]), ..History::default() }
     }
 
     /// What is wrong with the first kernel that could not be made, where there is one.
@@ -120,15 +120,15 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use super::{Doubts, Fate, Record};
+    use super::{Doubts, Fate, History};
     use crate::error::Error;
 
     /// A batch of five kernels which reads what it wrote, run again and again on a machine that answers late: what there
     /// is to wait for, run by run.
-    fn loop_of(runs: usize, variables: &mut [Doubts], record: &mut Record) -> Vec<usize> {
+    fn loop_of(runs: usize, variables: &mut [Doubts], history: &mut History) -> Vec<usize> {
         let step = |_| {
-            let trial = record.trial();
-            let written = record.doubts(trial.as_ref(), &*variables);
+            let trial = history.trial();
+            let written = history.doubts(trial.as_ref(), &*variables);
             variables.fill(written);
             variables[0].fates().len()
         };
@@ -142,19 +142,19 @@ mod tests {
     #[test]
     fn doubts_do_not_grow_with_the_runs() {
         let kernels = five();
-        let mut record = Record::new(&kernels);
+        let mut history = History::new(&kernels);
         for variables in [1, 3, 4] {
-            let counts = loop_of(10_000, &mut vec![Doubts::default(); variables], &mut record);
+            let counts = loop_of(10_000, &mut vec![Doubts::default(); variables], &mut history);
             assert!(counts.iter().all(|&count| count == 6), "{:?}", counts.iter().max());
         }
     }
 
     #[test]
     fn two_batches_in_turns() {
-        let mut records = [Record::new(&five()), Record::new(&five())];
+        let mut histories = [History::new(&five()), History::new(&five())];
         let mut variables = [Doubts::default(), Doubts::default(), Doubts::default()];
         for run in 0..1000 {
-            let count = loop_of(1, &mut variables, &mut records[run % 2])[0];
+            let count = loop_of(1, &mut variables, &mut histories[run % 2])[0];
             assert_eq!(count, if run == 0 { 6 } else { 12 });
         }
     }
@@ -162,20 +162,20 @@ mod tests {
     #[test]
     fn what_went_well_is_forgotten() {
         let kernels = five();
-        let mut record = Record::new(&kernels);
+        let mut history = History::new(&kernels);
         let mut variables = [Doubts::default()];
-        loop_of(10, &mut variables, &mut record);
+        loop_of(10, &mut variables, &mut history);
         kernels.iter().for_each(|kernel| kernel.settle(None));
-        assert_eq!(loop_of(2, &mut variables, &mut record), [1, 1]);
-        record.trial().expect("it is not known yet").settle(None);
-        assert_eq!(loop_of(2, &mut variables, &mut record), [0, 0]);
-        assert!(record.trial().is_none());
+        assert_eq!(loop_of(2, &mut variables, &mut history), [1, 1]);
+        history.trial().expect("it is not known yet").settle(None);
+        assert_eq!(loop_of(2, &mut variables, &mut history), [0, 0]);
+        assert!(history.trial().is_none());
     }
 
     #[test]
     fn what_went_wrong_stays_with_all_that_comes_of_it() {
         let kernels = five();
-        let (mut first, mut second) = (Record::new(&kernels), Record::new(&five()));
+        let (mut first, mut second) = (History::new(&kernels), History::new(&five()));
         let mut variables = [Doubts::default(), Doubts::default()];
         let fine = variables[0].clone();
         loop_of(10, &mut variables, &mut first);
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn after_a_run_that_failed_the_next_one_is_told_apart() {
-        let mut record = Record::new(&[]);
+        let mut history = History::new(&[]);
         let mut variables = [Doubts::default()];
-        loop_of(3, &mut variables, &mut record);
+        loop_of(3, &mut variables, &mut history);
         let failed = variables[0].clone();
-        record.trial().expect("it is not known yet").settle(Some(Error::data("no memory")));
-        let next = record.trial().expect("none went well");
+        history.trial().expect("it is not known yet").settle(Some(Error::data("no memory")));
+        let next = history.trial().expect("none went well");
         assert!(next.error().is_none() && failed.error().is_some());
     }
 }

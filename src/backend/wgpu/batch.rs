@@ -1,10 +1,11 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::doubts::{Doubts, Record};
-use super::memory::{Buffers, Memory};
-use super::pipelines::{fold, Pipeline, Pipelines};
-use super::{Fate, Machine};
+use super::doubts::{Doubts, Fate, History};
+use super::groups::{Groups, Sets};
+use super::memory::{Buffers, Memory, Numbered};
+use super::pipelines::{fold, Compiled, Pipeline, Pipelines};
+use super::platform::Gpu;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,17 +19,15 @@ const ALIGNMENT: usize = 256;
 const MOST_PARAMS: usize = 64 << 10;
 
 /// A batch ready to run.
-pub(super) struct Prepared<M: Machine> {
+pub(super) struct Prepared {
     /// While this is held, no other batch gets the same address.
     batch: Weak<Batch>,
-    /// Its steps as the machine keeps them, and how many of them do something.
-    pub(super) recorded: M::Recorded,
-    pub(super) dispatches: u64,
+    pub(super) steps: Steps,
     /// The slots that it writes, and those that it only reads.
     written: Vec<usize>,
     read: Vec<usize>,
     /// How its kernels and its runs went.
-    pub(super) record: Record,
+    pub(super) history: History,
     /// The uniform buffer's contents, heads filled in. Kernels without params share the first
     /// block.
     pub(super) image: Vec<u8>,
@@ -37,15 +36,54 @@ pub(super) struct Prepared<M: Machine> {
 }
 
 /// A dispatch ready to run.
-pub struct Step<P> {
-    pub(crate) pipeline: Arc<Pipeline<P>>,
-    /// None where there is nothing to do.
-    pub(crate) grid: Option<(u32, u32)>,
+pub(super) struct Step {
+    pipeline: Arc<Pipeline>,
+    grid: (u32, u32),
     /// Where its params begin, and how many bytes of them are bound.
-    pub(crate) offset: u32,
-    pub(crate) block: u64,
+    offset: u32,
+    pub(super) block: u64,
     /// Each binding's slot, and the bytes of it: a multiple of 16.
-    pub(crate) slots: Vec<(usize, u64)>,
+    pub(super) slots: Vec<(usize, u64)>,
+}
+
+impl Step {
+    pub(super) fn compiled(&self) -> &Compiled {
+        match &self.pipeline.compiled {
+            Some(compiled) => compiled,
+            None => unreachable!("what could not be compiled is not run"),
+        }
+    }
+}
+
+/// The dispatches that do something, and the bind groups that they ran with.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) all: Vec<Step>,
+    sets: Sets,
+}
+
+impl Steps {
+    /// Records them into one compute pass.
+    pub(super) fn record(
+        &mut self,
+        gpu: &Gpu,
+        groups: &mut Groups,
+        uniform: &Numbered,
+        slots: &[&Numbered],
+        encoder: &mut wgpu::CommandEncoder,
+    ) {
+        let mut pass = encoder.begin_compute_pass(&Default::default());
+        let mut last: Option<&Arc<Pipeline>> = None;
+        let groups = groups.of_batch(gpu, &mut self.sets, &self.all, uniform, slots);
+        for (step, group) in self.all.iter().zip(groups) {
+            if !last.is_some_and(|last| Arc::ptr_eq(last, &step.pipeline)) {
+                pass.set_pipeline(&step.compiled().pipeline);
+            }
+            last = Some(&step.pipeline);
+            pass.set_bind_group(0, group, &[step.offset]);
+            pass.dispatch_workgroups(step.grid.0, step.grid.1, 1);
+        }
+    }
 }
 
 /// A slot's bytes as they are bound: kernels may read whole `vec4`s.
@@ -53,32 +91,31 @@ pub(super) fn bound_bytes(bytes: u64) -> u64 {
     bytes.max(1).next_multiple_of(16)
 }
 
-impl<M: Machine> Prepared<M> {
+impl Prepared {
     /// Compiles what is not compiled yet. `text` gives the source of a dispatch, by number.
     pub(super) fn new(
-        machine: &M,
+        gpu: &Gpu,
         limits: &Limits,
-        pipelines: &mut Pipelines<M::Pipeline>,
+        pipelines: &mut Pipelines,
         batch: &Arc<Batch>,
         text: &mut dyn FnMut(usize) -> Source,
-    ) -> Result<Prepared<M>> {
+    ) -> Result<Prepared> {
         let mut prepared = Prepared {
             batch: Arc::downgrade(batch),
-            recorded: M::Recorded::default(),
-            dispatches: 0,
+            steps: Steps::default(),
             written: Vec::new(),
             read: Vec::new(),
-            record: Record::default(),
+            history: History::default(),
             image: Vec::new(),
             words: Vec::new(),
         };
         prepared.block(1);
-        let mut steps = Vec::with_capacity(batch.dispatches.len());
+        let mut fates = Vec::with_capacity(batch.dispatches.len());
         for (number, dispatch) in batch.dispatches.iter().enumerate() {
-            let source = text(number);
-            let step = prepared.step(machine, limits, pipelines, batch, dispatch, &source)?;
-            steps.push(step);
+            let fate = prepared.add(gpu, limits, pipelines, batch, dispatch, &text(number))?;
+            fates.push(fate);
         }
+        prepared.history = History::new(&fates);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
                 Use::Written => prepared.written.push(slot),
@@ -86,22 +123,19 @@ impl<M: Machine> Prepared<M> {
                 Use::None => {}
             }
         }
-        prepared.dispatches = steps.iter().filter(|step| step.grid.is_some()).count() as u64;
-        let fates: Vec<Fate> = steps.iter().map(|step| step.pipeline.fate.clone()).collect();
-        prepared.record = Record::new(&fates);
-        prepared.recorded = machine.record(steps);
         Ok(prepared)
     }
 
-    fn step(
+    /// Adds a dispatch; how its kernel went.
+    fn add(
         &mut self,
-        machine: &M,
+        gpu: &Gpu,
         limits: &Limits,
-        pipelines: &mut Pipelines<M::Pipeline>,
+        pipelines: &mut Pipelines,
         batch: &Batch,
         dispatch: &Dispatch,
         source: &Source,
-    ) -> Result<Step<M::Pipeline>> {
+    ) -> Result<Fate> {
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
         if buffers > limits.buffers_per_kernel {
@@ -133,9 +167,13 @@ impl<M: Machine> Prepared<M> {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
         let arity = (dispatch.inputs.len(), dispatch.outputs.len());
-        let pipeline = pipelines.get(machine, limits, source, arity, (kind, &dispatch.label));
-        let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
-        Ok(Step { pipeline, grid, offset: offset as u32, block, slots })
+        let pipeline = pipelines.get(gpu, limits, source, arity, (kind, &dispatch.label));
+        let fate = pipeline.fate.clone();
+        if let Some(grid) = grid {
+            let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
+            self.steps.all.push(Step { pipeline, grid, offset: offset as u32, block, slots });
+        }
+        Ok(fate)
     }
 
     /// Appends a params block of so many `vec4`s with its head; where it begins.
@@ -152,14 +190,9 @@ impl<M: Machine> Prepared<M> {
     }
 
     /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
-    pub(super) fn pass_on(
-        &mut self,
-        ids: &[BufferId],
-        memory: &mut Buffers<M::Buffer>,
-        trial: Option<&Fate>,
-    ) {
+    pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<&Fate>) {
         let read = self.read.iter().filter_map(|&slot| memory.doubts(ids[slot]));
-        let doubts: Doubts = self.record.doubts(trial, read);
+        let doubts: Doubts = self.history.doubts(trial, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &doubts);
         }
@@ -184,8 +217,8 @@ impl<M: Machine> Prepared<M> {
     pub(super) fn slots<'a>(
         batch: &Batch,
         buffers: &[BufferId],
-        memory: &'a Buffers<M::Buffer>,
-    ) -> Result<Vec<&'a M::Buffer>> {
+        memory: &'a Buffers,
+    ) -> Result<Vec<&'a Numbered>> {
         if buffers.len() != batch.slots.len() {
             let message = format!(
                 "run: the batch has {} slots, and {} buffers were passed",
@@ -196,7 +229,7 @@ impl<M: Machine> Prepared<M> {
         }
         let mut found = Vec::with_capacity(buffers.len());
         for (slot, &id) in batch.slots.iter().zip(buffers) {
-            let Memory { buffer, bytes, .. } = memory.get("run", id)?;
+            let Memory { held, bytes, .. } = memory.get("run", id)?;
             if *bytes < bound_bytes(slot.bytes) {
                 let message = format!(
                     "run: a slot of {} bytes was given a buffer of {bytes} bytes",
@@ -204,7 +237,7 @@ impl<M: Machine> Prepared<M> {
                 );
                 return Err(Error::data(message));
             }
-            found.push(buffer);
+            found.push(held);
         }
         Ok(found)
     }

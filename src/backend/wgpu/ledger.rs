@@ -6,14 +6,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks, also after another thread panicked: the state behind these locks is never left half
 /// written.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
 /// target.
 #[derive(Default)]
-pub struct Ledger {
+pub(super) struct Ledger {
     state: Mutex<State>,
 }
 
@@ -27,14 +27,14 @@ struct State {
 
 impl Ledger {
     /// The next moment.
-    pub(crate) fn tick(&self) -> u64 {
+    pub(super) fn tick(&self) -> u64 {
         let mut state = lock(&self.state);
         state.clock += 1;
         state.clock
     }
 
     /// Keeps an error of moment `at` for the first read after it.
-    pub(crate) fn store(&self, at: u64, error: Error) {
+    pub(super) fn store(&self, at: u64, error: Error) {
         const MOST: usize = 64;
         let errors = &mut lock(&self.state).errors;
         if errors.len() < MOST {
@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// An error where the device is lost.
-    pub(crate) fn check(&self, operation: &str) -> Result<()> {
+    pub(super) fn check(&self, operation: &str) -> Result<()> {
         match &lock(&self.state).lost {
             None => Ok(()),
             Some(why) => Err(Error::new(
@@ -72,13 +72,13 @@ impl Ledger {
     }
 
     /// The device is gone; only the first reason counts.
-    pub(crate) fn lose(&self, why: &str) {
+    pub(super) fn lose(&self, why: &str) {
         lock(&self.state).lost.get_or_insert_with(|| why.to_string());
     }
 
     /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
     /// reads, or else the first earlier error that nobody heard of.
-    pub(crate) fn finish(&self, at: u64, operation: &str, doubts: &Doubts) -> Result<()> {
+    pub(super) fn finish(&self, at: u64, operation: &str, doubts: &Doubts) -> Result<()> {
         self.check(operation)?;
         let unheard = self.take_before(at);
         match doubts.error().cloned().or(unheard) {

@@ -1,9 +1,6 @@
 //! A few mapped buffers that uploads go through, piece by piece.
 
-use super::create;
-use super::errors::Gate;
-use super::waiting::poll;
-use crate::backend::gpu::lock;
+use super::{lock, Gpu};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -38,30 +35,29 @@ impl Staging {
     /// Copies `data` to `offset` of `target` in pieces.
     pub(super) fn upload(
         &self,
-        gate: &Gate,
-        queue: &wgpu::Queue,
+        gpu: &Gpu,
         target: &wgpu::Buffer,
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
         for (number, piece) in data.chunks(PIECE).enumerate() {
-            let staging = self.take(gate)?;
+            let staging = self.take(gpu)?;
             let len = piece.len() as u64;
             match staging.get_mapped_range_mut(..len) {
                 Ok(mut view) => view.copy_from_slice(piece),
                 Err(error) => {
                     lock(&self.pool).there -= 1;
-                    gate.ledger.check("write")?;
+                    gpu.ledger.check("write")?;
                     let message = format!("write: the device could not map: {error}");
                     return Err(Error::new(ErrorKind::Memory, message));
                 }
             }
             staging.unmap();
             let at = offset + (number * PIECE) as u64;
-            let submission = gate.watch_for_read("write", None, || {
-                let mut encoder = gate.device.create_command_encoder(&Default::default());
+            let submission = gpu.watch_for_read("write", None, || {
+                let mut encoder = gpu.device.create_command_encoder(&Default::default());
                 encoder.copy_buffer_to_buffer(&staging, 0, target, at, len);
-                queue.submit([encoder.finish()])
+                gpu.queue.submit([encoder.finish()])
             });
             lock(&self.pool).submitted.push_back(submission);
             self.give_back(staging);
@@ -84,9 +80,9 @@ impl Staging {
     }
 
     /// A mapped staging buffer.
-    fn take(&self, gate: &Gate) -> Result<wgpu::Buffer> {
+    fn take(&self, gpu: &Gpu) -> Result<wgpu::Buffer> {
         loop {
-            gate.ledger.check("write")?;
+            gpu.ledger.check("write")?;
             let oldest = {
                 let mut pool = lock(&self.pool);
                 if let Some(buffer) = pool.free.pop() {
@@ -101,13 +97,13 @@ impl Staging {
             };
             let Some(oldest) = oldest else {
                 let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
-                let made = create(gate, "write", (PIECE as u64, usage), true, None);
+                let made = gpu.create("write", PIECE as u64, usage, true, None);
                 if made.is_err() {
                     lock(&self.pool).there -= 1;
                 }
                 return made;
             };
-            poll(gate, oldest, Duration::from_millis(100));
+            gpu.poller.poll(oldest, Duration::from_millis(100));
         }
     }
 }

@@ -1,0 +1,210 @@
+//! Buffers by number, and the uniform buffer that all kernels' params lie in.
+
+use super::batch::bound_bytes;
+use super::doubts::{Doubts, Fate};
+use super::platform::Gpu;
+use crate::backend::BufferId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Limits;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A buffer with its number.
+#[derive(Clone)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    pub(super) buffer: wgpu::Buffer,
+}
+
+/// A buffer's number says where it lies in the list of its device, and in the upper bits how many were made before, by
+/// any device: numbers are not used twice, and a mix-up is found out.
+const PLACE_BITS: u32 = 24;
+
+fn number(place: usize) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed) << PLACE_BITS | place as u64
+}
+
+fn place(id: BufferId) -> usize {
+    (id.0 & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+/// A buffer, and the bytes it has.
+pub(super) struct Memory {
+    pub(super) held: Numbered,
+    pub(super) bytes: u64,
+    /// Whether there was memory for it.
+    there: Fate,
+    /// What must have gone well for its contents to mean something.
+    pub(super) written: Doubts,
+}
+
+/// All buffers of a device.
+#[derive(Default)]
+pub(super) struct Buffers {
+    all: Vec<Option<Memory>>,
+    vacant: Vec<usize>,
+    /// How many were ever made.
+    pub(super) made: u64,
+    /// Bytes of those there are.
+    pub(super) bytes: u64,
+}
+
+impl Buffers {
+    /// A new buffer of at least `bytes` bytes.
+    pub(super) fn allocate(&mut self, gpu: &Gpu, limits: &Limits, bytes: u64) -> Result<BufferId> {
+        if bytes == 0 || !bytes.is_multiple_of(4) {
+            let message = format!("allocate: {bytes} bytes; a positive multiple of 4 is needed");
+            return Err(Error::data(message));
+        }
+        if bytes > limits.binding_bytes {
+            let message = format!(
+                "allocate: {bytes} bytes in one buffer, and the device takes {}",
+                limits.binding_bytes
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let place = self.vacant.last().copied().unwrap_or(self.all.len());
+        if place >> PLACE_BITS > 0 {
+            let message = format!("allocate: there are {place} buffers already");
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+        let bytes = bound_bytes(bytes);
+        let there = Fate::default();
+        use wgpu::BufferUsages as Uses;
+        let usage = Uses::STORAGE | Uses::COPY_SRC | Uses::COPY_DST;
+        let buffer = gpu.create("allocate", bytes, usage, false, Some(&there))?;
+        let held = Numbered { number: number(place), buffer };
+        let id = BufferId(held.number);
+        let memory = Some(Memory { held, bytes, there, written: Doubts::default() });
+        match self.vacant.pop() {
+            Some(place) => self.all[place] = memory,
+            None => self.all.push(memory),
+        }
+        self.made += 1;
+        self.bytes += bytes;
+        Ok(id)
+    }
+
+    /// Takes a buffer out.
+    pub(super) fn remove(&mut self, id: BufferId) -> Option<Numbered> {
+        let found = self.all.get_mut(place(id))?;
+        let memory = found.take_if(|memory| memory.held.number == id.0)?;
+        self.vacant.push(place(id));
+        self.bytes -= memory.bytes;
+        Some(memory.held)
+    }
+
+    fn find(&self, id: BufferId) -> Option<&Memory> {
+        self.all.get(place(id))?.as_ref().filter(|memory| memory.held.number == id.0)
+    }
+
+    /// The buffer, or an error of `operation` where it was freed or never had memory.
+    pub(super) fn get(&self, operation: &str, id: BufferId) -> Result<&Memory> {
+        let Some(memory) = self.find(id) else {
+            let message =
+                format!("{operation}: buffer {} was freed, or is not this device's", id.0);
+            return Err(Error::data(message));
+        };
+        match memory.there.error() {
+            Some(error) => Err(error.clone()),
+            None => Ok(memory),
+        }
+    }
+
+    /// The buffer, where `len` bytes from `offset` lie in it.
+    pub(super) fn range(
+        &self,
+        operation: &str,
+        id: BufferId,
+        offset: u64,
+        len: u64,
+    ) -> Result<&Memory> {
+        let memory = self.get(operation, id)?;
+        let fits = offset.checked_add(len).is_some_and(|end| end <= memory.bytes);
+        if !offset.is_multiple_of(4) || !len.is_multiple_of(4) || !fits {
+            let message = format!(
+                "{operation}: {len} bytes from {offset} of a buffer of {} bytes \
+                 (multiples of 4 are needed)",
+                memory.bytes
+            );
+            return Err(Error::data(message));
+        }
+        Ok(memory)
+    }
+
+    /// What the contents of a buffer depend on.
+    pub(super) fn doubts(&self, id: BufferId) -> Option<&Doubts> {
+        self.find(id).map(|memory| &memory.written)
+    }
+
+    /// The contents of a buffer depend on these from now on.
+    pub(super) fn depend(&mut self, id: BufferId, on: &Doubts) {
+        let found = self.all.get_mut(place(id)).and_then(Option::as_mut);
+        if let Some(memory) = found.filter(|memory| memory.held.number == id.0) {
+            memory.written = on.clone();
+        }
+    }
+}
+
+/// The params of the batch that runs next.
+#[derive(Default)]
+pub(super) struct Uniform {
+    held: Option<Numbered>,
+    bytes: usize,
+    /// Whether there was memory for it.
+    there: Fate,
+    /// What was written last, so that the same is not written again.
+    contents: Vec<u8>,
+}
+
+impl Uniform {
+    /// Sees to it that so many bytes fit; the buffer that is replaced, where one is.
+    pub(super) fn make_room(&mut self, gpu: &Gpu, bytes: usize) -> Result<Option<Numbered>> {
+        const SMALLEST: usize = 16 << 10;
+        if bytes <= self.bytes && self.there.error().is_none() {
+            return Ok(None);
+        }
+        let bytes = bytes.next_power_of_two().max(SMALLEST);
+        let there = Fate::default();
+        let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
+        let buffer = gpu.create("run", bytes as u64, usage, false, Some(&there))?;
+        (self.bytes, self.there) = (bytes, there);
+        self.contents.clear();
+        Ok(self.held.replace(Numbered { number: number(0), buffer }))
+    }
+
+    /// The buffer for `params`, for which there is room, and what must be written to it first: all of them, or nothing.
+    pub(super) fn ready<'a>(&mut self, params: &'a [u8]) -> (&Numbered, &'a [u8]) {
+        let Some(held) = &self.held else { unreachable!("there is room") };
+        if self.contents.starts_with(params) {
+            return (held, &[]);
+        }
+        if self.contents.len() < params.len() {
+            self.contents.resize(params.len(), 0);
+        }
+        self.contents[..params.len()].copy_from_slice(params);
+        (held, params)
+    }
+}
+
+impl Gpu {
+    /// Makes a buffer. Where there is no memory for it, that is an error natively; in a browser it is told later.
+    pub(super) fn create(
+        &self,
+        operation: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+        mapped_at_creation: bool,
+        fate: Option<&Fate>,
+    ) -> Result<wgpu::Buffer> {
+        let (buffer, error) = self.watch(format!("{operation}: {size} bytes"), fate, || {
+            let label = None;
+            let descriptor = wgpu::BufferDescriptor { label, size, usage, mapped_at_creation };
+            self.device.create_buffer(&descriptor)
+        });
+        match error {
+            Some(error) => Err(error),
+            None => Ok(buffer),
+        }
+    }
+}

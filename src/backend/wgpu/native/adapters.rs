@@ -1,0 +1,176 @@
+//! The adapters that Vulkan, Metal and DX12 know of, and the devices they open.
+
+use super::matrices;
+use crate::backend::wgpu::adapters::{is_software, Adapter};
+use crate::backend::wgpu::Power;
+use crate::backend::{DeviceKind, Info};
+use crate::kernel::{Limits, Moves, Tile, Variants};
+
+/// What opens a device.
+pub(in super::super) type Handle = wgpu::Adapter;
+
+/// What is said where there is none.
+pub(in super::super) const NONE: &str = "there is none that Vulkan, Metal or DX12 knows of";
+
+/// All adapters: how much power they take makes no difference here.
+pub(in super::super) async fn list(_: Power) -> Vec<Adapter> {
+    // There is one instance, made when it is first needed.
+    static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
+    let instance = INSTANCE.get_or_init(make_instance);
+    let mut found = instance.enumerate_adapters(wgpu::Backends::all()).await;
+    found.retain(|adapter| {
+        let can = adapter.get_downlevel_capabilities().flags;
+        can.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+    });
+    found.into_iter().map(describe).collect()
+}
+
+fn make_instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    // It would limit buffers to 4 GiB and cost a dispatch per indirect one; no grid here comes from
+    // a buffer.
+    descriptor.flags.remove(wgpu::InstanceFlags::VALIDATION_INDIRECT_CALL);
+    wgpu::Instance::new(descriptor)
+}
+
+/// Opens a device, with cooperative matrices where they are wanted and it can be opened with them; what it can do.
+pub(in super::super) async fn open(
+    adapter: &Handle,
+    wanted: &Limits,
+) -> Result<(wgpu::Device, wgpu::Queue, Limits), String> {
+    let experimental = match wanted.cooperative {
+        true => request(adapter, matrices::FEATURE, matrices::consent()).await.ok(),
+        false => None,
+    };
+    let (device, queue) = match experimental {
+        Some(opened) => opened,
+        None => {
+            let none = wgpu::ExperimentalFeatures::disabled();
+            let opened = request(adapter, wgpu::Features::empty(), none).await;
+            opened.map_err(|error| error.to_string())?
+        }
+    };
+    let cooperative = wanted.cooperative && device.features().contains(matrices::FEATURE);
+    let limits = Limits { cooperative, ..limits(&device.limits(), device.features()) };
+    Ok((device, queue, limits))
+}
+
+async fn request(
+    adapter: &Handle,
+    more: wgpu::Features,
+    experimental_features: wgpu::ExperimentalFeatures,
+) -> Result<(wgpu::Device, wgpu::Queue), wgpu::RequestDeviceError> {
+    let wanted =
+        wgpu::Features::SHADER_F16 | wgpu::Features::TIMESTAMP_QUERY | wgpu::Features::SUBGROUP;
+    let descriptor = wgpu::DeviceDescriptor {
+        label: Some("warpweft"),
+        required_features: adapter.features() & (wanted | more),
+        required_limits: required(&adapter.limits()),
+        experimental_features,
+        memory_hints: wgpu::MemoryHints::Performance,
+        trace: wgpu::Trace::Off,
+    };
+    adapter.request_device(&descriptor).await
+}
+
+/// What to ask an adapter for: the standard limits, raised where computing profits, and never above
+/// what it has.
+fn required(has: &wgpu::Limits) -> wgpu::Limits {
+    let buffers = has.max_buffers_and_acceleration_structures_per_shader_stage;
+    wgpu::Limits {
+        max_buffer_size: has.max_buffer_size,
+        max_storage_buffer_binding_size: has.max_storage_buffer_binding_size,
+        max_storage_buffers_per_shader_stage: has.max_storage_buffers_per_shader_stage,
+        max_buffers_and_acceleration_structures_per_shader_stage: buffers,
+        max_compute_workgroup_storage_size: has.max_compute_workgroup_storage_size,
+        max_compute_invocations_per_workgroup: has.max_compute_invocations_per_workgroup,
+        max_compute_workgroup_size_x: has.max_compute_workgroup_size_x,
+        max_compute_workgroup_size_y: has.max_compute_workgroup_size_y,
+        max_compute_workgroup_size_z: has.max_compute_workgroup_size_z,
+        max_compute_workgroups_per_dimension: has.max_compute_workgroups_per_dimension,
+        ..wgpu::Limits::defaults()
+    }
+    .or_worse_values_from(has)
+}
+
+/// wgpu's limits in our words.
+fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
+    // Beside its storage buffers a kernel binds one uniform.
+    let others = has
+        .max_bindings_per_bind_group
+        .min(has.max_buffers_and_acceleration_structures_per_shader_stage)
+        .saturating_sub(1);
+    let buffers = has.max_storage_buffers_per_shader_stage.min(others);
+    let binding = has.max_storage_buffer_binding_size.min(has.max_buffer_size);
+    Limits {
+        buffers_per_kernel: buffers as usize,
+        binding_bytes: binding / 16 * 16,
+        workgroups: has.max_compute_workgroups_per_dimension,
+        workgroup_size: has
+            .max_compute_invocations_per_workgroup
+            .min(has.max_compute_workgroup_size_x),
+        workgroup_bytes: has.max_compute_workgroup_storage_size,
+        f16: features.contains(wgpu::Features::SHADER_F16),
+        subgroups: features.contains(wgpu::Features::SUBGROUP),
+        cooperative: false,
+        variants: Variants::TOGETHER,
+    }
+}
+
+fn describe(adapter: wgpu::Adapter) -> Adapter {
+    let info = adapter.get_info();
+    let backend = match info.backend {
+        wgpu::Backend::Noop => "noop",
+        wgpu::Backend::Vulkan => "vulkan",
+        wgpu::Backend::Metal => "metal",
+        wgpu::Backend::Dx12 => "dx12",
+        wgpu::Backend::Gl => "gl",
+        wgpu::Backend::BrowserWebGpu => "webgpu",
+    };
+    let name = match info.name.as_str() {
+        "" => "GPU".to_string(),
+        name => name.to_string(),
+    };
+    let kind = match info.device_type {
+        _ if is_software(&name) => DeviceKind::Software,
+        wgpu::DeviceType::DiscreteGpu => DeviceKind::DiscreteGpu,
+        wgpu::DeviceType::IntegratedGpu => DeviceKind::IntegratedGpu,
+        wgpu::DeviceType::VirtualGpu | wgpu::DeviceType::Other => DeviceKind::Gpu,
+        wgpu::DeviceType::Cpu => DeviceKind::Software,
+    };
+    let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
+    let variants = match kind {
+        // Its threads meet at little cost: measured there (BENCHMARKS.md), and so for products alone.
+        DeviceKind::Software if name.contains("llvmpipe") => Variants {
+            products: [Tile::Alone, Tile::Large, Tile::Large],
+            moves: Moves::Tiles,
+            ..Variants::ALONE
+        },
+        DeviceKind::Software => Variants::ALONE,
+        _ => Variants::TOGETHER,
+    };
+    let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
+    let has = limits(&required(&adapter.limits()), adapter.features());
+    let limits = Limits { variants, cooperative: matrices::are_there(&adapter), ..has };
+    Adapter { info, limits, handle: adapter }
+}
+
+/// The maker, by the number that PCI or Khronos gave it.
+fn vendor(number: u32) -> String {
+    let known = match number {
+        0 => "",
+        0x1002 | 0x1022 => "AMD",
+        0x1010 => "Imagination Technologies",
+        0x106b => "Apple",
+        0x10de => "NVIDIA",
+        0x13b5 => "ARM",
+        0x1414 => "Microsoft",
+        0x14e4 => "Broadcom",
+        0x1ae0 => "Google",
+        0x5143 => "Qualcomm",
+        0x8086 => "Intel",
+        0x10005 => "Mesa",
+        other => return format!("{other:#06x}"),
+    };
+    known.to_string()
+}

@@ -1,0 +1,220 @@
+//! An open device through Vulkan, Metal or DX12: what is wrong with a call is known at once, and a thread polls for what
+//! is awaited.
+
+mod adapters;
+mod matrices;
+mod polling;
+mod staging;
+
+pub(super) use adapters::{list, open, Handle, NONE};
+
+use super::doubts::Fate;
+use super::ledger::{lock, Ledger};
+use super::readbacks::Readbacks;
+use super::ticket::Ticket;
+use crate::backend::Pending;
+use crate::error::{Error, ErrorKind, Result};
+use polling::Poller;
+use staging::Staging;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+/// The submission that a ticket is for; none for the last one.
+pub(super) type Awaited = Option<wgpu::SubmissionIndex>;
+
+/// Uploads beyond this go through staging buffers. wgpu's own way takes memory for each call, and
+/// loses the device where there is none.
+const LARGE: usize = 1 << 20;
+
+/// Bytes of small writes after which they are submitted, so that wgpu can give back what it took
+/// for them.
+const UNSUBMITTED: usize = 16 << 20;
+
+/// An open device with its queue. When it is dropped the device goes, once nothing is awaited any more.
+pub(super) struct Gpu {
+    pub(super) device: wgpu::Device,
+    pub(super) ledger: Arc<Ledger>,
+    queue: wgpu::Queue,
+    poller: Arc<Poller>,
+    readbacks: Arc<Readbacks>,
+    staging: Staging,
+    unsubmitted: AtomicUsize,
+}
+
+/// Gives a buffer's memory back. Dropping it is enough, and `destroy` would wait for the thread that polls.
+pub(super) fn discard(_: &wgpu::Buffer) {}
+
+impl Gpu {
+    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Gpu>> {
+        let ledger = Arc::<Ledger>::default();
+        let poller = Arc::new(Poller::new(device.clone(), ledger.clone()));
+        let on_loss = poller.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            match message.trim().trim_end_matches('.') {
+                "" => on_loss.lose(&format!("{reason:?}").to_lowercase()),
+                message => on_loss.lose(message),
+            }
+        });
+        // Every call below that can fail has its own error scope; this is for what wgpu reports
+        // outside of them.
+        let uncaptured = ledger.clone();
+        device.on_uncaptured_error(Arc::new(move |error| {
+            uncaptured.store(uncaptured.tick(), convert("device", &error));
+        }));
+        polling::start(poller.clone(), queue.clone())?;
+        let (readbacks, staging, unsubmitted) = Default::default();
+        Ok(Arc::new(Gpu { device, ledger, queue, poller, readbacks, staging, unsubmitted }))
+    }
+
+    /// Does `work` inside error scopes, and settles `fate` by it. The error's message begins with
+    /// `what`.
+    pub(super) fn watch<T>(
+        &self,
+        what: impl Into<String>,
+        fate: Option<&Fate>,
+        work: impl FnOnce() -> T,
+    ) -> (T, Option<Error>) {
+        let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let memory = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let validation = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
+        let made = work();
+        let answers = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
+        let error = answers.iter().flatten().next().map(|error| convert(&what.into(), error));
+        if let Some(fate) = fate {
+            fate.settle(error.clone());
+        }
+        (made, error)
+    }
+
+    /// As `watch`, for work whose errors belong to the next read.
+    fn watch_for_read<T>(&self, what: &str, fate: Option<&Fate>, work: impl FnOnce() -> T) -> T {
+        let (made, error) = self.watch(what, fate, work);
+        if let Some(error) = error {
+            self.ledger.store(self.ledger.tick(), error);
+        }
+        made
+    }
+
+    /// A read follows the batch that comes next. That makes no difference here.
+    pub(super) fn hold(&self) {}
+
+    /// Writes the params, and submits what `record` records.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        (uniform, params): (&wgpu::Buffer, &[u8]),
+        fate: Option<&Fate>,
+        record: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) {
+        if !params.is_empty() {
+            self.queue.write_buffer(uniform, 0, params);
+        }
+        self.watch_for_read("run", fate, || {
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            record(&mut encoder);
+            self.queue.submit([encoder.finish()]);
+        });
+        self.submitted();
+    }
+
+    /// Something was submitted, and all small writes with it.
+    fn submitted(&self) {
+        self.unsubmitted.store(0, Ordering::Relaxed);
+    }
+
+    /// Copies `data` to `offset` of `target`; the range was checked.
+    pub(super) fn write(&self, target: &wgpu::Buffer, offset: u64, data: &[u8]) -> Result<()> {
+        if data.len() > LARGE {
+            return self.staging.upload(self, target, offset, data);
+        }
+        self.queue.write_buffer(target, offset, data);
+        if self.unsubmitted.fetch_add(data.len(), Ordering::Relaxed) + data.len() > UNSUBMITTED {
+            self.submitted();
+            self.queue.submit([]);
+        }
+        Ok(())
+    }
+
+    /// The bytes of `source` in a range that was checked and is not empty; none where they could not
+    /// be mapped.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        source: &wgpu::Buffer,
+        range: Range<u64>,
+    ) -> Result<Pending<Option<Vec<u8>>>> {
+        let len = range.end - range.start;
+        let readback = Readbacks::take(&self.readbacks, self, len)?;
+        let target = readback.buffer().clone();
+        let submission = self.watch_for_read("read", None, || {
+            let mut encoder = self.device.create_command_encoder(&Default::default());
+            encoder.copy_buffer_to_buffer(source, range.start, &target, 0, len);
+            self.queue.submit([encoder.finish()])
+        });
+        self.submitted();
+        let ticket = Ticket::new();
+        let mapped = ticket.clone();
+        target.map_async(wgpu::MapMode::Read, ..len, move |answer| mapped.settle(answer.is_ok()));
+        self.poller.tickets.open(&ticket, Some(submission));
+        Ok(Box::pin(async move {
+            if !ticket.kept().await {
+                return None;
+            }
+            // It is not mapped any more where the device was lost meanwhile.
+            let bytes = readback.buffer().get_mapped_range(..len).ok()?.to_vec();
+            readback.recycle();
+            Some(bytes)
+        }))
+    }
+
+    /// Resolves when the work submitted so far is done.
+    pub(super) fn done(self: &Arc<Self>) -> Pending<()> {
+        let ticket = Ticket::new();
+        let done = ticket.clone();
+        self.queue.on_submitted_work_done(move || done.settle(true));
+        self.submitted();
+        self.poller.tickets.open(&ticket, None);
+        Box::pin(async move {
+            ticket.kept().await;
+        })
+    }
+
+    /// Gives a buffer's memory back; work already submitted still sees it.
+    pub(super) fn discard(&self, buffer: &wgpu::Buffer) {
+        discard(buffer);
+    }
+
+    /// Loses the device; the ledger knows already.
+    pub(super) fn destroy(&self) {
+        self.device.destroy();
+        self.poller.tickets.lose();
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        self.poller.close();
+    }
+}
+
+/// What an error scope caught: here that is known at once.
+fn now(answer: impl Future<Output = Option<wgpu::Error>>) -> Option<wgpu::Error> {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => None,
+    }
+}
+
+/// wgpu's error in our words.
+fn convert(what: &str, error: &wgpu::Error) -> Error {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => {
+            Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory"))
+        }
+        wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+            Error::new(ErrorKind::Unsupported, format!("{what}: {}", description.trim()))
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The thread that polls for what is awaited.
+
+use super::lock;
+use crate::backend::wgpu::ledger::Ledger;
+use crate::backend::wgpu::ticket::{Ticket, Tickets};
+use crate::error::{Error, ErrorKind, Result};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// Finds out what is done.
+pub(super) struct Poller {
+    device: wgpu::Device,
+    ledger: Arc<Ledger>,
+    pub(super) tickets: Tickets,
+    /// The device is not used any more.
+    closing: AtomicBool,
+}
+
+/// What the polling thread does next.
+enum Next {
+    /// Wait for this ticket.
+    Ticket(Arc<Ticket>, super::Awaited),
+    /// The device is lost: one poll lets wgpu give its memory back.
+    Release,
+    /// The device is not used any more, and nothing is awaited.
+    Stop,
+}
+
+impl Poller {
+    pub(super) fn new(device: wgpu::Device, ledger: Arc<Ledger>) -> Poller {
+        Poller { device, ledger, tickets: Tickets::default(), closing: AtomicBool::new(false) }
+    }
+
+    /// The device is gone: nothing that was promised will come.
+    pub(super) fn lose(&self, why: &str) {
+        self.ledger.lose(why);
+        self.tickets.lose();
+    }
+
+    /// The device is not used any more.
+    pub(super) fn close(&self) {
+        // Under the lock, so that the thread does not miss it.
+        let open = lock(&self.tickets.state);
+        self.closing.store(true, Ordering::Relaxed);
+        drop(open);
+        self.tickets.changed.notify_all();
+    }
+
+    /// Lets wgpu find out what is done: waits for a submission, or for the last one, at most so long.
+    /// wgpu panics here where the driver reports a loss; that is a loss then, and no panic.
+    pub(super) fn poll(&self, submission: super::Awaited, timeout: Duration) {
+        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(timeout) };
+        match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
+            Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => {}
+            // The submission failed, so nothing waits for it; what was mapped after it is mapped now.
+            Ok(Err(wgpu::PollError::WrongSubmissionIndex(..))) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
+            }
+            Err(_) => self.lose("the driver failed while waiting for it"),
+        }
+    }
+
+    /// Parks until there is something to poll for.
+    fn next(&self, released: bool) -> Next {
+        let mut open = lock(&self.tickets.state);
+        loop {
+            open.tickets.retain(|(ticket, _)| !ticket.settled());
+            if let Some((ticket, submission)) = open.tickets.first() {
+                return Next::Ticket(ticket.clone(), submission.clone());
+            }
+            if self.closing.load(Ordering::Relaxed) {
+                return Next::Stop;
+            }
+            if open.lost && !released {
+                return Next::Release;
+            }
+            open = self.tickets.changed.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Starts the thread. It parks while nothing is awaited, and ends once the poller is closed and
+/// nothing is.
+pub(super) fn start(poller: Arc<Poller>, queue: wgpu::Queue) -> Result<()> {
+    std::thread::Builder::new()
+        .name("warpweft-gpu".to_string())
+        .spawn(move || {
+            let mut released = false;
+            loop {
+                match poller.next(released) {
+                    Next::Ticket(ticket, submission) => {
+                        poller.poll(submission, Duration::from_millis(100));
+                        if !ticket.settled() {
+                            std::thread::sleep(Duration::from_micros(200));
+                        }
+                    }
+                    Next::Release => {
+                        released = true;
+                        poller.poll(None, Duration::from_millis(100));
+                    }
+                    Next::Stop => break,
+                }
+            }
+            // The last owner of the queue waits for the device in its destructor: better here than
+            // in a user's thread.
+            let _ = catch_unwind(AssertUnwindSafe(move || drop((queue, poller))));
+        })
+        .map(|_| ())
+        .map_err(|error| {
+            Error::new(ErrorKind::NoDevice, format!("open: no thread for the device: {error}"))
+        })
+}

@@ -1,0 +1,85 @@
+//! Buffers that reads go through: bytes are copied into one, and that is mapped.
+
+use super::ledger::lock;
+use super::platform::{discard, Gpu};
+use crate::error::Result;
+use std::sync::{Arc, Mutex};
+
+/// Buffers to read through that are free now, the oldest first.
+#[derive(Default)]
+pub(super) struct Readbacks {
+    free: Mutex<Vec<wgpu::Buffer>>,
+}
+
+/// A buffer to read through; where it is not recycled it goes, as it may be mapped still.
+pub(super) struct Readback {
+    buffer: Option<wgpu::Buffer>,
+    home: Arc<Readbacks>,
+}
+
+/// The bytes of a buffer to read so many bytes through.
+fn size_for(len: u64) -> u64 {
+    match len {
+        0..0x1_0000 => 0x1_0000,
+        0x1_0000..0x100_0000 => len.next_power_of_two(),
+        _ => len.next_multiple_of(16),
+    }
+}
+
+impl Readbacks {
+    /// Bytes kept free at most, in at most so many buffers.
+    const MOST_BYTES: u64 = 64 << 20;
+    const MOST: usize = 8;
+
+    /// The smallest free buffer that is large enough and not much too large.
+    pub(super) fn vacant(home: &Arc<Readbacks>, len: u64) -> Option<Readback> {
+        let mut free = lock(&home.free);
+        let fitting = (0..free.len())
+            .filter(|&i| free[i].size() >= len && free[i].size() / 4 <= size_for(len))
+            .min_by_key(|&i| free[i].size());
+        let buffer = fitting.map(|i| free.remove(i))?;
+        Some(Readback { buffer: Some(buffer), home: home.clone() })
+    }
+
+    /// That, or a new one.
+    pub(super) fn take(home: &Arc<Readbacks>, gpu: &Gpu, len: u64) -> Result<Readback> {
+        if let Some(found) = Readbacks::vacant(home, len) {
+            return Ok(found);
+        }
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        let buffer = gpu.create("read", size_for(len), usage, false, None)?;
+        Ok(Readback { buffer: Some(buffer), home: home.clone() })
+    }
+}
+
+impl Readback {
+    pub(super) fn buffer(&self) -> &wgpu::Buffer {
+        match &self.buffer {
+            Some(buffer) => buffer,
+            None => unreachable!("only recycling takes the buffer, and consumes it"),
+        }
+    }
+
+    /// It was mapped, and is read.
+    pub(super) fn recycle(mut self) {
+        let Some(buffer) = self.buffer.take() else { return };
+        buffer.unmap();
+        let mut free = lock(&self.home.free);
+        free.push(buffer);
+        let too_many = |free: &[wgpu::Buffer]| {
+            let bytes: u64 = free.iter().map(|buffer| buffer.size()).sum();
+            free.len() > Readbacks::MOST || bytes > Readbacks::MOST_BYTES
+        };
+        while too_many(&free) {
+            discard(&free.remove(0));
+        }
+    }
+}
+
+impl Drop for Readback {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            discard(&buffer);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The adapter that the browser offers, and the device it opens. The browser is asked here and not by wgpu, which traps
+//! where it throws, does not know of subgroups, and forgets what an adapter is called: wgpu is given the device.
+
+use super::pause;
+use crate::backend::wgpu::adapters::{is_software, Adapter};
+use crate::backend::wgpu::Power;
+use crate::backend::{DeviceKind, Info};
+use crate::kernel::{Limits, Variants};
+use js_sys::{global, Array, Function, Object, Promise, Reflect};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::JsFuture;
+
+/// What opens a device: a `GPUAdapter`.
+pub(in super::super) type Handle = JsValue;
+
+/// What is said where there is none.
+pub(in super::super) const NONE: &str = "this browser offers no WebGPU here";
+
+/// What an adapter is asked for where it has it.
+const FEATURES: [&str; 3] = ["shader-f16", "subgroups", "timestamp-query"];
+
+/// What an adapter is asked for all it has of.
+const LIMITS: [&str; 10] = [
+    "maxStorageBuffersPerShaderStage",
+    "maxBindingsPerBindGroup",
+    "maxStorageBufferBindingSize",
+    "maxBufferSize",
+    "maxComputeWorkgroupsPerDimension",
+    "maxComputeInvocationsPerWorkgroup",
+    "maxComputeWorkgroupSizeX",
+    "maxComputeWorkgroupSizeY",
+    "maxComputeWorkgroupSizeZ",
+    "maxComputeWorkgroupStorageSize",
+];
+
+/// A property; undefined where there is none, or no object.
+fn get(of: &JsValue, name: &str) -> JsValue {
+    Reflect::get(of, &name.into()).unwrap_or_default()
+}
+
+fn set(of: &Object, name: &str, value: &JsValue) {
+    // Setting a property of a plain object does not fail.
+    let _ = Reflect::set(of, &name.into(), value);
+}
+
+/// What a method returns, awaited. What it throws, or a method that is none, is an error.
+async fn call(of: &JsValue, name: &str, argument: &JsValue) -> Result<JsValue, JsValue> {
+    let returned = get(of, name).dyn_into::<Function>()?.call1(of, argument)?;
+    JsFuture::from(Promise::resolve(&returned)).await
+}
+
+/// The adapter that the browser offers for this preference, or none.
+pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
+    let options = Object::new();
+    let preference = if power == Power::Low { "low-power" } else { "high-performance" };
+    set(&options, "powerPreference", &preference.into());
+    // Browsers give none now and then at the first time of asking.
+    for tries in 0..3 {
+        if tries > 0 {
+            pause(30.0).await;
+        }
+        let gpu = get(&get(&global(), "navigator"), "gpu");
+        if !gpu.is_object() {
+            break;
+        }
+        // A page may be denied it: as good as none.
+        if let Ok(found) = call(&gpu, "requestAdapter", &options).await {
+            if found.is_object() {
+                return vec![describe(found)];
+            }
+        }
+    }
+    Vec::new()
+}
+
+fn describe(handle: JsValue) -> Adapter {
+    let info = get(&handle, "info");
+    let word = |name: &str| get(&info, name).as_string().unwrap_or_default();
+    let (description, vendor, architecture) =
+        (word("description"), word("vendor"), word("architecture"));
+    let words = format!("{description} {vendor} {architecture} {}", word("device"));
+    let software = get(&info, "isFallbackAdapter").is_truthy() || is_software(&words);
+    let both = format!("{vendor} {architecture}");
+    let name = [&description, both.trim(), "GPU"].into_iter().find(|name| !name.is_empty());
+    let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
+    let name = name.unwrap_or_default().to_string();
+    let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
+    let variants = if software { Variants::ALONE } else { Variants::TOGETHER };
+    let limits = Limits { variants, ..limits(&handle) };
+    Adapter { info, limits, handle }
+}
+
+fn has(of: &JsValue, feature: &str) -> bool {
+    let features = get(of, "features");
+    let has = get(&features, "has").dyn_into::<Function>();
+    has.is_ok_and(|has| has.call1(&features, &feature.into()).is_ok_and(|has| has.is_truthy()))
+}
+
+/// What an adapter or a device can do.
+fn limits(of: &JsValue) -> Limits {
+    let limits = get(of, "limits");
+    let limit = |name: &str| get(&limits, name).as_f64().unwrap_or_default();
+    let binding = limit("maxStorageBufferBindingSize").min(limit("maxBufferSize"));
+    // Beside its storage buffers a kernel binds one uniform.
+    let others = limit("maxBindingsPerBindGroup") - 1.0;
+    let threads = limit("maxComputeInvocationsPerWorkgroup");
+    Limits {
+        buffers_per_kernel: limit("maxStorageBuffersPerShaderStage").min(others) as usize,
+        binding_bytes: binding as u64 / 16 * 16,
+        workgroups: limit("maxComputeWorkgroupsPerDimension") as u32,
+        workgroup_size: threads.min(limit("maxComputeWorkgroupSizeX")) as u32,
+        workgroup_bytes: limit("maxComputeWorkgroupStorageSize") as u32,
+        f16: has(of, "shader-f16"),
+        subgroups: has(of, "subgroups"),
+        cooperative: false,
+        variants: Variants::TOGETHER,
+    }
+}
+
+/// Opens a device; what it can do.
+pub(in super::super) async fn open(
+    adapter: &Handle,
+    _: &Limits,
+) -> Result<(wgpu::Device, wgpu::Queue, Limits), String> {
+    let features = FEATURES.into_iter().filter(|feature| has(adapter, feature));
+    let features: Array = features.map(JsValue::from).collect();
+    let (limits_of, wanted, descriptor) = (get(adapter, "limits"), Object::new(), Object::new());
+    for name in LIMITS {
+        set(&wanted, name, &get(&limits_of, name));
+    }
+    set(&descriptor, "label", &"warpweft".into());
+    set(&descriptor, "requiredFeatures", &features);
+    set(&descriptor, "requiredLimits", &wanted);
+    let device =
+        call(adapter, "requestDevice", &descriptor).await.map_err(|thrown| said(&thrown))?;
+    let has = limits(&device);
+    let (device, queue) = adopt(device).await?;
+    Ok((device, queue, has))
+}
+
+/// What something that was thrown says.
+fn said(thrown: &JsValue) -> String {
+    let message = get(thrown, "message").as_string().or_else(|| thrown.as_string());
+    message.unwrap_or_else(|| format!("{thrown:?}"))
+}
+
+/// A `GPUDevice` as wgpu's. wgpu takes none, but asks `navigator.gpu` for an adapter and that for a device: it is
+/// answered from here, by a navigator that only it sees.
+async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
+    let answer = |with: JsValue| {
+        Closure::<dyn Fn() -> Promise>::new(move || Promise::resolve(&with)).into_js_value()
+    };
+    let (adapter, gpu, navigator) = (Object::new(), Object::new(), Object::new());
+    set(&adapter, "requestDevice", &answer(device));
+    set(&gpu, "requestAdapter", &answer(adapter.into()));
+    set(&navigator, "gpu", &gpu);
+    let instance = while_it_is("navigator", &navigator, || {
+        let make = || wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
+        // wgpu looks where it is by these, and panics where there is neither.
+        let known = |name| get(&global(), name).is_truthy();
+        match known("Window") || known("WorkerGlobalScope") {
+            true => Ok(make()),
+            false => while_it_is("Window", &JsValue::TRUE, make),
+        }
+    });
+    let instance = instance.and_then(|made| made).map_err(|thrown| said(&thrown))?;
+    let adapter = instance.request_adapter(&Default::default()).await;
+    let adapter = adapter.map_err(|error| error.to_string())?;
+    let opened = adapter.request_device(&Default::default()).await;
+    opened.map_err(|error| error.to_string())
+}
+
+/// Does `work` while a global has this value.
+fn while_it_is<T>(name: &str, value: &JsValue, work: impl FnOnce() -> T) -> Result<T, JsValue> {
+    let (global, name) = (global(), JsValue::from(name));
+    let before = Reflect::get_own_property_descriptor(&global, &name)?;
+    let now = Object::new();
+    set(&now, "value", value);
+    set(&now, "configurable", &JsValue::TRUE);
+    if !Reflect::define_property(&global, &name, &now)? {
+        return Err("a global cannot be set".into());
+    }
+    let done = work();
+    match before.dyn_into::<Object>() {
+        Ok(before) => Reflect::define_property(&global, &name, &before)?,
+        Err(_) => Reflect::delete_property(&global, &name)?,
+    };
+    Ok(done)
+}

@@ -1,0 +1,273 @@
+//! An open device of a browser: what is wrong with a call is told later, and nothing may wait.
+
+mod adapters;
+mod scopes;
+
+pub(super) use adapters::{list, open, Handle, NONE};
+
+use super::doubts::Fate;
+use super::ledger::{lock, Ledger};
+use super::readbacks::{Readback, Readbacks};
+use super::ticket::{Ticket, Tickets};
+use crate::backend::Pending;
+use crate::error::{need_room, Error, Result};
+use js_sys::{Function, Promise};
+use scopes::Scopes;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::sync::Arc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{spawn_local, JsFuture};
+
+/// Of a ticket nothing more need be known.
+pub(super) type Awaited = ();
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_name = setTimeout)]
+    fn set_timeout(work: &Function, milliseconds: f64) -> JsValue;
+}
+
+/// Resolves after some time.
+async fn pause(milliseconds: f64) {
+    let timer = Promise::new(&mut |resolve, _| {
+        set_timeout(&resolve, milliseconds);
+    });
+    let _ = JsFuture::from(timer).await;
+}
+
+/// An open device with its queue. When it is dropped the device goes: a future that awaits something holds it.
+pub(super) struct Gpu {
+    pub(super) device: wgpu::Device,
+    pub(super) ledger: Arc<Ledger>,
+    queue: wgpu::Queue,
+    scopes: Scopes,
+    tickets: Arc<Tickets>,
+    readbacks: Arc<Readbacks>,
+    /// A read follows the batch that comes next.
+    held: Cell<bool>,
+    /// A batch that waits for its read, inside error scopes.
+    pending: RefCell<Option<Batch>>,
+    /// Milliseconds until it is looked again whether what is awaited is done; none where nothing is.
+    look: Cell<Option<f64>>,
+}
+
+struct Batch {
+    encoder: wgpu::CommandEncoder,
+    fate: Option<Fate>,
+}
+
+/// Gives a buffer's memory back now: nothing else does before JavaScript's collector comes.
+pub(super) fn discard(buffer: &wgpu::Buffer) {
+    buffer.destroy();
+}
+
+impl Gpu {
+    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Gpu>> {
+        let ledger = Arc::<Ledger>::default();
+        let tickets = Arc::<Tickets>::default();
+        let on_loss = (ledger.clone(), tickets.clone());
+        device.set_device_lost_callback(move |reason, message| {
+            match message.trim().trim_end_matches('.') {
+                "" => on_loss.0.lose(&format!("{reason:?}").to_lowercase()),
+                message => on_loss.0.lose(message),
+            }
+            on_loss.1.lose();
+        });
+        let scopes = Scopes::new(&device, ledger.clone());
+        let (readbacks, held, pending, look) = Default::default();
+        let gpu = Gpu { device, ledger, queue, scopes, tickets, readbacks, held, pending, look };
+        Ok(Arc::new(gpu))
+    }
+
+    /// Does `work` inside error scopes, which settle `fate` later and tell the ledger. The error's message begins with
+    /// `what`.
+    pub(super) fn watch<T>(
+        &self,
+        what: impl Into<String>,
+        fate: Option<&Fate>,
+        work: impl FnOnce() -> T,
+    ) -> (T, Option<Error>) {
+        self.flush();
+        self.scopes.push();
+        let made = work();
+        self.scopes.pop(what.into(), fate.cloned());
+        (made, None)
+    }
+
+    /// A read follows the batch that comes next: one submission for both, which browsers take long over. At worst that
+    /// waits for the end of what JavaScript does now.
+    pub(super) fn hold(&self) {
+        self.held.set(true);
+    }
+
+    /// Writes the params, and submits what `record` records.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        (uniform, params): (&wgpu::Buffer, &[u8]),
+        fate: Option<&Fate>,
+        record: impl FnOnce(&mut wgpu::CommandEncoder),
+    ) {
+        self.flush();
+        self.scopes.push();
+        if !params.is_empty() {
+            self.queue.write_buffer(uniform, 0, params);
+        }
+        let mut encoder = self.device.create_command_encoder(&Default::default());
+        record(&mut encoder);
+        self.pending.replace(Some(Batch { encoder, fate: fate.cloned() }));
+        if self.held.take() {
+            let gpu = self.clone();
+            spawn_local(async move { gpu.flush() });
+        } else {
+            self.flush();
+        }
+    }
+
+    /// Submits the batch that waits for its read.
+    fn flush(&self) {
+        if let Some(Batch { encoder, fate }) = self.pending.take() {
+            self.queue.submit([encoder.finish()]);
+            self.scopes.pop("run".to_string(), fate);
+        }
+    }
+
+    /// Copies `data` to `offset` of `target`; the range was checked.
+    pub(super) fn write(&self, target: &wgpu::Buffer, offset: u64, data: &[u8]) -> Result<()> {
+        self.watch("write", None, || self.queue.write_buffer(target, offset, data));
+        Ok(())
+    }
+
+    /// The bytes of `source` in a range that was checked and is not empty, once all earlier errors are known too; none
+    /// where they could not be mapped.
+    pub(super) fn read(
+        self: &Arc<Self>,
+        source: &wgpu::Buffer,
+        range: Range<u64>,
+    ) -> Result<Pending<Option<Vec<u8>>>> {
+        let len = range.end - range.start;
+        self.held.set(false);
+        need_room("read", len)?;
+        let copy = |encoder: &mut wgpu::CommandEncoder, target: &Readback| {
+            encoder.copy_buffer_to_buffer(source, range.start, target.buffer(), 0, len);
+        };
+        // A new buffer may be none, and its copy would take the batch along.
+        let joined = match &mut *self.pending.borrow_mut() {
+            Some(batch) => Readbacks::vacant(&self.readbacks, len)
+                .inspect(|readback| copy(&mut batch.encoder, readback)),
+            None => None,
+        };
+        let copied = joined.is_some();
+        let readback = match joined {
+            Some(readback) => readback,
+            None => Readbacks::take(&self.readbacks, self, len)?,
+        };
+        let ticket = Ticket::new();
+        self.watch(format!("read: {len} bytes"), None, || {
+            if !copied {
+                let mut encoder = self.device.create_command_encoder(&Default::default());
+                copy(&mut encoder, &readback);
+                self.queue.submit([encoder.finish()]);
+            }
+            let mapped = ticket.clone();
+            let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
+            readback.buffer().map_async(wgpu::MapMode::Read, ..len, settle);
+        });
+        self.wait_for(&ticket);
+        let (gpu, known) = (self.clone(), self.known());
+        Ok(Box::pin(async move {
+            let mapped = ticket.kept().await;
+            if !mapped {
+                gpu.hear_of_loss().await;
+            }
+            known.kept().await;
+            if !mapped || need_room("read", len).is_err() {
+                return None;
+            }
+            // It is not mapped any more where the device was lost meanwhile.
+            let bytes = readback.buffer().get_mapped_range(..len).ok()?.as_uint8array().to_vec();
+            readback.recycle();
+            Some(bytes)
+        }))
+    }
+
+    /// Resolves when the work submitted so far is done and its errors are known.
+    pub(super) fn done(self: &Arc<Self>) -> Pending<()> {
+        self.flush();
+        let ticket = Ticket::new();
+        let done = ticket.clone();
+        self.queue.on_submitted_work_done(move || done.settle(true));
+        self.wait_for(&ticket);
+        let (gpu, known) = (self.clone(), self.known());
+        Box::pin(async move {
+            ticket.kept().await;
+            known.kept().await;
+            drop(gpu);
+        })
+    }
+
+    /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
+    /// after some milliseconds, Firefox after a hundred. So there are commands, none, at growing intervals.
+    fn wait_for(self: &Arc<Self>, ticket: &Arc<Ticket>) {
+        self.tickets.open(ticket, ());
+        if self.look.replace(Some(1.0)).is_some() {
+            return;
+        }
+        let gpu = Arc::downgrade(self);
+        spawn_local(async move {
+            loop {
+                let Some(next) = gpu.upgrade().and_then(|gpu| gpu.look.get()) else { return };
+                pause(next).await;
+                let Some(gpu) = gpu.upgrade() else { return };
+                if !gpu.waits() {
+                    return gpu.look.set(None);
+                }
+                gpu.queue.submit([]);
+                gpu.look.set(gpu.look.get().map(|last| last * 1.25));
+            }
+        });
+    }
+
+    fn waits(&self) -> bool {
+        let mut open = lock(&self.tickets.state);
+        open.tickets.retain(|(ticket, _)| !ticket.settled());
+        !open.tickets.is_empty()
+    }
+
+    /// A ticket for when it is known how all calls so far went.
+    fn known(&self) -> Arc<Ticket> {
+        let ticket = self.scopes.known();
+        self.tickets.open(&ticket, ());
+        ticket
+    }
+
+    /// Browsers may refuse a mapping a moment before they say that the device is lost.
+    async fn hear_of_loss(&self) {
+        let lost = Ticket::new();
+        self.tickets.open(&lost, ());
+        let late = lost.clone();
+        spawn_local(async move {
+            pause(200.0).await;
+            late.settle(false);
+        });
+        lost.kept().await;
+    }
+
+    /// Gives a buffer's memory back; work already submitted still sees it.
+    pub(super) fn discard(&self, buffer: &wgpu::Buffer) {
+        self.flush();
+        discard(buffer);
+    }
+
+    /// Loses the device; the ledger knows already.
+    pub(super) fn destroy(&self) {
+        self.device.destroy();
+        self.tickets.lose();
+    }
+}
+
+impl Drop for Gpu {
+    fn drop(&mut self) {
+        self.device.destroy();
+    }
+}

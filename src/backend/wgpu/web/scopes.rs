@@ -1,0 +1,139 @@
+//! Error scopes on the browser's own device: wgpu panics where one caught an internal error.
+
+use crate::backend::wgpu::doubts::Fate;
+use crate::backend::wgpu::ledger::Ledger;
+use crate::backend::wgpu::ticket::Ticket;
+use crate::error::{Error, ErrorKind};
+use js_sys::{Array, Promise, Reflect};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use wasm_bindgen::prelude::*;
+use wasm_bindgen_futures::{spawn_local, JsFuture};
+
+#[wasm_bindgen]
+extern "C" {
+    /// A `GPUDevice`.
+    #[derive(Clone)]
+    type Raw;
+    #[wasm_bindgen(method, js_name = pushErrorScope)]
+    fn push_error_scope(this: &Raw, filter: &str);
+    #[wasm_bindgen(method, catch, js_name = popErrorScope)]
+    fn pop_error_scope(this: &Raw) -> Result<JsValue, JsValue>;
+}
+
+/// What each call is watched for; popped from the end.
+const FILTERS: [&str; 3] = ["validation", "internal", "out-of-memory"];
+
+/// The error scopes of a device.
+pub(super) struct Scopes {
+    device: Raw,
+    ledger: Arc<Ledger>,
+    answers: Rc<RefCell<Answers>>,
+}
+
+/// Calls that were watched: which have been answered, and who waits for that.
+#[derive(Default)]
+struct Answers {
+    /// The number of the oldest call without an answer, and from it on whether there is one.
+    first: u64,
+    known: VecDeque<bool>,
+    /// Tickets for those that wait for all calls below a number.
+    waiting: Vec<(u64, Arc<Ticket>)>,
+}
+
+impl Answers {
+    fn next(&self) -> u64 {
+        self.first + self.known.len() as u64
+    }
+
+    /// A call has its answer; the tickets of those who waited for no more than that.
+    fn answer(&mut self, number: u64) -> Vec<Arc<Ticket>> {
+        self.known[(number - self.first) as usize] = true;
+        while self.known.front() == Some(&true) {
+            self.known.pop_front();
+            self.first += 1;
+        }
+        let first = self.first;
+        self.waiting.extract_if(.., |waiting| waiting.0 <= first).map(|waiting| waiting.1).collect()
+    }
+}
+
+impl Scopes {
+    pub(super) fn new(device: &wgpu::Device, ledger: Arc<Ledger>) -> Scopes {
+        let device: &JsValue = match device.as_webgpu() {
+            Some(device) => device.as_ref(),
+            None => unreachable!("there is no other backend in a browser"),
+        };
+        Scopes { device: device.clone().unchecked_into(), ledger, answers: Rc::default() }
+    }
+
+    /// A call is watched from now on.
+    pub(super) fn push(&self) {
+        for filter in FILTERS {
+            self.device.push_error_scope(filter);
+        }
+    }
+
+    /// The call was made: how it went settles `fate` later, and is told to the ledger.
+    pub(super) fn pop(&self, what: String, fate: Option<Fate>) {
+        let at = self.ledger.tick();
+        let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
+            Ok(promise) => promise,
+            Err(thrown) => Promise::reject(&thrown).into(),
+        });
+        let number = self.answers.borrow().next();
+        self.answers.borrow_mut().known.push_back(false);
+        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        let (ledger, answers) = (self.ledger.clone(), self.answers.clone());
+        spawn_local(async move {
+            // Where a promise is rejected the device is lost, which is told elsewhere.
+            let caught = told.await.unwrap_or_default();
+            let error = error(&what, &caught);
+            if let Some(fate) = fate {
+                fate.settle(error.clone());
+            }
+            if let Some(error) = error {
+                ledger.store(at, error);
+            }
+            let ready = answers.borrow_mut().answer(number);
+            for ticket in ready {
+                ticket.settle(true);
+            }
+        });
+    }
+
+    /// A ticket for when all calls so far have their answers.
+    pub(super) fn known(&self) -> Arc<Ticket> {
+        let ticket = Ticket::new();
+        let mut answers = self.answers.borrow_mut();
+        let next = answers.next();
+        if answers.first == next {
+            ticket.settle(true);
+        } else {
+            answers.waiting.push((next, ticket.clone()));
+        }
+        ticket
+    }
+}
+
+/// What the scopes of a call caught, if they did.
+fn error(what: &str, caught: &JsValue) -> Option<Error> {
+    let caught = |at: u32| {
+        let error = Reflect::get_u32(caught, at).unwrap_or_default();
+        error.is_object().then_some(error)
+    };
+    // That there was no memory explains all that follows from it.
+    if caught(0).is_some() {
+        return Some(Error::new(ErrorKind::Memory, format!("{what}: the device is out of memory")));
+    }
+    let error = caught(2).or(caught(1))?;
+    let message = Reflect::get(&error, &"message".into()).ok().and_then(|m| m.as_string());
+    let message = message.unwrap_or_default();
+    let message = match message.trim() {
+        "" => "it failed",
+        message => message,
+    };
+    Some(Error::new(ErrorKind::Unsupported, format!("{what}: {message}")))
+}
