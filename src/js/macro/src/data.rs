@@ -19,14 +19,15 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
         let settings = Settings::take(&mut field.attrs)?;
         let Some(ident) = field.ident.clone().filter(|_| !settings.skip) else { continue };
         let js = settings.name.clone().unwrap_or_else(|| camel(&ident.to_string()));
-        let plain = types::inside(&field.ty, "Option").unwrap_or(&field.ty);
+        let inner = types::inside(&field.ty, "Option");
+        let plain = inner.unwrap_or(&field.ty);
         let ts = match settings.returns {
             Some(ts) => ts,
             None => types::typescript(plain, &item.generics)?,
         };
         let needed = about.parts.iter().any(|part| *part == ident.to_string());
         let mark = match about.result {
-            true if plain == &field.ty => "",
+            true if inner.is_none() => "",
             true => " | undefined",
             false if needed => "",
             false => "?",
