@@ -2,6 +2,7 @@
 //! results. What is here by hand is what JavaScript has in another form.
 
 mod arguments;
+mod calls;
 mod convert;
 mod device;
 mod host;
@@ -16,6 +17,7 @@ mod variable;
 // What the code that `#[js]` writes names.
 pub use crate::error::Result as CoreResult;
 pub use arguments::spatial;
+pub use calls::{call0, call1, call2, call3, call4};
 pub use convert::{word, At, FromJs};
 pub use objects::{JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};

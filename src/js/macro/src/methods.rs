@@ -199,19 +199,63 @@ impl<'a> Method<'a> {
         };
         let any_axes = self.rust.sig.generics.const_params().next().map(|_| quote!(const N: usize = 2;));
         let (result, ts, finished) = self.result(&body);
+        let body = match self.shared() {
+            Some(call) => call,
+            None => quote! {
+                let method_name = #op;
+                #any_axes
+                #this
+                #opened
+                #finished
+            },
+        };
         let shown = ts.map(|ts| quote!(, unchecked_return_type = #ts));
         let docs = docs.lines().map(|line| format!(" {line}"));
         quote! {
             #(#[doc = #docs])*
             #[wasm_bindgen(#kind js_name = #js #shown)]
             pub fn #name(#receiver #(#parameters),*) -> Answer<#result> {
-                let method_name = #op;
-                #any_axes
-                #this
-                #opened
-                #finished
+                #body
             }
         }
+    }
+
+    /// The call of a function that has the code of all methods of this form: most of them convert some arguments, call the
+    /// core and convert the result.
+    fn shared(&self) -> Option<TokenStream> {
+        let ReturnType::Type(_, ty) = &self.rust.sig.output else { return None };
+        let plain = types::inside(ty, "Result").unwrap_or(ty);
+        let alone = |input: &Input| input.place == Place::Argument && input.param.more.is_empty();
+        let lends = matches!(plain, Type::Reference(_)) || types::inside(plain, "Option").is_some();
+        let tuple = matches!(plain, Type::Tuple(_)) || types::awaited(ty).is_some();
+        let generic = self.rust.sig.generics.const_params().next().is_some();
+        if !self.on_self || lends || tuple || generic || !self.inputs.iter().all(alone) {
+            return None;
+        }
+        let call = format_ident!("call{}", self.inputs.len());
+        let (class, rust, op) = (format_ident!("{}", self.class), &self.rust.sig.ident, &self.js);
+        let (mut given, mut taken, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+        for input in &self.inputs {
+            let (name, owned, what) = (&input.name, &input.param.owned, input.js_name());
+            let js = format_ident!("js_{}", name);
+            given.push(quote!((#js, #what)));
+            let pass = input.param.pass(name);
+            passed.push(quote!(#pass));
+            taken.push(match input.default {
+                None => quote!(#name: #owned),
+                Some(_) => quote!(#name: Option<#owned>),
+            });
+        }
+        let defaults = self.inputs.iter().filter_map(|input| {
+            let (name, owned, default) = (&input.name, &input.param.owned, input.default?);
+            let plain = matches!(input.param.ts.as_str(), "number" | "boolean");
+            let usual = if plain { quote!(#default) } else { quote!(<#owned>::from(#default)) };
+            Some(quote!(let #name = #name.unwrap_or(#usual);))
+        });
+        Some(quote!(#call(self, #op, #(#given,)* |this: &#class #(, #taken)*| {
+            #(#defaults)*
+            this.#rust(#(#passed),*)
+        })))
     }
 
     /// How the object of options is opened, and the parameter that it is.
