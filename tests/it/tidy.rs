@@ -273,16 +273,16 @@ fn only_the_backend_speaks_wgpu() {
     all_files(speaks_wgpu);
 }
 
-/// Only the JavaScript face and the bridge to the browser's WebGPU say `wasm_bindgen`.
+/// Only the JavaScript face and what differs in a browser's WebGPU say `wasm_bindgen`.
 fn speaks_javascript(file: &File) -> Vec<String> {
-    let allowed = ["src/js/", "src/backend/webgpu/"];
+    let allowed = ["src/js/", "src/backend/wgpu/web/"];
     if !file.path.starts_with("src/") || allowed.iter().any(|a| file.path.starts_with(a)) {
         return Vec::new();
     }
     let words = ["wasm_bindgen", "js_sys", "web_sys"];
     let says = |code: &str| words.iter().any(|word| code.contains(word));
     let lines = file.code().filter(|(_, code)| says(code));
-    lines.map(|(n, _)| file.finding(n, "only src/js and the bridge speak to JavaScript")).collect()
+    lines.map(|(n, _)| file.finding(n, "only src/js and the web's GPU speak to JavaScript")).collect()
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn only_the_face_speaks_javascript() {
 
 /// The places outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, and consent to an
 /// experiment of wgpu's.
-const UNSAFE: [&str; 2] = ["src/backend/cpu/matmul.rs", "src/backend/wgpu/matrices.rs"];
+const UNSAFE: [&str; 2] = ["src/backend/cpu/matmul.rs", "src/backend/wgpu/native/matrices.rs"];
 
 fn safety(file: &File) -> Vec<String> {
     if file.path.starts_with("native/") || UNSAFE.contains(&&*file.path) || file.extension() != "rs"
@@ -427,7 +427,7 @@ fn the_checks_see() {
     assert_eq!(count(speaks_javascript, "src/tensor/mod.rs", "use wasm_bindgen::JsValue;"), 1);
     assert_eq!(count(speaks_javascript, "src/backend/wgpu/x.rs", "use js_sys::Promise;"), 1);
     assert_eq!(count(speaks_javascript, "src/js/mod.rs", "use wasm_bindgen::JsValue;"), 0);
-    assert_eq!(count(speaks_javascript, "src/backend/webgpu/x.rs", "use js_sys::Promise;"), 0);
+    assert_eq!(count(speaks_javascript, "src/backend/wgpu/web/x.rs", "use js_sys::Promise;"), 0);
     let bad = concat!("un", "safe { x() }");
     assert_eq!(count(safety, "src/tensor/mod.rs", bad), 1);
     assert_eq!(count(safety, "native/src/cuda.rs", bad), 0);
