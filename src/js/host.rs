@@ -79,7 +79,11 @@ extern "C" {
 
     /// Calls a function with tensors: its results, or what is to be thrown.
     #[wasm_bindgen(method, catch)]
-    pub fn build(this: &Host, build: &JsValue, inputs: Vec<JsValue>) -> Result<Vec<JsValue>, JsValue>;
+    pub fn build(
+        this: &Host,
+        build: &JsValue,
+        inputs: Vec<JsValue>,
+    ) -> Result<Vec<JsValue>, JsValue>;
 }
 
 /// What [`Host::handle`] says of a number or boolean.
@@ -97,4 +101,9 @@ pub fn set(host: Host) {
 /// Asks JavaScript's side. Nothing can be asked before there is one: only it makes the first object.
 pub fn host<T>(ask: impl FnOnce(&Host) -> T) -> T {
     HOST.with(|host| ask(host.get().expect("start() was called first")))
+}
+
+/// Tells JavaScript's side of a panic; a panic may also come before there is that side.
+pub fn panicked(message: &str) {
+    HOST.with(|host| host.get().map(|host| host.panicked(message)));
 }

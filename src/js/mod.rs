@@ -52,13 +52,18 @@ impl From<Thrown> for JsValue {
 /// What a method gives or throws.
 pub type Answer<T> = std::result::Result<T, Thrown>;
 
+/// A panic says its text and place on the console, and to JavaScript's side for the errors that follow.
+#[wasm_bindgen(start)]
+fn hear_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        console_error_panic_hook::hook(panic);
+        host::panicked(&panic.to_string());
+    }));
+}
+
 /// Gives the core JavaScript's side of it. Nothing else is called before.
 #[wasm_bindgen(skip_typescript, skip_jsdoc)]
 pub fn start(host: Host) {
-    std::panic::set_hook(Box::new(|panic| {
-        console_error_panic_hook::hook(panic);
-        self::host(|host| host.panicked(&panic.to_string()));
-    }));
     host::set(host);
 }
 

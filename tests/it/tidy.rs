@@ -282,7 +282,9 @@ fn speaks_javascript(file: &File) -> Vec<String> {
     let words = ["wasm_bindgen", "js_sys", "web_sys"];
     let says = |code: &str| words.iter().any(|word| code.contains(word));
     let lines = file.code().filter(|(_, code)| says(code));
-    lines.map(|(n, _)| file.finding(n, "only src/js and the web's GPU speak to JavaScript")).collect()
+    lines
+        .map(|(n, _)| file.finding(n, "only src/js and the web's GPU speak to JavaScript"))
+        .collect()
 }
 
 #[test]
