@@ -213,7 +213,7 @@ fn unary(name: &str, x: Jet) -> Option<Jet> {
         "sign" => Jet::constant(if v == 0.0 { 0.0 } else { v.signum() }),
         "floor" | "ceil" | "round" | "trunc" => Jet::constant(f64::NAN).map([0.0; 4]),
         "fract" => x,
-        "recip" => x.recip(),
+        "reciprocal" => x.recip(),
         "square" => x * x,
         "sqrt" => x.sqrt(),
         "rsqrt" => x.sqrt().recip(),
@@ -300,8 +300,8 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
         "sub" => x - y,
         "mul" => x * y,
         "div" => x / y,
-        "rem" => x - y.scaled((v / w).trunc()),
-        "floor_mod" => x - y.scaled((v / w).floor()),
+        "fmod" => x - y.scaled((v / w).trunc()),
+        "remainder" => x - y.scaled((v / w).floor()),
         "pow" => {
             let odd = v < 0.0 && w % 2.0 != 0.0;
             // x^y = |v|^y (x / v)^y, and of 1 + u a power is a binomial series: nothing cancels.
@@ -343,7 +343,7 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
         "hypot" => x.abs() * (one + (y / x) * (y / x)).sqrt(),
         "copysign" => x.abs().scaled(1f64.copysign(w)),
         "squared_difference" => (x - y) * (x - y),
-        "select" => {
+        "where_cond" => {
             if v != 0.0 {
                 y
             } else {

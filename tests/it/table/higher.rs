@@ -74,14 +74,14 @@ fn points(row: &Row) -> Vec<Vec<f64>> {
 fn has_derivatives(name: &str, point: &[f64]) -> bool {
     let x = point[0];
     match name {
-        "recip" => x != 0.0,
+        "reciprocal" => x != 0.0,
         "sqrt" | "rsqrt" | "log" | "log2" | "log10" => x > 0.0,
         "log1p" => x > -1.0,
         "asin" | "acos" | "atanh" => x.abs() < 1.0,
         "acosh" => x > 1.0,
         // Larger ones are infinite.
         "exp" | "exp2" | "expm1" | "sinh" | "cosh" => x.abs() < 700.0,
-        "div" | "rem" | "floor_mod" => point[1] != 0.0,
+        "div" | "fmod" | "remainder" => point[1] != 0.0,
         "pow" if (x.abs().ln() * (point[1] - 3.0)).abs() > 600.0 => false,
         // x^(y-2) is more than `f32` holds, y times that is not.
         "pow" if x.abs() < 1e-20 && point[1] != 0.0 && point[1].abs() < 1e-20 => false,
