@@ -41,7 +41,7 @@ export const numbers = (words) => Uint32Array.from(words, (word) => hash(new Tex
 export function program(device, count, causal) {
   const deviation = 1 / Math.sqrt(model);
   /** @param {number} seed */
-  const weight = (seed) => device.normal([model, model], { deviation, seed });
+  const weight = (seed) => device.normal([model, model], { std: deviation, seed });
   const table = device.normal([vocabulary, model], { seed: 1 });
   const [query, own, value] = [weight(2), weight(3), weight(4)];
   const key = query.mul(0.9).add(own.mul(0.4));
@@ -56,7 +56,7 @@ export function program(device, count, causal) {
     let scores = q.matmul(k.transpose()).mul(1 / Math.sqrt(head));
     if (causal) {
       const [row, column] = [device.iota([count, count], 0), device.iota([count, count], 1)];
-      scores = row.ge(column).select(scores, -1e9);
+      scores = row.ge(column).where(scores, -1e9);
     }
     const weights = scores.softmax();
     return [weights.reshape([heads, count, count]), weights.matmul(v), q.attention(k, v, { causal })];
@@ -72,8 +72,8 @@ export function program(device, count, causal) {
  */
 function positions(device, count) {
   const column = device.iota([count, model], 1);
-  const odd = column.rem(2);
+  const odd = column.fmod(2);
   const exponent = column.sub(odd).cast("f32").mul(-Math.log(1e4) / model);
   const angle = device.iota([count, model], 0).cast("f32").mul(exponent.exp());
-  return odd.eq(0).select(angle.sin(), angle.cos());
+  return odd.eq(0).where(angle.sin(), angle.cos());
 }

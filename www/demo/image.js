@@ -72,7 +72,7 @@ export function program(device, width, height, chain) {
  */
 function unpack(pixels) {
   const shifts = pixels.device.tensor(Uint32Array.of(0, 8, 16), [1, 3, 1, 1]);
-  const bytes = pixels.reshape([1, 1, ...pixels.shape]).shr(shifts).bitwiseAnd(255);
+  const bytes = pixels.reshape([1, 1, ...pixels.shape]).bitwiseRightShift(shifts).bitwiseAnd(255);
   return bytes.cast("f32").div(255);
 }
 
@@ -82,14 +82,14 @@ function unpack(pixels) {
  */
 function pack(image) {
   const shifts = image.device.tensor(Uint32Array.of(0, 8, 16), [1, 3, 1, 1]);
-  return image.mul(255).add(0.5).cast("u32").shl(shifts).sum([0, 1]).add(0xff000000);
+  return image.mul(255).add(0.5).cast("u32").bitwiseLeftShift(shifts).sum([0, 1]).add(0xff000000);
 }
 
 /** @type {Record<FilterName, (x: Tensor, strength: number) => Tensor>} */
 const apply = {
   grayscale: (x) => {
     const weight = x.device.tensor(Float32Array.of(0.299, 0.587, 0.114), [1, 3, 1, 1]);
-    return x.mul(weight).sum(1, true).expand([...x.shape]);
+    return x.mul(weight).sum(1, { keepDims: true }).expand([...x.shape]);
   },
   brightness: (x, strength) => x.add(strength),
   // Away from 0, where a power below 1 has no slope to speak of.

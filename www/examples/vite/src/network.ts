@@ -26,7 +26,7 @@ export async function runNetwork(prefer: DeviceOptions["prefer"]): Promise<Answe
 /** `x W + b` with random weights: `[rows, n] -> [rows, width]`. */
 function layer(device: Device, x: Tensor, width: number, seed: number): Tensor {
   const inputs = x.shape[1]!;
-  const weight = device.normal([inputs, width], { deviation: 1 / Math.sqrt(inputs), seed });
+  const weight = device.normal([inputs, width], { std: 1 / Math.sqrt(inputs), seed });
   const bias = device.uniform([width], { low: -0.1, high: 0.1, seed: seed + 10 });
   return x.matmul(weight).add(bias);
 }
