@@ -127,6 +127,9 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
   gone = Brand.pointer(stand, kind);
   for (const fact of ["device", "dtype"]) {
     const { get } = Object.getOwnPropertyDescriptor(proto, fact) ?? {};
-    if (get) Object.defineProperty(proto, fact, { get: function (this: object) { return Brand.fact(this, fact, get.bind(this)); } });
+    const kept = function (this: object) {
+      return Brand.fact(this, fact, get!.bind(this));
+    };
+    if (get) Object.defineProperty(proto, fact, { get: kept });
   }
 }

@@ -5,7 +5,7 @@ import { Brand, type CoreClass } from "./brand.js";
 import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js";
 import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { dataError } from "./errors.js";
-import { describe, type Host, unknownOption } from "./host.js";
+import { checked, describe, type Host } from "./host.js";
 import { shareClasses } from "./load.js";
 import { handing, open, type DeviceOptions } from "./open.js";
 import { show, type TextOptions } from "./text.js";
@@ -19,10 +19,10 @@ function hostOf(object: unknown, op: string): Host {
 }
 
 /** The class of the core that the first object among some arguments lives on. */
-function classOf(kind: string, op: string, values: readonly unknown[]): CoreClass & Record<string, (...values: never[]) => unknown> {
+function classOf(kind: string, op: string, values: readonly unknown[]): CoreClass & Record<string, Function> {
   const found = values.flat().find((value) => Brand.owner(value) !== undefined);
   if (found === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not a tensor`);
-  return hostOf(found, op).classes[kind] as never;
+  return hostOf(found, op).classes[kind] as CoreClass & Record<string, Function>;
 }
 
 /** What says of itself what it is, in the consoles of Node and Deno, too. */
@@ -53,7 +53,7 @@ function explain(): void {
 }
 
 /** Whether an object was disposed. */
-const isGone = (object: object) => Brand.handle(object, Brand.owner(object)!) === 0 || (object as { disposed: boolean }).disposed;
+const isGone = (object: object) => (object as { disposed: boolean }).disposed;
 
 export class Tensor extends Shown {
   declare readonly device: Device;
@@ -66,11 +66,11 @@ export class Tensor extends Shown {
   declare dispose: () => void;
 
   static concat(tensors: readonly Tensor[], axis?: number): Tensor {
-    return classOf("Tensor", "concat", [tensors]).concat!(...([tensors, axis] as never[])) as Tensor;
+    return classOf("Tensor", "concat", [tensors]).concat!(tensors, axis) as Tensor;
   }
 
   static stack(tensors: readonly Tensor[], axis?: number): Tensor {
-    return classOf("Tensor", "stack", [tensors]).stack!(...([tensors, axis] as never[])) as Tensor;
+    return classOf("Tensor", "stack", [tensors]).stack!(tensors, axis) as Tensor;
   }
 
   get shape(): readonly number[] {
@@ -153,12 +153,7 @@ export class Device extends Shown {
     hostOf(this, name);
     if (!Array.isArray(inputs)) throw dataError(`${name}: the inputs are not a list of { shape, dtype }`);
     if (typeof build !== "function") throw dataError(`${name}: there is no function to compile`);
-    const specs = inputs.map((input: unknown) => {
-      if (typeof input !== "object" || input === null) throw dataError(`${name}: ${describe(input)} is not { shape, dtype }`);
-      const odd = Object.keys(input).find((key) => key !== "shape" && key !== "dtype");
-      if (odd !== undefined) throw dataError(`${name}: ${unknownOption(odd, ["shape", "dtype"])}`);
-      return input as { shape: unknown; dtype?: unknown };
-    });
+    const specs = inputs.map((input: { shape?: unknown; dtype?: unknown }) => checked(name, input, ["shape", "dtype"]));
     const shapes = specs.map(({ shape }) => shape);
     const dtypes = specs.map(({ dtype = "f32" }) => dtype);
     return this.scope(() => this.compiled(shapes, dtypes, (tensors) => results(build(...tensors))));

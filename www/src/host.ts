@@ -2,7 +2,7 @@
 // may throw, which must not leave WebAssembly half-way.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
-import { WarpweftError, type ErrorCode } from "./errors.js";
+import { dataError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
 function look<T>(work: () => T): T | undefined {
@@ -35,10 +35,19 @@ function distance(a: string, b: string): number {
 }
 
 /** What is said of an option that there is not. */
-export function unknownOption(key: string, known: readonly string[]): string {
+function unknownOption(key: string, known: readonly string[]): string {
   const near = [...known].sort((a, b) => distance(a, key) - distance(b, key))[0];
   const meant = near !== undefined && distance(near, key) <= Math.max(2, key.length / 3);
   return `there is no option "${key.slice(0, 40)}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
+}
+
+/** An object of options of a method that JavaScript has by hand; none at all is the empty one. */
+export function checked<T extends object>(op: string, given: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
+  if (given === undefined) return {};
+  if (typeof given !== "object" || given === null) throw dataError(`${op}: ${describe(given)} is not an object of options`);
+  const odd = Object.keys(given).find((key) => !(known as readonly string[]).includes(key));
+  if (odd !== undefined) throw dataError(`${op}: ${unknownOption(odd, known)}`);
+  return given;
 }
 
 /** A page that nothing gave a turn for so many milliseconds has waited too long. */
@@ -153,7 +162,7 @@ export class Host implements Owner {
 
   remember(address: number, object: object & { facts(): object }): void {
     for (const [name, value] of Object.entries(object.facts())) {
-      Object.defineProperty(object, name, { value: Object.isExtensible(value) ? Object.freeze(value) : value, enumerable: true });
+      Object.defineProperty(object, name, { value: Object.freeze(value), enumerable: true });
     }
     this.#objects.set(address, new WeakRef(object));
   }

@@ -37,8 +37,8 @@ export interface WasmSources {
 
 // The addresses are written out, so that bundlers find the files.
 const cores = {
-  gpu: { glue: gpu as unknown as Glue, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
-  cpu: { glue: cpu as unknown as Glue, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
+  gpu: { glue: gpu as object as Glue, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  cpu: { glue: cpu as object as Glue, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 };
 
 /** A core that is there or on its way. */

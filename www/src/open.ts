@@ -1,6 +1,6 @@
 // Opening a device: its core is fetched and compiled while the browser looks for an adapter.
 
-import { describe, unknownOption } from "./host.js";
+import { checked, describe } from "./host.js";
 import { choose, type Choice } from "./choose.js";
 import { dataError } from "./errors.js";
 import { load, type Core, type CoreName, type WasmSources } from "./load.js";
@@ -78,11 +78,7 @@ export async function open<T>(settings: DeviceOptions | undefined, make: (openin
 }
 
 function wanted(settings: DeviceOptions | undefined): { prefer: unknown; wasm: WasmSources } {
-  const given: unknown = settings ?? {};
-  if (typeof given !== "object" || given === null) throw dataError(`device: ${describe(given)} is not an object of options`);
-  const odd = Object.keys(given).find((key) => key !== "prefer" && key !== "wasm");
-  if (odd !== undefined) throw dataError(`device: ${unknownOption(odd, ["prefer", "wasm"])}`);
-  const { prefer = "auto", wasm = {} } = given as DeviceOptions;
+  const { prefer = "auto", wasm = {} } = checked("device", settings, ["prefer", "wasm"]);
   if (typeof wasm !== "object" || wasm === null) throw dataError(`device: ${describe(wasm)} does not say where cores are`);
   return { prefer, wasm };
 }

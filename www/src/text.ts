@@ -1,8 +1,7 @@
 // Numbers as text, as NumPy's `array2string` shows them.
 
 import type { DType } from "./data.js";
-import { dataError } from "./errors.js";
-import { describe, unknownOption } from "./host.js";
+import { checked } from "./host.js";
 
 /** How {@link Tensor.text} shows numbers. */
 export interface TextOptions {
@@ -19,36 +18,44 @@ const [COLUMNS, EDGE] = [75, 3];
 type Format = (at: number) => string;
 
 /** Elements, row-major in a shape, as text. */
-export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options: TextOptions = {}): string {
-  if (typeof options !== "object" || options === null) throw dataError(`text: ${describe(options)} is not an object of options`);
-  const odd = Object.keys(options).find((key) => key !== "decimals" && key !== "most");
-  if (odd !== undefined) throw dataError(`text: ${unknownOption(odd, ["decimals", "most"])}`);
-  const { decimals = 8, most = 1000 } = options;
+export function show(list: ArrayLike<number>, shape: readonly number[], dtype: DType, options?: TextOptions): string {
+  const { decimals = 8, most = 1000 } = checked("text", options, ["decimals", "most"]);
   if (list.length === 0) return "[]";
   const short = list.length > most;
   const shown = places(shape, short);
   const format = formatOf(list, shown, dtype, decimals);
   if (shape.length === 0) return format(0).trim();
-  return nested(shape, 0, 0, " ", COLUMNS, short, format);
+  return nested({ shape, short, format }, 0, 0, " ");
+}
+
+/** Positions along an axis that are shown. */
+function along(extent: number, short: boolean): number[] {
+  const all = Array.from({ length: extent }, (_, i) => i);
+  return short && extent > 2 * EDGE ? [...all.slice(0, EDGE), ...all.slice(-EDGE)] : all;
 }
 
 /** Where the elements are that are shown. */
 function places(shape: readonly number[], short: boolean): number[] {
   let found = [0];
-  for (const extent of shape) {
-    const along = Array.from({ length: extent }, (_, i) => i).filter((i) => !short || extent <= 2 * EDGE || i < EDGE || i >= extent - EDGE);
-    found = found.flatMap((start) => along.map((i) => start * extent + i));
-  }
+  for (const extent of shape) found = found.flatMap((start) => along(extent, short).map((i) => start * extent + i));
   return found;
 }
 
-function nested(shape: readonly number[], axis: number, start: number, indent: string, width: number, short: boolean, format: Format): string {
-  if (axis === shape.length) return format(start);
-  const extent = shape[axis]!;
-  const cut = short && extent > 2 * EDGE;
-  const inner = (i: number) => nested(shape, axis + 1, start * extent + i, `${indent} `, width - 1, short, format);
-  const words = Array.from({ length: extent }, (_, i) => i).filter((i) => !cut || i < EDGE || i >= extent - EDGE).map(inner);
-  if (cut) words.splice(EDGE, 0, "...");
+/** What is shown, and how. */
+interface Shown {
+  shape: readonly number[];
+  short: boolean;
+  format: Format;
+}
+
+/** The elements from `start` on, nested from an axis on. */
+function nested(shown: Shown, axis: number, start: number, indent: string): string {
+  const { shape, short, format } = shown;
+  const extent = shape[axis];
+  if (extent === undefined) return format(start);
+  const width = COLUMNS - axis;
+  const words = along(extent, short).map((i) => nested(shown, axis + 1, start * extent + i, `${indent} `));
+  if (words.length < extent) words.splice(EDGE, 0, "...");
   const left = shape.length - axis;
   if (left > 1) return `[${words.join("\n".repeat(left - 1) + indent)}]`;
   let text = "";

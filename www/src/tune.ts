@@ -1,8 +1,7 @@
 // Choosing the kernels that are fastest on a device.
 
 import type { Device } from "./classes.js";
-import { dataError } from "./errors.js";
-import { describe, unknownOption } from "./host.js";
+import { checked } from "./host.js";
 
 /** The parameters of {@link Device.tune}. */
 export interface TuneOptions {
@@ -19,13 +18,11 @@ export interface Tuned {
 }
 
 /** See {@link Device.tune}. */
-export async function tune(device: Device, options: TuneOptions = {}): Promise<Tuned> {
-  if (typeof options !== "object" || options === null) throw dataError(`tune: ${describe(options)} is not an object of options`);
-  const odd = Object.keys(options).find((key) => key !== "again");
-  if (odd !== undefined) throw dataError(`tune: ${unknownOption(odd, ["again"])}`);
+export async function tune(device: Device, options?: TuneOptions): Promise<Tuned> {
+  const { again = false } = checked("tune", options, ["again"]);
   const { load, store } = await import("./stored.js");
   const key = [device.version(), ...Object.values(device.info), navigator.userAgent].join("\n");
-  let number = options.again ? undefined : await load(key);
+  let number = again ? undefined : await load(key);
   const measured = number === undefined;
   if (number === undefined) {
     number = await device.measure();
