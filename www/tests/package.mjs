@@ -165,6 +165,9 @@ async function withWebGpu() {
     // A GPU may be done before.
     same([value, work], [128, software || work.length > 1 ? [1, 0] : [1]], "the sum, and buffers of commands");
   });
+  await test("a core that trapped", async () => {
+    for (const prefer of ["webgpu", "cpu"]) await trapped(browser, prefer);
+  });
   await test("the console stays quiet", () => same(errors, [], "errors"));
   await test("kernels are measured once", async () => {
     const seen = await page.evaluate(async () => {
@@ -189,6 +192,65 @@ async function withWebGpu() {
     same(errors, [], "errors on the console");
   });
   await browser.close();
+}
+
+/** A core that traps with hundreds of tensors alive: each call is the same error, and the collector frees in silence. */
+async function trapped(browser, prefer) {
+  const { page, errors } = await open(browser, address);
+  const { codes, collected } = await page.evaluate(async (wanted) => {
+    const { Device } = await import("/dist/index.js");
+    const gpu = (await Device.isAvailable()) ? "gpu" : "software";
+    const open = () => Device.new({ prefer: wanted === "webgpu" ? gpu : wanted });
+    const device = await open();
+    let tensors = Array.from({ length: 400 }, (_, n) => device.tensor([n]).add(1));
+    let collected = 0;
+    const registry = new FinalizationRegistry(() => (collected += 1));
+    tensors.forEach((tensor) => registry.register(tensor));
+    const [x, y] = [device.tensor([1, 2]), device.tensor([3, 4])];
+    const codes = [];
+    const call = async (work) => {
+      try {
+        await work();
+        codes.push("no error");
+      } catch (error) {
+        codes.push(error.code ?? String(error));
+      }
+    };
+    const waiting = x.add(y).read();
+    // What the core asks for ends it, as a trap of its own would.
+    const { random } = Math;
+    Math.random = () => {
+      throw new WebAssembly.RuntimeError("unreachable");
+    };
+    await call(() => device.uniform([2]));
+    Math.random = random;
+    const calls = [
+      () => waiting,
+      () => x.add(1),
+      () => x.sum(0, { keepDims: true }),
+      () => x.read(),
+      () => device.zeros([2]),
+      () => device.tensor([1]),
+      () => device.sync(),
+      () => device.flush(),
+      () => device.stats(),
+      () => device.compile([{ shape: [2] }], (t) => t),
+      open,
+    ];
+    for (const work of calls) await call(work);
+    y.dispose();
+    y.dispose();
+    tensors = undefined;
+    for (let tries = 0; tries < 100 && collected < 300; tries++) {
+      gc();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    return { codes, collected };
+  }, prefer);
+  same([...new Set(codes)], ["DeviceLost"], `what ${codes.length} calls say on ${prefer}`);
+  if (collected < 300) throw new Error(`only ${collected} tensors were collected`);
+  same(errors, [], `errors on the console on ${prefer}`);
+  await page.close();
 }
 
 async function withoutWebGpu() {

@@ -75,6 +75,14 @@ export function tsc(args) {
   return run(process.execPath, [nodeTool("typescript", "tsc"), ...project, ...args]);
 }
 
+/** Checks a file of www/tests/types against the built declarations, all of which are checked, too. */
+export function typecheck(file, lib) {
+  const strict = ["--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--skipLibCheck", "false"];
+  const modules = ["--module", "esnext", "--moduleResolution", "bundler", "--target", "es2022", "--types", ""];
+  const path = join(root, "www", "tests", "types", file);
+  return run(process.execPath, [nodeTool("typescript", "tsc"), "--noEmit", ...strict, ...modules, "--lib", lib, path]);
+}
+
 /** Makes one module of www/src and both cores' glue, with a source map, and the declarations of all of it. */
 async function buildScript() {
   // What the last build made from a source that is gone by now must not be published.

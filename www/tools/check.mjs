@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, coreEnv, tsc } from "./build.mjs";
+import { build, coreEnv, tsc, typecheck } from "./build.mjs";
 import { nativeEnv, read, root, run, usesRustWeb, webEnv, webTarget } from "./env.mjs";
 import { rustWebTool } from "./rust-web.mjs";
 import { setup } from "./setup.mjs";
@@ -26,6 +26,9 @@ const checks = {
   TypeScript: async () => {
     await build();
     await tsc(["--noEmit"]);
+    // As strict as a page's own may be: with and without the library that has `Disposable`.
+    await typecheck("usage.ts", "es2022,dom");
+    await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
   },
   tidy: () => run("cargo", ["test", "-p", "warpweft", "--test", "it", "tidy"], { env: nativeEnv() }),
 };
