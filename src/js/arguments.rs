@@ -141,7 +141,9 @@ pub fn spatial(tensor: &Tensor, options: &Options) -> Result<usize> {
         return Ok(count);
     }
     let (op, shape) = (options.op(), tensor.shape());
-    Err(Error::shape(format!("{op}: a window over {count} axes of {shape:?}, not over one to three")))
+    Err(Error::shape(format!(
+        "{op}: a window over {count} axes of {shape:?}, not over one to three"
+    )))
 }
 
 impl FromJs for Amounts {

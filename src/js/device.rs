@@ -47,14 +47,21 @@ impl JsDevice {
 
     /// A tensor of elements as devices store them.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn upload(&self, data: &js_sys::Uint8Array, dtype: &JsValue, shape: &JsValue) -> Answer<JsTensor> {
+    pub fn upload(
+        &self,
+        data: &js_sys::Uint8Array,
+        dtype: &JsValue,
+        shape: &JsValue,
+    ) -> Answer<JsTensor> {
         let op = "tensor";
         let device = self.core(op)?;
         let dtype = DType::from_js(dtype, At { op, what: "dtype" })?;
         let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
         let (bytes, most) = (u64::from(data.length()), device.limits().binding_bytes);
         if bytes > most {
-            let message = format!("{op}: {bytes} bytes, more than the {most} a kernel can use on this device");
+            let message = format!(
+                "{op}: {bytes} bytes, more than the {most} a kernel can use on this device"
+            );
             return Err(Error::new(crate::error::ErrorKind::Limit, message).into());
         }
         need_room(op, bytes)?;
@@ -114,7 +121,13 @@ impl JsDevice {
 
     /// `arange(end, options?)`, and `arange(start, end, step?, options?)`.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn arange(&self, first: &JsValue, second: &JsValue, third: &JsValue, fourth: &JsValue) -> Answer<JsTensor> {
+    pub fn arange(
+        &self,
+        first: &JsValue,
+        second: &JsValue,
+        third: &JsValue,
+        fourth: &JsValue,
+    ) -> Answer<JsTensor> {
         let op = "arange";
         let device = self.core(op)?;
         let alone = second.as_f64().is_none() && (second.is_undefined() || second.is_object());

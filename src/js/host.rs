@@ -79,7 +79,11 @@ extern "C" {
 
     /// Calls a function with tensors: its results, or what is to be thrown.
     #[wasm_bindgen(method, catch)]
-    pub fn build(this: &Host, build: &JsValue, inputs: Vec<JsValue>) -> Result<Vec<JsValue>, JsValue>;
+    pub fn build(
+        this: &Host,
+        build: &JsValue,
+        inputs: Vec<JsValue>,
+    ) -> Result<Vec<JsValue>, JsValue>;
 }
 
 /// What [`Host::handle`] says of a number or boolean.

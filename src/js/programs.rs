@@ -70,7 +70,12 @@ impl JsDevice {
     /// Compiles a program: shapes and types of the inputs, and a function that JavaScript's side calls with tensors that
     /// stand for them.
     #[wasm_bindgen(js_name = compiled, skip_typescript, skip_jsdoc)]
-    pub fn compile(&self, shapes: Vec<JsValue>, dtypes: Vec<JsValue>, build: &JsValue) -> Answer<JsProgram> {
+    pub fn compile(
+        &self,
+        shapes: Vec<JsValue>,
+        dtypes: Vec<JsValue>,
+        build: &JsValue,
+    ) -> Answer<JsProgram> {
         let op = "compile";
         let device = self.core(op)?;
         let mut inputs = Vec::with_capacity(shapes.len());
@@ -81,12 +86,12 @@ impl JsDevice {
         let types: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (&s[..], *d)).collect();
         let mut thrown = None;
         let program = device.compile(&types, |inputs| {
-            let built = keep_all(inputs).and_then(|inputs| {
-                Ok(host(|host| host.build(build, inputs))?)
-            });
+            let built =
+                keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
             match built {
                 Ok(results) => {
-                    let one = |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
+                    let one =
+                        |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
                     results.iter().map(one).collect()
                 }
                 Err(error) => {
@@ -97,7 +102,9 @@ impl JsDevice {
         });
         match (program, thrown) {
             (_, Some(thrown)) => Err(Thrown::from(JsValue::from(thrown))),
-            (program, None) => Ok(JsProgram(Place::new(Object::Program(device, Rc::new(program?))))),
+            (program, None) => {
+                Ok(JsProgram(Place::new(Object::Program(device, Rc::new(program?)))))
+            }
         }
     }
 }
@@ -145,7 +152,8 @@ impl JsPlan {
     #[wasm_bindgen(unchecked_return_type = "(string | undefined)[]")]
     pub fn sources(&self) -> Answer<Vec<JsValue>> {
         let (device, plan) = self.core("sources")?;
-        let source = |kernel| device.kernel_source(&plan, kernel).map_or(JsValue::UNDEFINED, JsValue::from);
+        let source =
+            |kernel| device.kernel_source(&plan, kernel).map_or(JsValue::UNDEFINED, JsValue::from);
         Ok((0..plan.dispatches.len()).map(source).collect())
     }
 }

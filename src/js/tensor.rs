@@ -36,7 +36,8 @@ impl JsTensor {
         let start = usize::from_js(start, At { op, what: "start" })?;
         let length = usize::from_js(length, At { op, what: "length" })?;
         if start.checked_add(length).is_none_or(|end| end > this.numel()) {
-            let message = format!("{op}: {length} elements from {start} of shape {:?}", this.shape());
+            let message =
+                format!("{op}: {length} elements from {start} of shape {:?}", this.shape());
             return Err(Error::shape(message).into());
         }
         Ok(promise(elements(&this, start, length)))
@@ -131,11 +132,20 @@ impl JsTensor {
     pub fn slice(
         &self,
         #[wasm_bindgen(unchecked_param_type = "number")] axis: &JsValue,
-        #[wasm_bindgen(unchecked_optional_param_type = "number", param_description = "Default: 0.")]
+        #[wasm_bindgen(
+            unchecked_optional_param_type = "number",
+            param_description = "Default: 0."
+        )]
         start: &JsValue,
-        #[wasm_bindgen(unchecked_optional_param_type = "number", param_description = "Default: the axis's end.")]
+        #[wasm_bindgen(
+            unchecked_optional_param_type = "number",
+            param_description = "Default: the axis's end."
+        )]
         end: &JsValue,
-        #[wasm_bindgen(unchecked_optional_param_type = "number", param_description = "Default: 1.")]
+        #[wasm_bindgen(
+            unchecked_optional_param_type = "number",
+            param_description = "Default: 1."
+        )]
         step: &JsValue,
     ) -> Answer<JsTensor> {
         let op = "slice";
@@ -157,9 +167,17 @@ impl JsTensor {
     #[wasm_bindgen(unchecked_return_type = "Tensor<D>")]
     pub fn flatten(
         &self,
-        #[wasm_bindgen(js_name = "startAxis", unchecked_optional_param_type = "number", param_description = "Default: 0.")]
+        #[wasm_bindgen(
+            js_name = "startAxis",
+            unchecked_optional_param_type = "number",
+            param_description = "Default: 0."
+        )]
         start: &JsValue,
-        #[wasm_bindgen(js_name = "endAxis", unchecked_optional_param_type = "number", param_description = "Default: -1.")]
+        #[wasm_bindgen(
+            js_name = "endAxis",
+            unchecked_optional_param_type = "number",
+            param_description = "Default: -1."
+        )]
         end: &JsValue,
     ) -> Answer<JsTensor> {
         let op = "flatten";

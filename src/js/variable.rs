@@ -12,7 +12,9 @@ use wasm_bindgen::prelude::*;
 impl JsVariable {
     /// A variable with this value, which it takes over.
     #[wasm_bindgen(constructor)]
-    pub fn new(#[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue) -> Answer<JsVariable> {
+    pub fn new(
+        #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
+    ) -> Answer<JsVariable> {
         let op = "variable";
         let tensor = Tensor::from_js(value, At { op, what: "value" })?;
         let variable = Variable::new(&tensor);
@@ -32,7 +34,10 @@ impl JsVariable {
     /// Takes this value from now on, and disposes of the one before.
     ///
     /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
-    pub fn assign(&self, #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue) -> Answer<()> {
+    pub fn assign(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,
+    ) -> Answer<()> {
         let op = "assign";
         let held = self.core(op)?;
         held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;

@@ -134,7 +134,9 @@ pub(crate) struct ConvWindow<'a> {
 }
 
 macro_rules! convolutions {
-    ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => { #[cfg_attr(feature = "js", warpweft_macros::js)] impl Tensor { $(
+    ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => {
+    #[cfg_attr(feature = "js", warpweft_macros::js)]
+    impl Tensor { $(
         #[doc = concat!("A ", $n, "-D convolution (cross-correlation, as in all neural-network libraries): this is")]
         #[doc = concat!("`[batch, in, ", $axes, "]`, the weight `[out, in / groups, ", $kernel, "]`, the bias `[out]`,")]
         /// the result `[batch, out, ...]`. The batch may be left out of this, and is then left out of the result.

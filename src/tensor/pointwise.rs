@@ -10,9 +10,12 @@ use crate::pointwise_rows;
 macro_rules! define_methods {
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($arg:ident),+ $(; $($parameter:ident = $usual:literal),+)?)
         $(-> $result:ident)?: $types:ident, $domain:expr => $formula:expr $(, gradient |$y:ident| $gradient:expr)?;)*) => {
-        $( define_methods!(@$kind $name [$($arg),+] [$($($parameter $usual),+)?] [$types $($result)?] [$($doc),+]); )*
+        $( define_methods!(
+            @$kind $name [$($arg),+] [$($($parameter $usual),+)?] [$types $($result)?] [$($doc),+]
+        ); )*
     };
-    (@unary $name:ident [$x:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?] [$($doc:literal),+]) => {
+    (@unary $name:ident [$x:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?]
+        [$($doc:literal),+]) => {
         #[cfg_attr(feature = "js", warpweft_macros::js)]
         impl Tensor {
             $(#[doc = $doc])+
@@ -24,7 +27,8 @@ macro_rules! define_methods {
             }
         }
     };
-    (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?] [$($doc:literal),+]) => {
+    (@binary $name:ident [$x:ident, $y:ident] [$($parameter:ident $usual:literal),*] [$types:ident $($result:ident)?]
+        [$($doc:literal),+]) => {
         #[cfg_attr(feature = "js", warpweft_macros::js)]
         impl Tensor {
             $(#[doc = $doc])+

@@ -6,7 +6,9 @@ use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
 
 macro_rules! reductions {
-    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { #[cfg_attr(feature = "js", warpweft_macros::js)] impl Tensor { $(
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
+    #[cfg_attr(feature = "js", warpweft_macros::js)]
+    impl Tensor { $(
         $(#[doc = $doc])+
         /// With [`Axes::keepdim`] the axes stay, with extent 1.
         ///

@@ -10,7 +10,9 @@ use crate::op::{Op, Reduction};
 const BLOCK: usize = 16;
 
 macro_rules! scans {
-    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => { #[cfg_attr(feature = "js", warpweft_macros::js)] impl Tensor { $(
+    ($($(#[doc = $doc:literal])+ $name:ident => $op:ident;)*) => {
+    #[cfg_attr(feature = "js", warpweft_macros::js)]
+    impl Tensor { $(
         $(#[doc = $doc])+
         ///
         /// With [`Scan::exclusive`] each result is over the elements before its own, without that; with [`Scan::reverse`]

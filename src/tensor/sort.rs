@@ -37,7 +37,8 @@ impl Tensor {
     /// assert_eq!(indices.read::<i32>().await?, [1, 2, 0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false), returns(values, indices), returns = "Ordered<D>"))]
+    #[cfg_attr(feature = "js", js(default(axis = -1), options(descending = false)))]
+    #[cfg_attr(feature = "js", js(returns(values, indices), returns = "Ordered<D>"))]
     pub fn sort(&self, axis: isize, descending: bool) -> Result<(Tensor, Tensor)> {
         let indices = within("sort", || self.argsort(axis, descending))?;
         Ok((within("sort", || self.picked(axis, &indices))?, indices))

@@ -26,8 +26,11 @@ fn pages_try_every_row() {
     let cases = read("www/tests/cases/pointwise.js") + &read("www/tests/cases/reference.js");
     let words: Vec<&str> =
         cases.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let untried: Vec<String> =
-        TABLE.iter().map(|row| camel(row.name)).filter(|name| !words.contains(&&name[..])).collect();
+    let untried: Vec<String> = TABLE
+        .iter()
+        .map(|row| camel(row.name))
+        .filter(|name| !words.contains(&&name[..]))
+        .collect();
     assert!(untried.is_empty(), "no page tries {untried:?}");
 }
 

@@ -150,8 +150,10 @@ fn framed(text: &str, indent: &str) -> String {
         "" => String::new(),
         line if !line.contains('\n') => format!("{indent}/** {line} */\n"),
         text => {
-            let lines: Vec<String> =
-                text.lines().map(|line| format!("{indent} * {line}").trim_end().to_string()).collect();
+            let lines: Vec<String> = text
+                .lines()
+                .map(|line| format!("{indent} * {line}").trim_end().to_string())
+                .collect();
             format!("{indent}/**\n{}\n{indent} */\n", lines.join("\n"))
         }
     }

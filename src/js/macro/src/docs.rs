@@ -40,7 +40,9 @@ pub fn text(mut expr: &Expr) -> Option<String> {
             _ => None,
         },
         // concat!("A ", 2, "-D convolution"), whose parts may be groups themselves.
-        Expr::Macro(call) if call.mac.path.is_ident("concat") => Some(concat(call.mac.tokens.clone())),
+        Expr::Macro(call) if call.mac.path.is_ident("concat") => {
+            Some(concat(call.mac.tokens.clone()))
+        }
         _ => None,
     }
 }

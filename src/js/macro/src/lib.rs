@@ -26,6 +26,8 @@ mod data;
 mod docs;
 mod methods;
 mod settings;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use proc_macro::TokenStream;

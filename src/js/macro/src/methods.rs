@@ -147,8 +147,10 @@ impl<'a> Method<'a> {
         named.sort_by_key(|(at, _)| *at);
         for (_, input) in named {
             let mark = if input.optional() { "?" } else { "" };
-            let (name, ts) = (input.js_name(), format!("{}{mark}: {}", input.js_name(), input.param.ts));
-            let doc = input.default.map_or(String::new(), |usual| format!("`{name}`: {}", said(usual)));
+            let (name, ts) =
+                (input.js_name(), format!("{}{mark}: {}", input.js_name(), input.param.ts));
+            let doc =
+                input.default.map_or(String::new(), |usual| format!("`{name}`: {}", said(usual)));
             fields.push(Field { name, ts, doc });
         }
         fields
@@ -156,7 +158,8 @@ impl<'a> Method<'a> {
 
     fn written(&self) -> TokenStream {
         let fields = self.fields();
-        let objects: Vec<&Input> = self.inputs.iter().filter(|i| i.place == Place::Object).collect();
+        let objects: Vec<&Input> =
+            self.inputs.iter().filter(|i| i.place == Place::Object).collect();
         let mut parameters = Vec::new();
         let mut taken = Vec::new();
         let mut at = 0;
@@ -176,7 +179,9 @@ impl<'a> Method<'a> {
         let more = fields.len();
         for input in &objects {
             let (name, owned) = (&input.name, &input.param.owned);
-            taken.push(quote!(let #name = <#owned as FromOptions>::from_options(options.after(#more))?;));
+            taken.push(
+                quote!(let #name = <#owned as FromOptions>::from_options(options.after(#more))?;),
+            );
         }
         let (opened, last) = self.options(&fields, &objects);
         let typed = self.class == "Tensor" && !self.on_self;
@@ -197,7 +202,11 @@ impl<'a> Method<'a> {
                 _ => { const N: usize = 3; #body }
             }),
         };
-        let any_axes = self.rust.sig.generics.const_params().next().map(|_| quote!(const N: usize = 2;));
+        let any_axes = self.rust.sig.generics.const_params().next().map(|_| {
+            quote!(
+                const N: usize = 2;
+            )
+        });
         let (result, ts, finished) = self.result(&body);
         let body = match self.shared() {
             Some(call) => call,
@@ -259,11 +268,7 @@ impl<'a> Method<'a> {
     }
 
     /// How the object of options is opened, and the parameter that it is.
-    fn options(
-        &self,
-        fields: &[Field],
-        objects: &[&Input],
-    ) -> (TokenStream, Option<TokenStream>) {
+    fn options(&self, fields: &[Field], objects: &[&Input]) -> (TokenStream, Option<TokenStream>) {
         if fields.is_empty() && objects.is_empty() {
             return (quote!(let options = Options::none(method_name);), None);
         }
@@ -284,7 +289,9 @@ impl<'a> Method<'a> {
         let shown = shown.join(" & ");
         let needed = self.settings.required
             || self.inputs.iter().any(|i| matches!(i.place, Place::Field(_)) && !i.optional());
-        let kind = if needed { format_ident!("unchecked_param_type") } else {
+        let kind = if needed {
+            format_ident!("unchecked_param_type")
+        } else {
             format_ident!("unchecked_optional_param_type")
         };
         (opened, Some(quote!(#[wasm_bindgen(#kind = #shown #doc)] options: &JsValue)))
@@ -326,7 +333,8 @@ impl<'a> Method<'a> {
                 });
                 let ts = format!("{{ {} }}", parts.collect::<Vec<_>>().join("; "));
                 let ts = self.settings.returns.clone().unwrap_or(ts);
-                let made = quote!(Ok(named(&[#(#names),*], Returned::returned(#called, method_name)?)));
+                let made =
+                    quote!(Ok(named(&[#(#names),*], Returned::returned(#called, method_name)?)));
                 return (quote!(JsValue), Some(ts), made);
             }
         }
@@ -357,7 +365,8 @@ impl<'a> Method<'a> {
 /// A parameter; if `typed`, tensors are of the type that the result has.
 fn argument(input: &Input, typed: bool) -> TokenStream {
     let (name, js) = (format_ident!("js_{}", input.name), input.js_name());
-    let ts = if typed { input.param.ts.replace("Tensor", "Tensor<T>") } else { input.param.ts.clone() };
+    let ts =
+        if typed { input.param.ts.replace("Tensor", "Tensor<T>") } else { input.param.ts.clone() };
     let described = input.default.map(|usual| {
         let said = said(usual);
         quote!(, param_description = #said)

@@ -15,7 +15,8 @@ pub struct Default {
 impl Parse for Default {
     fn parse(input: ParseStream) -> Result<Default> {
         let name = input.parse()?;
-        let value = if input.parse::<Option<Token![=]>>()?.is_some() { Some(input.parse()?) } else { None };
+        let value =
+            if input.parse::<Option<Token![=]>>()?.is_some() { Some(input.parse()?) } else { None };
         Ok(Default { name, value })
     }
 }

@@ -236,7 +236,8 @@ fn argument(arguments: &PathArguments) -> Option<&Type> {
 }
 
 fn unknown(ty: &Type) -> syn::Error {
-    let message = "#[js] knows no such type in JavaScript: say #[js(skip)] and write the method in src/js";
+    let message =
+        "#[js] knows no such type in JavaScript: say #[js(skip)] and write the method in src/js";
     syn::Error::new_spanned(ty, message)
 }
 
