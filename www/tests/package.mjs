@@ -142,7 +142,7 @@ async function withWebGpu() {
     });
     same(codes, ["DeviceLost", 2], "what a read says, and a new device");
   });
-  await test("a read is one submission, and one without work that has the browser look whether it is done", async () => {
+  await test("a read is one submission, and some without work that have the browser look whether it is done", async () => {
     const { value, work, software } = await page.evaluate(async () => {
       const { Device } = await import("/dist/index.js");
       const software = !(await Device.isAvailable());
@@ -162,8 +162,10 @@ async function withWebGpu() {
       device.dispose();
       return { value, work, software };
     });
+    const [first, ...looks] = work;
+    same([value, first, looks.some((buffers) => buffers)], [128, 1, false], "the sum, buffers of commands, more of them");
     // A GPU may be done before.
-    same([value, work], [128, software || work.length > 1 ? [1, 0] : [1]], "the sum, and buffers of commands");
+    if (software && (looks.length < 1 || looks.length > 60)) throw new Error(`${looks.length} looks`);
   });
   await test("a core that trapped", async () => {
     for (const prefer of ["webgpu", "cpu"]) await trapped(browser, prefer);
