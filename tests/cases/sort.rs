@@ -183,7 +183,7 @@ fn long(suite: &mut Suite) {
 }
 
 fn top(suite: &mut Suite) {
-    suite.add("top_k", |device| {
+    suite.add("topk", |device| {
         let mut x = integers(&[3, 33], -20, 20, 6);
         x.data[5] = f64::NAN;
         let a = x.f32(device)?;
@@ -234,7 +234,7 @@ fn takes(suite: &mut Suite) {
         (&[1, 2, 1, 3, 1, 2, 1, 1], 3, 4),
     ];
     for &(shape, axis, count) in SHAPES {
-        suite.add(format!("take_along {shape:?} axis {axis}, {count}"), move |device| {
+        suite.add(format!("gather {shape:?} axis {axis}, {count}"), move |device| {
             let x = bits(shape, 8);
             let mut wide = shape.to_vec();
             wide[axis] = count;

@@ -14,6 +14,9 @@ const isTrap = (thrown: unknown) =>
 
 type Call = (...values: unknown[]) => unknown;
 
+/** What an event gives that came too late: wasm-bindgen looks into answers for something to throw, and finds nothing. */
+const nothing: readonly unknown[] = [];
+
 /** What a core exports, made safe: wasm-bindgen's code calls it by these. */
 export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.Exports {
   let lost: WarpweftError | undefined;
@@ -40,12 +43,12 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
   };
   /** What nobody called: the garbage collector's finding, an answer that comes. There is nobody to throw at. */
   const event = (call: Call): Call => (a, b, c, d) => {
-    if (lost) return undefined;
+    if (lost) return nothing;
     try {
       return call(a, b, c, d);
     } catch (error) {
       const known = thrown(error);
-      if (lost) return undefined;
+      if (lost) return nothing;
       throw known;
     }
   };

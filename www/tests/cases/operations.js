@@ -241,6 +241,28 @@ test("taking and scattering", async ({ device }) => {
   same(await device.tensor(3).readNested(), 3);
 });
 
+test("small operations made of others", async ({ device }) => {
+  const x = device.tensor([[3, -4], [0, 2]]);
+  close(await all(x.norm(2, 1)), [5, 2], 1e-6, "norm");
+  same(await all(x.norm(Infinity)), [4], "norm, the largest");
+  same(await all(x.clampMin(1)), [3, 1, 1, 2], "clampMin");
+  same(await all(x.clampMax(1)), [1, -4, 0, 1], "clampMax");
+  same(await all(x.clamp(undefined, 2)), [2, -4, 0, 2], "clamp, open below");
+  same(await all(x.diag()), [3, 2], "diag");
+  same(await all(x.diag(1)), [-4], "diag beside");
+  same(await all(x.prelu(device.tensor([0.5]))), [3, -2, 0, 2], "prelu");
+  close(await all(x.glu(1)), [3 / (1 + Math.exp(4)), 0], 1e-6, "glu");
+  close(await all(x.cosineSimilarity(device.tensor([[3, -4], [5, 0]]), { axis: 1 })), [1, 0], 1e-6, "cosineSimilarity");
+  same(await all(x.take(device.tensor(new Int32Array([3, 0])))), [2, 3], "take");
+  same(await all(x.rot90()), [-4, 2, 3, 0], "rot90");
+  const { values, indices } = x.kthvalue(1, 1);
+  same([await all(values), await all(indices)], [[-4, 0], [1, 0]], "kthvalue");
+  same(await all(await x.maskedSelect(x.gt(0))), [3, 2], "maskedSelect");
+  same(await all(x.reshape([1, 1, 2, 2]).im2col([1, 2])), [3, 0, -4, 2], "im2col");
+  same(await all(x.reshape([-1]).flatten()), [3, -4, 0, 2], "reshape with -1");
+  same(await all(x.select(0, -1)), [0, 2], "select");
+});
+
 test("weights of few bits", async ({ device }) => {
   // Two rows of eight 4-bit numbers: 0 to 7, and -8 to -1.
   const words = device.tensor(new Uint32Array([0x76543210, 0xfedcba98]), [2, 1]);

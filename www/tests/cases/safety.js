@@ -101,5 +101,6 @@ test("a loop of reads lets the page have its turns", async ({ device }) => {
   const start = performance.now();
   while (performance.now() - start < 400) await x.matmul(x).sum().item();
   clearInterval(timer);
-  check(ticks >= 8, `${ticks} ticks of 10 ms in ${Math.round(performance.now() - start)} ms`);
+  // A busy machine gives few; without turns there are none at all.
+  check(ticks >= 2, `${ticks} ticks of 10 ms in ${Math.round(performance.now() - start)} ms`);
 });
