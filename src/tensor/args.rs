@@ -95,7 +95,7 @@ impl Extents {
             if known == 0 {
                 return refuse("-1 could be any extent");
             }
-            if from.numel() % known != 0 {
+            if !from.numel().is_multiple_of(known) {
                 return refuse("the number of elements does not divide");
             }
             dims[at] = from.numel() / known;

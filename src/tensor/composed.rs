@@ -115,7 +115,7 @@ impl Tensor {
         let at = self.shape.axis("glu", axis)?;
         self.need_float("glu")?;
         let half = (self.shape[at] / 2) as isize;
-        if self.shape[at] % 2 != 0 {
+        if !self.shape[at].is_multiple_of(2) {
             let message = format!("glu: axis {axis} of shape {} has no halves", self.shape);
             return Err(Error::shape(message));
         }
@@ -184,9 +184,8 @@ impl Tensor {
         }
         within(name, || {
             let mut amounts = vec![(0, 0); 2];
-            for i in 0..2 {
-                let (size, step, dilation) =
-                    (kernel_size[i], options.stride[i], options.dilation[i]);
+            for (i, &size) in kernel_size.iter().enumerate() {
+                let (step, dilation) = (options.stride[i], options.dilation[i]);
                 let windows = crate::op::Windows { axis: 0, size, step, dilation };
                 amounts.push(options.padding.ends().of(i, self.shape[2 + i], &windows));
             }
@@ -194,9 +193,9 @@ impl Tensor {
                 true => self.clone(),
                 false => self.pad_out(&amounts, 0.0)?,
             };
-            for i in 0..2 {
+            for (i, &size) in kernel_size.iter().enumerate() {
                 let (step, dilation) = (options.stride[i], options.dilation[i]);
-                windows = windows.unfold(2 + i as isize, kernel_size[i], step, dilation)?;
+                windows = windows.unfold(2 + i as isize, size, step, dilation)?;
             }
             let count = windows.shape[2] * windows.shape[3];
             let elements = channels * kernel_size[0] * kernel_size[1];

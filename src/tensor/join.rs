@@ -252,7 +252,7 @@ impl Tensor {
 /// An axis in pieces of this length, the last one shorter; one empty piece of an empty axis.
 fn evenly(extent: usize, size: usize) -> Vec<usize> {
     let mut lengths = vec![size; extent / size];
-    if extent % size > 0 || extent == 0 {
+    if !extent.is_multiple_of(size) || extent == 0 {
         lengths.push(extent % size);
     }
     lengths

@@ -25,7 +25,7 @@ pub fn object(mut item: ItemStruct, settings: TokenStream) -> Result<TokenStream
             Some(ts) => ts,
             None => types::typescript(plain, &item.generics)?,
         };
-        let needed = about.parts.iter().any(|part| *part == ident.to_string());
+        let needed = about.parts.iter().any(|part| ident == part);
         let mark = match about.result {
             true if inner.is_none() => "",
             true => " | undefined",
