@@ -259,7 +259,7 @@ fn plain_results(suite: &mut Suite) {
         let build = |x: &[Tensor]| {
             let (sum, twice) = (x[0].add(&x[1])?, x[0].mul(2.0)?);
             let [by_x, by_y] = &sum.sum(&[])?.grad(&[&x[0], &x[1]])?[..] else { unreachable!() };
-            let all = [&by_x, &x[1], &sum, &by_y, &fixed, &twice, &sum, &x[1]];
+            let all = [by_x, &x[1], &sum, by_y, &fixed, &twice, &sum, &x[1]];
             Ok(all.into_iter().cloned().collect())
         };
         let two: (&[usize], DType) = (&[2], DType::F32);

@@ -161,7 +161,7 @@ const MOVEMENT: &[Refusal] = &[
     ("squeeze", Shape, |d| t(d, &[2, 1])?.squeeze(2)),
     ("squeeze", Shape, |d| t(d, &[])?.squeeze(1)),
     ("slice", Shape, |d| t(d, &[4])?.slice(0, ..5)),
-    ("slice", Shape, |d| t(d, &[4])?.slice(0, 3..2)),
+    ("slice", Shape, |d| t(d, &[4])?.slice(0, std::ops::Range { start: 3, end: 2 })),
     ("slice", Shape, |d| t(d, &[4])?.slice(1, ..1)),
     ("slice", Shape, |d| t(d, &[4])?.slice(0, -5..4)),
     ("slice", Shape, |d| t(d, &[4])?.slice_step(0, ..4, 0)),

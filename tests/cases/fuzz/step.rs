@@ -278,7 +278,7 @@ pub fn record(device: &Device, op: &Op, of: &[&Tensor], held: &mut Vec<Tensor>) 
         Op::ScatterAdd { axis, index } => {
             x.scatter_add(*axis as isize, &indices(index, of[1].shape())?, of[1])
         }
-        Op::Concat(axis) => Tensor::concat(&[&x, of[1]], *axis as isize),
+        Op::Concat(axis) => Tensor::concat(&[x, of[1]], *axis as isize),
         _ => moved_or_reduced(op, x),
     }
 }
