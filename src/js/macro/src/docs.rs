@@ -71,7 +71,7 @@ fn lines(attributes: &[Attribute]) -> Vec<String> {
     for attribute in attributes {
         let Meta::NameValue(pair) = &attribute.meta else { continue };
         if pair.path.is_ident("doc") {
-            lines.extend(text(&pair.value).unwrap_or_default().lines().map(str::to_string));
+            lines.extend(text(&pair.value).unwrap_or_default().split('\n').map(str::to_string));
         }
     }
     // One space stands between the slashes and the text.
