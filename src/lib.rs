@@ -29,5 +29,8 @@ pub mod tensor;
 
 pub mod tune;
 
+#[cfg(feature = "wgpu-interop")]
+pub mod interop;
+
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 mod js;

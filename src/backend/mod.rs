@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::kernel::{Batch, Kernel, Limits, Variants};
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -117,4 +118,8 @@ pub trait Backend: Shared {
     fn counters(&self) -> Counters;
     /// The text of a kernel as this machine compiles it, where there is one.
     fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String>;
+    /// The backend by its own type, where it has something to share with others.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
 }

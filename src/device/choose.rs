@@ -201,9 +201,9 @@ fn why_not_gpu(found: &[Found], failures: &[String]) -> String {
 }
 
 async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
-    match &found.open {
+    match found.open {
         #[cfg(feature = "gpu")]
-        Choice::Gpu(adapter) => Ok(Box::new(adapter.open().await?)),
+        Choice::Gpu(ref adapter) => Ok(Box::new(adapter.open().await?)),
         #[cfg(feature = "cpu")]
         Choice::Cpu => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
     }

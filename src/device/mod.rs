@@ -2,6 +2,8 @@
 
 mod choose;
 mod pool;
+#[cfg(feature = "wgpu-interop")]
+mod sharing;
 mod state;
 mod stats;
 mod variants;
@@ -187,11 +189,7 @@ impl Device {
 
     /// Data from the host, as a source.
     pub(crate) fn upload(&self, shape: Shape, dtype: DType, data: &[u8]) -> Result<NodeId> {
-        if dtype == DType::F16 && !self.limits().f16 {
-            let message = format!("tensor: {} has no f16", self.info().name);
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
-        self.check_binding(shape, dtype)?;
+        self.check("tensor", shape, dtype)?;
         let mut state = self.state();
         let backend = &*self.inner.backend;
         let held = state.pool.take(backend, (data.len() as u64).max(1).next_multiple_of(16))?;
@@ -204,7 +202,7 @@ impl Device {
             backend.write(held.buffer, 0, &whole)
         };
         if let Err(error) = written {
-            state.pool.give(held);
+            state.pool.give(backend, held);
             return Err(error);
         }
         let node = state.graph.source(shape, dtype);
@@ -212,12 +210,17 @@ impl Device {
         Ok(node)
     }
 
-    fn check_binding(&self, shape: Shape, dtype: DType) -> Result<()> {
+    /// Whether data of this shape and type can be here.
+    fn check(&self, name: &str, shape: Shape, dtype: DType) -> Result<()> {
+        if dtype == DType::F16 && !self.limits().f16 {
+            let message = format!("{name}: {} has no f16", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let bytes = shape.numel() as u64 * dtype.size() as u64;
         let limit = self.limits().binding_bytes;
         if bytes > limit {
             let message = format!(
-                "tensor: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
+                "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -257,7 +260,7 @@ impl Device {
     pub(crate) fn detach(&self, node: NodeId) {
         let mut state = self.state();
         let freed = state.graph.detach(node);
-        state.reclaim(freed);
+        state.reclaim(&*self.inner.backend, freed);
     }
 
     /// What `flush` is to compute even where other operations use it.
@@ -277,7 +280,7 @@ impl Device {
     pub(crate) fn release(&self, node: NodeId) {
         let mut state = self.state();
         let freed = state.graph.release(node);
-        state.reclaim(freed);
+        state.reclaim(&*self.inner.backend, freed);
     }
 
     /// Makes the nodes' values, in one submission.
@@ -353,7 +356,7 @@ impl Device {
         for (node, held) in pending.into_iter().zip(outputs) {
             let freed = state.graph.materialise(node);
             state.buffers.insert(node, held);
-            state.reclaim(freed);
+            state.reclaim(backend, freed);
         }
         Ok(())
     }

@@ -27,6 +27,16 @@ pub struct Held {
     pub buffer: BufferId,
     pub bytes: u64,
     shortages: u64,
+    /// An app's buffer, which is not handed on. Its bytes are not counted.
+    lent: bool,
+}
+
+impl Held {
+    /// An app's buffer.
+    #[cfg(feature = "wgpu-interop")]
+    pub fn lent(buffer: BufferId) -> Held {
+        Held { buffer, bytes: 0, shortages: 0, lent: true }
+    }
 }
 
 /// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers. Close to the
@@ -62,7 +72,7 @@ impl Pool {
             }
             None => {
                 let buffer = self.allocate(backend, bytes)?;
-                Held { buffer, bytes, shortages: self.shortages }
+                Held { buffer, bytes, shortages: self.shortages, lent: false }
             }
         };
         self.used += held.bytes;
@@ -82,9 +92,11 @@ impl Pool {
     }
 
     /// The buffer is not needed any more.
-    pub fn give(&mut self, held: Held) {
+    pub fn give(&mut self, backend: &dyn Backend, held: Held) {
         self.used -= held.bytes;
-        if held.shortages == self.shortages {
+        if held.lent {
+            backend.free(held.buffer);
+        } else if held.shortages == self.shortages {
             self.vacant.push(held);
             self.pooled += held.bytes;
         } else {

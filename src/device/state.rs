@@ -58,10 +58,10 @@ impl State {
     }
 
     /// These sources are gone: their buffers are free.
-    pub fn reclaim(&mut self, sources: Vec<NodeId>) {
+    pub fn reclaim(&mut self, backend: &dyn Backend, sources: Vec<NodeId>) {
         for source in sources {
             if let Some(held) = self.buffers.remove(&source) {
-                self.pool.give(held);
+                self.pool.give(backend, held);
             }
         }
     }
@@ -90,9 +90,9 @@ impl State {
         }
     }
 
-    fn give_all(&mut self, buffers: &[Held]) {
+    fn give_all(&mut self, backend: &dyn Backend, buffers: &[Held]) {
         for &held in buffers {
-            self.pool.give(held);
+            self.pool.give(backend, held);
         }
     }
 
@@ -113,7 +113,7 @@ impl State {
             match self.pool.take(backend, bytes) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
-                    self.give_all(&taken);
+                    self.give_all(backend, &taken);
                     return Err(error);
                 }
             }
@@ -128,10 +128,10 @@ impl State {
             buffers.push(held.buffer);
         }
         let ran = backend.run(batch, &buffers, scalars);
-        self.give_all(&taken[batch.outputs.len()..]);
+        self.give_all(backend, &taken[batch.outputs.len()..]);
         taken.truncate(batch.outputs.len());
         if let Err(error) = ran {
-            self.give_all(&taken);
+            self.give_all(backend, &taken);
             return Err(error);
         }
         self.latest = Some(batch.clone());

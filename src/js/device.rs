@@ -12,12 +12,12 @@ use js_sys::Promise;
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
+use web_sys::WorkerGlobalScope;
 
-#[wasm_bindgen]
-extern "C" {
-    /// Milliseconds since some moment.
-    #[wasm_bindgen(js_namespace = performance)]
-    fn now() -> f64;
+/// Milliseconds since some moment; pages have what workers have.
+fn now() -> f64 {
+    let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
+    scope.performance().map_or(0.0, |performance| performance.now())
 }
 
 #[wasm_bindgen(js_class = "Device")]

@@ -33,6 +33,11 @@ extern "C" {
     #[wasm_bindgen(method, js_name = oddFields)]
     pub fn odd_fields(this: &Host, value: &JsValue, known: &JsValue) -> String;
 
+    /// The bytes of a `GPUBuffer`, and what it may be used for; nothing if it is none.
+    #[cfg(feature = "wgpu-interop")]
+    #[wasm_bindgen(method)]
+    pub fn buffer(this: &Host, value: &JsValue) -> Option<Vec<f64>>;
+
     /// A value in a few words.
     #[wasm_bindgen(method)]
     pub fn describe(this: &Host, value: &JsValue) -> String;

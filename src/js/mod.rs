@@ -6,6 +6,8 @@ mod calls;
 mod convert;
 mod device;
 mod host;
+#[cfg(feature = "wgpu-interop")]
+mod interop;
 mod objects;
 mod options;
 mod programs;

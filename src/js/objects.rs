@@ -91,6 +91,19 @@ impl Place {
         self.handle
     }
 
+    /// Leaves it without an owner; its number.
+    #[cfg(feature = "wgpu-interop")]
+    pub fn leave(self) -> u32 {
+        self.claim();
+        std::mem::ManuallyDrop::new(self).handle
+    }
+
+    /// The place that was left with this number.
+    #[cfg(feature = "wgpu-interop")]
+    pub fn left(handle: u32) -> Place {
+        Place { handle, claimed: Cell::new(true) }
+    }
+
     pub fn get(&self) -> Option<Object> {
         at(self.handle)
     }

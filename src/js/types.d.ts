@@ -128,6 +128,25 @@ export interface Tensor<D extends DType = DType> {
   readNested(): Promise<number | NestedArray>;
   /** The same values on another device: read from this one, and written to that. */
   to(device: Device): Promise<Tensor<D>>;
+  /**
+   * The buffer that the tensor lies in, for shaders of the page's own that read it: on the page's `GPUDevice` after
+   * {@link Device.from}. The tensor is computed if it was not, and all work for it submitted, so that what the page submits
+   * next sees it; nothing is copied, and nothing waits. Elements are row-major without gaps, `bool` as 32-bit 0 or 1.
+   *
+   * The buffer has the usages `STORAGE`, `COPY_SRC` and `COPY_DST`, may be longer than the tensor, and is to be read alone:
+   * other tensors may be computed from it. It stays the tensor's until it is disposed of, or the device is. What goes wrong
+   * while it is computed, the next read tells.
+   *
+   * ```js
+   * const shared = tensor.gpuBuffer();
+   * const binding = { buffer: shared.buffer, size: shared.byteLength };
+   * // ... a bind group, a pass, gpu.queue.submit(...)
+   * shared.dispose();
+   * ```
+   *
+   * @throws `Unsupported` where the tensor is not on a GPU.
+   */
+  gpuBuffer(): SharedBuffer;
   /** Reads it, and gives its numbers as text, as NumPy shows them: of a large tensor the corners. */
   text(options?: { decimals?: number; most?: number }): Promise<string>;
   /** Reads it, and prints its numbers on the console, as {@link Tensor.text} gives them. */
@@ -156,6 +175,26 @@ export interface Device {
    */
   tensor<S extends TensorSource>(data: S, shape?: Shape): Tensor<TypeOf<S>>;
   tensor<T extends DType>(data: TensorSource, shape: Shape | undefined, dtype: T): Tensor<T>;
+
+  /**
+   * A tensor of what lies in a buffer of the page's own, from its beginning, row-major; `bool` as 32-bit 0 or 1. Nothing is
+   * copied, and the buffer stays the page's. It needs the usages `STORAGE` and `COPY_SRC`, and as many bytes as the tensor,
+   * rounded up to a multiple of 16: kernels read whole vectors.
+   *
+   * A tensor does not change, so what it is computed into may be computed early, late or again. Whoever writes to the buffer
+   * afterwards makes a tensor of it anew, which costs next to nothing, best as the value of a {@link Variable}; what the old
+   * one is needed for is run before.
+   *
+   * ```js
+   * const seen = new Variable(device.tensorFromBuffer(buffer, { shape: [64, 3] }));
+   * gpu.queue.writeBuffer(buffer, 0, positions);                        // The page writes,
+   * seen.assign(device.tensorFromBuffer(buffer, { shape: [64, 3] }));   // and says so.
+   * ```
+   *
+   * @throws `Data` where it is no `GPUBuffer`, mapped, too small or lacks a usage. Of a buffer that was destroyed or is
+   * another device's, reading tells.
+   */
+  tensorFromBuffer<T extends DType = "f32">(buffer: GpuBuffer, spec: BufferSpec<T>): Tensor<T>;
 
   /** `value` everywhere. The default type is `bool` for a boolean, and `f32` for a number. */
   full(shape: Shape | number, value: boolean): Tensor<"bool">;
@@ -220,6 +259,20 @@ export declare namespace Device {
    * ```
    */
   function create(options?: DeviceOptions): Promise<Device>;
+  /**
+   * A device on the page's own `GPUDevice`, with the features and limits that it was opened with: the page's shaders and
+   * tensors work on the same memory ({@link Tensor.gpuBuffer}, {@link Device.tensorFromBuffer}), in the order in which work
+   * is submitted. What the page made stays the page's: disposing of this device ends the tensors on it, and nothing else.
+   *
+   * ```js
+   * const adapter = await navigator.gpu.requestAdapter();
+   * const gpu = await adapter.requestDevice();
+   * const device = await Device.from(gpu);
+   * ```
+   *
+   * @throws `Data` where it is no `GPUDevice`, `DeviceLost` where it was lost, `Limit` where it was opened with too little.
+   */
+  export function from(device: GpuDevice, options?: ShareOptions): Promise<Device>;
   /** Every device there is, the recommended one first. Opens and loads nothing. */
   export function discover(): Promise<Found[]>;
   /** Whether there is a GPU. Opens and loads nothing. */

@@ -39,7 +39,7 @@ impl Tensor {
         self.node()?;
         if self.numel() != 1 {
             let message = format!(
-                "grad: shape {} does not have one element; sum it, or weight it with `vjp`",
+                "grad: shape {} does not have one element; sum it, or weight it by a seed",
                 self.shape
             );
             return Err(Error::shape(message));

@@ -68,7 +68,7 @@ pub struct Tensor(Arc<Inner>);
 #[cfg_attr(feature = "js", warpweft_macros::js(only(device, rank, numel, dtype, run)))]
 impl Tensor {
     /// Takes over the handle that the graph gave to the caller.
-    fn adopt(device: &Device, node: NodeId) -> Tensor {
+    pub(crate) fn adopt(device: &Device, node: NodeId) -> Tensor {
         let (shape, dtype) = device.describe(node);
         Tensor(Arc::new(Inner { device: device.clone(), state: State::Node(node), shape, dtype }))
     }
@@ -213,7 +213,7 @@ impl Tensor {
         }
     }
 
-    fn node(&self) -> Result<NodeId> {
+    pub(crate) fn node(&self) -> Result<NodeId> {
         match &self.state {
             State::Node(node) => Ok(*node),
             State::Failed(error) => Err(error.clone()),

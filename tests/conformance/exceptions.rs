@@ -22,10 +22,11 @@ impl Exception {
 }
 
 /// Everywhere cases run.
-const ALL: &[&str] = &["cpu", "wgpu", "wgpu without barriers", "webgpu", "cpu in a browser"];
+const ALL: &[&str] =
+    &["cpu", "wgpu", "wgpu without barriers", "webgpu", "cpu in a browser", "webgpu in Firefox"];
 
 /// Where tests run on lavapipe, which has the smallest limits there are.
-const SMALL: &[&str] = &["wgpu", "wgpu without barriers"];
+const SMALL: &[&str] = &["wgpu", "wgpu without barriers", "webgpu in Firefox"];
 
 /// All of them.
 pub const EXCEPTIONS: &[Exception] = &[

@@ -76,10 +76,8 @@ pub async fn run(
 /// Records a case's operators and submits its outputs.
 fn begin<'a>(device: &Device, case: &'a Case) -> Result<Vec<Pending<'a>>, Stop> {
     let mut environment: Environment = HashMap::new();
-    for data in case.inputs.iter().chain(&case.outputs) {
-        if data.kind == Kind::F16 && !device.limits().f16 {
-            return Err(Stop::Foreign("f16: this device has none".into()));
-        }
+    if case.half() && !device.limits().f16 {
+        return Err(Stop::Foreign("f16: this device has none".into()));
     }
     for data in &case.inputs {
         environment.insert(data.name.clone(), upload(device, data)?);

@@ -143,6 +143,13 @@ pub struct Case {
     pub limit: Option<Limit>,
 }
 
+impl Case {
+    /// Whether it takes or gives numbers of 16 bits.
+    pub fn half(&self) -> bool {
+        self.inputs.iter().chain(&self.outputs).any(|data| data.kind == Kind::F16)
+    }
+}
+
 /// The cases of a set, from its two files' contents; or what is wrong with them.
 pub fn parse(json: &str, bytes: &[u8]) -> Result<Vec<Case>, String> {
     let root: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;

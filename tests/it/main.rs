@@ -12,6 +12,7 @@ mod faults;
 mod features;
 mod fuzz;
 mod gpu;
+mod interop;
 mod js;
 mod outside;
 mod paper;

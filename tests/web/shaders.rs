@@ -23,13 +23,14 @@ const STORED: [(&str, &str); 6] = [
 /// was refused, and how many texts want a feature this browser lacks.
 const COMPILE: &str = "return (async () => {
     const adapter = await navigator.gpu.requestAdapter();
-    const half = adapter.features.has('shader-f16');
-    const wanted = ['shader-f16', 'subgroups'].filter((feature) => adapter.features.has(feature));
+    const optional = { f16: 'shader-f16', subgroups: 'subgroups' };
+    const wanted = Object.values(optional).filter((feature) => adapter.features.has(feature));
     const device = await adapter.requestDevice({ requiredFeatures: wanted });
     const refused = [];
     let without = 0;
     for (const [name, code] of texts) {
-        if (code.startsWith('enable f16;') && !half) { without += 1; continue; }
+        const enabled = [...code.matchAll(/^enable (\\w+);/gm)].map(([, name]) => optional[name]);
+        if (!enabled.every((feature) => wanted.includes(feature))) { without += 1; continue; }
         const module = device.createShaderModule({ code });
         const { messages } = await module.getCompilationInfo();
         const wrong = messages.filter(({ type }) => type === 'error').map(({ message }) => message);
@@ -69,7 +70,7 @@ async fn all_shaders_compile() {
         }
     }
     let (refused, without) = refused(&texts).await;
-    console_log!("shaders: {} texts, of them {without} with f16, which is not here", texts.len());
+    console_log!("shaders: {} texts, of them {without} with features not here", texts.len());
     assert!(texts.len() > 300 && refused.is_empty(), "{}", refused.join("\n"));
 }
 

@@ -109,6 +109,7 @@ export const cases = [
   make("pointwise-8", "pointwise", "8 operations on 4M", { count: 1 << 22 }),
   make("transpose", "permute", "4096x1024", { shape: table, order: [1, 0] }),
   make("permute", "permute", "[64,128,512] by [2,0,1]", { shape: [64, 128, 512], order: [2, 0, 1] }),
+  make("adds-1", "adds", "one addition of 16 floats and the read of one", { count: 16, times: 1 }),
   make("adds-200", "adds", "200 dependent adds of 16 floats, each its own call", { count: 16, times: 200 }),
   make("mlp", "mlp", "64x784 -> 512 -> 512 -> 10, relu", { rows: 64, widths: [784, 512, 512, 10], repeat: 4 }),
   make("block", "block", "transformer block, 128 long, 256 wide", { length: 128, width: 256, heads: 4, wide: 1024 }),

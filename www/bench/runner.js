@@ -5,8 +5,15 @@
 import { cases, dataOf } from "./cases.js";
 import { checker } from "./reference.js";
 
+/** warpweft from a package: today's, or an earlier one that it is measured beside. */
+async function warpweft(load) {
+  const [{ open }, entry] = await Promise.all([import("./libraries/warpweft.js"), load()]);
+  return { open: () => open(entry) };
+}
+
 const importers = {
-  warpweft: () => import("./libraries/warpweft.js"),
+  warpweft: () => warpweft(() => import("../dist/index.js")),
+  before: () => warpweft(() => import("warpweft-before")),
   tfjs: () => import("./libraries/tfjs.js"),
   ort: () => import("./libraries/ort.js"),
   jax: () => import("./libraries/jax.js"),
@@ -86,8 +93,8 @@ async function measure(name, runs, budget) {
     if (opened.error) Object.assign(entry, { error: opened.error });
     else await attempt(entry, async () => Object.assign(entry, await firstRight(opened, given, data, check)));
   }
-  const round = async (keep) => {
-    for (const entry of all.filter(({ instance, failed }) => instance && !failed)) {
+  const round = async (keep, order = all) => {
+    for (const entry of order.filter(({ instance, failed }) => instance && !failed)) {
       const left = entry.spent <= budget;
       // A first run that took that long has warmed up enough; but one time is wanted of every library.
       if (!left && (!keep || entry.times.length)) continue;
@@ -100,7 +107,8 @@ async function measure(name, runs, budget) {
     }
   };
   if (runs > 1) await round(false);
-  for (let i = 0; i < runs; i++) await round(true);
+  // Who comes after whom must not matter.
+  for (let i = 0; i < runs; i++) await round(true, i % 2 ? all.toReversed() : all);
   for (const entry of all) {
     entry.plan = entry.instance?.plan?.();
     await attempt(entry, () => entry.instance?.dispose());
@@ -120,8 +128,9 @@ async function attempt(entry, work) {
 async function adapter() {
   const found = await navigator.gpu?.requestAdapter({ powerPreference: "high-performance" });
   if (!found) return "no WebGPU";
-  const { description, vendor, architecture, device } = found.info;
-  return description || `${vendor} ${architecture} ${device}`.trim() || "a GPU";
+  const { description, vendor, architecture, device, isFallbackAdapter } = found.info;
+  const name = description || `${vendor} ${architecture} ${device}`.trim() || "an adapter without a name";
+  return isFallbackAdapter ? `${name} (software)` : name;
 }
 
 window.bench = { open, measure, adapter };

@@ -14,17 +14,23 @@ export const median = (values) => quantile(values, 0.5);
 /** The width of the middle half. */
 export const interquartile = (values) => quantile(values, 0.75) - quantile(values, 0.25);
 
-const titles = { warpweft: "warpweft", tfjs: "TensorFlow.js", ort: "ORT-web", jax: "jax-js" };
+const titles = { warpweft: "warpweft", before: "before", tfjs: "TensorFlow.js", ort: "ORT-web", jax: "jax-js" };
 
 const digits = (ms) => (ms >= 100 ? ms.toFixed(0) : ms >= 10 ? ms.toFixed(1) : ms.toFixed(2));
 
-/** How many times as long the best peer takes; undefined where there is nothing to compare. */
-export function ratio(entries) {
+/** How many times as long the best of others takes; undefined where there is nothing to compare. */
+function ratio(entries, others) {
   const good = entries.filter(({ checked, error, median_ms }) => checked && !error && median_ms !== null);
   const own = good.find(({ library }) => library === "warpweft");
-  const peers = good.filter(({ library }) => library !== "warpweft").map(({ median_ms }) => median_ms);
-  return own && peers.length ? Math.min(...peers) / own.median_ms : undefined;
+  const times = good.filter(({ library }) => others.includes(library)).map(({ median_ms }) => median_ms);
+  return own && times.length ? Math.min(...times) / own.median_ms : undefined;
 }
+
+/** What is compared: the best peer with warpweft, and warpweft as it was with warpweft as it is. */
+const comparisons = [
+  ["best peer / warpweft", ["tfjs", "ort", "jax"]],
+  ["before / warpweft", ["before"]],
+];
 
 const geometricMean = (values) => Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length);
 
@@ -43,26 +49,28 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
     const spread = entry.runs > 1 ? ` ±${digits(entry.spread_ms / 2)}` : "";
     return `${digits(entry.median_ms)}${spread}${few}`;
   };
-  const ratios = [...byCase.values()].map(ratio);
+  const compared = comparisons.filter(([, others]) => others.some((name) => names.includes(name)));
+  const ratios = compared.map(([, others]) => [...byCase.values()].map((entries) => ratio(entries, others)));
   const rows = [...byCase].map(([name, entries], i) => {
     const cells = names.map((library) => cell(entries.find((entry) => entry.library === library)));
-    return [name, ...cells, ratios[i] === undefined ? "-" : ratios[i].toFixed(2)];
+    return [name, ...cells, ...ratios.map((list) => list[i]?.toFixed(2) ?? "-")];
   });
-  const head = ["case", ...names.map((name) => titles[name]), "best peer / warpweft"];
+  const head = ["case", ...names.map((name) => titles[name]), ...compared.map(([title]) => title)];
   const lines = [head, head.map((_, i) => (i ? "---:" : "---")), ...rows].map((row) => `| ${row.join(" | ")} |`);
-  const known = ratios.filter((value) => value !== undefined);
-  const faster = known.filter((value) => value > 1).length;
+  const means = compared.map(([title], i) => {
+    const known = ratios[i].filter((value) => value !== undefined);
+    const faster = known.filter((value) => value > 1).length;
+    return `Geometric mean of ${title}: ${geometricMean(known).toFixed(2)}; above 1 in ${faster} of ${known.length}.`;
+  });
   const first = [...byCase].map(([name, entries]) => [name, ...entries.map(({ first_ms }) => first_ms)]);
   return [
-    `${date}; ${adapter}; Chromium ${browser}; ${cores} cores, ${cpu}; load ${load.map((x) => x.toFixed(1)).join(" to ")}.`,
+    `${date}; ${adapter}; ${browser}; ${cores} cores, ${cpu}; load ${load.map((x) => x.toFixed(1)).join(" to ")}.`,
     `${names.map((name) => `${titles[name]} ${versions[name]}`).join(", ")}. Medians of ${runs} runs, ± half the middle half`,
     "(in brackets: how many runs, where fewer). Milliseconds.",
     "",
     ...lines,
     "",
-    ...(known.length
-      ? [`Geometric mean of the ratios: ${geometricMean(known).toFixed(2)}; warpweft is first in ${faster} of ${known.length}.`]
-      : []),
+    ...means,
     ...firstRuns(first, names),
     ...thirdRuns(results, names),
     ...downloads(results),

@@ -48,6 +48,9 @@ interface Offer extends Omit<Found, "recommended"> {
   adapter: GPUAdapter;
 }
 
+/** Firefox says no more of an adapter than whether the CPU computes it. */
+const unnamed = "WebGPU adapter (the browser does not name it)";
+
 /** What the browser offers, or why that is nothing. */
 async function offer(powerPreference: GPUPowerPreference): Promise<Offer | string> {
   const gpu = globalThis.navigator?.gpu;
@@ -69,7 +72,7 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
   const { vendor, architecture, description, isFallbackAdapter } = found.info;
   const words = `${description} ${vendor} ${architecture} ${found.info.device}`.toLowerCase();
   const software = isFallbackAdapter || /swiftshader|llvmpipe|lavapipe|basic render/.test(words);
-  const name = description || `${vendor} ${architecture}`.trim() || "GPU";
+  const name = description || `${vendor} ${architecture}`.trim() || unnamed;
   return {
     adapter: found,
     info: { backend: "webgpu", name, vendor, kind: software ? "software" : "gpu", driver: "" },

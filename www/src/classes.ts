@@ -8,6 +8,7 @@ import { dataError } from "./errors.js";
 import { checked, describe, type Host } from "./host.js";
 import { shareClasses } from "./load.js";
 import { handing, open, type DeviceOptions } from "./open.js";
+import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
 import { show, type TextOptions } from "./text.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
 
@@ -64,6 +65,7 @@ export class Tensor extends Shown {
   declare extents: () => number[];
   declare cast: (dtype: DType) => Tensor;
   declare dispose: () => void;
+  declare pin: (() => Pinned) | undefined;
 
   static concat(tensors: readonly Tensor[], axis?: number): Tensor {
     return classOf("Tensor", "concat", [tensors]).concat!(tensors, axis) as Tensor;
@@ -86,6 +88,11 @@ export class Tensor extends Shown {
     hostOf(device, "to");
     const { dtype, shape } = this;
     return device.upload(await this.bytes(), dtype, shape);
+  }
+
+  gpuBuffer(): SharedBuffer {
+    const { exports } = hostOf(this, "gpuBuffer");
+    return new SharedBuffer(this.pin?.(), (place) => exports.unpin!(place as never));
   }
 
   async text(options?: TextOptions): Promise<string> {
@@ -120,6 +127,7 @@ export class Device extends Shown {
   declare measure: () => Promise<number>;
   declare choose: (number: number) => string;
   declare version: () => string;
+  declare borrow: Parameters<typeof borrow>[0];
 
   static new(options?: DeviceOptions): Promise<Device> {
     explain();
@@ -127,6 +135,11 @@ export class Device extends Shown {
       handing(adapter, () => core.open(lowPower, fallback)),
     );
     return opened as Promise<Device>;
+  }
+
+  static from(device: unknown, options?: ShareOptions): Promise<Device> {
+    explain();
+    return share(device, options) as Promise<Device>;
   }
 
   static discover(): Promise<Found[]> {
@@ -146,6 +159,11 @@ export class Device extends Shown {
     } finally {
       made.dispose();
     }
+  }
+
+  tensorFromBuffer(buffer: unknown, spec: BufferSpec): Tensor {
+    hostOf(this, "tensorFromBuffer");
+    return borrow(this.borrow?.bind(this), buffer, spec) as Tensor;
   }
 
   compile(inputs: unknown, build: unknown): Program {

@@ -17,6 +17,9 @@ type Call = (...values: unknown[]) => unknown;
 /** What an event gives that came too late: wasm-bindgen looks into answers for something to throw, and finds nothing. */
 const nothing: readonly unknown[] = [];
 
+/** What there is nobody to throw at for, as wasm-bindgen names it; and letting a buffer go. */
+const silent = /^(_*w(bg|asm_?bindgen|bindgen)_|unpin$)/;
+
 /** What a core exports, made safe: wasm-bindgen's code calls it by these. */
 export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.Exports {
   let lost: WarpweftError | undefined;
@@ -54,7 +57,7 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
   };
   const made = Object.entries(exports).map(([name, value]) => {
     if (typeof value !== "function") return [name, value];
-    return [name, (/^_*w(bg|asm_?bindgen|bindgen)_/.test(name) ? event : method)(value as Call)];
+    return [name, (silent.test(name) ? event : method)(value as Call)];
   });
   host.exports = Object.fromEntries(made) as Exports;
   return host.exports as unknown as WebAssembly.Exports;

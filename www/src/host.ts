@@ -21,6 +21,17 @@ export function describe(value: unknown): string {
   return Brand.owner(value) ? "an object of another kind" : `a value of type ${typeof value}`;
 }
 
+/** What a getter of the browser's says of an object: nothing if it is none of that kind, whatever it claims to be. */
+export function told(kind: "GPUDevice" | "GPUBuffer", name: string, object: unknown): unknown {
+  const { prototype } = (globalThis as unknown as { [kind: string]: { prototype?: object } | undefined })[kind] ?? {};
+  const { get } = (prototype && Object.getOwnPropertyDescriptor(prototype, name)) ?? {};
+  try {
+    return get?.call(object);
+  } catch {
+    return undefined;
+  }
+}
+
 /** How many letters must change to make one word of another (Levenshtein 1966). */
 function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
@@ -126,6 +137,12 @@ export class Host implements Owner {
 
   describe(value: unknown): string {
     return describe(value);
+  }
+
+  /** The bytes of a `GPUBuffer`, and what it may be used for; nothing if it is none. */
+  buffer(value: unknown): Float64Array | undefined {
+    const facts = ["size", "usage"].map((name) => told("GPUBuffer", name, value));
+    return facts.every((fact) => typeof fact === "number") ? Float64Array.from(facts as number[]) : undefined;
   }
 
   error(code: string, message: string): Error {

@@ -7,5 +7,6 @@ export type { ErrorCode } from "./errors.js";
 export type { WasmSource, WasmSources } from "./load.js";
 export { preload } from "./open.js";
 export type { DeviceOptions } from "./open.js";
+export type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 export type { TextOptions } from "./text.js";
 export type { Tuned, TuneOptions } from "./tune.js";

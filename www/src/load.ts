@@ -41,6 +41,21 @@ const cores = {
   cpu: { glue: cpu as object as Glue, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 };
 
+/** Where a core is, unless somebody says otherwise. */
+function usual(name: CoreName): WasmSource {
+  let place: WasmSource;
+  try {
+    place = cores[name].usual();
+  } catch (cause) {
+    // Classic scripts made of modules may not know where they came from.
+    const help = `say where ${name}.wasm is (\`wasm\`), or import "warpweft/inline"`;
+    throw new Error(`this script does not know its own address: ${help}`, { cause });
+  }
+  // Vite 5 to 7 copy modules, but not what lies beside them, while one develops.
+  const { href } = place as URL;
+  return href?.includes("/.vite/deps/") ? href.replace("/.vite/deps/", "/warpweft/www/dist/") : place;
+}
+
 /** A core that is there or on its way. */
 interface Loading {
   readonly core: Promise<Core>;
@@ -75,7 +90,7 @@ export function load(name: CoreName, sources: WasmSources = {}): Asked {
 function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
   const stop = new AbortController();
   const start = async () => {
-    const module = await compile(source ?? cores[name].usual(), stop.signal);
+    const module = await compile(source ?? usual(name), stop.signal);
     stop.signal.throwIfAborted();
     entry.compiled = true;
     return run(name, module);
@@ -157,5 +172,7 @@ async function compileResponse(response: Response): Promise<WebAssembly.Module> 
   // Browsers compile while it arrives only what is said to be WebAssembly, and not every server says so.
   const bytes = new Uint8Array(await response.arrayBuffer());
   if (["\0", "a", "s", "m"].every((letter, at) => bytes[at] === letter.charCodeAt(0))) return WebAssembly.compile(bytes);
-  throw new Error(`${place} is no WebAssembly but ${type}: copy the package's .wasm there, or say where it is (\`wasm\`)`);
+  const vite = place.includes("/node_modules/") ? '; with Vite 5 to 7 set `optimizeDeps: { exclude: ["warpweft"] }`' : "";
+  const help = `copy the package's .wasm there, or say where it is (\`wasm\`)${vite}`;
+  throw new Error(`${place} is no WebAssembly but ${type}: ${help}`);
 }

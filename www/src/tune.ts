@@ -2,6 +2,7 @@
 
 import type { Device } from "./classes.js";
 import { checked } from "./host.js";
+import { load, store } from "./stored.js";
 
 /** The parameters of {@link Device.tune}. */
 export interface TuneOptions {
@@ -20,7 +21,6 @@ export interface Tuned {
 /** See {@link Device.tune}. */
 export async function tune(device: Device, options?: TuneOptions): Promise<Tuned> {
   const { again = false } = checked("tune", options, ["again"]);
-  const { load, store } = await import("./stored.js");
   const key = [device.version(), ...Object.values(device.info), navigator.userAgent].join("\n");
   let number = again ? undefined : await load(key);
   const measured = number === undefined;

@@ -73,6 +73,27 @@ async function withWebGpu() {
     same(Boolean(opened[3].fallback), !found.available, "the fallback is told");
     same(loaded.sort(), ["cpu", "gpu"].map(wasm), "wasm loaded");
   });
+  await test("an adapter without a name", async () => {
+    const seen = await page.evaluate(async () => {
+      const { Device } = await import("/dist/index.js");
+      const real = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "info");
+      const none = { vendor: "", architecture: "", device: "", description: "" };
+      const seen = [];
+      for (const isFallbackAdapter of [undefined, false, true]) {
+        const get = () => ({ ...none, isFallbackAdapter });
+        Object.defineProperty(GPUAdapter.prototype, "info", { ...real, get });
+        const { info } = (await Device.discover()).find(({ info }) => info.backend === "webgpu");
+        const device = await Device.new();
+        seen.push([info.name, info.kind, device.info.kind, device.fallback]);
+      }
+      Object.defineProperty(GPUAdapter.prototype, "info", real);
+      return seen;
+    });
+    const name = "WebGPU adapter (the browser does not name it)";
+    const gpu = [name, "gpu", "gpu", undefined];
+    const why = `${name} is a CPU behind a GPU interface; computing on the CPU`;
+    same(seen, [gpu, gpu, [name, "software", "cpu", why]], "name, kind, the kind taken, why");
+  });
   await test("a worker", async () => {
     for (const prefer of ["webgpu", "cpu"]) {
       const answer = await page.evaluate(async (wanted) => {

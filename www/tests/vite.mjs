@@ -1,12 +1,11 @@
 // The Vite example with the package as npm would install it: served by Vite's development server, and built; in
 // Chromium, on the page's thread and in a worker, on WebGPU and on the CPU.
 
-import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { build, createServer, preview } from "vite";
 import { root, run } from "../tools/env.mjs";
 import { finish, launch, open } from "./support/browser.js";
+import { checkSame, install } from "./support/example.js";
 
 const results = [];
 
@@ -19,22 +18,7 @@ async function test(name, body) {
   }
 }
 
-/** The example in a folder of its own, with what `npm pack` makes of this repository installed. */
-async function install() {
-  const app = join(root, "out", "vite-example");
-  rmSync(app, { recursive: true, force: true });
-  const installed = join(app, "node_modules", "warpweft");
-  mkdirSync(installed, { recursive: true });
-  const ignored = /node_modules|dist/;
-  const filter = (path) => !ignored.test(path.slice(root.length));
-  cpSync(join(root, "www", "examples", "vite"), app, { recursive: true, filter });
-  await run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", app], { quiet: true });
-  const packed = readdirSync(app).find((name) => name.endsWith(".tgz"));
-  execFileSync("tar", ["-xzf", join(app, packed), "-C", installed, "--strip-components=1"]);
-  return app;
-}
-
-const app = await install();
+const app = await install("vite-example");
 const browser = await launch();
 
 /** Both answers of the page at `address`. */
@@ -48,20 +32,6 @@ async function answers(address, prefer) {
   await page.close();
   if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
   return both;
-}
-
-/** Probabilities of four inputs, each adding up to 1; and the same everywhere. */
-function checkSame(seen) {
-  for (const [where, { probabilities, error }] of Object.entries(seen)) {
-    if (error) throw new Error(`${where}: ${error}`);
-    for (const row of probabilities) {
-      const sum = row.reduce((a, b) => a + b, 0);
-      if (row.length !== 3 || Math.abs(sum - 1) > 1e-5) throw new Error(`${where}: ${row} are no probabilities`);
-    }
-    const first = Object.values(seen)[0].probabilities.flat();
-    const off = Math.max(...probabilities.flat().map((p, i) => Math.abs(p - first[i])));
-    if (!(off < 1e-4)) throw new Error(`${where}: ${off} off`);
-  }
 }
 
 /** The page at `address` on every device. */

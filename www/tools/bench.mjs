@@ -2,6 +2,8 @@
 //
 //     --only CASE,CASE       cases by name or by the beginning of one: matmul, conv-1x1, cold
 //     --libraries A,B        warpweft, tfjs, ort, jax; all
+//     --before PACKAGE       also another build of warpweft, what `npm pack` made of it: is anything slower now?
+//     --browser B            chromium, or firefox (without cold); chromium
 //     --runs N               rounds that are timed; 7
 //     --budget SECONDS       what one library may take for one case before it runs fewer rounds; 8
 //     --heavy                also the cases that take minutes on a CPU
@@ -10,8 +12,8 @@
 //     --no-build             measures what is in www/dist
 
 import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, loadavg } from "node:os";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpus, loadavg, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -21,6 +23,7 @@ import { interquartile, median, table } from "../bench/table.js";
 import { build as buildPackage } from "./build.mjs";
 import { root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
+import { browsers } from "./web-tests.mjs";
 
 const folder = join(root, "www", "bench");
 const packages = { tfjs: "@tensorflow/tfjs-core", ort: "onnxruntime-web", jax: "@jax-js/jax" };
@@ -37,20 +40,31 @@ async function installPeers() {
   writeFileSync(stamp, wanted);
 }
 
+/** Where another build of warpweft is unpacked. */
+const before = join(folder, "node_modules", "warpweft-before");
+
 /** The pages, bundled and minified alike for every library, as an application would be. */
-async function bundle() {
+async function bundle(packed) {
+  rmSync(before, { recursive: true, force: true });
+  if (packed) {
+    mkdirSync(before, { recursive: true });
+    await run("tar", ["-xzf", resolve(packed), "-C", before, "--strip-components=1"], { quiet: true });
+  }
+  const other = join(packed ? before : root, "www", "dist", "index.js");
   const { build } = await import("vite");
-  const input = { index: join(folder, "index.html"), cold: join(folder, "cold.html") };
+  const input = [join(folder, "index.html"), ...libraries.map((name) => join(folder, "cold", `${name}.html`))];
+  if (packed) input.push(join(folder, "cold", "before.html"));
+  const alias = { "warpweft-before": other };
   // The bundler warns of names that one peer has twice.
   const output = { target: "esnext", emptyOutDir: true, assetsInlineLimit: 0, reportCompressedSize: false };
   await build({
-    ...{ root: folder, base: "./", configFile: false, logLevel: "error" },
+    ...{ root: folder, base: "./", configFile: false, logLevel: "error", resolve: { alias } },
     build: { ...output, rollupOptions: { input }, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 1e5 },
   });
 }
 
 const versionOf = (library) => {
-  const file = library === "warpweft" ? root : join(folder, "node_modules", packages[library]);
+  const file = { warpweft: root, before }[library] ?? join(folder, "node_modules", packages[library]);
   return JSON.parse(readFileSync(join(file, "package.json"), "utf8")).version;
 };
 
@@ -79,8 +93,7 @@ async function measureCases(browser, url, list, names, { runs, budget, save }) {
   };
   for (const { name, heavy } of list) {
     if (!page) await renew();
-    const software = /swiftshader|llvmpipe|lavapipe|basic render/i.test(adapter);
-    const rounds = heavy && software ? 1 : runs;
+    const rounds = heavy && isSoftware(adapter) ? 1 : runs;
     const asked = page.evaluate((list) => window.bench.measure(...list), [name, rounds, budget]);
     const nothing = ({ message: error }) => names.map((library) => ({ library, times: [], checked: false, error }));
     const entries = await asked.catch(nothing);
@@ -95,6 +108,8 @@ async function measureCases(browser, url, list, names, { runs, budget, save }) {
   await page?.close();
   return results;
 }
+
+const isSoftware = (adapter) => /\(software\)|swiftshader|llvmpipe|lavapipe|basic render/i.test(adapter);
 
 async function adapterOf(browser, url) {
   const page = await browser.newPage();
@@ -121,28 +136,66 @@ function summary({ times, first_ms, ...rest }) {
 
 const short = ({ library, median_ms, error }) => `${library} ${error ?? `${median_ms} ms`}`;
 
-/** Fresh pages of each library in turns, each with empty caches: time to the first result, and what was downloaded. */
-async function measureCold(browser, url, names, runs) {
-  const found = new Map(names.map((name) => [name, { case: "cold", library: name, times: [], checked: true }]));
+/** Lines that a page is loaded over: bytes a second, and milliseconds there and back. */
+const lines = {
+  cold: undefined,
+  "cold-50mbit": { bytes: 50e6 / 8, latency: 20 },
+  "cold-10mbit": { bytes: 10e6 / 8, latency: 20 },
+};
+
+/**
+ * Pages of each library in turns, over each line: the first page of a browser's fresh profile, and a second one of the
+ * same. Time to the first result, and what was downloaded.
+ */
+async function measureCold(launchProfile, url, names, runs, prefer) {
+  const found = new Map();
+  const entry = (name, library) => {
+    const key = `${name} ${library}`;
+    if (!found.has(key)) found.set(key, { case: name, library, times: [], checked: true });
+    return found.get(key);
+  };
   for (let i = 0; i < runs; i++) {
-    for (const [name, entry] of found) {
-      const context = await browser.newContext();
-      const page = await context.newPage();
-      const loaded = new Set();
-      page.on("response", (response) => loaded.add(new URL(response.url()).pathname));
-      try {
-        await page.goto(`${url}/bench/dist/cold.html?library=${name}`);
-        const { ms, error } = await page.evaluate(() => window.cold);
-        if (error) throw new Error(error);
-        entry.times.push(ms);
-      } catch (error) {
-        Object.assign(entry, { checked: false, error: error.message });
+    for (const [name, line] of Object.entries(lines)) {
+      for (const library of names) {
+        const profile = mkdtempSync(join(tmpdir(), "warpweft-bench-"));
+        const context = await launchProfile(profile);
+        for (const visit of [name, `${name}-again`]) {
+          const of = entry(visit, library);
+          try {
+            const address = `${url}/bench/dist/cold/${library}.html?prefer=${prefer}`;
+            const { ms, gzip } = await visitCold(context, address, line);
+            of.times.push(ms);
+            if (visit === "cold") of.gzip_bytes ??= gzip;
+          } catch (error) {
+            Object.assign(of, { checked: false, error: error.message });
+          }
+        }
+        await context.close();
+        rmSync(profile, { recursive: true, force: true });
       }
-      entry.gzip_bytes ??= [...loaded].reduce((sum, path) => sum + gzipped(path), 0);
-      await context.close();
     }
   }
-  return [...found.values()].map(summary);
+  const order = Object.keys(lines).flatMap((name) => [name, `${name}-again`]);
+  const entries = [...found.values()].sort((a, b) => order.indexOf(a.case) - order.indexOf(b.case));
+  return entries.map(summary);
+}
+
+/** Opens a page: milliseconds to its first result, and the size of all that it loaded. */
+async function visitCold(context, address, line) {
+  const page = await context.newPage();
+  const loaded = new Set();
+  page.on("response", (response) => loaded.add(new URL(response.url()).pathname));
+  if (line) {
+    const session = await context.newCDPSession(page);
+    const speed = { downloadThroughput: line.bytes, uploadThroughput: line.bytes, latency: line.latency };
+    await session.send("Network.enable");
+    await session.send("Network.emulateNetworkConditions", { offline: false, ...speed });
+  }
+  await page.goto(address);
+  const { ms, error } = await page.evaluate(() => window.cold);
+  await page.close();
+  if (error) throw new Error(error);
+  return { ms, gzip: [...loaded].reduce((sum, path) => sum + gzipped(path), 0) };
 }
 
 const gzipped = (path) => {
@@ -161,6 +214,8 @@ async function main() {
     options: {
       only: { type: "string" },
       libraries: { type: "string", default: libraries.join(",") },
+      before: { type: "string" },
+      browser: { type: "string", default: "chromium" },
       runs: { type: "string", default: "7" },
       budget: { type: "string", default: "8" },
       heavy: { type: "boolean", default: false },
@@ -171,22 +226,27 @@ async function main() {
   });
   if (values.list) {
     for (const { name, what, heavy } of cases) console.log(`${name.padEnd(22)} ${what}${heavy ? " (--heavy)" : ""}`);
-    console.log(`${"cold".padEnd(22)} a fresh page to its first result, and what it downloads`);
+    console.log(`${"cold".padEnd(22)} a page to its first result: in a fresh profile, again, and over slow lines`);
     return;
   }
   const names = values.libraries.split(",");
   const odd = names.find((name) => !libraries.includes(name));
+  if (values.before) names.splice(1, 0, "before");
   if (odd !== undefined) throw new Error(`there is no library ${odd}: ${libraries.join(", ")}`);
   const runs = Number(values.runs);
   if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`--runs ${values.runs} is no count`);
   const { list, cold } = chosen(values.only, values.heavy);
-  await setup(["node", "chromium"]);
+  const kind = browsers[values.browser];
+  if (!kind) throw new Error(`there is no browser ${values.browser}: ${Object.keys(browsers).join(", ")}`);
+  await setup(["node", ...kind.needs]);
   if (!values["no-build"]) await buildPackage();
   await installPeers();
-  await bundle();
+  await bundle(values.before);
 
-  const { launch, serve } = await import("./page.mjs");
-  const server = await serve();
+  // Here, because setup installs what they need.
+  const { launchProfile, serve } = await import("./page.mjs");
+  const { launch } = await kind.pages();
+  const server = await serve({ deployed: true });
   const browser = await launch();
   const load = loadavg()[0];
   try {
@@ -197,12 +257,13 @@ async function main() {
     const budget = Number(values.budget) * 1000;
     const results = await measureCases(browser, server.url, list, names, { runs, budget, save });
     const adapter = results[0]?.adapter ?? (await adapterOf(browser, server.url));
-    if (cold) {
-      const entries = await measureCold(browser, server.url, names, runs);
+    if (cold && values.browser === "chromium") {
+      const prefer = isSoftware(adapter) ? "software" : "gpu";
+      const entries = await measureCold(launchProfile, server.url, names, runs, prefer);
       results.push(...entries.map((entry) => ({ ...entry, adapter })));
     }
     save(results);
-    const facts = { adapter, versions, browser: browser.version(), date, runs };
+    const facts = { adapter, versions, browser: `${kind.title} ${browser.version()}`, date, runs };
     const machine = { cpu: cpus()[0].model, cores: cpus().length, load: [load, loadavg()[0]] };
     console.log(`\n${table(results, { ...facts, ...machine })}`);
   } finally {

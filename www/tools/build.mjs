@@ -2,7 +2,8 @@
 //
 // 1. For each core wasm-pack compiles the Rust (cargo) and writes the JavaScript around it (wasm-bindgen), and wasm-opt
 //    makes the wasm smaller and faster: gpu.wasm and cpu.wasm.
-// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes one module of it: index.js.
+// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes one module of it: index.js. The
+//    same with both cores inside it is inline.js.
 //
 // A step whose inputs did not change since it last ran is skipped.
 
@@ -12,7 +13,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
-import { classes, guardable } from "./glue.mjs";
+import { classes, guardable, once } from "./glue.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -20,7 +21,7 @@ export const dist = join(root, "www", "dist");
 
 /** The wasm cores. The profiles are in Cargo.toml; where the flags differ, so do the folders that cargo builds in. */
 const cores = {
-  gpu: { profile: "web", features: "gpu,js", optimise: "-Oz", rustflags: [], target: webTarget },
+  gpu: { profile: "web", features: "gpu,js,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget },
   cpu: {
     ...{ profile: "web-cpu", features: "cpu,js", optimise: "-O3" },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
@@ -44,9 +45,10 @@ export async function build() {
     const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock"];
     await step(`${name} core`, [...rust, ...tools], compiler, `${name}.wasm`, () => buildCore(name));
   }
-  const glue = Object.keys(cores).map((name) => `www/dist/${name}`);
+  const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
   await step("JavaScript", ["www/src", "www/tsconfig.json", ...glue, ...tools], "", "index.js", buildScript);
-  for (const file of ["gpu.wasm", "cpu.wasm", "index.js"]) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
+  const made = ["gpu.wasm", "cpu.wasm", "index.js", "inline.js"];
+  for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 
 async function buildCore(name) {
@@ -104,6 +106,17 @@ async function buildScript() {
       rolldownOptions: { output: { minify, comments: false } },
     },
   });
+  writeFileSync(join(dist, "inline.js"), inlined(readFileSync(join(dist, "index.js"), "utf8")));
+}
+
+/** The same module with both cores in it, for bundlers that take no other files along. Its lines are the same. */
+function inlined(script) {
+  const inside = (text, name) => {
+    const bytes = readFileSync(join(dist, `${name}.wasm`), "base64");
+    const decoded = `Uint8Array.from(atob("${bytes}"), (letter) => letter.charCodeAt(0))`;
+    return once(text, `new URL("./${name}.wasm", import.meta.url)`, decoded);
+  };
+  return Object.keys(cores).reduce(inside, script);
 }
 
 const stamps = join(dist, ".built.json");

@@ -15,12 +15,22 @@ const wasm = ["-p", "warpweft", "--lib", "--target", "wasm32-unknown-unknown", "
 const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
-  "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js", ...strict], coreEnv("gpu")),
+  "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
   "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js", ...strict], coreEnv("cpu")),
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
     // Only libraries: the program of the same name would be documented over the library.
     return run("cargo", ["doc", "--workspace", "--no-deps", "--lib"], { env });
+  },
+  // The crates as their users get them: what is missing in a package does not compile there. Without the backends, as
+  // their dependencies are compiled anew.
+  "cargo package": async () => {
+    const pack = (names, args) => {
+      const crates = names.flatMap((name) => ["-p", name]);
+      return run("cargo", ["package", ...crates, ...args, "--locked", "--allow-dirty"], { env: nativeEnv() });
+    };
+    await pack(["warpweft-macros", "warpweft", "warpweft-native"], ["--no-verify"]);
+    await pack(["warpweft-macros", "warpweft"], ["--no-default-features"]);
   },
   // After a build, because the TypeScript imports what wasm-pack makes.
   TypeScript: async () => {

@@ -1,8 +1,8 @@
-// `npm run conformance`: runs the outside conformance vectors natively and in a browser, and writes what became of them
+// `npm run conformance`: runs the outside conformance vectors natively and in browsers, and writes what became of them
 // into CONFORMANCE.md and conformance.json.
 //
 // The vectors lie in the folder that WARPWEFT_CONFORMANCE names, else in ../shared/conformance beside the repository.
-// `-- --only native` or `-- --only web` runs a part and keeps the other part's rows.
+// `-- --only native`, `-- --only web` or `-- --only firefox` runs a part and keeps the other parts' rows.
 
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { nativeEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
-import { webTests } from "./web-tests.mjs";
+import { browsers, webTests } from "./web-tests.mjs";
 
 /** The sets of vectors, as `tests/conformance/mod.rs` names their files. */
 const sets = ["webnn", "webnn_newer"];
@@ -20,9 +20,9 @@ const staging = join(root, "target", "conformance");
 
 /**
  * Puts the vectors where a browser's tests fetch them, with an index of what is there, and says so loudly when there
- * are none. `report` makes the tests print all counts.
+ * are none. `report` makes the tests print all counts; of the cases without f16 one in `every` runs.
  */
-export function stage({ report = false, required = false } = {}) {
+export function stage({ report = false, required = false, every = 1 } = {}) {
   rmSync(staging, { recursive: true, force: true });
   mkdirSync(staging, { recursive: true });
   const files = {};
@@ -31,7 +31,7 @@ export function stage({ report = false, required = false } = {}) {
     if (!files[name]) console.error(`conformance: NO VECTORS ${name} in ${folder()}: they will NOT RUN in the browser`);
     else for (const end of ["json", "bin"]) copyFileSync(join(folder(), `${name}.${end}`), join(staging, `${name}.${end}`));
   }
-  writeFileSync(join(staging, "index.json"), JSON.stringify({ files, report, required }));
+  writeFileSync(join(staging, "index.json"), JSON.stringify({ files, report, required, every }));
 }
 
 /** What a program printed, and how it failed, if it did. */
@@ -55,9 +55,9 @@ async function native() {
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 
-async function web() {
+async function web(browser, filter) {
   stage({ report: true, required: true });
-  const { output, failed } = await ended(webTests("outside::on"));
+  const { output, failed } = await ended(webTests({ browser, filter }));
   const lines = [...output.matchAll(/conformance-report (\{.*\})\s*$/gm)];
   const found = new Map(lines.map(([, json]) => JSON.parse(json)).map((report) => [report.backend, report]));
   return { failed, reports: [...found.values()] };
@@ -65,8 +65,15 @@ async function web() {
 
 const parts = {
   native: { start: native, needs: ["rust", "vulkan"], backends: ["cpu", "wgpu", "wgpu without barriers"] },
-  web: { start: web, needs: ["rust", "wasm32", "wasmTools", "chromium"], backends: ["webgpu", "cpu in a browser"] },
+  web: inBrowser("chromium", "outside::on", ["webgpu", "cpu in a browser"]),
+  firefox: inBrowser("firefox", "outside::on_webgpu", ["webgpu in Firefox"]),
 };
+
+function inBrowser(browser, filter, backends) {
+  const needs = ["rust", "wasm32", "wasmTools", ...browsers[browser].needs];
+  return { start: () => web(browser, filter), needs, backends };
+}
+
 const backends = Object.values(parts).flatMap((part) => part.backends);
 
 /** The rows of the backends that ran, and the old ones of the others. */

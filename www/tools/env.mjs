@@ -95,23 +95,25 @@ export function nativeEnv() {
   return env;
 }
 
-/** The path of Chromium or Chrome: CHROME_PATH, or where it usually is; undefined where there is none. */
-export function chromium() {
-  if (process.env.CHROME_PATH) return process.env.CHROME_PATH;
-  if (onLinux) {
-    const names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-    return names.map(onPath).find(Boolean);
-  }
+/** A program's path: by one of its names on Linux, elsewhere where programs usually are; undefined where there is none. */
+function installed({ linux, darwin, win32 }) {
+  if (onLinux) return linux.map(onPath).find(Boolean);
   const folders = {
     darwin: ["/Applications", join(homedir(), "Applications")],
     win32: [process.env.PROGRAMFILES, process.env["PROGRAMFILES(X86)"], process.env.LOCALAPPDATA].filter(Boolean),
   };
-  const programs = {
+  const programs = { darwin, win32 }[platform()];
+  return programs.flatMap((program) => folders[platform()].map((dir) => join(dir, program))).find(existsSync);
+}
+
+/** The path of Chromium or Chrome: CHROME_PATH, or where it usually is; undefined where there is none. */
+export function chromium() {
+  if (process.env.CHROME_PATH) return process.env.CHROME_PATH;
+  return installed({
+    linux: ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"],
     darwin: ["Google Chrome.app/Contents/MacOS/Google Chrome", "Chromium.app/Contents/MacOS/Chromium"],
     win32: ["Google/Chrome/Application/chrome.exe", "Chromium/Application/chrome.exe"],
-  };
-  const places = programs[platform()].flatMap((program) => folders[platform()].map((dir) => join(dir, program)));
-  return places.find(existsSync);
+  });
 }
 
 /** The path of chromedriver: CHROMEDRIVER, or the one on PATH; undefined where there is none. */
@@ -125,6 +127,31 @@ export function chromiumArgs() {
   if (onLinux) args.push("--no-sandbox", "--enable-features=Vulkan");
   if (!hasGpu()) args.push("--use-webgpu-adapter=swiftshader");
   return args;
+}
+
+/** The path of Firefox: FIREFOX_PATH, or where it usually is; undefined where there is none. */
+export function firefox() {
+  if (process.env.FIREFOX_PATH) return process.env.FIREFOX_PATH;
+  return installed({
+    linux: ["firefox-esr", "firefox"],
+    darwin: ["Firefox.app/Contents/MacOS/firefox"],
+    win32: ["Mozilla Firefox/firefox.exe"],
+  });
+}
+
+/** The path of geckodriver: GECKODRIVER, or the one that setup built. */
+export const geckodriver = () => process.env.GECKODRIVER || tool("geckodriver");
+
+/** What geckodriver starts a headless Firefox with WebGPU by: on the GPU, or on lavapipe. */
+export function firefoxOptions() {
+  // Linux has WebGPU behind these preferences.
+  const webgpu = { "dom.webgpu.enabled": true, "gfx.webgpu.ignore-blocklist": true };
+  const quiet = { "app.update.disabledForTesting": true, "datareporting.policy.dataSubmissionEnabled": false };
+  const collector = { "dom.testing.testutils.enabled": true }; // TestUtils.gc()
+  const { VK_DRIVER_FILES, VK_ICD_FILENAMES } = nativeEnv();
+  const drivers = Object.entries({ VK_DRIVER_FILES, VK_ICD_FILENAMES }).filter(([, files]) => files);
+  const prefs = { ...webgpu, ...quiet, ...collector };
+  return { binary: firefox(), args: ["-headless"], prefs, env: Object.fromEntries(drivers) };
 }
 
 /** The first program called `name` on PATH, or undefined. */

@@ -2,7 +2,7 @@
 // found once.
 
 /** `text` with `from`, which stands in it once, as `to`. */
-function once(text, from, to) {
+export function once(text, from, to) {
   const parts = text.split(from);
   if (parts.length !== 2) throw new Error(`wasm-bindgen wrote ${parts.length - 1} times: ${from}`);
   return parts.join(to);
@@ -22,14 +22,16 @@ const head = `// The classes, their documentation and the types of their argumen
 
 import type { DeviceInfo, Found } from "./choose.js";
 import type { DeviceOptions } from "./open.js";
+import type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 import type { TextOptions } from "./text.js";
 import type { Tuned, TuneOptions } from "./tune.js";
 
 declare global {
-  // Also where TypeScript is told of no \`lib\` that has it.
+  // Also where TypeScript is told of no \`lib\` that has them.
   interface SymbolConstructor {
     readonly dispose: unique symbol;
   }
+  interface GPUAdapter {}
 }
 
 `;

@@ -1,8 +1,9 @@
 // Web pages of this repository in a browser: a small server for them, and a headless Chromium to look at them.
 
-import { createReadStream, statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { extname, join, sep } from "node:path";
+import { brotliCompressSync } from "node:zlib";
 import { chromium as playwright } from "playwright-core";
 import { chromium, chromiumArgs, root } from "./env.mjs";
 
@@ -17,8 +18,16 @@ const types = {
   ".wasm": "application/wasm",
 };
 
-/** Serves www/ to this machine alone, at a port that is free; gives the address, and a function that ends it. */
-export async function serve() {
+/**
+ * Serves www/ to this machine alone, at a port that is free; gives the address, and a function that ends it. With
+ * `deployed` files are compressed and kept by browsers, as a site's are that does not change.
+ */
+export async function serve({ deployed = false } = {}) {
+  const packed = new Map();
+  const compressed = (file) => {
+    if (!packed.has(file)) packed.set(file, brotliCompressSync(readFileSync(file)));
+    return packed.get(file);
+  };
   const www = join(root, "www");
   const server = createServer((request, response) => {
     const file = fileFor(www, request.url);
@@ -26,11 +35,13 @@ export async function serve() {
       response.writeHead(404).end("not found");
       return;
     }
+    const headers = { "Content-Type": types[extname(file)] ?? "application/octet-stream" };
+    if (deployed) Object.assign(headers, { "Cache-Control": "max-age=3600, immutable", "Content-Encoding": "br" });
     // What was built a moment ago must not be what was built an hour ago.
-    const headers = { "Content-Type": types[extname(file)] ?? "application/octet-stream", "Cache-Control": "no-cache" };
-    response.writeHead(200, headers);
-    if (request.method === "HEAD") response.end();
-    else createReadStream(file).pipe(response);
+    else headers["Cache-Control"] = "no-cache";
+    const body = deployed ? compressed(file) : readFileSync(file);
+    response.writeHead(200, { ...headers, "Content-Length": body.length });
+    response.end(request.method === "HEAD" ? undefined : body);
   });
   await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
   return { url: `http://localhost:${server.address().port}`, close: () => server.close() };
@@ -52,6 +63,11 @@ function fileFor(www, url) {
 /** Starts a headless Chromium with WebGPU. */
 export function launch(args = []) {
   return playwright.launch({ executablePath: chromium(), args: [...chromiumArgs(), ...args] });
+}
+
+/** The same with a profile, a folder, that it keeps its caches in; gives the profile's pages. */
+export function launchProfile(folder) {
+  return playwright.launchPersistentContext(folder, { executablePath: chromium(), args: chromiumArgs() });
 }
 
 /**

@@ -14,10 +14,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
-import { chromedriver, chromium, hasGpu, lavapipe, lockedVersion, onPath, read, root, run, tool, tools } from "./env.mjs";
+import { chromedriver, chromium, firefox, geckodriver, hasGpu, lavapipe, lockedVersion } from "./env.mjs";
+import { onPath, read, root, run, tool, tools } from "./env.mjs";
 import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
+const geckodriverVersion = "0.37.1";
 
 /** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
 const steps = {
@@ -81,6 +83,22 @@ const steps = {
       win32: ["winget install Google.Chrome", "winget install Chromium.ChromeDriver"],
     },
   },
+  firefox: {
+    title: "Firefox, geckodriver",
+    ready: () => firefox() && haveGeckodriver(),
+    get: async (say) => {
+      if (!firefox()) await debian(["firefox-esr"], say);
+      if (haveGeckodriver()) return;
+      say(`cargo install geckodriver@${geckodriverVersion} into .tools (minutes)`);
+      await cargoInstall(`geckodriver@${geckodriverVersion}`);
+      rmSync(toolsTarget, { recursive: true, force: true });
+    },
+    hand: {
+      linux: ["apt-get install firefox-esr", "or name yours in FIREFOX_PATH and GECKODRIVER"],
+      darwin: ["brew install --cask firefox"],
+      win32: ["winget install Mozilla.Firefox"],
+    },
+  },
   vulkan: {
     title: "Vulkan",
     // Metal and DX12 are there on the other systems.
@@ -133,6 +151,12 @@ function wasmTools() {
     { crate: "wasm-bindgen-cli", name: "wasm-bindgen-test-runner", version: bindgen },
     { crate: "wasm-pack", name: "wasm-pack", version: wasmPackVersion },
   ];
+}
+
+/** A geckodriver that the environment names may have another version. */
+function haveGeckodriver() {
+  const said = read(geckodriver(), ["--version"]);
+  return Boolean(process.env.GECKODRIVER ? said : said?.split(/\s/)[1] === geckodriverVersion);
 }
 
 const toolsTarget = join(tools, "build");

@@ -3,31 +3,49 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { coreEnv } from "./build.mjs";
-import { chromedriver, chromium, chromiumArgs, run, tool, tools } from "./env.mjs";
+import { chromedriver, chromium, chromiumArgs, firefoxOptions, geckodriver, run, tool, tools } from "./env.mjs";
 
-/** A browser on a busy machine does not always answer chromedriver in time: nothing was tested then. */
-const noSession = "failed to create a Chrome session";
+/** The browsers: what setup gets for them, what opens pages in them, and how wasm-pack and its runner are told. */
+export const browsers = {
+  chromium: {
+    title: "Chromium",
+    needs: ["chromium"],
+    pages: () => import("./page.mjs"), // Here, because setup installs what it drives pages by.
+    driver: () => ["--chrome", "--chromedriver", chromedriver()],
+    options: () => ({ "goog:chromeOptions": { args: chromiumArgs(), binary: chromium() } }),
+  },
+  firefox: {
+    title: "Firefox",
+    needs: ["vulkan", "firefox"],
+    pages: () => import("./firefox.mjs"),
+    driver: () => ["--firefox", "--geckodriver", geckodriver()],
+    options: () => ({ "moz:firefoxOptions": firefoxOptions() }),
+  },
+};
+
+/** A browser on a busy machine does not always answer its driver in time: nothing was tested then. */
+const noSession = /failed to create a Chrome session|session not created/;
 const TRIES = 3;
 
-/** Runs them on the browser's WebGPU and CPU; `filter` chooses by a part of the name. Gives what was printed. */
-export async function webTests(filter) {
-  const options = join(tools, "webdriver.json");
+/** Runs them on a browser's WebGPU and CPU; `filter` chooses by a part of the name. Gives what was printed. */
+export async function webTests({ browser = "chromium", filter } = {}) {
+  const { driver, options } = browsers[browser];
+  const file = join(tools, `webdriver-${browser}.json`);
   mkdirSync(tools, { recursive: true });
-  writeFileSync(options, JSON.stringify({ "goog:chromeOptions": { args: chromiumArgs(), binary: chromium() } }));
+  writeFileSync(file, JSON.stringify(options()));
   const env = {
     ...coreEnv("gpu"),
-    WASM_BINDGEN_TEST_WEBDRIVER_JSON: options,
+    WASM_BINDGEN_TEST_WEBDRIVER_JSON: file,
     WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a GPU played by a CPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
-  const browser = ["--headless", "--chrome", "--chromedriver", chromedriver(), "--mode", "no-install"];
   const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web", "--", "--nocapture"];
-  const args = ["test", ...browser, "--", ...cargo, ...(filter ? [filter] : [])];
+  const args = ["test", "--headless", ...driver(), "--mode", "no-install", "--", ...cargo, ...(filter ? [filter] : [])];
   for (let left = TRIES - 1; ; left--) {
     try {
       return await run(tool("wasm-pack"), args, { env });
     } catch (error) {
-      if (!left || !error.output?.includes(noSession)) throw error;
+      if (!left || !noSession.test(error.output ?? "")) throw error;
       console.log(`web: the browser did not start; ${left} more ${left === 1 ? "try" : "tries"}`);
     }
   }

@@ -39,19 +39,30 @@ pub async fn open(choice: Choice) -> Result<WgpuBackend> {
 impl Adapter {
     /// Opens it.
     pub async fn open(&self) -> Result<WgpuBackend> {
-        let (device, queue, has) =
-            platform::open(&self.handle, &self.limits).await.map_err(|why| {
-                let message = format!("open: {} does not open: {why}", self.info.name);
-                Error::new(ErrorKind::NoDevice, message)
-            })?;
-        let binding_bytes = self.limits.binding_bytes.min(has.binding_bytes);
-        let mut variants = self.limits.variants;
-        if !has.cooperative {
-            variants.halves = Halves::Tiles;
-        }
-        let limits = Limits { variants, binding_bytes, ..has };
-        Ok(WgpuBackend::new(self.info.clone(), limits, Gpu::new(device, queue)?))
+        let opened = platform::open(&self.handle, &self.limits).await;
+        let opened = opened.map_err(|why| {
+            let message = format!("open: {} does not open: {why}", self.info.name);
+            Error::new(ErrorKind::NoDevice, message)
+        });
+        on(self.info.clone(), &self.limits, opened?, false)
     }
+}
+
+/// A backend on an open device, which is `lent` where an app opened it. `could` is what its adapter can do.
+pub(super) fn on(
+    info: Info,
+    could: &Limits,
+    (device, queue): (wgpu::Device, wgpu::Queue),
+    lent: bool,
+) -> Result<WgpuBackend> {
+    let has = platform::has(&device, could);
+    let binding_bytes = could.binding_bytes.min(has.binding_bytes);
+    let mut variants = could.variants;
+    if !has.cooperative {
+        variants.halves = Halves::Tiles;
+    }
+    let limits = Limits { variants, binding_bytes, ..has };
+    Ok(WgpuBackend::new(info, limits, Gpu::new(device, queue, lent)?))
 }
 
 /// Whether these words about an adapter say that it is a GPU computed by a CPU.

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 const ALIGNMENT: usize = 256;
 
 /// Bytes of params that one kernel may bind on every device.
-const MOST_PARAMS: usize = 64 << 10;
+pub(super) const MOST_PARAMS: usize = 64 << 10;
 
 /// A batch ready to run.
 pub(super) struct Prepared {

@@ -2,6 +2,8 @@
 
 use super::batch::bound_bytes;
 use super::doubts::{Doubts, Fate};
+#[cfg(feature = "wgpu-interop")]
+use super::platform::is_same;
 use super::platform::Gpu;
 use crate::backend::BufferId;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +38,15 @@ pub(super) struct Memory {
     there: Fate,
     /// What must have gone well for its contents to mean something.
     pub(super) written: Doubts,
+    /// Of an app's buffer, how many use it here; 0 of one that was made here.
+    lent: usize,
+}
+
+impl Memory {
+    /// What is to be given back once nobody needs it: an app's buffer is the app's.
+    pub(super) fn own(&self) -> Option<&wgpu::Buffer> {
+        (self.lent == 0).then_some(&self.held.buffer)
+    }
 }
 
 /// All buffers of a device.
@@ -63,35 +74,84 @@ impl Buffers {
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
-        let place = self.vacant.last().copied().unwrap_or(self.all.len());
-        if place >> PLACE_BITS > 0 {
-            let message = format!("allocate: there are {place} buffers already");
-            return Err(Error::new(ErrorKind::Memory, message));
-        }
+        let place = self.room("allocate")?;
         let bytes = bound_bytes(bytes);
         let there = Fate::default();
         use wgpu::BufferUsages as Uses;
         let usage = Uses::STORAGE | Uses::COPY_SRC | Uses::COPY_DST;
         let buffer = gpu.create("allocate", bytes, usage, false, Some(&there))?;
+        self.made += 1;
+        self.bytes += bytes;
+        Ok(self.put(place, buffer, bytes, there, 0))
+    }
+
+    /// Where the next buffer will lie.
+    fn room(&self, operation: &str) -> Result<usize> {
+        let place = self.vacant.last().copied().unwrap_or(self.all.len());
+        if place >> PLACE_BITS > 0 {
+            let message = format!("{operation}: there are {place} buffers already");
+            return Err(Error::new(ErrorKind::Memory, message));
+        }
+        Ok(place)
+    }
+
+    fn put(
+        &mut self,
+        place: usize,
+        buffer: wgpu::Buffer,
+        bytes: u64,
+        there: Fate,
+        lent: usize,
+    ) -> BufferId {
         let held = Numbered { number: number(place), buffer };
         let id = BufferId(held.number);
-        let memory = Some(Memory { held, bytes, there, written: Doubts::default() });
+        let memory = Some(Memory { held, bytes, there, written: Doubts::default(), lent });
         match self.vacant.pop() {
             Some(place) => self.all[place] = memory,
             None => self.all.push(memory),
         }
-        self.made += 1;
-        self.bytes += bytes;
-        Ok(id)
+        id
     }
 
-    /// Takes a buffer out.
-    pub(super) fn remove(&mut self, id: BufferId) -> Option<Numbered> {
+    /// An app's buffer, to be given back as often as it is taken. `there` says whether it can be used.
+    #[cfg(feature = "wgpu-interop")]
+    pub(super) fn borrow(&mut self, buffer: &wgpu::Buffer, there: Fate) -> Result<BufferId> {
+        if let Some(memory) = self.lent(buffer) {
+            memory.lent += 1;
+            return Ok(BufferId(memory.held.number));
+        }
+        let place = self.room("tensor_from_wgpu")?;
+        // Whole vectors are bound.
+        let bytes = buffer.size() / 16 * 16;
+        Ok(self.put(place, buffer.clone(), bytes, there, 1))
+    }
+
+    /// An app's buffer, if it is in use here.
+    #[cfg(feature = "wgpu-interop")]
+    pub(super) fn lent(&mut self, buffer: &wgpu::Buffer) -> Option<&mut Memory> {
+        let same = |memory: &&mut Memory| memory.lent > 0 && is_same(&memory.held.buffer, buffer);
+        self.all.iter_mut().flatten().find(same)
+    }
+
+    /// Takes a buffer out, unless others use it still.
+    pub(super) fn remove(&mut self, id: BufferId) -> Option<Memory> {
         let found = self.all.get_mut(place(id))?;
-        let memory = found.take_if(|memory| memory.held.number == id.0)?;
+        let memory = found.as_mut().filter(|memory| memory.held.number == id.0)?;
+        if memory.lent > 1 {
+            memory.lent -= 1;
+            return None;
+        }
         self.vacant.push(place(id));
-        self.bytes -= memory.bytes;
-        Some(memory.held)
+        let memory = found.take()?;
+        if memory.lent == 0 {
+            self.bytes -= memory.bytes;
+        }
+        Some(memory)
+    }
+
+    /// All that were made here.
+    pub(super) fn own(&self) -> impl Iterator<Item = &wgpu::Buffer> {
+        self.all.iter().flatten().filter_map(Memory::own)
     }
 
     fn find(&self, id: BufferId) -> Option<&Memory> {
@@ -171,6 +231,11 @@ impl Uniform {
         (self.bytes, self.there) = (bytes, there);
         self.contents.clear();
         Ok(self.held.replace(Numbered { number: number(0), buffer }))
+    }
+
+    /// The buffer, if there is one yet.
+    pub(super) fn buffer(&self) -> Option<&wgpu::Buffer> {
+        self.held.as_ref().map(|held| &held.buffer)
     }
 
     /// The buffer for `params`, for which there is room, and what must be written to it first: all of them, or nothing.

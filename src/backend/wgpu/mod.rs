@@ -10,6 +10,8 @@ mod ledger;
 mod memory;
 mod pipelines;
 mod readbacks;
+#[cfg(feature = "wgpu-interop")]
+mod sharing;
 mod ticket;
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -25,6 +27,8 @@ pub use adapters::{adapters, is_available, open, Adapter};
 pub use choice::{Choice, Power};
 #[doc(hidden)]
 pub use pipelines::fold;
+#[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
+pub use web::sharing as from_javascript;
 
 use super::{Backend, BufferId, Counters, Info, Pending};
 use crate::codegen::{self, Source};
@@ -37,6 +41,7 @@ use ledger::lock;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
+use std::any::Any;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex};
@@ -187,12 +192,12 @@ impl Backend for WgpuBackend {
     fn free(&self, buffer: BufferId) {
         let freed = {
             let mut state = lock(&self.state);
-            let freed = state.buffers.remove(buffer);
+            let Some(freed) = state.buffers.remove(buffer) else { return };
             state.groups.forget(buffer.0);
             freed
         };
-        if let Some(held) = freed {
-            self.gpu.discard(&held.buffer);
+        if let Some(own) = freed.own() {
+            self.gpu.discard(own);
         }
     }
 
@@ -271,6 +276,20 @@ impl Backend for WgpuBackend {
 
     fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
         Some(codegen::wgsl(kernel, variants).text)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl Drop for WgpuBackend {
+    /// A device that is an app's goes on, and what was made on it goes.
+    fn drop(&mut self) {
+        let State { buffers, uniform, .. } = &*lock(&self.state);
+        for buffer in buffers.own().chain(uniform.buffer()) {
+            self.gpu.discard(buffer);
+        }
     }
 }
 

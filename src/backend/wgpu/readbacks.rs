@@ -52,6 +52,14 @@ impl Readbacks {
     }
 }
 
+impl Drop for Readbacks {
+    fn drop(&mut self) {
+        for buffer in lock(&self.free).drain(..) {
+            discard(&buffer);
+        }
+    }
+}
+
 impl Readback {
     pub(super) fn buffer(&self) -> &wgpu::Buffer {
         match &self.buffer {

@@ -1,2 +1,9 @@
-// What the page takes of the library, and no more.
-export { defaultDevice, init, nn, numpy } from "@jax-js/jax";
+import { defaultDevice, init, nn, numpy } from "@jax-js/jax";
+import { count, measure } from "./page.js";
+
+measure(async (data) => {
+  await init("webgpu");
+  defaultDevice("webgpu");
+  const [x, y] = data.map((values) => numpy.array(values, { shape: [count, count] }));
+  return nn.relu(numpy.matmul(x, y)).data();
+});

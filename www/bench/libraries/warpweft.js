@@ -1,7 +1,5 @@
 // The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds is recorded anew.
 
-import { Device } from "../../dist/index.js";
-
 const attention = (q, k, v, causal) => q.attention(k, v, { causal });
 
 /** From a case and its inputs to the result. */
@@ -29,7 +27,8 @@ const kinds = {
   },
 };
 
-export async function open() {
+/** What the runner needs, of the package whose `Device` it is. */
+export async function open({ Device }) {
   const software = !(await Device.isAvailable());
   const device = await Device.new({ prefer: software ? "software" : "gpu" });
   const peek = (results) => Promise.all(results.map((tensor) => tensor.readRange(0, 1)));

@@ -15,7 +15,8 @@ export async function runAll(context) {
       await body(context);
       results.push({ name });
     } catch (error) {
-      results.push({ name, error: String(error?.stack ?? error) });
+      // Not every browser's stack begins with the message.
+      results.push({ name, error: `${error}\n${error?.stack}` });
     }
   }
   return results;

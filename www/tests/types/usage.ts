@@ -44,6 +44,18 @@ export async function usage(): Promise<void> {
   const program = device.compile([{ shape: [2] }], (a) => a.mul(2));
   const results: Tensor[] = program.run(any);
   device.batch().add(results[0]!).run();
+  const gpu = {} as GPUDevice;
+  const shared: Device = await Device.from(gpu, { wasm: { gpu: "/gpu.wasm" } });
+  const ints = shared.tensorFromBuffer({} as GPUBuffer, { shape: [2], dtype: "i32" });
+  is<typeof ints, Tensor<"i32">>(true);
+  const there = shared.tensorFromBuffer({} as GPUBuffer, { shape: [2] }).gpuBuffer();
+  const { buffer, byteLength }: { buffer: GPUBuffer; byteLength: number } = there;
+  gpu.queue.writeBuffer(buffer, 0, new Float32Array(byteLength / 4));
+  there.dispose();
+  // @ts-expect-error: a buffer is not a device
+  void Device.from(buffer);
+  // @ts-expect-error: the shape is not left out
+  shared.tensorFromBuffer(buffer, { dtype: "f32" });
   const code: ErrorCode = new WarpweftError("Data", "").code;
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
   // @ts-expect-error: there is no such option

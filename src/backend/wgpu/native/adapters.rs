@@ -2,6 +2,8 @@
 
 use super::matrices;
 use crate::backend::wgpu::adapters::{is_software, Adapter};
+#[cfg(feature = "wgpu-interop")]
+use crate::backend::wgpu::batch::MOST_PARAMS;
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
 use crate::kernel::{Limits, Moves, Tile, Variants};
@@ -33,26 +35,54 @@ fn make_instance() -> wgpu::Instance {
     wgpu::Instance::new(descriptor)
 }
 
-/// Opens a device, with cooperative matrices where they are wanted and it can be opened with them; what it can do.
+/// Opens a device, with cooperative matrices where they are wanted and it can be opened with them.
 pub(in super::super) async fn open(
     adapter: &Handle,
     wanted: &Limits,
-) -> Result<(wgpu::Device, wgpu::Queue, Limits), String> {
+) -> Result<(wgpu::Device, wgpu::Queue), String> {
     let experimental = match wanted.cooperative {
         true => request(adapter, matrices::FEATURE, matrices::consent()).await.ok(),
         false => None,
     };
-    let (device, queue) = match experimental {
-        Some(opened) => opened,
+    match experimental {
+        Some(opened) => Ok(opened),
         None => {
             let none = wgpu::ExperimentalFeatures::disabled();
             let opened = request(adapter, wgpu::Features::empty(), none).await;
-            opened.map_err(|error| error.to_string())?
+            opened.map_err(|error| error.to_string())
         }
-    };
-    let cooperative = wanted.cooperative && device.features().contains(matrices::FEATURE);
-    let limits = Limits { cooperative, ..limits(&device.limits(), device.features()) };
-    Ok((device, queue, limits))
+    }
+}
+
+/// What an open device can do, of what its adapter could.
+pub(in super::super) fn has(device: &wgpu::Device, could: &Limits) -> Limits {
+    let cooperative = could.cooperative && device.features().contains(matrices::FEATURE);
+    Limits { cooperative, ..limits(&device.limits(), device.features()) }
+}
+
+/// What an app's device is, and what its adapter can do.
+#[cfg(feature = "wgpu-interop")]
+pub(in super::super) fn known(
+    adapter: &wgpu::Adapter,
+    device: &wgpu::Device,
+) -> Result<(Info, Limits), String> {
+    let Adapter { info, limits, .. } = describe(adapter.clone());
+    let other = device.adapter_info();
+    if adapter.get_info() != other {
+        return Err(format!("the adapter is {}, the device is one of {}", info.name, other.name));
+    }
+    let can = adapter.get_downlevel_capabilities().flags;
+    if !can.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS) {
+        return Err(format!("{} has no compute shaders", info.name));
+    }
+    // A browser's has as much or more: only wgpu opens devices with less.
+    let (params, needed) = (device.limits().max_uniform_buffer_binding_size, MOST_PARAMS as u64);
+    if params < needed {
+        return Err(format!(
+            "the device binds {params} bytes of uniforms, and {needed} are needed"
+        ));
+    }
+    Ok((info, limits))
 }
 
 async fn request(

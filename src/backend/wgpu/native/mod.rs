@@ -6,7 +6,9 @@ mod matrices;
 mod polling;
 mod staging;
 
-pub(super) use adapters::{list, open, Handle, NONE};
+#[cfg(feature = "wgpu-interop")]
+pub(super) use adapters::known;
+pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::doubts::Fate;
 use super::ledger::{lock, Ledger};
@@ -38,6 +40,8 @@ const UNSUBMITTED: usize = 16 << 20;
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) ledger: Arc<Ledger>,
+    /// The device is an app's, which hears of its loss and of errors that no scope caught.
+    lent: bool,
     queue: wgpu::Queue,
     poller: Arc<Poller>,
     readbacks: Arc<Readbacks>,
@@ -48,26 +52,35 @@ pub(super) struct Gpu {
 /// Gives a buffer's memory back. Dropping it is enough, and `destroy` would wait for the thread that polls.
 pub(super) fn discard(_: &wgpu::Buffer) {}
 
+/// Whether both are the same buffer.
+#[cfg(feature = "wgpu-interop")]
+pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
+    a == b
+}
+
 impl Gpu {
-    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Gpu>> {
+    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let ledger = Arc::<Ledger>::default();
         let poller = Arc::new(Poller::new(device.clone(), ledger.clone()));
-        let on_loss = poller.clone();
-        device.set_device_lost_callback(move |reason, message| {
-            match message.trim().trim_end_matches('.') {
-                "" => on_loss.lose(&format!("{reason:?}").to_lowercase()),
-                message => on_loss.lose(message),
-            }
-        });
-        // Every call below that can fail has its own error scope; this is for what wgpu reports
-        // outside of them.
-        let uncaptured = ledger.clone();
-        device.on_uncaptured_error(Arc::new(move |error| {
-            uncaptured.store(uncaptured.tick(), convert("device", &error));
-        }));
+        if !lent {
+            listen(&device, &poller, &ledger);
+        }
         polling::start(poller.clone(), queue.clone())?;
         let (readbacks, staging, unsubmitted) = Default::default();
-        Ok(Arc::new(Gpu { device, ledger, queue, poller, readbacks, staging, unsubmitted }))
+        Ok(Arc::new(Gpu { device, ledger, lent, queue, poller, readbacks, staging, unsubmitted }))
+    }
+
+    /// Something that was promised did not come, or was not to be had: finds out whether the device is lost. Of an app's
+    /// device only the app is told, and wgpu says nothing to whoever asks: but then memory that was made can not be mapped.
+    fn ask_whether_lost(&self) {
+        if !self.lent {
+            return;
+        }
+        let (size, usage) = (16, wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC);
+        let Ok(probe) = self.create("device", size, usage, true, None) else { return };
+        if probe.get_mapped_range_mut(..).is_err() {
+            self.poller.lose("it was the app's");
+        }
     }
 
     /// Does `work` inside error scopes, and settles `fate` by it. The error's message begins with
@@ -109,10 +122,10 @@ impl Gpu {
         fate: Option<&Fate>,
         record: impl FnOnce(&mut wgpu::CommandEncoder),
     ) {
-        if !params.is_empty() {
-            self.queue.write_buffer(uniform, 0, params);
-        }
         self.watch_for_read("run", fate, || {
+            if !params.is_empty() {
+                self.queue.write_buffer(uniform, 0, params);
+            }
             let mut encoder = self.device.create_command_encoder(&Default::default());
             record(&mut encoder);
             self.queue.submit([encoder.finish()]);
@@ -130,7 +143,7 @@ impl Gpu {
         if data.len() > LARGE {
             return self.staging.upload(self, target, offset, data);
         }
-        self.queue.write_buffer(target, offset, data);
+        self.watch_for_read("write", None, || self.queue.write_buffer(target, offset, data));
         if self.unsubmitted.fetch_add(data.len(), Ordering::Relaxed) + data.len() > UNSUBMITTED {
             self.submitted();
             self.queue.submit([]);
@@ -148,22 +161,27 @@ impl Gpu {
         let len = range.end - range.start;
         let readback = Readbacks::take(&self.readbacks, self, len)?;
         let target = readback.buffer().clone();
+        let ticket = Ticket::new();
+        let mapped = ticket.clone();
         let submission = self.watch_for_read("read", None, || {
             let mut encoder = self.device.create_command_encoder(&Default::default());
             encoder.copy_buffer_to_buffer(source, range.start, &target, 0, len);
-            self.queue.submit([encoder.finish()])
+            let submission = self.queue.submit([encoder.finish()]);
+            let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
+            target.map_async(wgpu::MapMode::Read, ..len, settle);
+            submission
         });
         self.submitted();
-        let ticket = Ticket::new();
-        let mapped = ticket.clone();
-        target.map_async(wgpu::MapMode::Read, ..len, move |answer| mapped.settle(answer.is_ok()));
         self.poller.tickets.open(&ticket, Some(submission));
+        let gpu = self.clone();
         Ok(Box::pin(async move {
-            if !ticket.kept().await {
-                return None;
-            }
+            let kept = ticket.kept().await;
             // It is not mapped any more where the device was lost meanwhile.
-            let bytes = readback.buffer().get_mapped_range(..len).ok()?.to_vec();
+            let bytes = readback.buffer().get_mapped_range(..len).ok().filter(|_| kept);
+            let Some(bytes) = bytes.map(|view| view.to_vec()) else {
+                gpu.ask_whether_lost();
+                return None;
+            };
             readback.recycle();
             Some(bytes)
         }))
@@ -176,8 +194,10 @@ impl Gpu {
         self.queue.on_submitted_work_done(move || done.settle(true));
         self.submitted();
         self.poller.tickets.open(&ticket, None);
+        let gpu = self.clone();
         Box::pin(async move {
             ticket.kept().await;
+            gpu.ask_whether_lost();
         })
     }
 
@@ -188,7 +208,9 @@ impl Gpu {
 
     /// Loses the device; the ledger knows already.
     pub(super) fn destroy(&self) {
-        self.device.destroy();
+        if !self.lent {
+            self.device.destroy();
+        }
         self.poller.tickets.lose();
     }
 }
@@ -197,6 +219,21 @@ impl Drop for Gpu {
     fn drop(&mut self) {
         self.poller.close();
     }
+}
+
+/// Hears of the device's loss, and of errors that wgpu reports outside of the scopes that every call here has.
+fn listen(device: &wgpu::Device, poller: &Arc<Poller>, ledger: &Arc<Ledger>) {
+    let on_loss = poller.clone();
+    device.set_device_lost_callback(move |reason, message| {
+        match message.trim().trim_end_matches('.') {
+            "" => on_loss.lose(&format!("{reason:?}").to_lowercase()),
+            message => on_loss.lose(message),
+        }
+    });
+    let uncaptured = ledger.clone();
+    device.on_uncaptured_error(Arc::new(move |error| {
+        uncaptured.store(uncaptured.tick(), convert("device", &error));
+    }));
 }
 
 /// What an error scope caught: here that is known at once.

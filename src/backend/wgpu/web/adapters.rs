@@ -1,7 +1,7 @@
 //! The adapter that the browser offers, and the device it opens. The browser is asked here and not by wgpu, which traps
 //! where it throws, does not know of subgroups, and forgets what an adapter is called: wgpu is given the device.
 
-use super::pause;
+use super::{pause, raw};
 use crate::backend::wgpu::adapters::{is_software, Adapter};
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
@@ -15,6 +15,9 @@ pub(in super::super) type Handle = JsValue;
 
 /// What is said where there is none.
 pub(in super::super) const NONE: &str = "this browser offers no WebGPU here";
+
+/// What an adapter is called that has no name; `www/src/choose.ts` says the same.
+const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
 
 /// What an adapter is asked for where it has it.
 const FEATURES: [&str; 3] = ["shader-f16", "subgroups", "timestamp-query"];
@@ -74,23 +77,49 @@ pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
 }
 
 fn describe(handle: JsValue) -> Adapter {
-    let info = get(&handle, "info");
-    let word = |name: &str| get(&info, name).as_string().unwrap_or_default();
-    let (description, vendor, architecture) =
-        (word("description"), word("vendor"), word("architecture"));
-    let words = format!("{description} {vendor} {architecture} {}", word("device"));
-    let software = get(&info, "isFallbackAdapter").is_truthy() || is_software(&words);
-    let both = format!("{vendor} {architecture}");
-    let name = [&description, both.trim(), "GPU"].into_iter().find(|name| !name.is_empty());
-    let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
-    let name = name.unwrap_or_default().to_string();
-    let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
-    let variants = if software { Variants::ALONE } else { Variants::TOGETHER };
+    let (info, variants) = introduce(&get(&handle, "info"));
     let limits = Limits { variants, ..limits(&handle) };
     Adapter { info, limits, handle }
 }
 
-fn has(of: &JsValue, feature: &str) -> bool {
+/// What the browser says of an adapter, and the kernels that are usual on such a one.
+fn introduce(info: &JsValue) -> (Info, Variants) {
+    let word = |name: &str| get(info, name).as_string().unwrap_or_default();
+    let (description, vendor, architecture) =
+        (word("description"), word("vendor"), word("architecture"));
+    let words = format!("{description} {vendor} {architecture} {}", word("device"));
+    let software = get(info, "isFallbackAdapter").is_truthy() || is_software(&words);
+    let both = format!("{vendor} {architecture}");
+    let name = [&description, both.trim(), UNNAMED].into_iter().find(|name| !name.is_empty());
+    let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
+    let name = name.unwrap_or_default().to_string();
+    let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
+    let variants = if software { Variants::ALONE } else { Variants::TOGETHER };
+    (info, variants)
+}
+
+/// What an app's device is, and what it can do.
+#[cfg(feature = "wgpu-interop")]
+pub(in super::super) fn known(
+    _: &wgpu::Adapter,
+    device: &wgpu::Device,
+) -> Result<(Info, Limits), String> {
+    Ok(told(raw(device)))
+}
+
+/// The same of the browser's own object.
+#[cfg(feature = "wgpu-interop")]
+pub(super) fn told(device: &JsValue) -> (Info, Limits) {
+    let (info, variants) = introduce(&get(device, "adapterInfo"));
+    (info, Limits { variants, ..limits(device) })
+}
+
+/// What an open device can do.
+pub(in super::super) fn has(device: &wgpu::Device, _: &Limits) -> Limits {
+    limits(raw(device))
+}
+
+fn has_feature(of: &JsValue, feature: &str) -> bool {
     let features = get(of, "features");
     let has = get(&features, "has").dyn_into::<Function>();
     has.is_ok_and(|has| has.call1(&features, &feature.into()).is_ok_and(|has| has.is_truthy()))
@@ -110,19 +139,19 @@ fn limits(of: &JsValue) -> Limits {
         workgroups: limit("maxComputeWorkgroupsPerDimension") as u32,
         workgroup_size: threads.min(limit("maxComputeWorkgroupSizeX")) as u32,
         workgroup_bytes: limit("maxComputeWorkgroupStorageSize") as u32,
-        f16: has(of, "shader-f16"),
-        subgroups: has(of, "subgroups"),
+        f16: has_feature(of, "shader-f16"),
+        subgroups: has_feature(of, "subgroups"),
         cooperative: false,
         variants: Variants::TOGETHER,
     }
 }
 
-/// Opens a device; what it can do.
+/// Opens a device.
 pub(in super::super) async fn open(
     adapter: &Handle,
     _: &Limits,
-) -> Result<(wgpu::Device, wgpu::Queue, Limits), String> {
-    let features = FEATURES.into_iter().filter(|feature| has(adapter, feature));
+) -> Result<(wgpu::Device, wgpu::Queue), String> {
+    let features = FEATURES.into_iter().filter(|feature| has_feature(adapter, feature));
     let features: Array = features.map(JsValue::from).collect();
     let (limits_of, wanted, descriptor) = (get(adapter, "limits"), Object::new(), Object::new());
     for name in LIMITS {
@@ -133,20 +162,18 @@ pub(in super::super) async fn open(
     set(&descriptor, "requiredLimits", &wanted);
     let device =
         call(adapter, "requestDevice", &descriptor).await.map_err(|thrown| said(&thrown))?;
-    let has = limits(&device);
-    let (device, queue) = adopt(device).await?;
-    Ok((device, queue, has))
+    adopt(device).await
 }
 
 /// What something that was thrown says.
-fn said(thrown: &JsValue) -> String {
+pub(super) fn said(thrown: &JsValue) -> String {
     let message = get(thrown, "message").as_string().or_else(|| thrown.as_string());
     message.unwrap_or_else(|| format!("{thrown:?}"))
 }
 
 /// A `GPUDevice` as wgpu's. wgpu takes none, but asks `navigator.gpu` for an adapter and that for a device: it is
 /// answered from here, by a navigator that only it sees.
-async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
+pub(super) async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
     let answer = |with: JsValue| {
         Closure::<dyn Fn() -> Promise>::new(move || Promise::resolve(&with)).into_js_value()
     };
@@ -154,13 +181,13 @@ async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
     set(&adapter, "requestDevice", &answer(device));
     set(&gpu, "requestAdapter", &answer(adapter.into()));
     set(&navigator, "gpu", &gpu);
-    let instance = while_it_is("navigator", &navigator, || {
+    let instance = while_it_is(&global(), "navigator", &navigator, || {
         let make = || wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         // wgpu looks where it is by these, and panics where there is neither.
         let known = |name| get(&global(), name).is_truthy();
         match known("Window") || known("WorkerGlobalScope") {
             true => Ok(make()),
-            false => while_it_is("Window", &JsValue::TRUE, make),
+            false => while_it_is(&global(), "Window", &JsValue::TRUE, make),
         }
     });
     let instance = instance.and_then(|made| made).map_err(|thrown| said(&thrown))?;
@@ -170,20 +197,25 @@ async fn adopt(device: JsValue) -> Result<(wgpu::Device, wgpu::Queue), String> {
     opened.map_err(|error| error.to_string())
 }
 
-/// Does `work` while a global has this value.
-fn while_it_is<T>(name: &str, value: &JsValue, work: impl FnOnce() -> T) -> Result<T, JsValue> {
-    let (global, name) = (global(), JsValue::from(name));
-    let before = Reflect::get_own_property_descriptor(&global, &name)?;
+/// Does `work` while a property of an object has this value.
+pub(super) fn while_it_is<T>(
+    object: &Object,
+    name: &str,
+    value: &JsValue,
+    work: impl FnOnce() -> T,
+) -> Result<T, JsValue> {
+    let name = JsValue::from(name);
+    let before = Reflect::get_own_property_descriptor(object, &name)?;
     let now = Object::new();
     set(&now, "value", value);
     set(&now, "configurable", &JsValue::TRUE);
-    if !Reflect::define_property(&global, &name, &now)? {
-        return Err("a global cannot be set".into());
+    if !Reflect::define_property(object, &name, &now)? {
+        return Err(format!("{} cannot be set", name.as_string().unwrap_or_default()).into());
     }
     let done = work();
     match before.dyn_into::<Object>() {
-        Ok(before) => Reflect::define_property(&global, &name, &before)?,
-        Err(_) => Reflect::delete_property(&global, &name)?,
+        Ok(before) => Reflect::define_property(object, &name, &before)?,
+        Err(_) => Reflect::delete_property(object, &name)?,
     };
     Ok(done)
 }

@@ -2,8 +2,12 @@
 
 mod adapters;
 mod scopes;
+#[cfg(feature = "wgpu-interop")]
+pub mod sharing;
 
-pub(super) use adapters::{list, open, Handle, NONE};
+#[cfg(feature = "wgpu-interop")]
+pub(super) use adapters::known;
+pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::doubts::Fate;
 use super::ledger::{lock, Ledger};
@@ -11,27 +15,25 @@ use super::readbacks::{Readback, Readbacks};
 use super::ticket::{Ticket, Tickets};
 use crate::backend::Pending;
 use crate::error::{need_room, Error, Result};
-use js_sys::{Function, Promise};
+use js_sys::Promise;
 use scopes::Scopes;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
-use wasm_bindgen::prelude::*;
+use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{spawn_local, JsFuture};
+use web_sys::WorkerGlobalScope;
 
 /// Of a ticket nothing more need be known.
 pub(super) type Awaited = ();
 
-#[wasm_bindgen]
-extern "C" {
-    #[wasm_bindgen(js_name = setTimeout)]
-    fn set_timeout(work: &Function, milliseconds: f64) -> JsValue;
-}
-
-/// Resolves after some time.
+/// Resolves after some time; pages have what workers have.
 async fn pause(milliseconds: f64) {
+    let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
     let timer = Promise::new(&mut |resolve, _| {
-        set_timeout(&resolve, milliseconds);
+        let late = milliseconds as i32;
+        // It fails for text alone, which pages may forbid to run.
+        let _ = scope.set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, late);
     });
     let _ = JsFuture::from(timer).await;
 }
@@ -40,6 +42,8 @@ async fn pause(milliseconds: f64) {
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) ledger: Arc<Ledger>,
+    /// The device is an app's.
+    lent: bool,
     queue: wgpu::Queue,
     scopes: Scopes,
     tickets: Arc<Tickets>,
@@ -62,8 +66,22 @@ pub(super) fn discard(buffer: &wgpu::Buffer) {
     buffer.destroy();
 }
 
+/// The browser's own object for a device.
+fn raw(device: &wgpu::Device) -> &JsValue {
+    match device.as_webgpu() {
+        Some(device) => device.as_ref(),
+        None => unreachable!("there is no other backend in a browser"),
+    }
+}
+
+/// Whether both are the same buffer.
+#[cfg(feature = "wgpu-interop")]
+pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
+    a.as_webgpu().map(AsRef::<JsValue>::as_ref) == b.as_webgpu().map(AsRef::<JsValue>::as_ref)
+}
+
 impl Gpu {
-    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue) -> Result<Arc<Gpu>> {
+    pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let ledger = Arc::<Ledger>::default();
         let tickets = Arc::<Tickets>::default();
         let on_loss = (ledger.clone(), tickets.clone());
@@ -76,8 +94,18 @@ impl Gpu {
         });
         let scopes = Scopes::new(&device, ledger.clone());
         let (readbacks, held, pending, look) = Default::default();
-        let gpu = Gpu { device, ledger, queue, scopes, tickets, readbacks, held, pending, look };
-        Ok(Arc::new(gpu))
+        Ok(Arc::new(Gpu {
+            device,
+            ledger,
+            lent,
+            queue,
+            scopes,
+            tickets,
+            readbacks,
+            held,
+            pending,
+            look,
+        }))
     }
 
     /// Does `work` inside error scopes, which settle `fate` later and tell the ledger. The error's message begins with
@@ -98,7 +126,8 @@ impl Gpu {
     /// A read follows the batch that comes next: one submission for both, which browsers take long over. At worst that
     /// waits for the end of what JavaScript does now.
     pub(super) fn hold(&self) {
-        self.held.set(true);
+        // Error scopes are open meanwhile: not where an app calls the same device.
+        self.held.set(!self.lent);
     }
 
     /// Writes the params, and submits what `record` records.
@@ -261,13 +290,17 @@ impl Gpu {
 
     /// Loses the device; the ledger knows already.
     pub(super) fn destroy(&self) {
-        self.device.destroy();
+        if !self.lent {
+            self.device.destroy();
+        }
         self.tickets.lose();
     }
 }
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        self.device.destroy();
+        if !self.lent {
+            self.device.destroy();
+        }
     }
 }

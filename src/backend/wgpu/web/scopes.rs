@@ -62,11 +62,11 @@ impl Answers {
 
 impl Scopes {
     pub(super) fn new(device: &wgpu::Device, ledger: Arc<Ledger>) -> Scopes {
-        let device: &JsValue = match device.as_webgpu() {
-            Some(device) => device.as_ref(),
-            None => unreachable!("there is no other backend in a browser"),
-        };
-        Scopes { device: device.clone().unchecked_into(), ledger, answers: Rc::default() }
+        Scopes {
+            device: super::raw(device).clone().unchecked_into(),
+            ledger,
+            answers: Rc::default(),
+        }
     }
 
     /// A call is watched from now on.

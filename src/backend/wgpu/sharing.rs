@@ -1,0 +1,114 @@
+//! What an app shares: the device that it opened, and buffers, both its own and those made here.
+
+use super::adapters::on;
+use super::doubts::Fate;
+use super::ledger::lock;
+use super::platform;
+use super::WgpuBackend;
+use crate::backend::{BufferId, Info};
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Limits;
+
+impl WgpuBackend {
+    /// A backend on a device that an app opened, which it goes on to own.
+    ///
+    /// # Errors
+    /// `NoDevice` where it cannot compute, or belongs to another adapter; `Limit` where it was opened with too little.
+    pub fn lent(
+        adapter: &wgpu::Adapter,
+        device: wgpu::Device,
+        queue: wgpu::Queue,
+    ) -> Result<WgpuBackend> {
+        let operation = "from_wgpu";
+        let (info, could) = platform::known(adapter, &device)
+            .map_err(|why| Error::new(ErrorKind::NoDevice, format!("{operation}: {why}")))?;
+        WgpuBackend::on_lent(info, &could, (device, queue), operation)
+    }
+
+    /// The same on a device of which all is known, in the name of `operation`.
+    pub(super) fn on_lent(
+        info: Info,
+        could: &Limits,
+        opened: (wgpu::Device, wgpu::Queue),
+        operation: &str,
+    ) -> Result<WgpuBackend> {
+        let has = platform::has(&opened.0, could);
+        let needed = [
+            // A result and the operands of most operations; those with more of them say so.
+            ("storage buffers per shader stage", has.buffers_per_kernel as u64, 4),
+            ("invocations per workgroup", has.workgroup_size.into(), 256),
+            ("bytes of workgroup storage", has.workgroup_bytes.into(), 16 << 10),
+        ];
+        if let Some((what, has, needed)) = needed.iter().find(|(_, has, needed)| has < needed) {
+            let message = format!(
+                "{operation}: the device was opened with {has} {what}, and {needed} are needed"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        on(info, could, opened, true)
+    }
+
+    /// An app's buffer, by number: to be freed as often as it is taken, which leaves the app's buffer as it is.
+    ///
+    /// # Errors
+    /// `Data` where it is another device's, or was destroyed: in a browser that is told later.
+    pub fn take(&self, buffer: &wgpu::Buffer) -> Result<BufferId> {
+        let operation = "tensor_from_wgpu";
+        self.gpu.ledger.check(operation)?;
+        let mut state = lock(&self.state);
+        let there = match state.buffers.lent(buffer) {
+            Some(_) => Fate::default(),
+            None => self.probe(operation, buffer)?,
+        };
+        state.buffers.borrow(buffer, there)
+    }
+
+    /// Binds a buffer once, which shows whether that can be done.
+    fn probe(&self, operation: &str, buffer: &wgpu::Buffer) -> Result<Fate> {
+        let there = Fate::default();
+        let device = &self.gpu.device;
+        let (_, error) = self.gpu.watch(operation, Some(&there), || {
+            let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+                label: None,
+                entries: &[wgpu::BindGroupLayoutEntry {
+                    binding: 0,
+                    visibility: wgpu::ShaderStages::COMPUTE,
+                    ty: wgpu::BindingType::Buffer {
+                        ty: wgpu::BufferBindingType::Storage { read_only: true },
+                        has_dynamic_offset: false,
+                        min_binding_size: None,
+                    },
+                    count: None,
+                }],
+            });
+            let binding =
+                wgpu::BufferBinding { buffer, offset: 0, size: wgpu::BufferSize::new(16) };
+            let resource = wgpu::BindingResource::Buffer(binding);
+            device.create_bind_group(&wgpu::BindGroupDescriptor {
+                label: None,
+                layout: &layout,
+                entries: &[wgpu::BindGroupEntry { binding: 0, resource }],
+            })
+        });
+        match error {
+            // It is not the device's fault.
+            Some(error) => Err(Error::data(error.message())),
+            None => Ok(there),
+        }
+    }
+
+    /// A buffer as wgpu's.
+    ///
+    /// # Errors
+    /// What is wrong with its contents, as far as that is known.
+    pub fn show(&self, id: BufferId) -> Result<wgpu::Buffer> {
+        let operation = "wgpu_buffer";
+        self.gpu.ledger.check(operation)?;
+        let state = lock(&self.state);
+        let memory = state.buffers.get(operation, id)?;
+        match memory.written.error() {
+            Some(error) => Err(error.clone()),
+            None => Ok(memory.held.buffer.clone()),
+        }
+    }
+}

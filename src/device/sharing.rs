@@ -1,0 +1,40 @@
+//! Buffers that belong to someone else, and buffers that someone else sees.
+
+use super::pool::Held;
+use super::state::no_data;
+use super::Device;
+use crate::backend::{Backend, BufferId};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::NodeId;
+use crate::shape::Shape;
+
+impl Device {
+    /// The backend, if it is a `B`.
+    pub(crate) fn backend<B: Backend + 'static>(&self) -> Option<&B> {
+        self.inner.backend.as_any()?.downcast_ref()
+    }
+
+    /// A source whose data lies in someone else's buffer, which `take` gives; it is freed with the source, and not used for
+    /// anything else.
+    pub(crate) fn source_in(
+        &self,
+        name: &str,
+        (shape, dtype): (Shape, DType),
+        take: impl FnOnce() -> Result<BufferId>,
+    ) -> Result<NodeId> {
+        self.check(name, shape, dtype)?;
+        let held = Held::lent(take()?);
+        let mut state = self.state();
+        let node = state.graph.source(shape, dtype);
+        state.buffers.insert(node, held);
+        Ok(node)
+    }
+
+    /// Makes a node's value; the buffer that it lies in as long as the node is there.
+    pub(crate) fn buffer_of(&self, node: NodeId) -> Result<BufferId> {
+        let mut state = self.state();
+        self.evaluate(&mut state, &[node])?;
+        Ok(state.buffers.get(&node).ok_or_else(no_data)?.buffer)
+    }
+}

@@ -1,0 +1,66 @@
+//! Sharing with the page that has a `GPUDevice` of its own: what `www/src/share.ts` needs of the core.
+
+use super::host::host;
+use super::objects::{Object, Place};
+use super::returns::device_object;
+use super::{promise, Answer, At, FromJs, IntoJs, JsDevice, JsTensor, Shell};
+use crate::backend::wgpu::{from_javascript, WgpuBackend};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind};
+use js_sys::Promise;
+use wasm_bindgen::prelude::*;
+
+#[wasm_bindgen(js_class = "Device")]
+impl JsDevice {
+    /// A device on the page's own.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn share(device: JsValue) -> Promise {
+        promise(async move {
+            let backend = from_javascript::device(device).await?;
+            Ok(device_object(&Device::from_backend(Box::new(backend), None)))
+        })
+    }
+
+    /// A tensor of what lies in a buffer of the page's.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn borrow(&self, buffer: &JsValue, dtype: &JsValue, shape: &JsValue) -> Answer<JsTensor> {
+        let op = "tensorFromBuffer";
+        let device = self.core(op)?;
+        let dtype = DType::from_js(dtype, At { op, what: "dtype" })?;
+        let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
+        let facts = host(|host| host.buffer(buffer));
+        let Some(&[size, usage]) = facts.as_deref() else {
+            return Err(At { op, what: "buffer" }.refuse(buffer, "a GPUBuffer").into());
+        };
+        let backend = device.backend::<WgpuBackend>().ok_or_else(|| no_gpu(op))?;
+        let buffer = backend.adopt_buffer(buffer, size as u64, usage as u32)?;
+        let made = device.tensor_from_wgpu(&buffer, dtype, &shape);
+        Ok(made.map_err(|error| error.within(op))?.into_js()?)
+    }
+}
+
+#[wasm_bindgen(js_class = "Tensor")]
+impl JsTensor {
+    /// The buffer that it lies in, the bytes of it, and the number of a place that keeps it there: see [`unpin`].
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn pin(&self) -> Answer<Vec<JsValue>> {
+        let op = "gpuBuffer";
+        let tensor = self.core(op)?;
+        let shown = tensor.wgpu_buffer().map_err(|error| error.within(op))?;
+        let buffer: &JsValue = shown.as_webgpu().ok_or_else(|| no_gpu(op))?.as_ref();
+        let (buffer, bytes) = (buffer.clone(), shown.byte_len() as f64);
+        let place = Place::new(Object::Tensor(tensor)).leave();
+        Ok(vec![buffer, bytes.into(), place.into()])
+    }
+}
+
+/// A buffer need not stay any more.
+#[wasm_bindgen(skip_typescript, skip_jsdoc)]
+pub fn unpin(place: u32) {
+    drop(Place::left(place));
+}
+
+fn no_gpu(op: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{op}: the device is no GPU"))
+}

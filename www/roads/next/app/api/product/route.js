@@ -1,0 +1,8 @@
+import { Device } from "warpweft";
+import { product } from "../../../product.js";
+
+export const dynamic = "force-dynamic";
+
+export async function GET() {
+  return new Response(await product(Device, { prefer: "auto" }));
+}
