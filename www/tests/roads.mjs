@@ -109,6 +109,7 @@ class Project {
 /** What every program runs in: no questions, no colours, and Vulkan on the CPU where there is no GPU. */
 const environment = {
   ...nativeEnv(),
+  ...{ NODE_ENV: undefined }, // `npm test` builds with Vite, which sets it: npm would leave the tools out.
   ...{ NEXT_TELEMETRY_DISABLED: "1", ASTRO_TELEMETRY_DISABLED: "1", DO_NOT_TRACK: "1", NO_COLOR: "1" },
   ...{ CI: "1", DENO_NO_UPDATE_CHECK: "1" },
 };
@@ -327,7 +328,7 @@ async function install(at) {
   cpSync(join(files, at), folder, { recursive: true });
   for (const file of ["page.js", "product.js"]) cpSync(join(files, file), join(folder, file));
   const args = ["install", "--no-audit", "--no-fund", "--no-package-lock"];
-  await run("npm", args, { cwd: folder, ...within(600) });
+  await run("npm", args, { cwd: folder, env: environment, ...within(600) });
   return new Project(folder);
 }
 
