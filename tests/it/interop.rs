@@ -400,6 +400,14 @@ fn the_app_goes_on_hearing_of_its_errors_and_of_the_loss() {
     refused(block_on(x.read::<f32>()), ErrorKind::DeviceLost, &["lost"]);
     refused(block_on(device.sync()), ErrorKind::DeviceLost, &["lost"]);
     refused(device.tensor(&[1.0f32], &[1]).map(|_| ()), ErrorKind::DeviceLost, &["lost"]);
+    // wgpu tells it when the app asks the device for news.
+    for _ in 0..100 {
+        let _ = app.device.poll(wgpu::PollType::Poll);
+        if app.lost.load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     assert!(app.lost.load(Ordering::Relaxed), "the app was not told");
     assert_eq!(app.errors.lock().unwrap().len(), 1);
 }

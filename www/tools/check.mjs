@@ -16,7 +16,8 @@ const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
-  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js", ...strict], coreEnv("cpu")),
+  // With the flags of the GPU's: what both depend on is looked at once.
+  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js", ...strict], coreEnv("gpu")),
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
     // Only libraries: the program of the same name would be documented over the library.
@@ -40,7 +41,8 @@ const checks = {
     await typecheck("usage.ts", "es2022,dom");
     await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
   },
-  tidy: () => run("cargo", ["test", "-p", "warpweft", "--test", "it", "tidy"], { env: nativeEnv() }),
+  // All crates, as the tests are built: nothing is compiled anew.
+  tidy: () => run("cargo", ["test", "--workspace", "--test", "it", "tidy"], { env: nativeEnv() }),
 };
 
 /**

@@ -165,8 +165,8 @@ async function cargoInstall(spec) {
   const env = {
     ...process.env,
     CARGO_TARGET_DIR: toolsTarget, // Kept until all is installed: a stopped run goes on where it was.
-    // Ready sooner rather than faster: these tools run for moments.
-    CARGO_PROFILE_RELEASE_OPT_LEVEL: "1",
+    // Ready sooner rather than faster: these tools run for moments, and only wasm-bindgen has something to do.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL: spec.startsWith("wasm-bindgen-cli") ? "1" : "0",
     CARGO_PROFILE_RELEASE_LTO: "off",
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "16",
     CARGO_PROFILE_RELEASE_DEBUG: "false",
