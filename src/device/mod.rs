@@ -131,8 +131,7 @@ impl Device {
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state();
         // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
-        let mut sinks = state.graph.sinks(state.flushed);
-        state.flushed = state.graph.count;
+        let mut sinks = state.graph.sinks();
         // What is left of building a program hangs on inputs without data.
         if !state.has_data(&sinks) {
             let all = std::mem::take(&mut sinks);
@@ -345,20 +344,21 @@ impl Device {
         Ok(nodes)
     }
 
+    /// Computes `nodes`, and the values of variables with them: the next step would begin with those.
     fn evaluate(&self, state: &mut State, nodes: &[NodeId]) -> Result<()> {
-        let pending = state.pending(nodes);
-        if pending.is_empty() {
+        let asked = state.pending(nodes);
+        if asked.is_empty() {
             return Ok(());
         }
         let backend = &*self.inner.backend;
-        let Prepared { batch, sources, scalars } = state.prepare(&pending, backend)?;
-        let outputs = state.submit(backend, &batch, &sources, &scalars)?;
-        for (node, held) in pending.into_iter().zip(outputs) {
-            let freed = state.graph.materialise(node);
-            state.buffers.insert(node, held);
-            state.reclaim(backend, freed);
+        let mut all = asked.clone();
+        all.extend(state.graph.kept());
+        let all = state.pending(&all);
+        // What nobody asked for may hang on inputs without data, or be too large. Asking for it will say so.
+        if all.len() > asked.len() && state.compute(&all, backend).is_ok() {
+            return Ok(());
         }
-        Ok(())
+        state.compute(&asked, backend)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place, Variants};
-use crate::plan::plan;
+use crate::plan::{cheap, plan};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,8 +15,6 @@ pub(super) struct State {
     pub buffers: HashMap<NodeId, Held>,
     pub pool: Pool,
     plans: HashMap<Trace, Arc<Batch>>,
-    /// How many nodes were recorded when everything was submitted last.
-    pub flushed: u64,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.
@@ -52,7 +50,7 @@ impl State {
     }
 
     /// Whether all that `nodes` are computed from is there.
-    pub fn has_data(&self, nodes: &[NodeId]) -> bool {
+    pub fn has_data(&mut self, nodes: &[NodeId]) -> bool {
         let sources = self.graph.trace(nodes).sources;
         sources.iter().all(|source| self.buffers.contains_key(source))
     }
@@ -66,11 +64,16 @@ impl State {
         }
     }
 
-    /// The plan of what `nodes` need, from the cache or new.
+    /// The plan of what `nodes` need.
     pub fn prepare(&mut self, nodes: &[NodeId], backend: &dyn Backend) -> Result<Prepared> {
-        let Taken { trace, sources, scalars } = self.graph.trace(nodes);
+        let Taken { trace, sources, scalars, .. } = self.graph.trace(nodes);
+        Ok(Prepared { batch: self.planned(trace, backend)?, sources, scalars })
+    }
+
+    /// A plan from the cache, or a new one.
+    fn planned(&mut self, trace: Trace, backend: &dyn Backend) -> Result<Arc<Batch>> {
         if let Some(batch) = self.plans.get(&trace) {
-            return Ok(Prepared { batch: batch.clone(), sources, scalars });
+            return Ok(batch.clone());
         }
         let limits = backend.limits();
         let variants = self.variants.unwrap_or(limits.variants);
@@ -80,7 +83,30 @@ impl State {
             self.forget_plans(backend);
         }
         self.plans.insert(trace, batch.clone());
-        Ok(Prepared { batch, sources, scalars })
+        Ok(batch)
+    }
+
+    /// Computes `nodes`, in one submission; with them what would otherwise be computed a third time.
+    pub fn compute(&mut self, nodes: &[NodeId], backend: &dyn Backend) -> Result<()> {
+        let mut taken = self.graph.trace(nodes);
+        if !taken.sources.iter().all(|source| self.buffers.contains_key(source)) {
+            return Err(no_data());
+        }
+        self.graph.write_repeated(&mut taken, cheap);
+        let trace = std::mem::take(&mut taken.trace);
+        let mut written = Vec::with_capacity(trace.outputs.len());
+        for &output in &trace.outputs {
+            written.push(taken.nodes[output]);
+        }
+        let batch = self.planned(trace, backend)?;
+        let outputs = self.submit(backend, &batch, &taken.sources, &taken.scalars)?;
+        self.graph.remember(&taken);
+        for (node, held) in written.into_iter().zip(outputs) {
+            self.buffers.insert(node, held);
+            let freed = self.graph.materialise(node);
+            self.reclaim(backend, freed);
+        }
+        Ok(())
     }
 
     /// What is planned from now on is planned anew.

@@ -6,6 +6,9 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use trace::Places;
 pub use trace::{Taken, Trace, Traced};
 
 /// A recorded node. Ids of freed nodes are not valid again.
@@ -33,6 +36,8 @@ struct Node {
     detached: bool,
     /// A variable's value: a result, whatever else it is used for.
     kept: bool,
+    /// A batch computed it on the way to others, and did not write it.
+    computed: bool,
     /// Tensors that hold it.
     handles: u32,
     /// Users that are to be computed from it.
@@ -71,9 +76,16 @@ impl Node {
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: Vec<(u64, Option<Node>)>,
-    vacant: Vec<u32>,
+    /// Places to use again, the lowest first, so that the end of the arena can be given back. Some may be in use, or gone.
+    vacant: BinaryHeap<Reverse<u32>>,
+    live: usize,
     /// Nodes recorded so far.
-    pub count: u64,
+    count: u64,
+    /// Operations recorded since `sinks` was asked last, and perhaps gone since.
+    recent: Vec<NodeId>,
+    /// Values of variables, and perhaps computed or gone since.
+    kept: Vec<NodeId>,
+    places: Places,
 }
 
 /// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
@@ -131,6 +143,20 @@ impl Graph {
     /// The node is a result even where others use it, as long as a tensor holds it.
     pub fn keep(&mut self, id: NodeId) {
         self.node_mut(id).kept = true;
+        self.kept.push(id);
+        if self.kept.len() > Graph::SLACK + 2 * self.live {
+            self.kept();
+        }
+    }
+
+    /// Values of variables that are to be computed, as recorded.
+    pub fn kept(&mut self) -> Vec<NodeId> {
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.retain(|&id| self.get(id).is_some_and(|node| node.handles > 0 && !node.data));
+        kept.sort_unstable_by_key(|id| id.born);
+        kept.dedup();
+        self.kept.clone_from(&kept);
+        kept
     }
 
     /// How a node was made: the operation, and its operands as far as gradients pass to them.
@@ -180,25 +206,27 @@ impl Graph {
         self.settle(vec![id])
     }
 
-    /// Nodes to compute that a tensor holds, kept or used by none, of those recorded after the first `since`.
-    pub fn sinks(&self, since: u64) -> Vec<NodeId> {
-        let mut sinks = Vec::new();
-        for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
-            let Some(node) = node else { continue };
-            let result = node.handles > 0 && (node.uses == 0 || node.kept) && !node.data;
-            if result && born >= since && !matches!(node.op, Op::Scalar) {
-                sinks.push(NodeId { index: index as u32, born });
-            }
-        }
+    /// Nodes to compute that a tensor holds and nothing uses, of those recorded since this was asked last, and values of
+    /// variables.
+    pub fn sinks(&mut self) -> Vec<NodeId> {
+        let mut sinks = std::mem::take(&mut self.recent);
+        sinks.retain(|&id| {
+            self.get(id).is_some_and(|node| node.handles > 0 && node.uses == 0 && !node.data)
+        });
+        sinks.extend(self.kept());
         // As recorded, wherever there was room: the same step has the same trace.
         sinks.sort_unstable_by_key(|sink| sink.born);
+        sinks.dedup();
         sinks
     }
 
     /// The number of live nodes.
     pub fn live(&self) -> usize {
-        self.nodes.len() - self.vacant.len()
+        self.live
     }
+
+    /// How many entries of lists may be out of date before they are looked through.
+    const SLACK: usize = 64;
 
     fn insert(
         &mut self,
@@ -219,6 +247,7 @@ impl Graph {
             data,
             detached: false,
             kept: false,
+            computed: false,
             handles: 1,
             uses: 0,
             uses_inputs: !data,
@@ -227,10 +256,8 @@ impl Graph {
         };
         let born = self.count;
         self.count += 1;
-        let index = self.vacant.pop().unwrap_or_else(|| {
-            self.nodes.push((u64::MAX, None));
-            (self.nodes.len() - 1) as u32
-        });
+        let index = self.vacancy();
+        self.live += 1;
         for &id in &inputs {
             let input = self.node_mut(id);
             input.users.push(index);
@@ -242,8 +269,49 @@ impl Graph {
         if dtype.is_float() {
             node.past.reach = self.count;
         }
+        let asked = !data && !matches!(node.op, Op::Scalar);
         self.nodes[index as usize] = (born, Some(node));
+        if asked {
+            self.recent.push(id);
+            if self.recent.len() > Graph::SLACK + 2 * self.live {
+                let mut recent = std::mem::take(&mut self.recent);
+                recent.retain(|&id| self.get(id).is_some());
+                self.recent = recent;
+            }
+        }
         id
+    }
+
+    /// A place for a node.
+    fn vacancy(&mut self) -> u32 {
+        while let Some(Reverse(index)) = self.vacant.pop() {
+            if matches!(self.nodes.get(index as usize), Some((_, None))) {
+                return index;
+            }
+        }
+        self.nodes.push((u64::MAX, None));
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// Frees a node's place, and those at the end of the arena with it.
+    fn vacate(&mut self, id: NodeId) -> Option<Node> {
+        let node = std::mem::replace(&mut self.nodes[id.index as usize], (u64::MAX, None)).1;
+        self.live -= 1;
+        self.vacant.push(Reverse(id.index));
+        while let Some((_, None)) = self.nodes.last() {
+            self.nodes.pop();
+        }
+        if self.nodes.capacity() > Graph::SLACK + 4 * self.nodes.len() {
+            self.nodes.shrink_to(2 * self.nodes.len());
+            self.vacant.clear();
+            for (index, (_, node)) in self.nodes.iter().enumerate() {
+                if node.is_none() {
+                    self.vacant.push(Reverse(index as u32));
+                }
+            }
+            self.vacant.shrink_to(2 * self.nodes.len());
+        }
+        node
     }
 
     /// What gradients meet behind the inputs of a node.
@@ -263,7 +331,7 @@ impl Graph {
     fn settle(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
         let mut sources = Vec::new();
         while let Some(id) = pending.pop() {
-            if self.nodes[id.index as usize].0 != id.born {
+            if self.get(id).is_none() {
                 continue;
             }
             let mut past = self.behind(self.node(id));
@@ -292,10 +360,7 @@ impl Graph {
                 }
             }
             if gone {
-                let (born, place) = &mut self.nodes[id.index as usize];
-                sources.extend(place.take().filter(|node| node.data).map(|_| id));
-                *born = u64::MAX;
-                self.vacant.push(id.index);
+                sources.extend(self.vacate(id).filter(|node| node.data).map(|_| id));
             }
             for id_in in inputs {
                 let input = self.node_mut(id_in);
@@ -309,9 +374,14 @@ impl Graph {
         sources
     }
 
+    /// The node, unless it is gone.
+    fn get(&self, id: NodeId) -> Option<&Node> {
+        let (born, node) = self.nodes.get(id.index as usize)?;
+        node.as_ref().filter(|_| *born == id.born)
+    }
+
     fn node(&self, id: NodeId) -> &Node {
-        let (born, node) = &self.nodes[id.index as usize];
-        node.as_ref().filter(|_| *born == id.born).expect("a tensor outlived its node")
+        self.get(id).expect("a tensor outlived its node")
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node {

@@ -31,6 +31,33 @@ pub struct Taken {
     pub sources: Vec<NodeId>,
     /// The bits behind the trace's scalars, in order of appearance.
     pub scalars: Vec<u32>,
+    /// The graph's node behind each of the trace's.
+    pub nodes: Vec<NodeId>,
+}
+
+/// Where nodes are in the trace that is being taken; what an earlier trace left there does not count.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Which trace it is.
+    current: u64,
+    /// For each place in the arena: a trace, and where it is in that.
+    at: Vec<(u64, usize)>,
+}
+
+impl Places {
+    fn begin(&mut self, nodes: usize) {
+        self.current += 1;
+        self.at.resize(nodes, (0, 0));
+    }
+
+    fn get(&self, id: NodeId) -> Option<usize> {
+        let (trace, at) = self.at[id.index as usize];
+        (trace == self.current).then_some(at)
+    }
+
+    fn all(&self, ids: &[NodeId]) -> Vec<usize> {
+        ids.iter().filter_map(|&id| self.get(id)).collect()
+    }
 }
 
 impl Trace {
@@ -54,15 +81,21 @@ impl Trace {
 
 impl Graph {
     /// The structure of everything `outputs` need.
-    pub fn trace(&self, outputs: &[NodeId]) -> Taken {
-        let mut taken = Taken { trace: Trace::default(), sources: Vec::new(), scalars: Vec::new() };
-        let mut position: Vec<Option<usize>> = vec![None; self.nodes.len()];
+    pub fn trace(&mut self, outputs: &[NodeId]) -> Taken {
+        let mut taken = Taken {
+            trace: Trace::default(),
+            sources: Vec::new(),
+            scalars: Vec::new(),
+            nodes: Vec::new(),
+        };
+        let mut places = std::mem::take(&mut self.places);
+        places.begin(self.nodes.len());
         // Depth first with a stack of our own: a chain may be longer than the thread's stack.
         let mut stack: Vec<(NodeId, usize)> = Vec::new();
         for &output in outputs {
             stack.push((output, 0));
             while let Some((id, next)) = stack.pop() {
-                if position[id.index as usize].is_some() {
+                if places.get(id).is_some() {
                     continue;
                 }
                 let node = self.node(id);
@@ -78,25 +111,57 @@ impl Graph {
                     Op::Scalar => taken.scalars.push(node.scalar),
                     _ => {}
                 }
-                position[id.index as usize] = Some(taken.trace.nodes.len());
+                places.at[id.index as usize] = (places.current, taken.nodes.len());
+                taken.nodes.push(id);
                 taken.trace.nodes.push(Traced {
                     op: op.clone(),
-                    inputs: places(inputs, &position),
+                    inputs: places.all(inputs),
                     shape: node.shape,
                     dtype: node.dtype,
                 });
             }
         }
-        taken.trace.outputs = places(outputs, &position);
+        taken.trace.outputs = places.all(outputs);
+        self.places = places;
         taken
     }
-}
 
-/// Where the nodes are in a trace that has them all.
-fn places(nodes: &[NodeId], position: &[Option<usize>]) -> Vec<usize> {
-    let mut places = Vec::with_capacity(nodes.len());
-    for id in nodes {
-        places.extend(position[id.index as usize]);
+    /// Has a trace write what an earlier batch computed already and something still needs afterwards, unless it is cheap to
+    /// compute: so nothing dear is computed more than twice.
+    pub fn write_repeated(&self, taken: &mut Taken, cheap: impl FnOnce(&Trace) -> Vec<bool>) {
+        let repeated = |&id: &NodeId| self.node(id).computed && !self.node(id).data;
+        if !taken.nodes.iter().any(repeated) {
+            return;
+        }
+        let trace = &mut taken.trace;
+        let cheap = cheap(trace);
+        let mut written = vec![false; trace.nodes.len()];
+        for &output in &trace.outputs {
+            written[output] = true;
+        }
+        // How many users of each node are in the trace, and whether one of them is to be computed from it later, too.
+        let mut users = vec![0u32; trace.nodes.len()];
+        let mut later = vec![false; trace.nodes.len()];
+        let first = trace.outputs.len();
+        for (n, id) in taken.nodes.iter().enumerate().rev() {
+            let node = self.node(*id);
+            let needed = node.handles > 0 || later[n] || node.uses > users[n];
+            if needed && node.computed && !written[n] && !node.data && !cheap[n] {
+                written[n] = true;
+                trace.outputs.push(n);
+            }
+            for &input in &trace.nodes[n].inputs {
+                users[input] += 1;
+                later[input] |= needed && !written[n];
+            }
+        }
+        trace.outputs[first..].reverse();
     }
-    places
+
+    /// A batch computed what was taken.
+    pub fn remember(&mut self, taken: &Taken) {
+        for &id in &taken.nodes {
+            self.node_mut(id).computed = true;
+        }
+    }
 }

@@ -5,6 +5,7 @@ use super::lower::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{Atom, Index, Inst, ValueId};
+use crate::shape::Shape;
 
 /// Where a value that is used as an atom came from: it is `of / by` or `of % by`.
 #[derive(Clone, Debug)]
@@ -30,7 +31,68 @@ fn origin(origins: &[(ValueId, Origin)], value: ValueId) -> Option<&Origin> {
     origins.iter().find(|(known, _)| *known == value).map(|(_, origin)| origin)
 }
 
+/// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
+pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
+    let aligned = &coords[coords.len() - from.len()..];
+    let mut coords = aligned.to_vec();
+    for (coord, &extent) in coords.iter_mut().zip(from) {
+        if extent == 1 {
+            *coord = Index::constant(0);
+        }
+    }
+    coords
+}
+
+fn linearise(origins: &[(ValueId, Origin)], coords: &[Index], strides: &[usize]) -> Index {
+    let mut sum = Index::constant(0);
+    for (coord, &stride) in coords.iter().zip(strides) {
+        sum.add(coord, stride as i64);
+    }
+    while let Some(better) = rejoin(origins, &sum) {
+        sum = better;
+    }
+    sum
+}
+
+/// The index with a quotient and a remainder put together, if there are such.
+fn rejoin(origins: &[(ValueId, Origin)], index: &Index) -> Option<Index> {
+    let value = |atom: Atom| match atom {
+        Atom::Value(v) => Some((v, origin(origins, v)?)),
+        Atom::Coord(_) => None,
+    };
+    for &(atom, stride) in &index.terms {
+        let Some((_, remainder)) = value(atom).filter(|(_, o)| o.remainder) else { continue };
+        for &(other, larger) in &index.terms {
+            let Some((_, quotient)) = value(other).filter(|(_, o)| !o.remainder) else {
+                continue;
+            };
+            let same = quotient.of == remainder.of && quotient.by == remainder.by;
+            if same && larger == stride * remainder.by {
+                let mut joined = index.plus(&Index::atom(atom), -stride);
+                joined.add(&Index::atom(other), -larger);
+                joined.add(&remainder.of, stride);
+                return Some(joined);
+            }
+        }
+    }
+    None
+}
+
 impl Coordinates {
+    /// Whether they name the same elements in row-major order, `here` being this space and `there` theirs.
+    pub fn keep_order(&self, here: &Shape, there: &Shape) -> bool {
+        let mut linear = linearise(&self.origins, &self.coords, &there.strides());
+        for (axis, (&extent, stride)) in here.iter().zip(here.strides()).enumerate() {
+            let coordinate = Index::coordinate(axis);
+            let has = linear.stride(Atom::Coord(axis as u32));
+            if extent != 1 && has != stride as i64 {
+                return false;
+            }
+            linear.add(&coordinate, -has);
+        }
+        linear == Index::constant(0)
+    }
+
     /// What `a / by` and `a % by` that are known say of `a`, unless that is known, too.
     pub fn rejoin(&self, known: &[(Index, Index)]) -> Option<(Index, Index)> {
         let of = |index: &Index| match index.terms[..] {
@@ -154,37 +216,7 @@ impl Writer {
 
     /// `sum(coords[i] * strides[i])`, with `by * (a / by) + a % by` put together to `a` again.
     pub fn linearise(&self, coords: &[Index], strides: &[usize]) -> Index {
-        let mut sum = Index::constant(0);
-        for (coord, &stride) in coords.iter().zip(strides) {
-            sum.add(coord, stride as i64);
-        }
-        while let Some(better) = self.rejoin(&sum) {
-            sum = better;
-        }
-        sum
-    }
-
-    fn rejoin(&self, index: &Index) -> Option<Index> {
-        let value = |atom: Atom| match atom {
-            Atom::Value(v) => Some((v, origin(&self.origins, v)?)),
-            Atom::Coord(_) => None,
-        };
-        for &(atom, stride) in &index.terms {
-            let Some((_, remainder)) = value(atom).filter(|(_, o)| o.remainder) else { continue };
-            for &(other, larger) in &index.terms {
-                let Some((_, quotient)) = value(other).filter(|(_, o)| !o.remainder) else {
-                    continue;
-                };
-                let same = quotient.of == remainder.of && quotient.by == remainder.by;
-                if same && larger == stride * remainder.by {
-                    let mut joined = index.plus(&Index::atom(atom), -stride);
-                    joined.add(&Index::atom(other), -larger);
-                    joined.add(&remainder.of, stride);
-                    return Some(joined);
-                }
-            }
-        }
-        None
+        linearise(&self.origins, coords, strides)
     }
 
     /// Which coordinates of the space indices depend on; `None` if also on loaded data.

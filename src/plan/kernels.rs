@@ -2,14 +2,13 @@
 
 use super::collapse::collapse;
 use super::index::Coordinates;
-use super::lower::{broadcast, Context, Hint, Part, Stop, Writer};
+use super::lower::{Context, Hint, Part, Stop, Writer};
 use super::mark::Marks;
 use super::rewrite::{compact, prune};
+use super::routines::routine_kernel;
 use crate::graph::Trace;
-use crate::kernel::{
-    Atom, Attend, Convolution, Index, Kernel, Limits, Matmul, Operand, Program, Space, Store,
-};
-use crate::op::{Attention, Conv2d, Op, Routine};
+use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
+use crate::op::Op;
 use crate::shape::{pick, Shape};
 
 /// A kernel before its buffers are placed.
@@ -28,7 +27,7 @@ pub struct Piece {
 /// The kernels that compute `root`: one, or one per operand of a concatenation.
 pub fn pieces(
     trace: &Trace,
-    marks: &Marks,
+    marks: &Marks<'_>,
     limits: &Limits,
     root: usize,
 ) -> Result<Vec<Piece>, Stop> {
@@ -62,7 +61,7 @@ struct Region {
 
 fn piece(
     trace: &Trace,
-    marks: &Marks,
+    marks: &Marks<'_>,
     limits: &Limits,
     node: usize,
     region: Region,
@@ -119,10 +118,16 @@ fn around(routine: &Shape, shape: &Shape, found: &Coordinates) -> Option<Layout>
     }
     let mut coords = Vec::with_capacity(shape.rank());
     for (axis, &extent) in shape.iter().enumerate() {
-        coords.push(match extent {
-            1 => Index::constant(0),
-            _ => known.iter().find(|k| k.0 == Index::coordinate(axis))?.1.clone(),
-        });
+        let of = known.iter().find(|k| k.0 == Index::coordinate(axis));
+        match of {
+            _ if extent == 1 => coords.push(Index::constant(0)),
+            Some((_, here)) => coords.push(here.clone()),
+            // Reshaped, and nothing else.
+            None if found.keep_order(shape, routine) => {
+                return Some(Layout { outer: dims.len(), dims, coords: None });
+            }
+            None => return None,
+        }
     }
     Some(Layout { outer: dims.len(), dims, coords: Some(coords) })
 }
@@ -172,7 +177,7 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
 
 struct Attempt<'a> {
     trace: &'a Trace,
-    marks: &'a Marks,
+    marks: &'a Marks<'a>,
     limits: &'a Limits,
     node: usize,
     region: Region,
@@ -183,13 +188,9 @@ impl Attempt<'_> {
     fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<Piece, Stop> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, marks, node, region, .. } = *self;
-        let mut attached = Vec::new();
-        for &(n, root) in &marks.attachments {
-            // What is joined may be a result itself.
-            if n <= node && root == region.output {
-                attached.push(n);
-            }
-        }
+        // What is joined may be a result itself.
+        let attached: Vec<usize> =
+            marks.attached_to(region.output).filter(|&n| n <= node).collect();
         let outputs = 1 + attached.len();
         if outputs >= self.limits.buffers_per_kernel {
             return Err(Stop::Realise(attached[0]));
@@ -276,108 +277,4 @@ impl Attempt<'_> {
             (stop, _) => stop,
         }
     }
-}
-
-fn routine_kernel(context: &mut Context, node: usize, epilogue: Program) -> Result<Kernel, Stop> {
-    let traced = &context.trace.nodes[node];
-    let Op::Routine(routine) = traced.op else { unreachable!("only routines have accumulators") };
-    let inputs = &traced.inputs;
-    let mut shapes = Vec::with_capacity(inputs.len());
-    for &input in inputs {
-        shapes.push(context.trace.nodes[input].shape);
-    }
-    match routine {
-        Routine::Matmul => matmul(context, inputs, &shapes, &traced.shape, epilogue),
-        Routine::Conv2d(params) => {
-            conv2d(context, params, inputs, &shapes, &traced.shape, epilogue)
-        }
-        Routine::Attention(params) => attention(context, params, inputs, &shapes, epilogue),
-    }
-}
-
-fn matmul(
-    context: &mut Context,
-    inputs: &[usize],
-    shapes: &[Shape],
-    result: &Shape,
-    epilogue: Program,
-) -> Result<Kernel, Stop> {
-    let batch = result[..result.rank() - 2].to_vec();
-    let (m, n) = (result[result.rank() - 2], result[result.rank() - 1]);
-    let k = shapes[0][shapes[0].rank() - 1];
-    let mut operand = |i: usize, last: [usize; 2]| {
-        let dims = [&batch[..], &last].concat();
-        let all = Index::coordinates(dims.len());
-        context.operand(inputs[i], &dims, &broadcast(&all, &shapes[i]))
-    };
-    let a = operand(0, [m, k])?;
-    let b = operand(1, [k, n])?;
-    Ok(Kernel::Matmul(Matmul { batch, m, n, k, a, b, epilogue }))
-}
-
-fn whole(context: &mut Context, node: usize, shape: &Shape) -> Result<Operand, Stop> {
-    let all = Index::coordinates(shape.rank());
-    context.operand(node, shape, &broadcast(&all, shape))
-}
-
-fn conv2d(
-    context: &mut Context,
-    params: Conv2d,
-    inputs: &[usize],
-    shapes: &[Shape],
-    result: &Shape,
-    epilogue: Program,
-) -> Result<Kernel, Stop> {
-    let x = whole(context, inputs[0], &shapes[0])?;
-    let w = whole(context, inputs[1], &shapes[1])?;
-    Ok(Kernel::Conv2d(Convolution {
-        params,
-        batch: shapes[0][0],
-        channels: shapes[0][1],
-        height: shapes[0][2],
-        width: shapes[0][3],
-        out: shapes[1][0],
-        kernel: [shapes[1][2], shapes[1][3]],
-        out_height: result[2],
-        out_width: result[3],
-        x,
-        w,
-        epilogue,
-    }))
-}
-
-fn attention(
-    context: &mut Context,
-    params: Attention,
-    inputs: &[usize],
-    shapes: &[Shape],
-    epilogue: Program,
-) -> Result<Kernel, Stop> {
-    let (q, k, v) = (&shapes[0], &shapes[1], &shapes[2]);
-    let scores = [q[0], q[1], q[2], k[2]];
-    let mask = match params.mask {
-        true => {
-            let all = Index::coordinates(4);
-            let coords = broadcast(&all, &shapes[4]);
-            Some(context.operand(inputs[4], &scores, &coords)?)
-        }
-        false => None,
-    };
-    Ok(Kernel::Attention(Attend {
-        causal: params.causal,
-        window: params.window,
-        batch: q[0],
-        heads: q[1],
-        kv_heads: k[1],
-        queries: q[2],
-        keys: k[2],
-        head_size: q[3],
-        value_size: v[3],
-        q: whole(context, inputs[0], q)?,
-        k: whole(context, inputs[1], k)?,
-        v: whole(context, inputs[2], v)?,
-        mask,
-        scale: context.operand(inputs[3], &[], &[])?,
-        epilogue,
-    }))
 }

@@ -1,13 +1,12 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::index::{Coordinates, Origins};
-use super::mark::Marks;
+use super::index::{broadcast, Coordinates, Origins};
+use super::mark::{Marks, OPERATIONS_PER_KERNEL};
 use super::rewrite::prune_to;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
 use crate::op::{Const, Op};
-use crate::shape::pick;
 use std::collections::HashMap;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
@@ -32,15 +31,13 @@ pub struct Hint {
     pub coordinates: Option<Coordinates>,
 }
 
-/// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
-const OPERATIONS_PER_KERNEL: usize = 200;
-/// The same for movement, which costs less text.
+/// Nodes of any kind that one kernel may visit: movement costs text, too.
 const VISITS_PER_KERNEL: usize = 256;
 
 /// What a kernel's programs share: which buffers and numbers it reads.
 pub struct Context<'a> {
     pub trace: &'a Trace,
-    pub marks: &'a Marks,
+    pub marks: &'a Marks<'a>,
     /// The node the kernel writes: computed, though it will be in memory.
     pub root: usize,
     /// How many inputs it may have.
@@ -57,6 +54,10 @@ pub struct Context<'a> {
     pub attached: Vec<(usize, Vec<Index>, ValueId)>,
     pub hint: Hint,
     visits: usize,
+    /// The reductions whose operand is being computed, the outermost first.
+    pub reducing: Vec<usize>,
+    /// Instructions per element of the loops so far.
+    pub work: usize,
 }
 
 /// Whether a program is a kernel's body or how a routine reads an operand.
@@ -88,13 +89,18 @@ impl Writer {
         }
     }
 
-    fn is_map(&self) -> bool {
+    pub fn is_map(&self) -> bool {
         self.outer == self.dims.len()
     }
 }
 
 impl<'a> Context<'a> {
-    pub fn new(trace: &'a Trace, marks: &'a Marks, root: usize, max_inputs: usize) -> Context<'a> {
+    pub fn new(
+        trace: &'a Trace,
+        marks: &'a Marks<'a>,
+        root: usize,
+        max_inputs: usize,
+    ) -> Context<'a> {
         Context {
             trace,
             marks,
@@ -107,6 +113,8 @@ impl<'a> Context<'a> {
             attached: Vec::new(),
             hint: Hint::default(),
             visits: 0,
+            reducing: Vec::new(),
+            work: 0,
         }
     }
 
@@ -174,11 +182,11 @@ impl<'a> Context<'a> {
 
     fn count(&mut self, node: usize) -> Result<(), Stop> {
         self.visits += 1;
-        if !self.marks.free[node] {
+        if !self.marks.is_free(node) {
             self.operations.push(node);
         }
         let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
-        if full && node != self.root && !self.marks.leaf[node] {
+        if full && node != self.root && !self.marks.is_leaf(node) {
             return Err(Stop::Realise(node));
         }
         Ok(())
@@ -334,48 +342,4 @@ impl<'a> Context<'a> {
         }
         Ok(writer.builder.expr(formula, &arguments))
     }
-
-    /// The value a reduction combines, over this space's inner coordinates.
-    fn reduce_body(
-        &mut self,
-        writer: &mut Writer,
-        node: usize,
-        traced: &Traced,
-        axes: &[usize],
-        coords: &[Index],
-    ) -> Result<ValueId, Stop> {
-        if writer.part == Part::Operand {
-            return Err(Stop::Realise(node));
-        }
-        let depends = writer.coordinates(coords);
-        if writer.is_map() {
-            self.hint.depends = depends;
-            return Err(Stop::Rows(node));
-        }
-        let from = self.trace.nodes[traced.inputs[0]].shape;
-        let same = pick(&from, axes) == writer.dims[writer.outer..];
-        let per_row = depends.is_some_and(|d| d.iter().all(|&d| (d as usize) < writer.outer));
-        // Fewer results than rows would be computed again and again.
-        let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
-        if !same || !per_row || !once {
-            return Err(Stop::Realise(node));
-        }
-        let mut inside = coords.to_vec();
-        for (i, &axis) in axes.iter().enumerate() {
-            inside[axis] = Index::coordinate(writer.outer + i);
-        }
-        self.value(writer, traced.inputs[0], &inside)
-    }
-}
-
-/// The coordinates of an operand of shape `from` that is broadcast to where `coords` are.
-pub fn broadcast(coords: &[Index], from: &[usize]) -> Vec<Index> {
-    let aligned = &coords[coords.len() - from.len()..];
-    let mut coords = aligned.to_vec();
-    for (coord, &extent) in coords.iter_mut().zip(from) {
-        if extent == 1 {
-            *coord = Index::constant(0);
-        }
-    }
-    coords
 }

@@ -1,31 +1,31 @@
 //! Which nodes get memory of their own, and which are computed inside the kernels that use them.
 
-use crate::dtype::DType;
-use crate::expr::Expr;
-use crate::graph::{Trace, Traced};
-use crate::kernel::{Builder, Inst};
+use super::cost::Costs;
+use crate::graph::Trace;
 use crate::op::Op;
+use std::collections::{BTreeSet, HashMap};
 
-/// For each node of a trace, how it is placed.
-pub struct Marks {
+/// For each node of a trace, how it is placed. What is in memory stays there; [`Marks::force`] puts more there.
+pub struct Marks<'a> {
+    trace: &'a Trace,
+    costs: Costs,
     /// Its value is in a buffer when a kernel reads it.
     pub in_memory: Vec<bool>,
     /// It is a result that the kernel of this root writes along with its own.
     pub attached: Vec<Option<usize>>,
-    /// Those nodes, and their roots: few among many.
-    pub attachments: Vec<(usize, usize)>,
-    /// It has no inputs.
-    pub leaf: Vec<bool>,
-    /// It costs no instruction: movement, leaves.
-    pub free: Vec<bool>,
+    /// Those nodes by their roots.
+    attachments: HashMap<usize, BTreeSet<usize>>,
     /// Cheap enough to be computed at every load of a routine's operand.
     pub light: Vec<bool>,
-    /// Unpacked from integers that take at most half its memory, without much ado: it is not to take that memory.
+    /// Unpacked from integers that take at most half its memory.
     pub packed: Vec<bool>,
-    /// How many loads computing it takes, if all is computed in place.
-    pub leaves: Vec<u32>,
     /// For scalars, which of the trace's scalars it is.
     pub scalars: Vec<usize>,
+    outputs: Vec<bool>,
+    forced: Vec<bool>,
+    users: Users,
+    /// The kernels that compute it, or read it from memory.
+    reach: Vec<Reach>,
 }
 
 /// The kernels a node's value flows into without passing through memory.
@@ -36,123 +36,265 @@ enum Reach {
     Many,
 }
 
-/// Instructions up to which computing a value again is better than a round trip through memory.
-const CHEAP: u32 = 8;
-/// The same where a routine would do it at every load.
-const LIGHT: u32 = 4;
-
-/// The same for what is unpacked: bits are shifted and masked, a zero point and a scale are applied.
-const UNPACKING: u32 = 24;
-
-struct Costs {
-    leaves: Vec<u32>,
-    instructions: Vec<u32>,
-    /// Nothing but pointwise work and movement lies between it and data.
-    plain: Vec<bool>,
-    /// There are integers among that data.
-    integers: Vec<bool>,
-    /// Memory that all of that data takes.
-    bytes: Vec<u64>,
-}
-
-impl Marks {
-    /// Places the nodes; `forced` ones get memory whatever else holds.
-    pub fn new(trace: &Trace, forced: &[bool]) -> Marks {
-        let count = trace.nodes.len();
-        let costs = costs(trace);
-        let again = |n: usize, limit: u32| {
-            costs.plain[n] && costs.leaves[n] <= 1 && costs.instructions[n] <= limit
-        };
-        let mut marks = Marks {
-            in_memory: vec![false; count],
-            attached: vec![None; count],
-            attachments: Vec::new(),
-            leaf: vec![false; count],
-            free: vec![false; count],
-            light: vec![false; count],
-            packed: vec![false; count],
-            leaves: costs.leaves.clone(),
-            scalars: vec![0; count],
-        };
-        let mut scalars = 0;
-        for (n, node) in trace.nodes.iter().enumerate() {
-            marks.leaf[n] = node.inputs.is_empty();
-            marks.free[n] = is_free(&node.op);
-            marks.packed[n] = costs.packed(n, node);
-            marks.light[n] = marks.packed[n] || again(n, LIGHT);
-            marks.scalars[n] = scalars;
-            scalars += usize::from(matches!(node.op, Op::Scalar));
+impl Reach {
+    fn and(self, other: Reach) -> Reach {
+        match (self, other) {
+            (Reach::Nothing, other) => other,
+            (a, b) if a == b => a,
+            _ => Reach::Many,
         }
-        let mut outputs = vec![false; count];
-        for &output in &trace.outputs {
-            outputs[output] = true;
-        }
-        let mut reach = vec![Reach::Nothing; count];
-        for n in (0..count).rev() {
-            let node = &trace.nodes[n];
-            let output = outputs[n];
-            let force = forced[n] || matches!(node.op, Op::Concat { .. });
-            let memory = match (&node.op, reach[n]) {
-                (Op::Source, _) => true,
-                (Op::Scalar, _) => false,
-                _ if force => true,
-                (
-                    Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reduce { .. },
-                    Reach::One(root),
-                ) if output => {
-                    marks.attached[n] = Some(root);
-                    marks.attachments.push((n, root));
-                    false
-                }
-                _ if output => true,
-                _ if marks.leaf[n] => false,
-                // Whether it lies outside is cheap to ask again.
-                (Op::Pad(_), Reach::Many) => false,
-                (_, Reach::Many) => !(marks.free[n] || marks.packed[n] || again(n, CHEAP)),
-                _ => false,
-            };
-            marks.in_memory[n] = memory;
-            let here = match &node.op {
-                // Each element is read once for each window that it is in.
-                Op::Unfold(windows) if windows.overlap() => Reach::Many,
-                _ if memory => Reach::One(n),
-                _ => reach[n],
-            };
-            // Nothing is read to compute what has no elements.
-            let read = if node.shape.numel() == 0 { &[][..] } else { &node.inputs };
-            for &input in read {
-                reach[input] = match (reach[input], here) {
-                    (Reach::Nothing, r) => r,
-                    (a, b) if a == b => a,
-                    _ => Reach::Many,
-                };
-            }
-        }
-        marks.attachments.reverse();
-        marks
     }
 }
 
-impl Marks {
-    /// What is to be in memory for a routine's result: the last of what is computed from that, element by element, for
-    /// one user after the other, if it is then reduced. A row program would do that in each of its passes.
-    pub fn with_epilogue(&self, trace: &Trace, routine: usize) -> usize {
-        let mut last = routine;
-        while matches!(trace.nodes[routine].op, Op::Routine(_)) && self.attached[last].is_none() {
-            let (mut users, mut next) = (0, last);
-            for (n, node) in trace.nodes.iter().enumerate().skip(last + 1) {
-                if node.inputs.contains(&last) {
-                    if matches!(node.op, Op::Reduce { .. }) {
-                        return last;
+/// For each node, the nodes that have it as an input, once for each time.
+struct Users {
+    first: Vec<usize>,
+    all: Vec<usize>,
+}
+
+impl Users {
+    fn of(trace: &Trace) -> Users {
+        let mut first = vec![0; trace.nodes.len() + 1];
+        for &input in trace.nodes.iter().flat_map(|node| &node.inputs) {
+            first[input + 1] += 1;
+        }
+        for n in 0..trace.nodes.len() {
+            first[n + 1] += first[n];
+        }
+        let mut next = first.clone();
+        let mut all = vec![0; first[trace.nodes.len()]];
+        for (n, node) in trace.nodes.iter().enumerate() {
+            for &input in &node.inputs {
+                all[next[input]] = n;
+                next[input] += 1;
+            }
+        }
+        Users { first, all }
+    }
+
+    fn of_node(&self, n: usize) -> &[usize] {
+        &self.all[self.first[n]..self.first[n + 1]]
+    }
+}
+
+/// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
+pub const OPERATIONS_PER_KERNEL: usize = 200;
+
+impl<'a> Marks<'a> {
+    /// Places the nodes, for kernels of at most so many buffers.
+    pub fn new(trace: &'a Trace, buffers: usize) -> Marks<'a> {
+        let count = trace.nodes.len();
+        let mut marks = Marks {
+            trace,
+            costs: Costs::of(trace),
+            in_memory: vec![false; count],
+            attached: vec![None; count],
+            attachments: HashMap::new(),
+            light: vec![false; count],
+            packed: vec![false; count],
+            scalars: vec![0; count],
+            outputs: vec![false; count],
+            forced: vec![false; count],
+            users: Users::of(trace),
+            reach: vec![Reach::Nothing; count],
+        };
+        let mut scalars = 0;
+        for (n, node) in trace.nodes.iter().enumerate() {
+            marks.packed[n] = marks.costs.is_packed(n, node);
+            marks.light[n] = marks.costs.is_light(n, node);
+            marks.scalars[n] = scalars;
+            scalars += usize::from(matches!(node.op, Op::Scalar));
+        }
+        for &output in &trace.outputs {
+            marks.outputs[output] = true;
+        }
+        marks.place();
+        marks.thin(buffers);
+        marks
+    }
+
+    /// From the end to the start: a node's users are placed before it is.
+    fn place(&mut self) {
+        let mut operations = vec![0; self.trace.nodes.len()];
+        for n in (0..self.trace.nodes.len()).rev() {
+            self.decide(n);
+            let root = match self.reach[n] {
+                Reach::One(root) if !self.in_memory[n] && !self.costs.free[n] => root,
+                _ => n,
+            };
+            operations[root] += 1;
+            if operations[root] > OPERATIONS_PER_KERNEL && root != n {
+                self.forced[n] = true;
+                self.decide(n);
+                operations[n] += 1;
+            }
+            let node = &self.trace.nodes[n];
+            if matches!(node.op, Op::Routine(_)) && node.shape.numel() > 0 {
+                for &input in &node.inputs {
+                    if let Some(before) = self.before_operand(input) {
+                        self.forced[before] = true;
                     }
-                    users += 1;
-                    next = n;
                 }
             }
-            let node = &trace.nodes[next];
+        }
+    }
+
+    /// What has to be in memory so that a routine can read `operand`: views of it, and a few instructions on those, it
+    /// computes itself.
+    fn before_operand(&self, operand: usize) -> Option<usize> {
+        let (mut at, mut moved) = (operand, true);
+        loop {
+            let node = &self.trace.nodes[at];
+            match &node.op {
+                Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return None,
+                Op::Reshape(_) | Op::Permute(_) => {}
+                Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {
+                    moved = false;
+                }
+                Op::Pointwise(_) | Op::Slope { .. } if self.light[at] => return None,
+                // The kernel of another routine writes its result where it is moved to.
+                Op::Routine(_) if moved => return Some(operand),
+                _ => return Some(at),
+            }
+            at = node.inputs[0];
+        }
+    }
+
+    /// Puts operands in memory before a kernel reads more buffers than it may use.
+    fn thin(&mut self, buffers: usize) {
+        let mut loads: Vec<Vec<usize>> = Vec::with_capacity(self.trace.nodes.len());
+        for (n, node) in self.trace.nodes.iter().enumerate() {
+            let root = match self.reach[n] {
+                Reach::One(root) if !self.in_memory[n] => root,
+                _ => n,
+            };
+            let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
+            let all = loop {
+                let mut all: Vec<usize> = Vec::new();
+                for &input in &node.inputs {
+                    match self.in_memory[input] {
+                        true => all.push(input),
+                        false => all.extend_from_slice(&loads[input]),
+                    }
+                }
+                all.sort_unstable();
+                all.dedup();
+                if all.len() <= most {
+                    break all;
+                }
+                let absent = node.inputs.iter().copied().filter(|&i| !self.in_memory[i]);
+                match absent.max_by_key(|&i| (loads[i].len(), i)).filter(|&i| loads[i].len() > 1) {
+                    Some(largest) => drop(self.force(largest)),
+                    None => break all,
+                }
+            };
+            loads.push(all);
+        }
+    }
+
+    /// Places a node by how its users are placed.
+    fn decide(&mut self, n: usize) {
+        let node = &self.trace.nodes[n];
+        let mut reach = Reach::Nothing;
+        for &user in self.users.of_node(n) {
+            reach = reach.and(self.through(user));
+        }
+        let force = self.forced[n] || matches!(node.op, Op::Concat { .. });
+        let pointwise = matches!(
+            node.op,
+            Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reduce { .. }
+        );
+        let mut attached = None;
+        let memory = match (&node.op, reach) {
+            (Op::Source, _) => true,
+            (Op::Scalar, _) => false,
+            _ if self.in_memory[n] || force => true,
+            (_, Reach::One(root)) if self.outputs[n] && pointwise => {
+                attached = Some(root);
+                false
+            }
+            _ if self.outputs[n] => true,
+            _ if node.inputs.is_empty() => false,
+            // Whether it lies outside is cheap to ask again.
+            (Op::Pad(_), Reach::Many) => false,
+            (_, Reach::Many) => !(self.costs.is_cheap(n) || self.packed[n]),
+            _ => false,
+        };
+        self.reach[n] = reach;
+        self.in_memory[n] = memory;
+        let before = std::mem::replace(&mut self.attached[n], attached);
+        if let Some(at) = before.filter(|_| before != attached) {
+            self.attachments.get_mut(&at).map(|all| all.remove(&n));
+        }
+        if let Some(at) = attached {
+            self.attachments.entry(at).or_default().insert(n);
+        }
+    }
+
+    /// The kernels that read a node's inputs.
+    fn through(&self, n: usize) -> Reach {
+        let node = &self.trace.nodes[n];
+        match &node.op {
+            // Nothing is read to compute what has no elements.
+            _ if node.shape.numel() == 0 => Reach::Nothing,
+            // Each element is read once for each window that it is in.
+            Op::Unfold(windows) if windows.overlap() => Reach::Many,
+            _ if self.in_memory[n] => Reach::One(n),
+            _ => self.reach[n],
+        }
+    }
+
+    /// Puts a node in memory. Returns all that are there now and were not before: what it is made of may have other users.
+    pub fn force(&mut self, n: usize) -> Vec<usize> {
+        self.forced[n] = true;
+        let mut placed = Vec::new();
+        let mut affected = BTreeSet::from([n]);
+        while let Some(n) = affected.pop_last() {
+            let before = (self.in_memory[n], self.through(n));
+            self.decide(n);
+            if self.in_memory[n] && !before.0 {
+                placed.push(n);
+            }
+            if self.through(n) != before.1 {
+                affected.extend(&self.trace.nodes[n].inputs);
+            }
+        }
+        placed
+    }
+
+    /// The results that the kernel of `root` writes along with its own.
+    pub fn attached_to(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
+        self.attachments.get(&root).into_iter().flatten().copied()
+    }
+
+    /// Whether a node has no inputs.
+    pub fn is_leaf(&self, n: usize) -> bool {
+        self.trace.nodes[n].inputs.is_empty()
+    }
+
+    /// Whether a node costs no instruction: movement, leaves.
+    pub fn is_free(&self, n: usize) -> bool {
+        self.costs.free[n]
+    }
+
+    /// What is to be in memory for a routine's result: the last of what is computed from that, element by element, for
+    /// one user after the other, if it is then reduced. A row program would do that in each of its passes.
+    pub fn with_epilogue(&self, routine: usize) -> usize {
+        let mut last = routine;
+        while matches!(self.trace.nodes[routine].op, Op::Routine(_))
+            && self.attached[last].is_none()
+        {
+            let mut users = self.users.of_node(last).to_vec();
+            users.dedup();
+            let reduces = |&n: &usize| matches!(self.trace.nodes[n].op, Op::Reduce { .. });
+            if users.iter().any(reduces) {
+                return last;
+            }
+            let &[next] = &users[..] else { break };
+            let node = &self.trace.nodes[next];
             let local = matches!(node.op, Op::Pointwise(_) | Op::Cast(_) | Op::Reshape(_));
             let near = |&i: &usize| i == last || self.in_memory[i] || self.light[i];
-            if users != 1 || self.in_memory[next] || !local || !node.inputs.iter().all(near) {
+            if self.in_memory[next] || !local || !node.inputs.iter().all(near) {
                 break;
             }
             last = next;
@@ -162,76 +304,8 @@ impl Marks {
 
     /// The node whose value takes most loads, where that is more than one, of those that are not in memory.
     pub fn largest(&self, nodes: &[usize]) -> Option<usize> {
-        let mut largest = None;
-        let mut most = 2;
-        for &node in nodes {
-            if !self.in_memory[node] && self.leaves[node] >= most {
-                (largest, most) = (Some(node), self.leaves[node]);
-            }
-        }
-        largest
+        let absent = nodes.iter().copied().filter(|&n| !self.in_memory[n]);
+        let many = absent.filter(|&n| self.costs.leaves[n] >= 2);
+        many.max_by_key(|&n| self.costs.leaves[n])
     }
-}
-
-fn is_free(op: &Op) -> bool {
-    match op {
-        Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
-        Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
-        Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Pad(_) => false,
-        Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
-    }
-}
-
-impl Costs {
-    fn packed(&self, n: usize, node: &Traced) -> bool {
-        let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
-        unpacks && self.bytes[n] <= 2 * node.shape.numel() as u64
-    }
-}
-
-fn costs(trace: &Trace) -> Costs {
-    let count = trace.nodes.len();
-    let mut costs = Costs {
-        leaves: vec![0; count],
-        instructions: vec![0; count],
-        plain: vec![true; count],
-        integers: vec![false; count],
-        bytes: vec![0; count],
-    };
-    for (n, node) in trace.nodes.iter().enumerate() {
-        let sum = |values: &[u32]| {
-            let mut sum = 0u32;
-            for &input in &node.inputs {
-                sum = sum.saturating_add(values[input]);
-            }
-            sum
-        };
-        costs.leaves[n] = sum(&costs.leaves) + u32::from(matches!(node.op, Op::Source));
-        let formula = node.op.formula();
-        let local = formula.is_some() || matches!(node.op, Op::Cast(_));
-        let own = formula.map_or(u32::from(local), |f| cost(f, node.inputs.len()));
-        costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
-        let plain = is_free(&node.op) || local;
-        costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
-        let source = matches!(node.op, Op::Source);
-        let size = node.shape.numel() as u64 * node.dtype.size() as u64;
-        costs.integers[n] = source && node.dtype.is_int();
-        costs.bytes[n] = if source { size } else { 0 };
-        for &input in &node.inputs {
-            costs.integers[n] |= costs.integers[input];
-            costs.bytes[n] = costs.bytes[n].saturating_add(costs.bytes[input]);
-        }
-    }
-    costs
-}
-
-/// Instructions of a formula, roughly.
-fn cost(formula: Expr, arity: usize) -> u32 {
-    let mut builder = Builder::default();
-    let mut arguments = Vec::new();
-    for word in 0..arity as u32 {
-        arguments.push(builder.push(Inst::Param { word, dtype: DType::F32 }));
-    }
-    builder.expr(formula, &arguments);
-    (builder.len() - arguments.len()) as u32
 }

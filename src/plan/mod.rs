@@ -3,13 +3,16 @@
 
 mod choose;
 mod collapse;
+mod cost;
 mod index;
 mod kernels;
 mod lower;
 mod mark;
 mod memory;
 mod merge;
+mod reduce;
 mod rewrite;
+mod routines;
 mod show;
 mod split;
 
@@ -17,9 +20,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
 use crate::kernel::{Batch, Dispatch, Limits};
 use crate::op::Op;
+pub use cost::cheap;
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
@@ -70,50 +75,44 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     })
 }
 
-/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory, and all is tried
-/// again: each time more nodes are in memory, so it ends.
+/// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory and a kernel of its own,
+/// and only that kernel is written anew.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
-    let mut forced = vec![false; trace.nodes.len()];
-    loop {
-        let marks = Marks::new(trace, &forced);
-        let mut pieces = Vec::new();
-        let mut more = false;
-        for root in 0..trace.nodes.len() {
-            let node = &trace.nodes[root];
-            let computed = marks.in_memory[root] && !matches!(node.op, Op::Source);
-            if !computed || node.shape.numel() == 0 {
+    let mut marks = Marks::new(trace, limits.buffers_per_kernel);
+    let computed = |n: &usize| {
+        let node = &trace.nodes[*n];
+        !matches!(node.op, Op::Source) && node.shape.numel() > 0
+    };
+    let roots = (0..trace.nodes.len()).filter(|&n| marks.in_memory[n]);
+    let mut roots: BTreeSet<usize> = roots.filter(computed).collect();
+    let mut pieces = BTreeMap::new();
+    while let Some(root) = roots.pop_first() {
+        let stop = match kernels::pieces(trace, &marks, limits, root) {
+            Ok(found) => {
+                pieces.insert(root, found);
                 continue;
             }
-            let stop = match kernels::pieces(trace, &marks, limits, root) {
-                Ok(found) => {
-                    pieces.extend(found);
-                    continue;
-                }
-                Err(stop) => stop,
-            };
-            let before = before(trace, &marks, root, stop);
-            if before.is_empty() {
-                let (name, most) = (node.op.name(), limits.buffers_per_kernel);
-                let message =
-                    format!("{name}: it needs more than the {most} buffers a kernel may use");
-                return Err(Error::new(ErrorKind::Limit, message));
-            }
-            for n in before {
-                forced[n] = true;
-            }
-            more = true;
+            Err(stop) => stop,
+        };
+        let before = before(trace, &marks, root, stop);
+        if before.is_empty() {
+            let (name, most) = (trace.nodes[root].op.name(), limits.buffers_per_kernel);
+            let message = format!("{name}: it needs more than the {most} buffers a kernel may use");
+            return Err(Error::new(ErrorKind::Limit, message));
         }
-        if !more {
-            return Ok(pieces);
+        roots.insert(root);
+        for n in before {
+            roots.extend(marks.force(n).into_iter().filter(computed));
         }
     }
+    Ok(pieces.into_values().flatten().collect())
 }
 
 /// What is to be in memory before `root` is computed: the node that stands in the way, or else all that it is made of.
-fn before(trace: &Trace, marks: &Marks, root: usize, stop: Stop) -> Vec<usize> {
+fn before(trace: &Trace, marks: &Marks<'_>, root: usize, stop: Stop) -> Vec<usize> {
     let absent = |n: usize| !marks.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
     match stop {
-        Stop::Realise(n) if absent(n) => vec![marks.with_epilogue(trace, n)],
+        Stop::Realise(n) if absent(n) => vec![marks.with_epilogue(n)],
         _ => trace.nodes[root].inputs.iter().copied().filter(|&n| absent(n)).collect(),
     }
 }

@@ -1,6 +1,7 @@
 //! All native tests: one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
+mod again;
 mod bench;
 #[path = "../cases/mod.rs"]
 mod cases;

@@ -1,0 +1,216 @@
+//! What programs cost that are made of many operations, or read many times: how often a value is computed, what planning
+//! makes of long programs, what is left of what was dropped. On paper, with a browser's limits.
+
+use crate::paper;
+use warpweft::codegen::wgsl;
+use warpweft::device::{Device, Plan};
+use warpweft::error::Result;
+use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
+
+fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
+    device.tensor(&vec![1.0f32; shape.iter().product()], shape)
+}
+
+fn read(tensor: &Tensor) -> Vec<f32> {
+    pollster::block_on(tensor.read()).expect("it can be read")
+}
+
+/// Kernels that `work` runs.
+fn kernels(device: &Device, work: impl FnOnce() -> Result<()>) -> u64 {
+    let before = device.stats().kernels;
+    work().expect("it can be recorded");
+    device.stats().kernels - before
+}
+
+/// The plan of one result.
+fn plan(result: &Tensor) -> Plan {
+    let mut batch = result.device().batch();
+    batch.add(result).expect("it lives on this device");
+    (*batch.plan().expect("it can be planned")).clone()
+}
+
+/// The longest text of a plan's kernels, in bytes.
+fn longest(plan: &Plan) -> usize {
+    let length = |kernel| wgsl(kernel, paper::web_limits().variants).text.len();
+    plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
+}
+
+#[test]
+fn a_loop_that_reads_in_each_step_computes_each_step_twice_at_most() {
+    let power = |steps: usize| {
+        let device = paper::device();
+        kernels(&device, || {
+            let a = ones(&device, &[6, 6])?;
+            let mut x = ones(&device, &[6, 1])?;
+            let mut first = None;
+            for _ in 0..steps {
+                let y = a.matmul(&x)?;
+                let norm = y.norm_l2(&[])?;
+                x = y.div(&norm)?;
+                first.get_or_insert(x.clone());
+                read(&norm);
+            }
+            Ok(())
+        })
+    };
+    let (ten, forty) = (power(10), power(40));
+    // A product, a norm and a quotient are three kernels.
+    assert!(ten <= 10 * 3 * 2, "{ten} kernels for 10 steps");
+    assert!(forty <= 4 * ten, "{forty} kernels for 40 steps, {ten} for 10");
+}
+
+#[test]
+fn what_a_second_read_computes_again_the_third_one_finds() {
+    let device = paper::device();
+    let x = ones(&device, &[8, 8]).expect("data");
+    let h = x.matmul(&x).expect("a product");
+    let mut counts = Vec::new();
+    for factor in [1.0, 2.0, 3.0] {
+        counts.push(kernels(&device, || {
+            read(&h.mul(factor)?.sum(&[])?);
+            Ok(())
+        }));
+    }
+    assert!(counts[0] >= 2 && counts[1] == counts[0] && counts[2] == 1, "{counts:?}");
+}
+
+#[test]
+fn what_is_cheap_or_dropped_is_not_written() {
+    let device = paper::device();
+    let x = ones(&device, &[64]).expect("data");
+    let cheap = x.mul(2.0).expect("a product");
+    for n in 0..3 {
+        let product = x.outer(&x).expect("a product");
+        read(&cheap.add(n as f32).expect("a sum"));
+        read(&product.add(n as f32).expect("a sum").sum(&[]).expect("a sum"));
+    }
+    // x, and nothing else, is still held as data.
+    assert_eq!(device.stats().used_bytes, 256);
+}
+
+#[test]
+fn values_of_variables_are_computed_with_what_is_read() {
+    let device = paper::device();
+    let w = Variable::new(&ones(&device, &[4, 4]).expect("data"));
+    let x = ones(&device, &[2, 4]).expect("data");
+    let mut submits = Vec::new();
+    for _ in 0..6 {
+        let loss = x.matmul(&w.value()).and_then(|y| y.tanh().sum(&[])).expect("a loss");
+        loss.backward(&[&w]).expect("gradients");
+        let gradient = w.take_gradient().expect("backward left one");
+        let next = w.value().sub(&gradient.mul(0.1).expect("a step")).expect("a step");
+        w.assign(&next).expect("the same shape");
+        read(&loss);
+        submits.push(device.stats().submits);
+    }
+    assert_eq!(submits, [1, 2, 3, 4, 5, 6]);
+    let stats = device.stats();
+    assert!(stats.plans <= 2, "{} plans", stats.plans);
+}
+
+/// A sum of so many numbers, from the left or as a tree.
+fn sums(device: &Device, count: usize) -> Result<[Tensor; 4]> {
+    let parts: Vec<Tensor> = (0..count).map(|_| ones(device, &[3])).collect::<Result<_>>()?;
+    let mut left = parts[0].clone();
+    for part in &parts[1..] {
+        left = left.add(part)?;
+    }
+    let mut tree = parts.clone();
+    while tree.len() > 1 {
+        tree = tree
+            .chunks(2)
+            .map(|pair| if let [a, b] = pair { a.add(b) } else { Ok(pair[0].clone()) })
+            .collect::<Result<_>>()?;
+    }
+    let (mut chain, mut diamonds) = (parts[0].clone(), parts[0].clone());
+    for n in 0..count {
+        chain = chain.add(n as f32)?;
+        diamonds = diamonds.sin().mul(&diamonds.cos())?;
+    }
+    Ok([left, tree.remove(0), chain, diamonds])
+}
+
+#[test]
+fn kernels_grow_with_operations_and_no_faster() {
+    let device = paper::device();
+    let small = sums(&device, 500).expect("sums").map(|sum| plan(&sum).dispatches.len());
+    let large = sums(&device, 4000).expect("sums").map(|sum| plan(&sum).dispatches.len());
+    for (few, many) in small.into_iter().zip(large) {
+        assert!(many <= 8 * few + 8, "{small:?} kernels of 500 operations, {large:?} of 4,000");
+    }
+}
+
+#[test]
+fn a_recurrent_network_takes_a_kernel_or_two_a_step() {
+    let device = paper::device();
+    let steps = |count: usize| -> Result<usize> {
+        let (w, u) = (ones(&device, &[8, 8])?, ones(&device, &[8, 8])?);
+        let x = ones(&device, &[count, 1, 8])?;
+        let mut h = ones(&device, &[1, 8])?;
+        for n in 0..count {
+            h = x.select(0, n as isize)?.matmul(&u)?.add(&h.matmul(&w)?)?.tanh();
+        }
+        Ok(plan(&h).dispatches.len())
+    };
+    let (few, many) = (steps(50).expect("steps"), steps(400).expect("steps"));
+    assert!(few <= 100 && many <= 8 * few, "{few} kernels for 50 steps, {many} for 400");
+}
+
+/// Layers of a small encoder without its products' weights: what matters is the norms.
+fn encoder(device: &Device) -> Result<Tensor> {
+    let w = ones(device, &[16, 16])?;
+    let mut x = ones(device, &[2, 8, 16])?;
+    for _ in 0..6 {
+        let h = x.layer_norm(&[-1], None, None, 1e-5)?.matmul(&w)?.gelu();
+        x = x.add(&h.matmul(&w)?)?.layer_norm(&[-1], None, None, 1e-5)?;
+    }
+    Ok(x)
+}
+
+#[test]
+fn a_mean_at_the_end_changes_nothing_before_it() {
+    let device = paper::device();
+    let x = encoder(&device).expect("an encoder");
+    let mean = x.mean(&[1]).expect("a mean");
+    let (alone, together) = (plan(&x).dispatches.len(), plan(&mean).dispatches.len());
+    assert!(together <= alone + 1, "{alone} kernels, and {together} with a mean");
+}
+
+#[test]
+fn a_view_of_a_product_costs_no_kernel() {
+    let device = paper::device();
+    let x = ones(&device, &[1, 6, 5, 7]).expect("an image");
+    let w = ones(&device, &[4, 6, 1, 1]).expect("a window");
+    let y = x.conv2d(&w, None, Conv2dOptions::default()).expect("a convolution");
+    assert_eq!(plan(&y).dispatches.len(), 1, "{}", plan(&y));
+    let product = ones(&device, &[6, 4]).and_then(|a| a.matmul(&ones(&device, &[4, 10])?));
+    let moved = product.and_then(|p| p.reshape(&[2, 3, 5, 2])?.relu().add(1.0)).expect("a product");
+    assert_eq!(plan(&moved).dispatches.len(), 1, "{}", plan(&moved));
+    assert!(read(&moved).iter().all(|&x| x == 5.0));
+}
+
+#[test]
+fn texts_stay_short_when_rows_are_made_of_rows() {
+    let device = paper::device();
+    let mut l = ones(&device, &[5]).expect("numbers");
+    for step in 0..10 {
+        let of = l.log_softmax(0).and_then(|p| p.select(0, step % 5)).expect("a probability");
+        let gradient = of.grad(&[&l]).expect("a gradient").remove(0);
+        l = l.sub(&gradient.mul(0.25).expect("a step")).expect("a step");
+    }
+    let plan = plan(&l);
+    let (kernels, text) = (plan.dispatches.len(), longest(&plan));
+    assert!(text <= 20 << 10 && kernels <= 20, "{kernels} kernels, the longest {text} bytes");
+}
+
+#[test]
+fn what_was_recorded_and_dropped_leaves_nothing() {
+    let device = paper::device();
+    let x = ones(&device, &[4]).expect("data");
+    let live = device.stats().nodes;
+    let mut held: Vec<Tensor> = (0..20_000).map(|_| x.add(1.0).expect("a sum")).collect();
+    held.drain(..);
+    assert_eq!(device.stats().nodes, live);
+    device.flush().expect("nothing to do");
+    assert_eq!(device.stats().submits, 0);
+}
