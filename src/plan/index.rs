@@ -208,8 +208,10 @@ impl Writer {
         let mut linear = Index::constant(0);
         let mut stride = 1;
         for (dim, &extent) in self.dims.iter().enumerate().rev() {
-            linear.add(&Index::coordinate(dim), stride);
-            stride *= extent as i64;
+            if extent != 1 {
+                linear.add(&Index::coordinate(dim), stride);
+                stride *= extent as i64;
+            }
         }
         self.delinearise(&linear, shape)
     }

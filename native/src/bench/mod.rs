@@ -5,6 +5,7 @@
 
 mod cases;
 mod peers;
+mod programs;
 mod ready;
 mod reference;
 mod table;
@@ -30,6 +31,7 @@ pub const HELP: &str = "\
     --numpy PYTHON       on the CPU: times OpenBLAS by this Python's NumPy too
     --list               the cases
     --heavy              with the heavy ones
+    --programs           instead of cases, what programs cost beside their kernels
 ";
 
 /// What is to be done.
@@ -42,6 +44,7 @@ pub struct Options {
     pub numpy: Option<String>,
     pub list: bool,
     pub heavy: bool,
+    pub programs: bool,
 }
 
 impl Options {
@@ -65,6 +68,7 @@ impl Options {
                 "--numpy" => options.numpy = Some(next()?),
                 "--list" => options.list = true,
                 "--heavy" => options.heavy = true,
+                "--programs" => options.programs = true,
                 // What cargo says to every benchmark.
                 "--bench" => {}
                 other => return Err(format!("no such option: {other}")),
@@ -102,6 +106,10 @@ pub fn run(options: &Options) -> Result<()> {
         None => Preference::from_environment()?,
     };
     let device = Device::with_sync(preference)?;
+    if options.programs {
+        print!("{}", programs::measure(&device, options.runs.unwrap_or(9))?);
+        return Ok(());
+    }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";
     let mut numpy = match &options.numpy {
         Some(python) if on_cpu => Some(Numpy::new(python)?),

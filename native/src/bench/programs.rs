@@ -1,0 +1,183 @@
+//! What programs cost beside their kernels: recording and planning, and reading in every step.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::tensor::{Tensor, Variable};
+use crate::{DeviceSync, TensorSync};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// Operations of vectors of a width, about so many.
+type Record = fn(&Device, usize, usize) -> Result<Tensor>;
+
+const SHAPES: [(&str, Record); 5] = [
+    ("chain", |device, width, count| chain(&ones(device, &[width])?, count)),
+    ("left fold", |device, width, count| {
+        let parts = parts(device, width, count)?;
+        parts[1..].iter().try_fold(parts[0].clone(), |sum, part| sum.add(part))
+    }),
+    ("balanced tree", |device, width, count| {
+        let mut parts = parts(device, width, count)?;
+        while parts.len() > 1 {
+            let pair = |pair: &[Tensor]| match pair {
+                [a, b] => a.add(b),
+                rest => Ok(rest[0].clone()),
+            };
+            parts = parts.chunks(2).map(pair).collect::<Result<_>>()?;
+        }
+        Ok(parts.remove(0))
+    }),
+    ("recurrent network", |device, width, count| {
+        let (w, x) = (ones(device, &[width, width])?, ones(device, &[1, width])?);
+        (0..count / 3).try_fold(x.clone(), |h, _| Ok(h.matmul(&w)?.add(&x)?.tanh()))
+    }),
+    ("diamonds", |device, width, count| {
+        let x = ones(device, &[width])?;
+        (0..count / 3).try_fold(x, |x, _| x.sin().mul(&x.cos()))
+    }),
+];
+
+fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
+    device.tensor(&vec![1.0f32; shape.iter().product()], shape)
+}
+
+fn parts(device: &Device, width: usize, count: usize) -> Result<Vec<Tensor>> {
+    let part = ones(device, &[width])?;
+    let other = ones(device, &[width])?;
+    Ok((0..=count).map(|n| if n % 2 == 0 { part.clone() } else { other.clone() }).collect())
+}
+
+fn chain(x: &Tensor, count: usize) -> Result<Tensor> {
+    (0..count).try_fold(x.clone(), |x, n| x.add(n as f32))
+}
+
+/// Layers of a transformer on four positions.
+fn transformer(device: &Device, width: usize, layers: usize) -> Result<Tensor> {
+    let w = ones(device, &[width, width])?;
+    (0..layers).try_fold(ones(device, &[1, 2, 4, width])?, |x, _| {
+        let h = x.layer_norm(&[-1], None, None, 1e-5)?;
+        let (q, k, v) = (h.matmul(&w)?, h.matmul(&w)?, h.matmul(&w)?);
+        let x =
+            x.add(&q.attention(&k, &v, crate::tensor::AttentionOptions::default())?.matmul(&w)?)?;
+        let h = x.layer_norm(&[-1], None, None, 1e-5)?;
+        x.add(&h.matmul(&w)?.gelu().matmul(&w)?)
+    })
+}
+
+fn power_iteration(device: &Device, steps: usize, run: bool) -> Result<()> {
+    let a = ones(device, &[64, 64])?;
+    let mut x = ones(device, &[64, 1])?;
+    for _ in 0..steps {
+        let y = a.matmul(&x)?;
+        let norm = y.norm_l2(&[])?;
+        x = y.div(&norm)?;
+        if run {
+            x.run()?;
+        }
+        norm.item_sync::<f32>()?;
+    }
+    Ok(())
+}
+
+fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
+    let x = ones(device, &[64, 32])?;
+    let first = Variable::new(&ones(device, &[32, 64])?.mul(0.01)?);
+    let second = Variable::new(&ones(device, &[64, 8])?.mul(0.01)?);
+    for step in 0..steps {
+        let loss = x.matmul(&first.value())?.tanh().matmul(&second.value())?.square().mean(&[])?;
+        loss.backward(&[&first, &second])?;
+        for variable in [&first, &second] {
+            let gradient = variable.take_gradient().expect("backward left one");
+            variable.assign(&variable.value().sub(&gradient.mul(0.01)?)?)?;
+        }
+        if read || step + 1 == steps {
+            loss.item_sync::<f32>()?;
+        } else {
+            device.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Times each program so many times; the medians, as tables.
+///
+/// # Errors
+/// Those of the device.
+pub fn measure(device: &Device, runs: usize) -> Result<String> {
+    let info = device.info();
+    let mut text = format!("{} ({})\n\n", info.name, info.backend);
+    text += "| planning | operations | kernels | ms | us per operation |\n";
+    text += "| --- | --- | --- | --- | --- |\n";
+    for (name, record) in SHAPES {
+        for count in [1_000, 10_000, 100_000] {
+            text += &planning(name, runs, &|width| record(device, width, count))?;
+        }
+    }
+    text += &planning("48 transformer layers", runs, &|width| transformer(device, width, 48))?;
+    text += "\n| program | ms | beside | ms | ratio |\n| --- | --- | --- | --- | --- |\n";
+    let x = ones(device, &[16])?;
+    let inputs: [(&[usize], DType); 1] = [(&[16], DType::F32)];
+    let program = device.compile(&inputs, |x| Ok(vec![chain(&x[0], 2_000)?]))?;
+    let work: [[(&str, &dyn Fn() -> Result<()>); 2]; 3] = [
+        [
+            ("2,000 known operations, recorded and read", &|| {
+                chain(&x, 2_000)?.read_sync::<f32>().map(drop)
+            }),
+            ("compiled, run and read", &|| program.run(&[&x])?[0].read_sync::<f32>().map(drop)),
+        ],
+        [
+            ("power iteration, each of 200 norms read", &|| power_iteration(device, 200, false)),
+            ("with `run` in each step", &|| power_iteration(device, 200, true)),
+        ],
+        [
+            ("training, each of 100 losses read", &|| training(device, 100, true)),
+            ("only the last", &|| training(device, 100, false)),
+        ],
+    ];
+    for [(name, one), (other, two)] in work {
+        // Once without a clock: plans and pipelines are made.
+        one()?;
+        two()?;
+        device.wait()?;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..runs {
+            ours.push(time(one)?);
+            theirs.push(time(two)?);
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        let ratio = ours / theirs;
+        writeln!(text, "| {name} | {ours:.2} | {other} | {theirs:.2} | {ratio:.2} |")
+            .expect("memory takes it");
+    }
+    Ok(text)
+}
+
+/// A row: what planning takes that was never planned, which every width is.
+fn planning(name: &str, runs: usize, record: &dyn Fn(usize) -> Result<Tensor>) -> Result<String> {
+    let (mut times, mut operations, mut kernels) = (Vec::new(), 0, 0);
+    for run in 0..runs.min(5) {
+        let result = record(16 + 4 * run)?;
+        let mut batch = result.device().batch();
+        batch.add(&result)?;
+        let start = Instant::now();
+        let plan = batch.plan()?;
+        times.push(start.elapsed());
+        (operations, kernels) = (plan.operations, plan.dispatches.len());
+    }
+    let ms = median(times);
+    let each = ms * 1e3 / operations as f64;
+    Ok(format!("| {name} | {operations} | {kernels} | {ms:.2} | {each:.2} |\n"))
+}
+
+fn time(work: &dyn Fn() -> Result<()>) -> Result<Duration> {
+    let start = Instant::now();
+    work()?;
+    Ok(start.elapsed())
+}
+
+/// The middle one, in milliseconds.
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    times[times.len() / 2].as_secs_f64() * 1e3
+}
