@@ -2,8 +2,10 @@
 //! reads through them.
 
 use super::{within, Axes, Extents, Tensor};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Op, Span};
+use crate::op::{Margin, Op, Span, Start, Windows};
+use crate::shape::Shape;
 use std::ops::{Bound, RangeBounds};
 
 /// A range as it was written, for messages.
@@ -113,6 +115,9 @@ impl Tensor {
     /// `Shape` if an axis does not exist.
     #[cfg_attr(feature = "js", js(default(a = -2, b = -1)))]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
+        if self.as_line(a)?.is_some() && self.as_line(b)?.is_some() {
+            return Ok(self.clone());
+        }
         let (a, b) = (self.shape.axis("transpose", a)?, self.shape.axis("transpose", b)?);
         let mut order: Vec<usize> = (0..self.rank()).collect();
         order.swap(a, b);
@@ -197,14 +202,8 @@ impl Tensor {
         range: impl RangeBounds<isize>,
         step: usize,
     ) -> Result<Tensor> {
-        let at = self.shape.axis("slice", axis)?;
-        let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
-            let (range, shape) = (written(&range), &self.shape);
-            let message = format!("slice: {range} step {step} along axis {axis} of shape {shape}");
-            return Err(Error::shape(message));
-        };
-        let len = (end - start).div_ceil(step);
-        self.spans(at, Span { start, len, step: step as isize })
+        let (at, span) = self.ranged(axis, range, step)?;
+        self.part(at, span, 1)
     }
 
     /// The elements at one position along `axis`, without that axis. Negative positions count from the end.
@@ -219,21 +218,51 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         let start = index.rem_euclid(extent) as usize;
-        self.spans(at, Span { start, len: 1, step: 1 })?.squeeze(at as isize)
+        self.part(at, Span::at(start, 1, 1), 1)?.squeeze(at as isize)
     }
 
-    /// The elements along each of `axes` in reverse.
+    /// The elements along each of `axes` in reverse; nothing is reversed if none is named.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice.
     pub fn flip(&self, axes: &[isize]) -> Result<Tensor> {
-        let axes = self.shape.axes("flip", axes)?;
+        let axes = match axes {
+            [] => Vec::new(),
+            axes => Axes::from(axes).within("flip", &self.shape)?,
+        };
         let span = |(axis, &extent): (usize, &usize)| match axes.contains(&axis) && extent > 0 {
-            true => Span { start: extent - 1, len: extent, step: -1 },
-            false => Span { start: 0, len: extent, step: 1 },
+            true => Span::at(extent - 1, extent, -1),
+            false => Span::whole(extent),
         };
         let spans = self.shape.iter().enumerate().map(span).collect();
         self.apply(Op::Slice(spans), &[])
+    }
+
+    /// The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart,
+    /// from every `step`-th position on, as far as they fit. A view.
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist, no window fits or the rank would exceed 8; `size`, `step` and `dilation`
+    /// are at least 1.
+    #[cfg_attr(feature = "js", js(default(step = 1, dilation = 1)))]
+    pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
+        if let Some(line) = self.as_line(axis)? {
+            return line.unfold(0, size, step, dilation)?.squeeze(0);
+        }
+        let axis = self.shape.axis("unfold", axis)?;
+        if size == 0 || step == 0 || dilation == 0 {
+            let numbers = [size, step, dilation];
+            return Err(Error::shape(format!(
+                "unfold: size, step and dilation {numbers:?} must be at least 1"
+            )));
+        }
+        let mut windows = Windows { axis, size, step, dilation };
+        if windows.count(self.shape[axis]).is_some() {
+            // Beyond the axis all steps are alike.
+            let most = self.shape[axis].max(1);
+            (windows.step, windows.dilation) = (step.min(most), dilation.min(most));
+        }
+        self.apply(Op::Unfold(windows), &[])
     }
 
     /// The main diagonal of a matrix, or the one that lies `diagonal` places to the right of it (to the left where it is
@@ -258,21 +287,22 @@ impl Tensor {
             [rows, columns] => {
                 let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
                 let start = if count > 0 { right + down * columns } else { 0 };
-                let step = (columns + 1) as isize;
-                let len = [Span { start, len: count, step }].to_vec();
-                self.ravel().apply(Op::Slice(len), &[]).map_err(|error| error.within("diag"))
+                let span = Span::at(start, count, (columns + 1) as isize);
+                within("diag", || self.ravel().part(0, span, 1))
             }
-            [_] => within("diag", || {
-                let long = self.pad_out(&[(0, right.max(down))], 0.0)?;
-                let count = long.numel();
-                let (row, column) = (
-                    self.device.iota(&[count, count], 0)?.add(diagonal)?,
-                    self.device.iota(&[count, count], 1)?,
-                );
-                let zero = self.device.full(&[], 0.0, self.dtype)?;
-                // Beside the rows the vector belongs to; to the left of the main diagonal those are columns.
-                let spread = if diagonal < 0 { long } else { long.unsqueeze(1)? };
-                row.eq(&column)?.where_cond(&spread, &zero)
+            [count] => within("diag", || {
+                let rows = count.saturating_add(right.max(down));
+                let whole = Shape::new("diag", &[rows, rows])?;
+                if count == 0 {
+                    return self.device.zeros((&whole[..], self.dtype));
+                }
+                // From one element to the next it is a row and a column.
+                let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
+                let length = (count - 1) * (rows + 1) + 1;
+                let spread = spread.spans(0, Span::at(0, length, 1))?;
+                let before = Start::At(right + down * rows);
+                let margin = Margin { before, more: rows * rows - length };
+                spread.padded(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
                 let message = format!("diag: shape {} is no vector and no matrix", self.shape);
@@ -297,10 +327,66 @@ impl Tensor {
         })
     }
 
+    /// An axis, and what a range is of it.
+    fn ranged(
+        &self,
+        axis: isize,
+        range: impl RangeBounds<isize>,
+        step: usize,
+    ) -> Result<(usize, Span)> {
+        let at = self.shape.axis("slice", axis)?;
+        let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
+            let (range, shape) = (written(&range), &self.shape);
+            let message = format!("slice: {range} step {step} along axis {axis} of shape {shape}");
+            return Err(Error::shape(message));
+        };
+        let len = (end - start).div_ceil(step);
+        // A step beyond the axis is like any other that is.
+        let step = step.min(self.shape[at].max(1)) as isize;
+        Ok((at, Span::at(start, len, step)))
+    }
+
+    /// As [`Tensor::slice_step`], of a range that is structure.
+    pub(super) fn cut(
+        &self,
+        axis: isize,
+        range: impl RangeBounds<isize>,
+        step: usize,
+    ) -> Result<Tensor> {
+        let (at, span) = self.ranged(axis, range, step)?;
+        self.spans(at, span)
+    }
+
+    /// A part of an axis, whose place is structure.
     pub(super) fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
-        let whole = |&len: &usize| Span { start: 0, len, step: 1 };
-        let mut spans: Vec<Span> = self.shape.iter().map(whole).collect();
+        let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
         spans[axis] = span;
         self.apply(Op::Slice(spans), &[])
+    }
+
+    /// A part of an axis, whose place is data: a multiple of `unit`.
+    pub(super) fn part(&self, axis: usize, span: Span, unit: usize) -> Result<Tensor> {
+        let mut spans: Vec<Span> = self.shape.iter().map(|&len| Span::whole(len)).collect();
+        spans[axis] = span;
+        self.parts(spans, unit)
+    }
+
+    /// Parts of the axes, whose places are data where there is a choice: multiples of `unit`.
+    pub(super) fn parts(&self, mut spans: Vec<Span>, unit: usize) -> Result<Tensor> {
+        let mut numbers = Vec::new();
+        for (span, &extent) in spans.iter_mut().zip(self.shape.iter()) {
+            if span.len > 0 && span.latest(extent).is_some_and(|latest| latest > 0) {
+                span.start = self.given(span.start, unit, &mut numbers);
+            }
+        }
+        self.apply(Op::Slice(spans), &numbers.iter().collect::<Vec<_>>())
+    }
+
+    /// A start as data: so many times `unit`, which becomes one more of `numbers`.
+    pub(super) fn given(&self, start: Start, unit: usize, numbers: &mut Vec<Tensor>) -> Start {
+        let Start::At(at) = start else { return start };
+        let node = self.device.scalar(DType::I32, (at / unit) as u32);
+        numbers.push(Tensor::adopt(&self.device, node));
+        Start::Times(unit)
     }
 }
