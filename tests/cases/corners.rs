@@ -1,6 +1,6 @@
 //! Values at the ends of what is allowed: the right answer, or an error that says what is wrong.
 
-use super::array::{integers, Array};
+use super::array::{integers, place, Array};
 use super::check::{exact, near, said, Outcome, Suite};
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
@@ -187,29 +187,21 @@ fn steps(suite: &mut Suite) {
 const PLACES: [f64; 10] =
     [0.0, 4.0, -1.0, -5.0, -3.0, -6.0, 5.0, -100.0, i32::MIN as f64, i32::MAX as f64];
 
-/// Where the position is from the start, if it is inside.
-fn place(at: f64) -> Option<usize> {
-    match at {
-        0.0..5.0 => Some(at as usize),
-        -5.0..0.0 => Some((at + 5.0) as usize),
-        _ => None,
-    }
-}
-
 fn from_the_end(suite: &mut Suite) {
     suite.add("positions from the end", |device| {
         let x = integers(&[5, 3], 1, 9, 3);
         let index = Array::new(&[10], PLACES.to_vec());
         let (a, at) = (x.f32(device)?, index.on(device, DType::I32)?);
         let rows = Array::from_fn(&[10, 3], |to| {
-            place(PLACES[to[0]]).map_or(0.0, |row| x.at(&[row, to[1]]))
+            place(PLACES[to[0]], 5).map_or(0.0, |row| x.at(&[row, to[1]]))
         });
         let flat = x.slice(1, 0, 1, 1).reshape(&[5]);
-        let taken = index.map(|at| place(at).map_or(0.0, |at| flat.data[at]));
+        let taken = index.map(|at| place(at, 5).map_or(0.0, |at| flat.data[at]));
         let wide = index.reshape(&[10, 1]).expand(&[10, 3]);
         let beside = wide.on(device, DType::I32)?;
         let pairs = Array::from_fn(&[10, 2], |to| if to[1] == 0 { PLACES[to[0]] } else { -1.0 });
-        let last = Array::from_fn(&[10], |to| place(PLACES[to[0]]).map_or(0.0, |r| x.at(&[r, 2])));
+        let last =
+            Array::from_fn(&[10], |to| place(PLACES[to[0]], 5).map_or(0.0, |r| x.at(&[r, 2])));
         let line = flat.f32(device)?;
         Ok(vec![
             near("index_select", a.index_select(0, &at)?, rows.clone(), Tolerance::EXACT),
@@ -229,7 +221,7 @@ fn brought_from_the_end(suite: &mut Suite) {
         let beside = index.reshape(&[10, 1]).expand(&[10, 3]).on(device, DType::I32)?;
         let combined = |f: &dyn Fn(f64, f64) -> f64| {
             Array::from_fn(&[5, 3], |to| {
-                let comes = (0..10).filter(|&n| place(PLACES[n]) == Some(to[0]));
+                let comes = (0..10).filter(|&n| place(PLACES[n], 5) == Some(to[0]));
                 comes.fold(x.at(to), |all, n| f(all, source.at(&[n, to[1]])))
             })
         };
