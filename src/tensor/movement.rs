@@ -190,7 +190,7 @@ impl Tensor {
                 let spread = spread.spans(0, Span::at(0, length, 1))?;
                 let before = Start::At(right + down * rows);
                 let margin = Margin { before, more: rows * rows - length };
-                spread.padded(vec![margin], 0.0)?.reshape(&*whole)
+                spread.margined(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
                 let message = format!("diag: shape {} is no vector and no matrix", self.shape);

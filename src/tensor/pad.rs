@@ -39,7 +39,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
         let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
-        cropped.padded(Margin::all(&amounts), value)
+        cropped.margined(Margin::all(&amounts), value)
     }
 
     /// `value` before and after the elements, so many as structure says.
@@ -48,7 +48,7 @@ impl Tensor {
     }
 
     /// `value` before and after the elements; how many of them are before is data.
-    pub(super) fn padded(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+    pub(super) fn margined(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
         let mut numbers = Vec::new();
         for margin in &mut margins {
             // What is too large has no place.
