@@ -4,7 +4,7 @@
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Trace, Traced};
-use crate::op::{Attention, Const, Conv2d, Op, Pointwise, Reduction, Routine, Span};
+use crate::op::{Attention, Const, Conv2d, Margin, Op, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
 
 /// Attention of so many queries, as in decoding, has kernels of its own.
@@ -143,20 +143,19 @@ impl Writer<'_> {
         let (height, width) = (extent(0), extent(1));
         let zero = self.constant(self.trace.nodes[x].dtype, 0.0)?;
         let [rows, columns] = conv.padding;
-        let padded = self.trace.push(Op::Pad(vec![(0, 0), (0, 0), rows, columns]), &[x, zero])?;
+        let margins = Margin::all(&[(0, 0), (0, 0), rows, columns]);
+        let padded = self.trace.push(Op::Pad(margins), &[x, zero])?;
         let mut sum: Option<usize> = None;
         for (ky, kx) in (0..weight[2]).flat_map(|ky| (0..weight[3]).map(move |kx| (ky, kx))) {
-            let whole = |len| Span { start: 0, len, step: 1 };
-            let seen = |i: usize, at: usize, len| Span {
-                start: at * conv.dilation[i],
-                len,
-                step: conv.stride[i] as isize,
+            let seen = |i: usize, at: usize, len| {
+                Span::at(at * conv.dilation[i], len, conv.stride[i] as isize)
             };
-            let spans = vec![whole(batch), whole(from[1]), seen(0, ky, height), seen(1, kx, width)];
+            let (image, channel) = (Span::whole(batch), Span::whole(from[1]));
+            let spans = vec![image, channel, seen(0, ky, height), seen(1, kx, width)];
             let seen = self.trace.push(Op::Slice(spans), &[padded])?;
             let seen = self.reshape(seen, &[batch, groups, 1, channels, height, width])?;
-            let one = |start| Span { start, len: 1, step: 1 };
-            let spans = vec![whole(out), whole(channels), one(ky), one(kx)];
+            let one = |start| Span::at(start, 1, 1);
+            let spans = vec![Span::whole(out), Span::whole(channels), one(ky), one(kx)];
             let tap = self.trace.push(Op::Slice(spans), &[w])?;
             let tap = self.reshape(tap, &[1, groups, per_group, channels, 1, 1])?;
             let product = self.pointwise(Pointwise::mul, &[seen, tap])?;

@@ -25,7 +25,7 @@ pub fn turned(dims: &[usize], program: &Program, live: &[bool]) -> Option<(usize
     let (mut axis, mut loads) = (last, Vec::new());
     for (id, inst) in program.insts.iter().enumerate() {
         let Inst::Load { index, .. } = inst else { continue };
-        let apart = along(index, last) >= LEAST as u64 && index.values().is_empty();
+        let apart = along(index, last) >= LEAST as u64 && program.is_view(index);
         if !live[id] || !apart || loads.len() == MOST {
             continue;
         }
@@ -64,6 +64,11 @@ pub fn wgsl(
     }
     put!(text, "@compute @workgroup_size(256)\n{arguments}{number}");
     put!(text, "if (group >= {groups}u) {{\nreturn;\n}}\nlet side = lane % 32u;\n");
+    let number = |id: ValueId| matches!(program.insts[id as usize], Inst::Param { .. });
+    let all = || (0..live.len() as ValueId).filter(|&id| live[id as usize]);
+    for id in all().filter(|&id| number(id)) {
+        text += &place.define(id);
+    }
     let turning = 1 << axis | 1 << last;
     let used = coordinates(program, live) & !turning;
     text += &decompose("group", &tiles, 0, used, "", None);
@@ -81,7 +86,7 @@ pub fn wgsl(
                 put!(body, "{}tile{id}[line * 33u + side] = v{id};\n", place.define(id));
             }
         } else {
-            for id in (0..live.len() as ValueId).filter(|&id| live[id as usize]) {
+            for id in all().filter(|&id| !number(id)) {
                 if loads.contains(&id) {
                     put!(body, "let v{id} = tile{id}[side * 33u + line];\n");
                 } else {

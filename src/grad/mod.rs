@@ -275,8 +275,8 @@ impl Tape<'_> {
             return Ok(node);
         }
         self.slice(node, &|at, whole| match at == axis {
-            true => Span { start, len, step: 1 },
-            false => Span { start: 0, len: whole, step: 1 },
+            true => Span::at(start, len, 1),
+            false => Span::whole(whole),
         })
     }
 }

@@ -4,7 +4,7 @@ use super::Tape;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Routine, Span, Windows};
+use crate::op::{Margin, Op, Pointwise, Routine, Span, Start, Windows};
 use crate::shape::Shape;
 
 /// More positions than this are numbered with two digits.
@@ -37,7 +37,7 @@ impl Tape<'_> {
         }
         if grows {
             let zero = self.number(g, 0.0)?;
-            placed = self.push(Op::Pad(grow), &[g, zero])?;
+            placed = self.push(Op::Pad(Margin::all(&grow)), &[g, zero])?;
         }
         for (axis, &(a, b)) in ends.iter().enumerate() {
             let (start, end) = (a.min(0).unsigned_abs(), b.min(0).unsigned_abs());
@@ -65,8 +65,14 @@ impl Tape<'_> {
         self.reshape(flat, &dims)
     }
 
-    /// Of a slice: the elements where they came from, zeros elsewhere.
-    pub(super) fn unslice(&mut self, g: NodeId, from: &Shape, spans: &[Span]) -> Result<NodeId> {
+    /// Of a slice: the elements where they came from, zeros elsewhere. `starts` are those that are data.
+    pub(super) fn unslice(
+        &mut self,
+        g: NodeId,
+        from: &Shape,
+        spans: &[Span],
+        starts: &[NodeId],
+    ) -> Result<NodeId> {
         if spans.iter().any(|span| span.step == 0 && span.len > 1) {
             let message = "slice: a step of 0 has no gradient";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -74,19 +80,28 @@ impl Tape<'_> {
         let mut g = g;
         if spans.iter().any(|span| span.step < 0) {
             g = self.slice(g, &|axis, len| match spans[axis].step < 0 {
-                true => Span { start: len - 1, len, step: -1 },
-                false => Span { start: 0, len, step: 1 },
+                true => Span::at(len - 1, len, -1),
+                false => Span::whole(len),
             })?;
         }
-        let mut ends = Vec::with_capacity(spans.len());
+        let (mut margins, mut grows) = (Vec::with_capacity(spans.len()), false);
         for (axis, span) in spans.iter().enumerate() {
             let step = span.step.unsigned_abs();
             g = self.dilate(g, axis, step)?;
             let reach = (span.len - 1) * step;
-            let first = if span.step < 0 { span.start - reach } else { span.start };
-            ends.push((first as isize, (from[axis] - first - reach - 1) as isize));
+            let before = match span.start {
+                Start::At(last) if span.step < 0 => Start::At(last - reach),
+                start => start,
+            };
+            let more = from[axis] - reach - 1;
+            margins.push(Margin { before, more });
+            grows |= more > 0;
         }
-        self.place(g, &ends)
+        if !grows {
+            return Ok(g);
+        }
+        let zero = self.number(g, 0.0)?;
+        self.push(Op::Pad(margins), &[&[g, zero], starts].concat())
     }
 
     /// Of windows: each element is added where it came from.
@@ -110,17 +125,32 @@ impl Tape<'_> {
         self.reshape(sum, from)
     }
 
+    /// Of the operand that was padded: what lies where it was put. `starts` are those that are data.
+    pub(super) fn unpad(
+        &mut self,
+        g: NodeId,
+        from: &Shape,
+        margins: &[Margin],
+        starts: &[NodeId],
+    ) -> Result<NodeId> {
+        let span = |(&len, margin): (&usize, &Margin)| Span { start: margin.before, len, step: 1 };
+        let spans = from.iter().zip(margins).map(span).collect();
+        self.push(Op::Slice(spans), &[&[g], starts].concat())
+    }
+
     /// Of the value that was padded with: the sum of what lies outside of `x`.
     pub(super) fn border(
         &mut self,
         g: NodeId,
         x: NodeId,
-        amounts: &[(usize, usize)],
+        margins: &[Margin],
+        starts: &[NodeId],
     ) -> Result<NodeId> {
         let shape = self.shape(x);
         let (inside, outside) =
             (self.fill(shape, DType::Bool, 1.0)?, self.fill(Shape::SCALAR, DType::Bool, 0.0)?);
-        let inside = self.push(Op::Pad(amounts.to_vec()), &[inside, outside])?;
+        let pad = Op::Pad(margins.to_vec());
+        let inside = self.push(pad, &[&[inside, outside], starts].concat())?;
         let zero = self.number(g, 0.0)?;
         let around = self.row(Pointwise::where_cond, &[inside, zero, g])?;
         self.shrink(around, &Shape::SCALAR)

@@ -47,8 +47,8 @@ impl Tape<'_> {
         let kernel = self.permute(kernel, &[0, 2, 1, 3, 4])?;
         let kernel = self.reshape(kernel, &[x[1], per_group, w[2], w[3]])?;
         let kernel = self.slice(kernel, &|axis, len| match axis {
-            0 | 1 => Span { start: 0, len, step: 1 },
-            _ => Span { start: len - 1, len, step: -1 },
+            0 | 1 => Span::whole(len),
+            _ => Span::at(len - 1, len, -1),
         })?;
         let mut apart = g;
         let mut ends = [(0, 0); 2];

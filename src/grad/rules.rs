@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::expand;
 use crate::expr::{Expr, Node};
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Reduction, Routine, Span};
+use crate::op::{Op, Pointwise, Reduction, Routine};
 
 impl Tape<'_> {
     /// For an operation whose gradient is that of its meaning in others: that meaning, of the same operands.
@@ -103,12 +103,10 @@ impl Tape<'_> {
                 self.permute(g, &back)?
             }
             Op::Expand(_) => self.shrink(g, &from)?,
-            Op::Slice(spans) => self.unslice(g, &from, spans)?,
+            Op::Slice(spans) => self.unslice(g, &from, spans, &inputs[1..])?,
             Op::Unfold(windows) => self.fold(g, &from, windows)?,
-            Op::Pad(amounts) if n == 0 => {
-                self.slice(g, &|axis, _| Span { start: amounts[axis].0, len: from[axis], step: 1 })?
-            }
-            Op::Pad(amounts) => self.border(g, inputs[0], amounts)?,
+            Op::Pad(margins) if n == 0 => self.unpad(g, &from, margins, &inputs[2..])?,
+            Op::Pad(margins) => self.border(g, inputs[0], margins, &inputs[2..])?,
             Op::Reduce { op: Reduction::Sum, .. } => self.push(Op::Expand(from), &[g])?,
             Op::Reduce { op: Reduction::Max | Reduction::Min, axes } => {
                 self.share(g, x, node, axes)?

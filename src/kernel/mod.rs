@@ -42,14 +42,12 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The input and index, where the operand is a plain strided view.
+    /// The input and index, where the operand is a strided view. Numbers of the user's may say where it begins.
     pub fn view(&self) -> Option<(u32, &Index, DType)> {
         match self.program.insts.get(self.value as usize)? {
-            Inst::Load { input, index, dtype } => index
-                .terms
-                .iter()
-                .all(|(atom, _)| matches!(atom, Atom::Coord(_)))
-                .then_some((*input, index, *dtype)),
+            Inst::Load { input, index, dtype } => {
+                self.program.is_view(index).then_some((*input, index, *dtype))
+            }
             _ => None,
         }
     }

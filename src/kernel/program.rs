@@ -239,6 +239,12 @@ impl Builder {
 }
 
 impl Program {
+    /// Whether an index is made of coordinates, and of nothing else but numbers of the user's: a strided view.
+    pub fn is_view(&self, index: &Index) -> bool {
+        let number = |&v: &ValueId| matches!(self.insts.get(v as usize), Some(Inst::Param { .. }));
+        index.values().iter().all(number)
+    }
+
     /// The values that stores, or `roots`, need.
     pub fn live(&self, roots: &[ValueId]) -> Vec<bool> {
         let mut live = vec![false; self.insts.len()];

@@ -3,8 +3,10 @@
 pub mod formulas;
 pub mod pointwise;
 pub mod routine;
+pub mod spans;
 pub mod structural;
 
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
-pub use structural::{Const, Op, Reduction, Span, Windows};
+pub use spans::{Margin, Span, Start, Windows};
+pub use structural::{Const, Op, Reduction};

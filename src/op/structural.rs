@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
+use crate::op::spans::{Margin, Span, Start, Windows};
 use crate::shape::{pick, Shape};
 
 /// How a reduction combines its elements.
@@ -53,36 +54,6 @@ pub struct Const {
     pub bits: u32,
 }
 
-/// One axis of a slice: `len` elements from `start`, `step` apart (negative steps walk backwards).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Span {
-    pub start: usize,
-    pub len: usize,
-    pub step: isize,
-}
-
-/// Windows over an axis: `size` elements, `dilation` apart, from every `step`-th position on, as far as they fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Windows {
-    pub axis: usize,
-    pub size: usize,
-    pub step: usize,
-    pub dilation: usize,
-}
-
-impl Windows {
-    /// How many there are over an axis of this extent; `None` if not even one fits.
-    pub fn count(&self, extent: usize) -> Option<usize> {
-        let reach = self.dilation.checked_mul(self.size.checked_sub(1)?)?.checked_add(1)?;
-        Some(extent.checked_sub(reach)?.checked_div(self.step)? + 1)
-    }
-
-    /// Whether an element may be in more than one.
-    pub fn overlap(&self) -> bool {
-        self.size > 1 && self.step <= self.dilation * (self.size - 1)
-    }
-}
-
 /// An operation as it is recorded. Matches on it are exhaustive everywhere: a new variant does not compile until every
 /// concern has an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -118,7 +89,7 @@ pub enum Op {
     /// The windows over an axis, in its place; their elements along a new last axis.
     Unfold(Windows),
     /// Elements before and after each axis; the second operand is the scalar they have.
-    Pad(Vec<(usize, usize)>),
+    Pad(Vec<Margin>),
     /// The axes stay, with extent 1.
     Reduce {
         op: Reduction,
@@ -218,20 +189,14 @@ impl Op {
                 }
                 Ok((*shape, dtype))
             }
-            Op::Slice(spans) => infer_slice(first(), spans),
+            Op::Slice(spans) => {
+                need_starts(name, spans.iter().map(|span| span.start), &operands[1..])?;
+                infer_slice(first(), spans)
+            }
             Op::Unfold(windows) => infer_unfold(first(), windows),
-            Op::Pad(amounts) => {
-                let (from, dtype) = first();
-                if amounts.len() != from.rank() {
-                    let message = format!("{name}: {} axes for shape {from}", amounts.len());
-                    return Err(Error::shape(message));
-                }
-                let mut dims = from.to_vec();
-                for (extent, &(before, after)) in dims.iter_mut().zip(amounts) {
-                    // What is too large is so after saturating, too.
-                    *extent = extent.saturating_add(before).saturating_add(after);
-                }
-                Ok((Shape::new(name, &dims)?, dtype))
+            Op::Pad(margins) => {
+                need_starts(name, margins.iter().map(|margin| margin.before), &operands[2..])?;
+                infer_pad(first(), margins)
             }
             Op::Reduce { op, axes } => {
                 let (from, dtype) = first();
@@ -250,25 +215,57 @@ impl Op {
     }
 }
 
+/// Each start that is data has its operand.
+fn need_starts(
+    name: &str,
+    starts: impl Iterator<Item = Start>,
+    operands: &[(Shape, DType)],
+) -> Result<()> {
+    let count = starts.filter(|start| matches!(start, Start::Times(_))).count();
+    if count != operands.len() || operands.iter().any(|o| *o != (Shape::SCALAR, DType::I32)) {
+        let message = format!("{name}: {count} starts are data, each one number of type i32");
+        return Err(Error::data(message));
+    }
+    Ok(())
+}
+
 fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, DType)> {
     if spans.len() != from.rank() {
         let message = format!("slice: {} ranges for shape {from}", spans.len());
         return Err(Error::shape(message));
     }
     for (&extent, span) in from.iter().zip(spans) {
-        let walked = span.step.checked_mul(span.len as isize - 1);
-        let last = walked.and_then(|walked| (span.start as isize).checked_add(walked));
-        let inside = last.is_some_and(|last| last >= 0 && (last as usize) < extent);
-        if span.len > 0 && (span.start >= extent || !inside) {
-            let Span { start, len, step } = span;
+        let Span { start, len, step } = *span;
+        let walked = step.checked_mul(len as isize - 1);
+        let last = |start: usize| {
+            let last = walked.and_then(|walked| (start as isize).checked_add(walked));
+            last.is_some_and(|last| last >= 0 && (last as usize) < extent)
+        };
+        let (fits, from_where) = match start {
+            Start::At(start) => (start < extent && last(start), start.to_string()),
+            Start::Times(_) => (span.latest(extent).is_some(), "any place".into()),
+        };
+        if len > 0 && !fits {
             let message = format!(
-                "slice: {len} elements from {start}, {step} apart, leave an axis of {extent} in shape {from}"
+                "slice: {len} elements from {from_where}, {step} apart, leave an axis of {extent} in shape {from}"
             );
             return Err(Error::shape(message));
         }
     }
     let dims: Vec<usize> = spans.iter().map(|s| s.len).collect();
     Ok((Shape::new("slice", &dims)?, dtype))
+}
+
+fn infer_pad((from, dtype): (Shape, DType), margins: &[Margin]) -> Result<(Shape, DType)> {
+    if margins.len() != from.rank() {
+        let message = format!("pad: {} axes for shape {from}", margins.len());
+        return Err(Error::shape(message));
+    }
+    let mut dims = from.to_vec();
+    for (extent, margin) in dims.iter_mut().zip(margins) {
+        *extent = extent.saturating_add(margin.more);
+    }
+    Ok((Shape::new("pad", &dims)?, dtype))
 }
 
 fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Shape, DType)> {

@@ -5,23 +5,46 @@ use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::graph::Traced;
 use crate::kernel::{Atom, Index, Inst, ValueId};
+use crate::op::{Margin, Start};
 
 impl Context<'_> {
+    /// Where something begins that does so at `latest` or before: what is data is the next of `numbers`.
+    pub fn start(
+        &mut self,
+        writer: &mut Writer,
+        start: Start,
+        latest: usize,
+        numbers: &mut &[usize],
+    ) -> Result<Index, Stop> {
+        let (unit, node) = match (start, numbers.split_first()) {
+            (Start::At(at), _) => return Ok(Index::constant(at as i64)),
+            (Start::Times(unit), Some((&node, rest))) => {
+                *numbers = rest;
+                (unit, node)
+            }
+            (Start::Times(_), None) => unreachable!("each start that is data has its operand"),
+        };
+        let value = self.value(writer, node, &[])?;
+        let number = writer.number(value, latest / unit.max(1));
+        Ok(Index::constant(0).plus(&number, unit as i64))
+    }
+
     /// The operand where the coordinates lie inside it, else the fill value.
     pub fn pad(
         &mut self,
         writer: &mut Writer,
         traced: &Traced,
-        amounts: &[(usize, usize)],
+        margins: &[Margin],
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let (input, fill) = (traced.inputs[0], traced.inputs[1]);
         let from = self.trace.nodes[input].shape;
         let mut inside: Option<ValueId> = None;
-        let mut moved = Vec::with_capacity(coords.len());
-        for ((coord, &(before, after)), &extent) in coords.iter().zip(amounts).zip(from.iter()) {
-            let coord = coord.plus(&Index::constant(-(before as i64)), 1);
-            if before + after > 0 {
+        let (mut moved, mut numbers) = (Vec::with_capacity(coords.len()), &traced.inputs[2..]);
+        for ((coord, margin), &extent) in coords.iter().zip(margins).zip(from.iter()) {
+            let before = self.start(writer, margin.before, margin.more, &mut numbers)?;
+            let coord = coord.plus(&before, -1);
+            if margin.more > 0 {
                 // As unsigned numbers, what lies before the start is too large as well.
                 let value = writer.builder.index(&coord);
                 let value = writer.builder.push(Inst::Cast(DType::U32, value));

@@ -118,13 +118,31 @@ impl Writer {
         Coordinates { coords: coords.to_vec(), origins: std::mem::take(&mut self.origins) }
     }
 
+    /// A number of the user's as an index: one from 0 to `max`.
+    pub fn number(&mut self, value: ValueId, max: usize) -> Index {
+        let max = max as i64;
+        match self.numbers.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, most)) => *most = max.min(*most),
+            None => self.numbers.push((value, max)),
+        }
+        Index::atom(Atom::Value(value))
+    }
+
+    /// The largest number of the user's that a value can be; `None` for other values.
+    fn most(&self, value: ValueId) -> Option<i64> {
+        self.numbers.iter().find(|(known, _)| *known == value).map(|(_, max)| *max)
+    }
+
     /// The smallest and largest value an index takes; `None` where an atom's range is unknown.
     fn range(&self, index: &Index) -> Option<(i64, i64)> {
         let (mut low, mut high) = (index.offset, index.offset);
         for &(atom, stride) in &index.terms {
             let max = match atom {
                 Atom::Coord(d) => (self.dims[d as usize] as i64 - 1).max(0),
-                Atom::Value(v) => origin(&self.origins, v)?.max,
+                Atom::Value(v) => match self.most(v) {
+                    Some(max) => max,
+                    None => origin(&self.origins, v)?.max,
+                },
             };
             if stride > 0 {
                 high += stride * max;
@@ -227,6 +245,8 @@ impl Writer {
         for (atom, _) in indices.iter().flat_map(|index| &index.terms) {
             match atom {
                 Atom::Coord(d) => found.push(*d),
+                // The same everywhere.
+                Atom::Value(v) if self.most(*v).is_some() => {}
                 Atom::Value(v) => {
                     let origin = origin(&self.origins, *v)?;
                     found.extend(self.coordinates(std::slice::from_ref(&origin.of))?);

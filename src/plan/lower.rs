@@ -73,6 +73,8 @@ pub struct Writer {
     pub dims: Vec<usize>,
     pub outer: usize,
     pub origins: Origins,
+    /// The user's numbers that indices are made of, and the most that each can be.
+    pub numbers: Vec<(ValueId, i64)>,
     pub part: Part,
     memo: HashMap<(usize, Vec<Index>), ValueId>,
 }
@@ -84,6 +86,7 @@ impl Writer {
             dims: dims.to_vec(),
             outer,
             origins: Origins::new(),
+            numbers: Vec::new(),
             part,
             memo: HashMap::default(),
         }
@@ -264,9 +267,12 @@ impl<'a> Context<'a> {
             }
             Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
             Op::Slice(spans) => {
-                let mut moved = Vec::with_capacity(coords.len());
-                for (coord, span) in coords.iter().zip(spans) {
-                    moved.push(Index::constant(span.start as i64).plus(coord, span.step as i64));
+                let (mut moved, mut numbers) =
+                    (Vec::with_capacity(coords.len()), &traced.inputs[1..]);
+                for ((coord, span), &extent) in coords.iter().zip(spans).zip(from.iter()) {
+                    let latest = span.latest(extent).unwrap_or(0);
+                    let start = self.start(writer, span.start, latest, &mut numbers)?;
+                    moved.push(start.plus(coord, span.step as i64));
                 }
                 self.value(writer, input, &moved)
             }
@@ -276,7 +282,7 @@ impl<'a> Context<'a> {
                 moved[windows.axis] = first.plus(&coords[from.rank()], windows.dilation as i64);
                 self.value(writer, input, &moved)
             }
-            Op::Pad(amounts) => self.pad(writer, traced, amounts, coords),
+            Op::Pad(margins) => self.pad(writer, traced, margins, coords),
             Op::Reduce { op, axes } => {
                 let mut long = Vec::with_capacity(axes.len());
                 for &axis in axes {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::expand::{self, rewrite};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
-use crate::op::{Attention, Const, Op, Reduction, Routine};
+use crate::op::{Attention, Const, Margin, Op, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
 
 /// Rows at least this long are cut.
@@ -141,7 +141,7 @@ fn lengthen(
     let fill = out.push(Op::Fill { shape: Shape::SCALAR, value: identity }, &[])?;
     let mut amounts = vec![(0, 0); shape.rank()];
     amounts[axis].1 = extent - shape[axis];
-    out.push(Op::Pad(amounts), &[node, fill])
+    out.push(Op::Pad(Margin::all(&amounts)), &[node, fill])
 }
 
 fn cut(

@@ -119,7 +119,7 @@ impl Tensor {
             let message = format!("glu: axis {axis} of shape {} has no halves", self.shape);
             return Err(Error::shape(message));
         }
-        within("glu", || self.slice(axis, ..half)?.mul(self.slice(axis, half..)?.sigmoid()))
+        within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
     }
 
     /// The cosine of the angle between vectors along `axis`: `sum(x * y) / (max(|x|, epsilon) * max(|y|, epsilon))`. The
@@ -235,7 +235,7 @@ impl Tensor {
             let chosen = mask.iter().enumerate().filter(|(_, &chosen)| chosen);
             let chosen: Vec<i32> = chosen.map(|(at, _)| at as i32).collect();
             let index = all.device.tensor(&chosen, &[chosen.len()])?;
-            within(name, || all.take(&index))
+            within(name, || all.ravel().looked_up(0, &index))
         }
     }
 }

@@ -234,7 +234,13 @@ impl Tensor {
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
             return within(name, || self.pixelwise(weight));
         }
-        let (stride, dilation) = ([stride[0], stride[1]], [dilation[0], dilation[1]]);
+        // Beyond the padded input all steps are alike.
+        let extent = |i: usize| {
+            let (before, after) = padding[i];
+            self.shape[2 + i].saturating_add(before).saturating_add(after).max(1)
+        };
+        let within_reach = |of: &[usize]| [of[0].min(extent(0)), of[1].min(extent(1))];
+        let (stride, dilation) = (within_reach(stride), within_reach(dilation));
         let conv = Conv2d { stride, padding, dilation, groups };
         self.apply(Op::Routine(Routine::Conv2d(conv)), &[weight]).map_err(|e| e.within(name))
     }
@@ -345,7 +351,7 @@ impl Tensor {
                     let why = "the padding is larger than the result";
                     return Err(Error::shapes(name, &self.shape, w, why));
                 }
-                x = x.slice(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize)?;
+                x = x.cut(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize, 1)?;
             }
             let (out, each) = (w[1].saturating_mul(groups), w[0] / groups);
             let kernel = &w[2..];
@@ -371,25 +377,7 @@ impl Tensor {
         let spread = spread.pad_out(&[(0, 0), (0, 0), (0, step - 1), (0, 0)], 0.0)?;
         let long = extent.saturating_mul(step);
         dims[axis] = long - (step - 1);
-        let flat = spread.reshape(&[before, long, after])?.slice(1, ..dims[axis] as isize)?;
+        let flat = spread.reshape(&[before, long, after])?.cut(1, ..dims[axis] as isize, 1)?;
         flat.reshape(&dims)
-    }
-
-    /// The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart,
-    /// from every `step`-th position on, as far as they fit. A view.
-    ///
-    /// # Errors
-    /// `Shape` if the axis does not exist, no window fits or the rank would exceed 8; `size`, `step` and `dilation`
-    /// are at least 1.
-    #[cfg_attr(feature = "js", js(default(step = 1, dilation = 1)))]
-    pub fn unfold(&self, axis: isize, size: usize, step: usize, dilation: usize) -> Result<Tensor> {
-        let axis = self.shape.axis("unfold", axis)?;
-        if size == 0 || step == 0 || dilation == 0 {
-            let numbers = [size, step, dilation];
-            return Err(Error::shape(format!(
-                "unfold: size, step and dilation {numbers:?} must be at least 1"
-            )));
-        }
-        self.apply(Op::Unfold(Windows { axis, size, step, dilation }), &[])
     }
 }

@@ -18,7 +18,7 @@ impl Device {
         self.tensor_from_bytes(&T::to_bytes(data), shape, T::DTYPE)
     }
 
-    /// A tensor of elements as devices store them: little-endian, `bool` as 32-bit 0 or 1.
+    /// A tensor of elements as devices store them: little-endian, `bool` as 32 bits, of which any makes it true.
     ///
     /// # Errors
     /// As [`Device::tensor`].
@@ -30,14 +30,22 @@ impl Device {
             let message = format!("tensor: {have} elements for shape {shape} of {want}");
             return Err(Error::shape(message));
         }
-        Ok(Tensor::adopt(self, self.upload(shape, dtype, data)?))
+        let node = match dtype {
+            DType::Bool => {
+                let word = |word: &[u8]| u32::from(word.iter().any(|&byte| byte != 0));
+                let words: Vec<u32> = data.chunks_exact(4).map(word).collect();
+                self.upload(shape, dtype, &u32::to_bytes(&words))?
+            }
+            _ => self.upload(shape, dtype, data)?,
+        };
+        Ok(Tensor::adopt(self, node))
     }
 
     fn made(&self, op: Op) -> Result<Tensor> {
         Ok(Tensor::adopt(self, self.record(op, &[])?))
     }
 
-    /// `value` everywhere. The value is part of the program; it is exact for integers up to 2^53.
+    /// `value` everywhere; exact for integers up to 2^53. The value is data: no other plan is made for another one.
     ///
     /// # Errors
     /// `Shape`, `Limit`; `DType` for a value that an integer or `bool` cannot hold; `Unsupported` for `f16` on a device
@@ -52,10 +60,20 @@ impl Device {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn full(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
-        self.filled("full", shape, value, dtype)
+        let Const { bits, .. } = self.element(value, dtype)?;
+        let number = Tensor::adopt(self, self.scalar(dtype, bits));
+        number.apply(Op::Expand(Shape::new("full", shape)?), &[])
     }
 
-    fn filled(&self, name: &str, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+    /// A number that is part of the structure, everywhere.
+    pub(super) fn constant(&self, shape: &[usize], value: f64, dtype: DType) -> Result<Tensor> {
+        let value = self.element(value, dtype)?;
+        self.made(Op::Fill { shape: Shape::new("full", shape)?, value })
+    }
+
+    /// A number as an element.
+    fn element(&self, value: f64, dtype: DType) -> Result<Const> {
+        let name = "full";
         let mut bits = number_bits(name, dtype, value)?;
         if dtype == DType::F16 {
             if !self.limits().f16 {
@@ -64,7 +82,7 @@ impl Device {
             }
             bits = f16_to_f32(f32_to_f16(value as f32)).to_bits();
         }
-        self.made(Op::Fill { shape: Shape::new(name, shape)?, value: Const { dtype, bits } })
+        Ok(Const { dtype, bits })
     }
 
     /// Zeros, of type `f32` or of the type beside the shape.
@@ -82,7 +100,7 @@ impl Device {
     /// ```
     pub fn zeros(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
-        self.filled("zeros", &dims, 0.0, dtype)
+        within("zeros", || self.constant(&dims, 0.0, dtype))
     }
 
     /// Ones, of type `f32` or of the type beside the shape.
@@ -91,7 +109,7 @@ impl Device {
     /// As [`Device::zeros`].
     pub fn ones(&self, shape: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
-        self.filled("ones", &dims, 1.0, dtype)
+        within("ones", || self.constant(&dims, 1.0, dtype))
     }
 
     /// The coordinate along `axis`, as `i32`, everywhere in `shape`.
@@ -147,9 +165,11 @@ impl Device {
         }
         within("arange", || {
             let position = self.iota(&[count as usize], 0)?.cast(dtype)?;
-            // Down from the start, for types without negative numbers.
-            if step < 0.0 && dtype.is_int() {
-                return self.full(&[], start, dtype)?.sub(position.mul(-step)?);
+            if dtype.is_int() {
+                // Integers wrap, so that a type without negative numbers goes down, too.
+                number_bits("arange", dtype, step.abs())?;
+                let node = self.scalar(dtype, step as i64 as u32);
+                return position.mul(Tensor::adopt(self, node))?.add(start);
             }
             position.mul(step)?.add(start)
         })
@@ -205,11 +225,12 @@ impl Tensor {
     /// # Errors
     /// `DType` for a value that an integer or `bool` cannot hold.
     pub fn full_like(&self, value: f64) -> Result<Tensor> {
-        self.like("full_like", value)
+        self.node()?;
+        within("full_like", || self.device.full(&self.shape, value, self.dtype))
     }
 
     fn like(&self, name: &str, value: f64) -> Result<Tensor> {
         self.node()?;
-        self.device.filled(name, &self.shape, value, self.dtype)
+        within(name, || self.device.constant(&self.shape, value, self.dtype))
     }
 }

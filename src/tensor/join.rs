@@ -88,9 +88,15 @@ impl Tensor {
             let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
-        let mut start = 0;
+        // What all begin at multiples of.
+        let (mut start, mut unit) = (0, 0);
+        for &length in &lengths {
+            unit = gcd(start, unit);
+            start += length;
+        }
+        start = 0;
         let mut piece = |&len: &usize| {
-            let piece = self.spans(at, Span { start, len, step: 1 });
+            let piece = self.part(at, Span::at(start, len, 1), unit.max(1));
             start += len;
             piece
         };
@@ -147,28 +153,45 @@ impl Tensor {
 
     fn rolled(&self, shift: isize, axis: usize) -> Result<Tensor> {
         let extent = self.shape[axis];
-        if self.numel() == 0 || shift % extent as isize == 0 {
+        if self.numel() == 0 || extent == 1 {
             return Ok(self.clone());
         }
         let mut twice = vec![1; self.rank()];
         twice[axis] = 2;
         let start = extent - shift.rem_euclid(extent as isize) as usize;
-        let span = Span { start, len: extent, step: 1 };
-        within("roll", || self.tile(&twice)?.spans(axis, span))
+        within("roll", || self.tile(&twice)?.part(axis, Span::at(start, extent, 1), 1))
     }
 
     /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Positions outside give 0.
+    /// axis's place. Negative positions count from the end; those outside give 0.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let axis = self.shape.axis("index_select", axis)?;
-        within("index_select", || self.apply(Op::Gather { axis, paired: false }, &[index]))
+        let name = "index_select";
+        if let Some(line) = self.as_line(axis)? {
+            return within(name, || line.index_select(0, index));
+        }
+        let axis = self.shape.axis(name, axis)?;
+        within(name, || self.looked_up(axis, &index.from_start(self.shape[axis])?))
     }
 
-    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Positions outside
-    /// give 0.
+    /// As [`Tensor::index_select`], where negative positions are outside.
+    pub(super) fn looked_up(&self, axis: usize, index: &Tensor) -> Result<Tensor> {
+        self.apply(Op::Gather { axis, paired: false }, &[index])
+    }
+
+    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start.
+    pub(super) fn from_start(&self, extent: usize) -> Result<Tensor> {
+        match self.dtype {
+            DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
+            // What is no integer is refused where it is used.
+            _ => Ok(self.clone()),
+        }
+    }
+
+    /// The elements at the positions in `index` (`i32` or `u32`), counted row-major; of the index's shape. Negative
+    /// positions count from the end; those outside give 0.
     ///
     /// # Errors
     /// `DType` if the index is not of integers.
@@ -201,10 +224,12 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         let matrix = &self.shape[self.rank() - 2..];
+        // A diagonal beyond the matrix is like the first that is.
+        let diagonal = (diagonal as isize).clamp(-(matrix[0] as isize), matrix[1] as isize);
         let row = self.device.iota(matrix, 0)?.add(diagonal)?;
         let column = self.device.iota(matrix, 1)?;
         let keep = column.row(compare, &[Operand::Tensor(row)])?;
-        let zero = self.device.full(&[], 0.0, self.dtype)?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
         keep.where_cond(self, &zero)
     }
 
@@ -246,6 +271,15 @@ impl Tensor {
             }
             Ok(tiled)
         })
+    }
+}
+
+/// The largest number that divides both.
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 {
+        a
+    } else {
+        gcd(b, a % b)
     }
 }
 

@@ -52,7 +52,7 @@ impl Tensor {
         }
         let dims = &self.shape[..self.rank() - 1];
         if self.numel() == 0 {
-            return Ok((self.device.full(dims, 0.0, self.dtype)?, self.reshape(&self.shape)?));
+            return Ok((self.device.constant(dims, 0.0, self.dtype)?, self.reshape(&self.shape)?));
         }
         within("eigh", || {
             let flat =
@@ -90,7 +90,7 @@ impl Tensor {
         let count = if first == 0 { rows } else { rows - first };
         let end = first + (count - 1) * (rows + 1) + 1;
         let flat = self.reshape(&[batch, rows * rows])?;
-        flat.slice_step(1, first as isize..end as isize, rows + 1)
+        flat.cut(1, first as isize..end as isize, rows + 1)
     }
 
     /// The product of the rotations that make symmetric matrices diagonal.
@@ -110,7 +110,7 @@ impl Tensor {
         }
         // Many turns in `f32` leave the vectors a little off being orthonormal: a step of Newton's towards what they
         // should be (Higham 1986) squares that.
-        let vectors = vectors.slice(2, ..rows as isize)?;
+        let vectors = vectors.cut(2, ..rows as isize, 1)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
         vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.stored()
     }
@@ -164,18 +164,18 @@ impl Ring {
         let diagonal = matrix.diagonal(0)?;
         let across = matrix.diagonal(self.half)?;
         let flat = across.eq(0.0)?;
-        let distance = diagonal.slice(1, half..2 * half)?.sub(&diagonal.slice(1, ..half)?)?;
+        let distance = diagonal.cut(1, half..2 * half, 1)?.sub(&diagonal.cut(1, ..half, 1)?)?;
         let ratio = distance.div(&flat.where_cond(1.0, &across.mul(2.0)?)?)?;
         let size = ratio.abs().add(&ratio.square().add(1.0)?.sqrt())?.reciprocal();
         let tangent = flat.where_cond(0.0, &ratio.lt(0.0)?.where_cond(&size.neg(), &size)?)?;
         let cosine = tangent.square().add(1.0)?.rsqrt();
         let sine = tangent.mul(&cosine)?.stored()?;
-        let cosine = cosine.stored()?.index_select(1, &self.pair)?;
-        let sine = sine.index_select(1, &self.pair)?.mul(&self.side)?;
-        let turn = |x: &Tensor, axis: isize| {
-            let along = 3 - axis;
-            let own = x.index_select(axis, &self.own)?.mul(&cosine.unsqueeze(along)?)?;
-            own.add(&x.index_select(axis, &self.partner)?.mul(&sine.unsqueeze(along)?)?)
+        let cosine = cosine.stored()?.looked_up(1, &self.pair)?;
+        let sine = sine.looked_up(1, &self.pair)?.mul(&self.side)?;
+        let turn = |x: &Tensor, axis: usize| {
+            let along = 3 - axis as isize;
+            let own = x.looked_up(axis, &self.own)?.mul(&cosine.unsqueeze(along)?)?;
+            own.add(&x.looked_up(axis, &self.partner)?.mul(&sine.unsqueeze(along)?)?)
         };
         Ok((turn(&turn(matrix, 1)?, 2)?.stored()?, turn(vectors, 2)?.stored()?))
     }

@@ -24,6 +24,7 @@ mod routine;
 mod scan;
 mod scatter;
 mod scatter_reduce;
+mod slices;
 mod sort;
 mod variable;
 

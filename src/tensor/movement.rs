@@ -1,43 +1,12 @@
-//! Moving elements without copying them: shapes, orders of axes, slices. All are views, which cost nothing until a kernel
+//! Moving elements without copying them: shapes, orders of axes, diagonals. All are views, which cost nothing until a kernel
 //! reads through them.
 
+use super::slices::{resolve, written};
 use super::{within, Axes, Extents, Tensor};
 use crate::error::{Error, Result};
-use crate::op::{Op, Span};
-use std::ops::{Bound, RangeBounds};
-
-/// A range as it was written, for messages.
-fn written(range: &impl RangeBounds<isize>) -> String {
-    let start = match range.start_bound() {
-        Bound::Included(start) => start.to_string(),
-        Bound::Excluded(start) => format!("{start}<"),
-        Bound::Unbounded => String::new(),
-    };
-    match range.end_bound() {
-        Bound::Included(end) => format!("{start}..={end}"),
-        Bound::Excluded(end) => format!("{start}..{end}"),
-        Bound::Unbounded => format!("{start}.."),
-    }
-}
-
-/// A range of `count` positions, negative ones counted from the end; `None` if it does not lie within them.
-fn resolve(range: &impl RangeBounds<isize>, count: usize) -> Option<(usize, usize)> {
-    let count = count as isize;
-    let position = |&p: &isize| if p < 0 { p.checked_add(count) } else { Some(p) };
-    let after = |p: &isize| position(p)?.checked_add(1);
-    let start = match range.start_bound() {
-        Bound::Included(start) => position(start)?,
-        Bound::Excluded(start) => after(start)?,
-        Bound::Unbounded => 0,
-    };
-    let end = match range.end_bound() {
-        Bound::Included(end) => after(end)?,
-        Bound::Excluded(end) => position(end)?,
-        Bound::Unbounded => count,
-    };
-    let inside = 0 <= start && start <= end && end <= count;
-    inside.then_some((start as usize, end as usize))
-}
+use crate::op::{Margin, Op, Span, Start};
+use crate::shape::Shape;
+use std::ops::RangeBounds;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
@@ -113,6 +82,9 @@ impl Tensor {
     /// `Shape` if an axis does not exist.
     #[cfg_attr(feature = "js", js(default(a = -2, b = -1)))]
     pub fn transpose(&self, a: isize, b: isize) -> Result<Tensor> {
+        if self.as_line(a)?.is_some() && self.as_line(b)?.is_some() {
+            return Ok(self.clone());
+        }
         let (a, b) = (self.shape.axis("transpose", a)?, self.shape.axis("transpose", b)?);
         let mut order: Vec<usize> = (0..self.rank()).collect();
         order.swap(a, b);
@@ -164,73 +136,18 @@ impl Tensor {
         self.reshape(dims)
     }
 
-    /// The elements along `axis` within a range of positions. Either end may be open, and negative positions count from
-    /// the end of the axis: `-1..` is the last element, `..-1` all but that.
-    ///
-    /// # Errors
-    /// `Shape` if the range does not lie within the axis.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[4])?;
-    /// assert_eq!(x.slice(0, 1..3)?.read::<f32>().await?, [2.0, 3.0]);
-    /// assert_eq!(x.slice(0, -1..)?.read::<f32>().await?, [4.0]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    #[doc(alias = "narrow")]
-    #[cfg_attr(feature = "js", js(skip))]
-    pub fn slice(&self, axis: isize, range: impl RangeBounds<isize>) -> Result<Tensor> {
-        self.slice_step(axis, range, 1)
-    }
-
-    /// Every `step`-th of the elements along `axis` within a range of positions, as [`Tensor::slice`]; `step` is at least
-    /// 1.
-    ///
-    /// # Errors
-    /// `Shape` if the range does not lie within the axis or the step is 0.
-    #[cfg_attr(feature = "js", js(skip))]
-    pub fn slice_step(
-        &self,
-        axis: isize,
-        range: impl RangeBounds<isize>,
-        step: usize,
-    ) -> Result<Tensor> {
-        let at = self.shape.axis("slice", axis)?;
-        let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
-            let (range, shape) = (written(&range), &self.shape);
-            let message = format!("slice: {range} step {step} along axis {axis} of shape {shape}");
-            return Err(Error::shape(message));
-        };
-        let len = (end - start).div_ceil(step);
-        self.spans(at, Span { start, len, step: step as isize })
-    }
-
-    /// The elements at one position along `axis`, without that axis. Negative positions count from the end.
-    ///
-    /// # Errors
-    /// `Shape` if the axis or the position does not exist.
-    pub fn select(&self, axis: isize, index: isize) -> Result<Tensor> {
-        let at = self.shape.axis("select", axis)?;
-        let extent = self.shape[at] as isize;
-        if index < -extent || index >= extent {
-            let message = format!("select: {index} along axis {axis} of shape {}", self.shape);
-            return Err(Error::shape(message));
-        }
-        let start = index.rem_euclid(extent) as usize;
-        self.spans(at, Span { start, len: 1, step: 1 })?.squeeze(at as isize)
-    }
-
-    /// The elements along each of `axes` in reverse.
+    /// The elements along each of `axes` in reverse; nothing is reversed if none is named.
     ///
     /// # Errors
     /// `Shape` if an axis does not exist or is named twice.
     pub fn flip(&self, axes: &[isize]) -> Result<Tensor> {
-        let axes = self.shape.axes("flip", axes)?;
+        let axes = match axes {
+            [] => Vec::new(),
+            axes => Axes::from(axes).within("flip", &self.shape)?,
+        };
         let span = |(axis, &extent): (usize, &usize)| match axes.contains(&axis) && extent > 0 {
-            true => Span { start: extent - 1, len: extent, step: -1 },
-            false => Span { start: 0, len: extent, step: 1 },
+            true => Span::at(extent - 1, extent, -1),
+            false => Span::whole(extent),
         };
         let spans = self.shape.iter().enumerate().map(span).collect();
         self.apply(Op::Slice(spans), &[])
@@ -258,21 +175,22 @@ impl Tensor {
             [rows, columns] => {
                 let count = rows.saturating_sub(down).min(columns.saturating_sub(right));
                 let start = if count > 0 { right + down * columns } else { 0 };
-                let step = (columns + 1) as isize;
-                let len = [Span { start, len: count, step }].to_vec();
-                self.ravel().apply(Op::Slice(len), &[]).map_err(|error| error.within("diag"))
+                let span = Span::at(start, count, (columns + 1) as isize);
+                within("diag", || self.ravel().part(0, span, 1))
             }
-            [_] => within("diag", || {
-                let long = self.pad_out(&[(0, right.max(down))], 0.0)?;
-                let count = long.numel();
-                let (row, column) = (
-                    self.device.iota(&[count, count], 0)?.add(diagonal)?,
-                    self.device.iota(&[count, count], 1)?,
-                );
-                let zero = self.device.full(&[], 0.0, self.dtype)?;
-                // Beside the rows the vector belongs to; to the left of the main diagonal those are columns.
-                let spread = if diagonal < 0 { long } else { long.unsqueeze(1)? };
-                row.eq(&column)?.where_cond(&spread, &zero)
+            [count] => within("diag", || {
+                let rows = count.saturating_add(right.max(down));
+                let whole = Shape::new("diag", &[rows, rows])?;
+                if count == 0 {
+                    return self.device.zeros((&whole[..], self.dtype));
+                }
+                // From one element to the next it is a row and a column.
+                let spread = self.unsqueeze(1)?.pad_out(&[(0, 0), (0, rows)], 0.0)?.ravel();
+                let length = (count - 1) * (rows + 1) + 1;
+                let spread = spread.spans(0, Span::at(0, length, 1))?;
+                let before = Start::At(right + down * rows);
+                let margin = Margin { before, more: rows * rows - length };
+                spread.margined(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
                 let message = format!("diag: shape {} is no vector and no matrix", self.shape);
@@ -295,12 +213,5 @@ impl Tensor {
             2 => self.flip(&[a, b]),
             _ => self.transpose(a, b)?.flip(&[b]),
         })
-    }
-
-    pub(super) fn spans(&self, axis: usize, span: Span) -> Result<Tensor> {
-        let whole = |&len: &usize| Span { start: 0, len, step: 1 };
-        let mut spans: Vec<Span> = self.shape.iter().map(whole).collect();
-        spans[axis] = span;
-        self.apply(Op::Slice(spans), &[])
     }
 }

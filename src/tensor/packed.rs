@@ -48,7 +48,7 @@ impl Tensor {
     pub fn unpack_bf16(&self) -> Result<Tensor> {
         let halves = self.fields("unpack_bf16", 16, false)?;
         within("unpack_bf16", || {
-            let half = self.device.full(&[], 16.0, DType::U32)?;
+            let half = self.device.constant(&[], 16.0, DType::U32)?;
             Ok(halves.cast(DType::U32)?.bitwise_left_shift(&half)?.from_bits())
         })
     }
@@ -143,7 +143,7 @@ impl Tensor {
             let word = self.reshape(&[rows, words, 1])?;
             let first = self.device.iota(&[fields as usize], 0)?;
             // Known when the kernel is compiled, which numbers of the user's are not.
-            let known = |value: i32| self.device.full(&[], f64::from(value), DType::I32);
+            let known = |value: i32| self.device.constant(&[], f64::from(value), DType::I32);
             let above = known(32 - width)?;
             // Up to the top, and down again: with copies of the sign, or without.
             let up = above.sub(&first.mul(&known(width)?)?)?;

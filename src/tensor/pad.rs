@@ -2,7 +2,8 @@
 
 use super::{within, Amounts, Tensor};
 use crate::error::{Error, Result};
-use crate::op::{Op, Span};
+use crate::op::{Margin, Op, Span};
+use crate::shape::MAX_ELEMENTS;
 
 /// What lies outside of a tensor that is padded with its own elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -38,12 +39,24 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(value = 0.0)))]
     pub fn pad(&self, amounts: impl Into<Amounts>, value: f64) -> Result<Tensor> {
         let (cropped, amounts) = self.cropped("pad", &amounts.into().pairs)?;
-        cropped.pad_out(&amounts, value)
+        cropped.margined(Margin::all(&amounts), value)
     }
 
-    /// `value` before and after the elements, none cut off.
+    /// `value` before and after the elements, so many as structure says.
     pub(super) fn pad_out(&self, amounts: &[(usize, usize)], value: f64) -> Result<Tensor> {
-        self.with_number(Op::Pad(amounts.to_vec()), &[], value)
+        self.with_number(Op::Pad(Margin::all(amounts)), value, &[])
+    }
+
+    /// `value` before and after the elements; how many of them are before is data.
+    pub(super) fn margined(&self, mut margins: Vec<Margin>, value: f64) -> Result<Tensor> {
+        let mut numbers = Vec::new();
+        for margin in &mut margins {
+            // What is too large has no place.
+            if margin.more > 0 && margin.more < MAX_ELEMENTS {
+                margin.before = self.given(margin.before, 1, &mut numbers);
+            }
+        }
+        self.with_number(Op::Pad(margins), value, &numbers.iter().collect::<Vec<_>>())
     }
 
     /// What is left after cutting off, and what is to be added.
@@ -64,11 +77,11 @@ impl Tensor {
                 let message = format!("{name}: ({before}, {after}) leaves nothing of {extent}");
                 return Err(Error::shape(message));
             };
-            spans.push(Span { start: off(before), len, step: 1 });
+            spans.push(Span::at(off(before), len, 1));
             more.push((before.max(0) as usize, after.max(0) as usize));
         }
         let whole = spans.iter().zip(self.shape.iter()).all(|(span, &extent)| span.len == extent);
-        let rest = if whole { self.clone() } else { self.apply(Op::Slice(spans), &[])? };
+        let rest = if whole { self.clone() } else { self.parts(spans, 1)? };
         Ok((rest, more))
     }
 
@@ -108,7 +121,7 @@ impl Tensor {
                     PadMode::Edge => at.maximum(0)?.minimum(last)?,
                     PadMode::Wrap => at.remainder(extent)?,
                 };
-                padded.index_select(axis as isize, &at)
+                padded.looked_up(axis, &at)
             })?;
         }
         Ok(padded)

@@ -146,11 +146,11 @@ impl Tensor {
         self.apply(Op::Cast(dtype), &[])
     }
 
-    /// Records an operation with a number that the user passed as its last operand.
-    pub(super) fn with_number(&self, op: Op, others: &[&Tensor], number: f64) -> Result<Tensor> {
+    /// Records an operation with a number that the user passed as its second operand.
+    pub(super) fn with_number(&self, op: Op, number: f64, others: &[&Tensor]) -> Result<Tensor> {
         let bits = number_bits(op.name(), self.dtype, number)?;
         let node: NodeId = self.device.scalar(self.dtype, bits);
         let scalar = Tensor::adopt(&self.device, node);
-        self.apply(op, &[others, &[&scalar]].concat())
+        self.apply(op, &[&[&scalar], others].concat())
     }
 }

@@ -167,7 +167,7 @@ impl Tensor {
     fn counts(&self, asked: &PoolWindow, padding: bool) -> Result<Tensor> {
         let mut dims = self.shape.to_vec();
         dims[..2].fill(1);
-        let ones = self.device.full(&dims, 1.0, self.dtype)?;
+        let ones = self.device.constant(&dims, 1.0, self.dtype)?;
         if !padding {
             return ones.pooled(asked, Reduction::Sum, 0.0);
         }

@@ -3,7 +3,7 @@
 
 use super::{Tensor, TensorSpec};
 use crate::device::Device;
-use crate::dtype::DType;
+use crate::dtype::{f16_to_f32, f32_to_f16, DType};
 use crate::error::{Error, Result};
 use crate::shape::Shape;
 
@@ -27,10 +27,11 @@ impl Device {
         counter.random_bits(seed)?.reshape(shape)
     }
 
-    /// Uniform in `[low, high)`; `f32`, or rounded to the type beside the shape.
+    /// Uniform in `[low, high)`, or `low` where both are equal; `f32`, or rounded to the type beside the shape.
     ///
     /// # Errors
-    /// `Shape`, `Limit`; `Data` unless both are finite and `low <= high`; `Unsupported` for `f16` on a device without it.
+    /// `Shape`, `Limit`; `Data` unless both are finite in the type and `low <= high`; `Unsupported` for `f16` on a device
+    /// without it.
     #[cfg_attr(feature = "js", js(options(low = 0.0, high = 1.0, seed = random_seed())))]
     pub fn uniform(
         &self,
@@ -40,12 +41,16 @@ impl Device {
         seed: u32,
     ) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
-        if !(low.is_finite() && high.is_finite() && low <= high) {
+        let first = nearest(low, dtype);
+        if !(first.is_finite() && nearest(high, dtype).is_finite() && low <= high) {
             let message = format!("uniform: the range from {low} to {high}");
             return Err(Error::data(message));
         }
         let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
-        unit.mul(high - low)?.add(low)?.cast(dtype)
+        // By halves: the distance may be beyond all numbers.
+        let half = unit.mul(high / 2.0 - low / 2.0)?.add(low / 2.0)?;
+        // Sums are rounded, and may be so to a limit.
+        half.mul(2.0)?.minimum(below(high, dtype))?.maximum(first)?.cast(dtype)
     }
 
     /// Normally distributed with this mean and standard deviation, by the Box-Muller transform of two uniform numbers;
@@ -86,6 +91,31 @@ impl Device {
     }
 }
 
+/// The number of the type that is nearest, of `f32` for types other than floats.
+fn nearest(x: f64, dtype: DType) -> f32 {
+    match dtype {
+        DType::F16 => f16_to_f32(f32_to_f16(x as f32)),
+        _ => x as f32,
+    }
+}
+
+/// The last of those numbers that is less.
+fn below(x: f64, dtype: DType) -> f32 {
+    let near = nearest(x, dtype);
+    match dtype {
+        _ if f64::from(near) < x => near,
+        DType::F16 => {
+            let bits = f32_to_f16(near);
+            f16_to_f32(match near {
+                x if x > 0.0 => bits - 1,
+                x if x < 0.0 => bits + 1,
+                _ => 0x8001,
+            })
+        }
+        _ => near.next_down(),
+    }
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise.
@@ -99,7 +129,7 @@ impl Tensor {
         }
         self.need_float("dropout")?;
         let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
-        let zero = self.device.full(&[], 0.0, self.dtype)?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
         kept.where_cond(&self.mul(1.0 / (1.0 - p))?, &zero)
     }
 }

@@ -181,7 +181,7 @@ impl Tensor {
             found = found.logical_or(&self.is_nan())?;
         }
         let position = self.device.iota(&self.shape, at as isize)?;
-        let none = self.device.full(&[], f64::from(i32::MAX), DType::I32)?;
+        let none = self.device.constant(&[], f64::from(i32::MAX), DType::I32)?;
         found.where_cond(&position, &none)?.min(Axes::from(at as isize).keepdim(asked.keeps()))
     }
 

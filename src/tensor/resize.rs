@@ -222,13 +222,13 @@ impl Tensor {
         let after: usize = self.shape[axis + 1..].iter().product();
         let lines = self.reshape(&[before, self.shape[axis], after])?.cast(self.dtype.compute())?;
         let sum = if count == 1 {
-            lines.index_select(1, &places.reshape(&[size])?)?
+            lines.looked_up(1, &places.reshape(&[size])?)?
         } else if count <= FEW {
             let mut sum: Option<Tensor> = None;
             for tap in 0..count as isize {
                 let place = places.select(0, tap)?;
                 let weight = weights.select(0, tap)?.unsqueeze(1)?;
-                let share = lines.index_select(1, &place)?.mul(&weight)?;
+                let share = lines.looked_up(1, &place)?.mul(&weight)?;
                 sum = Some(match sum {
                     Some(sum) => sum.add(&share)?,
                     None => share,
@@ -237,7 +237,7 @@ impl Tensor {
             sum.unwrap_or(lines)
         } else {
             let weights = weights.reshape(&[count, size, 1])?;
-            lines.index_select(1, &places)?.mul(&weights)?.sum(1)?
+            lines.looked_up(1, &places)?.mul(&weights)?.sum(1)?
         };
         let mut dims = self.shape.to_vec();
         dims[axis] = size;
@@ -258,16 +258,15 @@ impl Tensor {
             _ => (position.mul(long - 1)?, (short - 1).max(1)),
         };
         let low = above.div(below)?;
-        let axis = axis as isize;
-        let before = self.index_select(axis, &low)?;
+        let before = self.looked_up(axis, &low)?;
         if matches!(mode, Resize::Nearest | Resize::NearestExact) {
             return Ok(before);
         }
-        let mut dims = vec![1; self.rank() - axis as usize];
+        let mut dims = vec![1; self.rank() - axis];
         dims[0] = size;
         let rest = above.sub(&low.mul(below)?)?.cast(DType::F32)?.div(f64::from(below))?;
         let rest = rest.cast(self.dtype)?.reshape(&dims)?;
-        let after = self.index_select(axis, &low.add(1)?.minimum(long - 1)?)?;
+        let after = self.looked_up(axis, &low.add(1)?.minimum(long - 1)?)?;
         before.lerp(&after, &rest)
     }
 }

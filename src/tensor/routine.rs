@@ -90,10 +90,10 @@ impl Tensor {
         }
         within(name, || {
             let middle = half as isize;
-            let turned = self.slice(-1, ..2 * middle)?;
+            let turned = self.cut(-1, ..2 * middle, 1)?;
             let (a, b) = match interleaved {
-                true => (turned.slice_step(-1, .., 2)?, turned.slice_step(-1, 1.., 2)?),
-                false => (turned.slice(-1, ..middle)?, turned.slice(-1, middle..)?),
+                true => (turned.cut(-1, .., 2)?, turned.cut(-1, 1.., 2)?),
+                false => (turned.cut(-1, ..middle, 1)?, turned.cut(-1, middle.., 1)?),
             };
             let (first, second) = (a.mul(cos)?.sub(&b.mul(sin)?)?, b.mul(cos)?.add(&a.mul(sin)?)?);
             if first.shape != a.shape {
@@ -107,7 +107,7 @@ impl Tensor {
             if 2 * half == last {
                 return Ok(pairs);
             }
-            Tensor::concat(&[pairs, self.slice(-1, 2 * middle..)?], -1)
+            Tensor::concat(&[pairs, self.cut(-1, 2 * middle.., 1)?], -1)
         })
     }
 
@@ -135,8 +135,8 @@ impl Tensor {
         if mask.dtype != DType::Bool {
             return self.apply(op, &[k, v, &scale, mask]);
         }
-        let zero = self.device.full(&[], 0.0, self.dtype)?;
-        let hidden = self.device.full(&[], f64::NEG_INFINITY, self.dtype)?;
+        let zero = self.device.constant(&[], 0.0, self.dtype)?;
+        let hidden = self.device.constant(&[], f64::NEG_INFINITY, self.dtype)?;
         self.apply(op, &[k, v, &scale, &mask.where_cond(&zero, &hidden)?])
     }
 }

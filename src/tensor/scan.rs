@@ -58,7 +58,7 @@ impl Tensor {
             }
             if exclusive {
                 lines = lines.pad_out(&[(0, 0), (1, 0)], identity(op, lines.dtype))?;
-                lines = lines.slice(1, ..-1)?;
+                lines = lines.cut(1, ..-1, 1)?;
             }
             let mut sums = lines.prefixes(op)?;
             if reverse {
@@ -80,15 +80,15 @@ impl Tensor {
         let seen = self.device.iota(&[length, length], 1)?;
         let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
         let spread = whole.reshape(&[rows, blocks, 1, length])?;
-        let nothing = self.device.full(&[], none, self.dtype)?;
+        let nothing = self.device.constant(&[], none, self.dtype)?;
         let mut sums = seen.where_cond(&spread, &nothing)?.reduce(op, 3)?;
         if blocks > 1 {
             let totals = sums.select(2, -1)?;
             let before = totals.prefixes(op)?.pad_out(&[(0, 0), (1, 0)], none)?;
-            let before = before.slice(1, ..-1)?.unsqueeze(-1)?;
+            let before = before.cut(1, ..-1, 1)?.unsqueeze(-1)?;
             sums = sums.row(together(op), &[Operand::Tensor(before)])?;
         }
-        sums.reshape(&[rows, blocks * length])?.slice(1, ..count as isize)
+        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
     }
 
     /// A single number as a vector of one element, for operations along the axis 0 or -1 of it, as PyTorch has them.

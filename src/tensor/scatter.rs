@@ -23,7 +23,7 @@ impl Tensor {
     /// This, but for the elements along `axis` at the positions in `index` (`i32` or `u32`), which are those of
     /// `source`: `result[.., index[.., i, ..], ..] = source[.., i, ..]`. The source has the index's shape, or is cut to it;
     /// along other axes than this one the index may be shorter than this. Where several come to one place the last one
-    /// stays; positions outside are left out.
+    /// stays. Negative positions count from the end; those outside are left out.
     /// (`scatter` of PyTorch, `ScatterElements` of ONNX.)
     ///
     /// Up to 2^26 elements times indices along the axis it takes that many steps and one or two kernels; beyond, it
@@ -33,7 +33,7 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the shapes do not fit; `DType` if the index is not of integers or the source
     /// of another type.
     pub fn scatter(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        self.scatter_along("scatter", axis, index, source, None)
+        self.scattered("scatter", axis, index, source, None)
     }
 
     /// As [`Tensor::scatter`], but all elements of the source are added to what is there.
@@ -41,10 +41,29 @@ impl Tensor {
     /// # Errors
     /// The same; `DType` for `bool`.
     pub fn scatter_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
-        self.scatter_along("scatter_add", axis, index, source, Some(Reduction::Sum))
+        self.scattered("scatter_add", axis, index, source, Some(Reduction::Sum))
     }
 
-    pub(super) fn scatter_along(
+    /// Scattered along an axis, by a reduction if there is one. A single number is a line of one element.
+    pub(super) fn scattered(
+        &self,
+        name: &str,
+        axis: isize,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
+        if let (Some(line), 0, 0) = (self.as_line(axis)?, index.rank(), source.rank()) {
+            let (index, source) = (index.reshape(&[1])?, source.reshape(&[1])?);
+            return line.scattered(name, 0, &index, &source, op)?.reshape(());
+        }
+        let extent = self.shape[self.shape.axis(name, axis)?];
+        let index = within(name, || index.from_start(extent))?;
+        self.scatter_along(name, axis, &index, source, op)
+    }
+
+    /// The same with positions from the start.
+    fn scatter_along(
         &self,
         name: &str,
         axis: isize,
@@ -66,7 +85,7 @@ impl Tensor {
         }
         within(name, || {
             if index.shape != source.shape {
-                let cut = index.shape.iter().map(|&len| Span { start: 0, len, step: 1 });
+                let cut = index.shape.iter().map(|&len| Span::whole(len));
                 let source = source.apply(Op::Slice(cut.collect()), &[])?;
                 return self.scatter_along(name, axis, index, &source, op);
             }
@@ -81,9 +100,9 @@ impl Tensor {
                     let cut = dims.iter().enumerate().map(|(i, &extent)| match i == other {
                         true => {
                             let start = part.shape[i];
-                            Span { start, len: extent - start, step: 1 }
+                            Span::at(start, extent - start, 1)
                         }
-                        false => Span { start: 0, len: extent, step: 1 },
+                        false => Span::whole(extent),
                     });
                     let rest = self.apply(Op::Slice(cut.collect()), &[])?;
                     whole = Tensor::concat(&[whole, rest], other as isize)?;
@@ -96,14 +115,18 @@ impl Tensor {
         })
     }
 
-    /// With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. Positions
-    /// outside are left out.
+    /// With the slices of `source` along `axis` added to those at the positions in `index`, which has one axis. Negative
+    /// positions count from the end; those outside are left out.
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or the source is not of this shape but for the axis, along which it has an
     /// element for each index; `DType` if the index is not of integers, or unless the others have one type with a sum.
     pub fn index_add(&self, axis: isize, index: &Tensor, source: &Tensor) -> Result<Tensor> {
         let name = "index_add";
+        if let (Some(line), 0, 1) = (self.as_line(axis)?, source.rank(), index.numel()) {
+            let added = line.index_add(0, &index.ravel(), &source.reshape(&[1])?)?;
+            return added.reshape(());
+        }
         let at = self.shape.axis(name, axis)?;
         self.need_beside(name, at, source)?;
         if index.shape[..] != [source.shape[at]] {
@@ -124,7 +147,8 @@ impl Tensor {
                 let moved = x.apply(Op::Permute(order.clone()), &[])?;
                 moved.reshape(&[1, x.shape[at], columns])
             };
-            let brought = front(self)?.bring(&index.unsqueeze(0)?, &front(source)?, op)?;
+            let index = index.from_start(self.shape[at])?.unsqueeze(0)?;
+            let brought = front(self)?.bring(&index, &front(source)?, op)?;
             let mut back: Vec<usize> = (1..self.rank()).collect();
             back.insert(at, 0);
             brought.reshape(&pick(&self.shape, &order))?.apply(Op::Permute(back), &[])
@@ -132,7 +156,8 @@ impl Tensor {
     }
 
     /// The elements at the positions that the last axis of `index` says along the first axes of this:
-    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Positions outside give 0. (`GatherND` of ONNX.)
+    /// `[.., q], [a, b, ...] -> [.., the axes after the q-th]`. Negative positions count from the end; those outside give 0.
+    /// (`GatherND` of ONNX.)
     ///
     /// # Errors
     /// `Shape` if the index's last axis is not of 1 to as many as this has axes; `DType` if it is not of integers.
@@ -143,13 +168,13 @@ impl Tensor {
             let columns: usize = after.iter().product();
             let rows = self.reshape(&[before.iter().product(), columns])?;
             let dims = [&places.shape, after].concat();
-            rows.index_select(0, &places)?.reshape(&dims)
+            rows.looked_up(0, &places)?.reshape(&dims)
         })
     }
 
     /// This, but for the elements at the positions that the last axis of `index` says, which are those of `source`, of
     /// the shape [`Tensor::gather_nd`] would give; or combined with them by a reduction. Where several come to one place
-    /// the last one stays; positions outside are left out. (`ScatterND` of ONNX.)
+    /// the last one stays. Negative positions count from the end; those outside are left out. (`ScatterND` of ONNX.)
     ///
     /// # Errors
     /// `Shape` if index or source do not fit; `DType` as [`Tensor::scatter_reduce`].
@@ -198,7 +223,7 @@ impl Tensor {
             let index = index.cast(DType::I32)?;
             let mut found: Option<(Tensor, Tensor)> = None;
             for (axis, &extent) in self.shape[..axes].iter().enumerate() {
-                let at = index.select(-1, axis as isize)?;
+                let at = index.select(-1, axis as isize)?.from_start(extent)?;
                 let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
                 found = Some(match found {
                     None => (at, inside),
@@ -250,7 +275,7 @@ impl Tensor {
         };
         let wide = self.dtype.compute();
         let source = source.cast(wide)?;
-        let none = self.device.full(&[], identity(op, wide), wide)?;
+        let none = self.device.constant(&[], identity(op, wide), wide)?;
         let steps = index.numel().saturating_mul(count).saturating_mul(columns);
         let brought = if steps <= SMALL {
             let found = index.meets(count)?.unsqueeze(2)?;
@@ -275,7 +300,7 @@ impl Tensor {
     fn last_of_each(&self, count: usize) -> Result<Tensor> {
         if self.numel().saturating_mul(count) <= SMALL {
             let at = self.device.iota(&[self.shape[1]], 0)?;
-            let none = self.device.full(&[], -1.0, DType::I32)?;
+            let none = self.device.constant(&[], -1.0, DType::I32)?;
             return self.meets(count)?.where_cond(&at, &none)?.max(2)?.stored();
         }
         let order = self.order(false, usize::MAX)?;
@@ -287,7 +312,7 @@ impl Tensor {
     fn ends(&self, count: usize) -> Result<(Tensor, Tensor)> {
         let (rows, length) = (self.shape[0], self.shape[1]);
         let position = self.device.iota(&[rows, count], 1)?;
-        let mut end = self.device.full(&[rows, count], -1.0, DType::I32)?;
+        let mut end = self.device.constant(&[rows, count], -1.0, DType::I32)?;
         let mut step = 1 << length.ilog2();
         let mut done = 0;
         while step > 0 {
@@ -311,7 +336,7 @@ impl Tensor {
         let before = |x: &Tensor, step: usize, none: f64| {
             let mut amounts = vec![(0, 0); x.rank()];
             amounts[1].0 = step;
-            x.pad_out(&amounts, none)?.slice(1, ..length as isize)
+            x.pad_out(&amounts, none)?.cut(1, ..length as isize, 1)
         };
         let mut sums = self.stored()?;
         let (mut step, mut done) = (1, 0);

@@ -65,16 +65,18 @@ impl Tensor {
         let name = "scatter_reduce";
         let ScatterReduction { op, mean, include_self } = op.into();
         if include_self && !mean {
-            return self.scatter_along(name, axis, index, source, Some(op));
+            return self.scattered(name, axis, index, source, Some(op));
         }
         if mean {
             self.need_float(name)?;
         }
         let rest = match include_self {
             true => self.clone(),
-            false => within(name, || self.full_like(identity(op, self.dtype)))?,
+            false => within(name, || {
+                self.device.constant(&self.shape, identity(op, self.dtype), self.dtype)
+            })?,
         };
-        let combined = rest.scatter_along(name, axis, index, source, Some(op))?;
+        let combined = rest.scattered(name, axis, index, source, Some(op))?;
         within(name, || {
             // How many come to each place.
             let wide = self.dtype.compute();

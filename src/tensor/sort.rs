@@ -98,15 +98,15 @@ impl Tensor {
             true => self.device.iota(&dims, axis),
             false => {
                 let order = self.detach().lines(at)?.order(largest, k)?;
-                order.slice(1, ..k as isize)?.unlines(&self.shape, at)
+                order.cut(1, ..k as isize, 1)?.unlines(&self.shape, at)
             }
         })?;
         Ok((within("topk", || self.picked(axis, &indices))?, indices))
     }
 
     /// The elements along `axis` at the positions in `index` (`i32` or `u32`), which has the shape of the result:
-    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. Along other axes the index may be shorter than this. Positions
-    /// outside give 0. (`GatherElements` of ONNX.)
+    /// `result[.., i, ..] = this[.., index[.., i, ..], ..]`. Along other axes the index may be shorter than this. Negative
+    /// positions count from the end; those outside give 0. (`GatherElements` of ONNX.)
     ///
     /// The gradient adds up by a product with ones, which takes as many steps as there are indices times elements along
     /// the axis.
@@ -116,8 +116,15 @@ impl Tensor {
     /// not of integers.
     #[doc(alias = "take_along_axis", alias = "take_along")]
     pub fn gather(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let at = self.shape.axis("gather", axis)?;
-        within("gather", || self.part_beside("gather", at, index)?.picked(axis, index))
+        let name = "gather";
+        if let (Some(line), 0) = (self.as_line(axis)?, index.rank()) {
+            return within(name, || line.gather(0, &index.reshape(&[1])?)?.reshape(()));
+        }
+        let at = self.shape.axis(name, axis)?;
+        within(name, || {
+            let part = self.part_beside(name, at, index)?;
+            part.picked(axis, &index.from_start(self.shape[at])?)
+        })
     }
 
     fn picked(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
@@ -140,7 +147,7 @@ impl Tensor {
         let mut part = self.clone();
         for (at, &extent) in index.shape.iter().enumerate() {
             if at != axis && extent != part.shape[at] {
-                part = part.spans(at, Span { start: 0, len: extent, step: 1 })?;
+                part = part.spans(at, Span::at(0, extent, 1))?;
             }
         }
         Ok(part)

@@ -35,6 +35,13 @@ fn joint(a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).map(one).collect()
 }
 
+/// Where a position is, those below 0 counted from the end; nowhere if it lies outside.
+pub fn place(position: f64, extent: usize) -> Option<usize> {
+    let extent = extent as f64;
+    let from_start = if position < 0.0 { position + extent } else { position };
+    (0.0 <= from_start && from_start < extent).then_some(from_start as usize)
+}
+
 impl<T: Copy> Array<T> {
     pub fn new(shape: &[usize], data: Vec<T>) -> Array<T> {
         assert_eq!(shape.iter().product::<usize>(), data.len(), "the test's own data");

@@ -12,6 +12,7 @@ pub mod check;
 pub mod composed;
 pub mod conv;
 pub mod convs;
+pub mod corners;
 pub mod create;
 pub mod fuzz;
 pub mod grad;
@@ -22,6 +23,7 @@ pub mod linalg;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
+pub mod numbers;
 pub mod packed;
 pub mod pointwise;
 pub mod pool;
@@ -60,6 +62,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "composed", cases: composed::cases },
     Group { name: "conv", cases: conv::cases },
     Group { name: "convs", cases: convs::cases },
+    Group { name: "corners", cases: corners::cases },
     Group { name: "create", cases: create::cases },
     Group { name: "fuzz", cases: fuzz::cases },
     Group { name: "grad", cases: grad::cases },
@@ -69,6 +72,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "matmul", cases: matmul::cases },
     Group { name: "movement", cases: movement::cases },
     Group { name: "norm", cases: norm::cases },
+    Group { name: "numbers", cases: numbers::cases },
     Group { name: "packed", cases: packed::cases },
     Group { name: "pointwise", cases: pointwise::cases },
     Group { name: "pool", cases: pool::cases },

@@ -1,6 +1,6 @@
 //! Bringing elements to where indices say, held against loops.
 
-use super::array::{each, integers, Array};
+use super::array::{each, integers, place, Array};
 use super::check::{exact, near, Check, Suite};
 use super::tolerance::Tolerance;
 use warpweft::device::Device;
@@ -30,10 +30,9 @@ pub fn scattered(
 ) -> Array<f64> {
     let mut result = x.clone();
     each(&index.shape, |at| {
-        let position = index.at(at);
-        if 0.0 <= position && position < x.shape[axis] as f64 {
+        if let Some(position) = place(index.at(at), x.shape[axis]) {
             let mut to = at.to_vec();
-            to[axis] = position as usize;
+            to[axis] = position;
             let flat = to.iter().zip(&x.shape).fold(0, |sum, (c, d)| sum * d + c);
             result.data[flat] = combine(result.data[flat], source.at(at));
         }
@@ -68,7 +67,7 @@ fn ways(
     let x = integers(shape, -3, 3, 1);
     let source = integers(&wide, -2, 2, 2);
     // Many are the same, and some lie outside.
-    let index = integers(&wide, -1, shape[axis] as i32, 3);
+    let index = integers(&wide, -3, shape[axis] as i32 + 1, 3);
     let (a, i, s) =
         (x.on(device, dtype)?, index.on(device, DType::I32)?, source.on(device, dtype)?);
     let mut checks = Vec::new();
@@ -166,7 +165,7 @@ fn added(device: &Device, shape: &[usize], axis: usize, count: usize) -> Result<
     let mut wide = shape.to_vec();
     wide[axis] = count;
     let (x, source) = (integers(shape, -9, 9, 7), integers(&wide, -9, 9, 8));
-    let index = integers(&[count], -1, shape[axis] as i32, 9);
+    let index = integers(&[count], -4, shape[axis] as i32 + 1, 9);
     let spread = Array::from_fn(&wide, |at| index.data[at[axis]]);
     let want = scattered(&x, axis, &spread, &source, |a, b| a + b);
     let (i, s) = (index.on(device, DType::I32)?, source.f32(device)?);
@@ -200,14 +199,13 @@ fn coordinates(suite: &mut Suite) {
     for &(shape, places, axes) in SHAPES {
         suite.add(format!("coordinates {shape:?} {places:?} {axes}"), move |device| {
             let x = integers(shape, -9, 9, 10);
-            let index = integers(&[places, &[axes]].concat(), -1, 4, 11);
+            let index = integers(&[places, &[axes]].concat(), -4, 5, 11);
             let source = integers(&[places, &shape[axes..]].concat(), -9, 9, 12);
             let flat = |place: &[usize]| {
                 let mut flat = Some(0);
                 for (axis, &extent) in shape[..axes].iter().enumerate() {
-                    let at = index.at(&[place, &[axis]].concat());
-                    let inside = 0.0 <= at && at < extent as f64;
-                    flat = flat.filter(|_| inside).map(|flat| flat * extent + at as usize);
+                    let at = super::array::place(index.at(&[place, &[axis]].concat()), extent);
+                    flat = flat.and_then(|flat| Some(flat * extent + at?));
                 }
                 flat
             };

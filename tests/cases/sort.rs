@@ -1,6 +1,6 @@
 //! Sorting and the largest elements, held against a stable sort in plain Rust.
 
-use super::array::{bits, integers, random, Array};
+use super::array::{bits, integers, place, random, Array};
 use super::check::{exact, near, same_bits, Check, Suite};
 use super::tolerance::Tolerance;
 use std::cmp::Ordering;
@@ -41,15 +41,10 @@ pub fn sorted(x: &Array<f64>, axis: usize, descending: bool) -> Array<f64> {
 /// The elements along an axis at an array of positions; 0 outside.
 pub fn taken<T: Copy + Default>(x: &Array<T>, axis: usize, index: &Array<f64>) -> Array<T> {
     Array::from_fn(&index.shape, |at| {
-        let position = index.at(at);
+        let Some(position) = place(index.at(at), x.shape[axis]) else { return T::default() };
         let mut from = at.to_vec();
-        from[axis] = position.max(0.0) as usize;
-        let inside = 0.0 <= position && position < x.shape[axis] as f64;
-        if inside {
-            x.at(&from)
-        } else {
-            T::default()
-        }
+        from[axis] = position;
+        x.at(&from)
     })
 }
 

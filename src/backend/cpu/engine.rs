@@ -3,7 +3,7 @@
 use super::memory::zeroed;
 use super::output::{settle, Outputs, Part, Piece};
 use super::parallel;
-use super::plan::{Body, LoopPlan, Register, Stage, Step};
+use super::plan::{Body, LoopPlan, Moves, Register, Stage, Step};
 use super::reduce::Rectangle;
 use super::tiling::{cut, Layout};
 use super::worker::{Block, Worker};
@@ -15,6 +15,17 @@ use std::sync::Mutex;
 pub(super) struct Inputs<'a> {
     pub buffers: Vec<&'a [u32]>,
     pub params: Vec<u32>,
+}
+
+impl Inputs<'_> {
+    /// How far params move a view.
+    pub fn moved(&self, moves: &Moves) -> i64 {
+        let step = |&(word, stride): &(usize, i64)| {
+            let number = self.params.get(word).copied().unwrap_or(0);
+            i64::from(number as i32).wrapping_mul(stride)
+        };
+        moves.iter().map(step).fold(0, i64::wrapping_add)
+    }
 }
 
 impl LoopPlan {

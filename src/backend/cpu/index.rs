@@ -186,15 +186,17 @@ impl Walk {
         }
     }
 
-    /// Reads the elements from `start` on into `out`; whatever lies outside `data` reads as 0.
+    /// Reads the elements from `start` on into `out`, those so many places further; whatever lies outside `data` reads as
+    /// 0.
     pub fn load<T: Copy>(
         &self,
-        start: usize,
+        (start, by): (usize, i64),
         data: &[T],
         out: &mut [u32],
         word: impl Fn(T) -> u32 + Copy,
     ) {
         self.planes(start, out.len(), |plane| {
+            let plane = Plane { position: plane.position.wrapping_add(by), ..plane };
             let out = &mut out[plane.done..plane.done + plane.count * plane.len];
             match plane.inside(data.len()) {
                 true => plane.load(data, out, word),

@@ -4,7 +4,8 @@ use super::engine::{Crew, Inputs};
 use super::index::Walk;
 use super::matmul::Matrix;
 use super::memory::zeroed;
-use super::plan::{Counts, LoopPlan};
+use super::plan::{Counts, LoopPlan, Moves};
+use super::steps::moves;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Atom, Index, Inst, Operand, Program, Store, ValueId};
@@ -14,12 +15,20 @@ use std::borrow::Cow;
 /// An operand, prepared.
 pub(super) struct OperandPlan {
     dims: Vec<usize>,
-    /// Where it is a plain view of floats: input, offset, strides.
-    view: Option<(usize, i64, Vec<i64>)>,
+    /// Where it is a plain view of floats.
+    view: Option<View>,
     /// Otherwise, or where the view leaves its buffer: it is computed first, along the axes it depends on.
     program: LoopPlan,
     strides: Vec<i64>,
     count: usize,
+}
+
+/// A strided view of an input.
+struct View {
+    input: usize,
+    offset: i64,
+    strides: Vec<i64>,
+    moves: Moves,
 }
 
 /// An operand's values: those of `data` at `offset` and multiples of the strides, all inside.
@@ -36,9 +45,10 @@ impl OperandPlan {
             return Err(Error::data("cpu: malformed kernel: an operand without a value"));
         }
         let view = operand.view().filter(|view| view.2 == DType::F32);
-        let view = view.map(|(input, index, _)| {
+        let view = view.and_then(|(input, index, _)| {
+            let moves = moves(&operand.program, index)?;
             let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
-            (input as usize, index.offset, strides)
+            Some(View { input: input as usize, offset: index.offset, strides, moves })
         });
         let order = order(operand, dims.len());
         let operand = &reordered(operand, &order);
@@ -80,12 +90,13 @@ impl OperandPlan {
 
     /// The operand's values.
     pub fn read<'a>(&self, inputs: &Inputs<'a>) -> Result<Strided<'a>> {
-        if let Some((input, offset, strides)) = &self.view {
+        if let Some(View { input, offset, strides, moves }) = &self.view {
             let data: &[f32] = cast_slice(inputs.buffers[*input]);
+            let offset = offset.wrapping_add(inputs.moved(moves));
             let each = self.dims.iter().copied().zip(strides.iter().copied());
-            if Walk::strided(*offset, each).inside(data.len()) {
+            if Walk::strided(offset, each).inside(data.len()) {
                 let strides = strides.clone();
-                return Ok(Strided { data: Cow::Borrowed(data), offset: *offset, strides });
+                return Ok(Strided { data: Cow::Borrowed(data), offset, strides });
             }
         }
         let mut words = zeroed(self.count)?;

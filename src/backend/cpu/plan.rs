@@ -27,6 +27,9 @@ pub(super) enum Level {
     Element,
 }
 
+/// Params with the strides by which they move a view.
+pub(super) type Moves = Vec<(usize, i64)>;
+
 /// An instruction over a block.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
@@ -45,6 +48,8 @@ pub(super) enum Work {
         walk: Walk,
         half: bool,
         terms: Vec<(Register, i64)>,
+        /// Params with strides, which move the whole walk; the terms have the values otherwise.
+        moves: Moves,
     },
     Coordinate(Walk),
     /// What lies at a target already.

@@ -4,7 +4,9 @@ use super::function;
 use super::index::{Order, Walk};
 use super::lists::{Key, Lists, Placed, PlacedBody, PlacedStage};
 use super::pair::Function;
-use super::plan::{After, Body, Combine, Counts, Home, Level, Register, Stage, Step, Target, Work};
+use super::plan::{
+    After, Body, Combine, Counts, Home, Level, Moves, Register, Stage, Step, Target, Work,
+};
 use super::region::Region;
 use super::tiling::Tiling;
 use crate::dtype::DType;
@@ -200,12 +202,16 @@ impl<'a> Maker<'a> {
                 let index = Index { offset: 0, terms: vec![(Atom::Coord(*d), 1)] };
                 Work::Coordinate(self.orders.walk(&index, level))
             }
-            Inst::Load { input, index, dtype } => Work::Load {
-                input: *input as usize,
-                walk: self.orders.walk(index, level),
-                half: *dtype == DType::F16,
-                terms: terms(index, uses),
-            },
+            Inst::Load { input, index, dtype } => {
+                let moves = moves(self.program, index);
+                Work::Load {
+                    input: *input as usize,
+                    walk: self.orders.walk(index, level),
+                    half: *dtype == DType::F16,
+                    terms: if moves.is_some() { Vec::new() } else { terms(index, uses) },
+                    moves: moves.unwrap_or_default(),
+                }
+            }
             Inst::Accumulator => match self.home {
                 Some(home) => Work::Accumulator(home.target),
                 None => Work::Load {
@@ -213,6 +219,7 @@ impl<'a> Maker<'a> {
                     walk: Walk::strided(0, std::iter::once((self.orders.count(level), 1))),
                     half: false,
                     terms: Vec::new(),
+                    moves: Vec::new(),
                 },
             },
             Inst::Unary(op, x) => {
@@ -227,6 +234,21 @@ impl<'a> Maker<'a> {
             Inst::Reduce(op, x) => Work::Reduce(*op, dtype(*x), uses[0]),
         })
     }
+}
+
+/// The params that move a view, with their strides; `None` where other values are in the index.
+pub(super) fn moves(program: &Program, index: &Index) -> Option<Moves> {
+    let mut moves = Vec::new();
+    for &(atom, stride) in &index.terms {
+        match atom {
+            Atom::Coord(_) => {}
+            Atom::Value(v) => match program.insts.get(v as usize)? {
+                Inst::Param { word, .. } => moves.push((*word as usize, stride)),
+                _ => return None,
+            },
+        }
+    }
+    Some(moves)
 }
 
 fn terms(index: &Index, registers: &[Register]) -> Vec<(Register, i64)> {

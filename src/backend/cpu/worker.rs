@@ -186,8 +186,10 @@ impl<'r> Worker<'r> {
                 }
                 return;
             }
-            Work::Load { input, walk, half: false, terms } if terms.is_empty() => {
-                let there = walk.contiguous(start, len).and_then(|at| usize::try_from(at).ok());
+            Work::Load { input, walk, half: false, terms, moves } if terms.is_empty() => {
+                let by = self.inputs.moved(moves);
+                let there = walk.contiguous(start, len).map(|at| at.wrapping_add(by));
+                let there = there.and_then(|at| usize::try_from(at).ok());
                 let buffer = self.inputs.buffers[*input];
                 if let Some(at) = there.filter(|&at| at + len <= buffer.len()) {
                     self.borrowed[step.target] = Some((*input, at));
@@ -214,11 +216,12 @@ impl<'r> Worker<'r> {
         match work {
             Work::Word(word) => out.fill(*word),
             Work::Param(word) => out.fill(self.inputs.params[*word]),
-            Work::Load { input, walk, half, terms } => {
+            Work::Load { input, walk, half, terms, moves } => {
                 let buffer = self.inputs.buffers[*input];
+                let by = self.inputs.moved(moves);
                 match (terms.is_empty(), half) {
-                    (true, false) => walk.load(start, buffer, out, |x| x),
-                    (true, true) => walk.load(start, cast_slice(buffer), out, from_half),
+                    (true, false) => walk.load((start, by), buffer, out, |x| x),
+                    (true, true) => walk.load((start, by), cast_slice(buffer), out, from_half),
                     (false, _) => {
                         self.locate(walk, terms, start, len);
                         self.gather(buffer, *half, out);

@@ -1,7 +1,7 @@
 //! What steps mean, in plain arrays of `f64`, and how far a machine that rounds may be from that.
 
 use super::step::{cycled, with, Kind, Op, Reduce, Step, BINARY, UNARY};
-use crate::cases::array::{each, word, Array};
+use crate::cases::array::{each, place, word, Array};
 use crate::cases::conv::convolve;
 use crate::cases::matmul::product;
 use crate::cases::scan::scanned;
@@ -315,15 +315,11 @@ fn pool(op: &Op, x: &Numbers) -> Option<(Numbers, Tolerance)> {
 }
 
 /// The element at a place along an axis; 0 outside.
-fn element(x: &Numbers, at: &[usize], axis: usize, place: i32) -> f64 {
+fn element(x: &Numbers, at: &[usize], axis: usize, index: i32) -> f64 {
+    let Some(place) = place(f64::from(index), x.shape[axis]) else { return 0.0 };
     let mut from = at.to_vec();
-    match usize::try_from(place) {
-        Ok(place) if place < x.shape[axis] => {
-            from[axis] = place;
-            x.at(&from)
-        }
-        _ => 0.0,
-    }
+    from[axis] = place;
+    x.at(&from)
 }
 
 fn take(op: &Op, x: &Numbers) -> Option<Numbers> {
@@ -363,8 +359,7 @@ fn scatter(op: &Op, x: &Numbers, y: &Numbers) -> Option<(Numbers, Tolerance)> {
     };
     let mut value = x.clone();
     each(&y.shape, |at| {
-        let place = usize::try_from(index.at(at)).unwrap_or(usize::MAX);
-        if place < extent {
+        if let Some(place) = place(f64::from(index.at(at)), extent) {
             let mut to = at.to_vec();
             to[*axis] = place;
             let flat = to.iter().zip(&x.shape).fold(0, |sum, (c, d)| sum * d + c);

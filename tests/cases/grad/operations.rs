@@ -1,6 +1,6 @@
 //! Operations that are not rows of the table, and what is made of them.
 
-use super::super::array::{integers, random, Array};
+use super::super::array::{integers, place, random, Array};
 use super::super::attention::{attend, window_mask};
 use super::super::check::{typed, Suite};
 use super::super::conv::convolve;
@@ -195,14 +195,8 @@ fn gathered(x: &Array<f64>, axis: usize, index: &Array<f64>) -> Array<f64> {
     let shape = [&before[..], &index.shape, &after].concat();
     Array::from_fn(&shape, |at| {
         let inner = axis + index.shape.len();
-        let position = index.at(&at[axis..inner]);
-        let inside = 0.0 <= position && position < x.shape[axis] as f64;
-        let from = [&at[..axis], &[position.max(0.0) as usize], &at[inner..]].concat();
-        if inside {
-            x.at(&from)
-        } else {
-            0.0
-        }
+        let Some(position) = place(index.at(&at[axis..inner]), x.shape[axis]) else { return 0.0 };
+        x.at(&[&at[..axis], &[position], &at[inner..]].concat())
     })
 }
 
