@@ -15,7 +15,11 @@ impl Device {
     /// `Shape` if their number is not the shape's; `Memory`, `Limit`.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Tensor> {
-        self.tensor_from_bytes(&T::to_bytes(data), shape, T::DTYPE)
+        let none = || {
+            let message = format!("tensor: no memory for the bytes of {} elements", data.len());
+            Error::new(ErrorKind::Memory, message)
+        };
+        self.tensor_from_bytes(&T::to_bytes(data).ok_or_else(none)?, shape, T::DTYPE)
     }
 
     /// A tensor of elements as devices store them: little-endian, `bool` as 32-bit 0 or 1.

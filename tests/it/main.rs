@@ -2,6 +2,7 @@
 #![cfg(not(target_arch = "wasm32"))]
 
 mod bench;
+mod caches;
 #[path = "../cases/mod.rs"]
 mod cases;
 #[path = "../conformance/mod.rs"]
