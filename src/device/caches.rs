@@ -11,13 +11,7 @@ impl Device {
     }
 
     /// Keeps no more than this from now on; what is there beyond goes at once.
-    #[cfg_attr(
-        feature = "js",
-        js(
-            spread(limits),
-            example = "device.setCacheLimits({ plans: 64, pooledBytes: 1 << 28 });"
-        )
-    )]
+    #[cfg_attr(feature = "js", js(spread(limits)))]
     pub fn set_cache_limits(&self, limits: CacheLimits) {
         let backend = &*self.inner.backend;
         let mut state = self.state();

@@ -61,7 +61,8 @@ export async function usage(): Promise<void> {
   // @ts-expect-error: the shape is not left out
   shared.tensorFromBuffer(buffer, { dtype: "f32" });
   const code: ErrorCode = new WarpweftError("Data", "").code;
-  console.log(kept, code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
+  console.log(kept);
+  console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
   // @ts-expect-error: there is no such option
   x.sum(0, { keepDim: true });
   // @ts-expect-error: there is no such limit
