@@ -77,57 +77,82 @@ impl fmt::Display for DType {
 pub trait Element: Copy + Send + Sync + 'static {
     /// The tensor type that holds it without loss.
     const DTYPE: DType;
-    /// The bytes a device stores for `data`; where those are its own, they are not copied.
-    fn to_bytes(data: &[Self]) -> Cow<'_, [u8]>;
-    /// Back from bytes of type `dtype`; `None` where `dtype` does not read as `Self`.
-    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<Self>>;
+    /// The bytes a device stores for `data`; where those are its own, they are not copied. `None` where there is no memory
+    /// for them.
+    fn to_bytes(data: &[Self]) -> Option<Cow<'_, [u8]>>;
+    /// Appends what bytes of type `dtype` stand for; `false` where `dtype` does not read as `Self`.
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<Self>) -> bool;
+}
+
+/// Appends elements as they lie in bytes, wherever these begin.
+fn append<T: bytemuck::Pod>(bytes: &[u8], into: &mut Vec<T>) {
+    match bytemuck::try_cast_slice(bytes) {
+        Ok(elements) => into.extend_from_slice(elements),
+        Err(_) => {
+            let each = bytes.chunks_exact(size_of::<T>());
+            into.extend(each.map(bytemuck::pod_read_unaligned::<T>));
+        }
+    }
 }
 
 impl Element for f32 {
     const DTYPE: DType = DType::F32;
-    fn to_bytes(data: &[f32]) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(data))
+    fn to_bytes(data: &[f32]) -> Option<Cow<'_, [u8]>> {
+        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
     }
-    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<f32>> {
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<f32>) -> bool {
         match dtype {
-            DType::F32 => Some(bytemuck::pod_collect_to_vec(bytes)),
+            DType::F32 => append(bytes, into),
             DType::F16 => {
-                let halves: Vec<u16> = bytemuck::pod_collect_to_vec(bytes);
-                Some(halves.into_iter().map(f16_to_f32).collect())
+                let halves =
+                    bytes.chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]]));
+                into.extend(halves.map(f16_to_f32));
             }
-            DType::I32 | DType::U32 | DType::Bool => None,
+            DType::I32 | DType::U32 | DType::Bool => return false,
         }
+        true
     }
 }
 
 impl Element for i32 {
     const DTYPE: DType = DType::I32;
-    fn to_bytes(data: &[i32]) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(data))
+    fn to_bytes(data: &[i32]) -> Option<Cow<'_, [u8]>> {
+        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
     }
-    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<i32>> {
-        (dtype == DType::I32).then(|| bytemuck::pod_collect_to_vec(bytes))
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<i32>) -> bool {
+        if dtype == DType::I32 {
+            append(bytes, into);
+        }
+        dtype == DType::I32
     }
 }
 
 impl Element for u32 {
     const DTYPE: DType = DType::U32;
-    fn to_bytes(data: &[u32]) -> Cow<'_, [u8]> {
-        Cow::Borrowed(bytemuck::cast_slice(data))
+    fn to_bytes(data: &[u32]) -> Option<Cow<'_, [u8]>> {
+        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
     }
-    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<u32>> {
-        (dtype == DType::U32).then(|| bytemuck::pod_collect_to_vec(bytes))
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<u32>) -> bool {
+        if dtype == DType::U32 {
+            append(bytes, into);
+        }
+        dtype == DType::U32
     }
 }
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;
-    fn to_bytes(data: &[bool]) -> Cow<'_, [u8]> {
-        data.iter().flat_map(|&b| u32::from(b).to_le_bytes()).collect()
+    fn to_bytes(data: &[bool]) -> Option<Cow<'_, [u8]>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(data.len().checked_mul(4)?).ok()?;
+        bytes.extend(data.iter().flat_map(|&b| u32::from(b).to_le_bytes()));
+        Some(Cow::Owned(bytes))
     }
-    fn from_bytes(dtype: DType, bytes: &[u8]) -> Option<Vec<bool>> {
-        let words = || bytemuck::pod_collect_to_vec::<u8, u32>(bytes);
-        (dtype == DType::Bool).then(|| words().into_iter().map(|w| w != 0).collect())
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<bool>) -> bool {
+        if dtype == DType::Bool {
+            into.extend(bytes.chunks_exact(4).map(|word| word != [0; 4]));
+        }
+        dtype == DType::Bool
     }
 }
 

@@ -6,6 +6,9 @@ pub mod dtype;
 
 pub mod error;
 
+mod lru;
+mod room;
+
 pub mod shape;
 
 pub mod expr;

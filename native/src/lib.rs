@@ -86,6 +86,22 @@ pub trait DeviceSync: Sized {
     /// Those of measuring. That nothing can be stored is none.
     fn tune_sync(&self, again: bool) -> Result<Tuned>;
 
+    /// [`Device::read`], blocking.
+    ///
+    /// ```
+    /// use warpweft_native::prelude::*;
+    ///
+    /// let device = Device::with_sync(Preference::Cpu)?;
+    /// let x = device.tensor(&[3.0f32, 4.0], &[2])?;
+    /// let all = device.read_sync::<f32>(&[&x, &x.sum(&[])?])?;
+    /// assert_eq!(all, [vec![3.0, 4.0], vec![7.0]]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>>;
+
     /// [`Device::sync`], blocking: returns when all work submitted so far is done.
     ///
     /// # Errors
@@ -120,6 +136,10 @@ impl DeviceSync for Device {
             let _ = store.store(self.info(), tuned.variants);
         }
         Ok(tuned)
+    }
+
+    fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>> {
+        block_on(self.read(tensors))
     }
 
     fn wait(&self) -> Result<()> {

@@ -1,5 +1,12 @@
 //! Machines: what one must be able to do to run batches. No operation's name appears here.
 
+mod caches;
+mod reads;
+
+pub use caches::CacheLimits;
+pub(crate) use reads::take;
+pub use reads::{Part, Take};
+
 use crate::error::Result;
 use crate::kernel::{Batch, Kernel, Limits, Variants};
 use std::any::Any;
@@ -79,12 +86,20 @@ impl DeviceKind {
 pub struct Counters {
     /// Pipelines compiled (kernels prepared, on the CPU).
     pub pipelines: u64,
+    /// Those of them that are held now.
+    pub pipelines_held: u64,
+    /// Those that had to go because there were too many.
+    pub pipelines_evicted: u64,
     /// Buffers allocated from the system.
     pub buffers: u64,
     /// Bytes of them that are allocated now.
     pub bytes: u64,
     /// Bind groups made.
     pub bind_groups: u64,
+    /// Those of them that are held now.
+    pub bind_groups_held: u64,
+    /// Those that had to go because there were too many.
+    pub bind_groups_evicted: u64,
     /// Batches submitted.
     pub submits: u64,
     /// Kernels run.
@@ -108,12 +123,19 @@ pub trait Backend: Shared {
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.
     fn hold(&self) {}
-    /// The `len` bytes from `offset` (multiples of 4), after the work submitted so far.
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>>;
+    /// Reads parts of buffers, after the work submitted so far, as one submission: each part is taken once, in order. Of
+    /// the errors there are, those of the machine come before those of who takes.
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>>;
+    /// The `len` bytes from `offset` (multiples of 4): [`read_parts`](Backend::read_parts) with one part.
+    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+        reads::read(self, buffer, offset, len)
+    }
     /// Resolves when the work submitted so far is done.
     fn sync(&self) -> Pending<Result<()>>;
     /// Whatever was cached for a batch is not needed any more.
     fn forget(&self, batch: &Arc<Batch>);
+    /// Holds no more than this from now on. What a machine does not keep it need not limit.
+    fn set_cache_limits(&self, _: &CacheLimits) {}
     /// What was made so far.
     fn counters(&self) -> Counters;
     /// The text of a kernel as this machine compiles it, where there is one.

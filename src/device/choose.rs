@@ -146,6 +146,11 @@ fn is_gpu(found: &Found) -> bool {
 
 /// Opens what is preferred; also why it is the CPU, where a GPU was to be expected.
 pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<String>)> {
+    // Asking for GPUs loads their drivers.
+    #[cfg(feature = "cpu")]
+    if preference == Preference::Cpu {
+        return Ok((Box::new(crate::backend::cpu::CpuBackend::new()), None));
+    }
     let found = find(preference == Preference::LowPower).await;
     let candidates: Vec<&Found> = match &preference {
         Preference::Auto => found.iter().filter(|f| f.reason.is_none()).collect(),

@@ -1,15 +1,20 @@
 //! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
 
+mod caches;
 mod choose;
 mod pool;
+mod reads;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod state;
 mod stats;
 mod variants;
 
+pub use crate::backend::CacheLimits;
+pub(crate) use crate::backend::{take, Take};
 pub use crate::kernel::{Batch as Plan, Halves, Moves, Rows, Tile, Variants};
 pub use choose::{Found, Preference};
+pub(crate) use reads::Wanted;
 
 use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
@@ -20,7 +25,7 @@ use crate::kernel::{Batch, Limits};
 use crate::op::Op;
 use crate::shape::Shape;
 pub(crate) use state::Prepared;
-use state::{no_data, State};
+use state::State;
 pub use stats::Stats;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,9 +110,17 @@ impl Device {
         let state = self.state();
         Stats {
             plans: state.made,
+            plans_held: state.plans.len() as u64,
+            plan_bytes: state.plans.bytes(),
+            plans_evicted: state.plans.evicted(),
             pipelines: counters.pipelines,
+            pipelines_held: counters.pipelines_held,
+            pipelines_evicted: counters.pipelines_evicted,
             buffers: counters.buffers,
+            buffers_evicted: state.pool.evicted,
             bind_groups: counters.bind_groups,
+            bind_groups_held: counters.bind_groups_held,
+            bind_groups_evicted: counters.bind_groups_evicted,
             submits: counters.submits,
             kernels: counters.dispatches,
             bytes: counters.bytes,
@@ -191,15 +204,14 @@ impl Device {
         self.check("tensor", shape, dtype)?;
         let mut state = self.state();
         let backend = &*self.inner.backend;
+        state.pool.called(backend);
         let held = state.pool.take(backend, (data.len() as u64).max(1).next_multiple_of(16))?;
-        let written = if data.len().is_multiple_of(4) {
-            backend.write(held.buffer, 0, data)
-        } else {
-            // An odd number of halves.
-            let mut whole = data.to_vec();
-            whole.extend_from_slice(&[0; 2]);
-            backend.write(held.buffer, 0, &whole)
-        };
+        // Machines write whole words: of an odd number of halves the last is written on its own.
+        let (whole, odd) = data.split_at(data.len() / 4 * 4);
+        let mut written = backend.write(held.buffer, 0, whole);
+        if let (Ok(()), &[a, b]) = (&written, odd) {
+            written = backend.write(held.buffer, whole.len() as u64, &[a, b, 0, 0]);
+        }
         if let Err(error) = written {
             state.pool.give(backend, held);
             return Err(error);
@@ -286,34 +298,6 @@ impl Device {
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
         let mut state = self.state();
         self.evaluate(&mut state, nodes)
-    }
-
-    /// Makes a node's value and reads `len` elements from `start`.
-    pub(crate) fn read(
-        &self,
-        node: NodeId,
-        start: usize,
-        len: usize,
-    ) -> Result<Pending<Result<Vec<u8>>>> {
-        let mut state = self.state();
-        self.inner.backend.hold();
-        self.evaluate(&mut state, &[node])?;
-        let size = state.graph.dtype(node).size();
-        let held = *state.buffers.get(&node).ok_or_else(no_data)?;
-        if len == 0 {
-            return Ok(Box::pin(std::future::ready(Ok(Vec::new()))));
-        }
-        // Machines read whole words. A browser's `usize` does not hold all positions.
-        let from = start as u64 * size as u64;
-        let skip = (from % 4) as usize;
-        let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);
-        let read = self.mending(self.inner.backend.read(held.buffer, from - skip as u64, bytes));
-        Ok(Box::pin(async move {
-            let mut data = read.await?;
-            data.copy_within(skip.., 0);
-            data.truncate(len * size);
-            Ok(data)
-        }))
     }
 
     /// Those that are not computed yet, each once.

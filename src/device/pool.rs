@@ -2,23 +2,43 @@
 
 use crate::backend::{Backend, BufferId};
 use crate::error::{ErrorKind, Result};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Free buffers. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
 /// has been submitted.
-#[derive(Default)]
+///
+/// Taking and giving one take constant time: there are a few hundred sizes at most, and each has a list. What lies here is
+/// limited by what was in use lately: after much was needed once, the memory is given back.
 pub struct Pool {
-    vacant: Vec<Held>,
+    /// By size, those given last at the end.
+    vacant: BTreeMap<u64, VecDeque<Vacant>>,
     /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
     /// not handed on.
     stale: Vec<BufferId>,
     /// How often memory ran out.
     shortages: u64,
+    /// How many were given back.
+    given: u64,
+    /// The most bytes in use at once since some calls ago, and in as many calls before.
+    recent: [u64; 2],
+    /// Calls since then.
+    calls: u32,
+    /// Bytes that may lie here at most.
+    pub most: u64,
     /// Bytes that lie here unused.
     pub pooled: u64,
     /// Bytes that are in use now.
     pub used: u64,
     /// The most bytes that were ever in use at once.
     pub peak: u64,
+    /// How many buffers went because too many bytes lay here.
+    pub evicted: u64,
+}
+
+/// A buffer that lies here, and how many were given before it.
+struct Vacant {
+    held: Held,
+    given: u64,
 }
 
 /// A buffer with the size it was made with.
@@ -39,6 +59,12 @@ impl Held {
     }
 }
 
+/// Submissions and uploads after which the peak before them is forgotten: a loop has its largest step more often.
+const LATELY: u32 = 64;
+
+/// Bytes that may be held, whatever was in use.
+const LEAST: u64 = 32 << 20;
+
 /// Eight sizes per doubling: at most an eighth is wasted, and sizes that differ a little share buffers. Close to the
 /// largest buffer of the machine, `most`, no size is rounded.
 fn class(bytes: u64, most: u64) -> u64 {
@@ -52,24 +78,31 @@ fn class(bytes: u64, most: u64) -> u64 {
 }
 
 impl Pool {
+    /// An empty one that keeps at most so many bytes.
+    pub fn new(most: u64) -> Pool {
+        Pool {
+            vacant: BTreeMap::new(),
+            stale: Vec::new(),
+            shortages: 0,
+            given: 0,
+            recent: [0; 2],
+            calls: 0,
+            most,
+            pooled: 0,
+            used: 0,
+            peak: 0,
+            evicted: 0,
+        }
+    }
+
     /// A buffer of at least `bytes` bytes with any contents.
     pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
         self.free_stale(backend);
         let bytes = class(bytes, backend.limits().binding_bytes);
-        // One up to a half larger will do: of the smallest, the one used last.
-        let mut near: Option<usize> = None;
-        for (at, held) in self.vacant.iter().enumerate() {
-            let least = near.map_or(bytes + bytes / 2, |near| self.vacant[near].bytes);
-            if bytes <= held.bytes && held.bytes <= least {
-                near = Some(at);
-            }
-        }
-        let held = match near {
-            Some(at) => {
-                let held = self.vacant.remove(at);
-                self.pooled -= held.bytes;
-                held
-            }
+        // One up to a quarter larger will do: of the smallest, the one used last.
+        let near = self.vacant.range(bytes..=bytes + bytes / 4).next().map(|(&size, _)| size);
+        let held = match near.and_then(|size| self.pick(size, VecDeque::pop_back)) {
+            Some(held) => held,
             None => {
                 let buffer = self.allocate(backend, bytes)?;
                 Held { buffer, bytes, shortages: self.shortages, lent: false }
@@ -77,7 +110,24 @@ impl Pool {
         };
         self.used += held.bytes;
         self.peak = self.peak.max(self.used);
+        self.recent[0] = self.recent[0].max(self.used);
+        self.shrink(backend);
         Ok(held)
+    }
+
+    /// Takes one of a size out of its list.
+    fn pick(
+        &mut self,
+        size: u64,
+        end: fn(&mut VecDeque<Vacant>) -> Option<Vacant>,
+    ) -> Option<Held> {
+        let list = self.vacant.get_mut(&size)?;
+        let found = end(list)?.held;
+        if list.is_empty() {
+            self.vacant.remove(&size);
+        }
+        self.pooled -= found.bytes;
+        Some(found)
     }
 
     /// Where memory is short, what lies unused is given back first.
@@ -97,10 +147,41 @@ impl Pool {
         if held.lent {
             backend.free(held.buffer);
         } else if held.shortages == self.shortages {
-            self.vacant.push(held);
+            let vacant = Vacant { held, given: self.given };
+            self.vacant.entry(held.bytes).or_default().push_back(vacant);
+            self.given += 1;
             self.pooled += held.bytes;
+            self.shrink(backend);
         } else {
             self.stale.push(held.buffer);
+        }
+    }
+
+    /// Something is submitted or uploaded: what was in use long before does not count any more.
+    pub fn called(&mut self, backend: &dyn Backend) {
+        self.calls += 1;
+        if self.calls == LATELY {
+            self.calls = 0;
+            self.recent = [self.used, self.recent[0]];
+            self.shrink(backend);
+        }
+    }
+
+    /// Gives back what goes beyond the limits, what was given first before others: with what is in use, the pool holds a
+    /// quarter more than was in use lately.
+    pub fn shrink(&mut self, backend: &dyn Backend) {
+        let recent = self.recent[0].max(self.recent[1]);
+        let ceiling = recent.saturating_add(recent / 4).max(LEAST);
+        let most = self.most.min(ceiling.saturating_sub(self.used));
+        while self.pooled > most {
+            let first = |list: &VecDeque<Vacant>| list.front().map(|vacant| vacant.given);
+            let oldest = self.vacant.iter().min_by_key(|(_, list)| first(list));
+            let size = oldest.map(|(&size, _)| size);
+            let Some(held) = size.and_then(|size| self.pick(size, VecDeque::pop_front)) else {
+                return;
+            };
+            self.evicted += 1;
+            backend.free(held.buffer);
         }
     }
 
@@ -118,8 +199,8 @@ impl Pool {
 
     /// Gives everything unused back to the system.
     pub fn trim(&mut self, backend: &dyn Backend) {
-        for held in std::mem::take(&mut self.vacant) {
-            backend.free(held.buffer);
+        for vacant in std::mem::take(&mut self.vacant).into_values().flatten() {
+            backend.free(vacant.held.buffer);
         }
         self.pooled = 0;
         self.free_stale(backend);

@@ -1,20 +1,22 @@
 //! What changes on a device: the recorded graph, buffers, plans.
 
 use super::pool::{Held, Pool};
-use crate::backend::Backend;
+use crate::backend::{Backend, CacheLimits};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, NodeId, Taken, Trace};
+use crate::graph::{Graph, NodeId, Taken, Trace, Traced};
 use crate::kernel::{Batch, Limits, Place, Variants};
+use crate::lru::Lru;
 use crate::plan::{cheap, plan};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-#[derive(Default)]
 pub(super) struct State {
     pub graph: Graph,
     pub buffers: HashMap<NodeId, Held>,
     pub pool: Pool,
-    plans: HashMap<Trace, Arc<Batch>>,
+    pub plans: Lru<Arc<Trace>, Arc<Batch>>,
+    /// How much of plans and vacant buffers is kept.
+    pub limits: CacheLimits,
     /// Plans made so far.
     pub made: u64,
     /// What was submitted last.
@@ -30,8 +32,27 @@ pub(crate) struct Prepared {
     pub scalars: Vec<u32>,
 }
 
-/// Plans kept; beyond that the cache starts anew, which costs planning again and nothing else.
-const PLANS: usize = 512;
+impl Default for State {
+    fn default() -> State {
+        let limits = CacheLimits::default();
+        State {
+            graph: Graph::default(),
+            buffers: HashMap::new(),
+            pool: Pool::new(limits.pooled_bytes),
+            plans: Lru::default(),
+            limits,
+            made: 0,
+            latest: None,
+            variants: None,
+        }
+    }
+}
+
+/// About how many bytes a plan takes, with the trace that it is found by.
+fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
+    let traced = trace.nodes.len() * (size_of::<Traced>() + 2 * size_of::<usize>());
+    (traced + batch.size()) as u64
+}
 
 pub(super) fn no_data() -> Error {
     Error::data("read: an input of a program has no data outside of it")
@@ -40,12 +61,9 @@ pub(super) fn no_data() -> Error {
 impl State {
     /// Those that are not computed yet, each once.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
-        let mut pending: Vec<NodeId> = Vec::with_capacity(nodes.len());
-        for &node in nodes {
-            if !self.graph.is_source(node) && !pending.contains(&node) {
-                pending.push(node);
-            }
-        }
+        let mut seen = HashSet::new();
+        let mut pending = nodes.to_vec();
+        pending.retain(|&node| !self.graph.is_source(node) && seen.insert(node));
         pending
     }
 
@@ -79,10 +97,9 @@ impl State {
         let variants = self.variants.unwrap_or(limits.variants);
         let batch = Arc::new(plan(&trace, &Limits { variants, ..limits.clone() })?);
         self.made += 1;
-        if self.plans.len() >= PLANS {
-            self.forget_plans(backend);
-        }
-        self.plans.insert(trace, batch.clone());
+        let bytes = size_of_plan(&trace, &batch);
+        self.plans.insert(Arc::new(trace), batch.clone(), bytes);
+        self.shrink_plans(backend);
         Ok(batch)
     }
 
@@ -109,10 +126,18 @@ impl State {
         Ok(())
     }
 
+    /// Forgets what goes beyond the limits. Whoever holds such a plan can go on running it.
+    pub fn shrink_plans(&mut self, backend: &dyn Backend) {
+        let CacheLimits { plans, plan_bytes, .. } = self.limits;
+        while let Some((_, _, old)) = self.plans.evict(plans.max(1), plan_bytes) {
+            forget(backend, &old);
+        }
+    }
+
     /// What is planned from now on is planned anew.
     pub fn forget_plans(&mut self, backend: &dyn Backend) {
-        for (_, old) in self.plans.drain() {
-            backend.forget(&old);
+        for old in self.plans.drain() {
+            forget(backend, &old);
         }
     }
 
@@ -130,6 +155,7 @@ impl State {
         sources: &[NodeId],
         scalars: &[u32],
     ) -> Result<Vec<Held>> {
+        self.pool.called(backend);
         let mut inputs: Vec<Held> = Vec::with_capacity(sources.len());
         for source in sources {
             inputs.push(*self.buffers.get(source).ok_or_else(no_data)?);
@@ -162,5 +188,12 @@ impl State {
         }
         self.latest = Some(batch.clone());
         Ok(taken)
+    }
+}
+
+/// A plan is not kept any more. A program that runs it still keeps what the backend made of it, too.
+fn forget(backend: &dyn Backend, plan: &Arc<Batch>) {
+    if Arc::strong_count(plan) == 1 {
+        backend.forget(plan);
     }
 }

@@ -1,18 +1,34 @@
 //! What a device has made and holds, in numbers.
 
-/// What a device has made and holds. Counts only grow; a loop that has settled leaves `plans`, `pipelines` and
-/// `buffers` as they are.
+/// What a device has made and holds. Counts of what was made or evicted only grow; a loop that has settled leaves `plans`,
+/// `pipelines` and `buffers` as they are. How much is held, cache limits say.
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Plans made.
     pub plans: u64,
+    /// Those of them that are held now.
+    pub plans_held: u64,
+    /// About how many bytes these take.
+    pub plan_bytes: u64,
+    /// Those that were evicted because there were too many.
+    pub plans_evicted: u64,
     /// Pipelines compiled.
     pub pipelines: u64,
+    /// Those of them that are held now.
+    pub pipelines_held: u64,
+    /// Those that were evicted because there were too many.
+    pub pipelines_evicted: u64,
     /// Buffers allocated.
     pub buffers: u64,
+    /// Those that were evicted because too many bytes were not in use.
+    pub buffers_evicted: u64,
     /// Bind groups made.
     pub bind_groups: u64,
+    /// Those of them that are held now.
+    pub bind_groups_held: u64,
+    /// Those that were evicted because there were too many.
+    pub bind_groups_evicted: u64,
     /// Batches submitted.
     pub submits: u64,
     /// Kernels run.

@@ -128,6 +128,7 @@ macro_rules! integers {
 }
 integers! {
     usize, false;
+    u64, false;
     // Axes: one is a list, too.
     isize, true;
     u32, false;

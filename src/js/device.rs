@@ -1,14 +1,16 @@
 //! Devices: opening one, data from JavaScript, what a submission was planned as, and which kernels run.
 
 use super::objects::{dispose_device, Object, Place};
+use super::reading::{elements, Part};
 use super::returns::{device_object, plan_object};
 use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
 use super::{JsBatch, JsDevice, JsPlan, JsTensor};
-use crate::device::{Device, Variants};
+use crate::device::{CacheLimits, Device, Variants};
 use crate::dtype::DType;
 use crate::error::{need_room, Error};
+use crate::tensor::Tensor;
 use crate::tune;
-use js_sys::Promise;
+use js_sys::{Array, Promise};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -80,6 +82,35 @@ impl JsDevice {
     pub fn last_plan(&self) -> Answer<Option<JsPlan>> {
         let device = self.core("lastPlan")?;
         Ok(device.last_plan().map(|plan| plan_object(&device, plan)))
+    }
+
+    /// Elements of several tensors, in order: computed as one batch, and read as one submission.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn read(&self, tensors: &JsValue) -> Answer<Promise> {
+        let op = "read";
+        let device = self.core(op)?;
+        let tensors = Vec::<Tensor>::from_js(tensors, At { op, what: "tensors" })?;
+        let parts: Vec<Part<'_>> =
+            tensors.iter().map(|tensor| (tensor, 0, tensor.numel())).collect();
+        let read = elements(&device, &parts);
+        Ok(promise(async move { Ok(JsValue::from(Array::from_iter(read.await?))) }))
+    }
+
+    /// How much it keeps so that it need not be made again: {@link Device.stats} says how much there is, and how much had to
+    /// go.
+    #[wasm_bindgen(js_name = cacheLimits, unchecked_return_type = "Required<CacheLimits>")]
+    pub fn cache_limits(&self) -> Answer<JsValue> {
+        let limits = self.core("cacheLimits")?.cache_limits();
+        let CacheLimits { plans, plan_bytes, pipelines, bind_groups, pooled_bytes } = limits;
+        let values = [
+            plans.value(),
+            plan_bytes.value(),
+            pipelines.value(),
+            bind_groups.value(),
+            pooled_bytes.value(),
+        ];
+        let names = ["plans", "planBytes", "pipelines", "bindGroups", "pooledBytes"];
+        Ok(named(&names, values))
     }
 
     /// Empties it and all that lives on it.

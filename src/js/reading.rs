@@ -1,11 +1,14 @@
 //! What is read: elements as JavaScript's arrays.
 
 use super::host::host;
+use crate::device::{Device, Take};
 use crate::dtype::{f16_to_f32, DType};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use js_sys::{Float32Array, Int32Array, Uint32Array, Uint8Array};
+use std::cell::OnceCell;
 use std::future::Future;
+use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
 /// So many elements are read in one piece: WebAssembly's memory grows by a piece, and never shrinks.
@@ -23,75 +26,101 @@ pub fn number(dtype: DType, bytes: &[u8]) -> JsValue {
     })
 }
 
+/// A tensor, and which of its elements are to be read: so many from one on.
+pub type Part<'a> = (&'a Tensor, usize, usize);
+
 /// Stored elements as they are.
 pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'static {
-    let size = tensor.dtype().size();
-    let read = pieces(tensor, 0, tensor.numel(), size, |_, bytes| Bytes::Own(bytes));
-    async move { Ok(read.await?.into()) }
+    let all = [(tensor, 0, tensor.numel())];
+    let read =
+        pieces(tensor.device(), &all, DType::size, |_, whole, at, bytes| put(whole, at, bytes));
+    async move { Ok(read.await?.remove(0).1.into()) }
 }
 
-/// Bytes that JavaScript is to get: the stored ones, or what they stand for.
-enum Bytes {
-    Own(Vec<u8>),
-    Halves(Vec<f32>),
+/// Bytes of an element of JavaScript's.
+fn size(dtype: DType) -> usize {
+    if dtype == DType::Bool {
+        1
+    } else {
+        4
+    }
 }
 
-/// Elements as what JavaScript reads a type into. All is submitted at once.
+/// Elements of tensors as what JavaScript reads their types into. All is submitted at once.
 pub fn elements(
-    tensor: &Tensor,
-    start: usize,
-    length: usize,
-) -> impl Future<Output = Result<JsValue>> + 'static {
-    let dtype = tensor.dtype();
-    let size = if dtype == DType::Bool { 1 } else { 4 };
-    let read = pieces(tensor, start, length, size, |dtype, bytes| match dtype {
+    device: &Device,
+    parts: &[Part<'_>],
+) -> impl Future<Output = Result<Vec<JsValue>>> + 'static {
+    let read = pieces(device, parts, size, |dtype, whole, at, bytes| match dtype {
         DType::F16 => {
             let halves = bytes.chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]]));
-            Bytes::Halves(halves.map(f16_to_f32).collect())
+            put(whole, at, bytemuck::cast_slice(&halves.map(f16_to_f32).collect::<Vec<_>>()));
         }
-        DType::Bool => Bytes::Own(bytes.chunks_exact(4).map(|word| word[0]).collect()),
-        _ => Bytes::Own(bytes),
+        DType::Bool => {
+            put(whole, at, &bytes.chunks_exact(4).map(|word| word[0]).collect::<Vec<_>>());
+        }
+        _ => put(whole, at, bytes),
     });
     async move {
-        let bytes = read.await?;
-        let buffer = bytes.buffer();
-        Ok(match dtype {
-            DType::F32 | DType::F16 => Float32Array::new(&buffer).into(),
-            DType::I32 => Int32Array::new(&buffer).into(),
-            DType::U32 => Uint32Array::new(&buffer).into(),
-            DType::Bool => bytes.into(),
-        })
+        let mut arrays = Vec::new();
+        for (dtype, bytes) in read.await? {
+            let buffer = bytes.buffer();
+            arrays.push(match dtype {
+                DType::F32 | DType::F16 => Float32Array::new(&buffer).into(),
+                DType::I32 => Int32Array::new(&buffer).into(),
+                DType::U32 => Uint32Array::new(&buffer).into(),
+                DType::Bool => bytes.into(),
+            });
+        }
+        Ok(arrays)
     }
 }
 
-/// Stored elements, each piece made into bytes of JavaScript's as soon as it is there.
+/// The same of one tensor.
+pub fn elements_of(part: Part<'_>) -> impl Future<Output = Result<JsValue>> + 'static {
+    let read = elements(part.0.device(), &[part]);
+    async move { Ok(read.await?.remove(0)) }
+}
+
+/// Stored elements, each piece put into an array of JavaScript's as soon as it is there, which `put` does; `size` says how
+/// many bytes an element has there.
 fn pieces(
-    tensor: &Tensor,
-    start: usize,
-    length: usize,
-    size: usize,
-    made: fn(DType, Vec<u8>) -> Bytes,
-) -> impl Future<Output = Result<Uint8Array>> + 'static {
-    let dtype = tensor.dtype();
-    let mut reads = Vec::new();
-    for from in (0..length.max(1)).step_by(PIECE) {
-        let count = PIECE.min(length - from);
-        reads.push((from * size, tensor.read_bytes_range(start + from, count)));
-    }
-    async move {
-        let mut whole = None;
-        for (at, read) in reads {
-            let bytes = made(dtype, read.await?);
-            let whole = match &whole {
-                Some(whole) => whole,
-                None => whole.insert(room(length * size)?),
-            };
-            match &bytes {
-                Bytes::Own(bytes) => put(whole, at, bytes),
-                Bytes::Halves(halves) => put(whole, at, bytemuck::cast_slice(halves)),
+    device: &Device,
+    parts: &[Part<'_>],
+    size: fn(DType) -> usize,
+    put: fn(DType, &Uint8Array, usize, &[u8]),
+) -> impl Future<Output = Result<Vec<(DType, Uint8Array)>>> + 'static {
+    let begun = || {
+        let (mut wanted, mut wholes) = (Vec::new(), Vec::new());
+        for &(tensor, start, length) in parts {
+            if !device.is_same(tensor.device()) {
+                return Err(Error::data("read: a tensor lives on another device"));
             }
+            let (dtype, whole) = (tensor.dtype(), Rc::new(OnceCell::new()));
+            for from in (0..length.max(1)).step_by(PIECE) {
+                let (place, size) = (whole.clone(), size(dtype));
+                let take: Take = Box::new(move |bytes| {
+                    if place.get().is_none() {
+                        let _ = place.set(room(length * size)?);
+                    }
+                    place.get().into_iter().for_each(|whole| put(dtype, whole, from * size, bytes));
+                    Ok(())
+                });
+                wanted.push(tensor.wanted(start + from, PIECE.min(length - from), take)?);
+            }
+            wholes.push((dtype, whole));
         }
-        whole.map_or_else(|| room(0), Ok)
+        Ok((device.read_nodes(wanted)?, wholes))
+    };
+    let begun = begun();
+    async move {
+        let (read, wholes) = begun?;
+        read.await?;
+        let mut arrays = Vec::new();
+        for (dtype, whole) in wholes {
+            arrays.push((dtype, whole.get().cloned().map_or_else(|| room(0), Ok)?));
+        }
+        Ok(arrays)
     }
 }
 

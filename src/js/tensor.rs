@@ -1,7 +1,7 @@
 //! Tensors: reading, gradients, and what JavaScript calls in another form than Rust.
 
 use super::objects::{keep, Held};
-use super::reading::{elements, number, stored};
+use super::reading::{elements_of, number, stored};
 use super::{given, promise, Answer, At, FromJs, IntoJs, JsTensor, Known, Options, Shell};
 use crate::error::{Error, Result};
 use crate::tensor::{AttentionOptions, Filter, Operand, Sampling, Tensor, Variable};
@@ -19,7 +19,7 @@ impl JsTensor {
     pub fn read(&self) -> Answer<Promise> {
         let this = self.core("read")?;
         let length = this.numel();
-        Ok(promise(elements(&this, 0, length)))
+        Ok(promise(elements_of((&this, 0, length))))
     }
 
     /// The `length` elements from the `start`-th on, row-major, as {@link Tensor.read} gives them.
@@ -40,7 +40,7 @@ impl JsTensor {
                 format!("{op}: {length} elements from {start} of shape {:?}", this.shape());
             return Err(Error::shape(message).into());
         }
-        Ok(promise(elements(&this, start, length)))
+        Ok(promise(elements_of((&this, start, length))))
     }
 
     /// The only element of a tensor that has one, as a number; `bool` gives 0 or 1.

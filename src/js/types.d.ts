@@ -196,6 +196,20 @@ export interface Device {
    */
   tensorFromBuffer<T extends DType = "f32">(buffer: GpuBuffer, spec: BufferSpec<T>): Tensor<T>;
 
+  /**
+   * All elements of several tensors, in order, each as {@link Tensor.read} gives them: they are computed as one batch, and
+   * read as one submission. One that is named twice is read twice.
+   *
+   * ```ts
+   * const [loss, scores] = await device.read([x.square().mean(), x.softmax(-1)]);
+   * ```
+   *
+   * @throws `Data` if one lives on another device. The promise rejects with what went wrong on this one.
+   */
+  read<const T extends readonly Tensor[]>(
+    tensors: T,
+  ): Promise<{ -readonly [I in keyof T]: T[I] extends Tensor<infer D extends DType> ? DataOf[D] : never }>;
+
   /** `value` everywhere. The default type is `bool` for a boolean, and `f32` for a number. */
   full(shape: Shape | number, value: boolean): Tensor<"bool">;
   full<T extends DType = "f32">(shape: Shape | number, value: number | boolean, options?: { dtype?: T }): Tensor<T>;

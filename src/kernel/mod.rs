@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// are what `Reduce` runs over. A value that depends on an inner coordinate outside of `Reduce` is per element, and a
 /// store of it happens at every inner coordinate; all others happen once per row. The inner extents may be 0, and
 /// then `Reduce` gives its identity.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Space {
     pub dims: Vec<usize>,
     pub outer: usize,
@@ -35,7 +35,7 @@ impl Space {
 }
 
 /// How a routine reads an operand: a program whose coordinates are the operand's own axes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
     pub program: Program,
     pub value: ValueId,
@@ -75,7 +75,7 @@ impl Operand {
 }
 
 /// What a dispatch computes. Inputs and outputs are numbered as in the [`Dispatch`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
     /// A map (no inner dimensions), a reduction, or a row program.
     Loop {
@@ -89,7 +89,7 @@ pub enum Kernel {
 
 /// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
 /// `[batch.., m, k]` and `[batch.., k, n]`, the epilogue's `[batch.., m, n]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Matmul {
     pub batch: Vec<usize>,
     pub m: usize,
@@ -102,7 +102,7 @@ pub struct Matmul {
 
 /// A 2-D convolution. Coordinates: x `[batch, channel, y, x]`, w `[out, channel in group, ky, kx]`, epilogue
 /// `[batch, out, y, x]`. Positions in the padding count as 0 and x is not read there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Convolution {
     pub params: Conv2d,
     pub batch: usize,
@@ -121,7 +121,7 @@ pub struct Convolution {
 /// Attention in one pass over the keys (a running maximum and sum; no scores in memory). Coordinates: q
 /// `[batch, head, query, d]`, k and v `[batch, kv head, key, d]`, mask `[batch, head, query, key]`, epilogue
 /// `[batch, head, query, dv]`. A query that sees no key (all masked by -Inf) gives zeros.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attend {
     pub causal: bool,
     pub window: Option<usize>,
@@ -193,6 +193,17 @@ pub struct Batch {
     pub variants: Variants,
 }
 
+impl Batch {
+    /// About how many bytes it takes, kernels included.
+    pub fn size(&self) -> usize {
+        let mut bytes = self.slots.len() * size_of::<Slot>();
+        for dispatch in &self.dispatches {
+            bytes += size_of::<Dispatch>() + dispatch.label.len() + dispatch.kernel.size();
+        }
+        bytes
+    }
+}
+
 /// What a device can do, as far as planning needs to know.
 #[cfg_attr(feature = "js", warpweft_macros::js(result, name = "DeviceLimits"))]
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -228,5 +239,17 @@ impl Kernel {
             Kernel::Conv2d(_) => "conv2d",
             Kernel::Attention(_) => "attention",
         }
+    }
+
+    /// About how many bytes it takes.
+    fn size(&self) -> usize {
+        let operands = |all: &[&Operand]| all.iter().map(|o| o.program.size()).sum::<usize>();
+        size_of::<Kernel>()
+            + match self {
+                Kernel::Loop { program, .. } => program.size(),
+                Kernel::Matmul(it) => operands(&[&it.a, &it.b]) + it.epilogue.size(),
+                Kernel::Conv2d(it) => operands(&[&it.x, &it.w]) + it.epilogue.size(),
+                Kernel::Attention(it) => operands(&[&it.q, &it.k, &it.v]) + it.epilogue.size(),
+            }
     }
 }

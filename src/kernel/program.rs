@@ -38,7 +38,7 @@ pub enum Inst {
 }
 
 /// An element that a program writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Store {
     pub output: u32,
     pub index: Index,
@@ -48,7 +48,7 @@ pub struct Store {
 }
 
 /// What one thread computes at its coordinates: instructions in order, each used after it is made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Program {
     pub insts: Vec<Inst>,
     /// The compute type of each value.
@@ -243,6 +243,13 @@ impl Program {
     pub fn is_view(&self, index: &Index) -> bool {
         let number = |&v: &ValueId| matches!(self.insts.get(v as usize), Some(Inst::Param { .. }));
         index.values().iter().all(number)
+    }
+
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        // Each index of a load has a few terms.
+        let inst = size_of::<Inst>() + size_of::<DType>() + 2 * size_of::<(Atom, i64)>();
+        self.insts.len() * inst + self.stores.len() * size_of::<Store>()
     }
 
     /// The values that stores, or `roots`, need.

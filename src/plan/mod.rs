@@ -18,13 +18,13 @@ mod split;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
-use crate::kernel::{Batch, Dispatch, Limits};
+use crate::kernel::{Batch, Dispatch, Kernel, Limits};
 use crate::op::Op;
 pub use cost::cheap;
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
@@ -50,12 +50,14 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         }
     }
     let mut dispatches = Vec::with_capacity(pieces.len());
+    // Layers of a model share their kernels.
+    let mut kernels: HashSet<Arc<Kernel>> = HashSet::new();
     for piece in pieces {
         dispatches.push(Dispatch {
             inputs: memory.slots_of(&piece.inputs),
             outputs: memory.slots_of(&piece.outputs),
             label: show::label(&trace, &piece),
-            kernel: Arc::new(piece.kernel),
+            kernel: shared(&mut kernels, piece.kernel),
             params: piece.params,
         });
     }
@@ -73,6 +75,16 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         operations,
         variants: limits.variants,
     })
+}
+
+/// The one among those equal to a kernel.
+fn shared(kernels: &mut HashSet<Arc<Kernel>>, kernel: Kernel) -> Arc<Kernel> {
+    if let Some(known) = kernels.get(&kernel) {
+        return known.clone();
+    }
+    let kernel = Arc::new(kernel);
+    kernels.insert(kernel.clone());
+    kernel
 }
 
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory and a kernel of its own,

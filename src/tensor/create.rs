@@ -7,6 +7,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
 
+fn no_memory(elements: usize) -> Error {
+    Error::new(ErrorKind::Memory, format!("tensor: no memory for the bytes of {elements} elements"))
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
     /// A tensor of these elements, row-major in `shape`.
@@ -15,7 +19,8 @@ impl Device {
     /// `Shape` if their number is not the shape's; `Memory`, `Limit`.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn tensor<T: Element>(&self, data: &[T], shape: &[usize]) -> Result<Tensor> {
-        self.tensor_from_bytes(&T::to_bytes(data), shape, T::DTYPE)
+        let bytes = T::to_bytes(data).ok_or_else(|| no_memory(data.len()))?;
+        self.tensor_from_bytes(&bytes, shape, T::DTYPE)
     }
 
     /// A tensor of elements as devices store them: little-endian, `bool` as 32 bits, of which any makes it true.
@@ -32,9 +37,11 @@ impl Device {
         }
         let node = match dtype {
             DType::Bool => {
-                let word = |word: &[u8]| u32::from(word.iter().any(|&byte| byte != 0));
-                let words: Vec<u32> = data.chunks_exact(4).map(word).collect();
-                self.upload(shape, dtype, &u32::to_bytes(&words))?
+                let (mut truths, count) = (Vec::new(), shape.numel());
+                truths.try_reserve_exact(count).map_err(|_| no_memory(count))?;
+                truths.extend(data.chunks_exact(4).map(|word| word != [0; 4]));
+                let bytes = bool::to_bytes(&truths).ok_or_else(|| no_memory(count))?;
+                self.upload(shape, dtype, &bytes)?
             }
             _ => self.upload(shape, dtype, data)?,
         };

@@ -18,6 +18,7 @@ mod pad;
 mod pointwise;
 pub(crate) mod pool;
 mod random;
+mod read;
 mod reduce;
 mod resize;
 mod routine;
@@ -45,7 +46,6 @@ pub use scatter_reduce::ScatterReduction;
 pub use variable::Variable;
 
 use crate::device::Device;
-use crate::dtype::Element;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
@@ -114,83 +114,6 @@ impl Tensor {
             State::Node(_) => None,
             State::Failed(error) => Some(error),
         }
-    }
-
-    /// All elements, row-major. Everything it needs is submitted before this returns, as one batch; the future waits.
-    ///
-    /// # Errors
-    /// `DType` if `T` is not the tensor's type (`f16` reads as `f32`); whatever went wrong on the device.
-    ///
-    /// ```
-    /// # pollster::block_on(async {
-    /// # use warpweft::{device::{Device, Preference}};
-    /// let device = Device::with(Preference::Cpu).await?;
-    /// let x = device.tensor(&[1.0f32, -2.0], &[2])?;
-    /// let y: Vec<f32> = x.relu().read().await?;
-    /// assert_eq!(y, [1.0, 0.0]);
-    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
-    /// ```
-    pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + 'static {
-        self.read_range(0, self.numel())
-    }
-
-    /// The `len` elements from the `start`-th on, row-major.
-    ///
-    /// # Errors
-    /// `Shape` where they lie outside; as [`Tensor::read`].
-    pub fn read_range<T: Element>(
-        &self,
-        start: usize,
-        len: usize,
-    ) -> impl Future<Output = Result<Vec<T>>> + 'static {
-        let dtype = self.dtype;
-        let bytes = self.read_bytes_range(start, len);
-        async move {
-            let read = T::from_bytes(dtype, &bytes.await?);
-            read.ok_or_else(|| Error::dtype(format!("read: a tensor of {dtype} as {}", T::DTYPE)))
-        }
-    }
-
-    /// The only element of a tensor that has one.
-    ///
-    /// # Errors
-    /// `Shape` if it has more or none; as [`Tensor::read`].
-    pub fn item<T: Element>(&self) -> impl Future<Output = Result<T>> + 'static {
-        let shape = self.shape;
-        let read = self.read::<T>();
-        async move {
-            match read.await?.as_slice() {
-                [one] => Ok(*one),
-                _ => Err(Error::shape(format!("item: shape {shape} does not have one element"))),
-            }
-        }
-    }
-
-    /// The elements as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
-    ///
-    /// # Errors
-    /// As [`Tensor::read`].
-    pub fn read_bytes(&self) -> impl Future<Output = Result<Vec<u8>>> + 'static {
-        self.read_bytes_range(0, self.numel())
-    }
-
-    /// The `len` elements from the `start`-th on, as the device stores them.
-    ///
-    /// # Errors
-    /// As [`Tensor::read_range`].
-    pub fn read_bytes_range(
-        &self,
-        start: usize,
-        len: usize,
-    ) -> impl Future<Output = Result<Vec<u8>>> + 'static {
-        let end = start.checked_add(len);
-        let pending = if end.is_none_or(|end| end > self.numel()) {
-            let message = format!("read: {len} elements from {start} of shape {}", self.shape);
-            Err(Error::shape(message))
-        } else {
-            self.node().and_then(|node| self.device.read(node, start, len))
-        };
-        async move { pending?.await }
     }
 
     /// Submits what it needs, without waiting.

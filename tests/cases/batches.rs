@@ -1,9 +1,9 @@
 //! Batches, programs, several reads, and what they cost.
 
-use super::array::{integers, random, Array};
+use super::array::{encode, integers, random, Array};
 use super::check::{near, said, Outcome, Suite};
 use super::tolerance::Tolerance;
-use warpweft::device::{Device, Stats};
+use warpweft::device::{CacheLimits, Device, Preference, Stats};
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::Tensor;
@@ -58,6 +58,8 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("batches");
     one_submission(&mut suite);
     several_reads(&mut suite);
+    read_at_once(&mut suite);
+    caches(&mut suite);
     programs(&mut suite);
     plain_results(&mut suite);
     loops(&mut suite);
@@ -122,6 +124,105 @@ fn one_submission(suite: &mut Suite) {
         device.batch().run().map_err(said)?;
         device.flush().map_err(said)?;
         ensure(device.stats().submits == before, "something ran")
+    });
+}
+
+fn read_at_once(suite: &mut Suite) {
+    suite.steps("several tensors are read by one call", |device| async move {
+        let x = integers(&[33, 7], -9, 9, 40);
+        let a = x.f32(&device).map_err(said)?;
+        let (doubled, sums) = (a.mul(2.0).map_err(said)?, a.sum(&[1]).map_err(said)?);
+        let empty = device.zeros(&[0]).map_err(said)?;
+        let before = device.stats();
+        let read = device.read::<f32>(&[&doubled, &sums, &a, &empty, &doubled]);
+        let during = device.stats();
+        ensure(during.submits == before.submits + 1, "not one submission")?;
+        drop((doubled, sums, empty));
+        // Their memory is taken and written at once.
+        let noise = device.full(&[33, 7], -1.0, DType::F32).map_err(said)?;
+        noise.run().map_err(said)?;
+        let got = read.await.map_err(said)?;
+        let twice = x.map(|x| 2.0 * x).data;
+        let summed = x.reduce(&[1], |x| x.iter().sum::<f64>()).data;
+        let want = [twice.clone(), summed, x.data.clone(), Vec::new(), twice];
+        ensure(got.len() == want.len(), format!("{} results", got.len()))?;
+        for (n, (got, want)) in got.iter().zip(&want).enumerate() {
+            let same = got.len() == want.len();
+            let same = same && got.iter().zip(want).all(|(g, w)| f64::from(*g) == *w);
+            ensure(same, format!("result {n} is {got:?}, not {want:?}"))?;
+        }
+        let none = device.read::<f32>(&[]).await.map_err(said)?;
+        ensure(none.is_empty(), "something was read of nothing")
+    });
+    suite.steps("tensors of several types are read as they are stored", |device| async move {
+        let x = integers(&[5], -9, 9, 41);
+        let a = x.f32(&device).map_err(said)?;
+        let (whole, positive) = (a.cast(DType::I32).map_err(said)?, a.gt(0.0).map_err(said)?);
+        let got = device.read_bytes(&[&positive, &a, &whole]).await.map_err(said)?;
+        let want = [
+            encode(DType::Bool, &x.map(|x| f64::from(u8::from(x > 0.0))).data),
+            encode(DType::F32, &x.data),
+            encode(DType::I32, &x.data),
+        ];
+        ensure(got == want, format!("{got:?}, not {want:?}"))
+    });
+    suite.steps("a call that reads several refuses what it can not read", |device| async move {
+        let (a, whole) =
+            (device.ones(&[3]).map_err(said)?, device.ones((&[3], DType::I32)).map_err(said)?);
+        let other = Device::with(Preference::Cpu).await;
+        if let Ok(other) = other {
+            let there = other.ones(&[3]).map_err(said)?;
+            let refused = device.read::<f32>(&[&a, &there]).await;
+            ensure(refused.is_err_and(|e| e.kind() == ErrorKind::Data), "another device's")?;
+        }
+        let refused = device.read::<f32>(&[&a, &whole]).await;
+        ensure(refused.is_err_and(|e| e.kind() == ErrorKind::DType), "another type")?;
+        let refused = device.read_bytes(&[&a, &whole.exp()]).await;
+        ensure(refused.is_err_and(|e| e.message().starts_with("exp:")), "an error it carries")?;
+        let got = device.read::<f32>(&[&a]).await.map_err(said)?;
+        ensure(got == [vec![1.0; 3]], "the device does not go on")
+    });
+}
+
+fn caches(suite: &mut Suite) {
+    suite.steps("shapes that come once are forgotten", |device| async move {
+        let usual = device.cache_limits();
+        ensure(usual == CacheLimits::default(), "the limits are not the usual ones")?;
+        let limits = CacheLimits {
+            plans: 12,
+            pipelines: 10,
+            bind_groups: 9,
+            pooled_bytes: 8 << 10,
+            ..usual
+        };
+        device.set_cache_limits(limits);
+        let program =
+            device.compile(&[(&[3], DType::F32)], |x| Ok(vec![x[0].square()])).map_err(said)?;
+        let before = device.stats();
+        for n in 1..=60 {
+            let x = integers(&[n], -9, 9, n as u32);
+            let a = x.f32(&device).map_err(said)?;
+            let sum = a.mul(2.0).and_then(|a| a.sum(&[])).map_err(said)?;
+            let got = sum.item::<f32>().await.map_err(said)?;
+            let want: f64 = x.data.iter().map(|x| 2.0 * x).sum();
+            ensure(f64::from(got) == want, format!("{n}: {got}, not {want}"))?;
+            let now = device.stats();
+            let held = [now.plans_held, now.pipelines_held, now.bind_groups_held];
+            let few = held.iter().zip([12, 10, 9]).all(|(held, most)| *held <= most);
+            let small = now.pooled_bytes <= limits.pooled_bytes;
+            ensure(few && small, format!("{held:?} and {} bytes at {n}", now.pooled_bytes))?;
+        }
+        let after = device.stats();
+        let made = after.plans - before.plans;
+        let evicted = after.plans_evicted - before.plans_evicted;
+        ensure(made == 60 && evicted >= 48, format!("{evicted} of {made} plans were evicted"))?;
+        // Its plan went long ago.
+        let x = device.tensor(&[1.0f32, -2.0, 3.0], &[3]).map_err(said)?;
+        let y = program.run(&[&x]).map_err(said)?;
+        let got = y[0].read::<f32>().await.map_err(said)?;
+        ensure(got == [1.0, 4.0, 9.0], format!("the program gives {got:?}"))?;
+        device.set_cache_limits(usual);
+        ensure(device.cache_limits() == usual, "the limits do not come back")
     });
 }
 

@@ -6,7 +6,7 @@ use crate::suite::{self, Place};
 use pollster::block_on;
 use std::sync::Arc;
 use warpweft::backend::wgpu::{adapters, Power};
-use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{Batch, Kernel, Limits, Variants};
@@ -91,9 +91,9 @@ impl Backend for Small {
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.paper.run(batch, buffers, scalars)
     }
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         match self.check(0) {
-            Ok(()) => self.paper.read(buffer, offset, len),
+            Ok(()) => self.paper.read_parts(parts),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
@@ -102,6 +102,9 @@ impl Backend for Small {
     }
     fn forget(&self, batch: &Arc<Batch>) {
         self.paper.forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.paper.set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
         self.paper.counters()

@@ -11,7 +11,7 @@ use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
@@ -149,12 +149,12 @@ impl Backend for Faulty {
         sources[0].text.push_str("\nfn broken() -> f32 { return no_such_thing; }\n");
         backend.run_sources(batch, &sources, buffers, scalars)
     }
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         let failed = match self.call("read") {
             Ok(()) if Faults::strikes(&self.faults.reads, &self.faults.read) => {
                 error(ErrorKind::Memory, "read")
             }
-            Ok(()) => return self.inner().read(buffer, offset, len),
+            Ok(()) => return self.inner().read_parts(parts),
             Err(lost) => lost,
         };
         Box::pin(std::future::ready(Err(failed)))
@@ -167,6 +167,9 @@ impl Backend for Faulty {
     }
     fn forget(&self, batch: &Arc<Batch>) {
         self.inner().forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.inner().set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
         self.inner().counters()

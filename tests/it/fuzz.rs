@@ -12,7 +12,7 @@ use crate::paper::{self, Paper};
 use pollster::block_on;
 use std::path::Path;
 use std::sync::Arc;
-use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::kernel::{Batch, Kernel, Limits, Place, Variants};
@@ -104,14 +104,17 @@ impl Backend for Spoiled {
         }
         Ok(())
     }
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        self.0.read(buffer, offset, len)
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        self.0.read_parts(parts)
     }
     fn sync(&self) -> Pending<Result<()>> {
         self.0.sync()
     }
     fn forget(&self, batch: &Arc<Batch>) {
         self.0.forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.0.set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
         self.0.counters()

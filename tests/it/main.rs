@@ -3,6 +3,7 @@
 
 mod again;
 mod bench;
+mod caches;
 #[path = "../cases/mod.rs"]
 mod cases;
 #[path = "../conformance/mod.rs"]

@@ -8,7 +8,7 @@ mod program;
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex};
-use warpweft::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
+use warpweft::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::{Error, Result};
 use warpweft::kernel::{Batch, Dispatch, Kernel, Limits, Place, Slot, Variants};
@@ -130,10 +130,13 @@ impl Backend for Paper {
         Ok(())
     }
 
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         let state = self.state.lock().expect("no panic");
-        let from = &state.buffers[&buffer];
-        Box::pin(ready(Ok(from[offset as usize..][..len as usize].to_vec())))
+        let taken = parts.into_iter().try_for_each(|Part { buffer, offset, len, take }| {
+            let from = &state.buffers[&buffer];
+            take(&from[offset as usize..][..len as usize])
+        });
+        Box::pin(ready(taken))
     }
 
     fn sync(&self) -> Pending<Result<()>> {

@@ -9,7 +9,7 @@ use pollster::block_on;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
 use warpweft::kernel::{self, Batch, Kernel, Limits, Variants};
@@ -86,14 +86,17 @@ impl Backend for Poisoned {
         }
         self.inner.run(batch, buffers, scalars)
     }
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        self.inner.read(buffer, offset, len)
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        self.inner.read_parts(parts)
     }
     fn sync(&self) -> Pending<Result<()>> {
         self.inner.sync()
     }
     fn forget(&self, batch: &Arc<Batch>) {
         self.inner.forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.inner.set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
         self.inner.counters()

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::{Backend, BufferId, Counters, Info, Pending};
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::{Device, Halves, Moves, Rows, Tile, Variants};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{self, Batch, Kernel, Limits};
@@ -80,14 +80,17 @@ impl Backend for MadeUp {
         self.clock.fetch_add(takes, Ordering::Relaxed);
         self.cpu.run(batch, buffers, scalars)
     }
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        self.cpu.read(buffer, offset, len)
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        self.cpu.read_parts(parts)
     }
     fn sync(&self) -> Pending<Result<()>> {
         self.cpu.sync()
     }
     fn forget(&self, batch: &Arc<Batch>) {
         self.cpu.forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.cpu.set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
         self.cpu.counters()

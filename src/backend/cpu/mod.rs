@@ -26,12 +26,13 @@ mod steps;
 mod tiling;
 mod worker;
 
-use crate::backend::{Backend, BufferId, Counters, DeviceKind, Info, Pending};
+use crate::backend::{Backend, BufferId, CacheLimits, Counters, DeviceKind, Info, Part, Pending};
 use crate::error::{Error, Result};
 use crate::kernel::{Batch, Dispatch, Kernel, Limits, Variants};
+use crate::lru::Lru;
 use engine::Inputs;
 use parallel::Pool;
-use prepared::Prepared;
+use prepared::{Key, Prepared};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -48,8 +49,11 @@ pub struct CpuBackend {
 struct State {
     buffers: HashMap<BufferId, Vec<u32>>,
     next: u64,
+    /// Prepared kernels, each once.
+    kernels: Lru<Key, Arc<Prepared>>,
     /// Batches by address; the weak reference keeps the address from being used again.
-    batches: HashMap<usize, (Weak<Batch>, Arc<[Prepared]>)>,
+    batches: Lru<usize, (Weak<Batch>, Arc<[Arc<Prepared>]>)>,
+    limits: CacheLimits,
     counters: Counters,
 }
 
@@ -154,13 +158,17 @@ impl Backend for CpuBackend {
         })
     }
 
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         let read = || {
             let state = self.state();
-            let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
-            let bytes: &[u8] = bytemuck::cast_slice(words);
-            let part = range(offset, len).and_then(|place| bytes.get(place));
-            Ok(part.ok_or_else(|| outside("read", offset, len, bytes.len()))?.to_vec())
+            let mut places = Vec::with_capacity(parts.len());
+            for Part { buffer, offset, len, take } in parts {
+                let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
+                let bytes: &[u8] = bytemuck::cast_slice(words);
+                let part = range(offset, len).and_then(|place| bytes.get(place));
+                places.push((part.ok_or_else(|| outside("read", offset, len, bytes.len()))?, take));
+            }
+            places.into_iter().try_for_each(|(bytes, take)| take(bytes))
         };
         Box::pin(std::future::ready(read()))
     }
@@ -173,8 +181,19 @@ impl Backend for CpuBackend {
         self.state().batches.remove(&address(batch));
     }
 
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        let mut state = self.state();
+        state.limits = *limits;
+        state.shrink();
+    }
+
     fn counters(&self) -> Counters {
-        self.state().counters
+        let state = self.state();
+        Counters {
+            pipelines_held: state.kernels.len() as u64,
+            pipelines_evicted: state.kernels.evicted(),
+            ..state.counters
+        }
     }
 
     fn source(&self, _: &Kernel, _: Variants) -> Option<String> {
@@ -206,17 +225,35 @@ impl State {
         Ok(())
     }
 
-    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Arc<[Prepared]>> {
-        let key = address(batch);
-        if let Some((_, prepared)) = self.batches.get(&key) {
+    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Arc<[Arc<Prepared>]>> {
+        let address = address(batch);
+        if let Some((_, prepared)) = self.batches.get(&address) {
             return Ok(prepared.clone());
         }
-        let prepared = batch.dispatches.iter().map(Prepared::new);
-        let prepared: Arc<[Prepared]> = prepared.collect::<Result<Vec<Prepared>>>()?.into();
-        self.batches.retain(|_, (batch, _)| batch.strong_count() > 0);
-        self.batches.insert(key, (Arc::downgrade(batch), prepared.clone()));
-        self.counters.pipelines += prepared.len() as u64;
+        let mut prepared = Vec::with_capacity(batch.dispatches.len());
+        for dispatch in &batch.dispatches {
+            let key = Key::new(dispatch);
+            let known = self.kernels.get(&key).map(|known| known.clone());
+            prepared.push(match known {
+                Some(known) => known,
+                None => {
+                    let made = Arc::new(Prepared::new(dispatch)?);
+                    self.counters.pipelines += 1;
+                    self.kernels.insert(key, made.clone(), 0);
+                    made
+                }
+            });
+        }
+        let prepared: Arc<[Arc<Prepared>]> = prepared.into();
+        self.batches.retain(|(batch, _)| batch.strong_count() > 0);
+        self.batches.insert(address, (Arc::downgrade(batch), prepared.clone()), 0);
+        self.shrink();
         Ok(prepared)
+    }
+
+    /// Gives back what goes beyond the limits.
+    fn shrink(&mut self) {
+        self.kernels.shrink(self.limits.pipelines, &mut self.batches);
     }
 
     fn dispatch(

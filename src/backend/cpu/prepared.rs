@@ -4,6 +4,28 @@ use super::engine::Inputs;
 use super::plan::{Counts, LoopPlan};
 use crate::error::Result;
 use crate::kernel::{Dispatch, Kernel};
+use std::sync::Arc;
+
+/// What a prepared kernel is known by: equal kernels of all batches are prepared once.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    kernel: Arc<Kernel>,
+    inputs: usize,
+    outputs: usize,
+    params: usize,
+}
+
+impl Key {
+    /// A dispatch's.
+    pub fn new(dispatch: &Dispatch) -> Key {
+        Key {
+            kernel: dispatch.kernel.clone(),
+            inputs: dispatch.inputs.len(),
+            outputs: dispatch.outputs.len(),
+            params: dispatch.params.len(),
+        }
+    }
+}
 
 /// A kernel, prepared.
 pub(super) enum Prepared {

@@ -67,14 +67,13 @@ impl Steps {
     pub(super) fn record(
         &mut self,
         gpu: &Gpu,
-        groups: &mut Groups,
-        uniform: &Numbered,
-        slots: &[&Numbered],
+        (groups, most): (&mut Groups, usize),
+        (uniform, slots): (&Numbered, &[&Numbered]),
         encoder: &mut wgpu::CommandEncoder,
     ) {
         let mut pass = encoder.begin_compute_pass(&Default::default());
         let mut last: Option<&Arc<Pipeline>> = None;
-        let groups = groups.of_batch(gpu, &mut self.sets, &self.all, uniform, slots);
+        let groups = groups.of_batch(gpu, &mut self.sets, &self.all, (uniform, slots), most);
         for (step, group) in self.all.iter().zip(groups) {
             if !last.is_some_and(|last| Arc::ptr_eq(last, &step.pipeline)) {
                 pass.set_pipeline(&step.compiled().pipeline);

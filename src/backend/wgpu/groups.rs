@@ -1,9 +1,10 @@
-//! Bind groups, kept as long as their buffers live.
+//! Bind groups, kept as long as their buffers live and there are not too many.
 
 use super::batch::Step;
 use super::memory::Numbered;
 use super::pipelines::Layout;
 use super::platform::Gpu;
+use crate::lru::{Lru, Spot};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -14,29 +15,14 @@ type Key = Arc<[u64]>;
 /// Words of a key before the first buffer.
 const HEAD: usize = 2;
 
-/// More bind groups than this, and those that were not used lately go.
-const MANY: usize = 8192;
-
-struct Group {
-    /// Not used twice.
-    number: u64,
-    key: Key,
-    group: wgpu::BindGroup,
-    used: u64,
-}
-
 /// All bind groups of a device.
 #[derive(Default)]
 pub(super) struct Groups {
-    all: Vec<Option<Group>>,
-    vacant: Vec<usize>,
-    by_key: HashMap<Key, usize>,
+    pub(super) all: Lru<Key, wgpu::BindGroup>,
     /// Which groups a buffer is in.
-    of_buffer: HashMap<u64, HashSet<usize>>,
+    of_buffer: HashMap<u64, HashSet<Spot>>,
     /// Written anew for every lookup, so that finding a group allocates nothing.
     key: Vec<u64>,
-    /// Batches run so far, to tell which groups are used.
-    now: u64,
     /// How many were ever made.
     pub(super) made: u64,
 }
@@ -49,14 +35,7 @@ pub(super) struct Sets(Vec<Set>);
 struct Set {
     /// The uniform buffer's number, and those of its slots.
     buffers: Vec<u64>,
-    groups: Vec<Place>,
-}
-
-/// Where a group lies, if it still does.
-#[derive(Clone, Copy)]
-struct Place {
-    at: usize,
-    number: u64,
+    groups: Vec<Spot>,
 }
 
 impl Sets {
@@ -65,14 +44,14 @@ impl Sets {
 }
 
 impl Groups {
-    /// The groups of a batch's steps with these buffers.
+    /// The groups of a batch's steps with these buffers; they stay where there are more than `most`, and others go.
     pub(super) fn of_batch<'a>(
         &'a mut self,
         gpu: &Gpu,
         sets: &'a mut Sets,
         steps: &[Step],
-        uniform: &Numbered,
-        slots: &[&Numbered],
+        (uniform, slots): (&Numbered, &[&Numbered]),
+        most: usize,
     ) -> impl Iterator<Item = &'a wgpu::BindGroup> {
         let numbers = || std::iter::once(uniform).chain(slots.iter().copied()).map(|h| h.number);
         let known = sets.0.iter().position(|set| set.buffers.iter().copied().eq(numbers()));
@@ -88,28 +67,22 @@ impl Groups {
                 sets.0.insert(0, Set { groups: groups.collect(), buffers });
             }
         }
-        self.now += 1;
-        self.drop_old();
+        // Those of the batch were used last.
+        self.shrink(most.max(steps.len()));
         let all = &self.all;
-        sets.0[0].groups.iter().map(|place| match &all[place.at] {
-            Some(found) => &found.group,
+        sets.0[0].groups.iter().map(|&spot| match all.at(spot) {
+            Some(found) => found,
             None => unreachable!("it was used now"),
         })
     }
 
     /// Whether all of these are there still, which are used now.
-    fn touch(&mut self, places: &[Place]) -> bool {
-        places.iter().all(|place| match &mut self.all[place.at] {
-            Some(group) if group.number == place.number => {
-                group.used = self.now;
-                true
-            }
-            _ => false,
-        })
+    fn touch(&mut self, groups: &[Spot]) -> bool {
+        groups.iter().all(|&spot| self.all.touch(spot))
     }
 
     /// The bind group of a step: its params, and so many bytes of its slots.
-    fn find(&mut self, gpu: &Gpu, step: &Step, uniform: &Numbered, slots: &[&Numbered]) -> Place {
+    fn find(&mut self, gpu: &Gpu, step: &Step, uniform: &Numbered, slots: &[&Numbered]) -> Spot {
         let layout = &step.compiled().layout;
         let own = step.slots.iter().map(|&(slot, bytes)| (slots[slot], bytes));
         let bound = std::iter::once((uniform, step.block)).chain(own);
@@ -118,16 +91,9 @@ impl Groups {
         for (held, bytes) in bound.clone() {
             self.key.extend([held.number, bytes]);
         }
-        let at = match self.by_key.get(self.key.as_slice()).copied() {
-            Some(at) => at,
+        match self.all.find(self.key.as_slice()) {
+            Some(found) => found,
             None => self.make(gpu, layout, bound),
-        };
-        match &mut self.all[at] {
-            Some(group) => {
-                group.used = self.now;
-                Place { at, number: group.number }
-            }
-            None => unreachable!("a key leads to a group"),
         }
     }
 
@@ -137,7 +103,7 @@ impl Groups {
         gpu: &Gpu,
         layout: &Layout,
         bound: impl Iterator<Item = (&'a Numbered, u64)>,
-    ) -> usize {
+    ) -> Spot {
         let entry = |(i, (held, bytes)): (usize, (&'a Numbered, u64))| wgpu::BindGroupEntry {
             binding: i as u32,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
@@ -154,48 +120,35 @@ impl Groups {
         });
         self.made += 1;
         let key: Key = self.key.as_slice().into();
-        let at = self.vacant.pop().unwrap_or(self.all.len());
+        let spot = self.all.insert(key.clone(), group, 0);
         for number in numbers(&key) {
-            self.of_buffer.entry(number).or_default().insert(at);
+            self.of_buffer.entry(number).or_default().insert(spot);
         }
-        self.by_key.insert(key.clone(), at);
-        let made = Some(Group { number: self.made, key, group, used: self.now });
-        if at == self.all.len() {
-            self.all.push(made);
-        } else {
-            self.all[at] = made;
-        }
-        at
+        spot
     }
 
-    /// Where there are many, those go that were not used lately.
-    fn drop_old(&mut self) {
-        const LATELY: u64 = 256;
-        if self.by_key.len() > MANY && self.now.is_multiple_of(LATELY) {
-            let oldest = self.now - LATELY;
-            for at in 0..self.all.len() {
-                if self.all[at].as_ref().is_some_and(|group| group.used < oldest) {
-                    self.remove(at);
-                }
-            }
+    /// Those that were not used for longest go where there are more than `most`.
+    pub(super) fn shrink(&mut self, most: usize) {
+        while let Some((spot, key, _)) = self.all.evict(most, u64::MAX) {
+            self.unlist(spot, &key);
         }
     }
 
     /// A buffer goes, and so do the groups it is in.
     pub(super) fn forget(&mut self, number: u64) {
-        for at in self.of_buffer.remove(&number).unwrap_or_default() {
-            self.remove(at);
+        for spot in self.of_buffer.remove(&number).unwrap_or_default() {
+            if let Some((key, _)) = self.all.remove_at(spot) {
+                self.unlist(spot, &key);
+            }
         }
     }
 
-    fn remove(&mut self, at: usize) {
-        let Some(group) = self.all[at].take() else { return };
-        self.vacant.push(at);
-        self.by_key.remove(&group.key);
-        for number in numbers(&group.key) {
-            if let Some(places) = self.of_buffer.get_mut(&number) {
-                places.remove(&at);
-                if places.is_empty() {
+    /// A group is gone.
+    fn unlist(&mut self, spot: Spot, key: &Key) {
+        for number in numbers(key) {
+            if let Some(spots) = self.of_buffer.get_mut(&number) {
+                spots.remove(&spot);
+                if spots.is_empty() {
                     self.of_buffer.remove(&number);
                 }
             }

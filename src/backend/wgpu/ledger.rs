@@ -78,10 +78,10 @@ impl Ledger {
 
     /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
     /// reads, or else the first earlier error that nobody heard of.
-    pub(super) fn finish(&self, at: u64, operation: &str, doubts: &Doubts) -> Result<()> {
+    pub(super) fn finish(&self, at: u64, operation: &str, doubts: &[Doubts]) -> Result<()> {
         self.check(operation)?;
         let unheard = self.take_before(at);
-        match doubts.error().cloned().or(unheard) {
+        match doubts.iter().find_map(Doubts::error).cloned().or(unheard) {
             Some(error) => Err(error),
             None => Ok(()),
         }

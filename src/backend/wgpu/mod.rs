@@ -30,10 +30,11 @@ pub use pipelines::fold;
 #[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
 pub use web::sharing as from_javascript;
 
-use super::{Backend, BufferId, Counters, Info, Pending};
+use super::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, Limits, Variants};
+use crate::lru::Lru;
 use batch::Prepared;
 use doubts::Doubts;
 use groups::Groups;
@@ -41,10 +42,11 @@ use ledger::lock;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
+use readbacks::Wanted;
 use std::any::Any;
 use std::collections::HashMap;
 use std::future::ready;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// An open GPU.
 pub struct WgpuBackend {
@@ -63,7 +65,8 @@ struct State {
     uniform: Uniform,
     groups: Groups,
     /// By the batch's address.
-    batches: HashMap<usize, Prepared>,
+    batches: Lru<usize, Prepared>,
+    caches: CacheLimits,
     submits: u64,
     dispatches: u64,
 }
@@ -101,11 +104,10 @@ impl WgpuBackend {
     ) -> Result<()> {
         let (gpu, ledger) = (&self.gpu, &self.gpu.ledger);
         ledger.check("run")?;
-        self.prepare(batch, text)?;
-        let mut guard = lock(&self.state);
-        let State { buffers, uniform, groups, batches, submits, dispatches } = &mut *guard;
-        let Some(prepared) = batches.get_mut(&address(batch)) else {
-            return Err(Error::data("run: the batch was forgotten while it was run"));
+        let mut guard = self.prepare(batch, text)?;
+        let State { buffers, uniform, groups, batches, caches, submits, dispatches } = &mut *guard;
+        let Some(prepared) = batches.get(&address(batch)) else {
+            unreachable!("it was prepared, and the state is locked since")
         };
         let slots = Prepared::slots(batch, ids, buffers)?;
         if let Some(error) = prepared.history.broken() {
@@ -125,7 +127,8 @@ impl WgpuBackend {
         let (uniform, params) = uniform.ready(&prepared.image);
         let trial = prepared.history.trial();
         gpu.submit((&uniform.buffer, params), trial.as_ref(), |encoder| {
-            prepared.steps.record(gpu, groups, uniform, &slots, encoder);
+            let groups = (&mut *groups, caches.bind_groups);
+            prepared.steps.record(gpu, groups, (uniform, &slots), encoder);
         });
         prepared.pass_on(ids, buffers, trial.as_ref());
         *submits += 1;
@@ -133,43 +136,58 @@ impl WgpuBackend {
         Ok(())
     }
 
-    /// Compiles a batch, unless that was done.
-    fn prepare(&self, batch: &Arc<Batch>, text: &mut dyn FnMut(usize) -> Source) -> Result<()> {
-        let known = || lock(&self.state).batches.contains_key(&address(batch));
-        if known() {
-            return Ok(());
+    /// Compiles a batch, unless that was done; the state that has it.
+    fn prepare(
+        &self,
+        batch: &Arc<Batch>,
+        text: &mut dyn FnMut(usize) -> Source,
+    ) -> Result<MutexGuard<'_, State>> {
+        let known = || {
+            let state = lock(&self.state);
+            state.batches.contains(&address(batch)).then_some(state)
+        };
+        if let Some(state) = known() {
+            return Ok(state);
         }
         let mut pipelines = lock(&self.pipelines);
         // Another thread may have done it meanwhile.
-        if !known() {
-            let made = Prepared::new(&self.gpu, &self.limits, &mut pipelines, batch, text)?;
-            let batches = &mut lock(&self.state).batches;
-            batches.retain(|_, prepared| !prepared.dead());
-            batches.insert(address(batch), made);
+        if let Some(state) = known() {
+            return Ok(state);
         }
-        Ok(())
+        let made = Prepared::new(&self.gpu, &self.limits, &mut pipelines, batch, text)?;
+        let mut state = lock(&self.state);
+        state.batches.retain(|prepared| !prepared.dead());
+        state.batches.insert(address(batch), made, 0);
+        let most = state.caches.pipelines;
+        pipelines.all.shrink(most, &mut state.batches);
+        Ok(state)
     }
 
-    fn start_read(&self, id: BufferId, offset: u64, len: u64) -> Result<Pending<Result<Vec<u8>>>> {
+    fn start_read(&self, parts: Vec<Part>) -> Result<Pending<Result<()>>> {
         let gpu = self.gpu.clone();
         gpu.ledger.check("read")?;
-        let (source, doubts) = {
+        let (mut wanted, mut doubts) = (Vec::with_capacity(parts.len()), Vec::new());
+        {
             let state = lock(&self.state);
-            let memory = state.buffers.range("read", id, offset, len)?;
-            (memory.held.buffer.clone(), memory.written.clone())
-        };
-        if len == 0 {
-            let done = self.sync();
-            return Ok(Box::pin(async move { done.await.map(|()| Vec::new()) }));
+            for Part { buffer, offset, len, take } in parts {
+                let memory = state.buffers.range("read", buffer, offset, len)?;
+                doubts.push(memory.written.clone());
+                wanted.push(Wanted { source: memory.held.buffer.clone(), offset, len, take });
+            }
         }
-        let arriving = gpu.read(&source, offset..offset + len)?;
+        let (wanted, empty): (Vec<Wanted>, Vec<_>) = wanted.into_iter().partition(|w| w.len > 0);
+        empty.into_iter().try_for_each(|nothing| (nothing.take)(&[]))?;
+        if wanted.is_empty() {
+            return Ok(self.sync());
+        }
+        let arriving = gpu.read(wanted)?;
         let at = gpu.ledger.tick();
         Ok(Box::pin(async move {
-            let bytes = arriving.await;
+            let taken = arriving.await;
             gpu.ledger.finish(at, "read", &doubts)?;
-            bytes.ok_or_else(|| {
+            taken.unwrap_or_else(|| {
                 let message = "read: the device could not map the memory to read from";
-                Error::new(ErrorKind::Memory, message)
+                Err(Error::new(ErrorKind::Memory, message))
             })
         }))
     }
@@ -221,15 +239,11 @@ impl Backend for WgpuBackend {
 
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Layers of a model share their kernels: each text is written once.
-        let mut written: Vec<(&Kernel, Source)> = Vec::new();
+        let mut written: HashMap<*const Kernel, Source> = HashMap::new();
         self.run_text(batch, buffers, scalars, &mut |number| {
-            let kernel = &*batch.dispatches[number].kernel;
-            if let Some((_, source)) = written.iter().find(|(other, _)| *other == kernel) {
-                return source.clone();
-            }
-            let source = codegen::wgsl(kernel, batch.variants);
-            written.push((kernel, source.clone()));
-            source
+            let kernel = &batch.dispatches[number].kernel;
+            let source = written.entry(Arc::as_ptr(kernel));
+            source.or_insert_with(|| codegen::wgsl(kernel, batch.variants)).clone()
         })
     }
 
@@ -237,8 +251,8 @@ impl Backend for WgpuBackend {
         self.gpu.hold();
     }
 
-    fn read(&self, buffer: BufferId, offset: u64, len: u64) -> Pending<Result<Vec<u8>>> {
-        match self.start_read(buffer, offset, len) {
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        match self.start_read(parts) {
             Ok(pending) => pending,
             Err(error) => Box::pin(ready(Err(error))),
         }
@@ -253,7 +267,7 @@ impl Backend for WgpuBackend {
         let at = gpu.ledger.tick();
         Box::pin(async move {
             done.await;
-            gpu.ledger.finish(at, "sync", &Doubts::default())
+            gpu.ledger.finish(at, "sync", &[])
         })
     }
 
@@ -261,14 +275,26 @@ impl Backend for WgpuBackend {
         lock(&self.state).batches.remove(&address(batch));
     }
 
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        let mut pipelines = lock(&self.pipelines);
+        let mut state = lock(&self.state);
+        state.caches = *limits;
+        pipelines.all.shrink(limits.pipelines, &mut state.batches);
+        state.groups.shrink(limits.bind_groups);
+    }
+
     fn counters(&self) -> Counters {
-        let pipelines = lock(&self.pipelines).made;
+        let pipelines = lock(&self.pipelines);
         let state = lock(&self.state);
         Counters {
-            pipelines,
+            pipelines: pipelines.made,
+            pipelines_held: pipelines.all.len() as u64,
+            pipelines_evicted: pipelines.all.evicted(),
             buffers: state.buffers.made,
             bytes: state.buffers.bytes,
             bind_groups: state.groups.made,
+            bind_groups_held: state.groups.all.len() as u64,
+            bind_groups_evicted: state.groups.all.evicted(),
             submits: state.submits,
             dispatches: state.dispatches,
         }

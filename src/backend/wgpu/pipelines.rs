@@ -5,6 +5,7 @@ use super::platform::Gpu;
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
+use crate::lru::Lru;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,14 +30,13 @@ pub(super) struct Layout {
     pipelines: wgpu::PipelineLayout,
 }
 
-/// The kernels with the same text: nearly always one, or else with other numbers of inputs and
-/// outputs.
-type Same = Vec<((usize, usize), Arc<Pipeline>)>;
+/// What a pipeline is known by: its text, and the numbers of inputs and outputs.
+type Key = (Arc<str>, (usize, usize));
 
 /// All pipelines of a device.
 #[derive(Default)]
 pub(super) struct Pipelines {
-    all: HashMap<String, Same>,
+    pub(super) all: Lru<Key, Arc<Pipeline>>,
     /// By the numbers of inputs and outputs.
     layouts: HashMap<(usize, usize), Arc<Layout>>,
     /// How many were ever compiled.
@@ -54,8 +54,8 @@ impl Pipelines {
         arity: (usize, usize),
         (kind, label): (&str, &str),
     ) -> Arc<Pipeline> {
-        let known = self.all.get(&source.text).into_iter().flatten();
-        if let Some((_, found)) = known.into_iter().find(|(other, _)| *other == arity) {
+        let key: Key = (source.text.as_str().into(), arity);
+        if let Some(found) = self.all.get(&key) {
             return found.clone();
         }
         let fate = Fate::default();
@@ -70,7 +70,7 @@ impl Pipelines {
             self.made += 1;
         }
         let made = Arc::new(Pipeline { compiled, fate });
-        self.all.entry(source.text.clone()).or_default().push((arity, made.clone()));
+        self.all.insert(key, made.clone(), 0);
         made
     }
 

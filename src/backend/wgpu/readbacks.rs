@@ -2,6 +2,7 @@
 
 use super::ledger::lock;
 use super::platform::{discard, Gpu};
+use crate::backend::Take;
 use crate::error::Result;
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +16,21 @@ pub(super) struct Readbacks {
 pub(super) struct Readback {
     buffer: Option<wgpu::Buffer>,
     home: Arc<Readbacks>,
+}
+
+/// Bytes of a buffer that are to be read, in a range that was checked, and who takes them.
+pub(super) struct Wanted {
+    pub(super) source: wgpu::Buffer,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    pub(super) take: Take,
+}
+
+impl Wanted {
+    /// Records the copy of them.
+    pub(super) fn record(&self, to: &Readback, encoder: &mut wgpu::CommandEncoder) {
+        encoder.copy_buffer_to_buffer(&self.source, self.offset, to.buffer(), 0, self.len);
+    }
 }
 
 /// The bytes of a buffer to read so many bytes through.

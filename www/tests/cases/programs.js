@@ -1,6 +1,6 @@
 // Batches, programs, plans, and what the counters say.
 
-import { check, same, test } from "./harness.js";
+import { check, refuses, same, test } from "./harness.js";
 
 test("a batch is one submission", async ({ device }) => {
   const x = device.tensor([1, 2, 3]);
@@ -19,6 +19,43 @@ test("a batch is one submission", async ({ device }) => {
   same(await top.item(), 3);
   check(Math.abs((await sum.item()) - (Math.exp(1) + Math.exp(2) + Math.exp(3))) < 1e-4, "the sum");
   check(device.lastPlan().text.length > 0, "there is a last plan");
+});
+
+test("several tensors are read at once", async ({ device }) => {
+  const x = device.tensor([[1, -2], [3, 4]]);
+  const [whole, truths] = [x.cast("i32"), x.gt(0)];
+  const before = device.stats();
+  const all = await device.read([x.mul(2), truths, whole, x, whole, x.sum()]);
+  same(device.stats().submits - before.submits, 1, "submits");
+  const kinds = all.map((array) => array.constructor.name);
+  same(kinds, ["Float32Array", "Uint8Array", "Int32Array", "Float32Array", "Int32Array", "Float32Array"]);
+  same(all.map((array) => [...array]), [[2, -4, 6, 8], [1, 0, 1, 1], [1, -2, 3, 4], [1, -2, 3, 4], [1, -2, 3, 4], [6]]);
+  same(await device.read([]), []);
+  const [none] = await device.read([device.zeros([0])]);
+  same(none.length, 0);
+  refuses("Data", "read", () => device.read([x, 1]));
+  refuses("Data", "read", () => device.read(x));
+});
+
+test("caches keep what was used lately", async ({ Device, device }) => {
+  const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
+  same(own.cacheLimits().plans, 1024);
+  own.setCacheLimits({ plans: 8, pipelines: 8, bindGroups: 8, pooledBytes: 4096 });
+  same(own.cacheLimits().bindGroups, 8);
+  same(own.cacheLimits().planBytes, 1 << 26);
+  for (let n = 1; n <= 40; n++) {
+    const x = own.ones([n]);
+    const sum = x.mul(2).sum();
+    same(await sum.item(), 2 * n);
+    for (const tensor of [x, sum]) tensor.dispose();
+  }
+  const stats = own.stats();
+  same([stats.plansHeld, stats.plans - stats.plansEvicted], [8, 8], "plans");
+  same([stats.pipelinesHeld, stats.pipelines - stats.pipelinesEvicted], [8, 8], "pipelines");
+  check(stats.bindGroupsHeld <= 8 && stats.pooledBytes <= 4096, JSON.stringify(stats));
+  refuses("Data", "setCacheLimits", () => own.setCacheLimits({ plan: 1 }));
+  refuses("Shape", "setCacheLimits", () => own.setCacheLimits({ plans: -1 }));
+  own.dispose();
 });
 
 test("a program runs again with nothing new", async ({ device }) => {

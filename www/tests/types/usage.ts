@@ -16,6 +16,10 @@ export async function usage(): Promise<void> {
   is<typeof whole, Int32Array>(true);
   const truths = await x.gt(0).read();
   is<typeof truths, Uint8Array>(true);
+  const together = await device.read([x, x.gt(0), x.cast("i32")]);
+  is<typeof together, [Float32Array, Uint8Array, Int32Array]>(true);
+  device.setCacheLimits({ plans: 64, pooledBytes: 1 << 20 });
+  const kept: number = device.cacheLimits().planBytes;
   const { values, indices } = x.topk(1);
   is<typeof values, Tensor<"f32">>(true);
   is<typeof indices, Tensor<"i32">>(true);
@@ -57,9 +61,12 @@ export async function usage(): Promise<void> {
   // @ts-expect-error: the shape is not left out
   shared.tensorFromBuffer(buffer, { dtype: "f32" });
   const code: ErrorCode = new WarpweftError("Data", "").code;
+  console.log(kept);
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");
   // @ts-expect-error: there is no such option
   x.sum(0, { keepDim: true });
+  // @ts-expect-error: there is no such limit
+  device.setCacheLimits({ buffers: 1 });
   // @ts-expect-error: a word is no operand
   x.add("1");
   // @ts-expect-error: pooling needs a size

@@ -12,14 +12,13 @@ pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::doubts::Fate;
 use super::ledger::{lock, Ledger};
-use super::readbacks::Readbacks;
+use super::readbacks::{Readbacks, Wanted};
 use super::ticket::Ticket;
 use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use polling::Poller;
 use staging::Staging;
 use std::future::Future;
-use std::ops::Range;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -151,39 +150,48 @@ impl Gpu {
         Ok(())
     }
 
-    /// The bytes of `source` in a range that was checked and is not empty; none where they could not
-    /// be mapped.
+    /// Has bytes taken, copied by one submission; none where they could not be mapped.
     pub(super) fn read(
         self: &Arc<Self>,
-        source: &wgpu::Buffer,
-        range: Range<u64>,
-    ) -> Result<Pending<Option<Vec<u8>>>> {
-        let len = range.end - range.start;
-        let readback = Readbacks::take(&self.readbacks, self, len)?;
-        let target = readback.buffer().clone();
-        let ticket = Ticket::new();
-        let mapped = ticket.clone();
+        wanted: Vec<Wanted>,
+    ) -> Result<Pending<Option<Result<()>>>> {
+        let mut reads = Vec::with_capacity(wanted.len());
+        for part in wanted {
+            let readback = Readbacks::take(&self.readbacks, self, part.len)?;
+            reads.push((part, readback, Ticket::new()));
+        }
         let submission = self.watch_for_read("read", None, || {
             let mut encoder = self.device.create_command_encoder(&Default::default());
-            encoder.copy_buffer_to_buffer(source, range.start, &target, 0, len);
+            for (part, readback, _) in &reads {
+                part.record(readback, &mut encoder);
+            }
             let submission = self.queue.submit([encoder.finish()]);
-            let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
-            target.map_async(wgpu::MapMode::Read, ..len, settle);
+            for (part, readback, ticket) in &reads {
+                let mapped = ticket.clone();
+                let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
+                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
+            }
             submission
         });
         self.submitted();
-        self.poller.tickets.open(&ticket, Some(submission));
+        for (.., ticket) in &reads {
+            self.poller.tickets.open(ticket, Some(submission.clone()));
+        }
         let gpu = self.clone();
         Ok(Box::pin(async move {
-            let kept = ticket.kept().await;
-            // It is not mapped any more where the device was lost meanwhile.
-            let bytes = readback.buffer().get_mapped_range(..len).ok().filter(|_| kept);
-            let Some(bytes) = bytes.map(|view| view.to_vec()) else {
-                gpu.ask_whether_lost();
-                return None;
-            };
-            readback.recycle();
-            Some(bytes)
+            let mut all = Ok(());
+            for (Wanted { len, take, .. }, readback, ticket) in reads {
+                let kept = ticket.kept().await;
+                // It is not mapped any more where the device was lost meanwhile.
+                let view = readback.buffer().get_mapped_range(..len).ok().filter(|_| kept);
+                let Some(taken) = view.map(|view| take(&view)) else {
+                    gpu.ask_whether_lost();
+                    return None;
+                };
+                readback.recycle();
+                all = all.and(taken);
+            }
+            Some(all)
         }))
     }
 

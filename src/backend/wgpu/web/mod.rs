@@ -11,14 +11,13 @@ pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::doubts::Fate;
 use super::ledger::{lock, Ledger};
-use super::readbacks::{Readback, Readbacks};
+use super::readbacks::{Readbacks, Wanted};
 use super::ticket::{Ticket, Tickets};
 use crate::backend::Pending;
 use crate::error::{need_room, Error, Result};
 use js_sys::Promise;
 use scopes::Scopes;
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
 use std::sync::Arc;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{spawn_local, JsFuture};
@@ -167,56 +166,73 @@ impl Gpu {
         Ok(())
     }
 
-    /// The bytes of `source` in a range that was checked and is not empty, once all earlier errors are known too; none
-    /// where they could not be mapped.
+    /// Has bytes taken, copied by one submission, once all earlier errors are known too; none where they could not be
+    /// mapped.
     pub(super) fn read(
         self: &Arc<Self>,
-        source: &wgpu::Buffer,
-        range: Range<u64>,
-    ) -> Result<Pending<Option<Vec<u8>>>> {
-        let len = range.end - range.start;
+        wanted: Vec<Wanted>,
+    ) -> Result<Pending<Option<Result<()>>>> {
         self.held.set(false);
-        need_room("read", len)?;
-        let copy = |encoder: &mut wgpu::CommandEncoder, target: &Readback| {
-            encoder.copy_buffer_to_buffer(source, range.start, target.buffer(), 0, len);
-        };
+        let mut reads = Vec::with_capacity(wanted.len());
+        for part in wanted {
+            need_room("read", part.len)?;
+            let readback = Readbacks::vacant(&self.readbacks, part.len);
+            reads.push((part, readback, Ticket::new()));
+        }
         // A new buffer may be none, and its copy would take the batch along.
-        let joined = match &mut *self.pending.borrow_mut() {
-            Some(batch) => Readbacks::vacant(&self.readbacks, len)
-                .inspect(|readback| copy(&mut batch.encoder, readback)),
-            None => None,
-        };
-        let copied = joined.is_some();
-        let readback = match joined {
-            Some(readback) => readback,
-            None => Readbacks::take(&self.readbacks, self, len)?,
-        };
-        let ticket = Ticket::new();
-        self.watch(format!("read: {len} bytes"), None, || {
-            if !copied {
+        let join = reads.iter().all(|(_, readback, _)| readback.is_some());
+        let mut joined = false;
+        if let Some(batch) = self.pending.borrow_mut().as_mut().filter(|_| join) {
+            for (part, readback, _) in &reads {
+                readback.iter().for_each(|readback| part.record(readback, &mut batch.encoder));
+            }
+            joined = true;
+        }
+        let mut mapped = Vec::with_capacity(reads.len());
+        for (part, readback, ticket) in reads {
+            let readback = match readback {
+                Some(readback) => readback,
+                None => Readbacks::take(&self.readbacks, self, part.len)?,
+            };
+            mapped.push((part, readback, ticket));
+        }
+        let bytes: u64 = mapped.iter().map(|(part, ..)| part.len).sum();
+        self.watch(format!("read: {bytes} bytes"), None, || {
+            if !joined {
                 let mut encoder = self.device.create_command_encoder(&Default::default());
-                copy(&mut encoder, &readback);
+                for (part, readback, _) in &mapped {
+                    part.record(readback, &mut encoder);
+                }
                 self.queue.submit([encoder.finish()]);
             }
-            let mapped = ticket.clone();
-            let settle = move |answer: std::result::Result<_, _>| mapped.settle(answer.is_ok());
-            readback.buffer().map_async(wgpu::MapMode::Read, ..len, settle);
+            for (part, readback, ticket) in &mapped {
+                let ticket = ticket.clone();
+                let settle = move |answer: std::result::Result<_, _>| ticket.settle(answer.is_ok());
+                readback.buffer().map_async(wgpu::MapMode::Read, ..part.len, settle);
+            }
         });
-        self.wait_for(&ticket);
+        for (.., ticket) in &mapped {
+            self.wait_for(ticket);
+        }
         let (gpu, known) = (self.clone(), self.known());
         Ok(Box::pin(async move {
-            let mapped = ticket.kept().await;
-            if !mapped {
-                gpu.hear_of_loss().await;
+            let mut all = Ok(());
+            for (Wanted { len, take, .. }, readback, ticket) in mapped {
+                let mapped = ticket.kept().await;
+                if !mapped {
+                    gpu.hear_of_loss().await;
+                }
+                known.kept().await;
+                if !mapped || need_room("read", len).is_err() {
+                    return None;
+                }
+                // It is not mapped any more where the device was lost meanwhile.
+                let bytes =
+                    readback.buffer().get_mapped_range(..len).ok()?.as_uint8array().to_vec();
+                readback.recycle();
+                all = all.and(take(&bytes));
             }
-            known.kept().await;
-            if !mapped || need_room("read", len).is_err() {
-                return None;
-            }
-            // It is not mapped any more where the device was lost meanwhile.
-            let bytes = readback.buffer().get_mapped_range(..len).ok()?.as_uint8array().to_vec();
-            readback.recycle();
-            Some(bytes)
+            Some(all)
         }))
     }
 

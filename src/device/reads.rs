@@ -1,0 +1,52 @@
+//! Reading: values made by one batch, and taken by one submission.
+
+use super::state::no_data;
+use super::Device;
+use crate::backend::{Part, Pending, Take};
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+use std::future::ready;
+
+/// Elements of a node's value that are to be read, and who takes their bytes.
+pub(crate) struct Wanted {
+    pub node: NodeId,
+    pub start: usize,
+    pub len: usize,
+    pub take: Take,
+}
+
+impl Device {
+    /// Makes the nodes' values, as one batch, and has their elements taken.
+    pub(crate) fn read_nodes(&self, wanted: Vec<Wanted>) -> Result<Pending<Result<()>>> {
+        let mut nodes = Vec::with_capacity(wanted.len());
+        for part in &wanted {
+            nodes.push(part.node);
+        }
+        let mut state = self.state();
+        self.inner.backend.hold();
+        self.evaluate(&mut state, &nodes)?;
+        let mut parts = Vec::with_capacity(wanted.len());
+        for Wanted { node, start, len, take } in wanted {
+            let size = state.graph.dtype(node).size();
+            let buffer = state.buffers.get(&node).ok_or_else(no_data)?.buffer;
+            if len == 0 {
+                take(&[])?;
+                continue;
+            }
+            // Machines read whole words. A browser's `usize` does not hold all positions.
+            let from = start as u64 * size as u64;
+            let skip = (from % 4) as usize;
+            let bytes = (skip as u64 + len as u64 * size as u64).next_multiple_of(4);
+            let short = || Error::data("read: the machine gave too few bytes");
+            let take: Take = Box::new(move |words| {
+                let there = words.get(skip..).and_then(|bytes| bytes.get(..len * size));
+                take(there.ok_or_else(short)?)
+            });
+            parts.push(Part { buffer, offset: from - skip as u64, len: bytes, take });
+        }
+        if parts.is_empty() {
+            return Ok(Box::pin(ready(Ok(()))));
+        }
+        Ok(self.mending(self.inner.backend.read_parts(parts)))
+    }
+}

@@ -1,0 +1,333 @@
+//! A map that knows which of its entries was not used for longest: what caches are made of. Every call takes constant
+//! time, but for those that look at all entries.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::Arc;
+
+/// Where an entry lies, if it still does: finding it by this hashes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Spot {
+    at: usize,
+    /// Not used twice.
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Entry<K, V> {
+    number: u64,
+    key: K,
+    value: V,
+    bytes: u64,
+    /// The neighbours by the time of their last use; `NONE` at the ends.
+    older: usize,
+    newer: usize,
+}
+
+const NONE: usize = usize::MAX;
+
+/// A map in the order of use. Keys are kept twice: they are numbers, or shared.
+#[derive(Debug)]
+pub struct Lru<K, V> {
+    places: HashMap<K, usize>,
+    entries: Vec<Option<Entry<K, V>>>,
+    vacant: Vec<usize>,
+    oldest: usize,
+    newest: usize,
+    inserted: u64,
+    bytes: u64,
+    evicted: u64,
+}
+
+impl<K, V> Default for Lru<K, V> {
+    fn default() -> Lru<K, V> {
+        Lru {
+            places: HashMap::new(),
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            inserted: 0,
+            bytes: 0,
+            evicted: 0,
+        }
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Lru<K, V> {
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The bytes that were said of those there are.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many had to go because there were too many.
+    pub fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    /// Where a key's entry is, which is used now.
+    pub fn find<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<Spot>
+    where
+        K: Borrow<Q>,
+    {
+        let at = *self.places.get(key)?;
+        self.renew(at);
+        Some(Spot { at, number: self.entries[at].as_ref()?.number })
+    }
+
+    /// A key's value, which is used now.
+    pub fn get<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = self.find(key)?.at;
+        self.entries[at].as_mut().map(|entry| &mut entry.value)
+    }
+
+    /// Whether a key has a value. That is no use of it.
+    pub fn contains<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.places.contains_key(key)
+    }
+
+    /// Whether the entry is there still, which is used now.
+    pub fn touch(&mut self, spot: Spot) -> bool {
+        let there = self.at(spot).is_some();
+        if there {
+            self.renew(spot.at);
+        }
+        there
+    }
+
+    /// The value at a place, if it is there still. That is no use of it.
+    pub fn at(&self, spot: Spot) -> Option<&V> {
+        let entry = self.entries.get(spot.at)?.as_ref();
+        entry.filter(|entry| entry.number == spot.number).map(|entry| &entry.value)
+    }
+
+    /// Adds an entry of so many bytes, used now; one with the same key goes.
+    pub fn insert(&mut self, key: K, value: V, bytes: u64) -> Spot {
+        self.remove(&key);
+        self.inserted += 1;
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
+        });
+        let number = self.inserted;
+        self.places.insert(key.clone(), at);
+        self.entries[at] = Some(Entry { number, key, value, bytes, older: NONE, newer: NONE });
+        self.bytes += bytes;
+        self.append(at);
+        Spot { at, number }
+    }
+
+    /// Takes an entry out.
+    pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let at = *self.places.get(key)?;
+        self.take(at).map(|(_, value)| value)
+    }
+
+    /// Takes the entry at a place out, if it is there still.
+    pub fn remove_at(&mut self, spot: Spot) -> Option<(K, V)> {
+        self.at(spot)?;
+        self.take(spot.at)
+    }
+
+    /// Takes out what was not used for longest where there are more entries than `most`, or more bytes and more than one
+    /// entry. Called until there is nothing, it makes room.
+    pub fn evict(&mut self, most: usize, most_bytes: u64) -> Option<(Spot, K, V)> {
+        let (len, at) = (self.len(), self.oldest);
+        if len <= most && (len <= 1 || self.bytes <= most_bytes) {
+            return None;
+        }
+        let number = self.entries.get(at)?.as_ref()?.number;
+        let (key, value) = self.take(at)?;
+        self.evicted += 1;
+        Some((Spot { at, number }, key, value))
+    }
+
+    /// Takes all that `keep` does not want out.
+    pub fn retain(&mut self, mut keep: impl FnMut(&V) -> bool) {
+        for at in 0..self.entries.len() {
+            if self.entries[at].as_ref().is_some_and(|entry| !keep(&entry.value)) {
+                self.take(at);
+            }
+        }
+    }
+
+    /// Takes everything out.
+    pub fn drain(&mut self) -> Vec<V> {
+        (0..self.entries.len()).filter_map(|at| self.take(at)).map(|(_, value)| value).collect()
+    }
+
+    fn take(&mut self, at: usize) -> Option<(K, V)> {
+        self.entries.get(at)?.as_ref()?;
+        self.unlink(at);
+        let entry = self.entries[at].take()?;
+        self.places.remove(&entry.key);
+        self.vacant.push(at);
+        self.bytes -= entry.bytes;
+        Some((entry.key, entry.value))
+    }
+
+    /// The entry is used now.
+    fn renew(&mut self, at: usize) {
+        if self.newest != at {
+            self.unlink(at);
+            self.append(at);
+        }
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let Some(entry) = &self.entries[at] else { return };
+        let (older, newer) = (entry.older, entry.newer);
+        match self.entries.get_mut(older) {
+            Some(Some(entry)) => entry.newer = newer,
+            _ => self.oldest = newer,
+        }
+        match self.entries.get_mut(newer) {
+            Some(Some(entry)) => entry.older = older,
+            _ => self.newest = older,
+        }
+    }
+
+    fn append(&mut self, at: usize) {
+        let last = self.newest;
+        if let Some(entry) = &mut self.entries[at] {
+            (entry.older, entry.newer) = (last, NONE);
+        }
+        match self.entries.get_mut(last) {
+            Some(Some(entry)) => entry.newer = at,
+            _ => self.oldest = at,
+        }
+        self.newest = at;
+    }
+}
+
+impl<K: Hash + Eq + Clone, V> Lru<K, Arc<V>> {
+    /// Keeps at most so many values: first those go that nobody else holds, and where these are too few, `holders` that
+    /// were not used for longest, but for the last of them.
+    pub fn shrink<H: Hash + Eq + Clone, B>(&mut self, most: usize, holders: &mut Lru<H, B>) {
+        self.evict_unheld(most);
+        while self.len() > most && holders.evict(1, u64::MAX).is_some() {
+            self.evict_unheld(most);
+        }
+    }
+
+    fn evict_unheld(&mut self, most: usize) {
+        let mut at = self.oldest;
+        while self.len() > most {
+            let Some(Some(entry)) = self.entries.get(at) else { return };
+            let (next, held) = (entry.newer, Arc::strong_count(&entry.value) > 1);
+            if !held {
+                self.take(at);
+                self.evicted += 1;
+            }
+            at = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lru;
+    use std::sync::Arc;
+
+    /// The keys in the order of their use, by a list that is searched.
+    #[derive(Default)]
+    struct Plain(Vec<(u32, u32)>);
+
+    impl Plain {
+        fn used(&mut self, key: u32) -> Option<u32> {
+            let at = self.0.iter().position(|entry| entry.0 == key)?;
+            let entry = self.0.remove(at);
+            self.0.push(entry);
+            Some(entry.1)
+        }
+    }
+
+    #[test]
+    fn it_does_what_a_list_does() {
+        let (mut lru, mut plain) = (Lru::default(), Plain::default());
+        let mut state = 7u32;
+        let mut spots = Vec::new();
+        for step in 0..20_000 {
+            state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+            let (key, what) = (state >> 8 & 63, state >> 20 & 7);
+            match what {
+                0..3 => {
+                    plain.0.retain(|entry| entry.0 != key);
+                    plain.0.push((key, step));
+                    spots.push((key, step, lru.insert(key, step, u64::from(key))));
+                }
+                3..5 => assert_eq!(lru.get(&key).copied(), plain.used(key)),
+                5 => {
+                    let wanted = plain.0.iter().position(|entry| entry.0 == key);
+                    assert_eq!(lru.remove(&key), wanted.map(|at| plain.0.remove(at).1));
+                }
+                6 => {
+                    let Some(&(key, value, spot)) = spots.get(state as usize % spots.len().max(1))
+                    else {
+                        continue;
+                    };
+                    let there = plain.0.contains(&(key, value));
+                    assert_eq!(lru.at(spot).is_some(), there);
+                    assert_eq!(lru.touch(spot), there);
+                    if there {
+                        plain.used(key);
+                    }
+                }
+                _ => {
+                    while lru.evict(20, 900).is_some() {
+                        plain.0.remove(0);
+                    }
+                    let bytes: u64 = plain.0.iter().map(|entry| u64::from(entry.0)).sum();
+                    assert!(lru.len() <= 20 && (lru.bytes() <= 900 || lru.len() == 1));
+                    assert_eq!((lru.len(), lru.bytes()), (plain.0.len(), bytes));
+                }
+            }
+        }
+        assert!(lru.evicted() > 100, "{}", lru.evicted());
+        let mut left = Vec::new();
+        while let Some((_, key, value)) = lru.evict(0, 0) {
+            left.push((key, value));
+        }
+        assert_eq!(left, plain.0);
+        assert!(lru.len() == 0 && lru.bytes() == 0);
+    }
+
+    #[test]
+    fn what_nobody_holds_goes_first() {
+        let (mut values, mut holders) = (Lru::default(), Lru::default());
+        for n in 0..6 {
+            let value = Arc::new(n);
+            values.insert(n, value.clone(), 0);
+            if n % 2 == 0 {
+                holders.insert(n, vec![value], 0);
+            }
+        }
+        values.shrink(4, &mut holders);
+        let mut there = |lru: &mut Lru<i32, Arc<i32>>| (0..6).filter(|n| lru.contains(n)).collect();
+        let left: Vec<i32> = there(&mut values);
+        assert_eq!((left, holders.len()), (vec![0, 2, 4, 5], 3));
+        holders.get(&0);
+        values.shrink(2, &mut holders);
+        let left: Vec<i32> = there(&mut values);
+        assert_eq!((left, holders.len(), values.evicted()), (vec![0, 4], 2, 4));
+        // The last holder keeps what it has.
+        values.shrink(0, &mut holders);
+        let left: Vec<i32> = there(&mut values);
+        assert_eq!((left, holders.len()), (vec![0], 1));
+    }
+}

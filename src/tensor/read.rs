@@ -1,0 +1,183 @@
+//! Reading: of one tensor, or of several at once.
+
+use super::Tensor;
+use crate::device::{take, Device, Take, Wanted};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use std::future::Future;
+
+/// Appends the elements that bytes of a type stand for.
+fn elements<T: Element>(dtype: DType, bytes: &[u8], into: &mut Vec<T>) -> Result<()> {
+    match T::from_bytes(dtype, bytes, into) {
+        true => Ok(()),
+        false => Err(Error::dtype(format!("read: a tensor of {dtype} as {}", T::DTYPE))),
+    }
+}
+
+/// Appends bytes as they are.
+fn stored(_: DType, bytes: &[u8], into: &mut Vec<u8>) -> Result<()> {
+    into.extend_from_slice(bytes);
+    Ok(())
+}
+
+/// A tensor, and which of its elements are to be read: so many from one on.
+type Part<'a> = (&'a Tensor, usize, usize);
+
+/// All of a tensor.
+fn whole(tensor: &Tensor) -> Part<'_> {
+    (tensor, 0, tensor.numel())
+}
+
+/// Reads parts of tensors: what they need is submitted before this returns, as one batch. `append` makes of each element as
+/// many as `each` says.
+fn begin<T: Send + 'static>(
+    device: &Device,
+    parts: &[Part<'_>],
+    each: fn(DType) -> usize,
+    append: fn(DType, &[u8], &mut Vec<T>) -> Result<()>,
+) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static {
+    let begun = || {
+        let (mut wanted, mut all) = (Vec::new(), Vec::new());
+        for &(tensor, start, len) in parts {
+            if !device.is_same(&tensor.device) {
+                return Err(Error::data("read: a tensor lives on another device"));
+            }
+            let dtype = tensor.dtype;
+            let count = len.saturating_mul(each(dtype));
+            let (take, taken) = take(count, move |bytes, into| append(dtype, bytes, into));
+            wanted.push(tensor.wanted(start, len, take)?);
+            all.push(taken);
+        }
+        Ok((device.read_nodes(wanted)?, all))
+    };
+    let begun = begun();
+    async move {
+        let (read, all) = begun?;
+        read.await?;
+        let mut results = Vec::with_capacity(all.len());
+        for taken in all {
+            results.push(taken.get()?);
+        }
+        Ok(results)
+    }
+}
+
+/// The only result of reading one part.
+async fn only<T>(read: impl Future<Output = Result<Vec<Vec<T>>>>) -> Result<Vec<T>> {
+    let all = read.await?;
+    all.into_iter().next().ok_or_else(|| Error::data("read: nothing was read"))
+}
+
+impl Device {
+    /// All elements of several tensors of one type, row-major and in order: they are computed as one batch, and read as one
+    /// submission. One that is named twice is read twice. Of several types, [`Device::read_bytes`] reads.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0], &[3])?;
+    /// let all = device.read::<f32>(&[&x.mul(2.0)?, &x.sum(&[])?]).await?;
+    /// assert_eq!(all, [vec![2.0, 4.0, 6.0], vec![6.0]]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `Data` if one lives on another device; as [`Tensor::read`] of any of them.
+    pub fn read<T: Element>(
+        &self,
+        tensors: &[&Tensor],
+    ) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static {
+        let parts: Vec<Part<'_>> = tensors.iter().map(|tensor| whole(tensor)).collect();
+        begin(self, &parts, |_| 1, elements)
+    }
+
+    /// The same for tensors of any types, as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
+    ///
+    /// # Errors
+    /// As [`Device::read`].
+    pub fn read_bytes(
+        &self,
+        tensors: &[&Tensor],
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>>> + 'static {
+        let parts: Vec<Part<'_>> = tensors.iter().map(|tensor| whole(tensor)).collect();
+        begin(self, &parts, DType::size, stored)
+    }
+}
+
+impl Tensor {
+    /// All elements, row-major. Everything it needs is submitted before this returns, as one batch; the future waits.
+    ///
+    /// # Errors
+    /// `DType` if `T` is not the tensor's type (`f16` reads as `f32`); `Memory` where there is no room for them; whatever
+    /// went wrong on the device.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, -2.0], &[2])?;
+    /// let y: Vec<f32> = x.relu().read().await?;
+    /// assert_eq!(y, [1.0, 0.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + 'static {
+        self.read_range(0, self.numel())
+    }
+
+    /// The `len` elements from the `start`-th on, row-major.
+    ///
+    /// # Errors
+    /// `Shape` where they lie outside; as [`Tensor::read`].
+    pub fn read_range<T: Element>(
+        &self,
+        start: usize,
+        len: usize,
+    ) -> impl Future<Output = Result<Vec<T>>> + 'static {
+        only(begin(&self.device, &[(self, start, len)], |_| 1, elements))
+    }
+
+    /// The only element of a tensor that has one.
+    ///
+    /// # Errors
+    /// `Shape` if it has more or none; as [`Tensor::read`].
+    pub fn item<T: Element>(&self) -> impl Future<Output = Result<T>> + 'static {
+        let shape = self.shape;
+        let read = self.read::<T>();
+        async move {
+            match read.await?.as_slice() {
+                [one] => Ok(*one),
+                _ => Err(Error::shape(format!("item: shape {shape} does not have one element"))),
+            }
+        }
+    }
+
+    /// The elements as the device stores them: little-endian, `bool` as 32-bit 0 or 1.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn read_bytes(&self) -> impl Future<Output = Result<Vec<u8>>> + 'static {
+        self.read_bytes_range(0, self.numel())
+    }
+
+    /// The `len` elements from the `start`-th on, as the device stores them.
+    ///
+    /// # Errors
+    /// As [`Tensor::read_range`].
+    pub fn read_bytes_range(
+        &self,
+        start: usize,
+        len: usize,
+    ) -> impl Future<Output = Result<Vec<u8>>> + 'static {
+        only(begin(&self.device, &[(self, start, len)], DType::size, stored))
+    }
+
+    /// Elements that are to be read, and who takes their bytes.
+    pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<Wanted> {
+        if start.checked_add(len).is_none_or(|end| end > self.numel()) {
+            let message = format!("read: {len} elements from {start} of shape {}", self.shape);
+            return Err(Error::shape(message));
+        }
+        Ok(Wanted { node: self.node()?, start, len, take })
+    }
+}
