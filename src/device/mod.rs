@@ -1,6 +1,7 @@
 //! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
 
 mod choose;
+mod eager;
 mod pool;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
@@ -243,7 +244,10 @@ impl Device {
             let message = format!("cast: {} has no f16", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        self.state().graph.record(op, inputs)
+        let mut state = self.state();
+        let node = state.graph.record(op, inputs)?;
+        self.run_early(&mut state, &[node], &[node])?;
+        Ok(node)
     }
 
     /// The gradients of a node by others; see [`grad`].
@@ -253,7 +257,12 @@ impl Device {
         seed: Option<NodeId>,
         wrt: &[NodeId],
     ) -> Result<Vec<NodeId>> {
-        grad(&mut self.state().graph, of, seed, wrt)
+        let mut state = self.state();
+        let since = state.graph.count;
+        let found = grad(&mut state.graph, of, seed, wrt)?;
+        let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
+        self.run_early(&mut state, &waiting, &found)?;
+        Ok(found)
     }
 
     /// Gradients do not pass a node.
@@ -346,6 +355,7 @@ impl Device {
     }
 
     fn evaluate(&self, state: &mut State, nodes: &[NodeId]) -> Result<()> {
+        self.ask(state, nodes);
         let pending = state.pending(nodes);
         if pending.is_empty() {
             return Ok(());

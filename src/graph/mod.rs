@@ -29,6 +29,8 @@ struct Node {
     scalar: u32,
     /// It has a value: a source, or computed.
     data: bool,
+    /// It was computed before anything asked for it: it forgets its past no sooner than one that is not computed.
+    early: bool,
     /// Gradients do not pass.
     detached: bool,
     /// A variable's value: a result, whatever else it is used for.
@@ -176,8 +178,32 @@ impl Graph {
 
     /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
     pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
-        self.node_mut(id).data = true;
+        let node = self.node_mut(id);
+        (node.data, node.early) = (true, false);
         self.settle(vec![id])
+    }
+
+    /// The node was computed before anything asked for it.
+    pub fn set_early(&mut self, id: NodeId) {
+        self.node_mut(id).early = true;
+    }
+
+    /// Whether nothing has asked for the node yet, though it was computed.
+    pub fn is_early(&self, id: NodeId) -> bool {
+        self.node(id).early
+    }
+
+    /// Nodes that are needed and not computed, of those recorded after the first `since`, in that order.
+    pub fn waiting(&self, since: u64) -> Vec<NodeId> {
+        let mut waiting = Vec::new();
+        for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
+            let Some(node) = node.as_ref().filter(|_| born >= since) else { continue };
+            if node.is_needed() && !node.data && !matches!(node.op, Op::Scalar) {
+                waiting.push(NodeId { index: index as u32, born });
+            }
+        }
+        waiting.sort_unstable_by_key(|node| node.born);
+        waiting
     }
 
     /// Nodes to compute that a tensor holds, kept or used by none, of those recorded after the first `since`.
@@ -185,7 +211,8 @@ impl Graph {
         let mut sinks = Vec::new();
         for (index, &(born, ref node)) in self.nodes.iter().enumerate() {
             let Some(node) = node else { continue };
-            let result = node.handles > 0 && (node.uses == 0 || node.kept) && !node.data;
+            let result = node.handles > 0 && (node.uses == 0 || node.kept);
+            let result = result && (!node.data || node.early);
             if result && born >= since && !matches!(node.op, Op::Scalar) {
                 sinks.push(NodeId { index: index as u32, born });
             }
@@ -217,6 +244,7 @@ impl Graph {
             dtype,
             scalar,
             data,
+            early: false,
             detached: false,
             kept: false,
             handles: 1,
@@ -272,7 +300,8 @@ impl Graph {
             let change = i32::from(uses) - i32::from(node.uses_inputs);
             node.uses_inputs = uses;
             let gone = node.handles == 0 && node.users.is_empty();
-            let forgets = node.data && (!node.is_needed() || past.reach <= past.cut.0);
+            let needed = node.is_needed() || node.early && !node.users.is_empty();
+            let forgets = node.data && (!needed || past.reach <= past.cut.0);
             if forgets {
                 node.cut = past.cut.max((past.reach, node.op.name()));
                 past = Past { reach: 0, cut: node.cut };

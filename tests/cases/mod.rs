@@ -13,6 +13,7 @@ pub mod composed;
 pub mod conv;
 pub mod convs;
 pub mod create;
+pub mod eager;
 pub mod fuzz;
 pub mod grad;
 pub mod half;
