@@ -141,7 +141,9 @@ async fn run_programs(name: &str, place: &'static str) {
         let mut devices = Vec::new();
         for _ in 0..2 {
             devices.push(match place {
-                "webgpu" => webgpu().await.expect("this browser has no WebGPU: is it started with it?"),
+                "webgpu" => {
+                    webgpu().await.expect("this browser has no WebGPU: is it started with it?")
+                }
                 _ => Device::with(Preference::Cpu).await.expect("the CPU is there"),
             });
         }

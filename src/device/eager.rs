@@ -32,7 +32,8 @@ impl Device {
         nodes: &[NodeId],
         made: &[NodeId],
     ) -> Result<()> {
-        for &node in nodes.iter().filter(|_| state.eager) {
+        let nodes = if state.eager { nodes } else { &[] };
+        for &node in nodes {
             if !state.has_data(&[node]) {
                 continue;
             }

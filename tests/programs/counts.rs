@@ -24,7 +24,7 @@ impl Counts {
         let after = device.stats();
         let plan = device.last_plan();
         let texts = plan.iter().flat_map(|plan| {
-            (0..plan.dispatches.len()).filter_map(|kernel| device.kernel_source(plan, kernel))
+            (0..plan.dispatches.len()).filter_map(move |kernel| device.kernel_source(plan, kernel))
         });
         Counts {
             kernels: after.kernels - before.kernels,
@@ -111,6 +111,8 @@ pub struct Known {
     pub program: &'static str,
     pub places: &'static [&'static str],
     pub quantities: &'static [&'static str],
+    /// The most steps it can be run for, where more take too long.
+    pub most: usize,
 }
 
 /// All that is known to be exceeded; what is mended fails until it is taken out.

@@ -178,7 +178,8 @@ fn wave_wanted(steps: usize) -> Vec<f64> {
     let mut u = warm();
     let (mut before, mut read) = (u.clone(), Vec::new());
     for step in 0..steps {
-        let next = u.with(&before, |u, b| 2.0 * u - b).with(&plain_laplacian(&u), |u, l| u + 0.1 * l);
+        let next =
+            u.with(&before, |u, b| 2.0 * u - b).with(&plain_laplacian(&u), |u, l| u + 0.1 * l);
         before = u;
         u = next;
         if step % 10 == 9 {

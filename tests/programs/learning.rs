@@ -28,8 +28,9 @@ fn drawn(step: usize) -> (Vec<f64>, Vec<f64>) {
 /// One makes numbers like the real ones, the other tells them apart; both losses are read at each fifth step, before
 /// gradients are asked for.
 async fn adversaries(device: Device, steps: usize) -> Result<Vec<f64>> {
-    let mut maker = [device.full_number(1.0)?, device.full_number(0.0)?];
-    let mut judge = [device.full_number(0.1)?, device.full_number(-0.1)?, device.full_number(0.0)?];
+    let number = |value: f64| up(&device, &[value], &[]);
+    let mut maker = [number(1.0)?, number(0.0)?];
+    let mut judge = [number(0.1)?, number(-0.1)?, number(0.0)?];
     let made = |z: &Tensor, maker: &[Tensor; 2]| z * &maker[0] + &maker[1];
     let judged = |x: &Tensor, j: &[Tensor; 3]| x * &j[0] + x.square() * &j[1] + &j[2];
     let mut reads = Reads::default();
@@ -57,17 +58,6 @@ async fn adversaries(device: Device, steps: usize) -> Result<Vec<f64>> {
     }
     maker.iter().chain(&judge).for_each(|tensor| reads.take(tensor));
     reads.all().await
-}
-
-/// A number as a tensor.
-trait Number {
-    fn full_number(&self, value: f64) -> Result<Tensor>;
-}
-
-impl Number for Device {
-    fn full_number(&self, value: f64) -> Result<Tensor> {
-        up(self, &[value], &[])
-    }
 }
 
 fn adversaries_wanted(steps: usize) -> Vec<f64> {

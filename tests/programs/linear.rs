@@ -238,9 +238,17 @@ fn elimination_wanted(steps: usize) -> Vec<f64> {
     let mut a = pivoted();
     let mut pivots = Vec::new();
     for k in 0..steps {
-        let pivot = (k..N).fold(k, |best, i| {
-            if a[i * N + k].abs() > a[best * N + k].abs() { i } else { best }
-        });
+        let pivot =
+            (k..N).fold(
+                k,
+                |best, i| {
+                    if a[i * N + k].abs() > a[best * N + k].abs() {
+                        i
+                    } else {
+                        best
+                    }
+                },
+            );
         for j in 0..N {
             a.swap(k * N + j, pivot * N + j);
         }
@@ -346,9 +354,8 @@ async fn shortest(device: Device, steps: usize) -> Result<Vec<f64>> {
 fn shortest_wanted(steps: usize) -> Vec<f64> {
     let mut ways = roads();
     for k in 0..steps {
-        ways = Matrix::from_fn(TOWNS, TOWNS, |i, j| {
-            ways.at(i, j).min(ways.at(i, k) + ways.at(k, j))
-        });
+        ways =
+            Matrix::from_fn(TOWNS, TOWNS, |i, j| ways.at(i, j).min(ways.at(i, k) + ways.at(k, j)));
     }
     ways.data
 }

@@ -106,8 +106,7 @@ fn decode_wanted(steps: usize) -> Vec<f64> {
         keys.extend(k.on(&x));
         values.extend(v.on(&x));
         let seen = Matrix::new(step + 1, D, &keys);
-        let scores: Vec<f64> =
-            seen.on(&q.on(&x)).iter().map(|s| s / (D as f64).sqrt()).collect();
+        let scores: Vec<f64> = seen.on(&q.on(&x)).iter().map(|s| s / (D as f64).sqrt()).collect();
         let mixed = Matrix::new(step + 1, D, &values).turned().on(&softmax(&scores));
         let out = words.on(&mixed);
         word = largest(&out);

@@ -112,8 +112,7 @@ fn mixture_wanted(steps: usize) -> Vec<f64> {
         };
         let all: Vec<f64> = x.iter().map(|&x| density(x, 0) + density(x, 1)).collect();
         read.push(all.iter().map(|p| p.ln()).sum::<f64>() / SAMPLES as f64);
-        let of: [Vec<f64>; 2] =
-            [0, 1].map(|g| zip(&x, &all, |x, all| density(x, g) / all));
+        let of: [Vec<f64>; 2] = [0, 1].map(|g| zip(&x, &all, |x, all| density(x, g) / all));
         for g in 0..2 {
             let count: f64 = of[g].iter().sum();
             mean[g] = zip(&of[g], &x, |w, x| w * x).iter().sum::<f64>() / count;

@@ -11,10 +11,22 @@ pub fn programs() -> Vec<Program> {
     vec![
         program("MLP, loss read at each step", 20, 1e-4, |d, n| mlp(d, n, 1), |n| mlp_wanted(n, 1)),
         program("MLP, loss never read", 20, 1e-4, |d, n| mlp(d, n, 0), |n| mlp_wanted(n, 0)),
-        program("MLP, loss read at each tenth", 20, 1e-4, |d, n| mlp(d, n, 10), |n| mlp_wanted(n, 10)),
+        program(
+            "MLP, loss read at each tenth",
+            20,
+            1e-4,
+            |d, n| mlp(d, n, 10),
+            |n| mlp_wanted(n, 10),
+        ),
         program("CNN, loss read at each step", 10, 1e-4, |d, n| cnn(d, n, 1), |n| cnn_wanted(n, 1)),
         program("CNN, loss never read", 10, 1e-4, |d, n| cnn(d, n, 0), |n| cnn_wanted(n, 0)),
-        program("CNN, loss read at each tenth", 10, 1e-4, |d, n| cnn(d, n, 10), |n| cnn_wanted(n, 10)),
+        program(
+            "CNN, loss read at each tenth",
+            10,
+            1e-4,
+            |d, n| cnn(d, n, 10),
+            |n| cnn_wanted(n, 10),
+        ),
         program("Adam by hand", 16, 1e-3, adam, adam_wanted),
         program("momentum with variables", 20, 1e-4, momentum, momentum_wanted),
         program("batches with a norm", 12, 1e-3, normed, normed_wanted),
@@ -200,7 +212,10 @@ async fn adam(device: Device, steps: usize) -> Result<Vec<f64>> {
         for (n, g) in gradients.iter().enumerate() {
             m[n] = &m[n] * 0.9 + g * 0.1;
             v[n] = &v[n] * 0.99 + g.square() * 0.01;
-            let (m, v) = (&m[n] / (1.0 - 0.9f64.powi(step as i32)), &v[n] / (1.0 - 0.99f64.powi(step as i32)));
+            let (m, v) = (
+                &m[n] / (1.0 - 0.9f64.powi(step as i32)),
+                &v[n] / (1.0 - 0.99f64.powi(step as i32)),
+            );
             at[n] = &at[n] - m / (v.sqrt() + 1e-3) * 0.05;
         }
     }

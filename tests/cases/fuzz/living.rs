@@ -33,7 +33,7 @@ fn variable(device: &Device, value: &Tensor) -> Result<Variable> {
 }
 
 /// Runs a program so, and compares what it reads and its gradients; `what` is said before what is wrong.
-pub async fn lived(
+pub(super) async fn lived(
     what: &str,
     device: &Device,
     program: &Program,
