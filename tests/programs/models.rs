@@ -15,7 +15,7 @@ pub fn programs() -> Vec<Program> {
         program("beam search", 5, 1e-4, beams, beams_wanted),
         program("encoder with 50 lengths", 50, 1e-4, encoder, encoder_wanted),
         program("neural ODE", 6, 1e-3, ode, ode_wanted),
-        program("1,000 particles", 20, 1e-4, particles, particles_wanted),
+        program("a thousand particles", 20, 1e-4, particles, particles_wanted),
         program("two devices", 4, 1e-4, two, two_wanted),
     ]
 }

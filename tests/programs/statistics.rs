@@ -11,7 +11,7 @@ use warpweft::tensor::Axes;
 pub fn programs() -> Vec<Program> {
     vec![
         program("k-means", 8, 1e-4, means, means_wanted),
-        program("EM, likelihood read", 8, 1e-3, mixture, mixture_wanted),
+        program("EM with its likelihood read", 8, 1e-3, mixture, mixture_wanted),
         program("nearest neighbours", 5, 1e-4, neighbours, neighbours_wanted),
         program("streaming statistics", 10_000, 1e-3, streaming, streaming_wanted),
         program("histogram of batches", 16, 0.0, histogram, histogram_wanted),

@@ -9,19 +9,19 @@ use warpweft::tensor::{PoolOptions, Tensor, Variable};
 
 pub fn programs() -> Vec<Program> {
     vec![
-        program("MLP, loss read at each step", 20, 1e-4, |d, n| mlp(d, n, 1), |n| mlp_wanted(n, 1)),
-        program("MLP, loss never read", 20, 1e-4, |d, n| mlp(d, n, 0), |n| mlp_wanted(n, 0)),
+        program("MLP with all losses read", 20, 1e-4, |d, n| mlp(d, n, 1), |n| mlp_wanted(n, 1)),
+        program("MLP with no loss read", 20, 1e-4, |d, n| mlp(d, n, 0), |n| mlp_wanted(n, 0)),
         program(
-            "MLP, loss read at each tenth",
+            "MLP with each tenth loss read",
             20,
             1e-4,
             |d, n| mlp(d, n, 10),
             |n| mlp_wanted(n, 10),
         ),
-        program("CNN, loss read at each step", 10, 1e-4, |d, n| cnn(d, n, 1), |n| cnn_wanted(n, 1)),
-        program("CNN, loss never read", 10, 1e-4, |d, n| cnn(d, n, 0), |n| cnn_wanted(n, 0)),
+        program("CNN with all losses read", 10, 1e-4, |d, n| cnn(d, n, 1), |n| cnn_wanted(n, 1)),
+        program("CNN with no loss read", 10, 1e-4, |d, n| cnn(d, n, 0), |n| cnn_wanted(n, 0)),
         program(
-            "CNN, loss read at each tenth",
+            "CNN with each tenth loss read",
             10,
             1e-4,
             |d, n| cnn(d, n, 10),
