@@ -10,6 +10,8 @@ mod conformance;
 mod gpu;
 #[path = "web/outside.rs"]
 mod outside;
+#[path = "programs/mod.rs"]
+mod programs;
 #[cfg(feature = "gpu")]
 #[path = "web/shaders.rs"]
 mod shaders;
@@ -127,3 +129,50 @@ groups! {
     arguments attention batches broadcast casts composed conv convs create fuzz grad half large linalg matmul
     movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables views
 }
+
+/// The most steps a program runs for in a browser: its GPU may be a CPU.
+const STEPS: usize = 100;
+
+/// Whole programs for half of their steps and for all: nothing in them waits between steps.
+async fn run_programs(name: &str, place: &'static str) {
+    let theme = programs::THEMES.iter().find(|theme| theme.name == name).expect(name);
+    let (every, mut all, mut ran) = (outside::every().await, programs::Report::default(), 0);
+    for program in (theme.programs)().iter().step_by(every) {
+        let mut devices = Vec::new();
+        for _ in 0..2 {
+            devices.push(match place {
+                "webgpu" => {
+                    webgpu().await.expect("this browser has no WebGPU: is it started with it?")
+                }
+                _ => Device::with(Preference::Cpu).await.expect("the CPU is there"),
+            });
+        }
+        let steps = program.steps.min(STEPS);
+        let report = programs::check(place, program, [&devices[0], &devices[1]], (steps, 2)).await;
+        all.failures.extend(report.failures);
+        all.table.extend(report.table);
+        ran += 1;
+    }
+    console_log!("programs: {ran} of {name} on {place}\n  {}", all.table.join("\n  "));
+    let failures = all.failures.join("\n  ");
+    assert!(all.failures.is_empty(), "{place}: {} wrong:\n  {failures}", all.failures.len());
+}
+
+macro_rules! themes {
+    ($($theme:ident)*) => {
+        mod programs_on_webgpu { $(
+            #[super::wasm_bindgen_test]
+            async fn $theme() {
+                super::run_programs(stringify!($theme), "webgpu").await;
+            }
+        )* }
+        mod programs_on_cpu { $(
+            #[super::wasm_bindgen_test]
+            async fn $theme() {
+                super::run_programs(stringify!($theme), "cpu").await;
+            }
+        )* }
+    };
+}
+
+themes! { grids learning linear models sequences statistics training }

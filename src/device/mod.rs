@@ -2,6 +2,7 @@
 
 mod caches;
 mod choose;
+mod eager;
 mod pool;
 mod reads;
 #[cfg(feature = "wgpu-interop")]
@@ -254,7 +255,10 @@ impl Device {
             let message = format!("cast: {} has no f16", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        self.state().graph.record(op, inputs)
+        let mut state = self.state();
+        let node = state.graph.record(op, inputs)?;
+        self.run_early(&mut state, &[node], &[node])?;
+        Ok(node)
     }
 
     /// The gradients of a node by others; see [`grad`].
@@ -264,7 +268,12 @@ impl Device {
         seed: Option<NodeId>,
         wrt: &[NodeId],
     ) -> Result<Vec<NodeId>> {
-        grad(&mut self.state().graph, of, seed, wrt)
+        let mut state = self.state();
+        let since = state.graph.count;
+        let found = grad(&mut state.graph, of, seed, wrt)?;
+        let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
+        self.run_early(&mut state, &waiting, &found)?;
+        Ok(found)
     }
 
     /// Gradients do not pass a node.
@@ -330,6 +339,7 @@ impl Device {
 
     /// Computes `nodes`, and the values of variables with them: the next step would begin with those.
     fn evaluate(&self, state: &mut State, nodes: &[NodeId]) -> Result<()> {
+        self.ask(state, nodes);
         let asked = state.pending(nodes);
         if asked.is_empty() {
             return Ok(());

@@ -23,6 +23,8 @@ pub(super) struct State {
     pub latest: Option<Arc<Batch>>,
     /// The kernels to plan for, where others were chosen than the backend's.
     pub variants: Option<Variants>,
+    /// Each operation runs as it is recorded.
+    pub eager: bool,
 }
 
 /// A plan, with the nodes and numbers that it is to be run with.
@@ -44,6 +46,7 @@ impl Default for State {
             made: 0,
             latest: None,
             variants: None,
+            eager: false,
         }
     }
 }

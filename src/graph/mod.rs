@@ -1,11 +1,14 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
+mod arena;
+mod pending;
 mod trace;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use trace::Places;
@@ -32,6 +35,8 @@ struct Node {
     scalar: u32,
     /// It has a value: a source, or computed.
     data: bool,
+    /// It was computed before anything asked for it: it forgets its past no sooner than one that is not computed.
+    early: bool,
     /// Gradients do not pass.
     detached: bool,
     /// A variable's value: a result, whatever else it is used for.
@@ -65,6 +70,11 @@ impl Node {
     fn is_needed(&self) -> bool {
         self.handles > 0 || self.uses > 0
     }
+
+    /// It is to be computed, or was before anything asked for it.
+    fn is_open(&self) -> bool {
+        !self.data || self.early
+    }
 }
 
 /// All nodes that a tensor holds, and what these are made of: an arena, so that chains of any length are freed without
@@ -80,7 +90,7 @@ pub struct Graph {
     vacant: BinaryHeap<Reverse<u32>>,
     live: usize,
     /// Nodes recorded so far.
-    count: u64,
+    pub count: u64,
     /// Operations recorded since `sinks` was asked last, and perhaps gone since.
     recent: Vec<NodeId>,
     /// Values of variables, and perhaps computed or gone since.
@@ -140,25 +150,6 @@ impl Graph {
         self.settle(vec![id])
     }
 
-    /// The node is a result even where others use it, as long as a tensor holds it.
-    pub fn keep(&mut self, id: NodeId) {
-        self.node_mut(id).kept = true;
-        self.kept.push(id);
-        if self.kept.len() > Graph::SLACK + 2 * self.live {
-            self.kept();
-        }
-    }
-
-    /// Values of variables that are to be computed, as recorded.
-    pub fn kept(&mut self) -> Vec<NodeId> {
-        let mut kept = std::mem::take(&mut self.kept);
-        kept.retain(|&id| self.get(id).is_some_and(|node| node.handles > 0 && !node.data));
-        kept.sort_unstable_by_key(|id| id.born);
-        kept.dedup();
-        self.kept.clone_from(&kept);
-        kept
-    }
-
     /// How a node was made: the operation, and its operands as far as gradients pass to them.
     pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
@@ -202,31 +193,25 @@ impl Graph {
 
     /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
     pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
-        self.node_mut(id).data = true;
+        let node = self.node_mut(id);
+        (node.data, node.early) = (true, false);
         self.settle(vec![id])
     }
 
-    /// Nodes to compute that a tensor holds and nothing uses, of those recorded since this was asked last, and values of
-    /// variables.
-    pub fn sinks(&mut self) -> Vec<NodeId> {
-        let mut sinks = std::mem::take(&mut self.recent);
-        sinks.retain(|&id| {
-            self.get(id).is_some_and(|node| node.handles > 0 && node.uses == 0 && !node.data)
-        });
-        sinks.extend(self.kept());
-        // As recorded, wherever there was room: the same step has the same trace.
-        sinks.sort_unstable_by_key(|sink| sink.born);
-        sinks.dedup();
-        sinks
+    /// The node was computed before anything asked for it.
+    pub fn set_early(&mut self, id: NodeId) {
+        self.node_mut(id).early = true;
+    }
+
+    /// Whether nothing has asked for the node yet, though it was computed.
+    pub fn is_early(&self, id: NodeId) -> bool {
+        self.node(id).early
     }
 
     /// The number of live nodes.
     pub fn live(&self) -> usize {
         self.live
     }
-
-    /// How many entries of lists may be out of date before they are looked through.
-    const SLACK: usize = 64;
 
     fn insert(
         &mut self,
@@ -245,6 +230,7 @@ impl Graph {
             dtype,
             scalar,
             data,
+            early: false,
             detached: false,
             kept: false,
             computed: false,
@@ -282,38 +268,6 @@ impl Graph {
         id
     }
 
-    /// A place for a node.
-    fn vacancy(&mut self) -> u32 {
-        while let Some(Reverse(index)) = self.vacant.pop() {
-            if matches!(self.nodes.get(index as usize), Some((_, None))) {
-                return index;
-            }
-        }
-        self.nodes.push((u64::MAX, None));
-        (self.nodes.len() - 1) as u32
-    }
-
-    /// Frees a node's place, and those at the end of the arena with it.
-    fn vacate(&mut self, id: NodeId) -> Option<Node> {
-        let node = std::mem::replace(&mut self.nodes[id.index as usize], (u64::MAX, None)).1;
-        self.live -= 1;
-        self.vacant.push(Reverse(id.index));
-        while let Some((_, None)) = self.nodes.last() {
-            self.nodes.pop();
-        }
-        if self.nodes.capacity() > Graph::SLACK + 4 * self.nodes.len() {
-            self.nodes.shrink_to(2 * self.nodes.len());
-            self.vacant.clear();
-            for (index, (_, node)) in self.nodes.iter().enumerate() {
-                if node.is_none() {
-                    self.vacant.push(Reverse(index as u32));
-                }
-            }
-            self.vacant.shrink_to(2 * self.nodes.len());
-        }
-        node
-    }
-
     /// What gradients meet behind the inputs of a node.
     fn behind(&self, node: &Node) -> Past {
         let mut all = Past { reach: 0, cut: node.cut };
@@ -340,7 +294,8 @@ impl Graph {
             let change = i32::from(uses) - i32::from(node.uses_inputs);
             node.uses_inputs = uses;
             let gone = node.handles == 0 && node.users.is_empty();
-            let forgets = node.data && (!node.is_needed() || past.reach <= past.cut.0);
+            let needed = node.is_needed() || node.early && !node.users.is_empty();
+            let forgets = node.data && (!needed || past.reach <= past.cut.0);
             if forgets {
                 node.cut = past.cut.max((past.reach, node.op.name()));
                 past = Past { reach: 0, cut: node.cut };
@@ -372,20 +327,5 @@ impl Graph {
             }
         }
         sources
-    }
-
-    /// The node, unless it is gone.
-    fn get(&self, id: NodeId) -> Option<&Node> {
-        let (born, node) = self.nodes.get(id.index as usize)?;
-        node.as_ref().filter(|_| *born == id.born)
-    }
-
-    fn node(&self, id: NodeId) -> &Node {
-        self.get(id).expect("a tensor outlived its node")
-    }
-
-    fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        let (born, node) = &mut self.nodes[id.index as usize];
-        node.as_mut().filter(|_| *born == id.born).expect("a tensor outlived its node")
     }
 }

@@ -57,6 +57,7 @@ fn forward(x: &Tensor, model: &[Tensor; 4]) -> Result<Tensor> {
 pub fn cases() -> Suite {
     let mut suite = Suite::new("batches");
     one_submission(&mut suite);
+    super::eager::cases(&mut suite);
     several_reads(&mut suite);
     read_at_once(&mut suite);
     caches(&mut suite);

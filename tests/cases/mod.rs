@@ -14,6 +14,7 @@ pub mod conv;
 pub mod convs;
 pub mod corners;
 pub mod create;
+pub mod eager;
 pub mod fuzz;
 pub mod grad;
 pub mod half;

@@ -20,8 +20,11 @@ mod outside;
 mod paper;
 mod plan;
 mod poison;
+#[path = "../programs/mod.rs"]
+mod programs;
 mod readme;
 mod renamed;
+mod run_programs;
 mod shaders;
 mod suite;
 mod table;

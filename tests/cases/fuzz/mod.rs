@@ -1,11 +1,13 @@
 //! Programs put together by chance. Every backend and every plan must give what plain arrays give, however operations
 //! are fused, cut and moved: programs of whole numbers that very value, others what rounding allows; and programs of
-//! smooth functions the gradients that central differences give. A program that fails is made smaller until nothing
-//! smaller fails, and is printed as a test.
+//! smooth functions the gradients that central differences give. Each is also run with handles kept and dropped by chance,
+//! reads in between and variables, lazily and each operation by itself. A program that fails is made smaller until
+//! nothing smaller fails, and is printed as a test.
 //!
 //! Natively `WARPWEFT_FUZZ=programs[,seed]` runs as many programs, from another seed on.
 
 pub mod chance;
+pub mod living;
 pub mod meaning;
 pub mod shrink;
 pub mod step;
@@ -73,9 +75,15 @@ pub async fn told(device: &Device, program: Program, what: String) -> String {
     }
 }
 
+/// How a program is lived with: what is said of it, the seed of its chances, and whether each operation runs by itself.
+const LIVES: [(&str, u32, bool); 3] =
+    [("held by chance", 1, false), ("held by other chance", 2, false), ("eagerly", 2, true)];
+
 /// Runs a program in one batch, and if `all` is wanted also step by step, and its gradient.
 pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
     let wanted = Wanted::new(program).ok_or("the program does not fit together")?;
+    // One that failed may have left it so.
+    device.run_eagerly(false);
     watched(async {
         let (fused, _) = tensors(device, program)?;
         let mut batch = device.batch();
@@ -104,7 +112,14 @@ pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
             drop((single, held));
             after_reading(device, program).await?;
         }
-        compiled(device, program, &wanted).await
+        compiled(device, program, &wanted).await?;
+        for (what, seed, eager) in LIVES {
+            device.run_eagerly(eager);
+            let outcome = living::lived(what, device, program, &wanted, seed).await;
+            device.run_eagerly(false);
+            outcome?;
+        }
+        Ok(())
     })
     .await
 }

@@ -1,0 +1,61 @@
+//! Running each operation as it is recorded, to compare with.
+
+use super::state::State;
+use super::Device;
+use crate::error::Result;
+use crate::graph::NodeId;
+
+impl Device {
+    /// Whether each operation runs as it is recorded, by itself and once. It helps to find what is wrong with a program:
+    /// values and gradients are the same, results of operations stay in memory, and every operation has kernels and a
+    /// submission of its own. What is recorded on the inputs of a program to be compiled waits as always.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// device.run_eagerly(true);
+    /// let x = device.tensor(&[1.0f32, -2.0], &[2])?;
+    /// let y = x.relu().add(1.0)?;
+    /// assert_eq!(device.stats().submits, 2);
+    /// assert_eq!(y.read::<f32>().await?, [2.0, 1.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn run_eagerly(&self, whether: bool) {
+        self.state().eager = whether;
+    }
+
+    /// Runs the nodes, each by itself, where the device runs eagerly. If that fails, `made` are given up.
+    pub(super) fn run_early(
+        &self,
+        state: &mut State,
+        nodes: &[NodeId],
+        made: &[NodeId],
+    ) -> Result<()> {
+        let nodes = if state.eager { nodes } else { &[] };
+        for &node in nodes {
+            if !state.has_data(&[node]) {
+                continue;
+            }
+            if let Err(error) = self.evaluate(state, &[node]) {
+                for &node in made {
+                    let freed = state.graph.release(node);
+                    state.reclaim(&*self.inner.backend, freed);
+                }
+                return Err(error);
+            }
+            state.graph.set_early(node);
+        }
+        Ok(())
+    }
+
+    /// Nodes are asked for: those that were computed before are so no longer.
+    pub(super) fn ask(&self, state: &mut State, nodes: &[NodeId]) {
+        for &node in nodes {
+            if state.graph.is_early(node) {
+                let freed = state.graph.materialise(node);
+                state.reclaim(&*self.inner.backend, freed);
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Whole programs as people write them, each beside the same computation in plain `f64`. Nothing in them waits between
+//! steps but where the next step needs to know: what is read is started in order, and waited for at the end.
+//!
+//! Each runs for half, one and four times its steps, and must give the values, at a cost that grows with the steps and no
+//! faster, against running every operation by itself: `counts` says what is counted, and the bounds. Natively
+//! `WARPWEFT_PROGRAM=part[,steps]` chooses programs by part of their name, and another number of steps.
+
+pub mod counts;
+pub mod grids;
+pub mod learning;
+pub mod linear;
+pub mod models;
+pub mod plain;
+pub mod sequences;
+pub mod statistics;
+pub mod training;
+
+use crate::cases::array::{decode, Array};
+use crate::cases::check::said;
+use counts::{Counts, Known, KNOWN, SHORTER};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::tensor::Tensor;
+
+/// Programs that belong together.
+pub struct Theme {
+    pub name: &'static str,
+    pub programs: fn() -> Vec<Program>,
+}
+
+/// All themes.
+pub const THEMES: &[Theme] = &[
+    Theme { name: "grids", programs: grids::programs },
+    Theme { name: "learning", programs: learning::programs },
+    Theme { name: "linear", programs: linear::programs },
+    Theme { name: "models", programs: models::programs },
+    Theme { name: "sequences", programs: sequences::programs },
+    Theme { name: "statistics", programs: statistics::programs },
+    Theme { name: "training", programs: training::programs },
+];
+
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<Vec<T>>>>>;
+
+/// A program: what it reads after a number of steps, and what that must be.
+pub struct Program {
+    /// Unique.
+    pub name: &'static str,
+    /// How many steps it runs for usually.
+    pub steps: usize,
+    /// How far each number may be off, of one or of its size.
+    near: f64,
+    run: Rc<dyn Fn(Device, usize) -> Waiting<f64>>,
+    want: fn(usize) -> Vec<f64>,
+}
+
+/// A program with its usual number of steps, how near it is, and the same computed in plain `f64`.
+pub fn program<F: Future<Output = Result<Vec<f64>>> + 'static>(
+    name: &'static str,
+    steps: usize,
+    near: f64,
+    run: impl Fn(Device, usize) -> F + 'static,
+    want: fn(usize) -> Vec<f64>,
+) -> Program {
+    let run = Rc::new(move |device, steps| -> Waiting<f64> { Box::pin(run(device, steps)) });
+    Program { name, steps, near, run, want }
+}
+
+/// What a program reads. Reading starts when it is asked for, and is waited for at the end.
+#[derive(Default)]
+pub struct Reads {
+    started: Vec<(DType, Waiting<u8>)>,
+}
+
+impl Reads {
+    /// Starts to read all of a tensor.
+    pub fn take(&mut self, tensor: &Tensor) {
+        self.started.push((tensor.dtype(), Box::pin(tensor.read_bytes())));
+    }
+
+    /// All numbers that were read, in order.
+    pub async fn all(self) -> Result<Vec<f64>> {
+        let mut numbers = Vec::new();
+        for (dtype, read) in self.started {
+            numbers.extend(decode(dtype, &read.await?));
+        }
+        Ok(numbers)
+    }
+}
+
+/// A tensor of these numbers.
+pub fn up(device: &Device, numbers: &[f64], shape: &[usize]) -> Result<Tensor> {
+    Array::new(shape, numbers.to_vec()).f32(device)
+}
+
+/// What became of a program on a device.
+#[derive(Default)]
+pub struct Report {
+    /// What is wrong.
+    pub failures: Vec<String>,
+    /// Its counts, and what they exceed.
+    pub table: Vec<String>,
+}
+
+/// The sizes a program is run at: its usual number of steps times the first by the second.
+pub const SIZES: [(usize, usize); 3] = [(1, 2), (1, 1), (4, 1)];
+
+/// Runs a program of so many steps at the first sizes of [`SIZES`] on one device, and eagerly at the first two on the
+/// other.
+pub async fn check(
+    place: &str,
+    program: &Program,
+    devices: [&Device; 2],
+    (steps, sizes): (usize, usize),
+) -> Report {
+    let mut report = Report::default();
+    let shorter = SHORTER.iter().find(|(name, _)| *name == program.name);
+    let steps = shorter.map_or(steps, |&(_, most)| steps.min(most));
+    if steps < program.steps {
+        let usual = program.steps;
+        report.table.push(format!("{place}: {}: {steps} steps, not {usual}", program.name));
+    }
+    let steps: Vec<usize> = SIZES.iter().map(|(times, by)| steps * times / by).collect();
+    if let Err(what) = measured(place, program, devices, &steps[..sizes], &mut report).await {
+        report.failures.push(format!("{}: {what}", program.name));
+    }
+    report
+}
+
+async fn measured(
+    place: &str,
+    program: &Program,
+    [lazy, eager]: [&Device; 2],
+    sizes: &[usize],
+    report: &mut Report,
+) -> std::result::Result<(), String> {
+    let is =
+        |known: &&Known| known.programs.contains(&program.name) && known.places.contains(&place);
+    let most = KNOWN.iter().filter(is).map(|known| known.sizes).min().unwrap_or(sizes.len());
+    let (sizes, left_out) = sizes.split_at(most.min(sizes.len()));
+    for steps in left_out {
+        report.table.push(format!("{place}: {}: {steps} steps NOT RUN: too long", program.name));
+    }
+    eager.run_eagerly(true);
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for &steps in sizes {
+        ours.push(one(program, lazy, steps).await.map_err(|e| format!("{steps} steps: {e}"))?);
+        if theirs.len() < 2 {
+            let each = one(program, eager, steps).await;
+            theirs.push(each.map_err(|e| format!("{steps} steps eagerly: {e}"))?);
+        }
+    }
+    let exceeded = counts::exceeded(&ours, &theirs);
+    report.table.push(format!("{place}: {}: {}", program.name, counts::row(&ours, &theirs)));
+    for (quantity, what) in &exceeded {
+        report.table.push(format!("{place}: {}: {quantity}: {what}", program.name));
+    }
+    let got: BTreeSet<&str> = exceeded.iter().map(|(quantity, _)| *quantity).collect();
+    let known: BTreeSet<&str> =
+        KNOWN.iter().filter(is).flat_map(|known| known.quantities.iter().copied()).collect();
+    for (quantity, what) in exceeded.iter().filter(|(quantity, _)| !known.contains(quantity)) {
+        report.failures.push(format!("{}: {quantity}: {what}", program.name));
+    }
+    // Four times as many steps show more than fewer do.
+    for quantity in known.difference(&got).filter(|_| sizes.len() == SIZES.len()) {
+        report
+            .failures
+            .push(format!("{}: {quantity} is known to exceed, and does not", program.name));
+    }
+    Ok(())
+}
+
+/// Runs a program, compares what it reads, and counts.
+async fn one(
+    program: &Program,
+    device: &Device,
+    steps: usize,
+) -> std::result::Result<Counts, String> {
+    let before = device.stats();
+    let got = (program.run)(device.clone(), steps).await.map_err(said)?;
+    let counts = Counts::between(before, device);
+    let want = (program.want)(steps);
+    if got.len() != want.len() {
+        return Err(format!("{} numbers instead of {}", got.len(), want.len()));
+    }
+    let far = |(got, want): (&f64, &f64)| {
+        // NaN is near nothing.
+        let near = (got - want).abs() <= program.near * want.abs().max(1.0);
+        !near
+    };
+    match got.iter().zip(&want).position(|pair| far(pair)) {
+        Some(at) => {
+            let count = got.iter().zip(&want).filter(|pair| far(*pair)).count();
+            let (got, want, all) = (got[at], want[at], got.len());
+            Err(format!("number {at}: got {got:e}, want {want:e} ({count} of {all} differ)"))
+        }
+        None => Ok(counts),
+    }
+}
