@@ -126,8 +126,8 @@ macro_rules! groups {
 }
 
 groups! {
-    arguments attention batches broadcast casts composed conv convs create fuzz grad half large linalg matmul
-    movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables views
+    arguments attention batches broadcast casts composed conv convs corners create fuzz grad half large linalg matmul
+    movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
 }
 
 /// The most steps a program runs for in a browser: its GPU may be a CPU.

@@ -149,7 +149,7 @@ const MOVEMENT: &[Refusal] = &[
     ("permute", Shape, |d| t(d, &[2, 3])?.permute(&[0, 1, -1])),
     ("transpose", Shape, |d| t(d, &[2, 3])?.transpose(0, 2)),
     ("transpose", Shape, |d| t(d, &[2, 3])?.transpose(-3, 0)),
-    ("transpose", Shape, |d| t(d, &[])?.transpose(0, 0)),
+    ("transpose", Shape, |d| t(d, &[])?.transpose(0, 1)),
     ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[3])),
     ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[2, 1])),
     ("expand", Shape, |d| t(d, &[2, 3])?.expand(&[4, 3])),

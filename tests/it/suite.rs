@@ -232,8 +232,8 @@ macro_rules! groups {
 }
 
 groups! {
-    arguments attention batches broadcast casts composed conv convs create fuzz grad half large linalg matmul
-    movement norm packed pointwise pool random ranks reduce refusals scan scatter sort variables views
+    arguments attention batches broadcast casts composed conv convs corners create fuzz grad half large linalg matmul
+    movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
 }
 
 #[test]
