@@ -132,6 +132,7 @@ pub const KNOWN: &[Known] = &[
         programs: &[
             "Game of Life",
             "Jacobi's method",
+            "LSTM",
             "PageRank",
             "attention over a window of states",
             "bandit",
@@ -163,7 +164,7 @@ pub const KNOWN: &[Known] = &[
         sizes: ALL,
     },
     Known {
-        programs: &["conjugate gradient", "CNN with each tenth loss read"],
+        programs: &["conjugate gradient", "CNN with each tenth loss read", "streaming statistics"],
         places: &["cpu"],
         quantities: &["growing kernels"],
         sizes: ALL,
