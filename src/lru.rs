@@ -318,7 +318,7 @@ mod tests {
             }
         }
         values.shrink(4, &mut holders);
-        let mut there = |lru: &mut Lru<i32, Arc<i32>>| (0..6).filter(|n| lru.contains(n)).collect();
+        let there = |lru: &mut Lru<i32, Arc<i32>>| (0..6).filter(|n| lru.contains(n)).collect();
         let left: Vec<i32> = there(&mut values);
         assert_eq!((left, holders.len()), (vec![0, 2, 4, 5], 3));
         holders.get(&0);
