@@ -1,6 +1,9 @@
 //! A map that knows which of its entries was not used for longest: what caches are made of. Every call takes constant
 //! time, but for those that look at all entries.
 
+// The CPU has no bind groups, which are found by where they lie.
+#![cfg_attr(not(feature = "gpu"), allow(dead_code))]
+
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -175,8 +175,8 @@ fn the_pool_takes_as_long_for_each_of_many() {
     let device = open(Place::Cpu, "the pool").expect("the CPU is there");
     let fastest = |count| (0..3).map(|_| from_the_pool(&device, count)).min().expect("three");
     let (few, many) = (fastest(4_000), fastest(40_000));
-    // Ten times as many; looked for in a list they took a hundred times as long.
-    assert!(many < few * 35, "{few:?} for 4,000 and {many:?} for 40,000");
+    // Ten times as many; looked for in a list they took three hundred times as long.
+    assert!(many < few * 100, "{few:?} for 4,000 and {many:?} for 40,000");
 }
 
 #[test]
