@@ -187,6 +187,7 @@ pub const KNOWN: &[Known] = &[
         quantities: &["pipelines", "plans"],
         sizes: ALL,
     },
+    Known { programs: &["bandit"], places: GPUS, quantities: &["text"], sizes: ALL },
     // Each of their kernels is compiled, and those are many.
     Known {
         programs: &[
