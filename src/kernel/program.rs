@@ -133,23 +133,6 @@ impl Builder {
         }
     }
 
-    /// How many instructions a value takes, reductions and what they need not counted.
-    pub fn per_element(&self, value: ValueId) -> usize {
-        let mut needed = vec![false; value as usize + 1];
-        needed[value as usize] = true;
-        let mut count = 0;
-        for at in (0..needed.len()).rev() {
-            let inst = &self.program.insts[at];
-            if needed[at] && !matches!(inst, Inst::Reduce(..)) {
-                count += 1;
-                for operand in inst.operands() {
-                    needed[operand as usize] = true;
-                }
-            }
-        }
-        count
-    }
-
     /// Appends a store.
     pub fn store(&mut self, store: Store) {
         self.program.stores.push(store);

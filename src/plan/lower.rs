@@ -56,8 +56,6 @@ pub struct Context<'a> {
     visits: usize,
     /// The reductions whose operand is being computed, the outermost first.
     pub reducing: Vec<usize>,
-    /// Instructions per element of the loops so far.
-    pub work: usize,
 }
 
 /// Whether a program is a kernel's body or how a routine reads an operand.
@@ -117,7 +115,6 @@ impl<'a> Context<'a> {
             hint: Hint::default(),
             visits: 0,
             reducing: Vec::new(),
-            work: 0,
         }
     }
 

@@ -79,6 +79,26 @@ impl Users {
 
 /// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
 pub const OPERATIONS_PER_KERNEL: usize = 200;
+/// The same times the loops over a row. Each reduction is a loop of its own, and computes again what it needs.
+const OPERATIONS_OF_LOOPS: usize = 1024;
+
+/// How much a kernel computes.
+#[derive(Clone, Copy, Default)]
+struct Size {
+    operations: usize,
+    loops: usize,
+}
+
+impl Size {
+    fn and(self, other: Size) -> Size {
+        Size { operations: self.operations + other.operations, loops: self.loops + other.loops }
+    }
+
+    fn is_too_large(self) -> bool {
+        let work = self.operations * (1 + self.loops);
+        self.operations > OPERATIONS_PER_KERNEL || work > OPERATIONS_OF_LOOPS
+    }
+}
 
 impl<'a> Marks<'a> {
     /// Places the nodes, for kernels of at most so many buffers.
@@ -115,18 +135,24 @@ impl<'a> Marks<'a> {
 
     /// From the end to the start: a node's users are placed before it is.
     fn place(&mut self) {
-        let mut operations = vec![0; self.trace.nodes.len()];
+        let mut sizes = vec![Size::default(); self.trace.nodes.len()];
         for n in (0..self.trace.nodes.len()).rev() {
             self.decide(n);
+            let own = Size {
+                operations: usize::from(!self.costs.free[n]),
+                loops: usize::from(matches!(self.trace.nodes[n].op, Op::Reduce { .. })),
+            };
             let root = match self.reach[n] {
-                Reach::One(root) if !self.in_memory[n] && !self.costs.free[n] => root,
+                Reach::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
-            operations[root] += 1;
-            if operations[root] > OPERATIONS_PER_KERNEL && root != n {
+            let together = sizes[root].and(own);
+            if root != n && own.operations > 0 && together.is_too_large() {
                 self.forced[n] = true;
                 self.decide(n);
-                operations[n] += 1;
+                sizes[n] = own;
+            } else {
+                sizes[root] = together;
             }
             let node = &self.trace.nodes[n];
             if matches!(node.op, Op::Routine(_)) && node.shape.numel() > 0 {

@@ -5,9 +5,6 @@ use crate::graph::Traced;
 use crate::kernel::{Index, ValueId};
 use crate::shape::pick;
 
-/// Instructions per element of all loops over a row. Each reduction is a loop of its own, and computes again what it needs.
-const WORK_PER_ROW: usize = 1024;
-
 impl Context<'_> {
     /// The value a reduction combines, over this space's inner coordinates.
     pub fn reduce_body(
@@ -41,11 +38,6 @@ impl Context<'_> {
         self.reducing.push(node);
         let value = self.value(writer, traced.inputs[0], &inside)?;
         self.reducing.pop();
-        self.work += writer.builder.per_element(value);
-        let before = self.below_movement(traced.inputs[0]);
-        if self.work > WORK_PER_ROW && !self.is_there(before) {
-            return Err(Stop::Realise(before));
-        }
         Ok(value)
     }
 

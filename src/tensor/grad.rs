@@ -16,8 +16,9 @@ impl Tensor {
     ///
     /// A tensor that was read before remembers how it was made, as long as it is held and one of the tensors that went
     /// into it is held: reading a loss and then taking its gradients works, and what lies between is computed again.
-    /// The data this needs is kept until then; [`Tensor::detach`] lets it go. History ends at what was read, run or
-    /// flushed and is not held any more: gradients by what was there before are an error.
+    /// The data this needs is kept until then; [`Tensor::detach`] lets it go. History ends at what was computed and is
+    /// not held any more: gradients by what was there before are an error. Computed is what was read, run or flushed, and
+    /// what a second batch had to compute again for something that was not read yet.
     ///
     /// # Errors
     /// `Shape` if this does not have exactly one element; `DType` unless all are of floats; `Data` if they live on two

@@ -40,6 +40,23 @@ pub(super) async fn lived(
     wanted: &Wanted,
     seed: u32,
 ) -> Outcome {
+    match run(what, device, program, wanted, seed, false).await {
+        // What a batch computed again was written, and went with its last user: holding it is said to help.
+        Err(why) if why.contains("was computed and is gone") => {
+            run(&format!("{what}, held"), device, program, wanted, seed, true).await
+        }
+        other => other,
+    }
+}
+
+async fn run(
+    what: &str,
+    device: &Device,
+    program: &Program,
+    wanted: &Wanted,
+    seed: u32,
+    held: bool,
+) -> Outcome {
     let smooth = program.kind == Kind::Smooth;
     // No handle goes before a later step was recorded that takes it.
     let mut last: Vec<usize> = (0..program.steps.len()).collect();
@@ -49,6 +66,9 @@ pub(super) async fn lived(
     let inputs = program.inputs();
     let kept = program.results.iter().chain(if smooth { &inputs[..] } else { &[] });
     kept.for_each(|&number| last[number] = usize::MAX);
+    if held {
+        last.fill(usize::MAX);
+    }
     let mut holders: Vec<Option<Holder>> = Vec::new();
     let mut indices = Vec::new();
     for (number, step) in program.steps.iter().enumerate() {
