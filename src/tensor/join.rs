@@ -173,7 +173,7 @@ impl Tensor {
             return within(name, || line.index_select(0, index));
         }
         let axis = self.shape.axis(name, axis)?;
-        within(name, || self.looked_up(axis, &index.from_start(self.shape[axis])?))
+        within(name, || self.looked_up(axis, &index.wrap_indices(self.shape[axis])?))
     }
 
     /// As [`Tensor::index_select`], where negative positions are outside.
@@ -182,7 +182,7 @@ impl Tensor {
     }
 
     /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start.
-    pub(super) fn from_start(&self, extent: usize) -> Result<Tensor> {
+    pub(super) fn wrap_indices(&self, extent: usize) -> Result<Tensor> {
         match self.dtype {
             DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
             // What is no integer is refused where it is used.

@@ -272,7 +272,7 @@ mod alone {
             let last = (1 << 28) - 3;
             assert_eq!(block_on(x.read_range::<f32>(last, 3)), Ok(vec![7.0; 3]));
             assert_eq!(
-                block_on(more.max(&[]).and_then(|m| Ok(m.item::<f32>())).expect("recorded")),
+                block_on(more.max(&[]).map(|m| m.item::<f32>()).expect("recorded")),
                 Ok(8.0)
             );
         });

@@ -192,7 +192,7 @@ async fn one(
         let near = (got - want).abs() <= program.near * want.abs().max(1.0);
         !near
     };
-    match got.iter().zip(&want).position(|pair| far(pair)) {
+    match got.iter().zip(&want).position(far) {
         Some(at) => {
             let count = got.iter().zip(&want).filter(|pair| far(*pair)).count();
             let (got, want, all) = (got[at], want[at], got.len());

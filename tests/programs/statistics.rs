@@ -74,7 +74,7 @@ const SAMPLES: usize = 40;
 /// From about -1 and about 2.
 fn samples() -> Vec<f64> {
     let noise = random(&[SAMPLES], -1.0, 1.0, 202).data;
-    let at = |n: usize| if n % 3 == 0 { -1.0 } else { 2.0 };
+    let at = |n: usize| if n.is_multiple_of(3) { -1.0 } else { 2.0 };
     (0..SAMPLES).map(|n| f64::from((noise[n] + at(n)) as f32)).collect()
 }
 

@@ -117,13 +117,13 @@ fn mlp_wanted(steps: usize, every: usize) -> Vec<f64> {
     let (x, target) = points();
     descended(small(4 * WIDE + 1, 122), 0.2, (steps, every), |w| {
         let mut sum = 0.0;
-        for i in 0..POINTS {
+        for (i, target) in target.iter().enumerate() {
             let mut out = w[4 * WIDE];
             for n in 0..WIDE {
                 let into = x.at(i, 0) * w[n] + x.at(i, 1) * w[WIDE + n] + w[2 * WIDE + n];
                 out += into.tanh() * w[3 * WIDE + n];
             }
-            sum += (out - target[i]).powi(2);
+            sum += (out - target).powi(2);
         }
         sum / POINTS as f64
     })
@@ -312,11 +312,11 @@ fn normed_wanted(steps: usize) -> Vec<f64> {
     for step in 0..steps {
         let x = batch(step);
         let mut even = x.clone();
-        for j in 0..3 {
+        for (j, mean) in mean.iter_mut().enumerate() {
             let column: Vec<f64> = (0..BATCH).map(|i| x.at(i, j)).collect();
             let middle = column.iter().sum::<f64>() / BATCH as f64;
             let var = column.iter().map(|v| (v - middle).powi(2)).sum::<f64>() / BATCH as f64;
-            mean[j] = 0.9 * mean[j] + 0.1 * middle;
+            *mean = 0.9 * *mean + 0.1 * middle;
             for i in 0..BATCH {
                 even.data[i * 3 + j] = (x.at(i, j) - middle) / (var + 1e-2).sqrt();
             }

@@ -8,6 +8,9 @@ use crate::{DeviceSync, TensorSync};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+/// A program, and its name.
+type Work<'a> = (&'a str, &'a dyn Fn() -> Result<()>);
+
 /// Operations of vectors of a width, about so many.
 type Record = fn(&Device, usize, usize) -> Result<Tensor>;
 
@@ -119,7 +122,7 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let x = ones(device, &[16])?;
     let inputs: [(&[usize], DType); 1] = [(&[16], DType::F32)];
     let program = device.compile(&inputs, |x| Ok(vec![chain(&x[0], 2_000)?]))?;
-    let work: [[(&str, &dyn Fn() -> Result<()>); 2]; 3] = [
+    let work: [[Work<'_>; 2]; 3] = [
         [
             ("2,000 known operations, recorded and read", &|| {
                 chain(&x, 2_000)?.read_sync::<f32>().map(drop)

@@ -44,6 +44,9 @@ pub struct CpuBackend {
     state: Mutex<State>,
 }
 
+/// The kernels of a batch, in order.
+type Ready = Arc<[Arc<Prepared>]>;
+
 /// What the machine holds.
 #[derive(Default)]
 struct State {
@@ -52,7 +55,7 @@ struct State {
     /// Prepared kernels, each once.
     kernels: Lru<Key, Arc<Prepared>>,
     /// Batches by address; the weak reference keeps the address from being used again.
-    batches: Lru<usize, (Weak<Batch>, Arc<[Arc<Prepared>]>)>,
+    batches: Lru<usize, (Weak<Batch>, Ready)>,
     limits: CacheLimits,
     counters: Counters,
 }
@@ -225,7 +228,7 @@ impl State {
         Ok(())
     }
 
-    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Arc<[Arc<Prepared>]>> {
+    fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Ready> {
         let address = address(batch);
         if let Some((_, prepared)) = self.batches.get(&address) {
             return Ok(prepared.clone());
@@ -244,7 +247,7 @@ impl State {
                 }
             });
         }
-        let prepared: Arc<[Arc<Prepared>]> = prepared.into();
+        let prepared: Ready = prepared.into();
         self.batches.retain(|(batch, _)| batch.strong_count() > 0);
         self.batches.insert(address, (Arc::downgrade(batch), prepared.clone()), 0);
         self.shrink();

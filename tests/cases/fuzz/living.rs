@@ -91,7 +91,8 @@ async fn run(
             device.flush().map_err(said)?;
         }
         for earlier in 0..=number {
-            if last[earlier] <= number && word(seed, (number + 1) << 8 | earlier) % 2 == 0 {
+            if last[earlier] <= number && word(seed, (number + 1) << 8 | earlier).is_multiple_of(2)
+            {
                 holders[earlier] = None;
             }
         }
@@ -101,7 +102,7 @@ async fn run(
         let of: Vec<Tensor> = inputs.iter().map(|&number| value(number)).collect();
         let loss = value(program.results[program.results.len() - 1]).square().sum(&[]);
         let loss = loss.map_err(said)?;
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             loss.item::<f32>().await.map_err(said)?;
         }
         let said = format!("{what}, after reads");
