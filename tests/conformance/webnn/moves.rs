@@ -34,10 +34,10 @@ fn moved(name: &str, x: &Tensor, args: &Args) -> Result<Tensor, Stop> {
                 false => x.tril(diagonal)?,
             }
         }
-        "reverse" => match args.maybe_list("axes")? {
-            Some(axes) if axes.is_empty() => x.clone(),
-            axes => x.flip(&axes.unwrap_or_default())?,
-        },
+        "reverse" => {
+            let all = || (0..x.rank() as isize).collect();
+            x.flip(&args.maybe_list("axes")?.unwrap_or_else(all))?
+        }
         "pad" => pad(x, args)?,
         "cumulativeSum" => {
             let axis = args.integer("axis", 0)? as isize;
