@@ -143,8 +143,15 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         programs: &["streaming statistics"],
-        places: &["cpu", "wgpu", "webgpu"],
+        places: &["cpu", "wgpu"],
         quantities: &["peak"],
+        sizes: ALL,
+    },
+    // Half of its steps in a browser, which are few, read nothing.
+    Known {
+        programs: &["streaming statistics"],
+        places: &["webgpu"],
+        quantities: &["peak", "pipelines"],
         sizes: ALL,
     },
     // A longer program is cut into kernels elsewhere.
