@@ -15,8 +15,10 @@ pub fn room<T>(what: &str, count: usize) -> Result<Vec<T>> {
         Error::new(ErrorKind::Memory, format!("{what}: no memory for {bytes} bytes: {why}"))
     };
     // Where the system promises more than it has, it kills whoever comes to collect.
-    if let Some(free) = available().filter(|&free| bytes >= LARGE && bytes > free) {
-        return Err(refuse(format!("{free} are available")));
+    if bytes >= LARGE {
+        if let Some(free) = available().filter(|&free| bytes > free) {
+            return Err(refuse(format!("{free} are available")));
+        }
     }
     let mut memory = Vec::new();
     memory.try_reserve_exact(count).map_err(|error| refuse(error.to_string()))?;

@@ -195,6 +195,11 @@ impl<'a> Marks<'a> {
                 _ => n,
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
+            // Each operand of a join has a kernel of its own.
+            if matches!(node.op, Op::Concat { .. }) {
+                loads.push(Vec::new());
+                continue;
+            }
             let all = loop {
                 let mut all: Vec<usize> = Vec::new();
                 for &input in &node.inputs {

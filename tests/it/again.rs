@@ -191,6 +191,17 @@ fn a_view_of_a_product_costs_no_kernel() {
 }
 
 #[test]
+fn parts_of_a_join_are_computed_where_they_go() {
+    let device = paper::device();
+    let part = |n: usize| ones(&device, &[300])?.sin().mul(n)?.add(&ones(&device, &[300])?);
+    let parts: Vec<Tensor> = (0..40).map(|n| part(n).expect("a part")).collect();
+    let joined = Tensor::stack(&parts.iter().collect::<Vec<_>>(), 0).expect("a join");
+    let plan = plan(&joined);
+    assert_eq!(plan.temporaries.len(), 0, "{plan}");
+    assert!(plan.dispatches.len() <= 40, "{plan}");
+}
+
+#[test]
 fn texts_stay_short_when_rows_are_made_of_rows() {
     let device = paper::device();
     let mut l = ones(&device, &[5]).expect("numbers");

@@ -323,6 +323,25 @@ mod alone {
         });
     }
 
+    /// A device that nobody has any more goes, with its memory, its kernels and the driver's threads.
+    #[test]
+    fn a_dropped_device_goes() {
+        alone("a_dropped_device_goes", None, || {
+            let threads = || std::fs::read_dir("/proc/self/task").expect("Linux tells").count();
+            let mut settled = 0;
+            for n in 1..=30 {
+                let Some(device) = open(Place::Wgpu, "dropped devices") else { return };
+                let x = device.full(&[300], 0.5, DType::F32).expect("it is recorded");
+                assert_eq!(block_on(x.add(1.0).expect("recorded").read()), Ok(vec![1.5f32; 300]));
+                if n == 5 {
+                    settled = threads();
+                }
+            }
+            // The last ones may be on their way out.
+            assert!(threads() < settled + 10, "{settled} threads, then {}", threads());
+        });
+    }
+
     /// The libraries in this process.
     fn libraries() -> String {
         std::fs::read_to_string("/proc/self/maps").expect("Linux tells")

@@ -231,8 +231,10 @@ impl Drop for Gpu {
 
 /// Hears of the device's loss, and of errors that wgpu reports outside of the scopes that every call here has.
 fn listen(device: &wgpu::Device, poller: &Arc<Poller>, ledger: &Arc<Ledger>) {
-    let on_loss = poller.clone();
+    // The poller owns the device, and the device what it calls.
+    let on_loss = Arc::downgrade(poller);
     device.set_device_lost_callback(move |reason, message| {
+        let Some(on_loss) = on_loss.upgrade() else { return };
         match message.trim().trim_end_matches('.') {
             "" => on_loss.lose(&format!("{reason:?}").to_lowercase()),
             message => on_loss.lose(message),
