@@ -4,6 +4,7 @@ use super::state::State;
 use super::Device;
 use crate::error::Result;
 use crate::graph::NodeId;
+use std::sync::MutexGuard;
 
 impl Device {
     /// Whether each operation runs as it is recorded, by itself and once. It helps to find what is wrong with a program:
@@ -28,23 +29,30 @@ impl Device {
     /// Runs the nodes, each by itself, where the device runs eagerly. If that fails, `made` are given up.
     pub(super) fn run_early(
         &self,
-        state: &mut State,
+        state: MutexGuard<'_, State>,
         nodes: &[NodeId],
         made: &[NodeId],
     ) -> Result<()> {
-        let nodes = if state.eager { nodes } else { &[] };
-        for &node in nodes {
-            if !state.has_data(&[node]) {
+        if !state.eager {
+            return Ok(());
+        }
+        drop(state);
+        let turn = self.turn();
+        for node in nodes {
+            let mut state = self.state();
+            if !state.has_data(&[*node]) {
                 continue;
             }
-            if let Err(error) = self.evaluate(state, &[node]) {
+            let ran = self.evaluate(&turn, state, &[*node]);
+            state = self.state();
+            if let Err(error) = ran {
                 for &node in made {
                     let freed = state.graph.release(node);
                     state.reclaim(&*self.inner.backend, freed);
                 }
                 return Err(error);
             }
-            state.graph.set_early(node);
+            state.graph.set_early(*node);
         }
         Ok(())
     }

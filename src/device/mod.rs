@@ -2,6 +2,7 @@
 
 mod caches;
 mod choose;
+mod compute;
 mod eager;
 mod pool;
 mod reads;
@@ -15,6 +16,7 @@ pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{take, Take};
 pub use crate::kernel::{Batch as Plan, Halves, Moves, Rows, Tile, Variants};
 pub use choose::{Found, Preference};
+pub(crate) use compute::Prepared;
 pub(crate) use reads::Wanted;
 
 use crate::backend::{Backend, Info, Pending};
@@ -25,7 +27,6 @@ use crate::graph::NodeId;
 use crate::kernel::{Batch, Limits};
 use crate::op::Op;
 use crate::shape::Shape;
-pub(crate) use state::Prepared;
 use state::State;
 pub use stats::Stats;
 use std::fmt;
@@ -44,6 +45,9 @@ struct Inner {
     backend: Box<dyn Backend>,
     /// Why this is not the device one would expect.
     fallback: Option<String>,
+    /// One batch at a time is planned, compiled and run. Locked before `state`.
+    turn: Mutex<()>,
+    /// Locked for moments only.
     state: Mutex<State>,
 }
 
@@ -87,7 +91,8 @@ impl Device {
 
     /// A device on a backend of one's own.
     pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
-        Device { inner: Arc::new(Inner { backend, fallback, state: Mutex::default() }) }
+        let (turn, state) = Default::default();
+        Device { inner: Arc::new(Inner { backend, fallback, turn, state }) }
     }
 
     /// What the device is.
@@ -143,6 +148,7 @@ impl Device {
     /// # Errors
     /// `Limit` and `Memory`, as with reading.
     pub fn flush(&self) -> Result<()> {
+        let turn = self.turn();
         let mut state = self.state();
         // What was left then was part of something else. Handles that nobody has dropped yet do not bring it back.
         let mut sinks = state.graph.sinks();
@@ -155,7 +161,7 @@ impl Device {
                 }
             }
         }
-        self.evaluate(&mut state, &sinks)
+        self.evaluate(&turn, state, &sinks)
     }
 
     /// Resolves when all work submitted so far is done.
@@ -257,7 +263,7 @@ impl Device {
         }
         let mut state = self.state();
         let node = state.graph.record(op, inputs)?;
-        self.run_early(&mut state, &[node], &[node])?;
+        self.run_early(state, &[node], &[node])?;
         Ok(node)
     }
 
@@ -272,7 +278,7 @@ impl Device {
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt)?;
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
-        self.run_early(&mut state, &waiting, &found)?;
+        self.run_early(state, &waiting, &found)?;
         Ok(found)
     }
 
@@ -305,54 +311,12 @@ impl Device {
 
     /// Makes the nodes' values, in one submission.
     pub(crate) fn run(&self, nodes: &[NodeId]) -> Result<()> {
-        let mut state = self.state();
-        self.evaluate(&mut state, nodes)
+        self.evaluate(&self.turn(), self.state(), nodes)
     }
 
     /// Those that are not computed yet, each once.
     pub(crate) fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         self.state().pending(nodes)
-    }
-
-    /// The plan of what `nodes` need.
-    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<Prepared> {
-        self.state().prepare(nodes, &*self.inner.backend)
-    }
-
-    /// Runs a plan with these sources and numbers; new sources hold the results.
-    pub(crate) fn replay(
-        &self,
-        batch: &Arc<Batch>,
-        sources: &[NodeId],
-        scalars: &[u32],
-        results: &[(Shape, DType)],
-    ) -> Result<Vec<NodeId>> {
-        let mut state = self.state();
-        self.evaluate(&mut state, sources)?;
-        let outputs = state.submit(&*self.inner.backend, batch, sources, scalars)?;
-        let nodes = state.graph.results(sources, results);
-        for (&node, held) in nodes.iter().zip(outputs) {
-            state.buffers.insert(node, held);
-        }
-        Ok(nodes)
-    }
-
-    /// Computes `nodes`, and the values of variables with them: the next step would begin with those.
-    fn evaluate(&self, state: &mut State, nodes: &[NodeId]) -> Result<()> {
-        self.ask(state, nodes);
-        let asked = state.pending(nodes);
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let backend = &*self.inner.backend;
-        let mut all = asked.clone();
-        all.extend(state.graph.kept());
-        let all = state.pending(&all);
-        // What nobody asked for may hang on inputs without data, or be too large. Asking for it will say so.
-        if all.len() > asked.len() && state.compute(&all, backend).is_ok() {
-            return Ok(());
-        }
-        state.compute(&asked, backend)
     }
 }
 

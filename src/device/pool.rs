@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Pool {
     /// By size, those given last at the end.
     vacant: BTreeMap<u64, VecDeque<Vacant>>,
+    /// Given while a batch is made ready, which may read them.
+    waiting: Option<Vec<Held>>,
     /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
     /// not handed on.
     stale: Vec<BufferId>,
@@ -82,6 +84,7 @@ impl Pool {
     pub fn new(most: u64) -> Pool {
         Pool {
             vacant: BTreeMap::new(),
+            waiting: None,
             stale: Vec::new(),
             shortages: 0,
             given: 0,
@@ -143,6 +146,9 @@ impl Pool {
 
     /// The buffer is not needed any more.
     pub fn give(&mut self, backend: &dyn Backend, held: Held) {
+        if let Some(waiting) = &mut self.waiting {
+            return waiting.push(held);
+        }
         self.used -= held.bytes;
         if held.lent {
             backend.free(held.buffer);
@@ -154,6 +160,18 @@ impl Pool {
             self.shrink(backend);
         } else {
             self.stale.push(held.buffer);
+        }
+    }
+
+    /// From now on what is given waits.
+    pub fn hold(&mut self) {
+        self.waiting.get_or_insert_default();
+    }
+
+    /// What waited is not needed any more.
+    pub fn settle(&mut self, backend: &dyn Backend) {
+        for held in self.waiting.take().into_iter().flatten() {
+            self.give(backend, held);
         }
     }
 

@@ -22,9 +22,9 @@ impl Device {
         for part in &wanted {
             nodes.push(part.node);
         }
-        let mut state = self.state();
         self.inner.backend.hold();
-        self.evaluate(&mut state, &nodes)?;
+        self.run(&nodes)?;
+        let state = self.state();
         let mut parts = Vec::with_capacity(wanted.len());
         for Wanted { node, start, len, take } in wanted {
             let size = state.graph.dtype(node).size();

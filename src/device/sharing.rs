@@ -1,7 +1,6 @@
 //! Buffers that belong to someone else, and buffers that someone else sees.
 
 use super::pool::Held;
-use super::state::no_data;
 use super::Device;
 use crate::backend::{Backend, BufferId};
 use crate::dtype::DType;
@@ -33,8 +32,7 @@ impl Device {
 
     /// Makes a node's value; the buffer that it lies in as long as the node is there.
     pub(crate) fn buffer_of(&self, node: NodeId) -> Result<BufferId> {
-        let mut state = self.state();
-        self.evaluate(&mut state, &[node])?;
-        Ok(state.buffers.get(&node).ok_or_else(no_data)?.buffer)
+        self.run(&[node])?;
+        Ok(self.state().buffers_of(&[node])?[0])
     }
 }

@@ -1,12 +1,11 @@
 //! What changes on a device: the recorded graph, buffers, plans.
 
 use super::pool::{Held, Pool};
-use crate::backend::{Backend, CacheLimits};
+use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, NodeId, Taken, Trace, Traced};
-use crate::kernel::{Batch, Limits, Place, Variants};
+use crate::graph::{Graph, NodeId, Trace, Traced};
+use crate::kernel::{Batch, Variants};
 use crate::lru::Lru;
-use crate::plan::{cheap, plan};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -25,13 +24,6 @@ pub(super) struct State {
     pub variants: Option<Variants>,
     /// Each operation runs as it is recorded.
     pub eager: bool,
-}
-
-/// A plan, with the nodes and numbers that it is to be run with.
-pub(crate) struct Prepared {
-    pub batch: Arc<Batch>,
-    pub sources: Vec<NodeId>,
-    pub scalars: Vec<u32>,
 }
 
 impl Default for State {
@@ -62,11 +54,13 @@ pub(super) fn no_data() -> Error {
 }
 
 impl State {
-    /// Those that are not computed yet, each once.
+    /// Those that are still needed and not computed yet, each once.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut seen = HashSet::new();
         let mut pending = nodes.to_vec();
-        pending.retain(|&node| !self.graph.is_source(node) && seen.insert(node));
+        pending.retain(|&node| {
+            !self.graph.is_gone(node) && !self.graph.is_source(node) && seen.insert(node)
+        });
         pending
     }
 
@@ -85,48 +79,23 @@ impl State {
         }
     }
 
-    /// The plan of what `nodes` need.
-    pub fn prepare(&mut self, nodes: &[NodeId], backend: &dyn Backend) -> Result<Prepared> {
-        let Taken { trace, sources, scalars, .. } = self.graph.trace(nodes);
-        Ok(Prepared { batch: self.planned(trace, backend)?, sources, scalars })
+    /// The buffers of sources.
+    pub fn buffers_of(&self, sources: &[NodeId]) -> Result<Vec<BufferId>> {
+        let of = |source| Ok(self.buffers.get(source).ok_or_else(no_data)?.buffer);
+        sources.iter().map(of).collect()
     }
 
-    /// A plan from the cache, or a new one.
-    fn planned(&mut self, trace: Trace, backend: &dyn Backend) -> Result<Arc<Batch>> {
-        if let Some(batch) = self.plans.get(&trace) {
-            return Ok(batch.clone());
-        }
-        let limits = backend.limits();
-        let variants = self.variants.unwrap_or(limits.variants);
-        let batch = Arc::new(plan(&trace, &Limits { variants, ..limits.clone() })?);
+    /// A plan that was made lately.
+    pub fn known(&mut self, trace: &Trace) -> Option<Arc<Batch>> {
+        self.plans.get(trace).cloned()
+    }
+
+    /// Keeps a plan that was made.
+    pub fn keep_plan(&mut self, trace: Trace, batch: &Arc<Batch>, backend: &dyn Backend) {
         self.made += 1;
-        let bytes = size_of_plan(&trace, &batch);
+        let bytes = size_of_plan(&trace, batch);
         self.plans.insert(Arc::new(trace), batch.clone(), bytes);
         self.shrink_plans(backend);
-        Ok(batch)
-    }
-
-    /// Computes `nodes`, in one submission; with them what would otherwise be computed a third time.
-    pub fn compute(&mut self, nodes: &[NodeId], backend: &dyn Backend) -> Result<()> {
-        let mut taken = self.graph.trace(nodes);
-        if !taken.sources.iter().all(|source| self.buffers.contains_key(source)) {
-            return Err(no_data());
-        }
-        self.graph.write_repeated(&mut taken, cheap);
-        let trace = std::mem::take(&mut taken.trace);
-        let mut written = Vec::with_capacity(trace.outputs.len());
-        for &output in &trace.outputs {
-            written.push(taken.nodes[output]);
-        }
-        let batch = self.planned(trace, backend)?;
-        let outputs = self.submit(backend, &batch, &taken.sources, &taken.scalars)?;
-        self.graph.remember(&taken);
-        for (node, held) in written.into_iter().zip(outputs) {
-            self.buffers.insert(node, held);
-            let freed = self.graph.materialise(node);
-            self.reclaim(backend, freed);
-        }
-        Ok(())
     }
 
     /// Forgets what goes beyond the limits. Whoever holds such a plan can go on running it.
@@ -144,53 +113,26 @@ impl State {
         }
     }
 
-    fn give_all(&mut self, backend: &dyn Backend, buffers: &[Held]) {
-        for &held in buffers {
-            self.pool.give(backend, held);
-        }
-    }
-
-    /// Runs a batch; the results' buffers.
-    pub fn submit(
-        &mut self,
-        backend: &dyn Backend,
-        batch: &Arc<Batch>,
-        sources: &[NodeId],
-        scalars: &[u32],
-    ) -> Result<Vec<Held>> {
-        self.pool.called(backend);
-        let mut inputs: Vec<Held> = Vec::with_capacity(sources.len());
-        for source in sources {
-            inputs.push(*self.buffers.get(source).ok_or_else(no_data)?);
-        }
+    /// Memory for what a batch writes: its results, then what it needs on the way.
+    pub fn take_all(&mut self, batch: &Batch, backend: &dyn Backend) -> Result<Vec<Held>> {
         let mut taken: Vec<Held> = Vec::new();
         for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
             match self.pool.take(backend, bytes) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
-                    self.give_all(backend, &taken);
+                    self.give_all(&taken, backend);
                     return Err(error);
                 }
             }
         }
-        let mut buffers = Vec::with_capacity(batch.slots.len());
-        for slot in &batch.slots {
-            let held = match slot.place {
-                Place::Input(n) => inputs[n],
-                Place::Output(n) => taken[n],
-                Place::Temporary(n) => taken[batch.outputs.len() + n],
-            };
-            buffers.push(held.buffer);
-        }
-        let ran = backend.run(batch, &buffers, scalars);
-        self.give_all(backend, &taken[batch.outputs.len()..]);
-        taken.truncate(batch.outputs.len());
-        if let Err(error) = ran {
-            self.give_all(backend, &taken);
-            return Err(error);
-        }
-        self.latest = Some(batch.clone());
         Ok(taken)
+    }
+
+    /// These buffers are not needed any more.
+    pub fn give_all(&mut self, buffers: &[Held], backend: &dyn Backend) {
+        for &held in buffers {
+            self.pool.give(backend, held);
+        }
     }
 }
 

@@ -45,12 +45,16 @@ impl Graph {
         node.as_ref().filter(|_| *born == id.born)
     }
 
+    pub(super) fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        let (born, node) = self.nodes.get_mut(id.index as usize)?;
+        node.as_mut().filter(|_| *born == id.born)
+    }
+
     pub(super) fn node(&self, id: NodeId) -> &Node {
         self.get(id).expect("a tensor outlived its node")
     }
 
     pub(super) fn node_mut(&mut self, id: NodeId) -> &mut Node {
-        let (born, node) = &mut self.nodes[id.index as usize];
-        node.as_mut().filter(|_| *born == id.born).expect("a tensor outlived its node")
+        self.get_mut(id).expect("a tensor outlived its node")
     }
 }

@@ -174,6 +174,11 @@ impl Graph {
         self.node(id).dtype
     }
 
+    /// Whether nothing needs the node any more.
+    pub fn is_gone(&self, id: NodeId) -> bool {
+        self.get(id).is_none()
+    }
+
     /// Whether the node is data already.
     pub fn is_source(&self, id: NodeId) -> bool {
         self.node(id).data

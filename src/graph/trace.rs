@@ -161,7 +161,9 @@ impl Graph {
     /// A batch computed what was taken.
     pub fn remember(&mut self, taken: &Taken) {
         for &id in &taken.nodes {
-            self.node_mut(id).computed = true;
+            if let Some(node) = self.get_mut(id) {
+                node.computed = true;
+            }
         }
     }
 }

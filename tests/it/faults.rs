@@ -7,8 +7,8 @@ use pollster::block_on;
 use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::{channel, RecvTimeoutError};
-use std::sync::Arc;
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
@@ -39,6 +39,8 @@ struct Faults {
     shader: AtomicU64,
     /// The device is lost at this call, and stays so.
     lose: AtomicU64,
+    /// The next submission says that it begins, and waits until it may.
+    pause: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
 impl Faults {
@@ -136,6 +138,10 @@ impl Backend for Faulty {
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.call("run")?;
         let faults = &self.faults;
+        let pause = faults.pause.lock().expect("no panic").take();
+        if let Some((begins, may)) = pause {
+            begins.send(()).and_then(|()| may.recv().map_err(|_| SendError(()))).expect("a test");
+        }
         let breaks = faults.runs.load(SeqCst) + 1 == faults.shader.load(SeqCst);
         if Faults::strikes(&faults.runs, &faults.run) {
             return Err(error(ErrorKind::Memory, "run"));
@@ -480,5 +486,61 @@ fn eight_threads_on_one_device() {
         }
         faults.set(&faults.every_allocation, 0);
         assert_eq!(watched_work("after", &device, SIZE).as_ref(), Ok(&want), "{place:?}");
+    }
+}
+
+/// Starts `work` on a thread, does `meanwhile` while its submission waits, and lets it go on.
+fn during_a_run<T: Send + 'static, M: Send + 'static>(
+    faults: &Faults,
+    work: impl FnOnce() -> T + Send + 'static,
+    meanwhile: impl FnOnce() -> M + Send + 'static,
+) -> (T, M) {
+    let (begins, begun) = channel();
+    let (go, may) = channel();
+    *faults.pause.lock().expect("no panic") = Some((begins, may));
+    let thread = std::thread::spawn(work);
+    begun.recv_timeout(LIMIT.get()).expect("it is submitted");
+    let made = watched("what is done while another thread runs", meanwhile);
+    go.send(()).expect("it waits");
+    (thread.join().expect("no panic"), made)
+}
+
+#[test]
+fn recording_does_not_wait_for_what_runs() {
+    for place in [Place::Cpu, Place::Wgpu, Place::Plain] {
+        let Some((device, faults)) = faulty(place, "recording while another runs") else {
+            continue;
+        };
+        let x = device.tensor(&numbers(600, 1), &[600]).expect("data");
+        let square = x.mul(&x).expect("recorded");
+        let recording = device.clone();
+        let (read, made) = during_a_run(
+            &faults,
+            move || block_on(square.read::<f32>()),
+            move || {
+                // What runs reads this one's memory: the next of that size must not get it.
+                drop(x);
+                let other = recording.tensor(&numbers(600, 2), &[600])?;
+                let sum = other.mul(&other)?.sum(&[])?;
+                let slope = sum.grad(&[&other])?.remove(0);
+                assert!(recording.stats().nodes > 3);
+                Ok::<_, Error>((sum, slope))
+            },
+        );
+        let squares: Vec<f32> = numbers(600, 1).iter().map(|x| x * x).collect();
+        assert_eq!(read, Ok(squares), "{place:?}");
+        let (sum, slope) = made.expect("recorded");
+        let want: f32 = numbers(600, 2).iter().map(|x| x * x).sum();
+        assert!((block_on(sum.item::<f32>()).expect("read") - want).abs() < 0.01, "{place:?}");
+        let twice: Vec<f32> = numbers(600, 2).iter().map(|x| x + x).collect();
+        assert_eq!(block_on(slope.read::<f32>()), Ok(twice), "{place:?}");
+        drop((sum, slope));
+
+        // What is computed may be dropped meanwhile.
+        let y = device.tensor(&numbers(600, 3), &[600]).and_then(|y| y.add(1.0)).expect("recorded");
+        let flushing = device.clone();
+        let (flushed, ()) = during_a_run(&faults, move || flushing.flush(), move || drop(y));
+        assert_eq!(flushed, Ok(()), "{place:?}");
+        assert_eq!(leftovers(&device), None, "{place:?}");
     }
 }
