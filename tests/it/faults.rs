@@ -518,7 +518,6 @@ fn recording_does_not_wait_for_what_runs() {
             &faults,
             move || block_on(square.read::<f32>()),
             move || {
-                // What runs reads this one's memory: the next of that size must not get it.
                 drop(x);
                 let other = recording.tensor(&numbers(600, 2), &[600])?;
                 let sum = other.mul(&other)?.sum(&[])?;
@@ -536,10 +535,17 @@ fn recording_does_not_wait_for_what_runs() {
         assert_eq!(block_on(slope.read::<f32>()), Ok(twice), "{place:?}");
         drop((sum, slope));
 
-        // What is computed may be dropped meanwhile.
+        // What is computed may be dropped meanwhile; the memory that the batch reads stays.
         let y = device.tensor(&numbers(600, 3), &[600]).and_then(|y| y.add(1.0)).expect("recorded");
-        let flushing = device.clone();
-        let (flushed, ()) = during_a_run(&faults, move || flushing.flush(), move || drop(y));
+        let (flushing, trimming) = (device.clone(), device.clone());
+        let (flushed, ()) = during_a_run(
+            &faults,
+            move || flushing.flush(),
+            move || {
+                drop(y);
+                trimming.trim();
+            },
+        );
         assert_eq!(flushed, Ok(()), "{place:?}");
         assert_eq!(leftovers(&device), None, "{place:?}");
     }
