@@ -4,8 +4,8 @@
 // The CPU has no bind groups, which are found by where they lie.
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
+use rustc_hash::FxHashMap;
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ const NONE: usize = usize::MAX;
 /// A map in the order of use. Keys are kept twice: they are numbers, or shared.
 #[derive(Debug)]
 pub struct Lru<K, V> {
-    places: HashMap<K, usize>,
+    places: FxHashMap<K, usize>,
     entries: Vec<Option<Entry<K, V>>>,
     vacant: Vec<usize>,
     oldest: usize,
@@ -46,7 +46,7 @@ pub struct Lru<K, V> {
 impl<K, V> Default for Lru<K, V> {
     fn default() -> Lru<K, V> {
         Lru {
-            places: HashMap::new(),
+            places: FxHashMap::default(),
             entries: Vec::new(),
             vacant: Vec::new(),
             oldest: NONE,

@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace, Traced};
 use crate::kernel::{Batch, Variants};
 use crate::lru::Lru;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 pub(super) struct State {
     pub graph: Graph,
-    pub buffers: HashMap<NodeId, Held>,
+    pub buffers: FxHashMap<NodeId, Held>,
     pub pool: Pool,
     pub plans: Lru<Arc<Trace>, Arc<Batch>>,
     /// How much of plans and vacant buffers is kept.
@@ -31,7 +31,7 @@ impl Default for State {
         let limits = CacheLimits::default();
         State {
             graph: Graph::default(),
-            buffers: HashMap::new(),
+            buffers: FxHashMap::default(),
             pool: Pool::new(limits.pooled_bytes),
             plans: Lru::default(),
             limits,
@@ -56,7 +56,7 @@ pub(super) fn no_data() -> Error {
 impl State {
     /// Those that are still needed and not computed yet, each once.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
-        let mut seen = HashSet::new();
+        let mut seen = FxHashSet::default();
         let mut pending = nodes.to_vec();
         pending.retain(|&node| {
             !self.graph.is_gone(node) && !self.graph.is_source(node) && seen.insert(node)

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId};
 use crate::op::{Const, Op, Pointwise, Reduction, Span};
 use crate::shape::Shape;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
 /// each, which the caller holds; zeros where nothing of it goes into `of`. All nodes are of floats.
@@ -65,7 +65,7 @@ struct Path {
     /// The gradients found so far.
     gradients: Vec<Option<NodeId>>,
     /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
-    place: HashMap<NodeId, usize>,
+    place: FxHashMap<NodeId, usize>,
 }
 
 /// The place of what depends on nothing wanted.

@@ -4,7 +4,7 @@ use super::index::{Atom, Index};
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
 use crate::op::{Const, Reduction};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
@@ -60,7 +60,7 @@ pub struct Program {
 #[derive(Default)]
 pub struct Builder {
     program: Program,
-    seen: HashMap<Inst, ValueId>,
+    seen: FxHashMap<Inst, ValueId>,
 }
 
 impl Builder {
@@ -102,7 +102,7 @@ impl Builder {
     pub fn expr(&mut self, expr: Expr, arguments: &[ValueId]) -> ValueId {
         // A formula that is a bare constant takes the first argument's type.
         let dtype = arguments.first().map_or(DType::F32, |&a| self.dtype(a));
-        let mut done = HashMap::default();
+        let mut done = FxHashMap::default();
         self.flatten(expr, arguments, dtype, &mut done)
     }
 
@@ -164,7 +164,7 @@ impl Builder {
         expr: Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut FxHashMap<usize, ValueId>,
     ) -> ValueId {
         if let Some(value) = expr.literal() {
             return self.number(hint, value);
@@ -208,7 +208,7 @@ impl Builder {
         y: Expr,
         args: &[ValueId],
         hint: DType,
-        done: &mut HashMap<usize, ValueId>,
+        done: &mut FxHashMap<usize, ValueId>,
     ) -> (ValueId, ValueId) {
         if x.literal().is_some() {
             let y = self.flatten(y, args, hint, done);

@@ -5,7 +5,7 @@ use crate::expr::Expr;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Inst};
 use crate::op::Op;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Instructions up to which computing a value again is better than a round trip through memory.
 const CHEAP: u32 = 8;
@@ -51,7 +51,7 @@ impl Costs {
             integers: vec![false; count],
             bytes: vec![0; count],
         };
-        let mut formulas: HashMap<(usize, usize), u32> = HashMap::new();
+        let mut formulas: FxHashMap<(usize, usize), u32> = FxHashMap::default();
         for (n, node) in trace.nodes.iter().enumerate() {
             let sum = |values: &[u32]| {
                 let mut sum = 0u32;

@@ -7,7 +7,7 @@ use super::rewrite::prune_to;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
 use crate::op::{Const, Op};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
 #[derive(Clone, Copy)]
@@ -74,7 +74,7 @@ pub struct Writer {
     /// The user's numbers that indices are made of, and the most that each can be.
     pub numbers: Vec<(ValueId, i64)>,
     pub part: Part,
-    memo: HashMap<(usize, Vec<Index>), ValueId>,
+    memo: FxHashMap<(usize, Vec<Index>), ValueId>,
 }
 
 impl Writer {
@@ -86,7 +86,7 @@ impl Writer {
             origins: Origins::new(),
             numbers: Vec::new(),
             part,
-            memo: HashMap::default(),
+            memo: FxHashMap::default(),
         }
     }
 

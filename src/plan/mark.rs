@@ -3,7 +3,8 @@
 use super::cost::Costs;
 use crate::graph::Trace;
 use crate::op::Op;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// For each node of a trace, how it is placed. What is in memory stays there; [`Marks::force`] puts more there.
 pub struct Marks<'a> {
@@ -14,7 +15,7 @@ pub struct Marks<'a> {
     /// It is a result that the kernel of this root writes along with its own.
     pub attached: Vec<Option<usize>>,
     /// Those nodes by their roots.
-    attachments: HashMap<usize, BTreeSet<usize>>,
+    attachments: FxHashMap<usize, BTreeSet<usize>>,
     /// Cheap enough to be computed at every load of a routine's operand.
     pub light: Vec<bool>,
     /// Unpacked from integers that take at most half its memory.
@@ -109,7 +110,7 @@ impl<'a> Marks<'a> {
             costs: Costs::of(trace),
             in_memory: vec![false; count],
             attached: vec![None; count],
-            attachments: HashMap::new(),
+            attachments: FxHashMap::default(),
             light: vec![false; count],
             packed: vec![false; count],
             scalars: vec![0; count],

@@ -24,7 +24,8 @@ pub use cost::cheap;
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use rustc_hash::FxHashSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
@@ -51,7 +52,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     }
     let mut dispatches = Vec::with_capacity(pieces.len());
     // Layers of a model share their kernels.
-    let mut kernels: HashSet<Arc<Kernel>> = HashSet::new();
+    let mut kernels: FxHashSet<Arc<Kernel>> = FxHashSet::default();
     for piece in pieces {
         dispatches.push(Dispatch {
             inputs: memory.slots_of(&piece.inputs),
@@ -78,7 +79,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
 }
 
 /// The one among those equal to a kernel.
-fn shared(kernels: &mut HashSet<Arc<Kernel>>, kernel: Kernel) -> Arc<Kernel> {
+fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Kernel) -> Arc<Kernel> {
     if let Some(known) = kernels.get(&kernel) {
         return known.clone();
     }

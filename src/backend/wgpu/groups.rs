@@ -5,7 +5,7 @@ use super::memory::Numbered;
 use super::pipelines::Layout;
 use super::platform::Gpu;
 use crate::lru::{Lru, Spot};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// What a bind group binds: the numbers of inputs and outputs, then each buffer's number and the
@@ -20,7 +20,7 @@ const HEAD: usize = 2;
 pub(super) struct Groups {
     pub(super) all: Lru<Key, wgpu::BindGroup>,
     /// Which groups a buffer is in.
-    of_buffer: HashMap<u64, HashSet<Spot>>,
+    of_buffer: FxHashMap<u64, FxHashSet<Spot>>,
     /// Written anew for every lookup, so that finding a group allocates nothing.
     key: Vec<u64>,
     /// How many were ever made.

@@ -43,8 +43,8 @@ use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
 use readbacks::Wanted;
+use rustc_hash::FxHashMap;
 use std::any::Any;
-use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -239,7 +239,7 @@ impl Backend for WgpuBackend {
 
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Layers of a model share their kernels: each text is written once.
-        let mut written: HashMap<*const Kernel, Source> = HashMap::new();
+        let mut written: FxHashMap<*const Kernel, Source> = FxHashMap::default();
         self.run_text(batch, buffers, scalars, &mut |number| {
             let kernel = &batch.dispatches[number].kernel;
             let source = written.entry(Arc::as_ptr(kernel));

@@ -6,8 +6,8 @@ use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
 use crate::lru::Lru;
+use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A compiled kernel, or the reason why there is none.
@@ -38,7 +38,7 @@ type Key = (Arc<str>, (usize, usize));
 pub(super) struct Pipelines {
     pub(super) all: Lru<Key, Arc<Pipeline>>,
     /// By the numbers of inputs and outputs.
-    layouts: HashMap<(usize, usize), Arc<Layout>>,
+    layouts: FxHashMap<(usize, usize), Arc<Layout>>,
     /// How many were ever compiled.
     pub(super) made: u64,
 }

@@ -1,0 +1,175 @@
+//! Planning and running batches, one after the other. What takes long (planning, compiling, running) holds no lock that
+//! recording needs.
+
+use super::pool::Held;
+use super::state::State;
+use super::Device;
+use crate::backend::BufferId;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::graph::{NodeId, Taken, Trace};
+use crate::kernel::{Batch, Limits, Place};
+use crate::plan::{cheap, plan};
+use crate::shape::Shape;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// A plan, with the nodes and numbers that it is to be run with.
+pub(crate) struct Prepared {
+    pub batch: Arc<Batch>,
+    pub sources: Vec<NodeId>,
+    pub scalars: Vec<u32>,
+}
+
+/// Whoever has it may run a batch. It is taken before the state is locked.
+pub(super) type Turn<'a> = MutexGuard<'a, ()>;
+
+impl Device {
+    /// Waits for the batches of other threads.
+    pub(super) fn turn(&self) -> Turn<'_> {
+        self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Computes `nodes`, and the values of variables with them: the next step would begin with those.
+    pub(super) fn evaluate<'a>(
+        &'a self,
+        turn: &Turn<'a>,
+        mut state: MutexGuard<'a, State>,
+        nodes: &[NodeId],
+    ) -> Result<()> {
+        self.ask(&mut state, nodes);
+        let asked = state.pending(nodes);
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let mut all = asked.clone();
+        all.extend(state.graph.kept());
+        let all = state.pending(&all);
+        if all.len() > asked.len() {
+            if self.compute(turn, state, &all).is_ok() {
+                return Ok(());
+            }
+            // What nobody asked for may hang on inputs without data, or be too large. Asking for it will say so.
+            state = self.state();
+        }
+        let asked = state.pending(&asked);
+        self.compute(turn, state, &asked)
+    }
+
+    /// Computes `nodes`, in one submission; with them what would otherwise be computed a third time.
+    fn compute<'a>(
+        &'a self,
+        _: &Turn<'a>,
+        mut state: MutexGuard<'a, State>,
+        nodes: &[NodeId],
+    ) -> Result<()> {
+        let mut taken = state.graph.trace(nodes);
+        let inputs = state.buffers_of(&taken.sources)?;
+        state.graph.write_repeated(&mut taken, cheap);
+        let trace = std::mem::take(&mut taken.trace);
+        let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
+        let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
+        let (mut state, outputs) = self.run_apart(state, &inputs, prepare)?;
+        state.graph.remember(&taken);
+        for (node, held) in written.into_iter().zip(outputs) {
+            // Its last handle may have gone meanwhile.
+            if state.graph.is_gone(node) {
+                state.pool.give(&*self.inner.backend, held);
+                continue;
+            }
+            state.buffers.insert(node, held);
+            let freed = state.graph.materialise(node);
+            state.reclaim(&*self.inner.backend, freed);
+        }
+        Ok(())
+    }
+
+    /// The plan of what `nodes` need.
+    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<Prepared> {
+        let Taken { trace, sources, scalars, .. } = self.state().graph.trace(nodes);
+        Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
+    }
+
+    /// Runs a plan with these sources and numbers; new sources hold the results.
+    pub(crate) fn replay(
+        &self,
+        batch: &Arc<Batch>,
+        sources: &[NodeId],
+        scalars: &[u32],
+        results: &[(Shape, DType)],
+    ) -> Result<Vec<NodeId>> {
+        let turn = self.turn();
+        self.evaluate(&turn, self.state(), sources)?;
+        let state = self.state();
+        let inputs = state.buffers_of(sources)?;
+        let (mut state, outputs) =
+            self.run_apart(state, &inputs, || Ok((batch.clone(), scalars)))?;
+        let nodes = state.graph.results(sources, results);
+        for (&node, held) in nodes.iter().zip(outputs) {
+            state.buffers.insert(node, held);
+        }
+        Ok(nodes)
+    }
+
+    /// A plan from the cache, or a new one.
+    fn planned(&self, trace: Trace) -> Result<Arc<Batch>> {
+        let variants = {
+            let mut state = self.state();
+            if let Some(batch) = state.known(&trace) {
+                return Ok(batch);
+            }
+            state.variants.unwrap_or(self.limits().variants)
+        };
+        let batch = Arc::new(plan(&trace, &Limits { variants, ..self.limits().clone() })?);
+        self.state().keep_plan(trace, &batch, &*self.inner.backend);
+        Ok(batch)
+    }
+
+    /// Unlocks the state while a batch is planned and run; then the buffers of its results. Until then no buffer that is
+    /// given up is freed or handed on: it may be one of the inputs.
+    fn run_apart<'a, 's>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        inputs: &[BufferId],
+        prepare: impl FnOnce() -> Result<(Arc<Batch>, &'s [u32])>,
+    ) -> Result<(MutexGuard<'a, State>, Vec<Held>)> {
+        state.pool.hold();
+        drop(state);
+        let outputs = prepare().and_then(|(batch, scalars)| self.submit(&batch, inputs, scalars));
+        let mut state = self.state();
+        state.pool.settle(&*self.inner.backend);
+        outputs.map(|outputs| (state, outputs))
+    }
+
+    /// Runs a batch; the buffers of its results.
+    fn submit(
+        &self,
+        batch: &Arc<Batch>,
+        inputs: &[BufferId],
+        scalars: &[u32],
+    ) -> Result<Vec<Held>> {
+        let backend = &*self.inner.backend;
+        let mut taken = {
+            let mut state = self.state();
+            state.pool.called(backend);
+            state.take_all(batch, backend)?
+        };
+        let mut buffers = Vec::with_capacity(batch.slots.len());
+        for slot in &batch.slots {
+            buffers.push(match slot.place {
+                Place::Input(n) => inputs[n],
+                Place::Output(n) => taken[n].buffer,
+                Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
+            });
+        }
+        let ran = backend.run(batch, &buffers, scalars);
+        let mut state = self.state();
+        state.give_all(&taken[batch.outputs.len()..], backend);
+        taken.truncate(batch.outputs.len());
+        if let Err(error) = ran {
+            state.give_all(&taken, backend);
+            return Err(error);
+        }
+        state.latest = Some(batch.clone());
+        Ok(taken)
+    }
+}
