@@ -49,6 +49,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
         moved.push(at);
     }
     out.outputs = pick(&moved, &trace.outputs);
+    out.in_place = pick(&moved, &trace.in_place);
     Ok(out)
 }
 

@@ -20,6 +20,12 @@ pub(crate) struct Prepared {
     pub scalars: Vec<u32>,
 }
 
+/// A batch that was run, and the memory of its results but for those in place.
+struct Ran {
+    batch: Arc<Batch>,
+    outputs: Vec<Held>,
+}
+
 /// Whoever has it may run a batch. It is taken before the state is locked.
 pub(super) type Turn<'a> = MutexGuard<'a, ()>;
 
@@ -65,13 +71,25 @@ impl Device {
         let mut taken = state.graph.trace(nodes);
         let inputs = state.buffers_of(&taken.sources)?;
         state.graph.write_repeated(&mut taken, cheap);
+        let State { graph, buffers, .. } = &*state;
+        graph.write_in_place(&mut taken, |source| buffers.get(&source).is_some_and(Held::is_own));
         let trace = std::mem::take(&mut taken.trace);
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
         let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
-        let (mut state, outputs) = self.run_apart(state, &inputs, prepare)?;
+        let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
         state.graph.remember(&taken);
-        for (node, held) in written.into_iter().zip(outputs) {
-            // Its last handle may have gone meanwhile.
+        let (mut outputs, mut in_place) = (ran.outputs.into_iter(), ran.batch.in_place.iter());
+        let mut next = in_place.next();
+        for (n, node) in written.into_iter().enumerate() {
+            let held = match next {
+                Some(&(result, input)) if result == n => {
+                    next = in_place.next();
+                    state.buffers.remove(&taken.sources[input])
+                }
+                _ => outputs.next(),
+            };
+            // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
+            let Some(held) = held else { continue };
             if state.graph.is_gone(node) {
                 state.pool.give(&*self.inner.backend, held);
                 continue;
@@ -101,10 +119,10 @@ impl Device {
         self.evaluate(&turn, self.state(), sources)?;
         let state = self.state();
         let inputs = state.buffers_of(sources)?;
-        let (mut state, outputs) =
-            self.run_apart(state, &inputs, || Ok((batch.clone(), scalars)))?;
+        let prepare = || Ok((batch.clone(), scalars));
+        let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
         let nodes = state.graph.results(sources, results);
-        for (&node, held) in nodes.iter().zip(outputs) {
+        for (&node, held) in nodes.iter().zip(ran.outputs) {
             state.buffers.insert(node, held);
         }
         Ok(nodes)
@@ -131,13 +149,16 @@ impl Device {
         mut state: MutexGuard<'a, State>,
         inputs: &[BufferId],
         prepare: impl FnOnce() -> Result<(Arc<Batch>, &'s [u32])>,
-    ) -> Result<(MutexGuard<'a, State>, Vec<Held>)> {
+    ) -> Result<(MutexGuard<'a, State>, Ran)> {
         state.pool.hold();
         drop(state);
-        let outputs = prepare().and_then(|(batch, scalars)| self.submit(&batch, inputs, scalars));
+        let ran = prepare().and_then(|(batch, scalars)| {
+            let outputs = self.submit(&batch, inputs, scalars)?;
+            Ok(Ran { batch, outputs })
+        });
         let mut state = self.state();
         state.pool.settle(&*self.inner.backend);
-        outputs.map(|outputs| (state, outputs))
+        ran.map(|ran| (state, ran))
     }
 
     /// Runs a batch; the buffers of its results.

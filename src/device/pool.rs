@@ -54,6 +54,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// Whether it is not an app's buffer.
+    pub fn is_own(&self) -> bool {
+        !self.lent
+    }
+
     /// An app's buffer.
     #[cfg(feature = "wgpu-interop")]
     pub fn lent(buffer: BufferId) -> Held {

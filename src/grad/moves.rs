@@ -138,11 +138,11 @@ impl Tape<'_> {
         self.push(Op::Slice(spans), &[&[g], starts].concat())
     }
 
-    /// Of the value that was padded with: the sum of what lies outside of `x`.
+    /// Of what was padded with: the gradient outside of `x`, for a number the sum of that.
     pub(super) fn border(
         &mut self,
         g: NodeId,
-        x: NodeId,
+        (x, fill): (NodeId, Shape),
         margins: &[Margin],
         starts: &[NodeId],
     ) -> Result<NodeId> {
@@ -153,7 +153,7 @@ impl Tape<'_> {
         let inside = self.push(pad, &[&[inside, outside], starts].concat())?;
         let zero = self.number(g, 0.0)?;
         let around = self.row(Pointwise::where_cond, &[inside, zero, g])?;
-        self.shrink(around, &Shape::SCALAR)
+        self.shrink(around, &fill)
     }
 
     /// Of a gather: each element is added where its index points, as a product with ones at the indices. The ones are

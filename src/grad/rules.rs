@@ -106,7 +106,7 @@ impl Tape<'_> {
             Op::Slice(spans) => self.unslice(g, &from, spans, &inputs[1..])?,
             Op::Unfold(windows) => self.fold(g, &from, windows)?,
             Op::Pad(margins) if n == 0 => self.unpad(g, &from, margins, &inputs[2..])?,
-            Op::Pad(margins) => self.border(g, inputs[0], margins, &inputs[2..])?,
+            Op::Pad(margins) => self.border(g, (inputs[0], from), margins, &inputs[2..])?,
             Op::Reduce { op: Reduction::Sum, .. } => self.push(Op::Expand(from), &[g])?,
             Op::Reduce { op: Reduction::Max | Reduction::Min, axes } => {
                 self.share(g, x, node, axes)?

@@ -21,6 +21,8 @@ pub struct Traced {
 pub struct Trace {
     pub nodes: Vec<Traced>,
     pub outputs: Vec<usize>,
+    /// Those of them that are written where their second operand lies, which nothing else reads.
+    pub in_place: Vec<usize>,
 }
 
 /// A trace with what it was taken from.
@@ -156,6 +158,22 @@ impl Graph {
             }
         }
         trace.outputs[first..].reverse();
+    }
+
+    /// Has updates of a variable write into the memory of the value before, where nothing else needs that any more. `own`
+    /// says whose memory may be used.
+    pub fn write_in_place(&self, taken: &mut Taken, own: impl Fn(NodeId) -> bool) {
+        for &n in &taken.trace.outputs {
+            let Traced { op: Op::Pad(_), inputs, shape, .. } = &taken.trace.nodes[n] else {
+                continue;
+            };
+            let (before, after) = (taken.nodes[inputs[1]], self.node(taken.nodes[n]));
+            let node = self.node(before);
+            let last = node.data && node.handles == 0 && node.users.len() == 1;
+            if last && after.detached && node.shape == *shape && own(before) {
+                taken.trace.in_place.push(n);
+            }
+        }
     }
 
     /// A batch computed what was taken.

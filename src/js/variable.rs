@@ -41,11 +41,29 @@ impl JsVariable {
         let op = "assign";
         let held = self.core(op)?;
         held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
-        host(|host| host.release(value));
-        let before = held.value.replace(value.clone());
-        if before != *value {
-            host(|host| host.dispose(&before));
-        }
+        succeed(&held.value, value);
+        Ok(())
+    }
+
+    /// Takes the elements of `source` along `axis` from `start` on, as {@link Tensor.sliceScatter}, and keeps the others: a
+    /// row of a cache. Where no tensor and no operation that is still to be computed needs the value before, only these
+    /// elements are written, in its memory. Gradients do not pass to the new value.
+    ///
+    /// @throws `Shape` or `DType` if the source does not fit; `Data` if it lives on another device.
+    #[wasm_bindgen(js_name = assignSlice)]
+    pub fn assign_slice(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "number")] axis: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "number")] start: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Tensor")] source: &JsValue,
+    ) -> Answer<()> {
+        let op = "assignSlice";
+        let held = self.core(op)?;
+        let axis = isize::from_js(axis, At { op, what: "axis" })?;
+        let start = isize::from_js(start, At { op, what: "start" })?;
+        let source = Tensor::from_js(source, At { op, what: "source" })?;
+        held.variable.assign_slice(axis, start, &source)?;
+        succeed(&held.value, &keep(held.variable.value())?.into());
         Ok(())
     }
 
@@ -63,5 +81,14 @@ impl JsVariable {
             self.0.clear();
             host(|host| host.dispose(&held.value.borrow()));
         }
+    }
+}
+
+/// The variable's object is this one from now on; the one before is disposed of.
+fn succeed(held: &RefCell<JsValue>, value: &JsValue) {
+    host(|host| host.release(value));
+    let before = held.replace(value.clone());
+    if before != *value {
+        host(|host| host.dispose(&before));
     }
 }

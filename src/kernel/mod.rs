@@ -160,7 +160,7 @@ pub struct Dispatch {
 pub enum Place {
     /// The n-th buffer passed in.
     Input(usize),
-    /// The n-th result.
+    /// The n-th result that is not in place.
     Output(usize),
     /// The n-th temporary; temporaries whose lifetimes do not meet share one.
     Temporary(usize),
@@ -179,8 +179,10 @@ pub struct Slot {
 pub struct Batch {
     pub slots: Vec<Slot>,
     pub dispatches: Vec<Dispatch>,
-    /// Bytes of each result.
+    /// Bytes of each result, but for those in place.
     pub outputs: Vec<u64>,
+    /// The results that lie where an input lay, and which input that is.
+    pub in_place: Vec<(usize, usize)>,
     /// Bytes of each temporary.
     pub temporaries: Vec<u64>,
     /// How many buffers are passed in.

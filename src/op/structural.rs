@@ -88,7 +88,8 @@ pub enum Op {
     Slice(Vec<Span>),
     /// The windows over an axis, in its place; their elements along a new last axis.
     Unfold(Windows),
-    /// Elements before and after each axis; the second operand is the scalar they have.
+    /// Elements before and after each axis. The second operand says what they are: a number, or a tensor of the result's
+    /// shape, of which they are the elements in the same places.
     Pad(Vec<Margin>),
     /// The axes stay, with extent 1.
     Reduce {
@@ -196,7 +197,13 @@ impl Op {
             Op::Unfold(windows) => infer_unfold(first(), windows),
             Op::Pad(margins) => {
                 need_starts(name, margins.iter().map(|margin| margin.before), &operands[2..])?;
-                infer_pad(first(), margins)
+                let (shape, dtype) = infer_pad(first(), margins)?;
+                let (around, _) = operands[1];
+                if around != Shape::SCALAR && around != shape {
+                    let why = "what lies around is a number, or has the result's shape";
+                    return Err(Error::shapes(name, &shape, &around, why));
+                }
+                Ok((shape, dtype))
             }
             Op::Reduce { op, axes } => {
                 let (from, dtype) = first();

@@ -1,5 +1,6 @@
 //! Loads whose place depends on a comparison or on data: padding and gathering.
 
+use super::index::broadcast;
 use super::lower::{Context, Stop, Writer};
 use crate::dtype::DType;
 use crate::expr::Binary;
@@ -58,12 +59,29 @@ impl Context<'_> {
             moved.push(coord);
         }
         let Some(inside) = inside else { return self.value(writer, input, &moved) };
-        let fill = self.value(writer, fill, &[])?;
+        let fill = self.value(writer, fill, &broadcast(coords, &self.trace.nodes[fill].shape))?;
         if from.numel() == 0 {
             return Ok(fill);
         }
         let value = self.value(writer, input, &moved)?;
         Ok(writer.builder.push(Inst::Select(inside, value, fill)))
+    }
+
+    /// Where in `node`, which pads it, the operand's elements lie.
+    pub fn padded(
+        &mut self,
+        writer: &mut Writer,
+        node: usize,
+        margins: &[Margin],
+        coords: &[Index],
+    ) -> Result<Vec<Index>, Stop> {
+        let mut numbers = &self.trace.nodes[node].inputs[2..];
+        let mut to = Vec::with_capacity(coords.len());
+        for (coord, margin) in coords.iter().zip(margins) {
+            let before = self.start(writer, margin.before, margin.more, &mut numbers)?;
+            to.push(coord.plus(&before, 1));
+        }
+        Ok(to)
     }
 
     /// The operand's elements at loaded positions; 0 where those lie outside.

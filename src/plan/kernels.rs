@@ -7,7 +7,7 @@ use super::mark::Marks;
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use crate::graph::Trace;
-use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
+use crate::kernel::{Atom, Index, Inst, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
 use crate::shape::{pick, Shape};
 
@@ -24,7 +24,8 @@ pub struct Piece {
     pub operations: Vec<usize>,
 }
 
-/// The kernels that compute `root`: one, or one per operand of a concatenation.
+/// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
+/// writes what is new.
 pub fn pieces(
     trace: &Trace,
     marks: &Marks<'_>,
@@ -32,8 +33,14 @@ pub fn pieces(
     root: usize,
 ) -> Result<Vec<Piece>, Stop> {
     let node = &trace.nodes[root];
+    let region = Region { output: root, offset: 0, in_place: false };
+    if trace.in_place.contains(&root) {
+        let region = Region { in_place: true, ..region };
+        let mut written = piece(trace, marks, limits, node.inputs[0], region)?;
+        written.operations.push(root);
+        return Ok(vec![written]);
+    }
     let Op::Concat { axis } = node.op else {
-        let region = Region { output: root, shape: node.shape, offset: 0 };
         return Ok(vec![piece(trace, marks, limits, root, region)?]);
     };
     let strides = node.shape.strides();
@@ -42,7 +49,7 @@ pub fn pieces(
         let offset = (start * strides[axis]) as i64;
         start += trace.nodes[input].shape[axis];
         if trace.nodes[input].shape.numel() > 0 {
-            let region = Region { output: root, shape: node.shape, offset };
+            let region = Region { offset, ..region };
             let mut written = piece(trace, marks, limits, input, region)?;
             written.operations.push(root);
             pieces.push(written);
@@ -55,8 +62,9 @@ pub fn pieces(
 #[derive(Clone, Copy)]
 struct Region {
     output: usize,
-    shape: Shape,
     offset: i64,
+    /// The output pads what is computed: that goes to its place.
+    in_place: bool,
 }
 
 fn piece(
@@ -205,7 +213,13 @@ impl Attempt<'_> {
         let value = context.value(&mut writer, node, &coords);
         *hint = std::mem::take(&mut context.hint);
         let value = value.map_err(|stop| self.crowded(stop))?;
-        let mut index = writer.linearise(&coords, &region.shape.strides());
+        let to = match (&trace.nodes[region.output].op, region.in_place) {
+            (Op::Pad(margins), true) => {
+                context.padded(&mut writer, region.output, margins, &coords)?
+            }
+            _ => coords,
+        };
+        let mut index = writer.linearise(&to, &trace.nodes[region.output].shape.strides());
         index.offset += region.offset;
         let dtype = trace.nodes[region.output].dtype;
         writer.builder.store(Store { output: 0, index, value, dtype });
@@ -256,6 +270,8 @@ impl Attempt<'_> {
                         seen[*d as usize] = true;
                         first += (*stride).min(0) * (dims[*d as usize] as i64 - 1);
                     }
+                    // Where all of it begins.
+                    Atom::Value(v) if matches!(program.insts[*v as usize], Inst::Param { .. }) => {}
                     _ => distinct = false,
                 }
             }

@@ -129,6 +129,9 @@ impl<'a> Marks<'a> {
         for &output in &trace.outputs {
             marks.outputs[output] = true;
         }
+        for &n in &trace.in_place {
+            marks.forced[n] = true;
+        }
         marks.place();
         marks.thin(buffers);
         marks
@@ -175,6 +178,7 @@ impl<'a> Marks<'a> {
             match &node.op {
                 Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return None,
                 Op::Reshape(_) | Op::Permute(_) => {}
+                Op::Pad(_) if !self.is_padded_by_number(at) => return Some(at),
                 Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {
                     moved = false;
                 }
@@ -248,7 +252,7 @@ impl<'a> Marks<'a> {
             _ if self.outputs[n] => true,
             _ if node.inputs.is_empty() => false,
             // Whether it lies outside is cheap to ask again.
-            (Op::Pad(_), Reach::Many) => false,
+            (Op::Pad(_), Reach::Many) if self.is_padded_by_number(n) => false,
             (_, Reach::Many) => !(self.costs.is_cheap(n) || self.packed[n]),
             _ => false,
         };
@@ -297,6 +301,10 @@ impl<'a> Marks<'a> {
     /// The results that the kernel of `root` writes along with its own.
     pub fn attached_to(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
         self.attachments.get(&root).into_iter().flatten().copied()
+    }
+
+    fn is_padded_by_number(&self, n: usize) -> bool {
+        self.trace.nodes[self.trace.nodes[n].inputs[1]].shape.rank() == 0
     }
 
     /// Whether a node has no inputs.

@@ -11,6 +11,7 @@ pub struct Memory {
     /// For each node in memory, its slot.
     pub slot: Vec<Option<usize>>,
     pub outputs: Vec<u64>,
+    pub in_place: Vec<(usize, usize)>,
     pub temporaries: Vec<u64>,
     pub inputs: usize,
 }
@@ -29,6 +30,7 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
         slots: Vec::new(),
         slot: vec![None; count],
         outputs: Vec::new(),
+        in_place: Vec::new(),
         temporaries: Vec::new(),
         inputs: 0,
     };
@@ -39,7 +41,14 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
         }
     }
     for (i, &output) in trace.outputs.iter().enumerate() {
-        memory.push(trace, output, Place::Output(i));
+        if trace.in_place.contains(&output) {
+            let slot = memory.slot[trace.nodes[output].inputs[1]].expect("data has a slot");
+            memory.slot[output] = Some(slot);
+            // Data has the first slots.
+            memory.in_place.push((i, slot));
+            continue;
+        }
+        memory.push(trace, output, Place::Output(memory.outputs.len()));
         memory.outputs.push(bytes(trace, output));
     }
     let mut last_use = vec![0; count];

@@ -70,6 +70,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         slots: memory.slots,
         dispatches,
         outputs: memory.outputs,
+        in_place: memory.in_place,
         temporaries: memory.temporaries,
         inputs: memory.inputs,
         scalars,

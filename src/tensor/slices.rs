@@ -3,7 +3,7 @@
 use super::Tensor;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::op::{Op, Span, Start, Windows};
+use crate::op::{Margin, Op, Span, Start, Windows};
 use std::ops::{Bound, RangeBounds};
 
 /// A range as it was written, for messages.
@@ -98,6 +98,58 @@ impl Tensor {
         }
         let start = index.rem_euclid(extent) as usize;
         self.part(at, Span::at(start, 1, 1), 1)?.squeeze(at as isize)
+    }
+
+    /// This, but for the elements along `axis` from `start` on, which are those of `source`. The source has this shape, but
+    /// along the axis, where it may be shorter; a negative start counts from the end. Where it begins is data: no other plan
+    /// is made for another place. (`slice_scatter` of PyTorch, `dynamic_update_slice` of JAX.)
+    ///
+    /// # Errors
+    /// `Shape` if the axis does not exist, the shapes do not fit or the source does not lie within the axis; `DType` if the
+    /// source has another type.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[4])?;
+    /// let y = x.slice_scatter(0, 1, &device.tensor(&[8.0f32, 9.0], &[2])?)?;
+    /// assert_eq!(y.read::<f32>().await?, [1.0, 8.0, 9.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "dynamic_update_slice")]
+    pub fn slice_scatter(&self, axis: isize, start: isize, source: &Tensor) -> Result<Tensor> {
+        let name = "slice_scatter";
+        if let (Some(line), 0) = (self.as_line(axis)?, source.rank()) {
+            return line.slice_scatter(0, start, &source.reshape(&[1])?)?.reshape(());
+        }
+        let at = self.shape.axis(name, axis)?;
+        if source.dtype != self.dtype {
+            let (from, to) = (source.dtype, self.dtype);
+            return Err(Error::dtype(format!("{name}: {from} into {to}; cast it")));
+        }
+        let extent = self.shape[at];
+        if source.rank() != self.rank() || source.shape.with(at, extent) != self.shape {
+            let why = format!("they must agree but for axis {at}");
+            return Err(Error::shapes(name, &self.shape, &source.shape, &why));
+        }
+        let first = if start < 0 { start.checked_add(extent as isize) } else { Some(start) };
+        let first = first.and_then(|first| usize::try_from(first).ok());
+        let more = extent.checked_sub(source.shape[at]);
+        let (Some(first), Some(more)) = (first, more.filter(|&more| first <= Some(more))) else {
+            let (len, shape) = (source.shape[at], &self.shape);
+            let message =
+                format!("{name}: {len} from {start} on along axis {axis} of shape {shape}");
+            return Err(Error::shape(message));
+        };
+        let mut margins = vec![Margin::of(0, 0); self.rank()];
+        let mut numbers = Vec::new();
+        margins[at] = Margin { before: Start::At(first), more };
+        if more > 0 {
+            margins[at].before = self.given(Start::At(first), 1, &mut numbers);
+        }
+        let others = [&[self][..], &numbers.iter().collect::<Vec<_>>()].concat();
+        source.apply(Op::Pad(margins), &others)
     }
 
     /// The windows over an axis, in its place, their elements along a new last axis: `size` of them, `dilation` apart,

@@ -91,6 +91,33 @@ impl Variable {
         Ok(())
     }
 
+    /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a
+    /// row of a cache, or of an embedding. Gradients do not pass to the new value.
+    ///
+    /// Where nothing else needs the value before (no tensor that was taken from the variable, and no operation that is still to
+    /// be computed), only these elements are written, in its memory; else the whole is copied. Where it begins is data.
+    ///
+    /// # Errors
+    /// Those of `slice_scatter`; `Data` if the source lives on another device.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType, tensor::Variable};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let cache = Variable::new(&device.zeros(&[4, 2], DType::F32)?);
+    /// for n in 0..3 {
+    ///     cache.assign_slice(0, n, &device.full(&[1, 2], n as f64, DType::F32)?)?;
+    ///     device.flush()?;
+    /// }
+    /// assert_eq!(cache.value().read::<f32>().await?, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 0.0, 0.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn assign_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<()> {
+        let after =
+            within("assign_slice", || self.value().slice_scatter(axis, start, source)?.fixed());
+        self.assign(&after?)
+    }
+
     /// What [`Tensor::backward`] has left, added up, until it is taken.
     pub fn take_gradient(&self) -> Option<Tensor> {
         self.held().gradient.take()

@@ -122,6 +122,20 @@ impl<T: Copy> Array<T> {
         })
     }
 
+    /// With the elements of `source` along `axis` from `start` on.
+    pub fn slice_scatter(&self, axis: usize, start: usize, source: &Array<T>) -> Array<T> {
+        Array::from_fn(&self.shape, |at| {
+            let mut from = at.to_vec();
+            match at[axis].checked_sub(start).filter(|&n| n < source.shape[axis]) {
+                Some(n) => {
+                    from[axis] = n;
+                    source.at(&from)
+                }
+                None => self.at(at),
+            }
+        })
+    }
+
     pub fn concat(parts: &[Array<T>], axis: usize) -> Array<T> {
         let mut shape = parts[0].shape.clone();
         shape[axis] = parts.iter().map(|p| p.shape[axis]).sum();

@@ -1,7 +1,8 @@
 //! Moving elements, compared bit by bit: whatever they say, they arrive unchanged.
 
 use super::array::{bits, integers, place, Array};
-use super::check::{exact, same_bits, Suite};
+use super::check::{exact, near, same_bits, Suite};
+use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
 
@@ -38,6 +39,7 @@ pub fn cases() -> Suite {
     slices(&mut suite);
     expands(&mut suite);
     pads(&mut suite);
+    slice_scatters(&mut suite);
     concats(&mut suite);
     stacks_and_tiles(&mut suite);
     gathers(&mut suite);
@@ -267,6 +269,58 @@ fn pads(suite: &mut Suite) {
         Ok(vec![
             same_bits("pad", got, DType::F32, want),
             same_bits("twice", twice, DType::F32, ones.pad(&[(1, 1), (1, 1)], 2f32.to_bits())),
+        ])
+    });
+}
+
+fn slice_scatters(suite: &mut Suite) {
+    const PARTS: &[(&[usize], usize, isize, usize)] = &[
+        (&[5], 0, 0, 1),
+        (&[5], 0, 4, 1),
+        (&[5], 0, -2, 2),
+        (&[5], 0, 0, 5),
+        (&[5], 0, 3, 0),
+        (&[33, 65], 0, 7, 9),
+        (&[33, 65], 1, 31, 33),
+        (&[2, 3, 4], 1, 1, 1),
+        (&[2, 0, 4], 2, 1, 2),
+        (&[1, 1, 3, 1, 2, 1, 1, 2], 2, 1, 2),
+    ];
+    for &(shape, axis, start, len) in PARTS {
+        suite.add(
+            format!("slice_scatter {shape:?} along {axis} from {start}, {len}"),
+            move |device| {
+                let mut part = shape.to_vec();
+                part[axis] = len;
+                let (x, y) = (words(shape, 13), words(&part, 14));
+                let from = start.rem_euclid(shape[axis] as isize) as usize;
+                let want = x.slice_scatter(axis, from, &y);
+                let got = |dtype| {
+                    x.on(device, dtype)?.slice_scatter(axis as isize, start, &y.on(device, dtype)?)
+                };
+                Ok(vec![
+                    same_bits("f32", got(DType::F32)?, DType::F32, want.clone()),
+                    same_bits("i32", got(DType::I32)?, DType::I32, want),
+                ])
+            },
+        );
+    }
+    suite.add("slice_scatter of views and what is computed, read by a product", |device| {
+        let (x, y) = (integers(&[6, 5], -9, 9, 15), integers(&[2, 6], -9, 9, 16));
+        let (a, b) = (x.f32(device)?.transpose(0, 1)?, y.f32(device)?);
+        let placed = a.add(1.0)?.slice_scatter(0, 2, &b.mul(2.0)?)?;
+        let x = x.permute(&[1, 0]).map(|x| x + 1.0).slice_scatter(0, 2, &y.map(|y| 2.0 * y));
+        let square = placed.matmul(&placed.transpose(0, 1)?)?;
+        let sums = placed.sum(&[0])?.add(&placed.slice(0, 2..3)?.squeeze(0)?)?;
+        let product = Array::from_fn(&[5, 5], |at| {
+            (0..6).map(|k| x.at(&[at[0], k]) * x.at(&[at[1], k])).sum::<f64>()
+        });
+        let columns = Array::from_fn(&[6], |at| {
+            (0..5).map(|n| x.at(&[n, at[0]])).sum::<f64>() + x.at(&[2, at[0]])
+        });
+        Ok(vec![
+            near("product", square, product, Tolerance::EXACT),
+            near("sums", sums, columns, Tolerance::EXACT),
         ])
     });
 }

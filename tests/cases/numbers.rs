@@ -257,6 +257,11 @@ fn positions(suite: &mut Suite) {
         checks.push(near("two axes", two, want, Tolerance::EXACT));
         Ok(checks)
     });
+    twice(suite, "slice_scatter", |device, choice| {
+        let (x, y, at) = (block(), integers(&[8, 2, 12], -99, 99, 8), [0, 3][choice]);
+        let got = x.f32(device)?.slice_scatter(1, at as isize, &y.f32(device)?)?;
+        Ok(vec![near("slice_scatter", got, x.slice_scatter(1, at, &y), Tolerance::EXACT)])
+    });
     twice(suite, "slices that are read otherwise", |device, choice| {
         let (x, at) = (block(), [1, 3][choice]);
         let a = x.f32(device)?.slice(0, at as isize..at as isize + 4)?;

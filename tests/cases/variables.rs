@@ -160,7 +160,9 @@ pub fn cases() -> Suite {
         ensure(before.read::<f32>().await.map_err(said)? == [1.0, 2.0], "the first value")?;
         ensure(w.value().read::<f32>().await.map_err(said)? == [3.0, 5.0], "the last value")
     });
-    suite.steps("keys and values of a decoder, one plan for all positions", cached);
+    suite.steps("keys and values of a decoder, one plan for all positions", |d| cached(d, false));
+    suite.steps("keys and values of a decoder, written in place", |d| cached(d, true));
+    suite.steps("what is needed otherwise is not written in place", copied);
     suite.steps("a variable keeps its shape and type", refused);
     suite
 }
@@ -178,8 +180,47 @@ async fn refused(device: Device) -> Outcome {
     ensure(error.message().starts_with("backward:"), format!("it says {}", error.message()))
 }
 
+async fn copied(device: Device) -> Outcome {
+    let rows = |value: f64| device.full(&[1, 3], value, DType::F32).map_err(said);
+    let w = Variable::new(&device.tensor(&[1.0f32; 6], &[2, 3]).map_err(said)?);
+    let set = |n: isize, value: f64| w.assign_slice(0, n, &rows(value)?).map_err(said);
+    let in_place = || device.last_plan().map_or(0, |plan| plan.in_place.len());
+    // A tensor that was taken stays.
+    let taken = w.value();
+    set(0, 2.0)?;
+    device.flush().map_err(said)?;
+    ensure(in_place() == 0, "a taken tensor was written")?;
+    ensure(taken.read::<f32>().await.map_err(said)? == [1.0; 6], "what was taken")?;
+    drop(taken);
+    set(1, 3.0)?;
+    device.flush().map_err(said)?;
+    ensure(in_place() == 1, "nothing else needs it")?;
+    // So does what is still to be computed from it.
+    let sum = w.value().sum(&[]).map_err(said)?;
+    set(0, 4.0)?;
+    device.flush().map_err(said)?;
+    ensure(sum.item::<f32>().await.map_err(said)? == 15.0, "a sum of the value before")?;
+    // Its own rows, one further on.
+    let row = w.value().slice(0, 0..1).map_err(said)?;
+    w.assign_slice(0, 1, &row).map_err(said)?;
+    drop(row);
+    ensure(w.value().read::<f32>().await.map_err(said)? == [4.0; 6], "its own row")?;
+    // Two at once.
+    set(0, 5.0)?;
+    set(1, 6.0)?;
+    let want = [5.0, 5.0, 5.0, 6.0, 6.0, 6.0];
+    ensure(w.value().read::<f32>().await.map_err(said)? == want, "two rows")?;
+    let kind = |result: Result<()>| result.err().map(|error| error.kind());
+    let wide = device.zeros(&[1, 4]).map_err(said)?;
+    ensure(kind(w.assign_slice(0, 0, &wide)) == Some(ErrorKind::Shape), "a wide row")?;
+    ensure(kind(w.assign_slice(0, 2, &rows(0.0)?)) == Some(ErrorKind::Shape), "behind the end")?;
+    ensure(kind(w.assign_slice(0, -3, &rows(0.0)?)) == Some(ErrorKind::Shape), "before it")?;
+    let whole = device.full(&[1, 3], 0.0, DType::I32).map_err(said)?;
+    ensure(kind(w.assign_slice(0, 0, &whole)) == Some(ErrorKind::DType), "another type")
+}
+
 /// Decodes a sequence position by position: keys and values are kept in two variables, which have room for all.
-async fn cached(device: Device) -> Outcome {
+async fn cached(device: Device, in_place: bool) -> Outcome {
     const ROOM: usize = 40;
     let (heads, kv_heads, size) = (4, 2, 16);
     let data = |heads: usize, seed: u32| random(&[1, heads, ROOM, size], -1.0, 1.0, seed);
@@ -193,8 +234,13 @@ async fn cached(device: Device) -> Outcome {
         let position = device.tensor(&[n as i32], &[])?;
         let places = device.iota(&[ROOM], 0)?;
         let here = places.eq(&position)?.unsqueeze(-1)?;
-        keys.assign(&here.where_cond(&row(&k)?, &keys.value())?)?;
-        values.assign(&here.where_cond(&row(&v)?, &values.value())?)?;
+        if in_place {
+            keys.assign_slice(2, n as isize, &row(&k)?)?;
+            values.assign_slice(2, n as isize - ROOM as isize, &row(&v)?)?;
+        } else {
+            keys.assign(&here.where_cond(&row(&k)?, &keys.value())?)?;
+            values.assign(&here.where_cond(&row(&v)?, &values.value())?)?;
+        }
         let mask = places.le(&position)?.reshape(&[1, 1, 1, ROOM])?;
         let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
         let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;
@@ -207,6 +253,8 @@ async fn cached(device: Device) -> Outcome {
         let got: Vec<f32> = step(n).map_err(said)?.read().await.map_err(said)?;
         let after = device.stats();
         ensure(after.submits == before.submits + 1, format!("submissions of position {n}"))?;
+        let places = device.last_plan().map_or(0, |plan| plan.in_place.len());
+        ensure(places == 2 * usize::from(in_place && n > 0), format!("{places} in place at {n}"))?;
         let want = want.slice(2, n, 1, 1);
         let near = |(g, w): (&f32, &f64)| (f64::from(*g) - w).abs() < 1e-5;
         ensure(

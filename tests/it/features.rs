@@ -28,7 +28,7 @@ const METHODS: &[(&str, &str)] = &[
     ("reshape", "movement/reshape"),
     ("transpose", "matmul/transposes"),
     ("permute expand pad concat index_select one_hot chunk", "movement/{}"),
-    ("flip slice squeeze unsqueeze stack split tile roll tril triu", "movement/"),
+    ("flip slice slice_scatter squeeze unsqueeze stack split tile roll tril triu", "movement/"),
     ("pad_with", "pool/[5] padded by"),
     ("unfold", "pool/unfold"),
     ("gather", "sort/gather"),

@@ -9,7 +9,7 @@ use super::platform::Gpu;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Dispatch, Limits};
+use crate::kernel::{self, Batch, Dispatch, Limits};
 use std::sync::{Arc, Weak};
 
 /// Dynamic offsets into the uniform buffer are multiples of this on every device.
@@ -117,7 +117,13 @@ impl Prepared {
         prepared.history = History::new(&fates);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
-                Use::Written => prepared.written.push(slot),
+                Use::Written => {
+                    prepared.written.push(slot);
+                    // In place: what is not written stays what it was.
+                    if matches!(batch.slots[slot].place, kernel::Place::Input(_)) {
+                        prepared.read.push(slot);
+                    }
+                }
                 Use::Read => prepared.read.push(slot),
                 Use::None => {}
             }

@@ -130,6 +130,17 @@ fn movement(suite: &mut Suite) {
     );
     let amounts = [(1, 2), (0, 0), (3, 0)];
     holds(suite, "pad", x(), move |x| x[0].pad(&amounts, 0.5), move |x| x[0].pad(&amounts, 0.5));
+    let part = || vec![r(&[2, 3, 4], 21), r(&[2, 2, 4], 22)];
+    holds(
+        suite,
+        "slice_scatter",
+        part(),
+        |x| x[0].slice_scatter(1, 1, &x[1].square())?.mul(&x[0]),
+        |x| {
+            let placed = x[0].slice_scatter(1, 1, &x[1].map(|x| x * x));
+            Array::from_fn(&[2, 3, 4], |at| placed.at(at) * x[0].at(at))
+        },
+    );
     holds(
         suite,
         "tile",

@@ -112,6 +112,21 @@ test("a cache is computed at each flush", async ({ device, Variable }) => {
   same([...(await cache.value.read())], [4, 5, 2, 3], "the cache");
 });
 
+test("a cache is written in place", async ({ device, Variable }) => {
+  const cache = new Variable(device.zeros([4]));
+  let buffers;
+  for (let n = 0; n < 12; n++) {
+    device.scope(() => cache.assignSlice(0, n % 4, device.tensor([n])));
+    device.flush();
+    check(cache.value === cache.value, "the value is one object");
+    if (n === 6) buffers = device.stats().buffers;
+  }
+  same(device.stats().buffers, buffers, "buffers");
+  same([...(await cache.value.read())], [8, 9, 10, 11], "the cache");
+  refuses("Shape", "assignSlice", () => cache.assignSlice(0, 4, device.tensor([1])));
+  refuses("Data", "assignSlice", () => cache.assignSlice(0, 0, 1));
+});
+
 test("variables learn, one submission a step", async ({ device, Variable }) => {
   const w = new Variable(device.tensor([3, -2]));
   const step = () => {

@@ -175,6 +175,7 @@ test("movement", async ({ device, Tensor }) => {
   same(await all(x.slice(1, 1)), [2, 3, 5, 6]);
   same(await all(x.slice(-1, -3, -1, 1)), [1, 2, 4, 5]);
   same(await all(x.slice(1, 0, 3, 2)), [1, 3, 4, 6]);
+  same(await all(x.sliceScatter(1, -2, device.tensor([[7], [8]]))), [1, 7, 3, 4, 8, 6]);
   same(await all(x.flip([0, 1])), [6, 5, 4, 3, 2, 1]);
   same(await all(x.flip(1)), [3, 2, 1, 6, 5, 4]);
   same(await all(x.flip([])), [1, 2, 3, 4, 5, 6]);
