@@ -62,7 +62,8 @@ impl JsVariable {
         let axis = isize::from_js(axis, At { op, what: "axis" })?;
         let start = isize::from_js(start, At { op, what: "start" })?;
         let source = Tensor::from_js(source, At { op, what: "source" })?;
-        held.variable.assign_slice(axis, start, &source)?;
+        let assigned = held.variable.assign_slice(axis, start, &source);
+        assigned.map_err(|error| error.within(op))?;
         succeed(&held.value, &keep(held.variable.value())?.into());
         Ok(())
     }
