@@ -7,7 +7,7 @@ use super::mark::Marks;
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use crate::graph::Trace;
-use crate::kernel::{Atom, Index, Inst, Kernel, Limits, Program, Space, Store};
+use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
 use crate::shape::{pick, Shape};
 
@@ -270,8 +270,8 @@ impl Attempt<'_> {
                         seen[*d as usize] = true;
                         first += (*stride).min(0) * (dims[*d as usize] as i64 - 1);
                     }
-                    // Where all of it begins.
-                    Atom::Value(v) if matches!(program.insts[*v as usize], Inst::Param { .. }) => {}
+                    // Where all that is written in place begins.
+                    Atom::Value(_) if store.output == 0 && self.region.in_place => {}
                     _ => distinct = false,
                 }
             }

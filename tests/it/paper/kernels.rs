@@ -59,7 +59,9 @@ fn rows(run: &mut Run, space: &Space, program: &Program) -> Result<(), String> {
             machine.reduced[at] = cells.map(|c| reduce(op, program.types[of as usize], &c));
         }
         for (number, store) in program.stores.iter().enumerate() {
-            let needed = machine.needed([store.value]);
+            let mut values = store.index.values();
+            values.push(store.value);
+            let needed = machine.needed(values);
             if per_element[store.value as usize] {
                 each(inner, |column| {
                     coords[space.outer..].copy_from_slice(column);
