@@ -104,7 +104,7 @@ impl Variable {
     /// # pollster::block_on(async {
     /// # use warpweft::{device::{Device, Preference}, dtype::DType, tensor::Variable};
     /// let device = Device::with(Preference::Cpu).await?;
-    /// let cache = Variable::new(&device.zeros(&[4, 2], DType::F32)?);
+    /// let cache = Variable::new(&device.zeros(&[4, 2])?);
     /// for n in 0..3 {
     ///     cache.assign_slice(0, n, &device.full(&[1, 2], n as f64, DType::F32)?)?;
     ///     device.flush()?;
