@@ -40,7 +40,8 @@ impl Device {
         let turn = self.turn();
         for node in nodes {
             let mut state = self.state();
-            if !state.has_data(&[*node]) {
+            // Another thread may have computed what it was for.
+            if state.graph.is_gone(*node) || !state.has_data(&[*node]) {
                 continue;
             }
             let ran = self.evaluate(&turn, state, &[*node]);
@@ -52,7 +53,9 @@ impl Device {
                 }
                 return Err(error);
             }
-            state.graph.set_early(*node);
+            if !state.graph.is_gone(*node) {
+                state.graph.set_early(*node);
+            }
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub fn pieces(
 ) -> Result<Vec<Piece>, Stop> {
     let node = &trace.nodes[root];
     let region = Region { output: root, offset: 0, in_place: false };
-    if trace.in_place.contains(&root) {
+    if marks.in_place[root] {
         let region = Region { in_place: true, ..region };
         let mut written = piece(trace, marks, limits, node.inputs[0], region)?;
         written.operations.push(root);

@@ -22,6 +22,8 @@ pub struct Marks<'a> {
     pub packed: Vec<bool>,
     /// For scalars, which of the trace's scalars it is.
     pub scalars: Vec<usize>,
+    /// Its kernel writes a part of what its second operand lies in.
+    pub in_place: Vec<bool>,
     outputs: Vec<bool>,
     forced: Vec<bool>,
     users: Users,
@@ -114,6 +116,7 @@ impl<'a> Marks<'a> {
             light: vec![false; count],
             packed: vec![false; count],
             scalars: vec![0; count],
+            in_place: vec![false; count],
             outputs: vec![false; count],
             forced: vec![false; count],
             users: Users::of(trace),
@@ -130,7 +133,7 @@ impl<'a> Marks<'a> {
             marks.outputs[output] = true;
         }
         for &n in &trace.in_place {
-            marks.forced[n] = true;
+            (marks.in_place[n], marks.forced[n]) = (true, true);
         }
         marks.place();
         marks.thin(buffers);

@@ -40,8 +40,12 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
             memory.inputs += 1;
         }
     }
+    let mut in_place = vec![false; count];
+    for &n in &trace.in_place {
+        in_place[n] = true;
+    }
     for (i, &output) in trace.outputs.iter().enumerate() {
-        if trace.in_place.contains(&output) {
+        if in_place[output] {
             let slot = memory.slot[trace.nodes[output].inputs[1]].expect("data has a slot");
             memory.slot[output] = Some(slot);
             // Data has the first slots.

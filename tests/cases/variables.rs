@@ -200,6 +200,12 @@ async fn copied(device: Device) -> Outcome {
     set(0, 4.0)?;
     device.flush().map_err(said)?;
     ensure(sum.item::<f32>().await.map_err(said)? == 15.0, "a sum of the value before")?;
+    // A read that was begun reads what was there.
+    let begun = w.value().read::<f32>();
+    set(0, 9.0)?;
+    device.flush().map_err(said)?;
+    ensure(begun.await.map_err(said)? == [4.0, 4.0, 4.0, 3.0, 3.0, 3.0], "a read begun before")?;
+    set(0, 4.0)?;
     // Its own rows, one further on.
     let row = w.value().slice(0, 0..1).map_err(said)?;
     w.assign_slice(0, 1, &row).map_err(said)?;

@@ -2,8 +2,10 @@
 //! makes of long programs, what is left of what was dropped. On paper, with a browser's limits.
 
 use crate::paper;
+use crate::suite::{absent, Place};
 use warpweft::codegen::wgsl;
 use warpweft::device::{Device, Plan};
+use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
 
@@ -188,6 +190,38 @@ fn a_view_of_a_product_costs_no_kernel() {
     let moved = product.and_then(|p| p.reshape(&[2, 3, 5, 2])?.relu().add(1.0)).expect("a product");
     assert_eq!(plan(&moved).dispatches.len(), 1, "{}", plan(&moved));
     assert!(read(&moved).iter().all(|&x| x == 5.0));
+}
+
+#[test]
+fn ten_thousand_rows_written_in_place() {
+    for place in [Place::Cpu, Place::Wgpu] {
+        let device = match place.open() {
+            Ok(device) => device,
+            Err(error) => {
+                absent(place, "ten thousand rows", &error);
+                continue;
+            }
+        };
+        let cache = Variable::new(&ones(&device, &[64, 8]).expect("data"));
+        let mut settled = device.stats();
+        for n in 0..10_000isize {
+            let row = device.full(&[1, 8], n as f64, DType::F32).expect("recorded");
+            cache.assign_slice(0, n % 64, &row).expect("it fits");
+            drop(row);
+            device.flush().expect("it runs");
+            if n == 20 {
+                settled = device.stats();
+            }
+        }
+        let after = device.stats();
+        let counts = |s: &warpweft::device::Stats| {
+            [s.plans, s.pipelines, s.buffers, s.bytes, s.peak_bytes, s.nodes, s.bind_groups]
+        };
+        assert_eq!(counts(&after), counts(&settled), "{place:?}");
+        let want = |at: usize| 10_000 - 1 - (10_000 - 1 - at / 8) % 64;
+        let got = read(&cache.value());
+        assert!((0..512).all(|at| got[at] == want(at) as f32), "{place:?}: {got:?}");
+    }
 }
 
 #[test]
