@@ -1,6 +1,7 @@
 //! What printing needs to know about a program: what is used, what varies, what can be done four elements at a time.
 
 use crate::codegen::module::Module;
+use crate::codegen::sizes::Unsigned;
 use crate::kernel::{Atom, Index, Inst, Program, Rows, Space, Store};
 
 /// For each value, whether it depends on a coordinate from `outer` on (other than through `Reduce`), or on the
@@ -162,10 +163,10 @@ pub fn decompose(
         if used >> d & 1 == 1 {
             let mut value = from.to_string();
             if count > 1 {
-                put!(value, " / {count}u");
+                put!(value, " / {}", Unsigned(count));
             }
             if dims[..i].iter().any(|&e| e > 1) {
-                put!(value, " % {extent}u");
+                put!(value, " % {}", Unsigned(extent));
             }
             let times = if by_fours { " * 4" } else { "" };
             put!(text, "let c{d}{suffix} = i32({value}){times};\n");

@@ -1,5 +1,6 @@
 //! How the rows of a loop kernel are spread over threads.
 
+use crate::codegen::sizes::Unsigned;
 use crate::kernel::{Atom, Inst, Program, Rows, Space};
 
 /// How rows are spread over threads: a workgroup has `rows * lanes` of them.
@@ -24,8 +25,9 @@ impl Layout {
         shared: Rows,
     ) -> Layout {
         if shared == Rows::Alone {
-            // Groups enough for some cores.
-            return Layout { rows: (rows / 16).clamp(4, 64), lanes: 1, across: false };
+            // Groups enough for some cores, of few sizes: each is a kernel of its own.
+            let rows = (rows / 16).clamp(4, 64).next_power_of_two();
+            return Layout { rows, lanes: 1, across: false };
         }
         let across = prefers_across(space, program, live, varying);
         let (mut group_rows, mut lanes);
@@ -66,22 +68,23 @@ impl Layout {
     /// threads must not leave before a barrier that others wait at.
     pub fn find_row(&self, rows: usize, groups: u64) -> String {
         let Layout { rows: group_rows, lanes, across } = *self;
+        let last = Unsigned(rows.saturating_sub(1));
+        let (rows, groups) = (Unsigned(rows), Unsigned(groups as usize));
         match (lanes, group_rows) {
             (1, _) => format!(
-                "let row = group * {group_rows}u + lane;\nif (row >= {rows}u) {{\nreturn;\n}}\n"
+                "let row = group * {group_rows}u + lane;\nif (row >= {rows}) {{\nreturn;\n}}\n"
             ),
             (_, 1) => format!(
-                "if (group >= {groups}u) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
+                "if (group >= {groups}) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
             ),
             _ => {
                 let (row, strip) = match across {
                     true => (format!("lane % {group_rows}u"), format!("lane / {group_rows}u")),
                     false => (format!("lane / {lanes}u"), format!("lane % {lanes}u")),
                 };
-                let last = rows.saturating_sub(1);
                 format!(
                     "let strip = {strip};\nlet any_row = group * {group_rows}u + {row};\n\
-                    let row = min(any_row, {last}u);\nlet valid = any_row < {rows}u;\n"
+                    let row = min(any_row, {last});\nlet valid = any_row < {rows};\n"
                 )
             }
         }

@@ -3,6 +3,7 @@
 use crate::codegen::analysis::{bind_quads, coordinates, decompose, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
+use crate::codegen::sizes::Unsigned;
 use crate::codegen::{moves, rows, Source};
 use crate::kernel::{Inst, Moves, Program, Space, ValueId, Variants};
 
@@ -45,7 +46,8 @@ fn map(dims: &[usize], program: &Program, shared: Moves) -> Source {
     let size = if count <= 16384 { 64 } else { 256 };
     let [arguments, number] = ENTRY;
     let mut text = format!("@compute @workgroup_size({size})\n{arguments}{number}");
-    put!(text, "let n = group * {size}u + lane;\nif (n >= {count}u) {{\nreturn;\n}}\n");
+    let all = Unsigned(count);
+    put!(text, "let n = group * {size}u + lane;\nif (n >= {all}) {{\nreturn;\n}}\n");
     text += &decompose("n", dims, 0, coordinates(program, &live), "", quad);
     let (module, varying) = (&module, &[][..]);
     let place = Place { module, program, varying, outer, step: None, quad, wide: &wide };

@@ -44,14 +44,9 @@ pub fn product(product: Product) -> Source {
     let tile = 2 * across * SIZE;
     let mut shader = Shader::new(MATMUL_MATRICES);
     shader.replace_between("\nenable f16", "matrix;\n", "\n");
-    shader.constants(&[
-        ("BATCH", batch.max(1)),
-        ("M", m.max(1)),
-        ("N", n.max(1)),
-        ("K", k),
-        ("LAST_K", k.saturating_sub(1)),
-        ("ACROSS", across),
-    ]);
+    shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
+    shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
+    shader.constants(&[("ACROSS", across)]);
     shader.choose("A_ALONG_K", product.a_along_k);
     shader.choose("B_ALONG_K", product.b_along_k);
     let groups = batch * m.div_ceil(tile) * n.div_ceil(tile);

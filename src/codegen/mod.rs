@@ -27,9 +27,11 @@ mod moves;
 mod program;
 mod routine;
 mod rows;
+mod sizes;
 mod slot;
 
 use crate::kernel::{Kernel, Variants};
+pub use sizes::Size;
 
 /// A kernel's text, ready to compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub struct Source {
     pub params: usize,
     /// Whether the text needs `enable f16;` (it says so itself).
     pub f16: bool,
+    /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.
+    pub sizes: Vec<Size>,
 }
 
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.

@@ -1,5 +1,6 @@
 //! What stands around a kernel's statements: bindings, helper functions, the entry point, the layout of the text.
 
+use crate::codegen::sizes::{take_marks, Signed};
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program};
@@ -198,7 +199,7 @@ impl Module {
         let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
             put!(text, "@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
         };
-        declare(0, "uniform", "params", &format!("array<vec4<u32>, {params}>"));
+        declare(0, "uniform", "params", &format!("array<vec4<u32>, {}>", Signed(params as u64)));
         let after = 1 + self.inputs.len();
         let sides = [
             ("in", "storage, read", &self.inputs, 1),
@@ -217,7 +218,8 @@ impl Module {
         let others = self.print_helpers(1, HELPERS.len());
         text += &self.print_helpers(0, 1);
         text += &others;
-        Source { text: tidy(&text), workgroups, params, f16 }
+        let (text, sizes) = take_marks(&tidy(&text));
+        Source { text, workgroups, params, f16, sizes }
     }
 
     /// The helpers `from..to` that are called so far.

@@ -5,6 +5,7 @@ use crate::codegen::analysis::{coordinates, decompose};
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
 use crate::codegen::program::{guarded, Place};
+use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::Source;
 use crate::kernel::{Atom, Index, Inst, Program, ValueId};
 
@@ -63,7 +64,8 @@ pub fn wgsl(
         put!(text, "var<workgroup> tile{id}: array<{name}, 1056>;\n");
     }
     put!(text, "@compute @workgroup_size(256)\n{arguments}{number}");
-    put!(text, "if (group >= {groups}u) {{\nreturn;\n}}\nlet side = lane % 32u;\n");
+    let count = Unsigned(groups);
+    put!(text, "if (group >= {count}) {{\nreturn;\n}}\nlet side = lane % 32u;\n");
     let number = |id: ValueId| matches!(program.insts[id as usize], Inst::Param { .. });
     let all = || (0..live.len() as ValueId).filter(|&id| live[id as usize]);
     for id in all().filter(|&id| number(id)) {
@@ -99,7 +101,7 @@ pub fn wgsl(
         }
         let inside = |d: usize| {
             let extent = dims[d];
-            (!extent.is_multiple_of(32)).then(|| format!("c{d} < {extent}"))
+            (!extent.is_multiple_of(32)).then(|| format!("c{d} < {}", Signed(extent as u64)))
         };
         text += &guarded([inside(axis), inside(last)], &body);
         text += "}\n";

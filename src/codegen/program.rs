@@ -1,6 +1,7 @@
 //! Prints a program's instructions as WGSL statements at a place.
 
 use crate::codegen::module::{type_name, Module};
+use crate::codegen::sizes::{Signed, Unsigned};
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
@@ -69,7 +70,7 @@ impl Place<'_> {
     /// A position in a buffer, as `u32`.
     pub fn index(&self, index: &Index) -> String {
         if index.terms.is_empty() {
-            return format!("{}u", index.offset as u32);
+            return Unsigned(index.offset as u32 as usize).to_string();
         }
         let mut sum = String::new();
         for &(atom, stride) in &index.terms {
@@ -85,12 +86,12 @@ impl Place<'_> {
             };
             sum += &name;
             if stride.unsigned_abs() != 1 {
-                put!(sum, " * {}", stride.unsigned_abs());
+                put!(sum, " * {}", Signed(stride.unsigned_abs()));
             }
         }
         if index.offset != 0 {
             let sign = if index.offset < 0 { "-" } else { "+" };
-            put!(sum, " {sign} {}", index.offset.unsigned_abs());
+            put!(sum, " {sign} {}", Signed(index.offset.unsigned_abs()));
         }
         format!("u32({sum})")
     }
@@ -287,7 +288,8 @@ fn cast(to: DType, from: DType, wide: bool) -> &'static str {
 pub fn literal(constant: Const) -> String {
     let bits = constant.bits;
     match constant.dtype.compute() {
-        DType::U32 => format!("{bits}u"),
+        DType::U32 => Unsigned(bits as usize).to_string(),
+        DType::I32 if (bits as i32) >= 0 => format!("{}i", Signed(u64::from(bits))),
         DType::I32 if bits == 1 << 31 => "bitcast<i32>(0x80000000u)".to_string(),
         DType::I32 => format!("{}i", bits as i32),
         DType::Bool => if bits != 0 { "true" } else { "false" }.to_string(),

@@ -2,6 +2,7 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::codegen::matrices;
+use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
 #[cfg(not(target_arch = "wasm32"))]
@@ -69,13 +70,8 @@ fn row_by_row(matmul: &Matmul, batch: usize, at: &[String]) -> Source {
     let (m, n) = if turned { (n, m) } else { (m, n) };
     let rows = share(m, batch * m * n * k);
     shader.repeat(rows);
-    shader.constants(&[
-        ("BATCH", batch.max(1)),
-        ("M", m.max(1)),
-        ("N", n.max(1)),
-        ("K", k),
-        ("ROWS", rows),
-    ]);
+    shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
+    shader.constants(&[("ROWS", rows)]);
     let mut epilogue = Slot::epilogue(&matmul.epilogue, cell, at);
     if !turned {
         epilogue = epilogue.quads(axis, &[("row", m), ("col", n)]);
@@ -116,8 +112,7 @@ fn window_by_window(conv: &Convolution) -> Source {
         shader.replace_between("\n  for (var tap", "* far;\n  }\n", &lines);
     }
     shader.repeat(rows);
-    shader.constants(&[
-        ("ROWS", rows),
+    shader.sizes(&[
         ("BATCH", conv.batch),
         ("GROUPS", params.groups),
         ("CHANNELS", channels),
@@ -126,6 +121,9 @@ fn window_by_window(conv: &Convolution) -> Source {
         ("WIDTH", conv.width.max(1)),
         ("OUT_HEIGHT", conv.out_height.max(1)),
         ("OUT_WIDTH", conv.out_width.max(1)),
+    ]);
+    shader.constants(&[
+        ("ROWS", rows),
         ("KERNEL_Y", conv.kernel[0]),
         ("KERNEL_X", conv.kernel[1]),
         ("STRIDE_Y", params.stride[0]),
@@ -209,12 +207,12 @@ fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
     let [oh, ow] = [conv.out_height.max(1), conv.out_width.max(1)];
     let split = |name: &str, [_, h, w]: [usize; 3]| {
         [
-            format!("i32({name} / {}u)", h * w),
-            format!("i32({name} / {w}u % {h}u)"),
-            format!("i32({name} % {w}u)"),
+            format!("i32({name} / {})", Unsigned(h * w)),
+            format!("i32({name} / {} % {})", Unsigned(w), Unsigned(h)),
+            format!("i32({name} % {})", Unsigned(w)),
         ]
     };
-    let out_channel = format!("i32(batch * {out}u + row)");
+    let out_channel = format!("i32(batch * {} + row)", Unsigned(out));
     let [channel, ky, kx] = split("row", [channels, kh, kw]);
     let [image, oy, ox] = split("col", [conv.batch, oh, ow]);
     let position = |axis: usize, o: &str, k: &str| {
@@ -223,14 +221,18 @@ fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
     };
     let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
     let padded = params.padding != [(0, 0); 2];
-    let inside = format!("u32({y}) < {}u && u32({x}) < {}u", conv.height, conv.width);
+    let inside = format!(
+        "u32({y}) < {} && u32({x}) < {}",
+        Unsigned(conv.height),
+        Unsigned(conv.width)
+    );
     let nearest = |position: String, extent: usize| match padded {
-        true => format!("clamp({position}, 0, {})", extent.max(1) - 1),
+        true => format!("clamp({position}, 0, {})", Signed(extent.max(1) as u64 - 1)),
         false => position,
     };
     let at_x = [
         image.clone(),
-        format!("i32(batch) * {channels} + {channel}"),
+        format!("i32(batch) * {} + {channel}", Signed(channels as u64)),
         nearest(y, conv.height),
         nearest(x, conv.width),
     ];
@@ -276,17 +278,19 @@ pub fn attention(a: &Attend) -> Source {
         _ => (ATTENTION, a.batch * a.kv_heads * rows.div_ceil(32)),
     };
     let mut shader = Shader::new(text);
-    shader.constants(&[
+    shader.sizes(&[
         ("BATCH", a.batch.max(1)),
         ("KV_HEADS", a.kv_heads.max(1)),
         ("REPEAT", repeat.max(1)),
         ("QUERIES", queries),
         ("KEYS", a.keys),
-        ("SIZE", size),
-        ("VALUE_SIZE", value_size),
         // A wider one sees all keys.
         ("WINDOW", a.window.map_or(0, |window| window.min(queries + a.keys))),
         ("LAST_KEY", a.keys.saturating_sub(1)),
+    ]);
+    shader.constants(&[
+        ("SIZE", size),
+        ("VALUE_SIZE", value_size),
         ("LAST_D", size.saturating_sub(1)),
     ]);
     shader.choose("CAUSAL", a.causal);
@@ -315,15 +319,13 @@ fn product(product: Product) -> Source {
         some => (MATMUL, some),
     };
     let mut shader = Shader::new(text);
-    let mut constants = vec![("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)];
-    constants.push(("LAST_K", k.saturating_sub(1)));
+    shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
+    shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
     let mut tile = (128, 128);
     if let Some((threads_m, threads_n)) = threads {
-        constants.push(("THREADS_M", threads_m));
-        constants.push(("THREADS_N", threads_n));
+        shader.constants(&[("THREADS_M", threads_m), ("THREADS_N", threads_n)]);
         tile = (4 * threads_m, 4 * threads_n);
     }
-    shader.constants(&constants);
     shader.choose("A_ALONG_K", product.a_along_k);
     shader.choose("B_ALONG_K", product.b_along_k);
     let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
@@ -352,7 +354,7 @@ fn folded(name: &str, dims: &[usize]) -> Vec<String> {
         for &extent in &dims[i + 1..] {
             after *= extent.max(1);
         }
-        each.push(format!("i32({name} / {after}u % {}u)", extent.max(1)));
+        each.push(format!("i32({name} / {} % {})", Unsigned(after), Unsigned(extent.max(1))));
     }
     each
 }

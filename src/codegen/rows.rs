@@ -8,6 +8,7 @@ use crate::codegen::layout::Layout;
 use crate::codegen::loops::ENTRY;
 use crate::codegen::module::{type_name, Module};
 use crate::codegen::program::{guarded, has, literal, Place};
+use crate::codegen::sizes::Unsigned;
 use crate::codegen::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
@@ -197,8 +198,8 @@ impl<'a> Writer<'a> {
                 _ => format!("strip + {start}u"),
             };
             if self.is_tail(k) {
-                put!(self.text, "let inside_{k} = {j} < {}u;\n", self.columns);
-                j = format!("min({j}, {}u)", self.columns - 1);
+                put!(self.text, "let inside_{k} = {j} < {};\n", Unsigned(self.columns));
+                j = format!("min({j}, {})", Unsigned(self.columns - 1));
             }
             put!(self.text, "let j_{k} = {j};\n");
             self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
@@ -240,7 +241,8 @@ impl<'a> Writer<'a> {
         let whole = columns / (4 * lanes) * 4 * lanes;
         if whole > 0 {
             let step = 4 * lanes;
-            put!(self.text, "for (var j = {start}; j < {whole}u; j += {step}u) {{\n");
+            let end = Unsigned(whole);
+            put!(self.text, "for (var j = {start}; j < {end}; j += {step}u) {{\n");
             for k in 0..4 {
                 put!(self.text, "let j_{k} = j + {}u;\n", k * lanes);
                 self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
@@ -249,8 +251,9 @@ impl<'a> Writer<'a> {
             self.text += "}\n";
         }
         if whole < columns {
-            let start = format!("{whole}u + {start}");
-            put!(self.text, "for (var j = {start}; j < {columns}u; j += {lanes}u) {{\n");
+            let (from, end) = (Unsigned(whole), Unsigned(columns));
+            let start = format!("{from} + {start}");
+            put!(self.text, "for (var j = {start}; j < {end}; j += {lanes}u) {{\n");
             self.text += &self.coordinates("j", "");
             for id in needed {
                 self.text += &self.place(None).define(id);

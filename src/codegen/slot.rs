@@ -4,6 +4,7 @@
 use crate::codegen::analysis::{bind_quads, coordinates, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
+use crate::codegen::sizes::Unsigned;
 use crate::codegen::Source;
 use crate::kernel::{Operand, Program, ValueId};
 
@@ -107,7 +108,7 @@ impl<'a> Slot<'a> {
         let mut text = String::new();
         for (name, extent) in &self.bounds {
             text += if text.is_empty() { "" } else { " && " };
-            put!(text, "{prefix}{name} < {extent}u");
+            put!(text, "{prefix}{name} < {}", Unsigned(*extent));
         }
         text
     }
@@ -143,7 +144,8 @@ impl<'a> Slot<'a> {
                     for (i, (name, extent)) in self.bounds.iter().enumerate() {
                         if name == argument {
                             let step = if i == last { 4 } else { 1 };
-                            nearest = format!("min({nearest}, {}u)", extent.max(&step) - step);
+                            let last = Unsigned(extent.max(&step) - step);
+                            nearest = format!("min({nearest}, {last})");
                         }
                     }
                     put!(text, "let {argument} = {nearest};\n");
@@ -219,6 +221,13 @@ impl Shader {
     /// Gives a constant of type `bool` its value.
     pub fn choose(&mut self, name: &str, value: bool) {
         self.set(name, if value { "true" } else { "false" });
+    }
+
+    /// Gives constants of type `u32` that follow from sizes their values.
+    pub fn sizes(&mut self, sizes: &[(&str, usize)]) {
+        for &(name, value) in sizes {
+            self.set(name, &Unsigned(value).to_string());
+        }
     }
 
     /// Gives constants of type `u32` their values.

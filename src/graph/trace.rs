@@ -5,6 +5,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::op::Op;
 use crate::shape::Shape;
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::mem::discriminant;
 
 /// One operation of a [`Trace`]; its inputs are earlier positions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +75,24 @@ impl Trace {
         let (shape, dtype) = op.infer(&types)?;
         self.nodes.push(Traced { op, inputs: inputs.to_vec(), shape, dtype });
         Ok(self.nodes.len() - 1)
+    }
+
+    /// A hash of all but the sizes: of the operations, the ranks and types of what they give, and what they use.
+    pub fn structure(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        for Traced { op, inputs, shape, dtype } in &self.nodes {
+            match op {
+                // These say sizes.
+                Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
+                    discriminant(op).hash(&mut hasher);
+                }
+                Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => discriminant(op).hash(&mut hasher),
+                _ => op.hash(&mut hasher),
+            }
+            (inputs, shape.rank(), dtype).hash(&mut hasher);
+        }
+        (&self.outputs, &self.in_place).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Appends data or a number, which say their shape and type themselves.

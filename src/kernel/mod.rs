@@ -193,6 +193,8 @@ pub struct Batch {
     pub operations: usize,
     /// The kernels it was planned for.
     pub variants: Variants,
+    /// A hash of what it computes but for the sizes: the same program with inputs of other shapes has the same.
+    pub structure: u64,
 }
 
 impl Batch {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
+    let structure = trace.structure();
     let mut operations = 0;
     for node in &trace.nodes {
         // Data and numbers were there before.
@@ -76,6 +77,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         scalars,
         operations,
         variants: limits.variants,
+        structure,
     })
 }
 

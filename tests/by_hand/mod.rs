@@ -52,7 +52,7 @@ fn main(
     {body}
 }}"
     );
-    Source { text, workgroups: count.div_ceil(64), params: words, f16: false }
+    Source { text, workgroups: count.div_ceil(64), params: words, f16: false, sizes: Vec::new() }
 }
 
 /// Two buffers of so many words; the first holds 0, 1, 2...

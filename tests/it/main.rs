@@ -16,6 +16,7 @@ mod fuzz;
 mod gpu;
 mod interop;
 mod js;
+mod lengths;
 mod outside;
 mod paper;
 mod plan;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use warpweft::codegen;
+use warpweft::dtype::DType;
 use warpweft::kernel::{Halves, Kernel, Rows, Variants};
 
 #[path = "../cases/kernels.rs"]
@@ -107,6 +108,37 @@ fn sample_kernels_are_valid() {
         let empty = name.contains("empty") || name.contains("[0, 5]");
         assert_eq!(source.workgroups == 0, empty, "{name}: {} workgroups", source.workgroups);
     }
+}
+
+#[test]
+fn sizes_may_be_read_from_the_params() {
+    let samples = samples();
+    let each = |sample| kernels::variants().map(|variants| (sample, variants));
+    for ((name, kernel), variants) in samples.iter().flat_map(each) {
+        let source = codegen::wgsl(kernel, variants);
+        for size in &source.sizes {
+            let printed = &source.text[size.at..][..size.len];
+            let digits = printed.trim_end_matches(['u', 'i']);
+            assert_eq!(digits.parse(), Ok(size.value), "{name}: {printed}");
+        }
+        let words: Vec<_> = (0..source.sizes.len()).map(Some).collect();
+        let dynamic = source.dynamic(&words);
+        assert_eq!(dynamic.params, source.params + words.len().div_ceil(4), "{name}");
+        validate(name, &dynamic.text);
+        let none = source.dynamic(&vec![None; words.len()]);
+        assert_eq!(none.text, source.text, "{name}");
+    }
+    // Kernels of one structure differ in sizes alone, and their dynamic texts not at all.
+    let text = |rows, columns| {
+        let product = kernels::product(&[], rows, 64, columns, DType::F32);
+        let source = codegen::wgsl(&Kernel::Matmul(product), Variants::ALONE);
+        let words: Vec<_> = (0..source.sizes.len()).map(Some).collect();
+        (source.structure(), source.text.clone(), source.dynamic(&words).text)
+    };
+    let (one, other) = (text(1024, 64), text(2048, 132));
+    assert_eq!(one.0, other.0);
+    assert_ne!(one.1, other.1);
+    assert_eq!(one.2, other.2);
 }
 
 #[test]

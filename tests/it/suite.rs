@@ -24,7 +24,7 @@ pub enum Place {
     Plain,
     /// With subgroups, and the largest tiles for every size.
     Large,
-    /// With tiles of the size between for every size, and attention taken apart.
+    /// With tiles of the size between for every size, attention taken apart, and kernels that read their sizes.
     Middle,
     /// With cooperative matrices for halves, on the first GPU that has them.
     Matrices,
@@ -54,7 +54,13 @@ impl Place {
             Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
             Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
-            place => Ok(Box::new(gpu(place.variants())?)),
+            place => {
+                let backend = gpu(place.variants())?;
+                if place == Place::Middle {
+                    backend.read_sizes();
+                }
+                Ok(Box::new(backend))
+            }
         }
     }
 

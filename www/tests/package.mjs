@@ -168,23 +168,25 @@ async function withWebGpu() {
       const { Device } = await import("/dist/index.js");
       const software = !(await Device.isAvailable());
       const device = await Device.new({ prefer: software ? "software" : "gpu" });
-      const x = device.full([512, 512], 0.5);
+      const x = device.full([512, 512], 1 / 512);
+      // Work that takes longer than a page that is late for its timers: 20 products.
+      const last = () => Array.from({ length: 20 }).reduce((y) => y.matmul(x), x);
       // The first read finds no buffer to read through, and makes one.
-      await x.matmul(x).readRange(0, 1);
+      await last().readRange(0, 1);
       const real = GPUQueue.prototype.submit;
       const work = [];
       GPUQueue.prototype.submit = function (buffers) {
         work.push(buffers.length);
         real.call(this, buffers);
       };
-      const [value] = await x.matmul(x).readRange(0, 1);
+      const [value] = await last().readRange(0, 1);
       await new Promise((resolve) => setTimeout(resolve, 20));
       GPUQueue.prototype.submit = real;
       device.dispose();
       return { value, work, software };
     });
     const [first, ...looks] = work;
-    same([value, first, looks.some((buffers) => buffers)], [128, 1, false], "the sum, buffers of commands, more of them");
+    same([value, first, looks.some((buffers) => buffers)], [1 / 512, 1, false], "the mean, buffers of commands, more of them");
     // A GPU may be done before.
     if (software && (looks.length < 1 || looks.length > 60)) throw new Error(`${looks.length} looks`);
   });

@@ -4,6 +4,7 @@
 //! machine does meets all alike. `cargo bench` and `warpweft bench` are this.
 
 mod cases;
+mod lengths;
 mod peers;
 mod programs;
 mod ready;
@@ -32,6 +33,7 @@ pub const HELP: &str = "\
     --list               the cases
     --heavy              with the heavy ones
     --programs           instead of cases, what programs cost beside their kernels
+    --lengths            instead of cases, what programs cost that come with other sizes
 ";
 
 /// What is to be done.
@@ -45,6 +47,7 @@ pub struct Options {
     pub list: bool,
     pub heavy: bool,
     pub programs: bool,
+    pub lengths: bool,
 }
 
 impl Options {
@@ -69,6 +72,7 @@ impl Options {
                 "--list" => options.list = true,
                 "--heavy" => options.heavy = true,
                 "--programs" => options.programs = true,
+                "--lengths" => options.lengths = true,
                 // What cargo says to every benchmark.
                 "--bench" => {}
                 other => return Err(format!("no such option: {other}")),
@@ -105,9 +109,14 @@ pub fn run(options: &Options) -> Result<()> {
         Some(word) => Preference::parse(word),
         None => Preference::from_environment()?,
     };
+    let runs = options.runs.unwrap_or(9);
+    if options.lengths {
+        print!("{}", lengths::measure(&|| Device::with_sync(preference.clone()), runs)?);
+        return Ok(());
+    }
     let device = Device::with_sync(preference)?;
     if options.programs {
-        print!("{}", programs::measure(&device, options.runs.unwrap_or(9))?);
+        print!("{}", programs::measure(&device, runs)?);
         return Ok(());
     }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";

@@ -180,7 +180,7 @@ fn time(work: &dyn Fn() -> Result<()>) -> Result<Duration> {
 }
 
 /// The middle one, in milliseconds.
-fn median(mut times: Vec<Duration>) -> f64 {
+pub fn median(mut times: Vec<Duration>) -> f64 {
     times.sort_unstable();
     times[times.len() / 2].as_secs_f64() * 1e3
 }

@@ -110,10 +110,14 @@ impl Prepared {
         };
         prepared.block(1);
         let mut fates = Vec::with_capacity(batch.dispatches.len());
+        let mut seen = pipelines.shapes.take(batch.structure);
         for (number, dispatch) in batch.dispatches.iter().enumerate() {
-            let fate = prepared.add(gpu, limits, pipelines, batch, dispatch, &text(number))?;
+            let source = text(number);
+            let (source, sizes) = seen.settle(&source).unwrap_or((source, Vec::new()));
+            let fate = prepared.add(gpu, limits, pipelines, batch, dispatch, (&source, &sizes))?;
             fates.push(fate);
         }
+        pipelines.shapes.keep(batch.structure, seen);
         prepared.history = History::new(&fates);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
@@ -131,7 +135,7 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Adds a dispatch; how its kernel went.
+    /// Adds a dispatch, with the sizes that stand behind its params; how its kernel went.
     fn add(
         &mut self,
         gpu: &Gpu,
@@ -139,7 +143,7 @@ impl Prepared {
         pipelines: &mut Pipelines,
         batch: &Batch,
         dispatch: &Dispatch,
-        source: &Source,
+        (source, sizes): (&Source, &[u32]),
     ) -> Result<Fate> {
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
@@ -147,6 +151,7 @@ impl Prepared {
             return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
         }
         let words = PARAMS_HEAD.len() + dispatch.params.len();
+        let own = source.params - sizes.len().div_ceil(4);
         let vectors = source.params.max(words.div_ceil(4));
         if vectors * 16 > MOST_PARAMS {
             return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
@@ -171,6 +176,8 @@ impl Prepared {
         for (i, &scalar) in dispatch.params.iter().enumerate() {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
+        let sizes: &[u8] = bytemuck::cast_slice(sizes);
+        self.image[offset + 16 * own..][..sizes.len()].copy_from_slice(sizes);
         let arity = (dispatch.inputs.len(), dispatch.outputs.len());
         let pipeline = pipelines.get(gpu, limits, source, arity, (kind, &dispatch.label));
         let fate = pipeline.fate.clone();

@@ -10,6 +10,7 @@ mod ledger;
 mod memory;
 mod pipelines;
 mod readbacks;
+mod shapes;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod ticket;
@@ -81,6 +82,12 @@ impl WgpuBackend {
     pub fn destroy(&self) {
         self.gpu.ledger.lose("it was destroyed");
         self.gpu.destroy();
+    }
+
+    /// Has every kernel that is compiled from now on read all its sizes from the params: for tests of this backend.
+    #[doc(hidden)]
+    pub fn read_sizes(&self) {
+        lock(&self.pipelines).shapes.always = true;
     }
 
     /// As [`Backend::run`], with the text of each dispatch given: for tests of this backend.

@@ -2,6 +2,7 @@
 
 use super::doubts::Fate;
 use super::platform::Gpu;
+use super::shapes::Shapes;
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
@@ -39,6 +40,8 @@ pub(super) struct Pipelines {
     pub(super) all: Lru<Key, Arc<Pipeline>>,
     /// By the numbers of inputs and outputs.
     layouts: FxHashMap<(usize, usize), Arc<Layout>>,
+    /// The sizes of what was compiled.
+    pub(super) shapes: Shapes,
     /// How many were ever compiled.
     pub(super) made: u64,
 }

@@ -1,0 +1,122 @@
+//! Programs that come again with other sizes: what a new length costs, and kernels that read their sizes beside those that
+//! have them as constants.
+
+use super::programs::median;
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::{AttentionOptions, Tensor};
+use crate::{DeviceSync, TensorSync};
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// Something of a size.
+type Work = fn(&Device, usize) -> Result<Tensor>;
+
+/// Their sizes, and the work.
+const WORK: [(&str, usize, Work); 8] = [
+    ("product [n, 512] x [512, 512]", 512, |d, n| some(d, &[n, 512])?.matmul(&some(d, &[512, 512])?)),
+    ("product [n, 1024] x [1024, 1024]", 1024, |d, n| {
+        some(d, &[n, 1024])?.matmul(&some(d, &[1024, 1024])?)
+    }),
+    ("product [n, n] x [n, n]", 512, |d, n| some(d, &[n, n])?.matmul(&some(d, &[n, n])?)),
+    ("attention [1, 8, n, 64]", 512, |d, n| {
+        let q = some(d, &[1, 8, n, 64])?;
+        q.attention(&q, &q, AttentionOptions::default())
+    }),
+    ("convolution [1, 32, n, n], 3 x 3", 64, |d, n| {
+        some(d, &[1, 32, n, n])?.conv2d(&some(d, &[32, 32, 3, 3])?, None, Default::default())
+    }),
+    ("softmax [n, 1024]", 1024, |d, n| some(d, &[n, 1024])?.softmax(-1)),
+    ("layer norm [1024, n]", 1024, |d, n| {
+        some(d, &[1024, n])?.layer_norm(-1, None, None, 1e-5)
+    }),
+    ("gelu of a transposed matrix [n, 1024]", 1024, |d, n| {
+        Ok(some(d, &[n, 1024])?.transpose(0, 1)?.gelu())
+    }),
+];
+
+fn some(device: &Device, shape: &[usize]) -> Result<Tensor> {
+    let numel: usize = shape.iter().product();
+    let values: Vec<f32> = (0..numel).map(|i| (i % 13) as f32 * 0.1 - 0.6).collect();
+    device.tensor(&values, shape)
+}
+
+/// Times it so many times; the medians, as tables. `open` gives a device that has seen nothing.
+///
+/// # Errors
+/// Those of the device.
+pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String> {
+    let mut text = String::from("| kernel | n | sizes as constants, ms | read, ms | ratio |\n");
+    text += "| --- | --- | --- | --- | --- |\n";
+    for (name, n, work) in WORK {
+        let (fixed, dynamic) = (open()?, open()?);
+        for other in [n - 8, n - 12] {
+            work(&dynamic, other)?.run()?;
+        }
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for run in 0..=runs {
+            for (device, times) in [(&fixed, &mut theirs), (&dynamic, &mut ours)] {
+                let result = work(device, n)?;
+                device.wait()?;
+                let start = Instant::now();
+                result.run()?;
+                device.wait()?;
+                // The first one compiles.
+                if run > 0 {
+                    times.push(start.elapsed());
+                }
+            }
+        }
+        let (ours, theirs) = (median(ours), median(theirs));
+        let ratio = ours / theirs;
+        writeln!(text, "| {name} | {n} | {theirs:.2} | {ours:.2} | {ratio:.2} |")
+            .expect("memory takes it");
+    }
+    text += "\n| new lengths | known, ms | new, ms | more, ms | plans | pipelines | buffers |\n";
+    text += "| --- | --- | --- | --- | --- | --- | --- |\n";
+    text += &new_lengths(&open()?, runs.max(20))?;
+    Ok(text)
+}
+
+/// Six layers of a transformer over a text of so many words.
+fn encoder(device: &Device, length: usize) -> Result<Tensor> {
+    let mut x = some(device, &[length, 64])?;
+    let (w, up) = (some(device, &[64, 64])?, some(device, &[64, 256])?);
+    let down = up.transpose(0, 1)?;
+    for _ in 0..6 {
+        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        let heads = |x: Tensor| x.reshape(&[1, length, 4, 16])?.permute(&[0, 2, 1, 3]);
+        let (q, k, v) = (heads(h.matmul(&w)?)?, heads(h.matmul(&w)?)?, heads(h.matmul(&w)?)?);
+        let mixed = q.attention(&k, &v, AttentionOptions::default())?;
+        let mixed = mixed.permute(&[0, 2, 1, 3])?.reshape(&[length, 64])?;
+        x = x.add(&mixed.matmul(&w)?)?;
+        let h = x.layer_norm(-1, None, None, 1e-5)?;
+        x = x.add(&h.matmul(&up)?.gelu().matmul(&down)?)?;
+    }
+    x.mean(0)
+}
+
+/// Each of many lengths through an encoder, and at once again.
+fn new_lengths(device: &Device, runs: usize) -> Result<String> {
+    let (mut new, mut known) = (Vec::new(), Vec::new());
+    let warm = 12;
+    let mut before = device.stats();
+    for run in 0..warm + runs {
+        if run == warm {
+            before = device.stats();
+        }
+        let length = 100 + run * 37 % 64;
+        for times in [&mut new, &mut known] {
+            let start = Instant::now();
+            encoder(device, length)?.read_sync::<f32>()?;
+            times.push(start.elapsed());
+        }
+    }
+    let after = device.stats();
+    let (new, known) = (median(new.split_off(warm)), median(known.split_off(warm)));
+    let (plans, pipelines) = (after.plans - before.plans, after.pipelines - before.pipelines);
+    let (more, buffers) = (new - known, after.buffers - before.buffers);
+    Ok(format!(
+        "| {runs} through 6 layers | {known:.2} | {new:.2} | {more:.2} | {plans} | {pipelines} | {buffers} |\n"
+    ))
+}
