@@ -221,11 +221,8 @@ fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
     };
     let (y, x) = (position(0, &oy, &ky), position(1, &ox, &kx));
     let padded = params.padding != [(0, 0); 2];
-    let inside = format!(
-        "u32({y}) < {} && u32({x}) < {}",
-        Unsigned(conv.height),
-        Unsigned(conv.width)
-    );
+    let inside =
+        format!("u32({y}) < {} && u32({x}) < {}", Unsigned(conv.height), Unsigned(conv.width));
     let nearest = |position: String, extent: usize| match padded {
         true => format!("clamp({position}, 0, {})", Signed(extent.max(1) as u64 - 1)),
         false => position,

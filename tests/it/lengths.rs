@@ -1,24 +1,23 @@
-//! Programs that come again with other sizes: soon no kernel is compiled for them any more, and what they compute are the
-//! same bits.
+//! Programs that come again with other sizes: soon hardly a kernel is compiled for them any more, and what they compute are
+//! the same bits.
 
-use crate::shaders::kernels;
-use crate::suite::{gpu, say};
+use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
-use std::time::Instant;
 use warpweft::device::{Device, Variants};
 use warpweft::error::Result;
 use warpweft::tensor::{AttentionOptions, Tensor};
 
 const D: usize = 32;
 const HEADS: usize = 4;
-const LAYERS: usize = 6;
+const LAYERS: usize = 2;
 
 /// An encoder's weights.
 fn weights(device: &Device) -> Result<Vec<Tensor>> {
     let shapes = [[D, 3 * D], [D, D], [D, 4 * D], [4 * D, D]];
     let mut all = Vec::new();
     for n in 0..LAYERS * shapes.len() {
-        let values: Vec<f32> = (0..4 * D * D).map(|i| ((i * 37 + n * 11) % 101) as f32 * 0.004 - 0.2).collect();
+        let values: Vec<f32> =
+            (0..4 * D * D).map(|i| ((i * 37 + n * 11) % 101) as f32 * 0.004 - 0.2).collect();
         let shape = shapes[n % 4];
         all.push(device.tensor(&values[..shape[0] * shape[1]], &shape)?);
     }
@@ -43,38 +42,38 @@ fn encoder(device: &Device, weights: &[Tensor], length: usize) -> Result<Tensor>
     x.mean(0)
 }
 
-fn open(variants: Variants) -> Device {
-    Device::from_backend(Box::new(gpu(variants).expect("a GPU")), None)
+/// Every length as it comes, then again: what it computes, and how many kernels are compiled for it.
+fn run(device: &Device, lengths: &[usize]) -> Result<Vec<(Vec<u32>, u64)>> {
+    let weights = weights(device)?;
+    let mut all = Vec::new();
+    for &length in lengths {
+        let before = device.stats().pipelines;
+        let values = block_on(encoder(device, &weights, length)?.read::<f32>())?;
+        let compiled = device.stats().pipelines - before;
+        all.push((values.iter().map(|value| value.to_bits()).collect(), compiled));
+    }
+    Ok(all)
 }
 
 #[test]
-fn explore() {
-    for variants in kernels::variants() {
-        let device = open(variants);
-        let weights = weights(&device).expect("weights");
-        for step in 0..60 {
-            let length = 33 + step * 61 % 160;
-            let before = device.stats();
-            let start = Instant::now();
-            let y = encoder(&device, &weights, length).expect("encoder");
-            let recorded = start.elapsed();
-            let bits = block_on(y.read::<f32>()).expect("read");
-            let time = start.elapsed();
-            let after = device.stats();
-            let start = Instant::now();
-            let y = encoder(&device, &weights, length).expect("encoder");
-            let again = block_on(y.read::<f32>()).expect("read");
-            let known = start.elapsed();
-            assert_eq!(bits, again);
-            let fresh = open(variants);
-            let w = self::weights(&fresh).expect("weights");
-            let y = encoder(&fresh, &w, length).expect("encoder");
-            let bits2 = block_on(y.read::<f32>()).expect("read");
-            say(&format!(
-                "same {length}: {:?} {recorded:?} {time:?}, known {known:?}: {} plans, {} pipelines, {} buffers, {} dispatches same {}",
-                variants.products[0], after.plans - before.plans, after.pipelines - before.pipelines,
-                after.buffers - before.buffers, after.kernels - before.kernels, bits == bits2
-            ));
+fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
+    for (variants, name) in [(Variants::TOGETHER, "together"), (Variants::ALONE, "alone")] {
+        let open = || gpu(variants).map(|gpu| Device::from_backend(Box::new(gpu), None));
+        let Ok(device) = open() else {
+            return absent(Place::Wgpu, "programs of many lengths", "there is no GPU");
+        };
+        let lengths: Vec<usize> = (0..30).map(|step| 100 + step * 37 % 64).collect();
+        let all = run(&device, &lengths).expect("an encoder");
+        let compiled: Vec<u64> = all.iter().map(|one| one.1).collect();
+        // Two with their sizes as constants, then one for all; and few that other numbers of steps bring, or of fours.
+        assert!(compiled[0] > 3, "{name}: {compiled:?}");
+        assert!(compiled[3..].iter().sum::<u64>() <= compiled[0] + 2, "{name}: {compiled:?}");
+        assert!(compiled[20..].iter().sum::<u64>() <= 2, "{name}: {compiled:?}");
+        // As a device computes them that has seen no other length.
+        for n in [2, 3, 17, 29] {
+            let wanted = run(&open().expect("a GPU"), &lengths[n..=n]).expect("an encoder");
+            assert!(wanted[0].1 > 3, "{name}: {} compiled", wanted[0].1);
+            assert_eq!(all[n].0, wanted[0].0, "{name}: {}", lengths[n]);
         }
     }
 }

@@ -24,8 +24,10 @@ pub enum Place {
     Plain,
     /// With subgroups, and the largest tiles for every size.
     Large,
-    /// With tiles of the size between for every size, attention taken apart, and kernels that read their sizes.
+    /// With tiles of the size between for every size, and attention taken apart.
     Middle,
+    /// The same with kernels that read all their sizes.
+    Dynamic,
     /// With cooperative matrices for halves, on the first GPU that has them.
     Matrices,
 }
@@ -39,6 +41,7 @@ impl Place {
             Place::Plain => "wgpu without barriers",
             Place::Large => "wgpu with large tiles",
             Place::Middle => "wgpu with middle tiles",
+            Place::Dynamic => "wgpu with dynamic shapes",
             Place::Matrices => "wgpu with matrices",
         }
     }
@@ -56,7 +59,7 @@ impl Place {
             Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
             place => {
                 let backend = gpu(place.variants())?;
-                if place == Place::Middle {
+                if place == Place::Dynamic {
                     backend.read_sizes();
                 }
                 Ok(Box::new(backend))
@@ -70,7 +73,7 @@ impl Place {
         match self {
             Place::Plain => alone,
             Place::Large => large,
-            Place::Middle => middle,
+            Place::Middle | Place::Dynamic => middle,
             _ => together,
         }
     }
@@ -187,6 +190,12 @@ fn run(place: Place, name: &str) {
     assert!(failed == 0, "{place}: {failed} of {ran}:\n  {}", report.failures.join("\n  "));
 }
 
+/// With tiles of the size between; kernels read their sizes but where that takes minutes to compile.
+fn run_middle(name: &str) {
+    let heavy = ["fuzz", "grad"].contains(&name);
+    run(if heavy { Place::Middle } else { Place::Dynamic }, name);
+}
+
 /// The groups that have products of halves.
 const WITH_MATRICES: usize = 5;
 mod on_wgpu_with_matrices {
@@ -225,7 +234,7 @@ macro_rules! groups {
             $( #[test] fn $group() { super::run(super::Place::Large, stringify!($group)); } )*
         }
         mod on_wgpu_with_middle_tiles {
-            $( #[test] fn $group() { super::run(super::Place::Middle, stringify!($group)); } )*
+            $( #[test] fn $group() { super::run_middle(stringify!($group)); } )*
         }
         mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
 

@@ -14,7 +14,9 @@ type Work = fn(&Device, usize) -> Result<Tensor>;
 
 /// Their sizes, and the work.
 const WORK: [(&str, usize, Work); 8] = [
-    ("product [n, 512] x [512, 512]", 512, |d, n| some(d, &[n, 512])?.matmul(&some(d, &[512, 512])?)),
+    ("product [n, 512] x [512, 512]", 512, |d, n| {
+        some(d, &[n, 512])?.matmul(&some(d, &[512, 512])?)
+    }),
     ("product [n, 1024] x [1024, 1024]", 1024, |d, n| {
         some(d, &[n, 1024])?.matmul(&some(d, &[1024, 1024])?)
     }),
@@ -27,9 +29,7 @@ const WORK: [(&str, usize, Work); 8] = [
         some(d, &[1, 32, n, n])?.conv2d(&some(d, &[32, 32, 3, 3])?, None, Default::default())
     }),
     ("softmax [n, 1024]", 1024, |d, n| some(d, &[n, 1024])?.softmax(-1)),
-    ("layer norm [1024, n]", 1024, |d, n| {
-        some(d, &[1024, n])?.layer_norm(-1, None, None, 1e-5)
-    }),
+    ("layer norm [1024, n]", 1024, |d, n| some(d, &[1024, n])?.layer_norm(-1, None, None, 1e-5)),
     ("gelu of a transposed matrix [n, 1024]", 1024, |d, n| {
         Ok(some(d, &[n, 1024])?.transpose(0, 1)?.gelu())
     }),

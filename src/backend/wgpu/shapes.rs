@@ -3,7 +3,7 @@
 
 use crate::codegen::Source;
 use crate::lru::Lru;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes that are kept about what was seen.
 const MOST_BYTES: u64 = 4 << 20;
@@ -28,10 +28,13 @@ pub(super) struct Seen {
     kernels: FxHashMap<(u64, u32), Sizes>,
     /// How many kernels of the batch that is being compiled have such a structure.
     met: FxHashMap<u64, u32>,
+    /// The sizes that stayed in all batches before it.
+    stayed: FxHashSet<u32>,
 }
 
 /// The sizes in a kernel's text. Those that were equal whenever it came are one group.
 struct Sizes {
+    times: u32,
     /// Of each size.
     group: Vec<usize>,
     /// Of each group.
@@ -42,14 +45,20 @@ struct Sizes {
 impl Shapes {
     /// Begins with a batch of this structure.
     pub(super) fn take(&mut self, structure: u64) -> Seen {
-        let seen = self.all.remove(&structure).unwrap_or_default();
-        Seen { always: self.always, ..seen }
+        let mut seen = self.all.remove(&structure).unwrap_or_default();
+        seen.always = self.always;
+        seen.stayed.clear();
+        for sizes in seen.kernels.values().filter(|sizes| sizes.times > 1) {
+            let groups = sizes.values.iter().zip(&sizes.varies);
+            seen.stayed.extend(groups.filter(|(_, varies)| !**varies).map(|(value, _)| value));
+        }
+        seen
     }
 
     /// Such a batch was compiled.
     pub(super) fn keep(&mut self, structure: u64, mut seen: Seen) {
         seen.times += 1;
-        seen.met.clear();
+        (seen.met, seen.stayed) = Default::default();
         let of = |sizes: &Sizes| 64 + 8 * sizes.group.len() + 5 * sizes.values.len();
         let bytes = seen.kernels.values().map(of).sum::<usize>() as u64;
         self.all.insert(structure, seen, bytes);
@@ -66,6 +75,11 @@ impl Seen {
         let values: Vec<u32> = source.sizes.iter().map(|size| size.value).collect();
         let sizes = self.kernels.entry((structure, *met)).or_insert_with(|| Sizes::new(&values));
         sizes.refine(&values);
+        if sizes.times == 1 && self.times >= ENOUGH {
+            // Kernels of another structure, as sizes near these bring them: what did not stay elsewhere will not here.
+            let varies = sizes.varies.iter_mut().zip(&sizes.values);
+            varies.for_each(|(varies, value)| *varies = !self.stayed.contains(value));
+        }
         if self.times < ENOUGH && !self.always {
             return None;
         }
@@ -83,14 +97,17 @@ impl Seen {
 
 impl Sizes {
     fn new(values: &[u32]) -> Sizes {
-        let mut sizes = Sizes { group: vec![0; values.len()], values: vec![0], varies: vec![false] };
+        let group = vec![0; values.len()];
+        let mut sizes = Sizes { times: 0, group, values: vec![0], varies: vec![false] };
         sizes.refine(values);
         sizes.varies.fill(false);
+        sizes.times = 0;
         sizes
     }
 
     /// It comes with these values.
     fn refine(&mut self, values: &[u32]) {
+        self.times += 1;
         let before = std::mem::take(&mut self.values);
         let varied = std::mem::take(&mut self.varies);
         let mut groups: FxHashMap<(usize, u32), usize> = FxHashMap::default();
