@@ -53,7 +53,10 @@ fn lengths_that_come_once_leave_nothing() {
         }
         let all = held(device.stats());
         assert_eq!((all[0], all[1][0]), ([20, 300, 280], 16), "{place:?}");
-        assert!(all[1][2] >= 280, "{place:?}: {all:?}");
+        // A GPU's kernels serve many lengths.
+        let [_, made, evicted] = all[1];
+        let few = if place == Place::Cpu { evicted >= 280 } else { made <= 60 && evicted >= 10 };
+        assert!(few, "{place:?}: {all:?}");
         // Lengths that differ little share theirs; the CPU has none.
         assert!(all[2][2] >= 40 || place == Place::Cpu, "{place:?}: {all:?}");
         for [held, made, evicted] in &all[..2] {

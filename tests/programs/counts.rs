@@ -131,14 +131,8 @@ pub const KNOWN: &[Known] = &[
     // Another length of the cache in each step is another plan.
     Known {
         programs: &["decoding with a growing cache"],
-        places: &["cpu"],
+        places: &["cpu", "wgpu", "webgpu"],
         quantities: &["plans"],
-        sizes: ALL,
-    },
-    Known {
-        programs: &["decoding with a growing cache"],
-        places: GPUS,
-        quantities: &["plans", "pipelines"],
         sizes: ALL,
     },
     Known {

@@ -55,6 +55,11 @@ const kinds = {
     const rest = { g2: row(width), c2: row(width), w1: matrix(width, wide), b1: row(wide), w2: matrix(wide, width) };
     return { inputs: { ...inputs, ...rest, b2: row(width) }, output: [length, width] };
   },
+  lengths({ rows, longest, widths: [width, wide, out] }) {
+    const w1 = { shape: [width, wide], scale: 1 / Math.sqrt(width), weight: true };
+    const w2 = { shape: [wide, out], scale: 1 / Math.sqrt(wide), weight: true };
+    return { inputs: { x: { shape: [longest, width] }, w1, w2 }, output: [rows, out] };
+  },
   transfer: ({ count }) => ({ inputs: { x: { shape: [count] } }, output: [count] }),
 };
 
@@ -113,6 +118,9 @@ export const cases = [
   make("adds-200", "adds", "200 dependent adds of 16 floats, each its own call", { count: 16, times: 200 }),
   make("mlp", "mlp", "64x784 -> 512 -> 512 -> 10, relu", { rows: 64, widths: [784, 512, 512, 10], repeat: 4 }),
   make("block", "block", "transformer block, 128 long, 256 wide", { length: 128, width: 256, heads: 4, wide: 1024 }),
+  make("lengths", "lengths", "softmax(relu(x w1) w2), n x 256 -> 512 -> 64, another n in each run", {
+    ...{ rows: 64, longest: 256, widths: [256, 512, 64] },
+  }),
   make("transfer", "transfer", "64 MB there, + 1, and back", { count: 1 << 24 }),
 ];
 
@@ -131,6 +139,15 @@ export function dataOf({ name, inputs }) {
     return values;
   };
   return Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, fill(input)]));
+}
+
+/** The inputs of such a case one after the other, as `{ shape, values }`: first as many rows as its result has. */
+export function inputsOfLengths({ rows, longest, widths: [width] }, { x }) {
+  let count = 0;
+  return () => {
+    const length = rows + ((count++ * 37) % (longest - rows));
+    return { shape: [length, width], values: x.subarray(0, length * width) };
+  };
 }
 
 export const sizeOf = (shape) => shape.reduce((product, extent) => product * extent, 1);

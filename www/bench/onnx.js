@@ -48,9 +48,9 @@ const node = ({ op, inputs, outputs, attributes = {}, domain = "" }) =>
     field(7, domain),
   ]);
 
-/** ValueInfoProto of a float tensor. */
+/** ValueInfoProto of a float tensor; an extent that is a name is any. */
 function value([name, shape]) {
-  const dims = join(shape.map((extent) => field(1, field(1, extent))));
+  const dims = join(shape.map((extent) => field(1, field(typeof extent === "string" ? 2 : 1, extent))));
   return join([field(1, name), field(2, field(1, join([field(1, FLOAT), field(2, dims)])))]);
 }
 

@@ -130,6 +130,11 @@ const kinds = {
     }
     return (index) => values[index];
   },
+  lengths({ rows, widths: [width, wide, out] }, { x, w1, w2 }) {
+    const hidden = product(x, w1, rows, width, wide).map((value) => Math.max(value, 0));
+    const last = product(hidden, w2, rows, wide, out);
+    return byRow(out, (row) => softmaxRow(last.subarray(row * out, (row + 1) * out)));
+  },
   block({ length, width, heads, wide }, { x, g1, c1, wq, wk, wv, wo, g2, c2, w1, b1, w2, b2 }) {
     const norm = (values, weight, bias) => {
       const result = new Float64Array(values.length);

@@ -2,7 +2,7 @@
 // it was used through `.ref`.
 
 import { defaultDevice, getWebGPUDevice, init, jit, lax, nn, numpy as np } from "@jax-js/jax";
-import { permuted } from "../cases.js";
+import { inputsOfLengths, permuted } from "../cases.js";
 import { peek as peekBuffers } from "./peek.js";
 
 /** What it has no operation for, and is composed as its users do. */
@@ -79,6 +79,17 @@ export async function open() {
         let sum = x.ref;
         for (let i = 0; i < given.times; i++) sum = sum.add(y.ref);
         return sum;
+      };
+      return { peek, free, build() {}, dispose, step, read };
+    }
+    if (given.kind === "lengths") {
+      // Compiled, it would be compiled for each length.
+      const [, w1, w2] = inputs;
+      const next = inputsOfLengths(given, data);
+      const step = () => {
+        const { shape, values } = next();
+        const hidden = nn.relu(np.matmul(np.array(values, { shape }), w1.ref));
+        return nn.softmax(np.matmul(hidden, w2.ref), -1);
       };
       return { peek, free, build() {}, dispose, step, read };
     }

@@ -2,7 +2,7 @@
 // outputs bound to buffers of the GPU.
 
 import * as ort from "onnxruntime-web/webgpu";
-import { permuted, sizeOf } from "../cases.js";
+import { inputsOfLengths, permuted, sizeOf } from "../cases.js";
 import { model } from "../onnx.js";
 import { peek as peekBuffers } from "./peek.js";
 
@@ -115,6 +115,12 @@ const kinds = {
       ],
     };
   },
+  lengths: () => ({
+    nodes: [
+      ...[node("MatMul", ["x", "w1"], "a"), node("Relu", ["a"], "b")],
+      ...[node("MatMul", ["b", "w2"], "c"), node("Softmax", ["c"], "y", { axis: -1 })],
+    ],
+  }),
   transfer: () => chain([["Add", 1]]),
 };
 
@@ -127,6 +133,7 @@ function layout({ kind, plain }, shape, name) {
   }
   // Its attention takes [batch, length, heads * width].
   if (kind === "attention") return { shape: [1, shape[2], shape[1] * shape[3]], order: [0, 2, 1, 3] };
+  if (kind === "lengths") return { shape: ["n", ...shape.slice(1)] };
   return kind === "block" && shape.length === 2 ? { shape: [1, ...shape] } : { shape };
 }
 
@@ -167,6 +174,15 @@ export async function open() {
     if (given.kind === "transfer") {
       const step = () => run({ x: new ort.Tensor("float32", data.x, given.output) });
       return { build, step, free, read: (result) => result.data, peek() {}, dispose: () => built?.release() };
+    }
+    if (given.kind === "lengths") {
+      const next = inputsOfLengths(given, data);
+      const step = () => {
+        const { shape, values } = next();
+        return run({ x: new ort.Tensor("float32", values, shape) });
+      };
+      const peek = (results) => peekBuffers(device, results.map((tensor) => tensor.gpuBuffer));
+      return { build, step, free, peek, read: (result) => result.getData(), dispose: () => built?.release() };
     }
     const feeds = {};
     for (const [name, { shape, weight }] of Object.entries(given.inputs)) {

@@ -2,7 +2,7 @@
 
 import * as tf from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-webgpu";
-import { permuted } from "../cases.js";
+import { inputsOfLengths, permuted } from "../cases.js";
 
 /** What it has no operation for, and is composed as its users do. */
 export const composed = {
@@ -100,6 +100,16 @@ export async function open() {
     // Data would otherwise be uploaded by the first operation, and small ones be computed by JavaScript.
     for (const { dataId } of Object.values(tensors)) backend.uploadToGPU(dataId);
     await backend.queue.onSubmittedWorkDone();
+    if (given.kind === "lengths") {
+      const { w1, w2 } = tensors;
+      const next = inputsOfLengths(given, data);
+      const step = () => tf.tidy(() => {
+        const { shape, values } = next();
+        return tf.softmax(tf.matMul(layer(tf.tensor(values, shape), w1, undefined, "relu"), w2));
+      });
+      const dispose = () => free(Object.values(tensors));
+      return { peek, free, build() {}, step, read: (result) => result.data(), dispose };
+    }
     return {
       ...{ peek, free, build() {} },
       step: () => tf.tidy(() => kinds[given.kind](given, tensors)),

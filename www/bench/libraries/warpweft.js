@@ -1,4 +1,7 @@
-// The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds is recorded anew.
+// The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds and what comes with
+// other sizes are recorded anew.
+
+import { inputsOfLengths } from "../cases.js";
 
 const attention = (q, k, v, causal) => q.attention(k, v, { causal });
 
@@ -60,6 +63,15 @@ export async function open({ Device }) {
         let sum = x;
         for (let i = 0; i < given.times; i++) sum = sum.add(y);
         return sum;
+      });
+      return { ...common, step, build() {}, dispose, plan: () => device.lastPlan()?.text };
+    }
+    if (given.kind === "lengths") {
+      const { w1, w2 } = tensors;
+      const next = inputsOfLengths(given, data);
+      const step = () => device.scope(() => {
+        const { shape, values } = next();
+        return device.tensor(values, shape).matmul(w1).relu().matmul(w2).softmax();
       });
       return { ...common, step, build() {}, dispose, plan: () => device.lastPlan()?.text };
     }
