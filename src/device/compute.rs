@@ -68,6 +68,7 @@ impl Device {
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
     ) -> Result<()> {
+        state.computed_at = state.graph.count;
         let mut taken = state.graph.trace(nodes);
         let inputs = state.buffers_of(&taken.sources)?;
         state.graph.write_repeated(&mut taken, cheap);

@@ -32,6 +32,9 @@ pub use stats::Stats;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
+const MOST_WAITING: u64 = 2_000;
+
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
 /// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
@@ -292,6 +295,18 @@ impl Device {
     /// What `flush` is to compute even where other operations use it.
     pub(crate) fn keep(&self, node: NodeId) {
         self.state().graph.keep(node);
+    }
+
+    /// Submits what is recorded where that is much, so that a loop that never waits does not record without end.
+    pub(crate) fn flush_if_long(&self) -> Result<()> {
+        let waiting = {
+            let state = self.state();
+            state.graph.count - state.computed_at
+        };
+        if waiting > MOST_WAITING {
+            return self.flush();
+        }
+        Ok(())
     }
 
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {

@@ -22,6 +22,8 @@ pub(super) struct State {
     pub latest: Option<Arc<Batch>>,
     /// The kernels to plan for, where others were chosen than the backend's.
     pub variants: Option<Variants>,
+    /// How many nodes were recorded when something was computed last.
+    pub computed_at: u64,
     /// Each operation runs as it is recorded.
     pub eager: bool,
 }
@@ -38,6 +40,7 @@ impl Default for State {
             made: 0,
             latest: None,
             variants: None,
+            computed_at: 0,
             eager: false,
         }
     }

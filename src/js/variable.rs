@@ -31,7 +31,8 @@ impl JsVariable {
         Ok(self.core("value")?.value.borrow().clone())
     }
 
-    /// Takes this value from now on, and disposes of the one before.
+    /// Takes this value from now on, and disposes of the one before. Where more than 2,000 operations were recorded since
+    /// something was computed, they are submitted, as by `flush`: so steps that nobody waits for do not pile up.
     ///
     /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
     pub fn assign(

@@ -64,10 +64,11 @@ impl Variable {
         self.held().value.dtype()
     }
 
-    /// Takes this value from now on.
+    /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they are
+    /// submitted, as by [`Device::flush`](crate::device::Device::flush): so steps that nobody waits for do not pile up.
     ///
     /// # Errors
-    /// `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the tensor's own error
+    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the tensor's own error
     /// if it carries one.
     pub fn assign(&self, value: &Tensor) -> Result<()> {
         let mut held = self.held();
@@ -88,7 +89,8 @@ impl Variable {
         value.node()?;
         value.keep();
         held.value = value.clone();
-        Ok(())
+        drop(held);
+        value.device.flush_if_long()
     }
 
     /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a

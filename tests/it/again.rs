@@ -111,6 +111,29 @@ fn values_of_variables_are_computed_with_what_is_read() {
     assert!(stats.plans <= 2, "{} plans", stats.plans);
 }
 
+#[test]
+fn steps_that_nobody_waits_for_do_not_pile_up() {
+    for place in [Place::Paper, Place::Cpu] {
+        let device = place.open().expect("it is there");
+        let w = Variable::new(&ones(&device, &[4]).expect("data"));
+        let mut most = 0;
+        for _ in 0..10_000 {
+            let loss = w.value().square().sum(&[]).expect("a loss");
+            loss.backward(&[&w]).expect("gradients");
+            let gradient = w.take_gradient().expect("backward left one");
+            let next = w.value().sub(&gradient.mul(0.0001).expect("a step")).expect("a step");
+            w.assign(&next).expect("the same shape");
+            most = most.max(device.stats().nodes);
+        }
+        assert!((1_500..2_100).contains(&most), "{place:?}: {most} nodes");
+        let want = (0..10_000).fold(1.0, |w, _| w - 0.0001 * 2.0 * w);
+        let got = read(&w.value());
+        assert!(got.iter().all(|w| (f64::from(*w) - want).abs() < 1e-4), "{got:?}, {want}");
+        let stats = device.stats();
+        assert!(stats.plans <= 3 && stats.submits > 10, "{place:?}: {stats:?}");
+    }
+}
+
 /// A sum of so many numbers, from the left or as a tree.
 fn sums(device: &Device, count: usize) -> Result<[Tensor; 4]> {
     let parts: Vec<Tensor> = (0..count).map(|_| ones(device, &[3])).collect::<Result<_>>()?;

@@ -1,0 +1,144 @@
+// Training in a page that awaits nothing between its steps, in Chromium, on the GPU's core and on the CPU's: it learns what
+// numbers of 64 bits learn, and what it may rely on not to grow does not. `WARPWEFT_STEPS=10000` takes so many steps.
+
+import { join } from "node:path";
+import { root } from "../tools/env.mjs";
+import { finish, launch, open, serve } from "./support/browser.js";
+
+const STEPS = Number(process.env.WARPWEFT_STEPS ?? 2000);
+
+const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
+const browser = await launch(["--js-flags=--expose-gc"]);
+const results = [];
+
+/** So many steps in a page of their own; what was seen after each tenth of them. */
+async function train(prefer, way) {
+  const { page, errors } = await open(browser, address);
+  const seen = await page.evaluate(async ([prefer, way, steps]) => {
+    const { Device, Variable } = await import("/dist/index.js");
+    const gpu = (await Device.isAvailable()) ? "gpu" : "software";
+    const device = await Device.new({ prefer: prefer === "webgpu" ? gpu : prefer });
+    const wave = (count, scale) => Float32Array.from({ length: count }, (_, i) => scale * Math.sin(1 + 2.3 * i));
+    const [x, y] = [device.tensor(wave(64, 1), [16, 4]), device.tensor(wave(16, 0.5), [16, 1])];
+    const first = new Variable(device.tensor(wave(32, 0.5), [4, 8]));
+    const second = new Variable(device.tensor(wave(8, 0.5), [8, 1]));
+    const rate = 0.05;
+    const lossOf = (a, b) => x.matmul(a).tanh().matmul(b).sub(y).square().mean();
+    function step() {
+      const loss = lossOf(first.value, second.value);
+      loss.backward([first, second]);
+      for (const variable of [first, second]) variable.assign(variable.value.sub(variable.takeGradient().mul(rate)));
+      return loss;
+    }
+    const program = way === "program" && device.compile([{ shape: [4, 8] }, { shape: [8, 1] }], (a, b) => {
+      const loss = lossOf(a, b);
+      const [da, db] = loss.grad([a, b]);
+      return [loss, a.sub(da.mul(rate)), b.sub(db.mul(rate))];
+    });
+    const ways = {
+      plain: () => void step(),
+      scope: () => device.scope(() => void step()),
+      yielding: () => void step(),
+      program: () => device.scope(() => {
+        const [, a, b] = program.run(first.value, second.value);
+        first.assign(a);
+        second.assign(b);
+      }),
+    };
+    let ticks = 0;
+    let latest = performance.now();
+    let longest = 0;
+    const timer = setInterval(() => {
+      ticks++;
+      longest = Math.max(longest, performance.now() - latest);
+      latest = performance.now();
+    }, 50);
+    // Plans and pipelines are made.
+    for (let n = 0; n < 20; n++) ways[way]();
+    await lossOf(first.value, second.value).item();
+    latest = performance.now();
+    [ticks, longest] = [0, 0];
+    const rounds = [];
+    const start = performance.now();
+    for (let round = 0; round < 10; round++) {
+      const began = performance.now();
+      for (let n = 0; n < steps / 10; n++) {
+        ways[way]();
+        if (way !== "yielding" || n % 50 !== 49) continue;
+        // When handles are collected is up to the browser; here it is asked to.
+        if (n % 200 === 199) gc();
+        await new Promise((resolve) => setTimeout(resolve));
+      }
+      const ms = performance.now() - began;
+      const { nodes, usedBytes, plans, pipelines } = device.stats();
+      rounds.push({ ms, nodes, usedBytes, plans, pipelines, heap: performance.memory?.usedJSHeapSize });
+    }
+    const whole = performance.now() - start;
+    clearInterval(timer);
+    const loss = await lossOf(first.value, second.value).item();
+    const waited = performance.now() - start;
+    device.dispose();
+    return { rounds, loss, whole, waited, ticks, longest };
+  }, [prefer, way, STEPS]).catch((error) => ({ error: String(error) }));
+  await page.close();
+  return { ...seen, errors };
+}
+
+/** The same in numbers of 64 bits: the loss after so many steps. */
+function wanted(steps) {
+  const wave = (count, scale) => Array.from({ length: count }, (_, i) => scale * Math.sin(1 + 2.3 * i));
+  const [x, y, first, second] = [wave(64, 1), wave(16, 0.5), wave(32, 0.5), wave(8, 0.5)];
+  for (let step = 0; ; step++) {
+    const [da, db] = [new Float64Array(32), new Float64Array(8)];
+    let loss = 0;
+    for (let row = 0; row < 16; row++) {
+      const at = (k) => x[4 * row + k];
+      const hidden = second.map((_, j) => Math.tanh([0, 1, 2, 3].reduce((sum, k) => sum + at(k) * first[8 * k + j], 0)));
+      const off = hidden.reduce((sum, h, j) => sum + h * second[j], 0) - y[row];
+      loss += off ** 2 / 16;
+      for (let j = 0; j < 8; j++) {
+        db[j] += (off / 8) * hidden[j];
+        for (let k = 0; k < 4; k++) da[8 * k + j] += (off / 8) * second[j] * (1 - hidden[j] ** 2) * at(k);
+      }
+    }
+    if (step === steps) return loss;
+    first.forEach((_, i) => (first[i] -= 0.05 * da[i]));
+    second.forEach((_, i) => (second[i] -= 0.05 * db[i]));
+  }
+}
+
+/** What is wrong with what was seen. */
+function* wrong(way, { error, errors, rounds, loss, ticks }) {
+  if (error) return yield error;
+  if (errors.length) yield `errors on the console: ${errors}`;
+  const want = wanted(STEPS + 20);
+  if (!(Math.abs(loss - want) < 1e-3 * want)) yield `a loss of ${loss} instead of ${want}`;
+  const [early, late] = [rounds[4], rounds[9]];
+  if (late.plans > 4 + (way === "yielding" ? 20 : 0)) yield `${late.plans} plans`;
+  if (late.pipelines > early.pipelines) yield `${late.pipelines - early.pipelines} pipelines in the second half`;
+  if (way === "yielding" && !ticks) yield "the page's timer had no turn";
+  // What 2,000 operations of steps leave, at most; handles are not collected before the loop yields.
+  const [nodes, bytes] = way === "plain" ? [29 * (STEPS + 100), 300 * (STEPS + 100)] : [way === "yielding" ? 12_000 : 2_600, 120_000];
+  for (const round of rounds) {
+    if (round.nodes > nodes) yield `${round.nodes} nodes`;
+    if (round.usedBytes > bytes) yield `${round.usedBytes} bytes`;
+  }
+}
+
+for (const prefer of ["webgpu", "cpu"]) {
+  for (const way of ["plain", "scope", "yielding", "program"]) {
+    const seen = await train(prefer, way);
+    const name = `${STEPS} steps, ${way}, on ${prefer}`;
+    const error = [...wrong(way, seen)].join("; ") || undefined;
+    results.push({ name, error });
+    const { rounds, whole, waited, longest } = seen;
+    if (rounds) {
+      const list = (of) => rounds.map(of).join(" ");
+      console.log(`${name}: ${whole.toFixed(0)} ms, until read ${waited.toFixed(0)}; the page's timer waited ${longest.toFixed(0)}`);
+      console.log(`  ms ${list(({ ms }) => ms.toFixed(0))}; nodes ${list(({ nodes }) => nodes)}`);
+    }
+  }
+}
+await browser.close();
+await close();
+finish(results);
