@@ -35,7 +35,7 @@ pub mod prelude {
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::tensor::{
         Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
-        Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
+        Dim, Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
         Resize, Sampling, Scan, ScatterReduction, Sections, Tensor, TensorSpec, Variable,
     };
     pub use crate::{DeviceSync, TensorSync};

@@ -6,7 +6,9 @@ use super::returns::plan_object;
 use super::{Answer, At, FromJs, JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, Shell, Thrown};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Dim, Tensor};
+use js_sys::Array;
+use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -41,7 +43,8 @@ impl JsBatch {
 
 #[wasm_bindgen(js_class = "Program")]
 impl JsProgram {
-    /// Submits it with these inputs, which have the shapes and types it was compiled for; the results, in order.
+    /// Submits it with these inputs, which have the shapes and types it was compiled for; the results, in order. Where an axis
+    /// has a name and an extent that is new, its function is called again, and what it gives is planned.
     ///
     /// @throws `Shape`, `DType` or `Data` if the inputs are not those it was compiled for.
     #[wasm_bindgen(variadic, unchecked_return_type = "Tensor[]")]
@@ -53,15 +56,59 @@ impl JsProgram {
         let (_, program) = self.core(op)?;
         let one = |input: &JsValue| Tensor::from_js(input, At { op, what: "an input" });
         let inputs = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
-        let results = program.run(&inputs.iter().collect::<Vec<_>>())?;
+        let results = thrown(program.run(&inputs.iter().collect::<Vec<_>>()))?;
         Ok(results.into_iter().map(keep).collect::<Result<_>>()?)
     }
 
-    /// What it does.
+    /// What it does, or did the last time where axes of its inputs have names.
+    ///
+    /// @throws `Data` if it has such axes and was not run.
     #[wasm_bindgen(getter)]
     pub fn plan(&self) -> Answer<JsPlan> {
         let (device, program) = self.core("plan")?;
-        Ok(plan_object(&device, program.plan().clone()))
+        Ok(plan_object(&device, program.plan()?))
+    }
+}
+
+thread_local! {
+    /// What a program's function threw.
+    static THROWN: Cell<Option<JsValue>> = const { Cell::new(None) };
+}
+
+/// A result, or what a program's function threw meanwhile.
+fn thrown<T>(result: Result<T>) -> Answer<T> {
+    match THROWN.take() {
+        Some(thrown) => Err(Thrown::from(thrown)),
+        None => Ok(result?),
+    }
+}
+
+/// Calls a program's function on JavaScript's side.
+fn call(build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    let built = keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
+    match built {
+        Ok(results) => {
+            let one =
+                |result: &JsValue| Tensor::from_js(result, At { op: "compile", what: "a result" });
+            results.iter().map(one).collect()
+        }
+        Err(error) => {
+            THROWN.set(Some(JsValue::from(error)));
+            Err(Error::data("compile: it threw"))
+        }
+    }
+}
+
+/// A shape whose axes may have names.
+fn dims(shape: &JsValue, at: At) -> Result<Vec<Dim>> {
+    let one = |dim: JsValue| match dim.as_string() {
+        Some(name) => Ok(Dim::Named(name)),
+        None => usize::from_js(&dim, at).map(Dim::Fixed),
+    };
+    match shape.dyn_ref::<Array>() {
+        Some(list) => list.iter().map(one).collect(),
+        // It is refused as every list of extents is that is none.
+        None => Ok(Vec::<usize>::from_js(shape, at)?.into_iter().map(Dim::Fixed).collect()),
     }
 }
 
@@ -80,32 +127,24 @@ impl JsDevice {
         let device = self.core(op)?;
         let mut inputs = Vec::with_capacity(shapes.len());
         for (shape, dtype) in shapes.iter().zip(&dtypes) {
-            let shape = Vec::<usize>::from_js(shape, At { op, what: "shape" })?;
-            inputs.push((shape, DType::from_js(dtype, At { op, what: "dtype" })?));
+            let dims = dims(shape, At { op, what: "shape" })?;
+            inputs.push((dims, DType::from_js(dtype, At { op, what: "dtype" })?));
         }
-        let types: Vec<(&[usize], DType)> = inputs.iter().map(|(s, d)| (&s[..], *d)).collect();
-        let mut thrown = None;
-        let program = device.compile(&types, |inputs| {
-            let built =
-                keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
-            match built {
-                Ok(results) => {
-                    let one =
-                        |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
-                    results.iter().map(one).collect()
-                }
-                Err(error) => {
-                    thrown = Some(error);
-                    Err(Error::data("compile: it threw"))
-                }
-            }
-        });
-        match (program, thrown) {
-            (_, Some(thrown)) => Err(Thrown::from(JsValue::from(thrown))),
-            (program, None) => {
-                Ok(JsProgram(Place::new(Object::Program(device, Rc::new(program?)))))
-            }
-        }
+        let program =
+            if inputs.iter().flat_map(|(dims, _)| dims).any(|d| matches!(d, Dim::Named(_))) {
+                let types: Vec<(&[Dim], DType)> =
+                    inputs.iter().map(|(d, t)| (&d[..], *t)).collect();
+                let build = build.clone();
+                device.compile_dynamic(&types, move |inputs| call(&build, inputs))
+            } else {
+                let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 0 };
+                let shapes: Vec<Vec<usize>> =
+                    inputs.iter().map(|(dims, _)| dims.iter().map(fixed).collect()).collect();
+                let types: Vec<(&[usize], DType)> =
+                    shapes.iter().zip(&inputs).map(|(shape, (_, t))| (&shape[..], *t)).collect();
+                device.compile(&types, |inputs| call(build, inputs))
+            };
+        Ok(JsProgram(Place::new(Object::Program(device, Rc::new(thrown(program)?)))))
     }
 }
 

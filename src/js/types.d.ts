@@ -116,7 +116,8 @@ export interface ResampleOptions {
 
 /** An input of a program. */
 export interface InputSpec {
-  shape: Shape;
+  /** Extents; a name instead of one stands for any, and the same name for the same one in all inputs of a run. */
+  shape: readonly (number | string)[];
   /** Default: `"f32"`. */
   dtype?: DType;
 }
@@ -223,6 +224,14 @@ export interface Device {
    * Compiles a program. `build` is called once, with tensors that stand for the inputs, and returns the result or a list
    * of results. Other tensors that it uses are kept by the program as they are; those made in it are the program's, and
    * disposed of for others.
+   *
+   * Where an axis has a name instead of an extent, `build` is called for each new extent that a run brings, and the plans
+   * of those that came last are kept. From the third on GPUs run the same kernels for all of them.
+   *
+   * ```ts
+   * const program = device.compile([{ shape: ["n", 2] }], (x) => x.mean(0));
+   * const [y] = program.run(device.tensor([[1, 2], [3, 4], [5, 6]]));
+   * ```
    */
   compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program;
 

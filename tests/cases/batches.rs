@@ -303,7 +303,7 @@ fn programs(suite: &mut Suite) {
                 Ok(vec![x[1].mul(&x[0])?.sum(&[1])?, x[0].mul(&scale)?, x[2].add(1)?])
             })
             .map_err(said)?;
-        ensure(!program.plan().to_string().is_empty(), "its plan says nothing")?;
+        ensure(!program.plan().map_err(said)?.to_string().is_empty(), "its plan says nothing")?;
         for seed in 0..3 {
             let (x, y) = (integers(&[4], -9, 9, seed), integers(&[3, 4], -9, 9, seed + 9));
             let (a, b) = (x.f32(&device).map_err(said)?, y.f32(&device).map_err(said)?);
@@ -367,7 +367,10 @@ fn plain_results(suite: &mut Suite) {
         let two: (&[usize], DType) = (&[2], DType::F32);
         let program = device.compile(&[two, two], build).map_err(said)?;
         drop(fixed);
-        ensure(program.plan().outputs.len() <= 4, "what is named twice is computed twice")?;
+        ensure(
+            program.plan().map_err(said)?.outputs.len() <= 4,
+            "what is named twice is computed twice",
+        )?;
         for seed in 0..3 {
             let (x, y) = (integers(&[2], -9, 9, seed), integers(&[2], -9, 9, seed + 9));
             let (a, b) = (x.f32(&device).map_err(said)?, y.f32(&device).map_err(said)?);

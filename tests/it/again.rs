@@ -125,7 +125,7 @@ fn steps_that_nobody_waits_for_do_not_pile_up() {
             w.assign(&next).expect("the same shape");
             most = most.max(device.stats().nodes);
         }
-        assert!((1_500..2_100).contains(&most), "{place:?}: {most} nodes");
+        assert!((1_000..2_100).contains(&most), "{place:?}: {most} nodes");
         let want = (0..10_000).fold(1.0, |w, _| w - 0.0001 * 2.0 * w);
         let got = read(&w.value());
         assert!(got.iter().all(|w| (f64::from(*w) - want).abs() < 1e-4), "{got:?}, {want}");

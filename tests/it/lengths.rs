@@ -3,9 +3,12 @@
 
 use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use warpweft::device::{Device, Variants};
-use warpweft::error::Result;
-use warpweft::tensor::{AttentionOptions, Tensor};
+use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
+use warpweft::tensor::{AttentionOptions, Dim, Tensor};
 
 const D: usize = 32;
 const HEADS: usize = 4;
@@ -75,5 +78,79 @@ fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
             assert!(wanted[0].1 > 3, "{name}: {} compiled", wanted[0].1);
             assert_eq!(all[n].0, wanted[0].0, "{name}: {}", lengths[n]);
         }
+    }
+}
+
+/// What a program with named axes computes for each length, and what it refuses.
+#[test]
+fn programs_with_named_axes_take_every_length() {
+    for place in [Place::Paper, Place::Cpu, Place::Wgpu] {
+        let Ok(device) = place.open() else {
+            absent(place, "programs with named axes", "there is no GPU");
+            continue;
+        };
+        let w = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2]).expect("data");
+        let rows: [Dim; 2] = ["n".into(), 2.into()];
+        let columns: [Dim; 2] = [2.into(), "n".into()];
+        let inputs: [(&[Dim], DType); 2] = [(&rows, DType::F32), (&columns, DType::F32)];
+        let built = Arc::new(AtomicUsize::new(0));
+        let count = built.clone();
+        let program = device.compile_dynamic(&inputs, move |x| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let n = x[0].shape()[0];
+            // What is built may use the extent itself.
+            let halves = x[0].matmul(&w)?.add(&x[1].transpose(0, 1)?)?.reshape(&[2, n])?;
+            Ok(vec![halves.sum(&[])?, x[1].clone()])
+        });
+        let program = program.expect("nothing is compiled yet");
+        assert_eq!(program.plan().expect_err("not planned").kind(), ErrorKind::Data);
+        let data = |shape: &[usize], first: usize| {
+            let values: Vec<f32> =
+                (first..).take(shape.iter().product()).map(|i| i as f32).collect();
+            device.tensor(&values, shape).expect("data")
+        };
+        let mut pipelines = 0;
+        for (step, n) in [103, 105, 109, 111, 103, 109, 113, 115, 117, 105].into_iter().enumerate() {
+            let (x, y) = (data(&[n, 2], 1), data(&[2, n], 7));
+            let results = program.run(&[&x, &y]).expect("it runs");
+            let got = block_on(results[0].item::<f32>()).expect("a number");
+            // (a, b) w = (a + 3 b, 2 a + 4 b); the sum of all.
+            let first: usize = (0..n).map(|i| 3 * (2 * i + 1) + 7 * (2 * i + 2)).sum();
+            let second: usize = (7..7 + 2 * n).sum();
+            assert_eq!(got, (first + second) as f32, "{place:?}: {n}");
+            assert_eq!(results[1].shape()[..], [2, n]);
+            if step == 5 {
+                pipelines = device.stats().pipelines;
+            }
+        }
+        assert_eq!(built.load(Ordering::Relaxed), 7, "{place:?}: as often as there are lengths");
+        if place == Place::Wgpu {
+            assert_eq!(device.stats().pipelines, pipelines, "after three lengths");
+        }
+        let refused = |inputs: &[&Tensor], kind, text: &str| {
+            let error = program.run(inputs).expect_err("it does not fit");
+            assert!(error.kind() == kind && error.to_string().contains(text), "{error}");
+        };
+        let (x, y) = (data(&[4, 2], 0), data(&[2, 5], 0));
+        refused(
+            &[&x, &y],
+            ErrorKind::Shape,
+            "input 1 is [2, 5], and it was compiled for [2, n] (n is 4)",
+        );
+        refused(&[&y, &y], ErrorKind::Shape, "input 0 is [2, 5], and it was compiled for [n, 2]");
+        refused(&[&x], ErrorKind::Data, "1 inputs instead of 2");
+        let other = x.cast(DType::I32).expect("a cast");
+        refused(&[&other, &y], ErrorKind::DType, "input 0 is i32 instead of f32");
+        // What is built for an extent may not do; others still are.
+        let none = [data(&[0, 2], 0), data(&[2, 0], 0)];
+        let empty = program.run(&[&none[0], &none[1]]).expect("nothing to add up");
+        assert_eq!(block_on(empty[0].item::<f32>()).expect("a number"), 0.0);
+        let odd = device.compile_dynamic(&[(&rows, DType::F32)], |x| {
+            Ok(vec![x[0].reshape(&[x[0].shape()[0] / 2, 4])?])
+        });
+        let odd = odd.expect("nothing is compiled yet");
+        let error = odd.run(&[&data(&[3, 2], 0)]).expect_err("3 is odd");
+        assert!(error.kind() == ErrorKind::Shape, "{error}");
+        assert_eq!(odd.run(&[&x]).expect("4 is not")[0].shape()[..], [2, 4]);
     }
 }

@@ -174,7 +174,8 @@ export class Device extends Shown {
     const specs = inputs.map((input: { shape?: unknown; dtype?: unknown }) => checked(name, input, ["shape", "dtype"]));
     const shapes = specs.map(({ shape }) => shape);
     const dtypes = specs.map(({ dtype = "f32" }) => dtype);
-    return this.scope(() => this.compiled(shapes, dtypes, (tensors) => results(build(...tensors))));
+    const scoped = (tensors: Tensor[]) => this.scope(() => results(build(...tensors)));
+    return this.scope(() => this.compiled(shapes, dtypes, scoped));
   }
 
   scope<T>(work: () => T): T {

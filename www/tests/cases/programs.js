@@ -134,3 +134,40 @@ test("flush and sync", async ({ device }) => {
   same([...(await x.read())], [3, 3, 3, 3]);
   x.add(1).run();
 });
+
+test("programs with named axes take every length", async ({ device }) => {
+  const w = device.tensor([[1, 2], [3, 4]]);
+  let built = 0;
+  const program = device.compile([{ shape: ["n", 2] }, { shape: [2, "n"] }], (x, y) => {
+    built++;
+    return [x.matmul(w).add(y.transpose()).sum(), y];
+  });
+  refuses("Data", "program", () => program.plan);
+  for (const n of [3, 5, 3, 8, 5, 1]) {
+    const count = (size, first) => Float32Array.from({ length: size }, (_, i) => first + i);
+    const [x, y] = [device.tensor(count(2 * n, 1), [n, 2]), device.tensor(count(2 * n, 7), [2, n])];
+    const [sum, same_] = program.run(x, y);
+    let want = 0;
+    for (let i = 0; i < n; i++) want += 3 * (2 * i + 1) + 7 * (2 * i + 2) + 7 + 2 * i + 8 + 2 * i;
+    same(await sum.item(), want, `of ${n}`);
+    same(same_.shape, [2, n]);
+  }
+  same(built, 4, "calls of its function");
+  check(program.plan.kernels > 0 && String(program).startsWith("Program: "), String(program));
+  const [x, y] = [device.zeros([4, 2]), device.zeros([2, 5])];
+  refuses("Shape", "program", () => program.run(x, y));
+  refuses("Shape", "program", () => program.run(y, y));
+  const throwing = device.compile([{ shape: ["n"] }], (x) => {
+    if (x.shape[0] === 2) throw new RangeError("two");
+    return x.add(1);
+  });
+  let error;
+  try {
+    throwing.run(device.zeros([2]));
+  } catch (caught) {
+    error = caught;
+  }
+  check(error instanceof RangeError && error.message === "two", `it throws what its function throws: ${error}`);
+  same([...(await throwing.run(device.zeros([3]))[0].read())], [1, 1, 1]);
+  refuses("Data", "compile", () => device.compile([{ shape: ["n"] }], () => 1).run(x.reshape([8])));
+});

@@ -1,0 +1,364 @@
+//! Programs: computations that are compiled once and run again, with inputs of the same shapes or of other extents along
+//! axes that have names.
+
+use super::{State, Tensor};
+use crate::backend::Shared;
+use crate::device::{Device, Prepared};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+use crate::kernel;
+use crate::lru::Lru;
+use crate::shape::Shape;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The extent of an axis of a program's input.
+///
+/// ```
+/// # use warpweft::tensor::Dim;
+/// assert_eq!(Dim::from(384), Dim::Fixed(384));
+/// assert_eq!(Dim::from("n").to_string(), "n");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// Always this one.
+    Fixed(usize),
+    /// Any; axes of one name have the same in one run.
+    Named(String),
+}
+
+impl From<usize> for Dim {
+    fn from(extent: usize) -> Dim {
+        Dim::Fixed(extent)
+    }
+}
+
+impl From<&str> for Dim {
+    fn from(name: &str) -> Dim {
+        Dim::Named(name.to_string())
+    }
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Dim::Fixed(extent) => write!(f, "{extent}"),
+            Dim::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What a program's results are of its inputs.
+trait Build: Shared {
+    fn build(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>>;
+}
+
+impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>> + Shared> Build for F {
+    fn build(&self, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        self(inputs)
+    }
+}
+
+impl Device {
+    /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
+    /// returns the results. Other tensors that it uses are kept by the program as they are. A result that is an input
+    /// is that input itself at each run; what is named twice is computed once.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let program = device.compile(&[(&[2], DType::F32)], |x| Ok(vec![x[0].mul(2.0)?.relu()]))?;
+    /// let y = program.run(&[&device.tensor(&[3.0f32, -1.0], &[2])?])?;
+    /// assert_eq!(y[0].read::<f32>().await?, [6.0, 0.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// What `build` returns; `Limit` if it cannot be planned.
+    pub fn compile(
+        &self,
+        inputs: &[(&[usize], DType)],
+        build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    ) -> Result<Program> {
+        let mut shapes = Vec::with_capacity(inputs.len());
+        let mut specs = Vec::with_capacity(inputs.len());
+        for &(dims, dtype) in inputs {
+            shapes.push((Shape::new("compile", dims)?, dtype));
+            specs.push((dims.iter().map(|&extent| Dim::Fixed(extent)).collect(), dtype));
+        }
+        let compiled = Arc::new(Compiled::new(self, &shapes, build)?);
+        let program = Program::new(self, specs, None);
+        program.keep(Vec::new(), &compiled);
+        Ok(program)
+    }
+
+    /// Compiles a program whose inputs have axes of any extent: those with a name, and the same name is the same extent in
+    /// all inputs of a run. `build` is called again for each combination of extents that comes; the plans of those that
+    /// came last are kept. From the third combination on GPUs run the same kernels for all, which read the sizes.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let rows = ["n".into(), 2.into()];
+    /// let program = device.compile_dynamic(&[(&rows, DType::F32)], |x| Ok(vec![x[0].mean(0)?]))?;
+    /// for n in 1..4 {
+    ///     let x = device.full(&[n, 2], n as f64, DType::F32)?;
+    ///     assert_eq!(program.run(&[&x])?[0].read::<f32>().await?, [n as f32; 2]);
+    /// }
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// None that a run does not give: it is compiled then.
+    pub fn compile_dynamic(
+        &self,
+        inputs: &[(&[Dim], DType)],
+        build: impl Fn(&[Tensor]) -> Result<Vec<Tensor>> + Shared + 'static,
+    ) -> Result<Program> {
+        let specs = inputs.iter().map(|(dims, dtype)| (dims.to_vec(), *dtype)).collect();
+        Ok(Program::new(self, specs, Some(Box::new(build))))
+    }
+}
+
+/// A compiled computation: running it plans, compiles and (once its results are dropped) allocates nothing, unless an axis
+/// with a name has an extent that it has not met.
+pub struct Program {
+    device: Device,
+    inputs: Vec<(Vec<Dim>, DType)>,
+    /// What is called for each combination of extents, where there are several.
+    build: Option<Box<dyn Build>>,
+    known: Mutex<Known>,
+}
+
+/// What was compiled.
+#[derive(Default)]
+struct Known {
+    /// By the extents of the axes with names, as these come first.
+    all: Lru<Vec<usize>, Arc<Compiled>>,
+    latest: Option<Arc<Compiled>>,
+}
+
+/// A program for inputs of certain shapes.
+struct Compiled {
+    batch: Arc<kernel::Batch>,
+    sources: Vec<Source>,
+    scalars: Vec<u32>,
+    /// What the plan computes: shapes and types.
+    computed: Vec<(Shape, DType)>,
+    results: Vec<Answer>,
+}
+
+/// What a source of the plan is.
+enum Source {
+    /// The n-th input.
+    Input(usize),
+    /// A tensor that the program keeps.
+    Kept(Tensor),
+}
+
+/// What a result is.
+enum Answer {
+    /// The n-th input itself.
+    Input(usize),
+    /// A tensor that was computed before.
+    Kept(Tensor),
+    /// The n-th that the plan computes.
+    Computed(usize),
+}
+
+impl Compiled {
+    /// Plans what `build` makes of inputs of these shapes and types.
+    fn new(
+        device: &Device,
+        inputs: &[(Shape, DType)],
+        build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    ) -> Result<Compiled> {
+        let placeholder = |&(shape, dtype)| Tensor::adopt(device, device.placeholder(shape, dtype));
+        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect();
+        let results = build(&placeholders)?;
+        let mut nodes = Vec::with_capacity(results.len());
+        for result in &results {
+            let node = result.node()?;
+            if !device.is_same(&result.device) {
+                return Err(Error::data("compile: a result lives on another device"));
+            }
+            nodes.push(node);
+        }
+        let input = |node: NodeId| {
+            placeholders.iter().position(|p| matches!(p.state, State::Node(n) if n == node))
+        };
+        let pending = device.pending(&nodes);
+        let mut answers = Vec::with_capacity(nodes.len());
+        for (&node, result) in nodes.iter().zip(&results) {
+            let computed = pending.iter().position(|&n| n == node);
+            answers.push(match (input(node), computed) {
+                (Some(n), _) => Answer::Input(n),
+                (None, Some(n)) => Answer::Computed(n),
+                (None, None) => Answer::Kept(result.clone()),
+            });
+        }
+        let mut computed = Vec::with_capacity(pending.len());
+        for &node in &pending {
+            computed.push(device.describe(node));
+        }
+        let Prepared { batch, sources: nodes, scalars } = device.prepare(&pending)?;
+        let mut sources = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            sources.push(match input(node) {
+                Some(n) => Source::Input(n),
+                None => {
+                    device.retain(node);
+                    Source::Kept(Tensor::adopt(device, node))
+                }
+            });
+        }
+        Ok(Compiled { batch, sources, scalars, computed, results: answers })
+    }
+
+    fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let mut sources = Vec::with_capacity(self.sources.len());
+        for source in &self.sources {
+            sources.push(match source {
+                Source::Input(n) => inputs[*n].node()?,
+                Source::Kept(tensor) => tensor.node()?,
+            });
+        }
+        let mut computed = Vec::with_capacity(self.computed.len());
+        if !self.computed.is_empty() {
+            let (batch, types) = (&self.batch, &self.computed);
+            for node in device.replay(batch, &sources, &self.scalars, types)? {
+                computed.push(Tensor::adopt(device, node));
+            }
+        }
+        let mut results = Vec::with_capacity(self.results.len());
+        for result in &self.results {
+            results.push(match result {
+                Answer::Input(n) => inputs[*n].clone(),
+                Answer::Kept(tensor) => tensor.clone(),
+                Answer::Computed(n) => computed[*n].clone(),
+            });
+        }
+        Ok(results)
+    }
+}
+
+impl Program {
+    fn new(
+        device: &Device,
+        inputs: Vec<(Vec<Dim>, DType)>,
+        build: Option<Box<dyn Build>>,
+    ) -> Program {
+        Program { device: device.clone(), inputs, build, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what was compiled for these extents.
+    fn keep(&self, extents: Vec<usize>, compiled: &Arc<Compiled>) {
+        let most = self.device.cache_limits().plans.max(1);
+        let mut known = self.known();
+        known.all.insert(extents, compiled.clone(), 0);
+        while known.all.evict(most, u64::MAX).is_some() {}
+        known.latest = Some(compiled.clone());
+    }
+
+    /// What it does, or did the last time where its inputs have axes with names: operations, kernels, buffers and bytes,
+    /// printable.
+    ///
+    /// # Errors
+    /// `Data` if it has such axes and was not run.
+    pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
+        match &self.known().latest {
+            Some(compiled) => Ok(compiled.batch.clone()),
+            None => Err(Error::data("program: its axes have names; it is planned when it is run")),
+        }
+    }
+
+    /// Submits it with new inputs; the results can be read, or passed on.
+    ///
+    /// # Errors
+    /// `Shape`, `DType` or `Data` if the inputs are not those it was compiled for; `Memory`. Where an axis has a name and a
+    /// new extent what building and planning give, too.
+    pub fn run(&self, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let extents = self.extents(inputs)?;
+        let known = {
+            let mut known = self.known();
+            let found = known.all.get(&extents).cloned();
+            if found.is_some() {
+                known.latest.clone_from(&found);
+            }
+            found
+        };
+        if let Some(compiled) = known {
+            return compiled.run(&self.device, inputs);
+        }
+        let Some(build) = &self.build else { unreachable!("without names it is compiled") };
+        let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
+        let compiled = Compiled::new(&self.device, &shapes, |inputs| build.build(inputs))?;
+        let compiled = Arc::new(compiled);
+        self.keep(extents, &compiled);
+        compiled.run(&self.device, inputs)
+    }
+
+    /// The extents of the axes with names, if the inputs are what it was compiled for.
+    fn extents(&self, inputs: &[&Tensor]) -> Result<Vec<usize>> {
+        if inputs.len() != self.inputs.len() {
+            let (have, want) = (inputs.len(), self.inputs.len());
+            return Err(Error::data(format!("program: {have} inputs instead of {want}")));
+        }
+        let mut extents: Vec<(&str, usize)> = Vec::new();
+        for (i, (input, (dims, dtype))) in inputs.iter().zip(&self.inputs).enumerate() {
+            if !self.device.is_same(&input.device) {
+                return Err(Error::data(format!("program: input {i} lives on another device")));
+            }
+            let mut fits = input.shape.rank() == dims.len();
+            for (dim, &extent) in dims.iter().zip(&input.shape[..]) {
+                fits &= match dim {
+                    Dim::Fixed(wanted) => extent == *wanted,
+                    Dim::Named(name) => match extents.iter().find(|(known, _)| known == name) {
+                        Some((_, known)) => extent == *known,
+                        None => {
+                            extents.push((name, extent));
+                            true
+                        }
+                    },
+                };
+            }
+            if !fits {
+                return Err(self.misfit(i, input, &extents));
+            }
+            if input.dtype != *dtype {
+                let message = format!("program: input {i} is {} instead of {dtype}", input.dtype);
+                return Err(Error::dtype(message));
+            }
+        }
+        Ok(extents.into_iter().map(|(_, extent)| extent).collect())
+    }
+
+    /// The error for an input of another shape, where axes with names have these extents.
+    fn misfit(&self, i: usize, input: &Tensor, extents: &[(&str, usize)]) -> Error {
+        let wanted: Vec<String> = self.inputs[i].0.iter().map(Dim::to_string).collect();
+        let wanted = wanted.join(", ");
+        let given: Vec<String> = extents.iter().map(|(n, e)| format!("{n} is {e}")).collect();
+        let given =
+            if given.is_empty() { String::new() } else { format!(" ({})", given.join(", ")) };
+        let shape = input.shape;
+        Error::shape(format!(
+            "program: input {i} is {shape}, and it was compiled for [{wanted}]{given}"
+        ))
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.plan() {
+            Ok(plan) => write!(f, "Program: {plan}"),
+            Err(_) => f.write_str("Program: not planned yet"),
+        }
+    }
+}
