@@ -88,7 +88,9 @@ impl Device {
             shapes.push((Shape::new("compile", dims)?, dtype));
             specs.push((dims.iter().map(|&extent| Dim::Fixed(extent)).collect(), dtype));
         }
-        let compiled = Arc::new(Compiled::new(self, &shapes, build)?);
+        let inputs = stand_ins(self, &shapes);
+        let results = build(&inputs)?;
+        let compiled = Arc::new(Compiled::new(self, &inputs, &results)?);
         let program = Program::new(self, specs, None);
         program.keep(Vec::new(), &compiled);
         Ok(program)
@@ -169,18 +171,17 @@ enum Answer {
     Computed(usize),
 }
 
+/// Tensors that stand for inputs of these shapes and types.
+fn stand_ins(device: &Device, inputs: &[(Shape, DType)]) -> Vec<Tensor> {
+    let one = |&(shape, dtype)| Tensor::adopt(device, device.placeholder(shape, dtype));
+    inputs.iter().map(one).collect()
+}
+
 impl Compiled {
-    /// Plans what `build` makes of inputs of these shapes and types.
-    fn new(
-        device: &Device,
-        inputs: &[(Shape, DType)],
-        build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
-    ) -> Result<Compiled> {
-        let placeholder = |&(shape, dtype)| Tensor::adopt(device, device.placeholder(shape, dtype));
-        let placeholders: Vec<Tensor> = inputs.iter().map(placeholder).collect();
-        let results = build(&placeholders)?;
+    /// Plans what was made of `placeholders`.
+    fn new(device: &Device, placeholders: &[Tensor], results: &[Tensor]) -> Result<Compiled> {
         let mut nodes = Vec::with_capacity(results.len());
-        for result in &results {
+        for result in results {
             let node = result.node()?;
             if !device.is_same(&result.device) {
                 return Err(Error::data("compile: a result lives on another device"));
@@ -192,7 +193,7 @@ impl Compiled {
         };
         let pending = device.pending(&nodes);
         let mut answers = Vec::with_capacity(nodes.len());
-        for (&node, result) in nodes.iter().zip(&results) {
+        for (&node, result) in nodes.iter().zip(results) {
             let computed = pending.iter().position(|&n| n == node);
             answers.push(match (input(node), computed) {
                 (Some(n), _) => Answer::Input(n),
@@ -299,8 +300,9 @@ impl Program {
         }
         let Some(build) = &self.build else { unreachable!("without names it is compiled") };
         let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
-        let compiled = Compiled::new(&self.device, &shapes, |inputs| build.build(inputs))?;
-        let compiled = Arc::new(compiled);
+        let stand_ins = stand_ins(&self.device, &shapes);
+        let results = build.build(&stand_ins)?;
+        let compiled = Arc::new(Compiled::new(&self.device, &stand_ins, &results)?);
         self.keep(extents, &compiled);
         compiled.run(&self.device, inputs)
     }

@@ -64,12 +64,12 @@ impl Variable {
         self.held().value.dtype()
     }
 
-    /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they are
-    /// submitted, as by [`Device::flush`](crate::device::Device::flush): so steps that nobody waits for do not pile up.
+    /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they
+    /// are submitted, as by [`Device::flush`](crate::device::Device::flush): steps that nobody waits for do not pile up.
     ///
     /// # Errors
-    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the tensor's own error
-    /// if it carries one.
+    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
+    /// tensor's own error if it carries one.
     pub fn assign(&self, value: &Tensor) -> Result<()> {
         let mut held = self.held();
         let before = &held.value;

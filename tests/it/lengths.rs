@@ -110,7 +110,8 @@ fn programs_with_named_axes_take_every_length() {
             device.tensor(&values, shape).expect("data")
         };
         let mut pipelines = 0;
-        for (step, n) in [103, 105, 109, 111, 103, 109, 113, 115, 117, 105].into_iter().enumerate() {
+        for (step, n) in [103, 105, 109, 111, 103, 109, 113, 115, 117, 105].into_iter().enumerate()
+        {
             let (x, y) = (data(&[n, 2], 1), data(&[2, n], 7));
             let results = program.run(&[&x, &y]).expect("it runs");
             let got = block_on(results[0].item::<f32>()).expect("a number");

@@ -118,7 +118,8 @@ function* wrong(way, { error, errors, rounds, loss, ticks }) {
   if (late.pipelines > early.pipelines) yield `${late.pipelines - early.pipelines} pipelines in the second half`;
   if (way === "yielding" && !ticks) yield "the page's timer had no turn";
   // What 2,000 operations of steps leave, at most; handles are not collected before the loop yields.
-  const [nodes, bytes] = way === "plain" ? [29 * (STEPS + 100), 300 * (STEPS + 100)] : [way === "yielding" ? 12_000 : 2_600, 120_000];
+  const limits = { plain: [29 * (STEPS + 100), 300 * (STEPS + 100)], yielding: [12_000, 120_000] };
+  const [nodes, bytes] = limits[way] ?? [2_600, 120_000];
   for (const round of rounds) {
     if (round.nodes > nodes) yield `${round.nodes} nodes`;
     if (round.usedBytes > bytes) yield `${round.usedBytes} bytes`;
@@ -134,7 +135,8 @@ for (const prefer of ["webgpu", "cpu"]) {
     const { rounds, whole, waited, longest } = seen;
     if (rounds) {
       const list = (of) => rounds.map(of).join(" ");
-      console.log(`${name}: ${whole.toFixed(0)} ms, until read ${waited.toFixed(0)}; the page's timer waited ${longest.toFixed(0)}`);
+      const [all, read, tick] = [whole, waited, longest].map((ms) => ms.toFixed(0));
+      console.log(`${name}: ${all} ms, until read ${read}; the page's timer waited ${tick}`);
       console.log(`  ms ${list(({ ms }) => ms.toFixed(0))}; nodes ${list(({ nodes }) => nodes)}`);
     }
   }

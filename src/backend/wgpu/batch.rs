@@ -6,6 +6,7 @@ use super::groups::{Groups, Sets};
 use super::memory::{Buffers, Memory, Numbered};
 use super::pipelines::{fold, Compiled, Pipeline, Pipelines};
 use super::platform::Gpu;
+use super::shapes::Seen;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
@@ -112,9 +113,14 @@ impl Prepared {
         let mut fates = Vec::with_capacity(batch.dispatches.len());
         let mut seen = pipelines.shapes.take(batch.structure);
         for (number, dispatch) in batch.dispatches.iter().enumerate() {
-            let source = text(number);
-            let (source, sizes) = seen.settle(&source).unwrap_or((source, Vec::new()));
-            let fate = prepared.add(gpu, limits, pipelines, batch, dispatch, (&source, &sizes))?;
+            let fate = prepared.add(
+                gpu,
+                limits,
+                pipelines,
+                &mut seen,
+                (batch, dispatch),
+                &text(number),
+            )?;
             fates.push(fate);
         }
         pipelines.shapes.keep(batch.structure, seen);
@@ -135,24 +141,26 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Adds a dispatch, with the sizes that stand behind its params; how its kernel went.
+    /// Adds a dispatch; how its kernel went.
     fn add(
         &mut self,
         gpu: &Gpu,
         limits: &Limits,
         pipelines: &mut Pipelines,
-        batch: &Batch,
-        dispatch: &Dispatch,
-        (source, sizes): (&Source, &[u32]),
+        seen: &mut Seen,
+        (batch, dispatch): (&Batch, &Dispatch),
+        source: &Source,
     ) -> Result<Fate> {
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
         if buffers > limits.buffers_per_kernel {
             return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
         }
+        let arity = (dispatch.inputs.len(), dispatch.outputs.len());
+        let dynamic = seen.settle(source, arity);
         let words = PARAMS_HEAD.len() + dispatch.params.len();
-        let own = source.params - sizes.len().div_ceil(4);
-        let vectors = source.params.max(words.div_ceil(4));
+        let params = dynamic.as_ref().map_or(source.params, |dynamic| dynamic.params(source));
+        let vectors = params.max(words.div_ceil(4));
         if vectors * 16 > MOST_PARAMS {
             return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
         }
@@ -176,10 +184,22 @@ impl Prepared {
         for (i, &scalar) in dispatch.params.iter().enumerate() {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
-        let sizes: &[u8] = bytemuck::cast_slice(sizes);
-        self.image[offset + 16 * own..][..sizes.len()].copy_from_slice(sizes);
-        let arity = (dispatch.inputs.len(), dispatch.outputs.len());
-        let pipeline = pipelines.get(gpu, limits, source, arity, (kind, &dispatch.label));
+        let told = (kind, dispatch.label.as_str());
+        let pipeline = match dynamic {
+            None => pipelines.get(gpu, limits, source, arity, told),
+            Some(dynamic) => {
+                // The sizes stand behind the numbers.
+                let sizes: &[u8] = bytemuck::cast_slice(&dynamic.sizes);
+                self.image[offset + 16 * source.params..][..sizes.len()].copy_from_slice(sizes);
+                let compile = || {
+                    let text = dynamic.source(source);
+                    let pipeline = pipelines.get(gpu, limits, &text, arity, told);
+                    seen.compiled(&dynamic, &pipeline);
+                    pipeline
+                };
+                dynamic.pipeline.clone().unwrap_or_else(compile)
+            }
+        };
         let fate = pipeline.fate.clone();
         if let Some(grid) = grid {
             let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;

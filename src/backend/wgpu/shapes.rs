@@ -1,9 +1,11 @@
 //! Dynamic shapes. A batch that was seen with two sizes and comes with a third is compiled anew once more, so that what
 //! differed is read from the params: from then on it fits all sizes. What is computed is the same.
 
+use super::pipelines::Pipeline;
 use crate::codegen::Source;
 use crate::lru::Lru;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::{Arc, Weak};
 
 /// Bytes that are kept about what was seen.
 const MOST_BYTES: u64 = 4 << 20;
@@ -24,12 +26,37 @@ pub(super) struct Shapes {
 pub(super) struct Seen {
     times: u32,
     always: bool,
-    /// By the structure of its text, and how many of the batch before it have the same.
-    kernels: FxHashMap<(u64, u32), Sizes>,
+    kernels: FxHashMap<Key, Sizes>,
     /// How many kernels of the batch that is being compiled have such a structure.
-    met: FxHashMap<u64, u32>,
+    met: FxHashMap<(u64, (usize, usize)), u32>,
     /// The sizes that stayed in all batches before it.
     stayed: FxHashSet<u32>,
+}
+
+/// A kernel of a batch: the structure of its text, its numbers of inputs and outputs, and how many of the batch before it
+/// have the same.
+type Key = (u64, (usize, usize), u32);
+
+/// A kernel that reads sizes.
+pub(super) struct Dynamic {
+    key: Key,
+    /// For each size which word it is, if it is read.
+    places: Vec<Option<usize>>,
+    /// The words.
+    pub(super) sizes: Vec<u32>,
+    /// Compiled before, if it still is.
+    pub(super) pipeline: Option<Arc<Pipeline>>,
+}
+
+impl Dynamic {
+    /// `vec4`s of params with those words behind them.
+    pub(super) fn params(&self, source: &Source) -> usize {
+        source.params + self.sizes.len().div_ceil(4)
+    }
+
+    pub(super) fn source(&self, source: &Source) -> Source {
+        source.dynamic(&self.places)
+    }
 }
 
 /// The sizes in a kernel's text. Those that were equal whenever it came are one group.
@@ -40,6 +67,8 @@ struct Sizes {
     /// Of each group.
     values: Vec<u32>,
     varies: Vec<bool>,
+    /// The kernel that reads those that vary.
+    pipeline: Weak<Pipeline>,
 }
 
 impl Shapes {
@@ -67,13 +96,14 @@ impl Shapes {
 }
 
 impl Seen {
-    /// The text to compile for a kernel, and the sizes that it reads: words after the params there are.
-    pub(super) fn settle(&mut self, source: &Source) -> Option<(Source, Vec<u32>)> {
+    /// Which sizes a kernel reads; `None` where it has them as constants.
+    pub(super) fn settle(&mut self, source: &Source, arity: (usize, usize)) -> Option<Dynamic> {
         let structure = source.structure();
-        let met = self.met.entry(structure).or_default();
+        let met = self.met.entry((structure, arity)).or_default();
         *met += 1;
+        let key = (structure, arity, *met);
         let values: Vec<u32> = source.sizes.iter().map(|size| size.value).collect();
-        let sizes = self.kernels.entry((structure, *met)).or_insert_with(|| Sizes::new(&values));
+        let sizes = self.kernels.entry(key).or_insert_with(|| Sizes::new(&values));
         sizes.refine(&values);
         if sizes.times == 1 && self.times >= ENOUGH {
             // Kernels of another structure, as sizes near these bring them: what did not stay elsewhere will not here.
@@ -90,15 +120,24 @@ impl Seen {
                 read.push(value);
             }
         }
-        let words: Vec<_> = sizes.group.iter().map(|&group| of_group[group]).collect();
-        (!read.is_empty()).then(|| (source.dynamic(&words), read))
+        let places: Vec<_> = sizes.group.iter().map(|&group| of_group[group]).collect();
+        let pipeline = sizes.pipeline.upgrade();
+        (!read.is_empty()).then_some(Dynamic { key, places, sizes: read, pipeline })
+    }
+
+    /// It was compiled.
+    pub(super) fn compiled(&mut self, dynamic: &Dynamic, pipeline: &Arc<Pipeline>) {
+        if let Some(sizes) = self.kernels.get_mut(&dynamic.key) {
+            sizes.pipeline = Arc::downgrade(pipeline);
+        }
     }
 }
 
 impl Sizes {
     fn new(values: &[u32]) -> Sizes {
         let group = vec![0; values.len()];
-        let mut sizes = Sizes { times: 0, group, values: vec![0], varies: vec![false] };
+        let mut sizes =
+            Sizes { times: 0, group, values: vec![0], varies: vec![false], pipeline: Weak::new() };
         sizes.refine(values);
         sizes.varies.fill(false);
         sizes.times = 0;
@@ -111,6 +150,7 @@ impl Sizes {
         let before = std::mem::take(&mut self.values);
         let varied = std::mem::take(&mut self.varies);
         let mut groups: FxHashMap<(usize, u32), usize> = FxHashMap::default();
+        let mut same = true;
         for (group, &value) in self.group.iter_mut().zip(values) {
             let old = *group;
             *group = *groups.entry((old, value)).or_insert_with(|| {
@@ -118,6 +158,10 @@ impl Sizes {
                 self.varies.push(varied[old] || before[old] != value);
                 self.values.len() - 1
             });
+            same &= *group == old && self.varies[*group] == varied[old];
+        }
+        if !same {
+            self.pipeline = Weak::new();
         }
     }
 }
