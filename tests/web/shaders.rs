@@ -66,7 +66,10 @@ async fn all_shaders_compile() {
     }
     for (name, kernel) in kernels::samples().into_iter().chain(kernels::windows()) {
         for variants in kernels::variants() {
-            texts.insert(codegen::wgsl(&kernel, variants).text, name.clone());
+            let source = codegen::wgsl(&kernel, variants);
+            let read: Vec<_> = (0..source.sizes.len()).map(Some).collect();
+            texts.insert(source.dynamic(&read).text, format!("{name}, sizes read"));
+            texts.insert(source.text, name.clone());
         }
     }
     let (refused, without) = refused(&texts).await;

@@ -38,7 +38,7 @@ function expect(holds, otherwise) {
 }
 
 async function check(device) {
-  expect(blocks.length === 4, `${blocks.length} blocks of JavaScript in README.md`);
+  expect(blocks.length === 5, `${blocks.length} blocks of JavaScript in README.md`);
   const [[shape, values], [plan], [z]] = await outcome(device);
   expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
   for (const row of [values.slice(0, 4), values.slice(4)]) {
