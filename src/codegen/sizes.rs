@@ -44,9 +44,11 @@ pub(super) fn take_marks(marked: &str) -> (String, Vec<Size>) {
         if i > 0 {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             let suffix = part[digits..].starts_with(['u', 'i']);
-            // Numbers beyond 32 bits are refused by compilers, too.
-            let value = part[..digits].parse().unwrap_or(u32::MAX);
-            sizes.push(Size { at: text.len(), len: digits + usize::from(suffix), value });
+            let most = if part[digits..].starts_with('u') { u32::MAX } else { i32::MAX as u32 };
+            // What does not fit stays as it is: compilers refuse it, and nothing else would.
+            if let Some(value) = part[..digits].parse().ok().filter(|&value| value <= most) {
+                sizes.push(Size { at: text.len(), len: digits + usize::from(suffix), value });
+            }
         }
         text += part;
     }

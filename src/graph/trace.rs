@@ -77,9 +77,11 @@ impl Trace {
         Ok(self.nodes.len() - 1)
     }
 
-    /// A hash of all but the sizes: of the operations, the ranks and types of what they give, and what they use.
-    pub fn structure(&self) -> u64 {
+    /// A hash of all but the sizes, and of what it is planned with: of the operations, the ranks and types of what they give,
+    /// and what they use.
+    pub fn structure(&self, with: &impl Hash) -> u64 {
         let mut hasher = FxHasher::default();
+        with.hash(&mut hasher);
         for Traced { op, inputs, shape, dtype } in &self.nodes {
             match op {
                 // These say sizes.

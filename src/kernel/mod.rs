@@ -193,7 +193,8 @@ pub struct Batch {
     pub operations: usize,
     /// The kernels it was planned for.
     pub variants: Variants,
-    /// A hash of what it computes but for the sizes: the same program with inputs of other shapes has the same.
+    /// A hash of what it computes but for the sizes, and of the variants: the same program with inputs of other shapes has the
+    /// same.
     pub structure: u64,
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
-    let structure = trace.structure();
+    let structure = trace.structure(&limits.variants);
     let mut operations = 0;
     for node in &trace.nodes {
         // Data and numbers were there before.

@@ -3,7 +3,7 @@
 
 use super::{State, Tensor};
 use crate::backend::Shared;
-use crate::device::{Device, Prepared};
+use crate::device::{CacheLimits, Device, Prepared};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -88,9 +88,9 @@ impl Device {
             shapes.push((Shape::new("compile", dims)?, dtype));
             specs.push((dims.iter().map(|&extent| Dim::Fixed(extent)).collect(), dtype));
         }
-        let inputs = stand_ins(self, &shapes);
-        let results = build(&inputs)?;
-        let compiled = Arc::new(Compiled::new(self, &inputs, &results)?);
+        let placeholders = placeholders(self, &shapes);
+        let results = build(&placeholders)?;
+        let compiled = Arc::new(Compiled::new(self, &placeholders, &results)?);
         let program = Program::new(self, specs, None);
         program.keep(Vec::new(), &compiled);
         Ok(program)
@@ -172,7 +172,7 @@ enum Answer {
 }
 
 /// Tensors that stand for inputs of these shapes and types.
-fn stand_ins(device: &Device, inputs: &[(Shape, DType)]) -> Vec<Tensor> {
+fn placeholders(device: &Device, inputs: &[(Shape, DType)]) -> Vec<Tensor> {
     let one = |&(shape, dtype)| Tensor::adopt(device, device.placeholder(shape, dtype));
     inputs.iter().map(one).collect()
 }
@@ -261,10 +261,10 @@ impl Program {
 
     /// Keeps what was compiled for these extents.
     fn keep(&self, extents: Vec<usize>, compiled: &Arc<Compiled>) {
-        let most = self.device.cache_limits().plans.max(1);
+        let CacheLimits { plans, plan_bytes, .. } = self.device.cache_limits();
         let mut known = self.known();
-        known.all.insert(extents, compiled.clone(), 0);
-        while known.all.evict(most, u64::MAX).is_some() {}
+        known.all.insert(extents, compiled.clone(), compiled.batch.size() as u64);
+        while known.all.evict(plans.max(1), plan_bytes).is_some() {}
         known.latest = Some(compiled.clone());
     }
 
@@ -300,9 +300,9 @@ impl Program {
         }
         let Some(build) = &self.build else { unreachable!("without names it is compiled") };
         let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
-        let stand_ins = stand_ins(&self.device, &shapes);
-        let results = build.build(&stand_ins)?;
-        let compiled = Arc::new(Compiled::new(&self.device, &stand_ins, &results)?);
+        let placeholders = placeholders(&self.device, &shapes);
+        let results = build.build(&placeholders)?;
+        let compiled = Arc::new(Compiled::new(&self.device, &placeholders, &results)?);
         self.keep(extents, &compiled);
         compiled.run(&self.device, inputs)
     }

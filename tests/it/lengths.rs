@@ -155,3 +155,19 @@ fn programs_with_named_axes_take_every_length() {
         assert_eq!(odd.run(&[&x]).expect("4 is not")[0].shape()[..], [2, 4]);
     }
 }
+
+/// Other sizes of one program count as such; what `tune` compares are other programs, and keeps its sizes as constants.
+#[test]
+fn other_variants_are_no_other_sizes() {
+    let device = Place::Paper.open().expect("it is there");
+    let structure = |columns: usize, variants| {
+        device.set_variants(variants).expect("it has them");
+        let x = device.ones(&[6, columns]).expect("recorded");
+        let mut batch = device.batch();
+        batch.add(&x.softmax(-1).expect("recorded")).expect("its own");
+        batch.plan().expect("it fits").structure
+    };
+    let (one, other) = (Variants::TOGETHER, Variants::ALONE);
+    assert_eq!(structure(40, one), structure(41, one));
+    assert_ne!(structure(40, one), structure(40, other));
+}

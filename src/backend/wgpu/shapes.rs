@@ -105,7 +105,7 @@ impl Seen {
         let values: Vec<u32> = source.sizes.iter().map(|size| size.value).collect();
         let sizes = self.kernels.entry(key).or_insert_with(|| Sizes::new(&values));
         sizes.refine(&values);
-        if sizes.times == 1 && self.times >= ENOUGH {
+        if sizes.times == 1 && self.times >= ENOUGH && !self.stayed.is_empty() {
             // Kernels of another structure, as sizes near these bring them: what did not stay elsewhere will not here.
             let varies = sizes.varies.iter_mut().zip(&sizes.values);
             varies.for_each(|(varies, value)| *varies = !self.stayed.contains(value));
