@@ -55,6 +55,10 @@ fn load_scale() -> f32 {
   return 0.125;
 }
 
+fn load_length() -> i32 {
+  return i32(KEYS);
+}
+
 fn inside_q(batch: u32, head: u32, query: u32, d: u32) -> f32 {
   return select(0.0, load_q(batch, head, query, min(d, LAST_D)), d < SIZE);
 }
@@ -93,15 +97,20 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, sums: vec4<f32>) {
   }
 }
 
-// The first key that a query does not see: the last query's own place is the last key's.
+// How many keys count, from the first on.
+fn length() -> u32 {
+  return min(u32(load_length()), KEYS);
+}
+
+// The first key that a query does not see: the last query's own place is that of the last key that counts.
 fn visible(query: u32) -> u32 {
-  let own = query + KEYS + select(max(WINDOW, 1u), 1u, CAUSAL);
-  return select(KEYS, min(max(own, QUERIES) - QUERIES, KEYS), CAUSAL || WINDOW > 0u);
+  let own = query + length() + select(max(WINDOW, 1u), 1u, CAUSAL);
+  return select(length(), min(max(own, QUERIES) - QUERIES, length()), CAUSAL || WINDOW > 0u);
 }
 
 // The first key that it sees.
 fn hidden(query: u32) -> u32 {
-  return select(0u, max(query + 1u + KEYS, QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
+  return select(0u, max(query + 1u + length(), QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
 
 @compute @workgroup_size(256)
@@ -163,7 +172,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     left[row * PITCH + part] = weights;
     for (var c = 0u; c < CHUNKS; c++) {
       workgroupBarrier();
-      right[row * PITCH + part] = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      let values = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      right[row * PITCH + part] = select(vec4<f32>(), values, first_key + row < keys);
       workgroupBarrier();
       var sum = sums[c] * fading;
       for (var i = 0u; i < 8u; i++) {

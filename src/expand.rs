@@ -27,7 +27,8 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     })
 }
 
-/// Writes other operations for a node, whose operands have these numbers now; `None` if it is to stay.
+/// Writes other operations for a node, whose operands have these numbers now, with a result of the same shape and type;
+/// `None` if it is to stay.
 pub type Rule<'a> = &'a dyn Fn(&mut Trace, &Traced, &[usize]) -> Result<Option<usize>>;
 
 /// The same computation with some of its operations replaced.
@@ -41,11 +42,13 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
         let inputs = pick(&moved, &node.inputs);
         let at = match rule(&mut out, node, &inputs)? {
             Some(at) => at,
-            None if matches!(node.op, Op::Source | Op::Scalar) => {
-                out.leaf(node.op.clone(), node.shape, node.dtype)
+            // What it works on has the shapes and types it had.
+            None => {
+                out.nodes.push(Traced { op: node.op.clone(), inputs, ..*node });
+                out.nodes.len() - 1
             }
-            None => out.push(node.op.clone(), &inputs)?,
         };
+        debug_assert_eq!((out.nodes[at].shape, out.nodes[at].dtype), (node.shape, node.dtype));
         moved.push(at);
     }
     out.outputs = pick(&moved, &trace.outputs);
@@ -182,7 +185,12 @@ impl Writer<'_> {
         let (q, k) = (self.shape(inputs[0]), self.shape(inputs[1]));
         let dtype = self.trace.nodes[inputs[0]].dtype;
         let (queries, keys) = (q[2], k[2]);
-        let k = self.transpose(inputs[1])?;
+        let length = attention.length.then(|| inputs[inputs.len() - 1]);
+        let (k, v) = match length {
+            Some(length) => (self.first(inputs[1], length)?, self.first(inputs[2], length)?),
+            None => (inputs[1], inputs[2]),
+        };
+        let k = self.transpose(k)?;
         let mut scores = self.by_heads(inputs[0], k)?;
         scores = self.pointwise(Pointwise::mul, &[scores, inputs[3]])?;
         if attention.mask {
@@ -190,11 +198,22 @@ impl Writer<'_> {
         }
         let hidden = self.constant(dtype, f64::NEG_INFINITY)?;
         let (causal, window) = (attention.causal, attention.window);
+        let shape = Shape::new("attention", &[queries, keys])?;
+        if let Some(length) = length {
+            let column = self.trace.push(Op::Iota { shape, axis: 1 }, &[])?;
+            let counts = self.pointwise(Pointwise::lt, &[column, length])?;
+            scores = self.pointwise(Pointwise::where_cond, &[counts, scores, hidden])?;
+        }
         if causal || window.is_some() {
-            let shape = Shape::new("attention", &[queries, keys])?;
             let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
             let column = self.trace.push(Op::Iota { shape, axis: 1 }, &[])?;
-            let shift = self.constant(DType::I32, keys as f64 - queries as f64)?;
+            let shift = match length {
+                Some(length) => {
+                    let queries = self.constant(DType::I32, queries as f64)?;
+                    self.pointwise(Pointwise::sub, &[length, queries])?
+                }
+                None => self.constant(DType::I32, keys as f64 - queries as f64)?,
+            };
             let place = self.pointwise(Pointwise::add, &[row, shift])?;
             let ahead = self.pointwise(Pointwise::sub, &[column, place])?;
             let far = window.unwrap_or(usize::MAX).min(queries + keys) as f64;
@@ -217,7 +236,16 @@ impl Writer<'_> {
         let sum = self.reduce(Reduction::Sum, weights, 3)?;
         let sum = self.pointwise(Pointwise::where_cond, &[nothing, one, sum])?;
         let weights = self.pointwise(Pointwise::div, &[weights, sum])?;
-        self.by_heads(weights, inputs[2])
+        self.by_heads(weights, v)
+    }
+
+    /// The first rows of matrices, so many, and zeros in the place of the others.
+    fn first(&mut self, matrices: usize, count: usize) -> Result<usize> {
+        let shape = Shape::new("attention", &[self.shape(matrices)[2], 1])?;
+        let row = self.trace.push(Op::Iota { shape, axis: 0 }, &[])?;
+        let counts = self.pointwise(Pointwise::lt, &[row, count])?;
+        let zero = self.constant(self.trace.nodes[matrices].dtype, 0.0)?;
+        self.pointwise(Pointwise::where_cond, &[counts, matrices, zero])
     }
 
     /// `a [batch, heads, ..] b [batch, own, ..]`, where each of b's heads serves as many of a's.

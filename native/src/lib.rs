@@ -1,7 +1,7 @@
 //! [`warpweft`] with a blocking API: one crate for a Rust program that has no executor.
 //!
 //! Everything of `warpweft` is here under its own name. What is async there has a twin that ends in `_sync`, from the
-//! traits [`DeviceSync`] and [`TensorSync`]; [`prelude`] has them together with the types one needs first.
+//! traits [`DeviceSync`], [`TensorSync`] and [`ProgramSync`]; [`prelude`] has them together with the types one needs first.
 //!
 //! ```
 //! use warpweft_native::prelude::*;
@@ -25,7 +25,7 @@ use dtype::Element;
 use error::Result;
 use pollster::block_on;
 use std::time::Instant;
-use tensor::Tensor;
+use tensor::{Program, Tensor};
 use tune::Tuned;
 
 /// What most programs need: `use warpweft_native::prelude::*;`.
@@ -38,7 +38,7 @@ pub mod prelude {
         Dim, Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
         Resize, Sampling, Scan, ScatterReduction, Sections, Tensor, TensorSpec, Variable,
     };
-    pub use crate::{DeviceSync, TensorSync};
+    pub use crate::{DeviceSync, ProgramSync, TensorSync};
 }
 
 /// The blocking calls of a [`Device`].
@@ -197,6 +197,30 @@ pub trait TensorSync: Sized {
     /// # Errors
     /// As there.
     fn to_sync(&self, device: &Device) -> Result<Self>;
+}
+
+/// The blocking calls of a [`Program`].
+///
+/// ```
+/// use warpweft_native::prelude::*;
+///
+/// let device = Device::with_sync(Preference::Cpu)?;
+/// let program = device.compile(&[(&[2], DType::F32)], |x| Ok(vec![x[0].exp()]))?;
+/// program.ready_sync()?;
+/// # Ok::<(), Error>(())
+/// ```
+pub trait ProgramSync {
+    /// [`Program::ready`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn ready_sync(&self) -> Result<()>;
+}
+
+impl ProgramSync for Program {
+    fn ready_sync(&self) -> Result<()> {
+        block_on(self.ready())
+    }
 }
 
 impl TensorSync for Tensor {

@@ -10,7 +10,7 @@ pub use reads::{Part, Take};
 use crate::error::Result;
 use crate::kernel::{Batch, Kernel, Limits, Variants};
 use std::any::Any;
-use std::future::Future;
+use std::future::{ready, Future};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -119,6 +119,11 @@ pub trait Backend: Shared {
     fn free(&self, buffer: BufferId);
     /// Copies `data` (a multiple of 4 bytes) to `offset`, after the work submitted so far.
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()>;
+    /// Compiles what a batch needs, unless that was done; resolves when it is known how that went. What a machine compiles
+    /// only when it runs a batch it need not compile here.
+    fn compile(&self, _: &Arc<Batch>) -> Pending<Result<()>> {
+        Box::pin(ready(Ok(())))
+    }
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.

@@ -268,6 +268,9 @@ pub fn attention(a: &Attend) -> Source {
     if let Some(mask) = &a.mask {
         slots.push(Slot::operand("mask", mask, SCORE, &at_score));
     }
+    if let Some(length) = &a.length {
+        slots.push(Slot::operand("length", length, &[], &[]));
+    }
     // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
     let rows = repeat * a.queries;
     let (text, groups) = match queries {

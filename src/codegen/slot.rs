@@ -6,6 +6,7 @@ use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::Source;
+use crate::dtype::DType;
 use crate::kernel::{Operand, Program, ValueId};
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
@@ -73,6 +74,16 @@ impl<'a> Slot<'a> {
         widens(self.program, &self.live(), &wide, axis, extent).then_some(axis)
     }
 
+    /// The type of what is loaded.
+    fn dtype(&self) -> &'static str {
+        let value = self.value.map(|value| self.program.types[value as usize]);
+        if value == Some(DType::I32) {
+            "i32"
+        } else {
+            "f32"
+        }
+    }
+
     fn live(&self) -> Vec<bool> {
         self.program.live(self.value.as_slice())
     }
@@ -127,9 +138,9 @@ impl<'a> Slot<'a> {
                     Some(condition) => format!("select(0.0, v{value}, {condition})"),
                     None => format!("v{value}"),
                 };
-                let signature = self.signature("");
+                let (signature, dtype) = (self.signature(""), self.dtype());
                 let text = format!(
-                    "fn load_{name}({signature}) -> f32 {{\n{statements}return {value};\n}}\n"
+                    "fn load_{name}({signature}) -> {dtype} {{\n{statements}return {value};\n}}\n"
                 );
                 shader.replace("load_", name, &text);
             }

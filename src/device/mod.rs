@@ -175,6 +175,11 @@ impl Device {
         self.mending(self.inner.backend.sync())
     }
 
+    /// Compiles what a batch needs, unless that was done.
+    pub(crate) fn compiled(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        self.inner.backend.compile(batch)
+    }
+
     /// `work`, after which memory is sorted out if it ran out.
     fn mending<T: 'static>(&self, work: Pending<Result<T>>) -> Pending<Result<T>> {
         let inner = Arc::downgrade(&self.inner);

@@ -2,12 +2,12 @@
 
 use super::host::host;
 use super::objects::{keep, keep_all, Object, Place};
-use super::returns::plan_object;
+use super::returns::{plan_object, promise};
 use super::{Answer, At, FromJs, JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, Shell, Thrown};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{Dim, Tensor};
-use js_sys::Array;
+use js_sys::{Array, Promise};
 use std::cell::Cell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -58,6 +58,21 @@ impl JsProgram {
         let inputs = inputs.iter().map(one).collect::<Result<Vec<_>>>()?;
         let results = thrown(program.run(&inputs.iter().collect::<Vec<_>>()))?;
         Ok(results.into_iter().map(keep).collect::<Result<_>>()?)
+    }
+
+    /// Compiles its kernels, which the first `run` does otherwise: the promise resolves when that need not compile any more,
+    /// and the page goes on meanwhile.
+    ///
+    /// @throws `Data` where axes of its inputs have names and it was not run; the promise rejects where the device refuses a
+    /// kernel.
+    #[wasm_bindgen(unchecked_return_type = "Promise<void>")]
+    pub fn ready(&self) -> Answer<Promise> {
+        let (_, program) = self.core("ready")?;
+        program.plan()?;
+        Ok(promise(async move {
+            program.ready().await?;
+            Ok(JsValue::UNDEFINED)
+        }))
     }
 
     /// What it does, or did the last time where axes of its inputs have names.

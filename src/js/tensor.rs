@@ -227,13 +227,14 @@ impl JsTensor {
         let this = self.core(op)?;
         let k = Tensor::from_js(k, At { op, what: "k" })?;
         let v = Tensor::from_js(v, At { op, what: "v" })?;
-        thread_local!(static KNOWN: Known = Known::new(&["causal window mask scale"]));
+        thread_local!(static KNOWN: Known = Known::new(&["causal window mask scale kvLength"]));
         let options = Options::open(options, &KNOWN, op)?;
         let causal = options.after(0).flag(0, "causal", false)?;
         let window = Option::from_js(&options.get(1), At { op, what: "window" })?;
         let mask = Option::<Tensor>::from_js(&options.get(2), At { op, what: "mask" })?;
         let scale = Option::from_js(&options.get(3), At { op, what: "scale" })?;
-        let options = AttentionOptions { causal, window, mask: mask.as_ref(), scale };
+        let kv_length = Option::from_js(&options.get(4), At { op, what: "kvLength" })?;
+        let options = AttentionOptions { causal, window, mask: mask.as_ref(), scale, kv_length };
         given(this.attention(&k, &v, options), op)
     }
 

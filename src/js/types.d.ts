@@ -90,6 +90,11 @@ export interface AttentionOptions {
   mask?: Tensor;
   /** What the scores are multiplied with. Default: `1 / sqrt(size)`. */
   scale?: number;
+  /**
+   * How many keys count, from the first on; `keys` above means those. So k and v can be a cache that is longer than what is
+   * in it: the rest makes no difference. The number is data: another one is no other plan. Default: all.
+   */
+  kvLength?: number;
 }
 
 /**

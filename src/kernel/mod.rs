@@ -84,7 +84,7 @@ pub enum Kernel {
     },
     Matmul(Matmul),
     Conv2d(Convolution),
-    Attention(Attend),
+    Attention(Box<Attend>),
 }
 
 /// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
@@ -138,6 +138,8 @@ pub struct Attend {
     pub mask: Option<Operand>,
     /// A rank-0 operand.
     pub scale: Operand,
+    /// A rank-0 operand, `i32`: how many keys count; without it all do.
+    pub length: Option<Operand>,
     pub epilogue: Program,
 }
 

@@ -15,7 +15,8 @@ pub struct Conv2d {
     pub groups: usize,
 }
 
-/// Scaled dot-product attention's parameters. The scale is the operand after q, k and v: a rank-0 number.
+/// Scaled dot-product attention's parameters. The scale is the operand after q, k and v: a rank-0 number. Where `keys` are
+/// spoken of, those are meant that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Attention {
     /// Query i sees keys up to `i + keys - queries`, so the last query sees all of them.
@@ -24,6 +25,8 @@ pub struct Attention {
     pub window: Option<usize>,
     /// A fifth operand, broadcast to `[batch, heads, queries, keys]`, is added to the scores.
     pub mask: bool,
+    /// The last operand, an `i32` of rank 0, says how many keys count, from the first on; without it all do.
+    pub length: bool,
 }
 
 /// An operation with a hand-written kernel.
@@ -52,7 +55,9 @@ impl Routine {
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = self.name();
         let dtype = operands[0].1;
-        if let Some((_, other)) = operands.iter().find(|o| o.1 != dtype) {
+        let length = matches!(self, Routine::Attention(attention) if attention.length);
+        let floats = &operands[..operands.len() - usize::from(length)];
+        if let Some((_, other)) = floats.iter().find(|o| o.1 != dtype) {
             let message = format!("{name}: operands of type {dtype} and {other}; cast one");
             return Err(Error::dtype(message));
         }
@@ -145,6 +150,9 @@ impl Attention {
             if Shape::broadcast("attention", &mask, &scores).map_or(true, |s| s[..] != scores) {
                 return refuse(&format!("the mask {mask} does not broadcast to {scores:?}"));
             }
+        }
+        if self.length && operands[operands.len() - 1] != (Shape::SCALAR, DType::I32) {
+            return refuse("the number of keys that count must be a single i32");
         }
         Shape::new("attention", &[b, heads, queries, dv])
     }

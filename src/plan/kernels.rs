@@ -10,18 +10,33 @@ use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
 use crate::shape::{pick, Shape};
+use std::sync::Arc;
 
 /// A kernel before its buffers are placed.
+#[derive(Clone)]
 pub struct Piece {
-    pub kernel: Kernel,
+    pub kernel: Arc<Kernel>,
     /// Nodes it reads.
     pub inputs: Vec<usize>,
     /// Nodes it writes.
     pub outputs: Vec<usize>,
-    /// Which of the trace's scalars its params hold.
+    /// The numbers that its params hold.
     pub params: Vec<usize>,
     /// Operations it stands for.
     pub operations: Vec<usize>,
+}
+
+impl Piece {
+    /// The same with other nodes.
+    pub fn moved(&self, to: &impl Fn(&[usize]) -> Vec<usize>) -> Piece {
+        Piece {
+            kernel: self.kernel.clone(),
+            inputs: to(&self.inputs),
+            outputs: to(&self.outputs),
+            params: to(&self.params),
+            operations: to(&self.operations),
+        }
+    }
 }
 
 /// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
@@ -247,6 +262,7 @@ impl Attempt<'_> {
         compact(&mut kernel, &mut inputs, &mut params);
         operations.sort_unstable();
         operations.dedup();
+        let kernel = Arc::new(kernel);
         Ok(Piece { kernel, inputs, outputs, params, operations })
     }
 

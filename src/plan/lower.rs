@@ -44,7 +44,7 @@ pub struct Context<'a> {
     pub max_inputs: usize,
     /// Nodes that are read from memory.
     pub inputs: Vec<usize>,
-    /// Which of the trace's scalars the params words hold.
+    /// The numbers that the params words hold.
     pub params: Vec<usize>,
     /// The routine whose result the epilogue works on.
     pub routine: Option<usize>,
@@ -227,11 +227,10 @@ impl<'a> Context<'a> {
         match &traced.op {
             Op::Source | Op::Concat { .. } => Err(Stop::Realise(node)),
             Op::Scalar => {
-                let scalar = self.marks.scalars[node];
-                let word = match self.params.iter().position(|&p| p == scalar) {
+                let word = match self.params.iter().position(|&p| p == node) {
                     Some(word) => word,
                     None => {
-                        self.params.push(scalar);
+                        self.params.push(node);
                         self.params.len() - 1
                     }
                 };

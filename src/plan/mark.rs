@@ -20,8 +20,6 @@ pub struct Marks<'a> {
     pub light: Vec<bool>,
     /// Unpacked from integers that take at most half its memory.
     pub packed: Vec<bool>,
-    /// For scalars, which of the trace's scalars it is.
-    pub scalars: Vec<usize>,
     /// Its kernel writes a part of what its second operand lies in.
     pub in_place: Vec<bool>,
     outputs: Vec<bool>,
@@ -29,6 +27,17 @@ pub struct Marks<'a> {
     users: Users,
     /// The kernels that compute it, or read it from memory.
     reach: Vec<Reach>,
+}
+
+/// How a node is placed, as the kernel that computes a root sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// It is read from memory.
+    pub read: bool,
+    attached: bool,
+    in_place: bool,
+    light: bool,
+    packed: bool,
 }
 
 /// The kernels a node's value flows into without passing through memory.
@@ -115,19 +124,15 @@ impl<'a> Marks<'a> {
             attachments: FxHashMap::default(),
             light: vec![false; count],
             packed: vec![false; count],
-            scalars: vec![0; count],
             in_place: vec![false; count],
             outputs: vec![false; count],
             forced: vec![false; count],
             users: Users::of(trace),
             reach: vec![Reach::Nothing; count],
         };
-        let mut scalars = 0;
         for (n, node) in trace.nodes.iter().enumerate() {
             marks.packed[n] = marks.costs.is_packed(n, node);
             marks.light[n] = marks.costs.is_light(n, node);
-            marks.scalars[n] = scalars;
-            scalars += usize::from(matches!(node.op, Op::Scalar));
         }
         for &output in &trace.outputs {
             marks.outputs[output] = true;
@@ -304,6 +309,17 @@ impl<'a> Marks<'a> {
     /// The results that the kernel of `root` writes along with its own.
     pub fn attached_to(&self, root: usize) -> impl Iterator<Item = usize> + '_ {
         self.attachments.get(&root).into_iter().flatten().copied()
+    }
+
+    /// How a node is placed for the kernel of `root`.
+    pub fn of_node(&self, n: usize, root: usize) -> Mark {
+        Mark {
+            read: self.in_memory[n] && n != root,
+            attached: self.attached[n] == Some(root),
+            in_place: self.in_place[n],
+            light: self.light[n],
+            packed: self.packed[n],
+        }
     }
 
     fn is_padded_by_number(&self, n: usize) -> bool {

@@ -4,6 +4,7 @@
 use super::kernels::Piece;
 use super::rewrite::append;
 use crate::kernel::{Builder, Kernel, Limits};
+use std::sync::Arc;
 
 /// Earlier kernels that are looked at.
 const WINDOW: usize = 8;
@@ -48,7 +49,7 @@ pub fn merge(pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
 
 fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
     let (Kernel::Loop { space, program }, Kernel::Loop { space: other, program: second }) =
-        (&a.kernel, &b.kernel)
+        (&*a.kernel, &*b.kernel)
     else {
         return None;
     };
@@ -79,7 +80,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
     let mut operations = [&a.operations[..], &b.operations].concat();
     operations.sort_unstable();
     operations.dedup();
-    let kernel = Kernel::Loop { space: space.clone(), program: builder.finish() };
+    let kernel = Arc::new(Kernel::Loop { space: space.clone(), program: builder.finish() });
     Some(Piece { kernel, inputs, outputs, params, operations })
 }
 

@@ -8,6 +8,7 @@ mod index;
 mod kernels;
 mod lower;
 mod mark;
+mod memo;
 mod memory;
 mod merge;
 mod reduce;
@@ -20,10 +21,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
 use crate::kernel::{Batch, Dispatch, Kernel, Limits};
 use crate::op::Op;
+use crate::shape::pick;
 pub use cost::cheap;
 use kernels::Piece;
 use lower::Stop;
 use mark::Marks;
+use memo::Memo;
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,6 +54,13 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             return Err(Error::new(ErrorKind::Limit, message));
         }
     }
+    // Which of the trace's numbers each is.
+    let mut scalar = vec![0; trace.nodes.len()];
+    let mut scalars = 0;
+    for (n, node) in trace.nodes.iter().enumerate() {
+        scalar[n] = scalars;
+        scalars += usize::from(matches!(node.op, Op::Scalar));
+    }
     let mut dispatches = Vec::with_capacity(pieces.len());
     // Layers of a model share their kernels.
     let mut kernels: FxHashSet<Arc<Kernel>> = FxHashSet::default();
@@ -60,12 +70,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             outputs: memory.slots_of(&piece.outputs),
             label: show::label(&trace, &piece),
             kernel: shared(&mut kernels, piece.kernel),
-            params: piece.params,
+            params: pick(&scalar, &piece.params),
         });
-    }
-    let mut scalars = 0;
-    for node in &trace.nodes {
-        scalars += usize::from(matches!(node.op, Op::Scalar));
     }
     Ok(Batch {
         slots: memory.slots,
@@ -82,11 +88,10 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
 }
 
 /// The one among those equal to a kernel.
-fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Kernel) -> Arc<Kernel> {
+fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kernel> {
     if let Some(known) = kernels.get(&kernel) {
         return known.clone();
     }
-    let kernel = Arc::new(kernel);
     kernels.insert(kernel.clone());
     kernel
 }
@@ -101,9 +106,10 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     };
     let roots = (0..trace.nodes.len()).filter(|&n| marks.in_memory[n]);
     let mut roots: BTreeSet<usize> = roots.filter(computed).collect();
+    let mut memo = Memo::new(trace, limits);
     let mut pieces = BTreeMap::new();
     while let Some(root) = roots.pop_first() {
-        let stop = match kernels::pieces(trace, &marks, limits, root) {
+        let stop = match memo.pieces(&marks, root) {
             Ok(found) => {
                 pieces.insert(root, found);
                 continue;

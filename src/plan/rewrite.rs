@@ -116,8 +116,8 @@ fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
             let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
             all.push(&mut a.scale.program);
             all.push(&mut a.epilogue);
-            if let Some(mask) = &mut a.mask {
-                all.push(&mut mask.program);
+            for operand in a.mask.iter_mut().chain(&mut a.length) {
+                all.push(&mut operand.program);
             }
             all
         }

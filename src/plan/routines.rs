@@ -96,7 +96,7 @@ fn attention(
         }
         false => None,
     };
-    Ok(Kernel::Attention(Attend {
+    Ok(Kernel::Attention(Box::new(Attend {
         causal: params.causal,
         window: params.window,
         batch: q[0],
@@ -111,6 +111,10 @@ fn attention(
         v: whole(context, inputs[2], v)?,
         mask,
         scale: context.operand(inputs[3], &[], &[])?,
+        length: match params.length {
+            true => Some(context.operand(inputs[inputs.len() - 1], &[], &[])?),
+            false => None,
+        },
         epilogue,
-    }))
+    })))
 }

@@ -30,7 +30,7 @@ const SCORES: u64 = 1 << 27;
 /// The same computation with long sums cut, and attention taken apart.
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let apart = rewrite(trace, &|out, node, inputs| match &node.op {
-        Op::Routine(Routine::Attention(attention)) if is_apart(out, inputs, limits) => {
+        Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
             take_apart(out, attention, inputs).map(Some)
         }
         _ => Ok(None),
@@ -57,13 +57,14 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool 
 
 /// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
 /// product's results, but not a query's and its values; and a few queries have few workgroups.
-fn is_apart(trace: &Trace, inputs: &[usize], limits: &Limits) -> bool {
+fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Limits) -> bool {
     let (q, k) = (trace.nodes[inputs[0]].shape, trace.nodes[inputs[1]].shape);
     let mut bytes = 4 * k[2] as u64;
     for &extent in &q[..3] {
         bytes = bytes.saturating_mul(extent as u64);
     }
-    let whole = limits.variants.attention[usize::from(q[2] > expand::FEW)];
+    // The kernel reads only the keys that count, products all.
+    let whole = attention.length || limits.variants.attention[usize::from(q[2] > expand::FEW)];
     !whole && bytes <= limits.binding_bytes.min(SCORES)
 }
 
@@ -122,6 +123,7 @@ fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Opti
     }
     let at = out.push(Op::Routine(Routine::Matmul), &parts)?;
     let at = out.push(Op::Reduce { op: Reduction::Sum, axes: vec![rank - 2] }, &[at])?;
+    let at = out.push(Op::Reshape(*result), &[at])?;
     cast(out, at, dtype).map(Some)
 }
 

@@ -2,7 +2,7 @@
 //! axes that have names.
 
 use super::{State, Tensor};
-use crate::backend::Shared;
+use crate::backend::{Pending, Shared};
 use crate::device::{CacheLimits, Device, Prepared};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::kernel;
 use crate::lru::Lru;
 use crate::shape::Shape;
 use std::fmt;
+use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The extent of an axis of a program's input.
@@ -277,6 +278,30 @@ impl Program {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.batch.clone()),
             None => Err(Error::data("program: its axes have names; it is planned when it is run")),
+        }
+    }
+
+    /// Compiles its kernels, which the first [`run`](Program::run) does otherwise; resolves when that need not compile any
+    /// more. A browser compiles meanwhile, and the page goes on.
+    ///
+    /// # Errors
+    /// `Data` where its inputs have axes with names and it was not run; `Unsupported` where the device refuses a kernel;
+    /// `DeviceLost`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let program = device.compile(&[(&[2], DType::F32)], |x| Ok(vec![x[0].exp()]))?;
+    /// program.ready().await?;
+    /// let x = device.tensor(&[0.0f32, 0.0], &[2])?;
+    /// assert_eq!(program.run(&[&x])?[0].read::<f32>().await?, [1.0, 1.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn ready(&self) -> Pending<Result<()>> {
+        match self.plan() {
+            Ok(plan) => self.device.compiled(&plan),
+            Err(error) => Box::pin(ready(Err(error))),
         }
     }
 

@@ -6,6 +6,26 @@ use crate::error::{Error, Result};
 use crate::op::{Attention, Op, Routine};
 
 /// Attention's parameters; the default sees everything, scaled by `1 / sqrt(head size)`.
+///
+/// A cache of keys and values that is filled in place, and read as far as it is filled:
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, dtype::DType};
+/// # use warpweft::tensor::{AttentionOptions, Variable};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let keys = Variable::new(&device.zeros(&[1, 2, 64, 4])?);
+/// let values = Variable::new(&device.zeros(&[1, 2, 64, 4])?);
+/// for n in 0..3 {
+///     let token = device.full(&[1, 2, 1, 4], n as f64, DType::F32)?;
+///     keys.assign_slice(2, n as isize, &token)?;
+///     values.assign_slice(2, n as isize, &token)?;
+///     let options = AttentionOptions { kv_length: Some(n + 1), ..Default::default() };
+///     let seen = token.attention(&keys.value(), &values.value(), options)?;
+///     assert!(seen.read::<f32>().await?[0] <= n as f32);
+/// }
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttentionOptions<'a> {
     /// The i-th query sees keys up to `i + keys - queries`.
@@ -16,6 +36,9 @@ pub struct AttentionOptions<'a> {
     pub mask: Option<&'a Tensor>,
     /// What the scores are multiplied with.
     pub scale: Option<f64>,
+    /// How many keys count, from the first on; all do by default. `keys` above means those. So k and v can be a cache that is
+    /// longer than what is in it: the rest makes no difference. The number is data: another one is no other plan.
+    pub kv_length: Option<usize>,
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -129,14 +152,28 @@ impl Tensor {
         if window == Some(0) {
             return Err(Error::shape("attention: a window of 0 sees nothing"));
         }
-        let routine = Attention { causal, window, mask: options.mask.is_some() };
-        let op = Op::Routine(Routine::Attention(routine));
-        let Some(mask) = options.mask else { return self.apply(op, &[k, v, &scale]) };
-        if mask.dtype != DType::Bool {
-            return self.apply(op, &[k, v, &scale, mask]);
-        }
-        let zero = self.device.constant(&[], 0.0, self.dtype)?;
-        let hidden = self.device.constant(&[], f64::NEG_INFINITY, self.dtype)?;
-        self.apply(op, &[k, v, &scale, &mask.where_cond(&zero, &hidden)?])
+        let mask = match options.mask {
+            Some(mask) if mask.dtype == DType::Bool => {
+                let zero = self.device.constant(&[], 0.0, self.dtype)?;
+                let hidden = self.device.constant(&[], f64::NEG_INFINITY, self.dtype)?;
+                Some(mask.where_cond(&zero, &hidden)?)
+            }
+            mask => mask.cloned(),
+        };
+        let length = match options.kv_length {
+            Some(length) if length > k.shape.get(2).copied().unwrap_or(0) => {
+                let message = format!("attention: {length} keys cannot count, k is {}", k.shape);
+                return Err(Error::shape(message));
+            }
+            Some(length) => {
+                let length = self.device.scalar(DType::I32, length as u32);
+                Some(Tensor::adopt(&self.device, length))
+            }
+            None => None,
+        };
+        let routine = Attention { causal, window, mask: mask.is_some(), length: length.is_some() };
+        let mut operands = vec![k, v, &scale];
+        operands.extend(mask.iter().chain(&length));
+        self.apply(Op::Routine(Routine::Attention(routine)), &operands)
     }
 }

@@ -122,6 +122,7 @@ pub fn cases() -> Suite {
     }
     masks(&mut suite);
     windows(&mut suite);
+    lengths(&mut suite);
     options(&mut suite);
     empty(&mut suite);
     blocks(&mut suite);
@@ -186,6 +187,56 @@ fn windows(suite: &mut Suite) {
                 Ok(checks)
             },
         );
+    }
+}
+
+/// Only the first keys count: what lies behind them is not a number.
+fn lengths(suite: &mut Suite) {
+    const SIZES: &[(usize, usize, &[usize])] = &[
+        (1, 300, &[0, 1, 5, 256, 257, 300]),
+        (3, 70, &[1, 2, 33]),
+        (5, 70, &[0, 3, 5, 32, 33, 70]),
+        (40, 40, &[7, 39]),
+        (70, 300, &[69, 150, 299]),
+    ];
+    for &(queries, keys, lengths) in SIZES {
+        let sizes = Sizes { batch: 2, heads: 4, queries, keys, ..SMALL };
+        for &length in lengths {
+            let name = format!("{queries} queries of {keys} keys, {length} of which count");
+            suite.add(name, move |device| {
+                let [q, mut k, mut v] = sizes.data();
+                let [first, values] = [&k, &v].map(|x| x.slice(2, 0, length, 1));
+                for (n, x) in k.data.iter_mut().enumerate() {
+                    *x = if n / sizes.size % keys < length { *x } else { f64::NAN };
+                }
+                for (n, x) in v.data.iter_mut().enumerate() {
+                    *x = if n / sizes.width % keys < length { *x } else { f64::INFINITY };
+                }
+                let (a, b, c) = (q.f32(device)?, k.f32(device)?, v.f32(device)?);
+                let added = random(&[queries, keys], -1.0, 1.0, 9);
+                let mask = added.f32(device)?;
+                let added = added.slice(1, 0, length, 1).reshape(&[1, 1, queries, length]);
+                let added = added.expand(&[2, 4, queries, length]);
+                let mut checks = Vec::new();
+                for causal in [false, true] {
+                    let plain =
+                        AttentionOptions { causal, kv_length: Some(length), ..Default::default() };
+                    let want = attend(&q, &first, &values, causal, None, sizes.scale());
+                    let got = a.attention(&b, &c, plain)?;
+                    checks.push(near(format!("causal: {causal}"), got, want, sizes.tolerance()));
+                    let options = AttentionOptions { mask: Some(&mask), ..plain };
+                    let want = attend(&q, &first, &values, causal, Some(&added), sizes.scale());
+                    let got = a.attention(&b, &c, options)?;
+                    checks.push(near(format!("masked: {causal}"), got, want, sizes.tolerance()));
+                    let options = AttentionOptions { window: Some(6), ..plain };
+                    let near_by = window_mask(queries, length, 6).expand(&[2, 4, queries, length]);
+                    let want = attend(&q, &first, &values, causal, Some(&near_by), sizes.scale());
+                    let got = a.attention(&b, &c, options)?;
+                    checks.push(near(format!("window: {causal}"), got, want, sizes.tolerance()));
+                }
+                Ok(checks)
+            });
+        }
     }
 }
 

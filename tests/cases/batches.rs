@@ -62,6 +62,7 @@ pub fn cases() -> Suite {
     read_at_once(&mut suite);
     caches(&mut suite);
     programs(&mut suite);
+    readiness(&mut suite);
     plain_results(&mut suite);
     loops(&mut suite);
     dropped(&mut suite);
@@ -273,6 +274,34 @@ fn several_reads(suite: &mut Suite) {
             drop(a.read::<f32>());
         }
         near("3 x", a, x.map(|x| 3.0 * x), Tolerance::EXACT).run().await
+    });
+}
+
+fn readiness(suite: &mut Suite) {
+    suite.steps("a program that is ready runs without compiling", |device| async move {
+        let model = small_model(&device).map_err(said)?;
+        for one in &model {
+            one.run().map_err(said)?;
+        }
+        let step = |x: &[Tensor]| Ok(vec![forward(&x[0], &model)?]);
+        let program = device.compile(&[(&[9, 12], DType::F32)], step).map_err(said)?;
+        let input = random(&[9, 12], -1.0, 1.0, 77).f32(&device).map_err(said)?;
+        let before = device.stats();
+        program.ready().await.map_err(said)?;
+        let ready = device.stats();
+        ensure(ready.submits == before.submits, "it ran")?;
+        let got = program.run(&[&input]).map_err(said)?.remove(0);
+        let made = device.stats().pipelines - ready.pipelines;
+        ensure(made == 0, format!("{made} pipelines when it ran"))?;
+        program.ready().await.map_err(said)?;
+        let (got, want) = (got.read::<f32>(), forward(&input, &model).map_err(said)?);
+        let (got, want) = (got.await.map_err(said)?, want.read::<f32>().await.map_err(said)?);
+        ensure(got == want, "it differs from what it stands for")?;
+        let named = device.compile_dynamic(&[(&["n".into()], DType::F32)], |x| Ok(x.to_vec()));
+        match named.map_err(said)?.ready().await {
+            Err(error) if error.kind() == ErrorKind::Data => Ok(()),
+            other => Err(format!("with a named axis: {other:?}")),
+        }
     });
 }
 

@@ -761,6 +761,11 @@ fn attentions(all: &mut All) {
                     // The same for all batches and heads.
                     mask: masked.then(|| operand(3, dtype, &[0, 0, keys as i64, 1])),
                     scale: Operand { program: scale.builder.finish(), value },
+                    length: (causal && !masked).then(|| {
+                        let mut length = Draft::default();
+                        let value = length.builder.push(Inst::Param { word: 1, dtype: DType::I32 });
+                        Operand { program: length.builder.finish(), value }
+                    }),
                     epilogue: plain_epilogue(dtype, &[batch, heads, queries, value_size]),
                 };
                 let name = format!(
@@ -769,7 +774,7 @@ fn attentions(all: &mut All) {
                     if causal { " causal" } else { "" },
                     if masked { " mask" } else { "" }
                 );
-                all.push((name, Kernel::Attention(attend)));
+                all.push((name, Kernel::Attention(Box::new(attend))));
             }
         }
     }

@@ -2,6 +2,7 @@
 //! nothing is planned and nothing compiled.
 
 use super::array::{integers, random, word, Array};
+use super::attention::attend;
 use super::call::call;
 use super::check::{exact, judged, near, said, same_bits, Check, Outcome, Suite};
 use super::reference::{self, threefry};
@@ -533,6 +534,15 @@ fn routines(suite: &mut Suite) {
         let want = product(&scores.zip(&sums, |s, sum| s / sum), &rows).reshape(&[1, 1, 6, 4]);
         let options = AttentionOptions { scale: Some(scale), ..AttentionOptions::default() };
         let by = Tolerance { absolute: 1e-5, relative: 2e-5 };
+        Ok(vec![near("attention", a.attention(&a, &a, options)?, want, by)])
+    });
+    twice(suite, "attention to so many keys", |device, choice| {
+        let (length, x) = ([2, 5][choice], random(&[1, 1, 6, 4], -2.0, 2.0, 3));
+        let a = x.f32(device)?;
+        let first = x.slice(2, 0, length, 1);
+        let options = AttentionOptions { kv_length: Some(length), ..AttentionOptions::default() };
+        let by = Tolerance { absolute: 1e-5, relative: 2e-5 };
+        let want = attend(&x, &first, &first, false, None, 0.5);
         Ok(vec![near("attention", a.attention(&a, &a, options)?, want, by)])
     });
     twice(suite, "products of slices", |device, choice| {

@@ -386,6 +386,11 @@ fn masked(d: &Device, dtype: DType, mask: &[usize]) -> Result<Tensor> {
     q.attention(&q, &q, AttentionOptions { mask: Some(&mask), ..Default::default() })
 }
 
+fn first(d: &Device, keys: &[usize], kv_length: usize) -> Result<Tensor> {
+    let (q, k) = (t(d, &[1, 2, 3, 4])?, t(d, keys)?);
+    q.attention(&k, &k, AttentionOptions { kv_length: Some(kv_length), ..Default::default() })
+}
+
 const ROUTINES: &[Refusal] = &[
     ("matmul", Shape, |d| t(d, &[2, 3])?.matmul(&t(d, &[2, 3])?)),
     ("matmul", Shape, |d| t(d, &[])?.matmul(&t(d, &[2, 3])?)),
@@ -440,6 +445,9 @@ const ROUTINES: &[Refusal] = &[
         of(d, I32, &[1, 2, 5, 5])?.conv2d(&of(d, I32, &[1, 2, 3, 3])?, None, plain())
     }),
     ("attention", Shape, |d| attend(d, &[2, 3, 4], &[2, 3, 4], &[2, 3, 4])),
+    ("attention", Shape, |d| first(d, &[1, 2, 5, 4], 6)),
+    ("attention", Shape, |d| first(d, &[1, 2, 5, 4], usize::MAX)),
+    ("attention", Shape, |d| first(d, &[1, 2], 1)),
     ("attention", Shape, |d| attend(d, &[1, 2, 3, 4], &[1, 2, 3, 5], &[1, 2, 3, 4])),
     ("attention", Shape, |d| attend(d, &[1, 2, 3, 4], &[1, 2, 3, 4], &[1, 2, 5, 4])),
     ("attention", Shape, |d| attend(d, &[1, 3, 3, 4], &[1, 2, 3, 4], &[1, 2, 3, 4])),

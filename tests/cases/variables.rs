@@ -248,7 +248,10 @@ async fn cached(device: Device, in_place: bool) -> Outcome {
             values.assign(&here.where_cond(&row(&v)?, &values.value())?)?;
         }
         let mask = places.le(&position)?.reshape(&[1, 1, 1, ROOM])?;
-        let options = AttentionOptions { mask: Some(&mask), ..Default::default() };
+        let options = match in_place {
+            true => AttentionOptions { kv_length: Some(n + 1), ..Default::default() },
+            false => AttentionOptions { mask: Some(&mask), ..Default::default() },
+        };
         let result = row(&q)?.attention(&keys.value(), &values.value(), options)?;
         device.flush()?;
         Ok(result)

@@ -47,6 +47,16 @@ struct State {
     counters: Counters,
 }
 
+impl State {
+    fn compile(&mut self, batch: &Arc<Batch>) {
+        if !self.seen.iter().any(|seen| Arc::ptr_eq(seen, batch)) {
+            self.seen.push(batch.clone());
+            self.counters.pipelines += batch.dispatches.len() as u64;
+            self.counters.bind_groups += batch.dispatches.len() as u64;
+        }
+    }
+}
+
 /// What memory holds that nobody has written: as `f32` a NaN, as an integer far out of every range.
 const GARBAGE: u8 = 0xfe;
 
@@ -109,14 +119,15 @@ impl Backend for Paper {
         Ok(())
     }
 
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        self.state.lock().expect("no panic").compile(batch);
+        Box::pin(ready(Ok(())))
+    }
+
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         let mut state = self.state.lock().expect("no panic");
         state.counters.submits += 1;
-        if !state.seen.iter().any(|seen| Arc::ptr_eq(seen, batch)) {
-            state.seen.push(batch.clone());
-            state.counters.pipelines += batch.dispatches.len() as u64;
-            state.counters.bind_groups += batch.dispatches.len() as u64;
-        }
+        state.compile(batch);
         for (slot, buffer) in batch.slots.iter().zip(buffers) {
             if !matches!(slot.place, Place::Input(_)) {
                 state.buffers.get_mut(buffer).expect("it is there").fill(GARBAGE);

@@ -10,6 +10,7 @@ use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program, Variants};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Tensor};
+use warpweft_native::TensorSync;
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
@@ -319,6 +320,18 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     assert_eq!(kinds(&planned(&device, &many)), ["matmul"]);
     let device = choosing(Variants { split_k: false, ..Variants::TOGETHER });
     assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
+}
+
+#[test]
+fn a_product_that_is_cut_keeps_its_shape() {
+    let device = choosing(Variants::TOGETHER);
+    let (a, b) = (data(&device, &[2, 8, 4096]).unwrap(), data(&device, &[2, 4096, 8]).unwrap());
+    let other: Vec<f32> = (0..128).map(|i| i as f32).collect();
+    let sum = a.matmul(&b).unwrap().add(&device.tensor(&other, &[2, 8, 8]).unwrap()).unwrap();
+    let plan = planned(&device, &sum);
+    assert_eq!(kinds(&plan), ["matmul", "row"], "{plan}");
+    let expected: Vec<f32> = other.iter().map(|i| 4096.0 + i).collect();
+    assert_eq!(sum.read_sync::<f32>().unwrap(), expected);
 }
 
 #[test]

@@ -78,6 +78,9 @@ impl Backend for Poisoned {
             _ => Ok(()),
         }
     }
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        self.inner.compile(batch)
+    }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         for (slot, &buffer) in batch.slots.iter().zip(buffers) {
             if !matches!(slot.place, kernel::Place::Input(_)) {

@@ -6,11 +6,12 @@ use crate::cases::array::random;
 use warpweft::device::{Device, Preference};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::tensor::{Axes, Tensor};
+use warpweft::tensor::{AttentionOptions, Axes, Tensor, Variable};
 
 pub fn programs() -> Vec<Program> {
     vec![
         program("decoding with a cache", 6, 1e-4, decode, decode_wanted),
+        program("decoding with a cache written in place", 6, 1e-4, in_place, decode_wanted),
         program("decoding with a growing cache", 6, 1e-4, grow, decode_wanted),
         program("beam search", 5, 1e-4, beams, beams_wanted),
         program("encoder with 50 lengths", 50, 1e-4, encoder, encoder_wanted),
@@ -65,6 +66,28 @@ async fn decode(device: Device, steps: usize) -> Result<Vec<f64>> {
         let hidden = place.gt(step)?.cast(DType::F32)?.reshape([LONG])? * -1e9;
         let scores = keys.matmul(&x.matmul(q)?)? / (D as f64).sqrt() + hidden;
         let out = scores.softmax(0)?.matmul(&values)?.matmul(words)?;
+        word = out.argmax(())?.reshape([1])?;
+        reads.take(&word);
+        reads.take(&out.max(())?);
+    }
+    reads.all().await
+}
+
+/// A step writes its place of a cache in variables, and looks at as many as were said.
+async fn in_place(device: Device, steps: usize) -> Result<Vec<f64>> {
+    let [embedding, q, k, v, words] = &uploaded(&device)?[..] else { unreachable!("five") };
+    let cache = || Ok(Variable::new(&device.zeros(&[1, 1, LONG, D])?));
+    let (keys, values) = (cache()?, cache()?);
+    let mut word = device.tensor(&[3i32], &[1])?;
+    let mut reads = Reads::default();
+    for step in 0..steps {
+        let x = embedding.index_select(0, &word)? + placed(step);
+        let row = |m: &Tensor| x.matmul(m)?.reshape([1, 1, 1, D]);
+        keys.assign_slice(2, step as isize, &row(k)?)?;
+        values.assign_slice(2, step as isize, &row(v)?)?;
+        let options = AttentionOptions { kv_length: Some(step + 1), ..Default::default() };
+        let mixed = row(q)?.attention(&keys.value(), &values.value(), options)?;
+        let out = mixed.reshape([D])?.matmul(words)?;
         word = out.argmax(())?.reshape([1])?;
         reads.take(&word);
         reads.take(&out.max(())?);

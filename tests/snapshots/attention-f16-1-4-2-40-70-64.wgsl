@@ -35,6 +35,9 @@ fn load_scale() -> f32 {
   let v0 = bitcast<f32>(params[1].x);
   return v0;
 }
+fn load_length() -> i32 {
+  return i32(KEYS);
+}
 fn quad_q(any_batch: u32, any_head: u32, any_query: u32, any_d: u32) -> vec4<f32> {
   let batch = any_batch;
   let head = any_head;
@@ -77,12 +80,15 @@ fn finish(batch: u32, head: u32, query: u32, d: u32, accumulator: vec4<f32>) {
     out0[u32(c1 * 2560 + c2 * 64 + c3) >> 2u] = vec4<f16>(v0);
   }
 }
+fn length() -> u32 {
+  return min(u32(load_length()), KEYS);
+}
 fn visible(query: u32) -> u32 {
-  let own = query + KEYS + select(max(WINDOW, 1u), 1u, CAUSAL);
-  return select(KEYS, min(max(own, QUERIES) - QUERIES, KEYS), CAUSAL || WINDOW > 0u);
+  let own = query + length() + select(max(WINDOW, 1u), 1u, CAUSAL);
+  return select(length(), min(max(own, QUERIES) - QUERIES, length()), CAUSAL || WINDOW > 0u);
 }
 fn hidden(query: u32) -> u32 {
-  return select(0u, max(query + 1u + KEYS, QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
+  return select(0u, max(query + 1u + length(), QUERIES + WINDOW) - QUERIES - WINDOW, WINDOW > 0u);
 }
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -142,7 +148,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     left[row * PITCH + part] = weights;
     for (var c = 0u; c < CHUNKS; c++) {
       workgroupBarrier();
-      right[row * PITCH + part] = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      let values = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
+      right[row * PITCH + part] = select(vec4<f32>(), values, first_key + row < keys);
       workgroupBarrier();
       var sum = sums[c] * fading;
       for (var i = 0u; i < 8u; i++) {

@@ -8,7 +8,7 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync,
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { nativeEnv, root, run } from "./env.mjs";
+import { nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
 import { browsers, webTests } from "./web-tests.mjs";
 
@@ -48,9 +48,8 @@ async function native() {
   const reports = join(root, "target", "conformance-reports");
   rmSync(reports, { recursive: true, force: true });
   mkdirSync(reports, { recursive: true });
-  const env = { ...nativeEnv(), WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
-  // Each of thousands of tiny shaders runs once: lavapipe takes a third less time if it does not optimize them.
-  env.GALLIVM_PERF ||= "nopt";
+  const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
+  const env = { ...nativeTestEnv(), ...report };
   const { failed } = await ended(run("cargo", ["test", "--test", "it", "outside::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }

@@ -95,6 +95,11 @@ export function nativeEnv() {
   return env;
 }
 
+/** The same for tests. Each of thousands of kernels runs once: lavapipe takes less time if it does not optimize them. */
+export function nativeTestEnv() {
+  return { GALLIVM_PERF: "nopt", ...nativeEnv() };
+}
+
 /** A program's path: by one of its names on Linux, elsewhere where programs usually are; undefined where there is none. */
 function installed({ linux, darwin, win32 }) {
   if (onLinux) return linux.map(onPath).find(Boolean);

@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import { build } from "./build.mjs";
 import { check } from "./check.mjs";
 import { stage as stageVectors } from "./conformance.mjs";
-import { nativeEnv, root, run } from "./env.mjs";
+import { nativeEnv, nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
 import { browsers, webTests } from "./web-tests.mjs";
 
@@ -32,7 +32,7 @@ const stages = {
 
 /** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
 async function testNative() {
-  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", ...nativeEnv() };
+  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", ...nativeTestEnv() };
   return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
 }
 

@@ -32,6 +32,7 @@ pub(super) struct AttentionPlan {
     v: OperandPlan,
     mask: Option<OperandPlan>,
     scale: OperandPlan,
+    length: Option<OperandPlan>,
     epilogue: EpiloguePlan,
 }
 
@@ -42,6 +43,8 @@ struct Operands<'a> {
     v: Strided<'a>,
     mask: Option<Strided<'a>>,
     scale: f32,
+    /// How many keys count.
+    keys: usize,
 }
 
 /// A block's own memory.
@@ -77,6 +80,7 @@ impl AttentionPlan {
             v: operand(&attend.v, &[batch, kv_heads, keys, value_size])?,
             mask: mask.map(|mask| operand(mask, &[batch, heads, queries, keys])).transpose()?,
             scale: operand(&attend.scale, &[])?,
+            length: attend.length.as_ref().map(|length| operand(length, &[])).transpose()?,
             epilogue: EpiloguePlan::new(&attend.epilogue, &result, counts)?,
         })
     }
@@ -87,13 +91,21 @@ impl AttentionPlan {
             return Ok(());
         }
         self.epilogue.run(inputs, outputs, |out| {
-            let scale = self.scale.read(inputs)?;
+            let number = |plan: &OperandPlan| {
+                plan.read(inputs).map(|number| number.data[number.offset as usize])
+            };
+            let keys = match &self.length {
+                // Its bits: all numbers lie in memory of one type.
+                Some(length) => self.keys.min(number(length)?.to_bits() as usize),
+                None => self.keys,
+            };
             let operands = Operands {
                 q: self.q.read(inputs)?,
                 k: self.k.read(inputs)?,
                 v: self.v.read(inputs)?,
                 mask: self.mask.as_ref().map(|mask| mask.read(inputs)).transpose()?,
-                scale: scale.data[scale.offset as usize],
+                scale: number(&self.scale)?,
+                keys,
             };
             let heads = out.chunks_mut(self.queries * self.value_size).enumerate();
             let blocks = heads.flat_map(|(head, out)| {
@@ -114,16 +126,17 @@ impl AttentionPlan {
     fn block(&self, operands: &Operands<'_>, at: [usize; 2], first: usize, out: &mut [f32]) {
         let rows = out.len() / self.value_size;
         let mut scratch = Scratch {
-            scores: vec![0.0; rows * KEYS.min(self.keys)],
+            scores: vec![0.0; rows * KEYS.min(operands.keys)],
             maximum: [f32::NEG_INFINITY; QUERIES],
             sum: [0.0; QUERIES],
         };
         out.fill(0.0);
-        let (hidden, seen) = (self.seen(first).start, self.seen(first + rows - 1).end);
+        let all = operands.keys;
+        let (hidden, seen) = (self.seen(first, all).start, self.seen(first + rows - 1, all).end);
         for start in (hidden..seen).step_by(KEYS) {
             let keys = KEYS.min(seen - start);
             self.scores(operands, at, (first, rows), (start, keys), &mut scratch.scores);
-            self.weigh((first, rows), (start, keys), &mut scratch, out);
+            self.weigh((first, rows), (start, keys), all, &mut scratch, out);
             let v = &operands.v;
             let b = Matrix {
                 data: &v.data,
@@ -141,19 +154,19 @@ impl AttentionPlan {
         }
     }
 
-    /// The keys that a query sees: the last query's own place is the last key's.
-    fn seen(&self, query: usize) -> Range<usize> {
-        let next = query + 1 + self.keys;
+    /// The keys that a query sees, of so many that count: the last query's own place is the last key's.
+    fn seen(&self, query: usize, keys: usize) -> Range<usize> {
+        let next = query + 1 + keys;
         let to = match (self.causal, self.window) {
             (true, _) => next.saturating_sub(self.queries),
             (false, Some(window)) => (next - 1).saturating_add(window).saturating_sub(self.queries),
-            (false, None) => self.keys,
+            (false, None) => keys,
         };
         let from = match self.window {
             Some(window) => next.saturating_sub(self.queries).saturating_sub(window),
             None => 0,
         };
-        let to = to.min(self.keys);
+        let to = to.min(keys);
         from.min(to)..to
     }
 
@@ -203,12 +216,13 @@ impl AttentionPlan {
         &self,
         (first, rows): (usize, usize),
         (start, keys): (usize, usize),
+        all: usize,
         scratch: &mut Scratch,
         out: &mut [f32],
     ) {
         for row in 0..rows {
             let scores = &mut scratch.scores[row * keys..(row + 1) * keys];
-            let seen = self.seen(first + row);
+            let seen = self.seen(first + row, all);
             let [from, to] = [seen.start, seen.end].map(|key| key.saturating_sub(start).min(keys));
             let (scores, unseen) = scores.split_at_mut(to);
             unseen.fill(0.0);

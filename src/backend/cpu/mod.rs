@@ -146,6 +146,10 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        Box::pin(std::future::ready(self.state().prepare(batch).map(drop)))
+    }
+
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         let mut state = self.state();
         let state = &mut *state;

@@ -184,16 +184,16 @@ impl Prepared {
         for (i, &scalar) in dispatch.params.iter().enumerate() {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
-        let told = (kind, dispatch.label.as_str());
+        let labels = (kind, dispatch.label.as_str());
         let pipeline = match dynamic {
-            None => pipelines.get(gpu, limits, source, arity, told),
+            None => pipelines.get(gpu, limits, source, arity, labels),
             Some(dynamic) => {
                 // The sizes stand behind the numbers.
                 let sizes: &[u8] = bytemuck::cast_slice(&dynamic.sizes);
                 self.image[offset + 16 * source.params..][..sizes.len()].copy_from_slice(sizes);
                 let compile = || {
                     let text = dynamic.source(source);
-                    let pipeline = pipelines.get(gpu, limits, &text, arity, told);
+                    let pipeline = pipelines.get(gpu, limits, &text, arity, labels);
                     seen.compiled(&dynamic, &pipeline);
                     pipeline
                 };

@@ -244,14 +244,23 @@ impl Backend for WgpuBackend {
         self.gpu.write(&target, offset, data)
     }
 
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        // Layers of a model share their kernels: each text is written once.
-        let mut written: FxHashMap<*const Kernel, Source> = FxHashMap::default();
-        self.run_text(batch, buffers, scalars, &mut |number| {
-            let kernel = &batch.dispatches[number].kernel;
-            let source = written.entry(Arc::as_ptr(kernel));
-            source.or_insert_with(|| codegen::wgsl(kernel, batch.variants)).clone()
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        let compiled = self.gpu.ledger.check("compile").and_then(|()| {
+            let mut state = self.prepare(batch, &mut texts(batch))?;
+            let prepared = state.batches.get(&address(batch));
+            Ok(prepared.map(|prepared| prepared.history.doubts(None, [])).unwrap_or_default())
+        });
+        let (gpu, known) = (self.gpu.clone(), self.gpu.heard());
+        Box::pin(async move {
+            let doubts = compiled?;
+            known.await;
+            gpu.ledger.check("compile")?;
+            doubts.error().cloned().map_or(Ok(()), Err)
         })
+    }
+
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        self.run_text(batch, buffers, scalars, &mut texts(batch))
     }
 
     fn hold(&self) {
@@ -323,6 +332,16 @@ impl Drop for WgpuBackend {
         for buffer in buffers.own().chain(uniform.buffer()) {
             self.gpu.discard(buffer);
         }
+    }
+}
+
+/// The text of a batch's dispatches. Layers of a model share their kernels: each text is written once.
+fn texts(batch: &Batch) -> impl FnMut(usize) -> Source + '_ {
+    let mut written: FxHashMap<*const Kernel, Source> = FxHashMap::default();
+    move |number| {
+        let kernel = &batch.dispatches[number].kernel;
+        let source = written.entry(Arc::as_ptr(kernel));
+        source.or_insert_with(|| codegen::wgsl(kernel, batch.variants)).clone()
     }
 }
 

@@ -482,6 +482,14 @@ fn attentions(suite: &mut Suite) {
         move |x| x[0].attention(&x[1], &x[2], plain),
         |x| attend(&x[0], &x[1], &x[2], false, None, 0.7),
     );
+    let some = AttentionOptions { kv_length: Some(4), causal: true, ..plain };
+    holds(
+        suite,
+        "attention, some of the keys, causal",
+        heads(2, 3, 6),
+        move |x| x[0].attention(&x[1], &x[2], some),
+        |x| attend(&x[0], &x[1].slice(2, 0, 4, 1), &x[2].slice(2, 0, 4, 1), true, None, 0.7),
+    );
     let near = AttentionOptions { window: Some(3), ..plain };
     holds(
         suite,

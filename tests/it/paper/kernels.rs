@@ -2,6 +2,7 @@
 
 use super::program::{reduce, stored, Machine};
 use super::Run;
+use warpweft::dtype::DType;
 use warpweft::kernel::{Attend, Convolution, Inst, Kernel, Matmul, Operand, Program, Space};
 
 pub fn run(run: &mut Run, kernel: &Kernel) -> Result<(), String> {
@@ -121,7 +122,10 @@ fn values(run: &Run, operand: &Operand, dims: &[usize]) -> Result<Vec<f64>, Stri
     each(dims, |coords| {
         machine.step(run, coords, 0.0, &needed)?;
         let bits = machine.value(operand.value).ok_or("an operand outside its buffer")?;
-        values.push(f64::from(f32::from_bits(bits)));
+        values.push(match operand.program.types[operand.value as usize] {
+            DType::I32 => f64::from(bits as i32),
+            _ => f64::from(f32::from_bits(bits)),
+        });
         Ok(())
     })?;
     Ok(values)
@@ -178,6 +182,10 @@ fn attention(run: &mut Run, a: &Attend) -> Result<(), String> {
     let k = values(run, &a.k, &[a.batch, a.kv_heads, a.keys, a.head_size])?;
     let v = values(run, &a.v, &[a.batch, a.kv_heads, a.keys, a.value_size])?;
     let scale = values(run, &a.scale, &[])?[0];
+    let length = match &a.length {
+        Some(length) => values(run, length, &[])?[0] as usize,
+        None => a.keys,
+    };
     let scores = [a.batch, a.heads, a.queries, a.keys];
     let mask = a.mask.as_ref().map(|mask| values(run, mask, &scores)).transpose()?;
     let mut results = Vec::new();
@@ -185,7 +193,7 @@ fn attention(run: &mut Run, a: &Attend) -> Result<(), String> {
         let kv = at[0] * a.kv_heads + at[1] / (a.heads / a.kv_heads);
         let row = (at[0] * a.heads + at[1]) * a.queries + at[2];
         let score = |key: usize| {
-            let (own, key_place) = (at[2] + a.keys, key + a.queries);
+            let (own, key_place) = (at[2] + length, key + a.queries);
             let far = a.window.is_some_and(|window| own.abs_diff(key_place) >= window);
             if far || a.causal && key_place > own {
                 return f64::NEG_INFINITY;
@@ -195,7 +203,7 @@ fn attention(run: &mut Run, a: &Attend) -> Result<(), String> {
             let masked = mask.as_ref().map_or(0.0, |mask| mask[row * a.keys + key]);
             pairs.sum::<f64>() * scale + masked
         };
-        let scores: Vec<f64> = (0..a.keys).map(score).collect();
+        let scores: Vec<f64> = (0..length).map(score).collect();
         let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights: Vec<f64> = scores
             .iter()
@@ -204,7 +212,7 @@ fn attention(run: &mut Run, a: &Attend) -> Result<(), String> {
         let total: f64 = weights.iter().sum();
         for d in 0..a.value_size {
             let value = |key: usize| v[(kv * a.keys + key) * a.value_size + d];
-            let sum: f64 = (0..a.keys).map(|key| weights[key] * value(key)).sum();
+            let sum: f64 = (0..length).map(|key| weights[key] * value(key)).sum();
             results.push(if total == 0.0 { 0.0 } else { sum / total });
         }
         Ok(())

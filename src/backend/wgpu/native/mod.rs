@@ -18,7 +18,7 @@ use crate::backend::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use polling::Poller;
 use staging::Staging;
-use std::future::Future;
+use std::future::{ready, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -100,6 +100,11 @@ impl Gpu {
             fate.settle(error.clone());
         }
         (made, error)
+    }
+
+    /// Resolves when the errors of all calls so far are known, as they are at once.
+    pub(super) fn heard(&self) -> Pending<()> {
+        Box::pin(ready(()))
     }
 
     /// As `watch`, for work whose errors belong to the next read.

@@ -279,6 +279,14 @@ impl Gpu {
         !open.tickets.is_empty()
     }
 
+    /// Resolves when it is known how all calls so far went.
+    pub(super) fn heard(&self) -> Pending<()> {
+        let known = self.known();
+        Box::pin(async move {
+            known.kept().await;
+        })
+    }
+
     /// A ticket for when it is known how all calls so far went.
     fn known(&self) -> Arc<Ticket> {
         let ticket = self.scopes.known();
