@@ -1,6 +1,7 @@
 //! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
 
 mod caches;
+mod checks;
 mod choose;
 mod compute;
 mod eager;

@@ -18,6 +18,10 @@ pub(crate) struct Wanted {
 impl Device {
     /// Makes the nodes' values, as one batch, and has their elements taken.
     pub(crate) fn read_nodes(&self, wanted: Vec<Wanted>) -> Result<Pending<Result<()>>> {
+        self.with_checks(wanted, |wanted| self.read_wanted(wanted))
+    }
+
+    fn read_wanted(&self, wanted: Vec<Wanted>) -> Result<Pending<Result<()>>> {
         let mut nodes = Vec::with_capacity(wanted.len());
         for part in &wanted {
             nodes.push(part.node);

@@ -1,5 +1,6 @@
 //! What changes on a device: the recorded graph, buffers, plans.
 
+use super::checks::Check;
 use super::pool::{Held, Pool};
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::error::{Error, Result};
@@ -26,6 +27,9 @@ pub(super) struct State {
     pub computed_at: u64,
     /// Each operation runs as it is recorded.
     pub eager: bool,
+    /// Indices are looked at when something is read: these are.
+    pub check_indices: bool,
+    pub checks: Vec<Check>,
 }
 
 impl Default for State {
@@ -42,6 +46,8 @@ impl Default for State {
             variants: None,
             computed_at: 0,
             eager: false,
+            check_indices: false,
+            checks: Vec::new(),
         }
     }
 }

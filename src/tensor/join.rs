@@ -168,12 +168,15 @@ impl Tensor {
     /// # Errors
     /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
-        let name = "index_select";
+        self.selected("index_select", axis, index)
+    }
+
+    fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
-            return within(name, || line.index_select(0, index));
+            return line.selected(name, 0, index);
         }
         let axis = self.shape.axis(name, axis)?;
-        within(name, || self.looked_up(axis, &index.wrap_indices(self.shape[axis])?))
+        within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))
     }
 
     /// As [`Tensor::index_select`], where negative positions are outside.
@@ -181,8 +184,14 @@ impl Tensor {
         self.apply(Op::Gather { axis, paired: false }, &[index])
     }
 
-    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start.
-    pub(super) fn wrap_indices(&self, extent: usize) -> Result<Tensor> {
+    /// Positions along an axis of `extent` elements, the negative ones of which count from its end, from its start: `name`
+    /// takes them.
+    pub(super) fn wrap_indices(&self, name: &str, extent: usize) -> Result<Tensor> {
+        if self.dtype.is_int() && self.numel() > 0 && self.device.checks_indices() {
+            for end in [self.min(())?, self.max(())?] {
+                self.device.check_index(name, end.node()?, extent);
+            }
+        }
         match self.dtype {
             DType::I32 => self.lt(0)?.where_cond(&self.add(extent)?, self),
             // What is no integer is refused where it is used.
@@ -196,7 +205,7 @@ impl Tensor {
     /// # Errors
     /// `DType` if the index is not of integers.
     pub fn take(&self, index: &Tensor) -> Result<Tensor> {
-        within("take", || self.ravel().index_select(0, index))
+        self.ravel().selected("take", 0, index)
     }
 
     /// The matrices of the last two axes with 0 above the `diagonal`-th diagonal (positive ones lie to the right).

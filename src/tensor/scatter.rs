@@ -58,7 +58,7 @@ impl Tensor {
             return line.scattered(name, 0, &index, &source, op)?.reshape(());
         }
         let extent = self.shape[self.shape.axis(name, axis)?];
-        let index = within(name, || index.wrap_indices(extent))?;
+        let index = within(name, || index.wrap_indices(name, extent))?;
         self.scatter_along(name, axis, &index, source, op)
     }
 
@@ -147,7 +147,7 @@ impl Tensor {
                 let moved = x.apply(Op::Permute(order.clone()), &[])?;
                 moved.reshape(&[1, x.shape[at], columns])
             };
-            let index = index.wrap_indices(self.shape[at])?.unsqueeze(0)?;
+            let index = index.wrap_indices(name, self.shape[at])?.unsqueeze(0)?;
             let brought = front(self)?.bring(&index, &front(source)?, op)?;
             let mut back: Vec<usize> = (1..self.rank()).collect();
             back.insert(at, 0);
@@ -223,7 +223,7 @@ impl Tensor {
             let index = index.cast(DType::I32)?;
             let mut found: Option<(Tensor, Tensor)> = None;
             for (axis, &extent) in self.shape[..axes].iter().enumerate() {
-                let at = index.select(-1, axis as isize)?.wrap_indices(extent)?;
+                let at = index.select(-1, axis as isize)?.wrap_indices(name, extent)?;
                 let inside = at.ge(0)?.logical_and(&at.lt(extent as f64)?)?;
                 found = Some(match found {
                     None => (at, inside),

@@ -123,7 +123,7 @@ impl Tensor {
         let at = self.shape.axis(name, axis)?;
         within(name, || {
             let part = self.part_beside(name, at, index)?;
-            part.picked(axis, &index.wrap_indices(self.shape[at])?)
+            part.picked(axis, &index.wrap_indices(name, self.shape[at])?)
         })
     }
 

@@ -39,11 +39,11 @@ fn all_cases_pass_with_five_buffers_and_without_f16() {
         limits.f16 = false;
     });
     let mut report = Report::default();
-    for case in cases::all() {
+    for case in suite::sampled(cases::all()) {
         block_on(cases::run(&device, &case, false, &mut report));
     }
     assert!(report.failures.is_empty(), "{}", report.failures.join("\n"));
-    assert!(report.ran > 500 && report.without_half > 10, "{}", report.count());
+    assert!(report.ran * suite::every() > 500 && report.without_half > 2, "{}", report.count());
 }
 
 /// A machine whose memory is soon full.
@@ -175,7 +175,7 @@ fn is_limit(what: &str, limit: u64) -> bool {
 fn cases_within(device: &Device, groups: &[&str]) -> (usize, usize) {
     let limit = device.limits().binding_bytes;
     let (mut passed, mut refused) = (0, 0);
-    for case in cases::all() {
+    for case in suite::sampled(cases::all()) {
         let group = case.name.split('/').next().unwrap_or_default();
         // Fuzz says what it computed, not only why it stopped; it has a test of its own.
         if group == "fuzz" || !groups.is_empty() && !groups.contains(&group) {
@@ -209,7 +209,7 @@ fn all_cases_fit_or_say_that_they_do_not() {
         );
         before = passed;
     }
-    assert!(before > 500, "{before}");
+    assert!(before * suite::every() > 500, "{before}");
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn a_gpu_goes_on_after_what_does_not_fit() {
         let device = Device::from_backend(Box::new(backend), None);
         let groups = ["movement", "reduce", "matmul", "conv", "scatter", "sort", "norm"];
         let (passed, refused) = cases_within(&device, &groups);
-        assert!(passed > 50 && refused > 50, "{passed} pass, {refused} do not fit");
+        assert!(passed > 25 && refused > 25, "{passed} pass, {refused} do not fit");
     }
 }
 

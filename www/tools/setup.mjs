@@ -84,20 +84,24 @@ const steps = {
     },
   },
   firefox: {
-    title: "Firefox, geckodriver",
-    ready: () => firefox() && haveGeckodriver(),
+    title: "Firefox",
+    ready: firefox,
+    get: (say) => debian(["firefox-esr"], say),
+    hand: {
+      linux: ["apt-get install firefox-esr", "or name yours in FIREFOX_PATH"],
+      darwin: ["brew install --cask firefox"],
+      win32: ["winget install Mozilla.Firefox"],
+    },
+  },
+  geckodriver: {
+    title: "geckodriver",
+    ready: haveGeckodriver,
     get: async (say) => {
-      if (!firefox()) await debian(["firefox-esr"], say);
-      if (haveGeckodriver()) return;
       say(`cargo install geckodriver@${geckodriverVersion} into .tools (minutes)`);
       await cargoInstall(`geckodriver@${geckodriverVersion}`);
       rmSync(toolsTarget, { recursive: true, force: true });
     },
-    hand: {
-      linux: ["apt-get install firefox-esr", "or name yours in FIREFOX_PATH and GECKODRIVER"],
-      darwin: ["brew install --cask firefox"],
-      win32: ["winget install Mozilla.Firefox"],
-    },
+    hand: { any: ["see the error above, or name yours in GECKODRIVER"] },
   },
   vulkan: {
     title: "Vulkan",
@@ -114,8 +118,18 @@ const sides = {
   browser: ["rust", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
+/** Steps that wait for Debian's packages more than they compute: they run beside the others. */
+const fetched = ["chromium", "firefox", "vulkan"];
+
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {
+  const lanes = [names.filter((name) => !fetched.includes(name)), names.filter((name) => fetched.includes(name))];
+  const byHand = (await Promise.all(lanes.map(doSteps))).flat();
+  if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
+}
+
+/** Does steps one after the other; tells how a person gets what it could not get. */
+async function doSteps(names) {
   const byHand = [];
   for (const { title, ready, get, hand } of names.map((name) => steps[name])) {
     const say = (what) => console.log(`setup: ${title}: ${what}`);
@@ -133,7 +147,7 @@ export async function setup(names = Object.keys(steps)) {
       byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
     }
   }
-  if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
+  return byHand;
 }
 
 const nodeStamp = join(root, "node_modules", ".installed-from");

@@ -1,8 +1,8 @@
 // `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. What CI runs.
 //
 // `npm test -- --only native|web|firefox|page|check` runs one stage (or several, with commas) and the set-up it needs.
-// Of the browser's cases the whole run takes samples; `npm test -- --only web` runs all in Chromium, with
-// `--browser firefox` in Firefox.
+// The whole run takes samples of the browser's cases, and natively where the same cases come again on the same machine;
+// `npm test -- --only native` and `--only web` run all, the latter in Chromium, with `--browser firefox` in Firefox.
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ const stages = {
 
 /** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
 async function testNative() {
-  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", ...nativeTestEnv() };
+  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", WARPWEFT_EVERY: values.only ? "1" : "4", ...nativeTestEnv() };
   return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
 }
 
@@ -104,7 +104,9 @@ async function stage(name, start) {
 const nothing = { passed: 0, failed: 0 };
 const needs = new Set(chosen.flatMap((name) => stages[name].needs));
 await stage("setup", () => setup(values.only ? [...needs] : undefined).then(() => nothing));
-if (!values.only) await stage("build", () => build().then(() => nothing));
+// Side by side: each ends with minutes of one core's work.
+const compile = () => run("cargo", ["test", "--workspace", "--no-run"], { env: nativeTestEnv() });
+if (!values.only) await stage("build", () => Promise.all([build(), compile()]).then(() => nothing));
 for (const name of chosen) await stage(name, stages[name].test);
 
 console.log(`\n${lines.join("\n")}\n\n${total.passed} passed, ${total.failed} failed`);

@@ -16,7 +16,7 @@ export const browsers = {
   },
   firefox: {
     title: "Firefox",
-    needs: ["vulkan", "firefox"],
+    needs: ["vulkan", "firefox", "geckodriver"],
     pages: () => import("./firefox.mjs"),
     driver: () => ["--firefox", "--geckodriver", geckodriver()],
     options: () => ({ "moz:firefoxOptions": firefoxOptions() }),

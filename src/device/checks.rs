@@ -1,0 +1,91 @@
+//! Looking whether indices are in range, to find what is wrong with a program.
+
+use super::reads::Wanted;
+use super::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::NodeId;
+
+/// An index, a number that is computed and not read yet, that an operation takes along an axis of `extent` elements.
+pub(super) struct Check {
+    op: String,
+    extent: usize,
+    index: NodeId,
+    dtype: DType,
+}
+
+impl Check {
+    /// The index is read, and refused if it is out of range.
+    fn wanted(&self) -> Wanted {
+        let Check { op, extent, index, dtype } = self;
+        let (op, extent, dtype) = (op.clone(), *extent, *dtype);
+        let take = move |bytes: &[u8]| {
+            let bytes = bytes.try_into().map_err(|_| Error::data("read: no index came"))?;
+            let (index, least) = match dtype {
+                DType::U32 => (i64::from(u32::from_le_bytes(bytes)), 0),
+                _ => (i64::from(i32::from_le_bytes(bytes)), -(extent as i64)),
+            };
+            if (least..extent as i64).contains(&index) {
+                return Ok(());
+            }
+            Err(Error::data(format!("{op}: index {index} is out of range for {extent} elements")))
+        };
+        Wanted { node: *index, start: 0, len: 1, take: Box::new(take) }
+    }
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js(only(check_indices)))]
+impl Device {
+    /// Whether the next read refuses indices that are out of range, as a `Data` error that names the operation and the
+    /// index; otherwise they give 0, or go nowhere. It helps to find what is wrong with a program, for the price of the
+    /// least and the largest of the indices of each operation. The operations that a compiled program consists of are not
+    /// checked.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0], &[3])?;
+    /// let index = device.tensor(&[2, 7], &[2])?;
+    /// assert_eq!(x.index_select(0, &index)?.read::<f32>().await?, [3.0, 0.0]);
+    /// device.check_indices(true);
+    /// let error = x.index_select(0, &index)?.read::<f32>().await.unwrap_err();
+    /// assert!(error.message().contains("index_select: index 7 is out of range for 3 elements"));
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn check_indices(&self, whether: bool) {
+        self.state().check_indices = whether;
+    }
+
+    pub(crate) fn checks_indices(&self) -> bool {
+        self.state().check_indices
+    }
+
+    /// Has the next read look at an index, which is one number.
+    pub(crate) fn check_index(&self, op: &str, index: NodeId, extent: usize) {
+        let mut state = self.state();
+        let dtype = state.graph.dtype(index);
+        state.graph.retain(index);
+        state.checks.push(Check { op: op.into(), extent, index, dtype });
+    }
+
+    /// Does `read` with the indices that are to be looked at, which need nothing any more afterwards.
+    pub(super) fn with_checks<T>(
+        &self,
+        mut wanted: Vec<Wanted>,
+        read: impl FnOnce(Vec<Wanted>) -> Result<T>,
+    ) -> Result<T> {
+        let checks = std::mem::take(&mut self.state().checks);
+        for check in &checks {
+            // What a program is compiled from has no data.
+            if self.state().has_data(&[check.index]) {
+                wanted.push(check.wanted());
+            }
+        }
+        let read = read(wanted);
+        for check in checks {
+            self.release(check.index);
+        }
+        read
+    }
+}
