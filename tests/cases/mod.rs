@@ -18,6 +18,7 @@ pub mod eager;
 pub mod fuzz;
 pub mod grad;
 pub mod half;
+pub mod indices;
 pub mod jets;
 pub mod large;
 pub mod linalg;

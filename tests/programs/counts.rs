@@ -137,15 +137,8 @@ pub const KNOWN: &[Known] = &[
     },
     Known {
         programs: &["streaming statistics"],
-        places: &["cpu", "wgpu"],
+        places: &["cpu", "wgpu", "webgpu"],
         quantities: &["peak"],
-        sizes: ALL,
-    },
-    // Half of its steps in a browser, which are few, read nothing.
-    Known {
-        programs: &["streaming statistics"],
-        places: &["webgpu"],
-        quantities: &["peak", "pipelines"],
         sizes: ALL,
     },
     // A longer program is cut into kernels elsewhere.

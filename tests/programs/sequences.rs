@@ -68,7 +68,7 @@ async fn lstm(device: Device, steps: usize) -> Result<Vec<f64>> {
         let keep = gates[1].sigmoid();
         c = keep * &c + gates[0].sigmoid() * gates[2].tanh();
         h = gates[3].sigmoid() * c.tanh();
-        if step % 100 == 99 {
+        if step % 50 == 49 {
             reads.take(&h);
         }
     }
@@ -86,7 +86,7 @@ fn lstm_wanted(steps: usize) -> Vec<f64> {
             c[n] = sigmoid(f) * c[n] + sigmoid(i) * g.tanh();
             h.data[n] = sigmoid(o) * c[n].tanh();
         }
-        if step % 100 == 99 {
+        if step % 50 == 49 {
             read.extend(&h.data);
         }
     }

@@ -189,7 +189,7 @@ async fn streaming(device: Device, steps: usize) -> Result<Vec<f64>> {
         let off = &x - &mean;
         mean = &mean + &off / (step as f64 + 1.0);
         squares = &squares + off * (&x - &mean);
-        if step % 100 == 99 {
+        if step % 50 == 49 {
             reads.take(&mean);
             reads.take(&(&squares / (step as f64 + 1.0)));
         }
@@ -204,7 +204,7 @@ fn streaming_wanted(steps: usize) -> Vec<f64> {
             sums[n] += x;
             squares[n] += x * x;
         }
-        if step % 100 == 99 {
+        if step % 50 == 49 {
             let count = step as f64 + 1.0;
             read.extend(sums.map(|sum| sum / count));
             read.extend((0..FIELDS).map(|n| squares[n] / count - (sums[n] / count).powi(2)));

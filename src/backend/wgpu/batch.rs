@@ -221,10 +221,11 @@ impl Prepared {
         self.batch.strong_count() == 0
     }
 
-    /// The contents of what it writes now depend on its kernels, on this run, and on what it reads.
+    /// The contents of what it writes now depend on its kernels, on this run, on its buffers, and on what it reads.
     pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<&Fate>) {
         let read = self.read.iter().filter_map(|&slot| memory.doubts(ids[slot]));
-        let doubts: Doubts = self.history.doubts(trial, read);
+        let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.good());
+        let doubts: Doubts = self.history.doubts(trial, buffers, read);
         for &slot in &self.written {
             memory.depend(ids[slot], &doubts);
         }

@@ -1,7 +1,7 @@
 //! How calls went that are answered late, and what hangs on the answers: a buffer's contents mean something if the
 //! kernels, the runs and the buffers that they come from were good.
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -30,7 +30,7 @@ impl Fate {
     }
 
     /// Whether it is known to have gone well.
-    fn good(&self) -> bool {
+    pub(super) fn good(&self) -> bool {
         matches!(self.0.error.get(), Some(None))
     }
 
@@ -44,6 +44,12 @@ impl Fate {
 /// first, or the one that is known to be bad. Empty but for the first moments in a browser, and after a failure.
 #[derive(Clone, Default)]
 pub(super) struct Doubts(Option<Arc<[Fate]>>);
+
+/// The first of these that is known to be bad: that there was no memory explains all that follows from it.
+fn explanation(fates: &[Fate]) -> Option<&Fate> {
+    let no_memory = |fate: &&Fate| fate.error().is_some_and(|e| e.kind() == ErrorKind::Memory);
+    fates.iter().find(no_memory).or_else(|| fates.iter().find(|fate| fate.error().is_some()))
+}
 
 impl Doubts {
     /// What is left of these together.
@@ -59,8 +65,8 @@ impl Doubts {
         }
         left.sort_unstable_by_key(|fate| fate.0.number);
         left.dedup_by_key(|fate| fate.0.number);
-        if let Some(bad) = left.iter().position(|fate| fate.error().is_some()) {
-            left = vec![left.swap_remove(bad)];
+        if let Some(bad) = explanation(&left) {
+            left = vec![bad.clone()];
         }
         Doubts((!left.is_empty()).then(|| left.into()))
     }
@@ -71,7 +77,7 @@ impl Doubts {
 
     /// What is known to have gone wrong.
     pub(super) fn error(&self) -> Option<&Error> {
-        self.fates().iter().find_map(Fate::error)
+        explanation(self.fates())?.error()
     }
 }
 
@@ -106,29 +112,32 @@ impl History {
         (!self.proven).then(|| self.trial.clone())
     }
 
-    /// What the contents that a run of it wrote hang on: its kernels, its trial, and what it read.
+    /// What the contents that a run of it wrote hang on: its kernels, its trial, the buffers, and what it read.
     pub(super) fn doubts<'a>(
-        &mut self,
-        trial: Option<&Fate>,
+        &'a mut self,
+        trial: Option<&'a Fate>,
+        buffers: impl IntoIterator<Item = &'a Fate>,
         read: impl IntoIterator<Item = &'a Doubts>,
     ) -> Doubts {
         self.kernels = Doubts::union([self.kernels.fates()]);
         let own = [self.kernels.fates(), trial.map(std::slice::from_ref).unwrap_or_default()];
-        Doubts::union(own.into_iter().chain(read.into_iter().map(|one| one.fates())))
+        let buffers = buffers.into_iter().map(std::slice::from_ref);
+        let read = read.into_iter().map(|one| one.fates());
+        Doubts::union(own.into_iter().chain(buffers).chain(read))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Doubts, Fate, History};
-    use crate::error::Error;
+    use crate::error::{Error, ErrorKind};
 
     /// A batch of five kernels which reads what it wrote, run again and again on a machine that answers late: what there
     /// is to wait for, run by run.
     fn loop_of(runs: usize, variables: &mut [Doubts], history: &mut History) -> Vec<usize> {
         let step = |_| {
             let trial = history.trial();
-            let written = history.doubts(trial.as_ref(), &*variables);
+            let written = history.doubts(trial.as_ref(), [], &*variables);
             variables.fill(written);
             variables[0].fates().len()
         };
@@ -197,5 +206,21 @@ mod tests {
         history.trial().expect("it is not known yet").settle(Some(Error::data("no memory")));
         let next = history.trial().expect("none went well");
         assert!(next.error().is_none() && failed.error().is_some());
+    }
+
+    /// A run into a buffer that there was no memory for fails in its own words first, also where earlier runs went well.
+    #[test]
+    fn what_there_is_no_memory_for_says_so() {
+        let mut history = History::new(&[]);
+        history.trial().expect("it is not known yet").settle(None);
+        let (full, buffer) = (Error::new(ErrorKind::Memory, "full"), Fate::default());
+        let proven = history.trial();
+        let written = history.doubts(proven.as_ref(), [&buffer], []);
+        assert!(proven.is_none() && written.error().is_none());
+        buffer.settle(Some(full.clone()));
+        assert_eq!(written.error(), Some(&full));
+        let trial = Fate::default();
+        trial.settle(Some(Error::data("an invalid buffer")));
+        assert_eq!(history.doubts(Some(&trial), [&buffer], []).error(), Some(&full));
     }
 }

@@ -192,6 +192,11 @@ impl Buffers {
         Ok(memory)
     }
 
+    /// Whether there was memory for a buffer.
+    pub(super) fn there(&self, id: BufferId) -> Option<&Fate> {
+        self.find(id).map(|memory| &memory.there)
+    }
+
     /// What the contents of a buffer depend on.
     pub(super) fn doubts(&self, id: BufferId) -> Option<&Doubts> {
         self.find(id).map(|memory| &memory.written)

@@ -248,7 +248,7 @@ impl Backend for WgpuBackend {
         let compiled = self.gpu.ledger.check("compile").and_then(|()| {
             let mut state = self.prepare(batch, &mut texts(batch))?;
             let prepared = state.batches.get(&address(batch));
-            Ok(prepared.map(|prepared| prepared.history.doubts(None, [])).unwrap_or_default())
+            Ok(prepared.map(|prepared| prepared.history.doubts(None, [], [])).unwrap_or_default())
         });
         let (gpu, known) = (self.gpu.clone(), self.gpu.heard());
         Box::pin(async move {

@@ -51,8 +51,8 @@ pub(super) struct Gpu {
     held: Cell<bool>,
     /// A batch that waits for its read, inside error scopes.
     pending: RefCell<Option<Batch>>,
-    /// Milliseconds until it is looked again whether what is awaited is done; none where nothing is.
-    look: Cell<Option<f64>>,
+    /// How often something began to be awaited.
+    waits: Cell<u64>,
 }
 
 struct Batch {
@@ -92,7 +92,7 @@ impl Gpu {
             on_loss.1.lose();
         });
         let scopes = Scopes::new(&device, ledger.clone());
-        let (readbacks, held, pending, look) = Default::default();
+        let (readbacks, held, pending, waits) = Default::default();
         Ok(Arc::new(Gpu {
             device,
             ledger,
@@ -103,7 +103,7 @@ impl Gpu {
             readbacks,
             held,
             pending,
-            look,
+            waits,
         }))
     }
 
@@ -252,28 +252,29 @@ impl Gpu {
     }
 
     /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
-    /// after some milliseconds, Firefox after a hundred. So there are commands, none, at growing intervals.
+    /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, for Chromium, and more at
+    /// growing intervals, as each takes a fifth of a millisecond from a GPU that is computed by the same CPU.
     fn wait_for(self: &Arc<Self>, ticket: &Arc<Ticket>) {
         self.tickets.open(ticket, ());
-        if self.look.replace(Some(1.0)).is_some() {
-            return;
-        }
+        let wait = self.waits.get() + 1;
+        self.waits.set(wait);
         let gpu = Arc::downgrade(self);
         spawn_local(async move {
+            let mut next = 1.0;
             loop {
-                let Some(next) = gpu.upgrade().and_then(|gpu| gpu.look.get()) else { return };
                 pause(next).await;
                 let Some(gpu) = gpu.upgrade() else { return };
-                if !gpu.waits() {
-                    return gpu.look.set(None);
+                // Whoever began to wait last looks for all.
+                if gpu.waits.get() != wait || !gpu.is_awaited() {
+                    return;
                 }
                 gpu.queue.submit([]);
-                gpu.look.set(gpu.look.get().map(|last| last * 1.25));
+                next = f64::max(1.5 * next, 8.0);
             }
         });
     }
 
-    fn waits(&self) -> bool {
+    fn is_awaited(&self) -> bool {
         let mut open = lock(&self.tickets.state);
         open.tickets.retain(|(ticket, _)| !ticket.settled());
         !open.tickets.is_empty()
