@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::graph::{Trace, Traced};
 use crate::op::{Attention, Const, Conv2d, Margin, Op, Pointwise, Reduction, Routine, Span};
 use crate::shape::{pick, Shape};
+use smallvec::SmallVec;
 
 /// Attention of so many queries, as in decoding, has kernels of its own.
 pub const FEW: usize = 4;
@@ -39,7 +40,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
     let mut out = Trace::default();
     let mut moved: Vec<usize> = Vec::with_capacity(trace.nodes.len());
     for node in &trace.nodes {
-        let inputs = pick(&moved, &node.inputs);
+        let inputs = node.inputs.iter().map(|&input| moved[input]).collect::<SmallVec<_>>();
         let at = match rule(&mut out, node, &inputs)? {
             Some(at) => at,
             // What it works on has the shapes and types it had.

@@ -28,7 +28,9 @@ impl Check {
             if (least..extent as i64).contains(&index) {
                 return Ok(());
             }
-            Err(Error::data(format!("{op}: index {index} is out of range for {extent} elements")))
+            Err(Error::data(format!(
+                "read: index {index} of {op} is out of range for {extent} elements"
+            )))
         };
         Wanted { node: *index, start: 0, len: 1, take: Box::new(take) }
     }
@@ -50,7 +52,7 @@ impl Device {
     /// assert_eq!(x.index_select(0, &index)?.read::<f32>().await?, [3.0, 0.0]);
     /// device.check_indices(true);
     /// let error = x.index_select(0, &index)?.read::<f32>().await.unwrap_err();
-    /// assert!(error.message().contains("index_select: index 7 is out of range for 3 elements"));
+    /// assert!(error.message().contains("index 7 of index_select is out of range for 3 elements"));
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn check_indices(&self, whether: bool) {

@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
-
+use smallvec::{smallvec, SmallVec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use trace::Places;
@@ -26,9 +26,9 @@ pub struct NodeId {
 struct Node {
     op: Op,
     /// What it is made of: all of it, until it is data whose past is forgotten.
-    inputs: Vec<NodeId>,
+    inputs: Inputs,
     /// Where the nodes are that have it as an input, once for each time.
-    users: Vec<u32>,
+    users: SmallVec<[u32; 4]>,
     shape: Shape,
     dtype: DType,
     /// The number's bits, for `Op::Scalar`.
@@ -54,6 +54,9 @@ struct Node {
     /// What its users know of it.
     past: Past,
 }
+
+/// Few enough to need no memory of their own.
+type Inputs = SmallVec<[NodeId; 3]>;
 
 /// What a node depends on, itself included, as far as gradients pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,6 +99,8 @@ pub struct Graph {
     /// Values of variables, and perhaps computed or gone since.
     kept: Vec<NodeId>,
     places: Places,
+    /// What `settle` has to look at; empty between two calls.
+    unsettled: Vec<NodeId>,
 }
 
 /// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
@@ -111,35 +116,35 @@ pub fn lost(name: &str) -> Error {
 impl Graph {
     /// Data in a buffer. The caller holds one handle, as with all nodes made here.
     pub fn source(&mut self, shape: Shape, dtype: DType) -> NodeId {
-        self.insert(Op::Source, Vec::new(), shape, dtype, 0)
+        self.insert(Op::Source, Inputs::new(), shape, dtype, 0)
     }
 
     /// A number the user passed, for operations on tensors of `dtype`.
     pub fn scalar(&mut self, dtype: DType, bits: u32) -> NodeId {
-        self.insert(Op::Scalar, Vec::new(), Shape::SCALAR, dtype, bits)
+        self.insert(Op::Scalar, Inputs::new(), Shape::SCALAR, dtype, bits)
     }
 
     /// An operation. Shape and type errors arise here.
     pub fn record(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
-        let mut types = Vec::with_capacity(inputs.len());
+        let mut types: SmallVec<[_; 3]> = SmallVec::new();
         for &input in inputs {
             types.push((self.node(input).shape, self.node(input).dtype));
         }
         let (shape, dtype) = op.infer(&types)?;
-        Ok(self.insert(op, inputs.to_vec(), shape, dtype, 0))
+        Ok(self.insert(op, inputs.into(), shape, dtype, 0))
     }
 
     /// Results of a program that read `sources`: data, of which is known what it depends on, but not how.
     pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
         // One node between them, or there were as many edges as pairs.
-        let read = self.insert(Op::Source, sources.to_vec(), Shape::SCALAR, DType::F32, 0);
+        let read = self.insert(Op::Source, sources.into(), Shape::SCALAR, DType::F32, 0);
         self.node_mut(read).data = false;
         let mut nodes = Vec::with_capacity(results.len());
         for &(shape, dtype) in results {
-            nodes.push(self.insert(Op::Source, vec![read], shape, dtype, 0));
+            nodes.push(self.insert(Op::Source, smallvec![read], shape, dtype, 0));
         }
         self.release(read);
-        self.settle(nodes.clone());
+        self.settle(&nodes);
         nodes
     }
 
@@ -147,7 +152,7 @@ impl Graph {
     pub fn detach(&mut self, id: NodeId) -> Vec<NodeId> {
         let node = self.node_mut(id);
         (node.detached, node.cut) = (true, Cut::default());
-        self.settle(vec![id])
+        self.settle(&[id])
     }
 
     /// How a node was made: the operation, and its operands as far as gradients pass to them.
@@ -187,20 +192,20 @@ impl Graph {
     /// One more tensor holds the node.
     pub fn retain(&mut self, id: NodeId) {
         self.node_mut(id).handles += 1;
-        self.settle(vec![id]);
+        self.settle(&[id]);
     }
 
     /// One tensor less holds the node. Returns the sources that nothing needs any more; their ids are invalid now.
     pub fn release(&mut self, id: NodeId) -> Vec<NodeId> {
         self.node_mut(id).handles -= 1;
-        self.settle(vec![id])
+        self.settle(&[id])
     }
 
     /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
     pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
         let node = self.node_mut(id);
         (node.data, node.early) = (true, false);
-        self.settle(vec![id])
+        self.settle(&[id])
     }
 
     /// The node was computed before anything asked for it.
@@ -221,7 +226,7 @@ impl Graph {
     fn insert(
         &mut self,
         op: Op,
-        inputs: Vec<NodeId>,
+        inputs: Inputs,
         shape: Shape,
         dtype: DType,
         scalar: u32,
@@ -229,8 +234,8 @@ impl Graph {
         let data = matches!(op, Op::Source);
         let mut node = Node {
             op,
-            inputs: Vec::new(),
-            users: Vec::new(),
+            inputs: Inputs::new(),
+            users: SmallVec::new(),
             shape,
             dtype,
             scalar,
@@ -285,10 +290,12 @@ impl Graph {
         all
     }
 
-    /// Frees those of `pending` that nothing needs, lets data forget a past that is of no use, and says so to their users.
+    /// Frees those of `changed` that nothing needs, lets data forget a past that is of no use, and says so to their users.
     /// Returns the sources that are gone.
-    fn settle(&mut self, mut pending: Vec<NodeId>) -> Vec<NodeId> {
+    fn settle(&mut self, changed: &[NodeId]) -> Vec<NodeId> {
         let mut sources = Vec::new();
+        let mut pending = std::mem::take(&mut self.unsettled);
+        pending.extend_from_slice(changed);
         while let Some(id) = pending.pop() {
             if self.get(id).is_none() {
                 continue;
@@ -308,7 +315,7 @@ impl Graph {
             let leaves = gone || forgets;
             let inputs = match (leaves, change) {
                 (true, _) => std::mem::take(&mut node.inputs),
-                (false, 0) => Vec::new(),
+                (false, 0) => Inputs::new(),
                 (false, _) => node.inputs.clone(),
             };
             if node.handles > 0 && node.dtype.is_float() {
@@ -331,6 +338,7 @@ impl Graph {
                 pending.push(id_in);
             }
         }
+        self.unsettled = pending;
         sources
     }
 }

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::op::Op;
 use crate::shape::Shape;
 use rustc_hash::FxHasher;
+use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
 
@@ -13,7 +14,7 @@ use std::mem::discriminant;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Traced {
     pub op: Op,
-    pub inputs: Vec<usize>,
+    pub inputs: SmallVec<[usize; 3]>,
     pub shape: Shape,
     pub dtype: DType,
 }
@@ -60,7 +61,7 @@ impl Places {
         (trace == self.current).then_some(at)
     }
 
-    fn all(&self, ids: &[NodeId]) -> Vec<usize> {
+    fn all<T: FromIterator<usize>>(&self, ids: &[NodeId]) -> T {
         ids.iter().filter_map(|&id| self.get(id)).collect()
     }
 }
@@ -68,12 +69,12 @@ impl Places {
 impl Trace {
     /// Appends an operation; its shape and type follow from its inputs.
     pub fn push(&mut self, op: Op, inputs: &[usize]) -> Result<usize> {
-        let mut types = Vec::with_capacity(inputs.len());
+        let mut types: SmallVec<[_; 3]> = SmallVec::new();
         for &input in inputs {
             types.push((self.nodes[input].shape, self.nodes[input].dtype));
         }
         let (shape, dtype) = op.infer(&types)?;
-        self.nodes.push(Traced { op, inputs: inputs.to_vec(), shape, dtype });
+        self.nodes.push(Traced { op, inputs: inputs.into(), shape, dtype });
         Ok(self.nodes.len() - 1)
     }
 
@@ -99,7 +100,7 @@ impl Trace {
 
     /// Appends data or a number, which say their shape and type themselves.
     pub fn leaf(&mut self, op: Op, shape: Shape, dtype: DType) -> usize {
-        self.nodes.push(Traced { op, inputs: Vec::new(), shape, dtype });
+        self.nodes.push(Traced { op, inputs: SmallVec::new(), shape, dtype });
         self.nodes.len() - 1
     }
 }

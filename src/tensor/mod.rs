@@ -54,6 +54,7 @@ use crate::op::Op;
 use args::kept;
 use inner::{Inner, State};
 use pointwise::number_bits;
+use smallvec::{smallvec, SmallVec};
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
@@ -148,7 +149,7 @@ impl Tensor {
 
     /// Records an operation on this tensor and others of the same device.
     fn apply(&self, op: Op, others: &[&Tensor]) -> Result<Tensor> {
-        let mut nodes = vec![self.node()?];
+        let mut nodes: SmallVec<[NodeId; 3]> = smallvec![self.node()?];
         for other in others {
             if !self.device.is_same(&other.device) {
                 let (here, there) = (self.device.info(), other.device.info());

@@ -57,9 +57,9 @@ const steps = {
     get: async (say) => {
       for (const spec of new Set(wasmTools().map(({ crate, version }) => `${crate}@${version}`))) {
         say(`cargo install ${spec} into .tools (minutes)`);
-        await cargoInstall(spec);
+        await cargoInstall(spec, "build-wasm");
       }
-      rmSync(toolsTarget, { recursive: true, force: true });
+      rmSync(join(tools, "build-wasm"), { recursive: true, force: true });
     },
     hand: { any: ["see the error above; then npm run setup again"] },
   },
@@ -98,8 +98,8 @@ const steps = {
     ready: haveGeckodriver,
     get: async (say) => {
       say(`cargo install geckodriver@${geckodriverVersion} into .tools (minutes)`);
-      await cargoInstall(`geckodriver@${geckodriverVersion}`);
-      rmSync(toolsTarget, { recursive: true, force: true });
+      await cargoInstall(`geckodriver@${geckodriverVersion}`, "build-geckodriver");
+      rmSync(join(tools, "build-geckodriver"), { recursive: true, force: true });
     },
     hand: { any: ["see the error above, or name yours in GECKODRIVER"] },
   },
@@ -118,13 +118,14 @@ const sides = {
   browser: ["rust", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
-/** Steps that wait for Debian's packages more than they compute: they run beside the others. */
-const fetched = ["chromium", "firefox", "vulkan"];
+/** Steps that run beside the others: what waits for Debian's packages, and what is compiled by itself. */
+const lanes = [["chromium", "firefox", "vulkan"], ["geckodriver"]];
 
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {
-  const lanes = [names.filter((name) => !fetched.includes(name)), names.filter((name) => fetched.includes(name))];
-  const byHand = (await Promise.all(lanes.map(doSteps))).flat();
+  const others = names.filter((name) => !lanes.flat().includes(name));
+  const asked = [others, ...lanes.map((lane) => names.filter((name) => lane.includes(name)))];
+  const byHand = (await Promise.all(asked.map(doSteps))).flat();
   if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
 }
 
@@ -173,12 +174,11 @@ function haveGeckodriver() {
   return Boolean(process.env.GECKODRIVER ? said : said?.split(/\s/)[1] === geckodriverVersion);
 }
 
-const toolsTarget = join(tools, "build");
-
-async function cargoInstall(spec) {
+/** Installs a crate's programs; `folder` of the tools is where they are compiled. */
+async function cargoInstall(spec, folder) {
   const env = {
     ...process.env,
-    CARGO_TARGET_DIR: toolsTarget, // Kept until all is installed: a stopped run goes on where it was.
+    CARGO_TARGET_DIR: join(tools, folder), // Kept until all is installed: a stopped run goes on where it was.
     // Ready sooner rather than faster: these tools run for moments, and only wasm-bindgen has something to do.
     CARGO_PROFILE_RELEASE_OPT_LEVEL: spec.startsWith("wasm-bindgen-cli") ? "1" : "0",
     CARGO_PROFILE_RELEASE_LTO: "off",

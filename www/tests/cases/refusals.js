@@ -44,6 +44,16 @@ test("refused: data", ({ device }) => {
   refuses("Limit", "tensor", () => device.tensor([1], [2 ** 31, 2 ** 31, 0]));
 });
 
+test("refused: an index out of range, where that is asked for", async ({ device }) => {
+  const [x, index] = [device.tensor([1, 2, 3]), device.tensor(new Int32Array([2, 7]))];
+  same([...(await x.indexSelect(0, index).read())], [3, 0]);
+  device.checkIndices(true);
+  const picked = x.indexSelect(0, index);
+  await rejects("Data", "read: index 7 of index_select is out of range for 3 elements", () => picked.read());
+  device.checkIndices(false);
+  same([...(await picked.read())], [3, 0]);
+});
+
 test("refused: creation", ({ device }) => {
   for (const bad of [-1, 1.5, NaN, Infinity]) refuses("Shape", "zeros", () => device.zeros([bad]));
   refuses("Limit", "zeros", () => device.zeros([2 ** 31]));
