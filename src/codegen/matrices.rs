@@ -43,7 +43,7 @@ pub fn product(product: Product) -> Source {
     let across = if class(batch, m, n) == 0 { 2 } else { 4 };
     let tile = 2 * across * SIZE;
     let mut shader = Shader::new(MATMUL_MATRICES);
-    shader.replace_between("\nenable f16", "matrix;\n", "\n");
+    shader.remove("enable ");
     shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
     shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
     shader.constants(&[("ACROSS", across)]);

@@ -185,48 +185,56 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// A shader's text while its parts are replaced.
-pub struct Shader(String);
+/// A shader's text while its parts are replaced: what is declared, one after the other.
+pub struct Shader(Vec<String>);
 
 impl Shader {
     /// A stored shader, less its comments and the bindings that make it valid by itself.
     pub fn new(text: &str) -> Shader {
-        let mut shader = String::from("\n");
+        let mut parts = vec![String::from("\n")];
         for line in text.lines() {
-            if !line.trim_start().starts_with("//") && !line.starts_with("@group") {
-                shader += line;
-                shader.push('\n');
+            if line.trim_start().starts_with("//") || line.starts_with("@group") {
+                continue;
+            }
+            if line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@') {
+                parts.push(String::new());
+            }
+            if let Some(part) = parts.last_mut() {
+                *part += line;
+                part.push('\n');
             }
         }
-        Shader(shader)
+        Shader(parts)
     }
 
     /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, the 0 of `_0` and
     /// of `row + 0u` is its number.
     pub fn repeat(&mut self, count: usize) {
-        let whole = std::mem::take(&mut self.0);
-        let (mut rest, mut paragraph) = (&whole[..], String::new());
-        while !rest.is_empty() {
-            let (line, after) = rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1));
-            rest = after;
-            if line.contains("_0") {
-                paragraph += line;
-                continue;
+        for part in self.0.iter_mut().filter(|part| part.contains("_0")) {
+            let whole = std::mem::take(part);
+            let (mut rest, mut paragraph) = (&whole[..], String::new());
+            while !rest.is_empty() {
+                let (line, after) = rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1));
+                rest = after;
+                if line.contains("_0") {
+                    paragraph += line;
+                    continue;
+                }
+                for number in 0..count as u8 {
+                    let digit = char::from(b'0' + number).to_string();
+                    let named = paragraph.replace("_0", &format!("_{digit}"));
+                    *part += &named.replace("row + 0u", &format!("row + {digit}u"));
+                }
+                paragraph.clear();
+                *part += line;
             }
-            for number in 0..count as u8 {
-                let digit = char::from(b'0' + number).to_string();
-                let named = paragraph.replace("_0", &format!("_{digit}"));
-                self.0 += &named.replace("row + 0u", &format!("row + {digit}u"));
-            }
-            paragraph.clear();
-            self.0 += line;
         }
     }
 
     /// Gives a constant its value.
     fn set(&mut self, name: &str, value: &str) {
-        let start = format!("\nconst {name} = ");
-        self.replace_between(&start, ";\n", &format!("{start}{value};\n"));
+        let start = format!("const {name} = ");
+        self.declare(&start, ";\n", &format!("{start}{value};\n"));
     }
 
     /// Gives a constant of type `bool` its value.
@@ -250,19 +258,34 @@ impl Shader {
 
     /// Puts a function in the place of another.
     fn replace(&mut self, kind: &str, name: &str, text: &str) {
-        self.replace_between(&format!("\nfn {kind}{name}("), "\n}\n", &format!("\n{text}"));
+        self.declare(&format!("fn {kind}{name}("), "\n}\n", text);
     }
 
-    /// Puts a text in the place of what lies between two others, and of those.
+    /// Puts a text in the place of the declaration that begins and ends so.
+    fn declare(&mut self, start: &str, end: &str, text: &str) {
+        let part = self.0.iter_mut().find(|part| part.starts_with(start));
+        let found = part.and_then(|part| Some((part.find(end)? + end.len(), part)));
+        debug_assert!(found.is_some(), "the shader declares no {start}");
+        if let Some((to, part)) = found {
+            part.replace_range(..to, text);
+        }
+    }
+
+    /// Removes the declarations that begin so.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn remove(&mut self, start: &str) {
+        self.0.retain(|part| !part.starts_with(start));
+    }
+
+    /// Puts a text in the place of what lies between two others of one function, and of those.
     pub fn replace_between(&mut self, start: &str, end: &str, text: &str) {
-        let from = self.0.find(start);
-        let to = from.and_then(|from| Some(from + self.0[from..].find(end)? + end.len()));
-        debug_assert!(to.is_some(), "the shader has no {start}");
+        let part = self.0.iter_mut().find(|part| part.contains(start));
+        debug_assert!(part.is_some(), "the shader has no {start}");
+        let Some(part) = part else { return };
+        let from = part.find(start);
+        let to = from.and_then(|from| Some(from + part[from..].find(end)? + end.len()));
         if let (Some(from), Some(to)) = (from, to) {
-            let rest = self.0.split_off(to);
-            self.0.truncate(from);
-            self.0 += text;
-            self.0 += &rest;
+            part.replace_range(from..to, text);
         }
     }
 
@@ -278,6 +301,6 @@ impl Shader {
         for (slot, quad) in slots.iter().zip(quads) {
             slot.fill(&mut self, &module, quad);
         }
-        module.finish(&self.0, workgroups)
+        module.finish(&self.0.concat(), workgroups)
     }
 }

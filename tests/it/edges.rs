@@ -39,7 +39,7 @@ fn all_cases_pass_with_five_buffers_and_without_f16() {
         limits.f16 = false;
     });
     let mut report = Report::default();
-    for case in suite::sampled(cases::all()) {
+    for case in suite::sampled(cases::all(), 0) {
         block_on(cases::run(&device, &case, false, &mut report));
     }
     assert!(report.failures.is_empty(), "{}", report.failures.join("\n"));
@@ -175,7 +175,7 @@ fn is_limit(what: &str, limit: u64) -> bool {
 fn cases_within(device: &Device, groups: &[&str]) -> (usize, usize) {
     let limit = device.limits().binding_bytes;
     let (mut passed, mut refused) = (0, 0);
-    for case in suite::sampled(cases::all()) {
+    for case in suite::sampled(cases::all(), 0) {
         let group = case.name.split('/').next().unwrap_or_default();
         // Fuzz says what it computed, not only why it stopped; it has a test of its own.
         if group == "fuzz" || !groups.is_empty() && !groups.contains(&group) {

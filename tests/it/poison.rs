@@ -120,7 +120,12 @@ fn groups_pass(place: Place) {
             Err(error) => return suite::absent(place, &format!("poisoned {ALWAYS:?}"), &error),
         };
         let device = Device::from_backend(Box::new(Poisoned::new(backend)), None);
-        let report = suite::run_cases(place, &device, &suite::sampled((group.cases)().cases), name);
+        let report = suite::run_cases(
+            place,
+            &device,
+            &suite::sampled((group.cases)().cases, place.first()),
+            name,
+        );
         let failures = report.failures.join("\n  ");
         assert!(report.ran > 0 && failures.is_empty(), "{}, poisoned:\n  {failures}", place.name());
     }

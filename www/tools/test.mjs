@@ -1,7 +1,7 @@
 // `npm test`: sets up, builds, tests natively, in a browser and as a web page, and checks. What CI runs.
 //
 // `npm test -- --only native|web|firefox|page|check` runs one stage (or several, with commas) and the set-up it needs.
-// The whole run takes samples of the browser's cases, and natively where the same cases come again on the same machine;
+// The whole run takes samples of the browser's cases, and natively of those that come again with other kernels of a GPU;
 // `npm test -- --only native` and `--only web` run all, the latter in Chromium, with `--browser firefox` in Firefox.
 
 import { existsSync, readdirSync } from "node:fs";
