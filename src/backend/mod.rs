@@ -38,6 +38,22 @@ pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[cfg(target_arch = "wasm32")]
 pub type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// Kernels of a program or of operations are being compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compiling {
+    /// How many are.
+    pub done: usize,
+    /// How many have to be.
+    pub total: usize,
+}
+
+/// Hears of kernels that were compiled.
+#[cfg(not(target_arch = "wasm32"))]
+pub type Listener = Arc<dyn Fn(Compiling) + Send + Sync>;
+/// Hears of kernels that were compiled.
+#[cfg(target_arch = "wasm32")]
+pub type Listener = Arc<dyn Fn(Compiling)>;
+
 /// A buffer on a machine, by number. Numbers are not used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
@@ -124,6 +140,8 @@ pub trait Backend: Shared {
     fn compile(&self, _: &Arc<Batch>) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
+    /// Has a listener called for each kernel that is compiled, or nobody; what a machine need not compile it need not tell.
+    fn on_compile(&self, _: Option<Listener>) {}
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.

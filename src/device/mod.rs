@@ -3,6 +3,7 @@
 mod caches;
 mod checks;
 mod choose;
+mod compiling;
 mod compute;
 mod eager;
 mod pool;

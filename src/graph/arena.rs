@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 impl Graph {
     /// How many entries of lists may be out of date before they are looked through.
     pub(super) const SLACK: usize = 64;
+    /// Room for so many nodes, about a megabyte, is kept: what the next round of a loop records lies where the last did.
+    const ROOM: usize = 4096;
 
     /// A place for a node.
     pub(super) fn vacancy(&mut self) -> u32 {
@@ -26,15 +28,15 @@ impl Graph {
         while let Some((_, None)) = self.nodes.last() {
             self.nodes.pop();
         }
-        if self.nodes.capacity() > Graph::SLACK + 4 * self.nodes.len() {
-            self.nodes.shrink_to(2 * self.nodes.len());
+        if self.nodes.capacity() > Graph::ROOM + 4 * self.nodes.len() {
+            self.nodes.shrink_to(Graph::ROOM.max(2 * self.nodes.len()));
             self.vacant.clear();
             for (index, (_, node)) in self.nodes.iter().enumerate() {
                 if node.is_none() {
                     self.vacant.push(Reverse(index as u32));
                 }
             }
-            self.vacant.shrink_to(2 * self.nodes.len());
+            self.vacant.shrink_to(Graph::ROOM.max(2 * self.nodes.len()));
         }
         node
     }

@@ -5,14 +5,16 @@ use super::reading::{elements, Part};
 use super::returns::{device_object, plan_object};
 use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
 use super::{JsBatch, JsDevice, JsPlan, JsTensor};
+use crate::backend::Compiling;
 use crate::device::{CacheLimits, Device, Variants};
 use crate::dtype::DType;
 use crate::error::{need_room, Error};
 use crate::tensor::Tensor;
 use crate::tune;
-use js_sys::{Array, Promise};
+use js_sys::{Array, Function, Promise};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use wasm_bindgen::prelude::*;
 use web_sys::WorkerGlobalScope;
 
@@ -20,6 +22,13 @@ use web_sys::WorkerGlobalScope;
 fn now() -> f64 {
     let scope: WorkerGlobalScope = js_sys::global().unchecked_into();
     scope.performance().map_or(0.0, |performance| performance.now())
+}
+
+#[wasm_bindgen]
+extern "C" {
+    /// Tells of an error that nobody can catch, as the browser does of those in its own listeners.
+    #[wasm_bindgen(js_name = reportError)]
+    fn report(error: &JsValue);
 }
 
 #[wasm_bindgen(js_class = "Device")]
@@ -111,6 +120,42 @@ impl JsDevice {
         ];
         let names = ["plans", "planBytes", "pipelines", "bindGroups", "pooledBytes"];
         Ok(named(&names, values))
+    }
+
+    /// Has a listener called whenever one of the kernels that a batch or a program needs is compiled, with how many are done
+    /// and how many there are; without one that ends. Kernels that are known need not be compiled, and the CPU compiles
+    /// none.
+    ///
+    /// @example
+    /// ```ts
+    /// device.onCompile(({ done, total }) => (document.title = `${done} of ${total} kernels`));
+    /// await program.ready();
+    /// device.onCompile();
+    /// ```
+    #[wasm_bindgen(js_name = onCompile)]
+    pub fn on_compile(
+        &self,
+        #[wasm_bindgen(
+            unchecked_optional_param_type = "(progress: { done: number; total: number }) => void"
+        )]
+        listener: &JsValue,
+    ) -> Answer<()> {
+        let op = "onCompile";
+        let device = self.core(op)?;
+        if listener.is_undefined() || listener.is_null() {
+            device.on_compile(None);
+            return Ok(());
+        }
+        let Some(listener) = listener.dyn_ref::<Function>().cloned() else {
+            return Err(Error::data(format!("{op}: the listener is no function")).into());
+        };
+        device.on_compile(Some(Arc::new(move |Compiling { done, total }| {
+            let progress = named(&["done", "total"], [done.value(), total.value()]);
+            if let Err(error) = listener.call1(&JsValue::UNDEFINED, &progress) {
+                report(&error);
+            }
+        })));
+        Ok(())
     }
 
     /// Empties it and all that lives on it.

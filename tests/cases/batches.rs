@@ -3,6 +3,8 @@
 use super::array::{encode, integers, random, Array};
 use super::check::{near, said, Outcome, Suite};
 use super::tolerance::Tolerance;
+use std::sync::{Arc, Mutex, PoisonError};
+use warpweft::backend::{Compiling, DeviceKind};
 use warpweft::device::{CacheLimits, Device, Preference, Stats};
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
@@ -287,9 +289,22 @@ fn readiness(suite: &mut Suite) {
         let program = device.compile(&[(&[9, 12], DType::F32)], step).map_err(said)?;
         let input = random(&[9, 12], -1.0, 1.0, 77).f32(&device).map_err(said)?;
         let before = device.stats();
+        let heard: Arc<Mutex<Vec<Compiling>>> = Arc::default();
+        let told = heard.clone();
+        let tell = move |progress| told.lock().unwrap_or_else(PoisonError::into_inner).push(progress);
+        device.on_compile(Some(Arc::new(tell)));
         program.ready().await.map_err(said)?;
+        device.on_compile(None);
         let ready = device.stats();
         ensure(ready.submits == before.submits, "it ran")?;
+        let total = match device.info().kind {
+            DeviceKind::Cpu => 0,
+            _ => (ready.pipelines - before.pipelines) as usize,
+        };
+        let mut heard = heard.lock().map(|heard| heard.clone()).map_err(|e| e.to_string())?;
+        heard.sort_by_key(|progress| progress.done);
+        let want: Vec<_> = (1..=total).map(|done| Compiling { done, total }).collect();
+        ensure(heard == want, format!("{heard:?} instead of {want:?} was heard"))?;
         let got = program.run(&[&input]).map_err(said)?.remove(0);
         let made = device.stats().pipelines - ready.pipelines;
         ensure(made == 0, format!("{made} pipelines when it ran"))?;

@@ -2,15 +2,17 @@
 //! buffer.
 
 use super::doubts::{Doubts, Fate, History};
-use super::groups::{Groups, Sets};
+use super::groups::{Bound, Groups, Sets};
 use super::memory::{Buffers, Memory, Numbered};
-use super::pipelines::{fold, Compiled, Pipeline, Pipelines};
+use super::pipelines::{fold, Compiled, Pipeline, Pipelines, Recipe};
 use super::platform::Gpu;
-use super::shapes::Seen;
+use super::shapes::Dynamic;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{self, Batch, Dispatch, Limits};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
 /// Dynamic offsets into the uniform buffer are multiples of this on every device.
@@ -43,8 +45,8 @@ pub(super) struct Step {
     /// Where its params begin, and how many bytes of them are bound.
     offset: u32,
     pub(super) block: u64,
-    /// Each binding's slot, and the bytes of it: a multiple of 16.
-    pub(super) slots: Vec<(usize, u64)>,
+    /// Each binding's slot.
+    pub(super) slots: Vec<usize>,
 }
 
 impl Step {
@@ -69,7 +71,7 @@ impl Steps {
         &mut self,
         gpu: &Gpu,
         (groups, most): (&mut Groups, usize),
-        (uniform, slots): (&Numbered, &[&Numbered]),
+        (uniform, slots): (&Numbered, &[Bound<'_>]),
         encoder: &mut wgpu::CommandEncoder,
     ) {
         let mut pass = encoder.begin_compute_pass(&Default::default());
@@ -92,9 +94,9 @@ pub(super) fn bound_bytes(bytes: u64) -> u64 {
 }
 
 impl Prepared {
-    /// Compiles what is not compiled yet. `text` gives the source of a dispatch, by number.
+    /// Compiles what is not compiled yet. `text` gives the source of a dispatch's kernel, by number.
     pub(super) fn new(
-        gpu: &Gpu,
+        gpu: &Arc<Gpu>,
         limits: &Limits,
         pipelines: &mut Pipelines,
         batch: &Arc<Batch>,
@@ -110,20 +112,11 @@ impl Prepared {
             words: Vec::new(),
         };
         prepared.block(1);
-        let mut fates = Vec::with_capacity(batch.dispatches.len());
-        let mut seen = pipelines.shapes.take(batch.structure);
-        for (number, dispatch) in batch.dispatches.iter().enumerate() {
-            let fate = prepared.add(
-                gpu,
-                limits,
-                pipelines,
-                &mut seen,
-                (batch, dispatch),
-                &text(number),
-            )?;
-            fates.push(fate);
+        let kernels = Kernels::new(gpu, limits, pipelines, batch, text);
+        for (dispatch, &kernel) in batch.dispatches.iter().zip(&kernels.of_dispatch) {
+            prepared.add(limits, batch, dispatch, &kernels.all[kernel])?;
         }
-        pipelines.shapes.keep(batch.structure, seen);
+        let fates: Vec<Fate> = kernels.all.iter().map(|made| made.pipeline.fate.clone()).collect();
         prepared.history = History::new(&fates);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
@@ -141,26 +134,21 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Adds a dispatch; how its kernel went.
+    /// Adds a dispatch.
     fn add(
         &mut self,
-        gpu: &Gpu,
         limits: &Limits,
-        pipelines: &mut Pipelines,
-        seen: &mut Seen,
-        (batch, dispatch): (&Batch, &Dispatch),
-        source: &Source,
-    ) -> Result<Fate> {
+        batch: &Batch,
+        dispatch: &Dispatch,
+        made: &Made,
+    ) -> Result<()> {
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
         if buffers > limits.buffers_per_kernel {
             return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
         }
-        let arity = (dispatch.inputs.len(), dispatch.outputs.len());
-        let dynamic = seen.settle(source, arity);
         let words = PARAMS_HEAD.len() + dispatch.params.len();
-        let params = dynamic.as_ref().map_or(source.params, |dynamic| dynamic.params(source));
-        let vectors = params.max(words.div_ceil(4));
+        let vectors = (made.params + made.sizes.len().div_ceil(4)).max(words.div_ceil(4));
         if vectors * 16 > MOST_PARAMS {
             return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
         }
@@ -170,42 +158,26 @@ impl Prepared {
             if bytes > limits.binding_bytes {
                 return Err(limit(kind, "bytes in one buffer", bytes, limits.binding_bytes));
             }
-            slots.push((slot, bytes));
+            slots.push(slot);
         }
-        let grid = match source.workgroups {
-            0 => None,
-            many => Some(fold(many, limits.workgroups).ok_or_else(|| {
-                let most = u64::from(limits.workgroups).pow(2);
-                limit(kind, "workgroups", many, most)
-            })?),
-        };
+        if made.workgroups == 0 {
+            return Ok(());
+        }
+        let grid = fold(made.workgroups, limits.workgroups).ok_or_else(|| {
+            let most = u64::from(limits.workgroups).pow(2);
+            limit(kind, "workgroups", made.workgroups, most)
+        })?;
         let plain = dispatch.params.is_empty() && vectors == 1;
         let offset = if plain { 0 } else { self.block(vectors) };
         for (i, &scalar) in dispatch.params.iter().enumerate() {
             self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
         }
-        let labels = (kind, dispatch.label.as_str());
-        let pipeline = match dynamic {
-            None => pipelines.get(gpu, limits, source, arity, labels),
-            Some(dynamic) => {
-                // The sizes stand behind the numbers.
-                let sizes: &[u8] = bytemuck::cast_slice(&dynamic.sizes);
-                self.image[offset + 16 * source.params..][..sizes.len()].copy_from_slice(sizes);
-                let compile = || {
-                    let text = dynamic.source(source);
-                    let pipeline = pipelines.get(gpu, limits, &text, arity, labels);
-                    seen.compiled(&dynamic, &pipeline);
-                    pipeline
-                };
-                dynamic.pipeline.clone().unwrap_or_else(compile)
-            }
-        };
-        let fate = pipeline.fate.clone();
-        if let Some(grid) = grid {
-            let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
-            self.steps.all.push(Step { pipeline, grid, offset: offset as u32, block, slots });
-        }
-        Ok(fate)
+        let sizes: &[u8] = bytemuck::cast_slice(&made.sizes);
+        self.image[offset + 16 * made.params..][..sizes.len()].copy_from_slice(sizes);
+        let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
+        let (pipeline, offset) = (made.pipeline.clone(), offset as u32);
+        self.steps.all.push(Step { pipeline, grid, offset, block, slots });
+        Ok(())
     }
 
     /// Appends a params block of so many `vec4`s with its head; where it begins.
@@ -246,12 +218,13 @@ impl Prepared {
         Ok(())
     }
 
-    /// Each slot's buffer, if they are all there and large enough.
+    /// Each slot's buffer, if they are all there and large enough; of each no more than `most` bytes are bound.
     pub(super) fn slots<'a>(
         batch: &Batch,
         buffers: &[BufferId],
         memory: &'a Buffers,
-    ) -> Result<Vec<&'a Numbered>> {
+        most: u64,
+    ) -> Result<Vec<Bound<'a>>> {
         if buffers.len() != batch.slots.len() {
             let message = format!(
                 "run: the batch has {} slots, and {} buffers were passed",
@@ -270,9 +243,72 @@ impl Prepared {
                 );
                 return Err(Error::data(message));
             }
-            found.push(held);
+            found.push((held, (*bytes).min(most)));
         }
         Ok(found)
+    }
+}
+
+/// The kernels of a batch: layers of a model share theirs.
+struct Kernels {
+    all: Vec<Made>,
+    /// The number of each dispatch's kernel.
+    of_dispatch: Vec<usize>,
+}
+
+/// A kernel that is compiled.
+struct Made {
+    pipeline: Arc<Pipeline>,
+    workgroups: u64,
+    /// `vec4`s of params, and the sizes that it reads behind them.
+    params: usize,
+    sizes: Vec<u32>,
+}
+
+impl Kernels {
+    fn new(
+        gpu: &Arc<Gpu>,
+        limits: &Limits,
+        pipelines: &mut Pipelines,
+        batch: &Batch,
+        text: &mut dyn FnMut(usize) -> Source,
+    ) -> Kernels {
+        let mut seen = pipelines.shapes.take(batch.structure);
+        let mut numbers = FxHashMap::default();
+        let (mut of_dispatch, mut texts) = (Vec::with_capacity(batch.dispatches.len()), Vec::new());
+        for (number, dispatch) in batch.dispatches.iter().enumerate() {
+            let arity = (dispatch.inputs.len(), dispatch.outputs.len());
+            let kernel = numbers.entry((Arc::as_ptr(&dispatch.kernel), arity));
+            of_dispatch.push(*kernel.or_insert_with(|| {
+                let source = text(number);
+                let dynamic = seen.settle(&source, arity);
+                texts.push((dispatch, arity, source, dynamic));
+                texts.len() - 1
+            }));
+        }
+        let known = |dynamic: &Option<Dynamic>| dynamic.as_ref()?.pipeline.clone();
+        let unknown = texts.iter().filter(|(.., dynamic)| known(dynamic).is_none());
+        let recipes = unknown.map(|(dispatch, arity, source, dynamic)| {
+            let source = match dynamic {
+                Some(dynamic) => Cow::Owned(dynamic.source(source)),
+                None => Cow::Borrowed(source),
+            };
+            Recipe { source, arity: *arity, labels: (dispatch.kernel.kind(), &dispatch.label) }
+        });
+        let recipes: Vec<Recipe<'_>> = recipes.collect();
+        let mut compiled = pipelines.get_all(gpu, limits, &recipes).into_iter();
+        let made = texts.iter().map(|(_, _, source, dynamic)| {
+            let pipeline = known(dynamic).or_else(|| compiled.next());
+            let Some(pipeline) = pipeline else { unreachable!("all others were compiled") };
+            if let Some(dynamic) = dynamic {
+                seen.compiled(dynamic, &pipeline);
+            }
+            let sizes = dynamic.as_ref().map(|dynamic| dynamic.sizes.clone()).unwrap_or_default();
+            Made { pipeline, workgroups: source.workgroups, params: source.params, sizes }
+        });
+        let all = made.collect();
+        pipelines.shapes.keep(batch.structure, seen);
+        Kernels { all, of_dispatch }
     }
 }
 

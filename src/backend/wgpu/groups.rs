@@ -12,6 +12,10 @@ use std::sync::Arc;
 /// bytes bound of it.
 type Key = Arc<[u64]>;
 
+/// A buffer as it is bound: so many bytes from its beginning. That is all of it, whatever a kernel needs, so that other
+/// sizes in the same buffers find their groups.
+pub(super) type Bound<'a> = (&'a Numbered, u64);
+
 /// Words of a key before the first buffer.
 const HEAD: usize = 2;
 
@@ -50,10 +54,11 @@ impl Groups {
         gpu: &Gpu,
         sets: &'a mut Sets,
         steps: &[Step],
-        (uniform, slots): (&Numbered, &[&Numbered]),
+        (uniform, slots): (&Numbered, &[Bound<'_>]),
         most: usize,
     ) -> impl Iterator<Item = &'a wgpu::BindGroup> {
-        let numbers = || std::iter::once(uniform).chain(slots.iter().copied()).map(|h| h.number);
+        let numbers =
+            || std::iter::once(uniform.number).chain(slots.iter().map(|(held, _)| held.number));
         let known = sets.0.iter().position(|set| set.buffers.iter().copied().eq(numbers()));
         let known = known.filter(|&at| self.touch(&sets.0[at].groups));
         match known {
@@ -81,10 +86,10 @@ impl Groups {
         groups.iter().all(|&spot| self.all.touch(spot))
     }
 
-    /// The bind group of a step: its params, and so many bytes of its slots.
-    fn find(&mut self, gpu: &Gpu, step: &Step, uniform: &Numbered, slots: &[&Numbered]) -> Spot {
+    /// The bind group of a step: its params and its slots.
+    fn find(&mut self, gpu: &Gpu, step: &Step, uniform: &Numbered, slots: &[Bound<'_>]) -> Spot {
         let layout = &step.compiled().layout;
-        let own = step.slots.iter().map(|&(slot, bytes)| (slots[slot], bytes));
+        let own = step.slots.iter().map(|&slot| slots[slot]);
         let bound = std::iter::once((uniform, step.block)).chain(own);
         self.key.clear();
         self.key.extend([layout.inputs as u64, layout.outputs as u64]);
@@ -102,9 +107,9 @@ impl Groups {
         &mut self,
         gpu: &Gpu,
         layout: &Layout,
-        bound: impl Iterator<Item = (&'a Numbered, u64)>,
+        bound: impl Iterator<Item = Bound<'a>>,
     ) -> Spot {
-        let entry = |(i, (held, bytes)): (usize, (&'a Numbered, u64))| wgpu::BindGroupEntry {
+        let entry = |(i, (held, bytes)): (usize, Bound<'a>)| wgpu::BindGroupEntry {
             binding: i as u32,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
                 buffer: &held.buffer,

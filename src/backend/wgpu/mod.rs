@@ -31,7 +31,7 @@ pub use pipelines::fold;
 #[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
 pub use web::sharing as from_javascript;
 
-use super::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use super::{Backend, BufferId, CacheLimits, Counters, Info, Listener, Part, Pending};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, Limits, Variants};
@@ -44,7 +44,6 @@ use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
 use readbacks::Wanted;
-use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -116,7 +115,9 @@ impl WgpuBackend {
         let Some(prepared) = batches.get(&address(batch)) else {
             unreachable!("it was prepared, and the state is locked since")
         };
-        let slots = Prepared::slots(batch, ids, buffers)?;
+        // Whole vectors are bound.
+        let most = self.limits.binding_bytes / 16 * 16;
+        let slots = Prepared::slots(batch, ids, buffers, most)?;
         if let Some(error) = prepared.history.broken() {
             // Not run at all: what it would have written means nothing, and reading it says so.
             ledger.store(ledger.tick(), error.clone());
@@ -291,6 +292,10 @@ impl Backend for WgpuBackend {
         lock(&self.state).batches.remove(&address(batch));
     }
 
+    fn on_compile(&self, listener: Option<Listener>) {
+        lock(&self.pipelines).listener = listener;
+    }
+
     fn set_cache_limits(&self, limits: &CacheLimits) {
         let mut pipelines = lock(&self.pipelines);
         let mut state = lock(&self.state);
@@ -335,14 +340,9 @@ impl Drop for WgpuBackend {
     }
 }
 
-/// The text of a batch's dispatches. Layers of a model share their kernels: each text is written once.
+/// The texts of a batch's kernels, by the numbers of their dispatches.
 fn texts(batch: &Batch) -> impl FnMut(usize) -> Source + '_ {
-    let mut written: FxHashMap<*const Kernel, Source> = FxHashMap::default();
-    move |number| {
-        let kernel = &batch.dispatches[number].kernel;
-        let source = written.entry(Arc::as_ptr(kernel));
-        source.or_insert_with(|| codegen::wgsl(kernel, batch.variants)).clone()
-    }
+    |number| codegen::wgsl(&batch.dispatches[number].kernel, batch.variants)
 }
 
 /// What a batch is known by.

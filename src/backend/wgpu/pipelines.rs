@@ -3,12 +3,14 @@
 use super::doubts::Fate;
 use super::platform::Gpu;
 use super::shapes::Shapes;
+use crate::backend::{Compiling, Listener};
 use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
 use crate::lru::Lru;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// A compiled kernel, or the reason why there is none.
@@ -44,58 +46,78 @@ pub(super) struct Pipelines {
     pub(super) shapes: Shapes,
     /// How many were ever compiled.
     pub(super) made: u64,
+    /// Hears of those that are.
+    pub(super) listener: Option<Listener>,
+}
+
+/// What a pipeline is made of.
+pub(super) struct Recipe<'a> {
+    pub(super) source: Cow<'a, Source>,
+    /// The numbers of inputs and outputs.
+    pub(super) arity: (usize, usize),
+    /// What it is, for errors.
+    pub(super) labels: (&'a str, &'a str),
 }
 
 impl Pipelines {
-    /// The pipeline of a text with these numbers of inputs and outputs. `kind` and `label` say in
-    /// errors what it is.
-    pub(super) fn get(
+    /// The pipelines of these. Those that are missing are compiled side by side where the platform can, each once.
+    pub(super) fn get_all(
         &mut self,
-        gpu: &Gpu,
+        gpu: &Arc<Gpu>,
         limits: &Limits,
-        source: &Source,
-        arity: (usize, usize),
-        (kind, label): (&str, &str),
-    ) -> Arc<Pipeline> {
-        let key: Key = (source.text.as_str().into(), arity);
-        if let Some(found) = self.all.get(&key) {
-            return found.clone();
+        recipes: &[Recipe<'_>],
+    ) -> Vec<Arc<Pipeline>> {
+        let key =
+            |recipe: &Recipe<'_>| -> Key { (recipe.source.text.as_str().into(), recipe.arity) };
+        let keys: Vec<Key> = recipes.iter().map(key).collect();
+        let mut first = FxHashSet::default();
+        let mut missing: Vec<usize> = (0..keys.len()).collect();
+        missing.retain(|&n| !self.all.contains(&keys[n]) && first.insert(&keys[n]));
+        for &n in &missing {
+            let layout = self.layouts.entry(keys[n].1);
+            layout.or_insert_with(|| Arc::new(Layout::new(&gpu.device, keys[n].1)));
         }
-        let fate = Fate::default();
-        let mut compiled = None;
-        if source.f16 && !limits.f16 {
+        let (layouts, total) = (&self.layouts, missing.len());
+        let listener = self.listener.clone();
+        let progress = listener.map(|listener| Progress { listener, done: Arc::default(), total });
+        let made = gpu.side_by_side(total, |n| {
+            let recipe = &recipes[missing[n]];
+            let made = recipe.compile(gpu, limits, &layouts[&recipe.arity]);
+            if let Some(progress) = progress.clone() {
+                gpu.when_heard(move || progress.one_more());
+            }
+            Arc::new(made)
+        });
+        for (n, pipeline) in missing.into_iter().zip(made) {
+            self.made += u64::from(pipeline.compiled.is_some());
+            self.all.insert(keys[n].clone(), pipeline, 0);
+        }
+        let found = keys.iter().map(|key| match self.all.get(key) {
+            Some(found) => found.clone(),
+            None => unreachable!("it was compiled"),
+        });
+        found.collect()
+    }
+}
+
+impl Recipe<'_> {
+    fn compile(&self, gpu: &Gpu, limits: &Limits, layout: &Arc<Layout>) -> Pipeline {
+        let ((kind, label), fate) = (self.labels, Fate::default());
+        if self.source.f16 && !limits.f16 {
             let message =
                 format!("{kind}: the kernel `{label}` needs f16, which this device lacks");
             fate.settle(Some(Error::new(ErrorKind::Unsupported, message)));
-        } else {
-            let what = format!("{kind}: the device refuses the kernel `{label}`");
-            compiled = Some(self.compile(gpu, &source.text, arity, kind, what, &fate));
-            self.made += 1;
+            return Pipeline { compiled: None, fate };
         }
-        let made = Arc::new(Pipeline { compiled, fate });
-        self.all.insert(key, made.clone(), 0);
-        made
-    }
-
-    fn compile(
-        &mut self,
-        gpu: &Gpu,
-        text: &str,
-        arity: (usize, usize),
-        label: &str,
-        what: String,
-        fate: &Fate,
-    ) -> Compiled {
         let device = &gpu.device;
-        let layout = self.layouts.entry(arity);
-        let layout = layout.or_insert_with(|| Arc::new(Layout::new(device, arity))).clone();
-        let (pipeline, _) = gpu.watch(what, Some(fate), || {
+        let what = format!("{kind}: the device refuses the kernel `{label}`");
+        let (pipeline, _) = gpu.watch(what, Some(&fate), || {
             let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-                label: Some(label),
-                source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(text)),
+                label: Some(kind),
+                source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&self.source.text)),
             });
             device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-                label: Some(label),
+                label: Some(kind),
                 layout: Some(&layout.pipelines),
                 module: &module,
                 entry_point: Some("main"),
@@ -107,7 +129,22 @@ impl Pipelines {
                 cache: None,
             })
         });
-        Compiled { layout, pipeline }
+        Pipeline { compiled: Some(Compiled { layout: layout.clone(), pipeline }), fate }
+    }
+}
+
+/// Tells a listener how many of a batch's kernels are compiled.
+#[derive(Clone)]
+struct Progress {
+    listener: Listener,
+    done: Arc<AtomicUsize>,
+    total: usize,
+}
+
+impl Progress {
+    fn one_more(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        (self.listener)(Compiling { done, total: self.total });
     }
 }
 

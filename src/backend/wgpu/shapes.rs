@@ -49,11 +49,6 @@ pub(super) struct Dynamic {
 }
 
 impl Dynamic {
-    /// `vec4`s of params with those words behind them.
-    pub(super) fn params(&self, source: &Source) -> usize {
-        source.params + self.sizes.len().div_ceil(4)
-    }
-
     pub(super) fn source(&self, source: &Source) -> Source {
         source.dynamic(&self.places)
     }

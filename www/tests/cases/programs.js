@@ -83,6 +83,26 @@ test("a program runs again with nothing new", async ({ device }) => {
   same(program.disposed, true);
 });
 
+test("a listener hears of the kernels that are compiled", async ({ Device, device }) => {
+  const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
+  const program = own.compile([{ shape: [7, 5] }], (x) => [x.matmul(x.transpose()).softmax(), x.cumsum(0), x.exp().sum()]);
+  const heard = [];
+  own.onCompile((progress) => heard.push(progress));
+  await program.ready();
+  const { pipelines } = own.stats();
+  const total = own.info.backend === "webgpu" ? pipelines : 0;
+  same(heard, Array.from({ length: total }, (_, n) => ({ done: n + 1, total })));
+  if (own.info.backend === "webgpu") check(total > 2, `${total} kernels`);
+  own.onCompile();
+  const [, , sum] = program.run(own.zeros([7, 5]));
+  same(await sum.item(), 35);
+  same(own.stats().pipelines, pipelines, "pipelines");
+  await own.zeros([3, 3]).cos().sum().item();
+  same(heard.length, total, "heard after the end");
+  refuses("Data", "onCompile", () => own.onCompile(1));
+  own.dispose();
+});
+
 test("the same operations again plan nothing", async ({ device }) => {
   const step = async (rate) => {
     const y = device.scope(() => device.tensor(new Float32Array(100).fill(1)).mul(rate).add(1).tanh());

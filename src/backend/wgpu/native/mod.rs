@@ -21,8 +21,9 @@ use staging::Staging;
 use std::future::{ready, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::thread::{available_parallelism, scope, Builder};
 
 /// The submission that a ticket is for; none for the last one.
 pub(super) type Awaited = Option<wgpu::SubmissionIndex>;
@@ -100,6 +101,41 @@ impl Gpu {
             fate.settle(error.clone());
         }
         (made, error)
+    }
+
+    /// Does so many pieces of work, as many at once as there are processors.
+    pub(super) fn side_by_side<T: Send>(
+        &self,
+        count: usize,
+        work: impl Fn(usize) -> T + Sync,
+    ) -> Vec<T> {
+        if count < 2 {
+            return (0..count).map(work).collect();
+        }
+        let processors = available_parallelism().map_or(1, usize::from);
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(count)));
+        let help = || loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= count {
+                return;
+            }
+            let made = work(n);
+            lock(&done).push((n, made));
+        };
+        scope(|threads| {
+            // Without help it takes longer.
+            (1..processors.min(count))
+                .for_each(|_| drop(Builder::new().spawn_scoped(threads, help)));
+            help();
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_unstable_by_key(|(n, _)| *n);
+        done.into_iter().map(|(_, made)| made).collect()
+    }
+
+    /// Does something when the errors of all calls so far are known: now.
+    pub(super) fn when_heard(&self, work: impl FnOnce()) {
+        work();
     }
 
     /// Resolves when the errors of all calls so far are known, as they are at once.

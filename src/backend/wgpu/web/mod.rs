@@ -280,6 +280,21 @@ impl Gpu {
         !open.tickets.is_empty()
     }
 
+    /// Does pieces of work, one after the other: the browser compiles apart from the page.
+    pub(super) fn side_by_side<T>(&self, count: usize, work: impl Fn(usize) -> T) -> Vec<T> {
+        (0..count).map(work).collect()
+    }
+
+    /// Does something when it is known how all calls so far went.
+    pub(super) fn when_heard(&self, work: impl FnOnce() + 'static) {
+        let known = self.known();
+        spawn_local(async move {
+            if known.kept().await {
+                work();
+            }
+        });
+    }
+
     /// Resolves when it is known how all calls so far went.
     pub(super) fn heard(&self) -> Pending<()> {
         let known = self.known();
