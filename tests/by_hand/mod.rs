@@ -12,12 +12,12 @@ use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
 /// names the scalars that each takes.
 pub fn batch(bytes: u64, params: &[&[usize]], scalars: usize) -> Arc<Batch> {
     let slot = |place| Slot { place, bytes, dtype: DType::F32 };
-    let kernel = Arc::new(Kernel::Loop {
-        space: Space { dims: Vec::new(), outer: 0 },
-        program: Program::default(),
-    });
     let dispatches = params.iter().map(|params| Dispatch {
-        kernel: kernel.clone(),
+        // One of its own: texts are given by kernel.
+        kernel: Arc::new(Kernel::Loop {
+            space: Space { dims: Vec::new(), outer: 0 },
+            program: Program::default(),
+        }),
         inputs: vec![0],
         outputs: vec![1],
         params: params.to_vec(),

@@ -36,7 +36,7 @@ fn of_length(device: &Device, n: usize) -> (Tensor, f64) {
 fn lengths_that_come_once_leave_nothing() {
     for place in [Place::Cpu, Place::Wgpu] {
         let Some(device) = open(place, "lengths that come once") else { continue };
-        let (plans, pipelines, bind_groups) = (20, 16, 12);
+        let (plans, pipelines, bind_groups) = (20, 8, 12);
         device.set_cache_limits(CacheLimits {
             plans,
             pipelines,
@@ -44,7 +44,7 @@ fn lengths_that_come_once_leave_nothing() {
             ..Default::default()
         });
         for n in 1..=300 {
-            let (sum, want) = of_length(&device, n);
+            let (sum, want) = of_length(&device, 40 * n);
             let got = block_on(sum.item::<f32>()).expect("it can be read");
             assert_eq!(f64::from(got), want, "{place:?}: {n}");
             let all = held(device.stats());
@@ -52,13 +52,13 @@ fn lengths_that_come_once_leave_nothing() {
             assert!(all.iter().zip(most).all(|(all, most)| all[0] <= most as u64), "{all:?}");
         }
         let all = held(device.stats());
-        assert_eq!((all[0], all[1][0]), ([20, 300, 280], 16), "{place:?}");
+        assert_eq!((all[0], all[1][0]), ([20, 300, 280], 8), "{place:?}");
         // A GPU's kernels serve many lengths.
         let [_, made, evicted] = all[1];
-        let few = if place == Place::Cpu { evicted >= 280 } else { made <= 60 && evicted >= 10 };
+        let few = if place == Place::Cpu { evicted >= 280 } else { made <= 60 && evicted >= 8 };
         assert!(few, "{place:?}: {all:?}");
-        // Lengths that differ little share theirs; the CPU has none.
-        assert!(all[2][2] >= 40 || place == Place::Cpu, "{place:?}: {all:?}");
+        // Lengths that lie in one buffer share theirs; the CPU has none.
+        assert!(all[2][2] >= 20 || place == Place::Cpu, "{place:?}: {all:?}");
         for [held, made, evicted] in &all[..2] {
             assert_eq!(held + evicted, *made, "{place:?}: {all:?}");
         }

@@ -89,7 +89,7 @@ impl WgpuBackend {
         lock(&self.pipelines).shapes.always = true;
     }
 
-    /// As [`Backend::run`], with the text of each dispatch given: for tests of this backend.
+    /// As [`Backend::run`], with the text of each dispatch's own kernel given: for tests of this backend.
     #[doc(hidden)]
     pub fn run_sources(
         &self,
