@@ -291,7 +291,8 @@ fn readiness(suite: &mut Suite) {
         let before = device.stats();
         let heard: Arc<Mutex<Vec<Compiling>>> = Arc::default();
         let told = heard.clone();
-        let tell = move |progress| told.lock().unwrap_or_else(PoisonError::into_inner).push(progress);
+        let tell =
+            move |progress| told.lock().unwrap_or_else(PoisonError::into_inner).push(progress);
         device.on_compile(Some(Arc::new(tell)));
         program.ready().await.map_err(said)?;
         device.on_compile(None);
