@@ -1,7 +1,7 @@
 //! Measures which kernels are fastest on a device, where there are several for the same work: what wins on one adapter
 //! loses on another, and no table written beforehand knows all of them.
 
-use crate::device::{Device, Halves, Moves, Rows, Tile, Variants};
+use crate::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
@@ -10,7 +10,7 @@ use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuned {
     /// The fastest kernels, which the device runs from now on.
-    pub variants: Variants,
+    pub config: KernelConfig,
     /// What each choice took.
     pub figures: Vec<Figure>,
 }
@@ -21,7 +21,7 @@ pub struct Figure {
     /// The kind of work.
     pub work: &'static str,
     /// The kernels it was tried with.
-    pub variants: Variants,
+    pub config: KernelConfig,
     /// How long it took: the median of some runs, in turns with the others. `None` where its first run took several times
     /// as long as the best, so that no more were made; where the device refused it; and where its result was wrong.
     pub milliseconds: Option<f64>,
@@ -29,7 +29,7 @@ pub struct Figure {
 
 /// Kernels that are tried.
 struct Contestant {
-    variants: Variants,
+    config: KernelConfig,
     /// The work, planned for them; `None` where that is not worth measuring.
     program: Option<Program>,
     /// What its runs took, in milliseconds.
@@ -56,7 +56,7 @@ const WORK: [&str; 12] = [
     "large convolutions",
     "decoding",
     "attention",
-    "moves",
+    "transpositions",
     "half products",
 ];
 
@@ -64,7 +64,7 @@ const WORK: [&str; 12] = [
 /// work that the device does meanwhile disturbs the measurement, and programs that were compiled before keep their kernels.
 /// Each result is compared with that of the kernels the device ran before; a choice that differs is not taken.
 ///
-/// It took 10 to 45 seconds where a CPU plays the GPU; nobody has timed it on a real one. The CPU has nothing to choose
+/// It took 10 to 45 seconds on a software GPU; nobody has timed it on a real one. The CPU has nothing to choose
 /// from.
 ///
 /// ```
@@ -73,15 +73,15 @@ const WORK: [&str; 12] = [
 /// let device = Device::with(Preference::Cpu).await?;
 /// let start = std::time::Instant::now();
 /// let tuned = tune(&device, || start.elapsed().as_secs_f64() * 1e3).await?;
-/// assert_eq!(tuned.variants, device.variants());
+/// assert_eq!(tuned.config, device.kernel_config());
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 ///
 /// # Errors
 /// `Memory` and `DeviceLost`; the device runs the kernels then that it ran before.
 pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
-    let before = device.variants();
-    let mut tuned = Tuned { variants: before, figures: Vec::new() };
+    let before = device.kernel_config();
+    let mut tuned = Tuned { config: before, figures: Vec::new() };
     if device.info().backend == "cpu" {
         return Ok(tuned);
     }
@@ -89,7 +89,7 @@ pub async fn tune(device: &Device, clock: impl Fn() -> f64) -> Result<Tuned> {
     let halves = device.limits().f16 && device.limits().cooperative;
     for work in 0..WORK.len() - usize::from(!halves) {
         let decided = decide(device, &clock, work, &mut tuned).await;
-        device.set_variants(if decided.is_ok() { tuned.variants } else { before })?;
+        device.set_kernel_config(if decided.is_ok() { tuned.config } else { before })?;
         decided?;
     }
     device.trim();
@@ -106,8 +106,8 @@ async fn decide(
     let inputs = inputs(device, work)?;
     let mut expected = Vec::new();
     let mut contestants = Vec::new();
-    for variants in answers(device, work, tuned.variants) {
-        device.set_variants(variants)?;
+    for config in answers(device, work, tuned.config) {
+        device.set_kernel_config(config)?;
         let program = prepare(device, work, &inputs, &mut expected).await;
         let program = match program {
             Ok(program) => program,
@@ -115,7 +115,7 @@ async fn decide(
             Err(error) if contestants.is_empty() => return Err(error),
             Err(_) => None,
         };
-        contestants.push(Contestant { variants, program, times: Vec::with_capacity(RUNS) });
+        contestants.push(Contestant { config, program, times: Vec::with_capacity(RUNS) });
     }
     let begin = clock();
     for _ in 0..RUNS {
@@ -140,35 +140,35 @@ async fn decide(
     }
     let (mut usual, mut best) = (f64::INFINITY, f64::INFINITY);
     for (at, contestant) in contestants.into_iter().enumerate() {
-        let Contestant { variants, program, mut times } = contestant;
+        let Contestant { config, program, mut times } = contestant;
         times.sort_by(f64::total_cmp);
         let milliseconds = program.map(|_| times[times.len() / 2]);
-        tuned.figures.push(Figure { work: WORK[work], variants, milliseconds });
+        tuned.figures.push(Figure { work: WORK[work], config, milliseconds });
         let milliseconds = milliseconds.unwrap_or(f64::INFINITY);
         if at == 0 {
             usual = milliseconds;
         }
         if milliseconds < best && (at == 0 || milliseconds < usual * GAIN) {
-            (best, tuned.variants) = (milliseconds, variants);
+            (best, tuned.config) = (milliseconds, config);
         }
     }
     Ok(())
 }
 
 /// The kernels that are tried for a kind of work, what the device runs now being the first.
-fn answers(device: &Device, work: usize, now: Variants) -> Vec<Variants> {
+fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig> {
     let mut answers = vec![now];
-    let mut may = |variants: Variants| {
-        if !answers.contains(&variants) {
-            answers.push(variants);
+    let mut may = |config: KernelConfig| {
+        if !answers.contains(&config) {
+            answers.push(config);
         }
     };
-    const TILES: [Tile; 4] = [Tile::Alone, Tile::Small, Tile::Middle, Tile::Large];
+    const TILES: [Tile; 4] = [Tile::Thread, Tile::Small, Tile::Medium, Tile::Large];
     match work {
         0 => {
-            for rows in [Rows::Alone, Rows::Meet, Rows::Subgroups] {
+            for rows in [Rows::Thread, Rows::SharedMemory, Rows::Subgroups] {
                 if rows != Rows::Subgroups || device.limits().subgroups {
-                    may(Variants { rows, ..now });
+                    may(KernelConfig { rows, ..now });
                 }
             }
         }
@@ -176,30 +176,30 @@ fn answers(device: &Device, work: usize, now: Variants) -> Vec<Variants> {
             for tile in TILES {
                 let mut products = now.products;
                 products[work - 1] = tile;
-                may(Variants { products, ..now });
+                may(KernelConfig { products, ..now });
             }
         }
-        4 => may(Variants { split_k: !now.split_k, ..now }),
+        4 => may(KernelConfig { split_k: !now.split_k, ..now }),
         5..=7 => {
             for tile in TILES {
                 let mut convolutions = now.convolutions;
                 convolutions[work - 5] = tile;
-                may(Variants { convolutions, ..now });
+                may(KernelConfig { convolutions, ..now });
             }
         }
         8 | 9 => {
             let mut attention = now.attention;
             attention[work - 8] = !attention[work - 8];
-            may(Variants { attention, ..now });
+            may(KernelConfig { attention, ..now });
         }
         10 => {
-            for moves in [Moves::Alone, Moves::Tiles] {
-                may(Variants { moves, ..now });
+            for transpose in [Transpose::Direct, Transpose::Tiled] {
+                may(KernelConfig { transpose, ..now });
             }
         }
         _ => {
-            may(Variants { halves: Halves::Tiles, ..now });
-            may(Variants { halves: Halves::Matrices, ..now });
+            may(KernelConfig { halves: Halves::Tiles, ..now });
+            may(KernelConfig { halves: Halves::CooperativeMatrices, ..now });
         }
     }
     answers

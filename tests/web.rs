@@ -1,4 +1,4 @@
-//! Every case in a browser: on WebGPU (also one computed by the CPU), and on the CPU compiled to WebAssembly.
+//! Every case in a browser: on WebGPU (also on a software GPU), and on the CPU compiled to WebAssembly.
 #![cfg(target_arch = "wasm32")]
 
 #[path = "cases/mod.rs"]
@@ -19,7 +19,7 @@ mod shaders;
 use cases::{leftovers, Report, GROUPS};
 use std::cell::RefCell;
 use warpweft::backend::wgpu::{adapters, Power};
-use warpweft::device::{Device, Preference, Rows, Variants};
+use warpweft::device::{Device, KernelConfig, Preference, Rows};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_browser);
@@ -27,7 +27,7 @@ wasm_bindgen_test_configure!(run_in_browser);
 /// WebGPU, whatever computes it, with the kernels that GPUs get.
 async fn webgpu() -> Option<Device> {
     let mut adapter = adapters(Power::High).await.into_iter().next()?;
-    adapter.limits.variants = Variants::TOGETHER;
+    adapter.limits.config = KernelConfig::GPU;
     let backend = adapter.open().await.ok()?;
     Some(Device::from_backend(Box::new(backend), None))
 }
@@ -94,8 +94,8 @@ async fn rows_by_subgroups() {
     if !device.limits().subgroups {
         return console_log!("cases: rows by subgroups NOT RUN: {} has none", device.info().name);
     }
-    let variants = Variants { rows: Rows::Subgroups, ..Variants::TOGETHER };
-    device.set_variants(variants).expect("it has subgroups");
+    let config = KernelConfig { rows: Rows::Subgroups, ..KernelConfig::GPU };
+    device.set_kernel_config(config).expect("it has subgroups");
     cases::check::together(false);
     for name in ["norm", "reduce", "scan"] {
         let report = group(&device, name, "webgpu by subgroups").await;

@@ -78,7 +78,7 @@ pub trait DeviceSync: Sized {
     ///
     /// let device = Device::with_sync(Preference::Cpu)?;
     /// let tuned = device.tune_sync(false)?;
-    /// println!("{}", tuned.variants);
+    /// println!("{}", tuned.config);
     /// # Ok::<(), Error>(())
     /// ```
     ///
@@ -125,15 +125,15 @@ impl DeviceSync for Device {
     fn tune_sync(&self, again: bool) -> Result<Tuned> {
         let store = tuned::Store::usual();
         let known = store.as_ref().filter(|_| !again).and_then(|store| store.load(self.info()));
-        if let Some(variants) = known {
-            self.set_variants(variants)?;
-            return Ok(Tuned { variants, figures: Vec::new() });
+        if let Some(config) = known {
+            self.set_kernel_config(config)?;
+            return Ok(Tuned { config, figures: Vec::new() });
         }
         let start = Instant::now();
         let tuned = block_on(tune::tune(self, || start.elapsed().as_secs_f64() * 1e3))?;
         if let Some(store) = store.filter(|_| !tuned.figures.is_empty()) {
             // Where that fails it is measured again the next time.
-            let _ = store.store(self.info(), tuned.variants);
+            let _ = store.store(self.info(), tuned.config);
         }
         Ok(tuned)
     }

@@ -73,11 +73,11 @@ fn tune() -> Result<()> {
             Some(milliseconds) => format!("{milliseconds:10.3} ms"),
             None => "             -".to_string(),
         };
-        println!("{time}  {}", figure.variants);
+        println!("{time}  {}", figure.config);
     }
     match tuned.figures.is_empty() {
         true => println!("there is nothing to choose from"),
-        false => println!("\nfastest: {}", tuned.variants),
+        false => println!("\nfastest: {}", tuned.config),
     }
     if let Some(store) = tuned::Store::usual().filter(|_| !tuned.figures.is_empty()) {
         println!("kept in {}", store.file.display());

@@ -1,7 +1,7 @@
 //! Which kernels were measured to be fastest on which device, kept on disk.
 
 use crate::backend::Info;
-use crate::device::{Device, Variants};
+use crate::device::{Device, KernelConfig};
 use std::fs;
 use std::io::Result;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ const LINES: usize = 64;
 /// More than so many lines ever take.
 const BYTES: u64 = 1 << 16;
 
-/// A file with a line for each device: the kernels' number ([`Variants::number`]), and what the device is.
+/// A file with a line for each device: the kernels' number ([`KernelConfig::number`]), and what the device is.
 ///
 /// ```
 /// use warpweft_native::{prelude::*, tuned::Store};
 ///
 /// let store = Store { file: std::env::temp_dir().join("warpweft-example").join("kernels") };
 /// let device = Device::with_sync(Preference::Cpu)?;
-/// store.store(device.info(), device.variants()).expect("there is room");
-/// assert_eq!(store.load(device.info()), Some(device.variants()));
+/// store.store(device.info(), device.kernel_config()).expect("there is room");
+/// assert_eq!(store.load(device.info()), Some(device.kernel_config()));
 /// # Ok::<(), Error>(())
 /// ```
 pub struct Store {
@@ -48,24 +48,24 @@ impl Store {
     }
 
     /// What was measured on such a device before.
-    pub fn load(&self, info: &Info) -> Option<Variants> {
+    pub fn load(&self, info: &Info) -> Option<KernelConfig> {
         let key = key(info);
         let number = |line: &String| {
             let (number, rest) = line.split_once('\t')?;
             (rest == key).then(|| number.parse().ok())?
         };
-        Variants::from_number(self.lines().iter().rev().find_map(number)?)
+        KernelConfig::from_number(self.lines().iter().rev().find_map(number)?)
     }
 
     /// Keeps what was measured.
     ///
     /// # Errors
     /// What goes wrong with the file.
-    pub fn store(&self, info: &Info, variants: Variants) -> Result<()> {
+    pub fn store(&self, info: &Info, config: KernelConfig) -> Result<()> {
         let key = key(info);
         let mut kept = self.lines();
         kept.retain(|line| line.split_once('\t').is_some_and(|(_, rest)| rest != key));
-        kept.push(format!("{}\t{key}", variants.number()));
+        kept.push(format!("{}\t{key}", config.number()));
         let text = kept[kept.len().saturating_sub(LINES)..].join("\n") + "\n";
         if let Some(folder) = self.file.parent() {
             fs::create_dir_all(folder)?;
@@ -86,9 +86,9 @@ fn key(info: &Info) -> String {
 
 /// The device, with the kernels that were measured on it before.
 pub(crate) fn remember(device: Device) -> Device {
-    if let Some(variants) = Store::usual().and_then(|store| store.load(device.info())) {
+    if let Some(config) = Store::usual().and_then(|store| store.load(device.info())) {
         // Refused where the device has lost a feature since: then it is as new.
-        let _ = device.set_variants(variants);
+        let _ = device.set_kernel_config(config);
     }
     device
 }

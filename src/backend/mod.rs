@@ -8,7 +8,7 @@ pub(crate) use reads::take;
 pub use reads::{Part, Take};
 
 use crate::error::Result;
-use crate::kernel::{Batch, Kernel, Limits, Variants};
+use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
 use std::any::Any;
 use std::future::{ready, Future};
 use std::pin::Pin;
@@ -80,7 +80,7 @@ pub enum DeviceKind {
     /// A GPU of which nothing more is known (browsers do not tell).
     Gpu,
     Cpu,
-    /// A GPU interface computed by a CPU; never chosen unasked.
+    /// A software GPU, which computes on the CPU; never chosen unasked.
     Software,
 }
 
@@ -145,7 +145,7 @@ pub trait Backend: Shared {
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.
-    fn hold(&self) {}
+    fn defer_submit(&self) {}
     /// Reads parts of buffers, after the work submitted so far, as one submission: each part is taken once, in order. Of
     /// the errors there are, those of the machine come before those of who takes.
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>>;
@@ -162,7 +162,7 @@ pub trait Backend: Shared {
     /// What was made so far.
     fn counters(&self) -> Counters;
     /// The text of a kernel as this machine compiles it, where there is one.
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String>;
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String>;
     /// The backend by its own type, where it has something to share with others.
     fn as_any(&self) -> Option<&dyn Any> {
         None

@@ -104,7 +104,7 @@ pub fn quads(
     live: &[bool],
     shared: Rows,
 ) -> (Option<u32>, Vec<bool>) {
-    let across = if shared == Rows::Alone { space.outer } else { 0 };
+    let across = if shared == Rows::Thread { space.outer } else { 0 };
     for after in [space.dims.len(), across] {
         let Some(axis) = after.checked_sub(1) else { continue };
         let wide = wide(program, space.outer, axis as u32);

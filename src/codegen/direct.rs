@@ -4,20 +4,20 @@
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{
-    class, Atom, Builder, Convolution, Index, Inst, Matmul, Program, Space, Store, Tile, ValueId,
-    Variants,
+    class, Atom, Builder, Convolution, Index, Inst, KernelConfig, Matmul, Program, Space, Store,
+    Tile, ValueId,
 };
 use crate::op::Reduction;
 
 /// The loop for a product with one row or one column, with few results and a long sum, or with little to do at all.
 /// Where threads work alone only if a thread's eight results would be more than there are.
-pub fn matmul(matmul: &Matmul, variants: Variants) -> Option<(Space, Program)> {
+pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<(Space, Program)> {
     let Matmul { m, n, k, .. } = *matmul;
     let batch = matmul.batch.iter().product::<usize>();
     let results = batch * m * n;
     let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
-    let worth = match variants.products[class(batch, m, n)] {
-        Tile::Alone => m.max(n) <= 4,
+    let worth = match config.products[class(batch, m, n)] {
+        Tile::Thread => m.max(n) <= 4,
         _ => thin || k >= 512 && results <= 4096,
     };
     if !tiny && !worth {
@@ -44,14 +44,14 @@ pub fn matmul(matmul: &Matmul, variants: Variants) -> Option<(Space, Program)> {
 
 /// The loop for a convolution with few output channels per group or few products per result. Its space is
 /// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices.
-pub fn conv2d(conv: &Convolution, variants: Variants) -> Option<(Space, Program)> {
+pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<(Space, Program)> {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
     let pixels = conv.batch * conv.out_height * conv.out_width;
     let taps = channels * kh * kw;
     let many = out >= 8 && taps >= 16;
-    let alone = variants.convolutions[class(params.groups, out, pixels)] == Tile::Alone;
+    let alone = config.convolutions[class(params.groups, out, pixels)] == Tile::Thread;
     if pixels >= 16 && (many || alone && conv.out_width > 4 && taps > 0) {
         return None;
     }

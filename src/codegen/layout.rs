@@ -24,7 +24,7 @@ impl Layout {
         (rows, columns): (usize, usize),
         shared: Rows,
     ) -> Layout {
-        if shared == Rows::Alone {
+        if shared == Rows::Thread {
             // Groups enough for some cores, of few sizes: each is a kernel of its own.
             let rows = (rows / 16).clamp(4, 64).next_power_of_two();
             return Layout { rows, lanes: 1, across: false };

@@ -5,7 +5,7 @@ use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::{moves, rows, Source};
-use crate::kernel::{Inst, Moves, Program, Space, ValueId, Variants};
+use crate::kernel::{Inst, KernelConfig, Program, Space, Transpose, ValueId};
 
 /// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
 pub const ENTRY: [&str; 2] = [
@@ -15,17 +15,17 @@ pub const ENTRY: [&str; 2] = [
 ];
 
 /// The text of a loop kernel.
-pub fn wgsl(space: &Space, program: &Program, variants: Variants) -> Source {
+pub fn wgsl(space: &Space, program: &Program, config: KernelConfig) -> Source {
     if space.outer < space.dims.len() {
-        rows::wgsl(space, program, variants.rows)
+        rows::wgsl(space, program, config.rows)
     } else {
-        map(&space.dims, program, variants.moves)
+        map(&space.dims, program, config.transpose)
     }
 }
 
-fn map(dims: &[usize], program: &Program, shared: Moves) -> Source {
+fn map(dims: &[usize], program: &Program, shared: Transpose) -> Source {
     let live = program.live(&[]);
-    if shared == Moves::Tiles {
+    if shared == Transpose::Tiled {
         if let Some(turned) = moves::turned(dims, program, &live) {
             return moves::wgsl(dims, program, &live, turned);
         }

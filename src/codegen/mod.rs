@@ -30,7 +30,7 @@ mod rows;
 mod sizes;
 mod slot;
 
-use crate::kernel::{Kernel, Variants};
+use crate::kernel::{Kernel, KernelConfig};
 pub use sizes::Size;
 
 /// A kernel's text, ready to compile.
@@ -55,16 +55,16 @@ pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
 /// The WGSL of `kernel`, of the variant that is asked for. Valid for browsers as it stands, if compiled for them. The
 /// highest input that a program loads is the kernel's last one: an output's binding follows it.
-pub fn wgsl(kernel: &Kernel, variants: Variants) -> Source {
+pub fn wgsl(kernel: &Kernel, config: KernelConfig) -> Source {
     match kernel {
-        Kernel::Loop { space, program } => loops::wgsl(space, program, variants),
-        Kernel::Matmul(matmul) => match direct::matmul(matmul, variants) {
-            Some((space, program)) => loops::wgsl(&space, &program, variants),
-            None => routine::matmul(matmul, variants),
+        Kernel::Loop { space, program } => loops::wgsl(space, program, config),
+        Kernel::Matmul(matmul) => match direct::matmul(matmul, config) {
+            Some((space, program)) => loops::wgsl(&space, &program, config),
+            None => routine::matmul(matmul, config),
         },
-        Kernel::Conv2d(conv) => match direct::conv2d(conv, variants) {
-            Some((space, program)) => loops::wgsl(&space, &program, variants),
-            None => routine::conv2d(conv, variants),
+        Kernel::Conv2d(conv) => match direct::conv2d(conv, config) {
+            Some((space, program)) => loops::wgsl(&space, &program, config),
+            None => routine::conv2d(conv, config),
         },
         Kernel::Attention(attend) => routine::attention(attend),
     }

@@ -7,7 +7,7 @@ use crate::codegen::slot::{Shader, Slot};
 use crate::codegen::Source;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::kernel::Halves;
-use crate::kernel::{class, Attend, Convolution, Matmul, Tile, Variants};
+use crate::kernel::{class, Attend, Convolution, KernelConfig, Matmul, Tile};
 
 const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
@@ -23,17 +23,17 @@ const CELL: &[&str] = &["batch", "row", "col"];
 const TURNED: &[&str] = &["batch", "col", "row"];
 
 /// The text of a matrix product.
-pub fn matmul(matmul: &Matmul, variants: Variants) -> Source {
+pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Source {
     let mut at = folded("batch", &matmul.batch);
     at.push("i32(row)".to_string());
     at.push("i32(col)".to_string());
     let batch = matmul.batch.iter().product();
-    let tile = variants.products[class(batch, matmul.m, matmul.n)];
+    let tile = config.products[class(batch, matmul.m, matmul.n)];
     #[cfg(not(target_arch = "wasm32"))]
-    if variants.halves == Halves::Matrices && matrices::take(matmul) {
+    if config.halves == Halves::CooperativeMatrices && matrices::take(matmul) {
         return matrices::product(blocks(matmul, tile, batch, &at));
     }
-    if tile == Tile::Alone {
+    if tile == Tile::Thread {
         return row_by_row(matmul, batch, &at);
     }
     product(blocks(matmul, tile, batch, &at))
@@ -89,10 +89,10 @@ fn share(rows: usize, products: usize) -> usize {
 }
 
 /// The text of a convolution.
-pub fn conv2d(conv: &Convolution, variants: Variants) -> Source {
+pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Source {
     let (groups, pixels) = (conv.params.groups, conv.batch * conv.out_height * conv.out_width);
-    match variants.convolutions[class(groups, conv.out / groups, pixels)] {
-        Tile::Alone => window_by_window(conv),
+    match config.convolutions[class(groups, conv.out / groups, pixels)] {
+        Tile::Thread => window_by_window(conv),
         tile => product_of_windows(conv, tile),
     }
 }
@@ -341,7 +341,7 @@ fn threads(tile: Tile, m: usize, n: usize) -> Option<(usize, usize)> {
         (..=16, _) => Some((4, 16)),
         (_, ..=16) => Some((16, 4)),
         _ if tile == Tile::Large => None,
-        _ if tile == Tile::Middle => Some((16, 16)),
+        _ if tile == Tile::Medium => Some((16, 16)),
         _ => Some((8, 8)),
     }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 /// What device is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// A discrete GPU, else an integrated one, else the CPU. Never a GPU interface computed by a CPU.
+    /// A discrete GPU, else an integrated one, else the CPU. Never a software GPU.
     Auto,
     /// A GPU, or an error.
     Gpu,
@@ -15,7 +15,7 @@ pub enum Preference {
     LowPower,
     /// The CPU backend.
     Cpu,
-    /// A GPU interface computed by a CPU (lavapipe, SwiftShader, WARP): for tests.
+    /// A software GPU (lavapipe, SwiftShader, WARP): for tests.
     Software,
     /// The n-th of [`Device::discover`](crate::device::Device::discover).
     Index(usize),
@@ -116,7 +116,7 @@ async fn find(low_power: bool) -> Vec<Found> {
             binding_bytes: adapter.limits.binding_bytes,
             f16: adapter.limits.f16,
             recommended: false,
-            reason: software.then(|| "a CPU behind a GPU interface: only when asked for".into()),
+            reason: software.then(|| "a software GPU: only when asked for".into()),
             info: adapter.info.clone(),
             open: Choice::Gpu(Box::new(adapter)),
         });
@@ -200,7 +200,7 @@ fn why_not_gpu(found: &[Found], failures: &[String]) -> String {
         failures => format!("no GPU could be opened: {}", failures.join("; ")),
     };
     if !software.is_empty() {
-        why += &format!("; {} is a CPU behind a GPU interface", software.join(", "));
+        why += &format!("; {} is a software GPU", software.join(", "));
     }
     why + "; computing on the CPU"
 }

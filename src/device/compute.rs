@@ -131,14 +131,14 @@ impl Device {
 
     /// A plan from the cache, or a new one.
     fn planned(&self, trace: Trace) -> Result<Arc<Batch>> {
-        let variants = {
+        let config = {
             let mut state = self.state();
             if let Some(batch) = state.known(&trace) {
                 return Ok(batch);
             }
-            state.variants.unwrap_or(self.limits().variants)
+            state.config.unwrap_or(self.limits().config)
         };
-        let batch = Arc::new(plan(&trace, &Limits { variants, ..self.limits().clone() })?);
+        let batch = Arc::new(plan(&trace, &Limits { config, ..self.limits().clone() })?);
         self.state().keep_plan(trace, &batch, &*self.inner.backend);
         Ok(batch)
     }

@@ -6,19 +6,21 @@ mod choose;
 mod compiling;
 mod compute;
 mod eager;
+mod kernel_config;
 mod pool;
 mod reads;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod state;
 mod stats;
-mod variants;
 
 pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{take, Take};
-pub use crate::kernel::{Batch as Plan, Halves, Moves, Rows, Tile, Variants};
+pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
 pub(crate) use compute::Prepared;
+#[allow(deprecated)]
+pub use kernel_config::Variants;
 pub(crate) use reads::Wanted;
 
 use crate::backend::{Backend, Info, Pending};
@@ -174,7 +176,7 @@ impl Device {
     /// # Errors
     /// What went wrong with it since something was last waited for.
     pub fn sync(&self) -> Pending<Result<()>> {
-        self.mending(self.inner.backend.sync())
+        self.recovering(self.inner.backend.sync())
     }
 
     /// Compiles what a batch needs, unless that was done.
@@ -183,14 +185,14 @@ impl Device {
     }
 
     /// `work`, after which memory is sorted out if it ran out.
-    fn mending<T: 'static>(&self, work: Pending<Result<T>>) -> Pending<Result<T>> {
+    fn recovering<T: 'static>(&self, work: Pending<Result<T>>) -> Pending<Result<T>> {
         let inner = Arc::downgrade(&self.inner);
         Box::pin(async move {
             let result = work.await;
             let short = matches!(&result, Err(error) if error.kind() == ErrorKind::Memory);
             if let Some(inner) = inner.upgrade().filter(|_| short) {
                 let device = Device { inner };
-                device.state().pool.distrust(&*device.inner.backend);
+                device.state().pool.invalidate(&*device.inner.backend);
             }
             result
         })
@@ -203,7 +205,7 @@ impl Device {
 
     /// The text a kernel of a plan is compiled from; `None` on the CPU.
     pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
-        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.variants)
+        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
     }
 
     /// Whether both are the same device.

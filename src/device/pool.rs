@@ -209,7 +209,7 @@ impl Pool {
     }
 
     /// Memory ran out some time ago: no buffer there is now will be handed on.
-    pub fn distrust(&mut self, backend: &dyn Backend) {
+    pub fn invalidate(&mut self, backend: &dyn Backend) {
         self.shortages += 1;
         self.trim(backend);
     }

@@ -26,7 +26,7 @@ impl Device {
         for part in &wanted {
             nodes.push(part.node);
         }
-        self.inner.backend.hold();
+        self.inner.backend.defer_submit();
         self.run(&nodes)?;
         let state = self.state();
         let mut parts = Vec::with_capacity(wanted.len());
@@ -51,6 +51,6 @@ impl Device {
         if parts.is_empty() {
             return Ok(Box::pin(ready(Ok(()))));
         }
-        Ok(self.mending(self.inner.backend.read_parts(parts)))
+        Ok(self.recovering(self.inner.backend.read_parts(parts)))
     }
 }

@@ -5,7 +5,7 @@ use super::pool::{Held, Pool};
 use crate::backend::{Backend, BufferId, CacheLimits};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace, Traced};
-use crate::kernel::{Batch, Variants};
+use crate::kernel::{Batch, KernelConfig};
 use crate::lru::Lru;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) struct State {
     /// What was submitted last.
     pub latest: Option<Arc<Batch>>,
     /// The kernels to plan for, where others were chosen than the backend's.
-    pub variants: Option<Variants>,
+    pub config: Option<KernelConfig>,
     /// How many nodes were recorded when something was computed last.
     pub computed_at: u64,
     /// Each operation runs as it is recorded.
@@ -43,7 +43,7 @@ impl Default for State {
             limits,
             made: 0,
             latest: None,
-            variants: None,
+            config: None,
             computed_at: 0,
             eager: false,
             check_indices: false,

@@ -38,7 +38,7 @@ impl Tape<'_> {
             | Op::Reduce { op: Reduction::Any | Reduction::All, .. }
             | Op::Routine(Routine::Matmul | Routine::Conv2d(_)) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
-            Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reshape(_) => Ok(None),
+            Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Reshape(_) => Ok(None),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
             Op::Gather { .. } | Op::Concat { .. } => Ok(None),
         }
@@ -90,7 +90,7 @@ impl Tape<'_> {
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
             Op::Pointwise(row) => return self.pull_row(*row, None, node, inputs, g, n),
-            Op::Slope { row, formula } => {
+            Op::Derivative { row, formula } => {
                 return self.pull_row(*row, Some(*formula), node, inputs, g, n)
             }
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
@@ -130,7 +130,7 @@ impl Tape<'_> {
         Ok(Some(pulled))
     }
 
-    /// Of a row, or of a `slope` of it: the gradient times the derivative by one more argument.
+    /// Of a row, or of a `derivative` of it: the gradient times the derivative by one more argument.
     fn pull_row(
         &mut self,
         row: Pointwise,
@@ -167,7 +167,7 @@ impl Tape<'_> {
                     }
                     Node::Lit(value) => self.number(g, value)?,
                     Node::Arg(k) => inputs[k],
-                    _ => self.push(Op::Slope { row, formula }, inputs)?,
+                    _ => self.push(Op::Derivative { row, formula }, inputs)?,
                 };
                 self.row(Pointwise::mul, &[g, factor])?
             }

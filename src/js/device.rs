@@ -6,7 +6,7 @@ use super::returns::{device_object, plan_object};
 use super::{named, promise, Answer, At, FromJs, IntoJs, Known, Options, Shell, Value};
 use super::{JsBatch, JsDevice, JsPlan, JsTensor};
 use crate::backend::Compiling;
-use crate::device::{CacheLimits, Device, Variants};
+use crate::device::{CacheLimits, Device, KernelConfig};
 use crate::dtype::DType;
 use crate::error::{need_room, Error};
 use crate::tensor::Tensor;
@@ -171,8 +171,8 @@ impl JsDevice {
     pub fn choose(&self, number: u32) -> Answer<String> {
         let device = self.core("tune")?;
         let unknown = || Error::data("tune: there are no such kernels");
-        device.set_variants(Variants::from_number(number).ok_or_else(unknown)?)?;
-        Ok(device.variants().to_string())
+        device.set_kernel_config(KernelConfig::from_number(number).ok_or_else(unknown)?)?;
+        Ok(device.kernel_config().to_string())
     }
 
     /// `value` everywhere; for booleans the default type is `bool`.
@@ -233,7 +233,7 @@ impl JsDevice {
         let device = self.core("tune")?;
         Ok(promise(async move {
             let tuned = tune::tune(&device, now).await?;
-            Ok(tuned.variants.number())
+            Ok(tuned.config.number())
         }))
     }
 }

@@ -254,12 +254,12 @@ export interface Device {
   /**
    * Has the device run the kernels that are fastest on it, where there are several for the same work: as an earlier visit
    * measured them in this browser (they are kept in IndexedDB), or else, and if `again`, by measuring. That took 45
-   * seconds where a CPU plays the GPU; nobody has timed it on a real one. Programs that were compiled before keep their
+   * seconds on a software GPU; nobody has timed it on a real one. Programs that were compiled before keep their
    * kernels.
    *
    * ```ts
-   * const { variants, measured } = await device.tune();
-   * console.log(measured ? "measured" : "known", variants);
+   * const { kernelConfig, measured } = await device.tune();
+   * console.log(measured ? "measured" : "known", kernelConfig);
    * ```
    */
   tune(options?: TuneOptions): Promise<Tuned>;

@@ -1,12 +1,12 @@
 //! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
 
+mod config;
 mod index;
 mod program;
-mod variants;
 
+pub use config::{class, Halves, KernelConfig, Rows, Tile, Transpose};
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
-pub use variants::{class, Halves, Moves, Rows, Tile, Variants};
 
 use crate::dtype::DType;
 use crate::op::Conv2d;
@@ -194,9 +194,9 @@ pub struct Batch {
     /// How many recorded operations it stands for; data and numbers are none.
     pub operations: usize,
     /// The kernels it was planned for.
-    pub variants: Variants,
-    /// A hash of what it computes but for the sizes, and of the variants: the same program with inputs of other shapes has the
-    /// same.
+    pub config: KernelConfig,
+    /// A hash of what it computes but for the sizes, and of the configuration: the same program with inputs of other shapes
+    /// has the same.
     pub structure: u64,
 }
 
@@ -229,11 +229,11 @@ pub struct Limits {
     pub f16: bool,
     /// Whether neighbouring threads can pass values to each other ([`Rows::Subgroups`]).
     pub subgroups: bool,
-    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::Matrices`]).
+    /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::CooperativeMatrices`]).
     pub cooperative: bool,
     /// Which kernels to run where there is a choice.
     #[cfg_attr(feature = "js", js(skip))]
-    pub variants: Variants,
+    pub config: KernelConfig,
 }
 
 impl Kernel {

@@ -75,7 +75,7 @@ pub enum Op {
     /// A row of the table, operands broadcast.
     Pointwise(Pointwise),
     /// A derivative of a row by some of its arguments, where the row's operands are. Gradients are made of it.
-    Slope {
+    Derivative {
         row: Pointwise,
         formula: Expr,
     },
@@ -118,7 +118,7 @@ impl Op {
             Op::Fill { .. } => "fill",
             Op::Iota { .. } => "iota",
             Op::Pointwise(p) => p.row().name,
-            Op::Slope { .. } => "slope",
+            Op::Derivative { .. } => "derivative",
             Op::Cast(_) => "cast",
             Op::Reshape(_) => "reshape",
             Op::Permute(_) => "permute",
@@ -137,7 +137,7 @@ impl Op {
     pub fn formula(&self) -> Option<Expr> {
         match self {
             Op::Pointwise(row) => Some(row.row().expr()),
-            Op::Slope { formula, .. } => Some(*formula),
+            Op::Derivative { formula, .. } => Some(*formula),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,
@@ -153,7 +153,7 @@ impl Op {
             Op::Source | Op::Scalar => Err(Error::data(format!("{name}: is not computed"))),
             Op::Fill { shape, value } => Ok((*shape, value.dtype)),
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
-            Op::Pointwise(p) | Op::Slope { row: p, .. } => {
+            Op::Pointwise(p) | Op::Derivative { row: p, .. } => {
                 let types: Vec<DType> = operands.iter().map(|o| o.1).collect();
                 // Parameters follow the operands and have the operands' compute type.
                 let dtype = p.row().dtype(&types[..p.row().operands.len()])?;

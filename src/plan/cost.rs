@@ -108,7 +108,7 @@ fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
-        Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Pad(_) => false,
+        Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
     }
 }

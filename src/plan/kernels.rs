@@ -3,7 +3,7 @@
 use super::collapse::collapse;
 use super::index::Coordinates;
 use super::lower::{Context, Hint, Part, Stop, Writer};
-use super::mark::Marks;
+use super::placement::Placement;
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use crate::graph::Trace;
@@ -43,20 +43,20 @@ impl Piece {
 /// writes what is new.
 pub fn pieces(
     trace: &Trace,
-    marks: &Marks<'_>,
+    placement: &Placement<'_>,
     limits: &Limits,
     root: usize,
 ) -> Result<Vec<Piece>, Stop> {
     let node = &trace.nodes[root];
     let region = Region { output: root, offset: 0, in_place: false };
-    if marks.in_place[root] {
+    if placement.in_place[root] {
         let region = Region { in_place: true, ..region };
-        let mut written = piece(trace, marks, limits, node.inputs[0], region)?;
+        let mut written = piece(trace, placement, limits, node.inputs[0], region)?;
         written.operations.push(root);
         return Ok(vec![written]);
     }
     let Op::Concat { axis } = node.op else {
-        return Ok(vec![piece(trace, marks, limits, root, region)?]);
+        return Ok(vec![piece(trace, placement, limits, root, region)?]);
     };
     let strides = node.shape.strides();
     let (mut pieces, mut start) = (Vec::new(), 0);
@@ -65,7 +65,7 @@ pub fn pieces(
         start += trace.nodes[input].shape[axis];
         if trace.nodes[input].shape.numel() > 0 {
             let region = Region { offset, ..region };
-            let mut written = piece(trace, marks, limits, input, region)?;
+            let mut written = piece(trace, placement, limits, input, region)?;
             written.operations.push(root);
             pieces.push(written);
         }
@@ -84,13 +84,13 @@ struct Region {
 
 fn piece(
     trace: &Trace,
-    marks: &Marks<'_>,
+    placement: &Placement<'_>,
     limits: &Limits,
     node: usize,
     region: Region,
 ) -> Result<Piece, Stop> {
     let shape = trace.nodes[node].shape;
-    let attempt = Attempt { trace, marks, limits, node, region };
+    let attempt = Attempt { trace, placement, limits, node, region };
     let mut hint = Hint::default();
     let (other, before) = match (attempt.run(&Layout::of(&shape), &mut hint), &hint.coordinates) {
         (Err(Stop::Rows(reduce)), _) => (rows(trace, &shape, reduce, hint.depends.take()), reduce),
@@ -100,9 +100,9 @@ fn piece(
         (other, _) => return other,
     };
     // Another space was found, or what stands in the way is computed before.
-    match attempt.run(&other.ok_or(Stop::Realise(before))?, &mut hint) {
-        Err(Stop::Rows(_) | Stop::Elsewhere(_)) => Err(Stop::Realise(before)),
-        Err(Stop::Realise(n)) if n == node => Err(Stop::Realise(before)),
+    match attempt.run(&other.ok_or(Stop::Materialise(before))?, &mut hint) {
+        Err(Stop::Rows(_) | Stop::Elsewhere(_)) => Err(Stop::Materialise(before)),
+        Err(Stop::Materialise(n)) if n == node => Err(Stop::Materialise(before)),
         other => other,
     }
 }
@@ -200,7 +200,7 @@ fn rows(trace: &Trace, shape: &Shape, reduce: usize, depends: Option<Vec<u32>>) 
 
 struct Attempt<'a> {
     trace: &'a Trace,
-    marks: &'a Marks<'a>,
+    placement: &'a Placement<'a>,
     limits: &'a Limits,
     node: usize,
     region: Region,
@@ -210,16 +210,16 @@ impl Attempt<'_> {
     /// The kernel over this space, or what is in the way; `hint` says more of that.
     fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<Piece, Stop> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
-        let Attempt { trace, marks, node, region, .. } = *self;
+        let Attempt { trace, placement, node, region, .. } = *self;
         // What is joined may be a result itself.
         let attached: Vec<usize> =
-            marks.attached_to(region.output).filter(|&n| n <= node).collect();
+            placement.attached_to(region.output).filter(|&n| n <= node).collect();
         let outputs = 1 + attached.len();
         if outputs >= self.limits.buffers_per_kernel {
-            return Err(Stop::Realise(attached[0]));
+            return Err(Stop::Materialise(attached[0]));
         }
         let max_inputs = self.limits.buffers_per_kernel - outputs;
-        let mut context = Context::new(trace, marks, region.output, max_inputs);
+        let mut context = Context::new(trace, placement, region.output, max_inputs);
         let mut writer = Writer::new(dims, outer, Part::Body);
         let coords = match &layout.coords {
             Some(coords) => coords.clone(),
@@ -240,7 +240,7 @@ impl Attempt<'_> {
         writer.builder.store(Store { output: 0, index, value, dtype });
         for (i, &n) in attached.iter().enumerate() {
             let found = context.attached.iter().find(|a| a.0 == n);
-            let (_, coords, value) = found.ok_or(Stop::Realise(n))?.clone();
+            let (_, coords, value) = found.ok_or(Stop::Materialise(n))?.clone();
             let shape = trace.nodes[n].shape;
             let index = writer.linearise(&coords, &shape.strides());
             let dtype = trace.nodes[n].dtype;
@@ -296,7 +296,7 @@ impl Attempt<'_> {
             // Padded and cut, as many may be seen, and others: what goes along is stored from its first element on.
             let moved = store.output > 0 && first != 0;
             if !distinct || !covers || moved || count != self.trace.nodes[node].shape.numel() {
-                return Err(Stop::Realise(node));
+                return Err(Stop::Materialise(node));
             }
         }
         Ok(())
@@ -304,8 +304,8 @@ impl Attempt<'_> {
 
     /// Where there are too many inputs, the operand that reads most of them is computed before.
     fn crowded(&self, stop: Stop) -> Stop {
-        match (stop, self.marks.largest(&self.trace.nodes[self.node].inputs)) {
-            (Stop::Crowded, Some(largest)) => Stop::Realise(largest),
+        match (stop, self.placement.largest(&self.trace.nodes[self.node].inputs)) {
+            (Stop::Crowded, Some(largest)) => Stop::Materialise(largest),
             (stop, _) => stop,
         }
     }

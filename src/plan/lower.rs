@@ -2,18 +2,18 @@
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
 use super::index::{broadcast, Coordinates, Origins};
-use super::mark::{Marks, OPERATIONS_PER_KERNEL};
+use super::placement::{Placement, OPERATIONS_PER_KERNEL};
 use super::rewrite::prune_to;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
-use crate::op::{Const, Op};
+use crate::op::{Const, Op, Span};
 use rustc_hash::FxHashMap;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
 #[derive(Clone, Copy)]
 pub enum Stop {
     /// This node must be computed by a kernel of its own.
-    Realise(usize),
+    Materialise(usize),
     /// This reduction was met in a map; [`Hint::depends`].
     Rows(usize),
     /// This routine was met, but not at the coordinates its kernel runs over; [`Hint::coordinates`].
@@ -37,7 +37,7 @@ const VISITS_PER_KERNEL: usize = 256;
 /// What a kernel's programs share: which buffers and numbers it reads.
 pub struct Context<'a> {
     pub trace: &'a Trace,
-    pub marks: &'a Marks<'a>,
+    pub placement: &'a Placement<'a>,
     /// The node the kernel writes: computed, though it will be in memory.
     pub root: usize,
     /// How many inputs it may have.
@@ -98,13 +98,13 @@ impl Writer {
 impl<'a> Context<'a> {
     pub fn new(
         trace: &'a Trace,
-        marks: &'a Marks<'a>,
+        placement: &'a Placement<'a>,
         root: usize,
         max_inputs: usize,
     ) -> Context<'a> {
         Context {
             trace,
-            marks,
+            placement,
             root,
             max_inputs,
             inputs: Vec::new(),
@@ -130,13 +130,13 @@ impl<'a> Context<'a> {
             return Ok(value);
         }
         let traced = &self.trace.nodes[node];
-        let value = if self.marks.in_memory[node] && node != self.root {
+        let value = if self.placement.in_memory[node] && node != self.root {
             self.load(writer, node, coords)?
         } else {
             self.count(node)?;
             self.compute(writer, node, traced, coords)?
         };
-        if self.marks.attached[node] == Some(self.root) && writer.part == Part::Body {
+        if self.placement.attached[node] == Some(self.root) && writer.part == Part::Body {
             self.attached.push((node, coords.to_vec(), value));
         }
         writer.memo.insert(key, value);
@@ -151,21 +151,23 @@ impl<'a> Context<'a> {
         coords: &[Index],
     ) -> Result<Operand, Stop> {
         let mut writer = Writer::new(dims, dims.len(), Part::Operand);
-        let own = self.marks.in_memory[node];
+        let own = self.placement.in_memory[node];
         let value = match self.value(&mut writer, node, coords) {
-            Err(Stop::Crowded) if !own => return Err(Stop::Realise(node)),
+            Err(Stop::Crowded) if !own => return Err(Stop::Materialise(node)),
             // The routine's kernel writes its result where it is moved to.
-            Err(Stop::Realise(n)) if self.is_moved_routine(node, n) => {
-                return Err(Stop::Realise(node))
+            Err(Stop::Materialise(n)) if self.is_moved_routine(node, n) => {
+                return Err(Stop::Materialise(node))
             }
             other => other?,
         };
         let whole = writer.builder.finish();
         let live = whole.live(&[value]);
         // Division in every load's index costs more than a copy, but for what is unpacked.
-        if !own && !self.marks.packed[node] && writer.origins.iter().any(|(v, _)| live[*v as usize])
+        if !own
+            && !self.placement.packed[node]
+            && writer.origins.iter().any(|(v, _)| live[*v as usize])
         {
-            return Err(Stop::Realise(node));
+            return Err(Stop::Materialise(node));
         }
         let (program, value) = prune_to(&whole, value);
         Ok(Operand { program, value })
@@ -182,12 +184,12 @@ impl<'a> Context<'a> {
 
     fn count(&mut self, node: usize) -> Result<(), Stop> {
         self.visits += 1;
-        if !self.marks.is_free(node) {
+        if !self.placement.is_free(node) {
             self.operations.push(node);
         }
         let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
-        if full && node != self.root && !self.marks.is_leaf(node) {
-            return Err(Stop::Realise(node));
+        if full && node != self.root && !self.placement.is_leaf(node) {
+            return Err(Stop::Materialise(node));
         }
         Ok(())
     }
@@ -225,7 +227,7 @@ impl<'a> Context<'a> {
         let input = traced.inputs.first().copied().unwrap_or(node);
         let from = self.trace.nodes[input].shape;
         match &traced.op {
-            Op::Source | Op::Concat { .. } => Err(Stop::Realise(node)),
+            Op::Source | Op::Concat { .. } => Err(Stop::Materialise(node)),
             Op::Scalar => {
                 let word = match self.params.iter().position(|&p| p == node) {
                     Some(word) => word,
@@ -242,7 +244,9 @@ impl<'a> Context<'a> {
                 Ok(writer.builder.push(Inst::Const(value)))
             }
             Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
-            Op::Pointwise(_) | Op::Slope { .. } => self.pointwise(writer, node, traced, coords),
+            Op::Pointwise(_) | Op::Derivative { .. } => {
+                self.pointwise(writer, node, traced, coords)
+            }
             Op::Cast(to) => {
                 let value = self.value(writer, input, coords)?;
                 // To f16 rounds even where both are computed in f32.
@@ -262,16 +266,7 @@ impl<'a> Context<'a> {
                 self.value(writer, input, &moved)
             }
             Op::Expand(_) => self.value(writer, input, &broadcast(coords, &from)),
-            Op::Slice(spans) => {
-                let (mut moved, mut numbers) =
-                    (Vec::with_capacity(coords.len()), &traced.inputs[1..]);
-                for ((coord, span), &extent) in coords.iter().zip(spans).zip(from.iter()) {
-                    let latest = span.latest(extent).unwrap_or(0);
-                    let start = self.start(writer, span.start, latest, &mut numbers)?;
-                    moved.push(start.plus(coord, span.step as i64));
-                }
-                self.value(writer, input, &moved)
-            }
+            Op::Slice(spans) => self.slice(writer, traced, spans, coords),
             Op::Unfold(windows) => {
                 let mut moved = coords[..from.rank()].to_vec();
                 let first = Index::constant(0).plus(&coords[windows.axis], windows.step as i64);
@@ -293,7 +288,7 @@ impl<'a> Context<'a> {
                 Ok(writer.builder.push(Inst::Reduce(*op, body)))
             }
             // A routine reads views, not through an index.
-            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Realise(node)),
+            Op::Gather { .. } if writer.part == Part::Operand => Err(Stop::Materialise(node)),
             Op::Gather { axis, paired } => self.gather(writer, traced, (*axis, *paired), coords),
             Op::Routine(_) => {
                 let map = writer.part == Part::Body && writer.is_map();
@@ -308,12 +303,30 @@ impl<'a> Context<'a> {
                     return Err(Stop::Elsewhere(node));
                 }
                 if !here || self.routine.is_some_and(|r| r != node) {
-                    return Err(Stop::Realise(node));
+                    return Err(Stop::Materialise(node));
                 }
                 self.routine = Some(node);
                 Ok(writer.builder.push(Inst::Accumulator))
             }
         }
+    }
+
+    fn slice(
+        &mut self,
+        writer: &mut Writer,
+        traced: &Traced,
+        spans: &[Span],
+        coords: &[Index],
+    ) -> Result<ValueId, Stop> {
+        let input = traced.inputs[0];
+        let (mut moved, mut numbers) = (Vec::with_capacity(coords.len()), &traced.inputs[1..]);
+        let from = self.trace.nodes[input].shape;
+        for ((coord, span), &extent) in coords.iter().zip(spans).zip(from.iter()) {
+            let latest = span.latest(extent).unwrap_or(0);
+            let start = self.start(writer, span.start, latest, &mut numbers)?;
+            moved.push(start.plus(coord, span.step as i64));
+        }
+        self.value(writer, input, &moved)
     }
 
     fn pointwise(
@@ -324,8 +337,8 @@ impl<'a> Context<'a> {
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         let formula = traced.op.formula().expect("asked for pointwise only");
-        if writer.part == Part::Operand && !self.marks.light[node] {
-            return Err(Stop::Realise(node));
+        if writer.part == Part::Operand && !self.placement.light[node] {
+            return Err(Stop::Materialise(node));
         }
         let mut arguments = Vec::with_capacity(traced.inputs.len());
         for &input in &traced.inputs {
@@ -334,8 +347,8 @@ impl<'a> Context<'a> {
                 Ok(value) => arguments.push(value),
                 // Compute the largest part before, so that this kernel reads one buffer in its place.
                 Err(Stop::Crowded) => {
-                    return Err(match self.marks.largest(&traced.inputs) {
-                        Some(largest) => Stop::Realise(largest),
+                    return Err(match self.placement.largest(&traced.inputs) {
+                        Some(largest) => Stop::Materialise(largest),
                         None => Stop::Crowded,
                     });
                 }

@@ -3,7 +3,7 @@
 
 use super::kernels::{self, Piece};
 use super::lower::Stop;
-use super::mark::{Mark, Marks};
+use super::placement::{Mark, Placement};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -29,7 +29,7 @@ struct Cone {
     /// In the trace's order.
     nodes: Vec<usize>,
     /// How each is placed.
-    marks: Vec<Mark>,
+    placement: Vec<Mark>,
     /// Where in the cone the inputs of those stand that are computed, one node's after another's.
     inputs: Vec<u32>,
     /// How many results are written along with the root's.
@@ -43,8 +43,8 @@ impl<'a> Memo<'a> {
     }
 
     /// The kernels that compute `root`, as [`kernels::pieces`] writes them.
-    pub fn pieces(&mut self, marks: &Marks<'_>, root: usize) -> Result<Vec<Piece>, Stop> {
-        let cone = self.cone(marks, root);
+    pub fn pieces(&mut self, placement: &Placement<'_>, root: usize) -> Result<Vec<Piece>, Stop> {
+        let cone = self.cone(placement, root);
         let key = self.hash(&cone);
         for (known, pieces) in self.known.get(&key).into_iter().flatten() {
             if self.are_equal(known, &cone) {
@@ -52,7 +52,7 @@ impl<'a> Memo<'a> {
                 return Ok(pieces.iter().map(|piece| piece.moved(&moved)).collect());
             }
         }
-        let pieces = kernels::pieces(self.trace, marks, self.limits, root)?;
+        let pieces = kernels::pieces(self.trace, placement, self.limits, root)?;
         if cone.nodes.len() <= LARGEST {
             self.known.entry(key).or_default().push((cone, pieces.clone()));
         }
@@ -60,7 +60,7 @@ impl<'a> Memo<'a> {
     }
 
     /// The cone of `root`; of a very large one as much as shows that.
-    fn cone(&mut self, marks: &Marks<'_>, root: usize) -> Cone {
+    fn cone(&mut self, placement: &Placement<'_>, root: usize) -> Cone {
         self.cones += 1;
         self.places[root].0 = self.cones;
         let mut nodes = vec![root];
@@ -68,7 +68,7 @@ impl<'a> Memo<'a> {
         while next < nodes.len().min(LARGEST) {
             let node = nodes[next];
             next += 1;
-            if node != root && marks.in_memory[node] {
+            if node != root && placement.in_memory[node] {
                 continue;
             }
             for &input in &self.trace.nodes[node].inputs {
@@ -82,24 +82,25 @@ impl<'a> Memo<'a> {
             return Cone { nodes, ..Cone::default() };
         }
         nodes.sort_unstable();
-        let (marked, attached) = (Vec::with_capacity(nodes.len()), marks.attached_to(root).count());
-        let mut cone = Cone { nodes, marks: marked, inputs: Vec::new(), attached };
+        let (marked, attached) =
+            (Vec::with_capacity(nodes.len()), placement.attached_to(root).count());
+        let mut cone = Cone { nodes, placement: marked, inputs: Vec::new(), attached };
         for (at, &node) in cone.nodes.iter().enumerate() {
             self.places[node].1 = at as u32;
-            let mark = marks.of_node(node, root);
+            let mark = placement.of_node(node, root);
             if !mark.read {
                 // They stand before it.
                 let inputs = &self.trace.nodes[node].inputs;
                 cone.inputs.extend(inputs.iter().map(|&input| self.places[input].1));
             }
-            cone.marks.push(mark);
+            cone.placement.push(mark);
         }
         cone
     }
 
     fn hash(&self, cone: &Cone) -> u64 {
         let mut hasher = FxHasher::default();
-        for (&node, mark) in cone.nodes.iter().zip(&cone.marks) {
+        for (&node, mark) in cone.nodes.iter().zip(&cone.placement) {
             let Traced { op, shape, dtype, .. } = &self.trace.nodes[node];
             (mark, shape, dtype).hash(&mut hasher);
             if !mark.read {
@@ -116,8 +117,8 @@ impl<'a> Memo<'a> {
             let (a, b) = (&self.trace.nodes[a], &self.trace.nodes[b]);
             a.shape == b.shape && a.dtype == b.dtype && (mark.read || a.op == b.op)
         };
-        let mut nodes = a.nodes.iter().zip(&a.marks).zip(&b.nodes);
-        let alike = a.marks == b.marks && a.inputs == b.inputs && a.attached == b.attached;
+        let mut nodes = a.nodes.iter().zip(&a.placement).zip(&b.nodes);
+        let alike = a.placement == b.placement && a.inputs == b.inputs && a.attached == b.attached;
         alike && nodes.all(equal)
     }
 }

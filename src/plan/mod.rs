@@ -7,10 +7,10 @@ mod cost;
 mod index;
 mod kernels;
 mod lower;
-mod mark;
 mod memo;
 mod memory;
 mod merge;
+mod placement;
 mod reduce;
 mod rewrite;
 mod routines;
@@ -25,15 +25,15 @@ use crate::shape::pick;
 pub use cost::cheap;
 use kernels::Piece;
 use lower::Stop;
-use mark::Marks;
 use memo::Memo;
+use placement::Placement;
 use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Plans `trace` for a device with `limits`.
 pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
-    let structure = trace.structure(&limits.variants);
+    let structure = trace.structure(&limits.config);
     let mut operations = 0;
     for node in &trace.nodes {
         // Data and numbers were there before.
@@ -82,7 +82,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         inputs: memory.inputs,
         scalars,
         operations,
-        variants: limits.variants,
+        config: limits.config,
         structure,
     })
 }
@@ -99,24 +99,24 @@ fn shared(kernels: &mut FxHashSet<Arc<Kernel>>, kernel: Arc<Kernel>) -> Arc<Kern
 /// The kernels in order. A node that turns out not to fit in the kernel that uses it gets memory and a kernel of its own,
 /// and only that kernel is written anew.
 fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
-    let mut marks = Marks::new(trace, limits.buffers_per_kernel);
+    let mut placement = Placement::new(trace, limits.buffers_per_kernel);
     let computed = |n: &usize| {
         let node = &trace.nodes[*n];
         !matches!(node.op, Op::Source) && node.shape.numel() > 0
     };
-    let roots = (0..trace.nodes.len()).filter(|&n| marks.in_memory[n]);
+    let roots = (0..trace.nodes.len()).filter(|&n| placement.in_memory[n]);
     let mut roots: BTreeSet<usize> = roots.filter(computed).collect();
     let mut memo = Memo::new(trace, limits);
     let mut pieces = BTreeMap::new();
     while let Some(root) = roots.pop_first() {
-        let stop = match memo.pieces(&marks, root) {
+        let stop = match memo.pieces(&placement, root) {
             Ok(found) => {
                 pieces.insert(root, found);
                 continue;
             }
             Err(stop) => stop,
         };
-        let before = before(trace, &marks, root, stop);
+        let before = before(trace, &placement, root, stop);
         if before.is_empty() {
             let (name, most) = (trace.nodes[root].op.name(), limits.buffers_per_kernel);
             let message = format!("{name}: it needs more than the {most} buffers a kernel may use");
@@ -124,17 +124,17 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
         }
         roots.insert(root);
         for n in before {
-            roots.extend(marks.force(n).into_iter().filter(computed));
+            roots.extend(placement.force(n).into_iter().filter(computed));
         }
     }
     Ok(pieces.into_values().flatten().collect())
 }
 
 /// What is to be in memory before `root` is computed: the node that stands in the way, or else all that it is made of.
-fn before(trace: &Trace, marks: &Marks<'_>, root: usize, stop: Stop) -> Vec<usize> {
-    let absent = |n: usize| !marks.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
+fn before(trace: &Trace, placement: &Placement<'_>, root: usize, stop: Stop) -> Vec<usize> {
+    let absent = |n: usize| !placement.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
     match stop {
-        Stop::Realise(n) if absent(n) => vec![marks.with_epilogue(n)],
+        Stop::Materialise(n) if absent(n) => vec![placement.with_epilogue(n)],
         _ => trace.nodes[root].inputs.iter().copied().filter(|&n| absent(n)).collect(),
     }
 }

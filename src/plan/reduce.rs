@@ -16,7 +16,7 @@ impl Context<'_> {
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
         if writer.part == Part::Operand {
-            return Err(Stop::Realise(node));
+            return Err(Stop::Materialise(node));
         }
         let depends = writer.coordinates(coords);
         if writer.is_map() {
@@ -29,7 +29,7 @@ impl Context<'_> {
         // Fewer results than rows would be computed again and again.
         let once = writer.dims[..writer.outer].iter().product::<usize>() == traced.shape.numel();
         if !same || !per_row || !once {
-            return Err(Stop::Realise(self.before_rows(node)));
+            return Err(Stop::Materialise(self.before_rows(node)));
         }
         let mut inside = coords.to_vec();
         for (i, &axis) in axes.iter().enumerate() {
@@ -59,7 +59,7 @@ impl Context<'_> {
 
     /// What a node only moves.
     fn below_movement(&self, mut node: usize) -> usize {
-        while self.marks.is_free(node) && !self.is_there(node) {
+        while self.placement.is_free(node) && !self.is_there(node) {
             node = self.trace.nodes[node].inputs[0];
         }
         node
@@ -67,6 +67,6 @@ impl Context<'_> {
 
     /// Whether nothing is computed for a node's value.
     fn is_there(&self, node: usize) -> bool {
-        self.marks.in_memory[node] || self.marks.is_leaf(node)
+        self.placement.in_memory[node] || self.placement.is_leaf(node)
     }
 }

@@ -39,7 +39,7 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
         Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
             cut(out, inputs[0], *op, axes, node.shape).map(Some)
         }
-        Op::Routine(Routine::Matmul) if limits.variants.split_k => {
+        Op::Routine(Routine::Matmul) if limits.config.split_k => {
             cut_product(out, inputs, &node.shape)
         }
         _ => Ok(None),
@@ -64,7 +64,7 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
         bytes = bytes.saturating_mul(extent as u64);
     }
     // The kernel reads only the keys that count, products all.
-    let whole = attention.length || limits.variants.attention[usize::from(q[2] > expand::FEW)];
+    let whole = attention.length || limits.config.attention[usize::from(q[2] > expand::FEW)];
     !whole && bytes <= limits.binding_bytes.min(SCORES)
 }
 

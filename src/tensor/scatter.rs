@@ -110,7 +110,8 @@ impl Tensor {
                 return Ok(whole);
             }
             let here = self.lines(at)?.unsqueeze(-1)?;
-            let brought = here.bring(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
+            let brought =
+                here.scatter_into(&index.lines(at)?, &source.lines(at)?.unsqueeze(-1)?, op)?;
             brought.squeeze(-1)?.unlines(&self.shape, at)
         })
     }
@@ -148,7 +149,7 @@ impl Tensor {
                 moved.reshape(&[1, x.shape[at], columns])
             };
             let index = index.wrap_indices(name, self.shape[at])?.unsqueeze(0)?;
-            let brought = front(self)?.bring(&index, &front(source)?, op)?;
+            let brought = front(self)?.scatter_into(&index, &front(source)?, op)?;
             let mut back: Vec<usize> = (1..self.rank()).collect();
             back.insert(at, 0);
             brought.reshape(&pick(&self.shape, &order))?.apply(Op::Permute(back), &[])
@@ -199,7 +200,7 @@ impl Tensor {
             let (count, columns) = (places.numel(), after.iter().product());
             let rows = self.reshape(&[1, before.iter().product(), columns])?;
             let source = source.reshape(&[1, count, columns])?;
-            rows.bring(&places.reshape(&[1, count])?, &source, op)?.reshape(&self.shape)
+            rows.scatter_into(&places.reshape(&[1, count])?, &source, op)?.reshape(&self.shape)
         })
     }
 
@@ -265,7 +266,12 @@ impl Tensor {
     }
 
     /// `[rows, n, columns]` with the elements of `source`, `[rows, m, columns]`, where `index`, `[rows, m]`, says.
-    fn bring(&self, index: &Tensor, source: &Tensor, op: Option<Reduction>) -> Result<Tensor> {
+    fn scatter_into(
+        &self,
+        index: &Tensor,
+        source: &Tensor,
+        op: Option<Reduction>,
+    ) -> Result<Tensor> {
         let index = index.cast(DType::I32)?;
         let (count, columns) = (self.shape[1], self.shape[2]);
         let Some(op) = op else {

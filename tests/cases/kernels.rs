@@ -3,8 +3,8 @@
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, Matmul, Operand, Program, Rows, Space,
-    Store, Tile, ValueId, Variants,
+    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Matmul, Operand,
+    Program, Rows, Space, Store, Tile, ValueId,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
 
@@ -12,20 +12,20 @@ const TYPES: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType
 const COMPUTE: [DType; 4] = [DType::F32, DType::I32, DType::U32, DType::Bool];
 
 /// Kernels to choose from, so that each of them is in one: what is tried first, alone, and two more.
-pub fn variants() -> [Variants; 4] {
-    let large = Variants {
+pub fn configs() -> [KernelConfig; 4] {
+    let large = KernelConfig {
         rows: Rows::Subgroups,
         products: [Tile::Large; 3],
         convolutions: [Tile::Large; 3],
-        ..Variants::TOGETHER
+        ..KernelConfig::GPU
     };
-    let middle = Variants {
-        products: [Tile::Middle; 3],
-        convolutions: [Tile::Middle; 3],
+    let middle = KernelConfig {
+        products: [Tile::Medium; 3],
+        convolutions: [Tile::Medium; 3],
         attention: [false; 2],
-        ..Variants::TOGETHER
+        ..KernelConfig::GPU
     };
-    [Variants::TOGETHER, Variants::ALONE, large, middle]
+    [KernelConfig::GPU, KernelConfig::EMULATED, large, middle]
 }
 
 /// All samples, by name.

@@ -33,7 +33,7 @@ fn plan(result: &Tensor) -> Plan {
 
 /// The longest text of a plan's kernels, in bytes.
 fn longest(plan: &Plan) -> usize {
-    let length = |kernel| wgsl(kernel, paper::web_limits().variants).text.len();
+    let length = |kernel| wgsl(kernel, paper::web_limits().config).text.len();
     plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
 }
 

@@ -9,7 +9,7 @@ use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, Limits, Variants};
+use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
 use warpweft::tensor::Tensor;
 
 /// A device on paper with other limits.
@@ -109,8 +109,8 @@ impl Backend for Small {
     fn counters(&self) -> Counters {
         self.paper.counters()
     }
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        self.paper.source(kernel, variants)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.paper.source(kernel, config)
     }
 }
 
@@ -214,12 +214,12 @@ fn all_cases_fit_or_say_that_they_do_not() {
 
 #[test]
 fn a_gpu_goes_on_after_what_does_not_fit() {
-    for variants in [Variants::TOGETHER, Variants::ALONE] {
+    for config in [KernelConfig::GPU, KernelConfig::EMULATED] {
         let mut first = match block_on(adapters(Power::High)).into_iter().next() {
             Some(first) => first,
             None => return suite::absent(Place::Wgpu, "what does not fit", "there is no GPU"),
         };
-        first.limits.variants = variants;
+        first.limits.config = config;
         first.limits.binding_bytes = 1024;
         let backend = block_on(first.open()).expect("it opens");
         let device = Device::from_backend(Box::new(backend), None);

@@ -16,7 +16,7 @@ use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, Limits, Variants};
+use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
 use warpweft::tensor::{Tensor, Variable};
 
 const PLACES: [Place; 4] = [Place::Paper, Place::Cpu, Place::Wgpu, Place::Plain];
@@ -74,7 +74,7 @@ struct Faulty {
 fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = match place {
         Place::Paper | Place::Cpu => place.backend().map(Machine::Any),
-        place => gpu(place.variants()).map(|gpu| Machine::Gpu(Box::new(gpu))),
+        place => gpu(place.config()).map(|gpu| Machine::Gpu(Box::new(gpu))),
     };
     let machine = machine.map_err(|error| absent(place, test, &error)).ok()?;
     let faults = Arc::new(Faults::default());
@@ -150,8 +150,8 @@ impl Backend for Faulty {
             return self.inner().run(batch, buffers, scalars);
         };
         let kernels = batch.dispatches.iter().map(|dispatch| &*dispatch.kernel);
-        let variants = backend.limits().variants;
-        let mut sources: Vec<_> = kernels.map(|kernel| wgsl(kernel, variants)).collect();
+        let config = backend.limits().config;
+        let mut sources: Vec<_> = kernels.map(|kernel| wgsl(kernel, config)).collect();
         sources[0].text.push_str("\nfn broken() -> f32 { return no_such_thing; }\n");
         backend.run_sources(batch, &sources, buffers, scalars)
     }
@@ -180,8 +180,8 @@ impl Backend for Faulty {
     fn counters(&self) -> Counters {
         self.inner().counters()
     }
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        self.inner().source(kernel, variants)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.inner().source(kernel, config)
     }
 }
 

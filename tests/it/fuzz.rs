@@ -15,7 +15,7 @@ use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Kernel, Limits, Place, Variants};
+use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits, Place};
 use warpweft::tensor::PadMode;
 
 /// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
@@ -119,8 +119,8 @@ impl Backend for Spoiled {
     fn counters(&self) -> Counters {
         self.0.counters()
     }
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        self.0.source(kernel, variants)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.0.source(kernel, config)
     }
 }
 

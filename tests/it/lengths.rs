@@ -5,7 +5,7 @@ use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use warpweft::device::{Device, Variants};
+use warpweft::device::{Device, KernelConfig};
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::{AttentionOptions, Dim, Tensor};
@@ -60,8 +60,8 @@ fn run(device: &Device, lengths: &[usize]) -> Result<Vec<(Vec<u32>, u64)>> {
 
 #[test]
 fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
-    for (variants, name) in [(Variants::TOGETHER, "together"), (Variants::ALONE, "alone")] {
-        let open = || gpu(variants).map(|gpu| Device::from_backend(Box::new(gpu), None));
+    for (config, name) in [(KernelConfig::GPU, "together"), (KernelConfig::EMULATED, "alone")] {
+        let open = || gpu(config).map(|gpu| Device::from_backend(Box::new(gpu), None));
         let Ok(device) = open() else {
             return absent(Place::Wgpu, "programs of many lengths", "there is no GPU");
         };
@@ -158,16 +158,16 @@ fn programs_with_named_axes_take_every_length() {
 
 /// Other sizes of one program count as such; what `tune` compares are other programs, and keeps its sizes as constants.
 #[test]
-fn other_variants_are_no_other_sizes() {
+fn other_kernel_configs_are_no_other_sizes() {
     let device = Place::Paper.open().expect("it is there");
-    let structure = |columns: usize, variants| {
-        device.set_variants(variants).expect("it has them");
+    let structure = |columns: usize, config| {
+        device.set_kernel_config(config).expect("it has them");
         let x = device.ones(&[6, columns]).expect("recorded");
         let mut batch = device.batch();
         batch.add(&x.softmax(-1).expect("recorded")).expect("its own");
         batch.plan().expect("it fits").structure
     };
-    let (one, other) = (Variants::TOGETHER, Variants::ALONE);
+    let (one, other) = (KernelConfig::GPU, KernelConfig::EMULATED);
     assert_eq!(structure(40, one), structure(41, one));
     assert_ne!(structure(40, one), structure(40, other));
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use warpweft::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::{Error, Result};
-use warpweft::kernel::{Batch, Dispatch, Kernel, Limits, Place, Slot, Variants};
+use warpweft::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits, Place, Slot};
 
 /// What a browser promises without being asked: 8 storage buffers, 128 MiB each.
 pub fn web_limits() -> Limits {
@@ -24,7 +24,7 @@ pub fn web_limits() -> Limits {
         f16: true,
         subgroups: false,
         cooperative: false,
-        variants: Variants::TOGETHER,
+        config: KernelConfig::GPU,
     }
 }
 
@@ -163,7 +163,7 @@ impl Backend for Paper {
         self.state.lock().expect("no panic").counters
     }
 
-    fn source(&self, _: &Kernel, _: Variants) -> Option<String> {
+    fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {
         None
     }
 }

@@ -8,7 +8,7 @@ use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::kernel::{Atom, Batch, Inst, Kernel, Limits, Place, Program, Variants};
+use warpweft::kernel::{Atom, Batch, Inst, Kernel, KernelConfig, Limits, Place, Program};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Tensor};
 use warpweft_native::TensorSync;
 
@@ -17,14 +17,14 @@ fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<B
     plan_on(paper::device(), name, build)
 }
 
-/// A device whose threads work alone, as on a GPU that a CPU plays.
+/// A device whose threads work alone, as on a software GPU.
 fn without_barriers() -> Device {
-    choosing(Variants::ALONE)
+    choosing(KernelConfig::EMULATED)
 }
 
 /// A device with browsers' limits that runs these kernels.
-fn choosing(variants: Variants) -> Device {
-    let limits = Limits { variants, ..paper::web_limits() };
+fn choosing(config: KernelConfig) -> Device {
+    let limits = Limits { config, ..paper::web_limits() };
     Device::from_backend(Box::new(paper::Paper::new(limits)), None)
 }
 
@@ -312,19 +312,19 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     assert_eq!((plan.dispatches.len(), &parts.batch[..], parts.k), (2, &[8][..], 512), "{plan}");
     assert_eq!((space.rows(), space.columns()), (40 * 128, 8));
     // A short one is not, nor one that has many results, nor any where that is not asked for.
-    let device = choosing(Variants::TOGETHER);
+    let device = choosing(KernelConfig::GPU);
     let plan = planned(&device, &few(&device, 1020).expect("recorded"));
     assert_eq!(kinds(&plan), ["matmul"]);
     let many = data(&device, &[4096, 1024]).expect("data");
     let many = many.matmul(&many.transpose(0, 1).expect("recorded")).expect("recorded");
     assert_eq!(kinds(&planned(&device, &many)), ["matmul"]);
-    let device = choosing(Variants { split_k: false, ..Variants::TOGETHER });
+    let device = choosing(KernelConfig { split_k: false, ..KernelConfig::GPU });
     assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
 }
 
 #[test]
 fn a_product_that_is_cut_keeps_its_shape() {
-    let device = choosing(Variants::TOGETHER);
+    let device = choosing(KernelConfig::GPU);
     let (a, b) = (data(&device, &[2, 8, 4096]).unwrap(), data(&device, &[2, 4096, 8]).unwrap());
     let other: Vec<f32> = (0..128).map(|i| i as f32).collect();
     let sum = a.matmul(&b).unwrap().add(&device.tensor(&other, &[2, 8, 8]).unwrap()).unwrap();
@@ -336,7 +336,7 @@ fn a_product_that_is_cut_keeps_its_shape() {
 
 #[test]
 fn decoding_is_taken_apart_where_it_is_asked_for() {
-    let apart = Variants { attention: [false, true], ..Variants::TOGETHER };
+    let apart = KernelConfig { attention: [false, true], ..KernelConfig::GPU };
     let attend = |d: &Device, queries: usize| {
         let (q, k) = (data(d, &[1, 8, queries, 64])?, data(d, &[1, 2, 4096, 64])?);
         q.attention(&k, &k, AttentionOptions::default())
@@ -350,7 +350,7 @@ fn decoding_is_taken_apart_where_it_is_asked_for() {
     assert_eq!((values.m, values.n, values.k), (4, 64, 512));
     let device = choosing(apart);
     assert_eq!(kinds(&planned(&device, &attend(&device, 5).expect("recorded"))), ["attention"]);
-    let device = choosing(Variants::TOGETHER);
+    let device = choosing(KernelConfig::GPU);
     assert_eq!(kinds(&planned(&device, &attend(&device, 1).expect("recorded"))), ["attention"]);
 }
 
@@ -646,11 +646,11 @@ fn maps_that_read_along_another_axis_turn_tiles() {
         let mut batch = device.batch();
         batch.add(&result).expect("it lives on this device");
         let plan = batch.plan().expect("it can be planned");
-        let tiles = |variants| {
-            let text = wgsl(&plan.dispatches[0].kernel, variants).text;
+        let tiles = |config| {
+            let text = wgsl(&plan.dispatches[0].kernel, config).text;
             text.matches("var<workgroup> tile").count()
         };
-        assert_eq!(tiles(Variants::TOGETHER), count, "build {at}");
-        assert_eq!(tiles(Variants::ALONE), 0, "build {at}");
+        assert_eq!(tiles(KernelConfig::GPU), count, "build {at}");
+        assert_eq!(tiles(KernelConfig::EMULATED), 0, "build {at}");
     }
 }

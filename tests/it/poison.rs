@@ -12,7 +12,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{self, Batch, Kernel, Limits, Variants};
+use warpweft::kernel::{self, Batch, Kernel, KernelConfig, Limits};
 
 /// A machine whose memory is poisoned.
 pub struct Poisoned {
@@ -104,8 +104,8 @@ impl Backend for Poisoned {
     fn counters(&self) -> Counters {
         self.inner.counters()
     }
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        self.inner.source(kernel, variants)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.inner.source(kernel, config)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use warpweft::codegen;
 use warpweft::dtype::DType;
-use warpweft::kernel::{Halves, Kernel, Rows, Variants};
+use warpweft::kernel::{Halves, Kernel, KernelConfig, Rows};
 
 #[path = "../cases/kernels.rs"]
 pub mod kernels;
@@ -93,12 +93,12 @@ fn stored_shaders_are_valid() {
 fn sample_kernels_are_valid() {
     let samples = samples();
     assert!(samples.len() > 400, "{} samples", samples.len());
-    let each = |sample| kernels::variants().map(|variants| (sample, variants));
-    for ((name, kernel), variants) in samples.iter().flat_map(each) {
-        let source = codegen::wgsl(kernel, variants);
+    let each = |sample| kernels::configs().map(|config| (sample, config));
+    for ((name, kernel), config) in samples.iter().flat_map(each) {
+        let source = codegen::wgsl(kernel, config);
         let met = source.text.contains("workgroupBarrier");
         let alone = matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_) | Kernel::Conv2d(_));
-        assert!(variants != Variants::ALONE || !alone || !met, "{name}: threads meet");
+        assert!(config != KernelConfig::EMULATED || !alone || !met, "{name}: threads meet");
         validate(name, &source.text);
         assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
         // Large grids are folded into two dimensions.
@@ -113,9 +113,9 @@ fn sample_kernels_are_valid() {
 #[test]
 fn sizes_may_be_read_from_the_params() {
     let samples = samples();
-    let each = |sample| kernels::variants().map(|variants| (sample, variants));
-    for ((name, kernel), variants) in samples.iter().flat_map(each) {
-        let source = codegen::wgsl(kernel, variants);
+    let each = |sample| kernels::configs().map(|config| (sample, config));
+    for ((name, kernel), config) in samples.iter().flat_map(each) {
+        let source = codegen::wgsl(kernel, config);
         for size in &source.sizes {
             let printed = &source.text[size.at..][..size.len];
             let digits = printed.trim_end_matches(['u', 'i']);
@@ -131,7 +131,7 @@ fn sizes_may_be_read_from_the_params() {
     // Kernels of one structure differ in sizes alone, and their dynamic texts not at all.
     let text = |rows, columns| {
         let product = kernels::product(&[], rows, 64, columns, DType::F32);
-        let source = codegen::wgsl(&Kernel::Matmul(product), Variants::ALONE);
+        let source = codegen::wgsl(&Kernel::Matmul(product), KernelConfig::EMULATED);
         let words: Vec<_> = (0..source.sizes.len()).map(Some).collect();
         (source.structure(), source.text.clone(), source.dynamic(&words).text)
     };
@@ -145,9 +145,9 @@ fn sizes_may_be_read_from_the_params() {
 fn windows_of_every_size_are_valid() {
     let windows = kernels::windows();
     assert_eq!(windows.len(), 256);
-    let each = |window| kernels::variants().map(|variants| (window, variants));
-    for ((name, kernel), variants) in windows.iter().flat_map(each) {
-        validate(name, &codegen::wgsl(kernel, variants).text);
+    let each = |window| kernels::configs().map(|config| (window, config));
+    for ((name, kernel), config) in windows.iter().flat_map(each) {
+        validate(name, &codegen::wgsl(kernel, config).text);
     }
 }
 
@@ -156,10 +156,10 @@ fn names_are_no_words_of_the_language() {
     let words: Vec<&str> = WORDS.split_whitespace().collect();
     let text = "let fn = 1; var<private> a_1: u32; // let x\nfn f(y: array<u32>) {";
     assert_eq!(declared(text), ["fn", "a_1", "f", "y"]);
-    let matrices = Variants { halves: Halves::Matrices, ..Variants::TOGETHER };
+    let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
     for (name, kernel) in samples().iter().chain(&kernels::windows()) {
-        for variants in kernels::variants().into_iter().chain([matrices]) {
-            let text = codegen::wgsl(kernel, variants).text;
+        for config in kernels::configs().into_iter().chain([matrices]) {
+            let text = codegen::wgsl(kernel, config).text;
             let names = declared(&text);
             assert!(names.len() > 5, "{name}: {names:?}");
             let wrong = names.into_iter().find(|name| words.contains(name));
@@ -171,10 +171,10 @@ fn names_are_no_words_of_the_language() {
 #[test]
 fn products_of_halves_are_those_of_matrices() {
     let samples = samples();
-    let halves = Halves::Matrices;
+    let halves = Halves::CooperativeMatrices;
     for (name, kernel) in &samples {
-        for variants in [Variants::TOGETHER, Variants::ALONE] {
-            let source = codegen::wgsl(kernel, Variants { halves, ..variants });
+        for config in [KernelConfig::GPU, KernelConfig::EMULATED] {
+            let source = codegen::wgsl(kernel, KernelConfig { halves, ..config });
             let f16 = name.starts_with("matmul f16");
             let wanted = f16 && !name.contains("x1x") && !name.contains("16 1x");
             assert_eq!(
@@ -187,7 +187,7 @@ fn products_of_halves_are_those_of_matrices() {
                 assert!(source.f16, "{name}");
                 validate(name, &source.text);
             } else {
-                assert_eq!(source, codegen::wgsl(kernel, variants), "{name}");
+                assert_eq!(source, codegen::wgsl(kernel, config), "{name}");
             }
         }
     }
@@ -214,21 +214,21 @@ fn snapshots() {
     let kernel =
         |name| &samples.iter().find(|sample| sample.0 == name).expect("the sample exists").1;
     for name in SNAPSHOTS {
-        check(&folder, name, kernel(name), Variants::TOGETHER);
+        check(&folder, name, kernel(name), KernelConfig::GPU);
         // Where threads work alone: four columns each.
         if name.starts_with("reduce columns") {
-            check(&folder, &format!("{name} alone"), kernel(name), Variants::ALONE);
+            check(&folder, &format!("{name} alone"), kernel(name), KernelConfig::EMULATED);
         }
     }
-    let passing = Variants { rows: Rows::Subgroups, ..Variants::TOGETHER };
+    let passing = KernelConfig { rows: Rows::Subgroups, ..KernelConfig::GPU };
     check(&folder, "softmax subgroups", kernel("softmax [2, 1024]"), passing);
 }
 
-fn check(folder: &Path, name: &str, kernel: &Kernel, variants: Variants) {
+fn check(folder: &Path, name: &str, kernel: &Kernel, config: KernelConfig) {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
     let path = folder.join(file.to_lowercase());
-    let text = codegen::wgsl(kernel, variants).text;
+    let text = codegen::wgsl(kernel, config).text;
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &text).expect("the snapshot can be written");
     }

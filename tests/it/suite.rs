@@ -1,4 +1,4 @@
-//! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or one computed by the CPU).
+//! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or a software GPU).
 
 use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
 use crate::shaders::kernels;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
-use warpweft::device::{Device, Halves, Variants};
+use warpweft::device::{Device, Halves, KernelConfig};
 use warpweft::op::pointwise::TABLE;
 
 /// Where cases run.
@@ -20,7 +20,7 @@ pub enum Place {
     Cpu,
     /// With the kernels that GPUs get before anything is measured.
     Wgpu,
-    /// With kernels whose threads work alone, as GPUs computed by a CPU do.
+    /// With kernels whose threads work alone, as software GPUs do.
     Plain,
     /// With subgroups, and the largest tiles for every size.
     Large,
@@ -51,14 +51,14 @@ impl Place {
         Ok(Device::from_backend(poison::as_asked(self.backend()?), None))
     }
 
-    /// The machine: a GPU if there is one, else a GPU computed by a CPU.
+    /// The machine: a GPU if there is one, else a software GPU.
     pub fn backend(self) -> Result<Box<dyn Backend>, String> {
         match self {
             Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
             Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
             place => {
-                let backend = gpu(place.variants())?;
+                let backend = gpu(place.config())?;
                 if place == Place::Dynamic {
                     backend.read_sizes();
                 }
@@ -68,8 +68,8 @@ impl Place {
     }
 
     /// The kernels of a GPU.
-    pub fn variants(self) -> Variants {
-        let [together, alone, large, middle] = kernels::variants();
+    pub fn config(self) -> KernelConfig {
+        let [together, alone, large, middle] = kernels::configs();
         match self {
             Place::Plain => alone,
             Place::Large => large,
@@ -94,21 +94,21 @@ impl Place {
     }
 }
 
-/// The first GPU, or one computed by a CPU, with these kernels.
-pub fn gpu(variants: Variants) -> Result<WgpuBackend, String> {
+/// The first GPU, or a software GPU, with these kernels.
+pub fn gpu(config: KernelConfig) -> Result<WgpuBackend, String> {
     let mut first = block_on(adapters(Power::High)).into_iter().next().ok_or("there is no GPU")?;
-    first.limits.variants = variants;
+    first.limits.config = config;
     block_on(first.open()).map_err(|error| error.to_string())
 }
 
-/// The first GPU with cooperative matrices, or one computed by the CPU, with the kernels that use them.
+/// The first GPU with cooperative matrices, or a software GPU, with the kernels that use them.
 fn gpu_with_matrices() -> Result<WgpuBackend, String> {
     let mut all = block_on(adapters(Power::High)).into_iter();
     let first = all.find(|adapter| adapter.limits.cooperative);
     let mut first = first.ok_or("no GPU has cooperative matrices for halves")?;
-    first.limits.variants.halves = Halves::Matrices;
+    first.limits.config.halves = Halves::CooperativeMatrices;
     let backend = block_on(first.open()).map_err(|error| error.to_string())?;
-    let kept = backend.limits().variants.halves == Halves::Matrices;
+    let kept = backend.limits().config.halves == Halves::CooperativeMatrices;
     kept.then_some(backend).ok_or_else(|| "it opens only without its matrices".to_string())
 }
 

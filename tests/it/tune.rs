@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
-use warpweft::device::{Device, Halves, Moves, Rows, Tile, Variants};
+use warpweft::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{self, Batch, Kernel, Limits};
 use warpweft::tune::{tune, Tuned};
@@ -28,16 +28,16 @@ struct MadeUp {
     cpu: CpuBackend,
     info: Info,
     limits: Limits,
-    act: fn(Variants) -> Act,
+    act: fn(KernelConfig) -> Act,
     clock: Arc<AtomicU64>,
 }
 
 impl MadeUp {
-    fn device(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Arc<AtomicU64>) {
+    fn device(subgroups: bool, act: fn(KernelConfig) -> Act) -> (Device, Arc<AtomicU64>) {
         let cpu = CpuBackend::new();
         let info = Info { backend: "made-up", ..cpu.info().clone() };
-        let variants = Variants::TOGETHER;
-        let limits = Limits { subgroups, cooperative: subgroups, variants, ..cpu.limits().clone() };
+        let config = KernelConfig::GPU;
+        let limits = Limits { subgroups, cooperative: subgroups, config, ..cpu.limits().clone() };
         let clock = Arc::new(AtomicU64::new(0));
         let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
         (Device::from_backend(Box::new(machine), None), clock)
@@ -65,7 +65,7 @@ impl Backend for MadeUp {
         if batch.inputs == 0 {
             return self.cpu.run(batch, buffers, scalars);
         }
-        let takes = match (self.act)(batch.variants) {
+        let takes = match (self.act)(batch.config) {
             Act::Takes(time) => time,
             Act::Lies => {
                 self.clock.fetch_add(1, Ordering::Relaxed);
@@ -95,12 +95,12 @@ impl Backend for MadeUp {
     fn counters(&self) -> Counters {
         self.cpu.counters()
     }
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        self.cpu.source(kernel, variants)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.cpu.source(kernel, config)
     }
 }
 
-fn tuned(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Result<Tuned>) {
+fn tuned(subgroups: bool, act: fn(KernelConfig) -> Act) -> (Device, Result<Tuned>) {
     let (device, clock) = MadeUp::device(subgroups, act);
     let tuned = block_on(tune(&device, || clock.load(Ordering::Relaxed) as f64 / 1e3));
     (device, tuned)
@@ -108,44 +108,44 @@ fn tuned(subgroups: bool, act: fn(Variants) -> Act) -> (Device, Result<Tuned>) {
 
 #[test]
 fn the_fastest_kernels_are_chosen() {
-    let (device, tuned) = tuned(true, |variants| {
+    let (device, tuned) = tuned(true, |config| {
         let mut time = 1000;
-        time -= 100 * u64::from(variants.rows == Rows::Subgroups);
-        time -= 100 * u64::from(variants.products[0] == Tile::Alone);
+        time -= 100 * u64::from(config.rows == Rows::Subgroups);
+        time -= 100 * u64::from(config.products[0] == Tile::Thread);
         // Too little to change anything for.
-        time -= 10 * u64::from(variants.products[1] == Tile::Large);
-        time -= 100 * u64::from(variants.convolutions[2] == Tile::Small);
-        time -= 100 * u64::from(!variants.split_k);
-        time -= 100 * u64::from(!variants.attention[0]);
-        time -= 100 * u64::from(variants.moves == Moves::Alone);
-        time -= 100 * u64::from(variants.halves == Halves::Matrices);
+        time -= 10 * u64::from(config.products[1] == Tile::Large);
+        time -= 100 * u64::from(config.convolutions[2] == Tile::Small);
+        time -= 100 * u64::from(!config.split_k);
+        time -= 100 * u64::from(!config.attention[0]);
+        time -= 100 * u64::from(config.transpose == Transpose::Direct);
+        time -= 100 * u64::from(config.halves == Halves::CooperativeMatrices);
         Act::Takes(time)
     });
     let tuned = tuned.expect("it can be measured");
-    let expected = Variants {
+    let expected = KernelConfig {
         rows: Rows::Subgroups,
-        products: [Tile::Alone, Tile::Middle, Tile::Large],
-        convolutions: [Tile::Small, Tile::Middle, Tile::Small],
+        products: [Tile::Thread, Tile::Medium, Tile::Large],
+        convolutions: [Tile::Small, Tile::Medium, Tile::Small],
         split_k: false,
         attention: [false, true],
-        halves: Halves::Matrices,
-        moves: Moves::Alone,
+        halves: Halves::CooperativeMatrices,
+        transpose: Transpose::Direct,
     };
-    assert_eq!(tuned.variants, expected);
-    assert_eq!(device.variants(), expected);
+    assert_eq!(tuned.config, expected);
+    assert_eq!(device.kernel_config(), expected);
     // Three ways for rows, four for each kind of product and convolution, two for all others.
     assert_eq!(tuned.figures.len(), 3 + 6 * 4 + 5 * 2);
     let first = &tuned.figures[0];
-    assert_eq!((first.variants, first.milliseconds), (Variants::TOGETHER, Some(1.0)));
+    assert_eq!((first.config, first.milliseconds), (KernelConfig::GPU, Some(1.0)));
 }
 
 #[test]
 fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
-    let (device, tuned) = tuned(false, |variants| match variants {
-        Variants { rows: Rows::Alone, .. } => Act::Lies,
-        Variants { attention: [true, false], .. } => Act::Fails(ErrorKind::Unsupported),
-        Variants { products: [Tile::Large, ..], .. } => Act::Takes(9000),
-        Variants { products: [Tile::Small, ..], .. } => Act::Takes(1000),
+    let (device, tuned) = tuned(false, |config| match config {
+        KernelConfig { rows: Rows::Thread, .. } => Act::Lies,
+        KernelConfig { attention: [true, false], .. } => Act::Fails(ErrorKind::Unsupported),
+        KernelConfig { products: [Tile::Large, ..], .. } => Act::Takes(9000),
+        KernelConfig { products: [Tile::Small, ..], .. } => Act::Takes(1000),
         _ => Act::Takes(500),
     });
     let tuned = tuned.expect("it can be measured");
@@ -153,14 +153,14 @@ fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
     let unmeasured: Vec<&str> = unmeasured.map(|figure| figure.work).collect();
     assert_eq!(unmeasured, ["rows", "few products", "attention"]);
     let expected =
-        Variants { products: [Tile::Alone, Tile::Middle, Tile::Large], ..Variants::TOGETHER };
-    assert_eq!(device.variants(), expected);
+        KernelConfig { products: [Tile::Thread, Tile::Medium, Tile::Large], ..KernelConfig::GPU };
+    assert_eq!(device.kernel_config(), expected);
     // No subgroups are tried where there are none.
-    assert!(tuned.figures.iter().all(|figure| figure.variants.rows != Rows::Subgroups));
-    assert!(tuned.figures.iter().all(|figure| figure.variants.halves == Halves::Tiles));
-    let subgroups = Variants { rows: Rows::Subgroups, ..expected };
-    for variants in [subgroups, Variants { halves: Halves::Matrices, ..expected }] {
-        let error = device.set_variants(variants).expect_err("there are none");
+    assert!(tuned.figures.iter().all(|figure| figure.config.rows != Rows::Subgroups));
+    assert!(tuned.figures.iter().all(|figure| figure.config.halves == Halves::Tiles));
+    let subgroups = KernelConfig { rows: Rows::Subgroups, ..expected };
+    for config in [subgroups, KernelConfig { halves: Halves::CooperativeMatrices, ..expected }] {
+        let error = device.set_kernel_config(config).expect_err("there are none");
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
 }
@@ -169,7 +169,7 @@ fn what_is_wrong_is_refused_or_takes_long_is_not_chosen() {
 fn where_the_usual_kernels_fail_nothing_changes() {
     let (device, tuned) = tuned(true, |_| Act::Fails(ErrorKind::Memory));
     assert_eq!(tuned.expect_err("nothing runs").kind(), ErrorKind::Memory);
-    assert_eq!(device.variants(), Variants::TOGETHER);
+    assert_eq!(device.kernel_config(), KernelConfig::GPU);
 }
 
 #[test]
@@ -185,26 +185,26 @@ fn on_a_gpu() {
     let used = device.stats().used_bytes;
     let start = Instant::now();
     let tuned = block_on(tune(&device, || start.elapsed().as_secs_f64() * 1e3)).expect("it runs");
-    assert_eq!(tuned.variants, device.variants());
+    assert_eq!(tuned.config, device.kernel_config());
     let measured = |figure: &&warpweft::tune::Figure| figure.milliseconds.is_some();
     assert!(tuned.figures.iter().filter(measured).count() >= 8, "{:?}", tuned.figures);
     assert_eq!(device.stats().used_bytes, used, "its operands are gone");
     // What was compiled before keeps its kernels.
-    assert_eq!(program.plan().expect("it was compiled").variants, Variants::ALONE);
+    assert_eq!(program.plan().expect("it was compiled").config, KernelConfig::EMULATED);
     let result = program.run(&[]).expect("it runs");
     assert_eq!(block_on(result[0].read::<f32>()).expect("it is read"), [22.0, 32.0]);
 }
 
 #[test]
 fn numbers_stand_for_kernels() {
-    let all: Vec<Variants> = (0..1 << 20).filter_map(Variants::from_number).collect();
+    let all: Vec<KernelConfig> = (0..1 << 20).filter_map(KernelConfig::from_number).collect();
     assert_eq!(all.len(), 3 * 4usize.pow(6) * 2usize.pow(5));
-    assert!(all.iter().all(|variants| Variants::from_number(variants.number()) == Some(*variants)));
-    assert_eq!(Variants::from_number(u32::MAX), None);
+    assert!(all.iter().all(|config| KernelConfig::from_number(config.number()) == Some(*config)));
+    assert_eq!(KernelConfig::from_number(u32::MAX), None);
     assert_eq!(
-        Variants::TOGETHER.to_string(),
-        "rows: meet; products: 32 x 32, 64 x 64, 128 x 128, convolutions: 32 x 32, 64 x 64, 128 x 128, \
-        long sums: split; attention: one kernel, one kernel, moves: tiles"
+        KernelConfig::GPU.to_string(),
+        "rows: shared memory; products: 32 x 32, 64 x 64, 128 x 128, convolutions: 32 x 32, 64 x 64, 128 x 128, \
+        split-K; attention: fused, fused, transpose: tiled"
     );
 }
 
@@ -214,19 +214,19 @@ fn a_file_keeps_them() {
     let store = Store { file: folder.join("deep").join("kernels") };
     let info = |name: &str| Info { name: name.to_string(), ..CpuBackend::new().info().clone() };
     assert_eq!(store.load(&info("a")), None);
-    store.store(&info("a"), Variants::ALONE).expect("it can be written");
-    store.store(&info("b\tc\n"), Variants::TOGETHER).expect("it can be written");
-    store.store(&info("a"), Variants::TOGETHER).expect("it can be written");
-    assert_eq!(store.load(&info("a")), Some(Variants::TOGETHER));
-    assert_eq!(store.load(&info("b\tc\n")), Some(Variants::TOGETHER));
+    store.store(&info("a"), KernelConfig::EMULATED).expect("it can be written");
+    store.store(&info("b\tc\n"), KernelConfig::GPU).expect("it can be written");
+    store.store(&info("a"), KernelConfig::GPU).expect("it can be written");
+    assert_eq!(store.load(&info("a")), Some(KernelConfig::GPU));
+    assert_eq!(store.load(&info("b\tc\n")), Some(KernelConfig::GPU));
     assert_eq!(store.load(&info("c")), None);
     assert_eq!(std::fs::read_to_string(&store.file).expect("text").lines().count(), 2);
     // It does not grow without end.
     for n in 0..100 {
-        store.store(&info(&n.to_string()), Variants::ALONE).expect("it can be written");
+        store.store(&info(&n.to_string()), KernelConfig::EMULATED).expect("it can be written");
     }
     assert_eq!(store.load(&info("a")), None);
-    assert_eq!(store.load(&info("99")), Some(Variants::ALONE));
+    assert_eq!(store.load(&info("99")), Some(KernelConfig::EMULATED));
     // Damage is as good as nothing.
     for damage in ["", "\n\t\n", "99999999999999999999\tx", "x\0\u{1}"] {
         std::fs::write(&store.file, damage).expect("it can be written");
@@ -236,7 +236,7 @@ fn a_file_keeps_them() {
     std::fs::write(&store.file, key("4294967295")).expect("it can be written");
     assert_eq!(store.load(&info("99")), None);
     std::fs::write(&store.file, vec![b'1'; 1 << 20]).expect("it can be written");
-    store.store(&info("99"), Variants::ALONE).expect("it is written anew");
-    assert_eq!(store.load(&info("99")), Some(Variants::ALONE));
+    store.store(&info("99"), KernelConfig::EMULATED).expect("it is written anew");
+    assert_eq!(store.load(&info("99")), Some(KernelConfig::EMULATED));
     std::fs::remove_dir_all(folder).expect("it is ours");
 }

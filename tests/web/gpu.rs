@@ -1,4 +1,4 @@
-//! The WebGPU backend by itself in a browser, also on a GPU computed by the CPU: errors come late
+//! The WebGPU backend by itself in a browser, also on a software GPU: errors come late
 //! there, and nothing may wait.
 
 #[path = "../by_hand/mod.rs"]

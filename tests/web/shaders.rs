@@ -19,7 +19,7 @@ const STORED: [(&str, &str); 6] = [
     ("matmul_large.wgsl", include_str!("../../shaders/matmul_large.wgsl")),
 ];
 
-/// Has each text parsed and validated, and stored ones made pipelines of, which takes long where a CPU plays the GPU: what
+/// Has each text parsed and validated, and stored ones made pipelines of, which takes long on a software GPU: what
 /// was refused, and how many texts want a feature this browser lacks.
 const COMPILE: &str = "return (async () => {
     const adapter = await navigator.gpu.requestAdapter();
@@ -65,8 +65,8 @@ async fn all_shaders_compile() {
         texts.insert(text.to_string(), name.to_string());
     }
     for (name, kernel) in kernels::samples().into_iter().chain(kernels::windows()) {
-        for variants in kernels::variants() {
-            let source = codegen::wgsl(&kernel, variants);
+        for config in kernels::configs() {
+            let source = codegen::wgsl(&kernel, config);
             let read: Vec<_> = (0..source.sizes.len()).map(Some).collect();
             texts.insert(source.dynamic(&read).text, format!("{name}, sizes read"));
             texts.insert(source.text, name.clone());

@@ -96,7 +96,7 @@ function compare({ backend, name, kind, fallback }, mine, reference) {
 }
 
 /**
- * Whether a device is a GPU interface that a CPU computes.
+ * Whether a device is a software GPU.
  * @param {string} kind
  */
 export const isSoftware = (kind) => kind === "software";

@@ -78,7 +78,7 @@ async function begin() {
     const engine = await Engine.open(/^\d+$/.test(wanted) ? Number(wanted) : wanted);
     const about = engine.about();
     if (about.fallback) standing = `${about.fallback}. Both pictures are computed by the CPU.`;
-    else if (isSoftware(about.kind)) standing = "This is WebGPU computed by a CPU: good for tests, and slow.";
+    else if (isSoftware(about.kind)) standing = "This is a software GPU: good for tests, and slow.";
     tell(standing);
     showDevice(engine);
     return engine;

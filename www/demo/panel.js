@@ -22,7 +22,7 @@ const kinds = {
   integrated: "a GPU beside the CPU",
   gpu: "a GPU",
   cpu: "the CPU, in WebAssembly",
-  software: "software: WebGPU computed by a CPU",
+  software: "software: WebGPU computed on the CPU",
 };
 
 /** @param {string} kind */

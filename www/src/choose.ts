@@ -13,7 +13,7 @@ export interface DeviceInfo {
   /** Who made it, where the browser tells. */
   readonly vendor: string;
   /**
-   * `gpu` (browsers do not tell more), `cpu`, or `software`: a GPU interface computed by the CPU, such as SwiftShader.
+   * `gpu` (browsers do not tell more), `cpu`, or `software`: a software GPU, such as SwiftShader.
    */
   readonly kind: "discrete" | "integrated" | "gpu" | "cpu" | "software";
   /** The driver and its version, where known. */
@@ -78,7 +78,7 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
     info: { backend: "webgpu", name, vendor, kind: software ? "software" : "gpu", driver: "" },
     bindingBytes: Math.min(found.limits.maxStorageBufferBindingSize, found.limits.maxBufferSize),
     f16: found.features.has("shader-f16"),
-    ...(software && { reason: "a CPU behind a GPU interface: only when asked for" }),
+    ...(software && { reason: "a software GPU: only when asked for" }),
   };
 }
 
@@ -96,7 +96,7 @@ function list(gpu: Offer | string): Found[] {
   return [{ ...found, recommended: true }, { ...cpu, recommended: false }];
 }
 
-/** Whether there is a GPU other than one computed by the CPU. */
+/** Whether there is a GPU other than a software one. */
 export async function isAvailable(): Promise<boolean> {
   const gpu = await offer("high-performance");
   return typeof gpu !== "string" && gpu.info.kind !== "software";
@@ -122,7 +122,7 @@ export async function choose(prefer: unknown): Promise<Choice> {
     throw nothing(prefer, typeof gpu === "string" ? gpu : `${gpu.info.name} is a GPU`);
   }
   if (typeof gpu !== "string" && !software) return { core: "gpu", adapter: gpu.adapter, lowPower: prefer === "low-power" };
-  const why = typeof gpu === "string" ? gpu : `${gpu.info.name} is a CPU behind a GPU interface`;
+  const why = typeof gpu === "string" ? gpu : `${gpu.info.name} is a software GPU`;
   if (prefer !== "auto") throw nothing(prefer, why);
   return { core: "cpu", fallback: `${why}; computing on the CPU` };
 }

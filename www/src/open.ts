@@ -10,7 +10,7 @@ export interface DeviceOptions {
   /**
    * - `"auto"` (usual): the GPU, else the CPU, which `device.fallback` then says openly;
    * - `"gpu"`: the GPU or an error; `"low-power"`: the one that takes least power;
-   * - `"cpu"`: the CPU; `"software"`: a GPU interface computed by the CPU, for tests;
+   * - `"cpu"`: the CPU; `"software"`: a software GPU, which computes on the CPU, for tests;
    * - a number: an index into `Device.discover()`; any other text: part of a device's name.
    */
   prefer?: "auto" | "gpu" | "low-power" | "cpu" | "software" | (string & {}) | number;

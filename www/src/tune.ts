@@ -13,7 +13,7 @@ export interface TuneOptions {
 /** What {@link Device.tune} found. */
 export interface Tuned {
   /** The kernels that the device runs from now on, in words. */
-  variants: string;
+  kernelConfig: string;
   /** Whether they were measured just now. */
   measured: boolean;
 }
@@ -28,5 +28,5 @@ export async function tune(device: Device, options?: TuneOptions): Promise<Tuned
     number = await device.measure();
     await store(key, number);
   }
-  return { variants: device.choose(number), measured };
+  return { kernelConfig: device.choose(number), measured };
 }

@@ -281,7 +281,7 @@ await test("the plan and the kernels are shown", async () => {
   expect(await kernel.locator("pre").isVisible(), "the kernel's text stays hidden");
   expect(source.includes("@compute"), `the text of a kernel is: ${source.slice(0, 200)}`);
   await button("Attention").click();
-  // Products and a softmax where a CPU plays the GPU.
+  // Products and a softmax on a software GPU.
   const attention = await page.locator("#plan").textContent();
   expect(attention !== plan && /attention|matmul/.test(attention), `the plan of attention is: ${attention}`);
   const about = await page.locator("#about").textContent();

@@ -76,7 +76,7 @@ await test("what it says of its adapter", async () => {
   same(webgpu.info.name, info.name, "the name before and after opening");
   console.log(`firefox ${browser.version()}: ${info.name} (${info.kind}); ${fallback}`);
   if (!told.words) same(info.name, "WebGPU adapter (the browser does not name it)", "the name");
-  const sentence = `${info.name} is a CPU behind a GPU interface; computing on the CPU`;
+  const sentence = `${info.name} is a software GPU; computing on the CPU`;
   same(fallback, told.isFallbackAdapter ? sentence : null, "why the CPU computes");
   await quiet(page);
   await page.close();

@@ -91,7 +91,7 @@ async function withWebGpu() {
     });
     const name = "WebGPU adapter (the browser does not name it)";
     const gpu = [name, "gpu", "gpu", undefined];
-    const why = `${name} is a CPU behind a GPU interface; computing on the CPU`;
+    const why = `${name} is a software GPU; computing on the CPU`;
     same(seen, [gpu, gpu, [name, "software", "cpu", why]], "name, kind, the kind taken, why");
   });
   await test("a worker", async () => {
@@ -208,8 +208,8 @@ async function withWebGpu() {
     const [first, second, cpu] = seen.tuned;
     console.log(`kernels: ${JSON.stringify(first)}`);
     same([first.measured, second.measured, cpu.measured, seen.ready.measured], [true, false, true, false], "measured");
-    same(second.variants, first.variants, "kernels");
-    if (!first.variants.startsWith("rows: ")) throw new Error(first.variants);
+    same(second.kernelConfig, first.kernelConfig, "kernels");
+    if (!first.kernelConfig.startsWith("rows: ")) throw new Error(first.kernelConfig);
     // The columns of [[7, 10], [15, 22]].
     const expected = [8, 12].map((apart) => 1 / (1 + Math.exp(apart)));
     const wanted = [...expected, ...expected.map((share) => 1 - share)];

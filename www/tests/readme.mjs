@@ -1,5 +1,5 @@
 // The README's JavaScript, word for word, as a page runs it: all blocks one after the other, on WebGPU and on the CPU. Which
-// kernels are fastest is measured on the CPU alone here: where a CPU plays a GPU that takes half a minute.
+// kernels are fastest is measured on the CPU alone here: on a software GPU that takes half a minute.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

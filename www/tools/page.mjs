@@ -71,8 +71,8 @@ export function launchProfile(folder) {
 }
 
 /**
- * Opens the demo in a browser's page and waits for its first results: on the device taken unasked, and where that is
- * the CPU, on WebGPU computed by a CPU. Gives why, if it is so.
+ * Opens the demo in a browser's page and waits for its first results: on the default device, but on a software GPU
+ * instead of the CPU. Gives why, if it is so.
  */
 export async function openDemo(page, url) {
   await goto(page, `${url}/demo/`);

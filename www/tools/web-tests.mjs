@@ -36,7 +36,7 @@ export async function webTests({ browser = "chromium", filter } = {}) {
   const env = {
     ...coreEnv("gpu"),
     WASM_BINDGEN_TEST_WEBDRIVER_JSON: file,
-    WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a GPU played by a CPU is slow.
+    WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a software GPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
   const cargo = ["--no-default-features", "--features", "gpu,cpu,js", "--test", "web", "--", "--nocapture"];

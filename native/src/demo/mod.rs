@@ -55,7 +55,7 @@ pub fn run(json: Option<&str>) -> Result<()> {
     report::check(&reports)
 }
 
-/// The device that is taken unasked; where that is the CPU, a GPU interface that a CPU computes, if there is one.
+/// The device that is taken unasked; instead of the CPU a software GPU, if there is one.
 fn other_than_cpu() -> Result<Vec<Device>> {
     let device = Device::new_sync()?;
     if device.info().kind != DeviceKind::Cpu {

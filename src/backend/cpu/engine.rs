@@ -39,12 +39,12 @@ impl LoopPlan {
         if tiling.rows > 0 {
             let mut places = buffers.iter_mut().map(|b| Some(&mut **b)).collect::<Vec<_>>();
             let mut outputs = Outputs::new(&self.targets, &mut places, &mut aside)?;
-            let crew = Crew::new(self, inputs);
+            let pool = WorkerPool::new(self, inputs);
             match (&self.body, tiling.by_columns) {
                 (Body::Staged { first, stages, last }, true) => {
-                    crew.by_columns(&mut outputs, first, stages, last);
+                    pool.by_columns(&mut outputs, first, stages, last);
                 }
-                _ => crew.by_rows(&mut outputs),
+                _ => pool.by_rows(&mut outputs),
             }
         }
         let number = |target: usize| {
@@ -60,22 +60,22 @@ impl LoopPlan {
 }
 
 /// The workers of a run; those that are done with a task wait here for the next.
-pub(super) struct Crew<'r> {
+pub(super) struct WorkerPool<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
     uniforms: Vec<(Register, u32)>,
     idle: Mutex<Vec<Worker<'r>>>,
 }
 
-impl<'r> Crew<'r> {
+impl<'r> WorkerPool<'r> {
     /// For a run with these inputs.
-    pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> Crew<'r> {
+    pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> WorkerPool<'r> {
         let mut worker = Worker::new(plan, inputs, 1);
         let shape = Rectangle { layout: Layout::Rows, rows: 1, columns: 1 };
         let block = Block { row: 0, element: 0, elements: 1, shape };
         worker.steps(&plan.uniform, &block, &mut []);
         let uniforms = plan.uniforms.iter().map(|&r| (r, worker.get(r, 1)[0])).collect();
-        Crew { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
+        WorkerPool { plan, inputs, uniforms, idle: Mutex::new(Vec::new()) }
     }
 
     /// What a map that writes one value after the other has at the counts from `first` on, as many as `out` has room for.

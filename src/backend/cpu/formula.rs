@@ -2,7 +2,7 @@
 
 use super::elementary::exp;
 use super::function::{binary_cost, larger, map, unary_cost, UnaryFn};
-use super::pair::{Function, Pair};
+use super::superinstruction::{Function, Superinstruction};
 use crate::dtype::DType;
 use crate::expr::{Expr, Node};
 use crate::kernel::{Inst, Program, ValueId};
@@ -38,7 +38,7 @@ pub(super) fn formulas(
     program: &Program,
     uses: &[u32],
     beside: impl Fn(ValueId, ValueId) -> bool,
-) -> (HashMap<ValueId, Pair>, HashSet<ValueId>) {
+) -> (HashMap<ValueId, Superinstruction>, HashSet<ValueId>) {
     let (mut found, mut inside) = (HashMap::new(), HashSet::new());
     let costly = |inst: &Inst| matches!(inst, Inst::Unary(op, _) if unary_cost(*op) > 1);
     if !program.insts.iter().any(costly) {
@@ -71,7 +71,11 @@ pub(super) fn formulas(
                 inside.extend(part.members.into_iter().filter(|&member| member != last));
                 found.insert(
                     last,
-                    Pair { function: Function::Whole(function), operands: vec![x], cost },
+                    Superinstruction {
+                        function: Function::Whole(function),
+                        operands: vec![x],
+                        cost,
+                    },
                 );
             }
         }

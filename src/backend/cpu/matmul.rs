@@ -1,6 +1,6 @@
 //! Matrix products, by the `gemm` crate. This is `unsafe` code: `gemm` takes pointers.
 
-use super::engine::{Crew, Inputs};
+use super::engine::{Inputs, WorkerPool};
 use super::operand::{EpiloguePlan, OperandPlan, Strided};
 use super::parallel;
 use super::plan::Counts;
@@ -170,7 +170,7 @@ impl MatmulPlan {
     }
 
     /// Where b is computed, it is so for some columns at a time, which are near when they are used.
-    fn by_panels(&self, out: &mut [f32], m: usize, a: Matrix<'_>, columns: &Crew<'_>) {
+    fn by_panels(&self, out: &mut [f32], m: usize, a: Matrix<'_>, columns: &WorkerPool<'_>) {
         let (n, k) = (self.n, self.k);
         fn matrix(words: &[u32], depth: usize) -> Matrix<'_> {
             Matrix { data: cast_slice(words), offset: 0, strides: [1, depth as i64] }

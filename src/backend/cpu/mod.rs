@@ -9,12 +9,11 @@ mod engine;
 mod formula;
 mod function;
 mod index;
-mod lists;
+mod instruction_list;
 mod matmul;
 mod memory;
 mod operand;
 mod output;
-mod pair;
 mod parallel;
 mod plan;
 mod prepared;
@@ -23,12 +22,13 @@ mod region;
 mod simd;
 mod skinny;
 mod steps;
+mod superinstruction;
 mod tiling;
 mod worker;
 
 use crate::backend::{Backend, BufferId, CacheLimits, Counters, DeviceKind, Info, Part, Pending};
 use crate::error::{Error, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, Limits, Variants};
+use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
 use engine::Inputs;
 use parallel::Pool;
@@ -96,7 +96,7 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             // Routines stay whole.
-            variants: Variants { split_k: false, ..Variants::TOGETHER },
+            config: KernelConfig { split_k: false, ..KernelConfig::GPU },
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }
@@ -203,7 +203,7 @@ impl Backend for CpuBackend {
         }
     }
 
-    fn source(&self, _: &Kernel, _: Variants) -> Option<String> {
+    fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! What routines read and leave: operands as strided floats, and the epilogue.
 
-use super::engine::{Crew, Inputs};
+use super::engine::{Inputs, WorkerPool};
 use super::index::Walk;
 use super::matmul::Matrix;
 use super::memory::zeroed;
@@ -80,12 +80,12 @@ impl OperandPlan {
 
     /// What computes parts of it, where it is a matrix of columns of `depth` numbers that is computed: they lie side by
     /// side, one column after the other.
-    pub fn columns<'r>(&'r self, inputs: &'r Inputs<'r>, depth: usize) -> Option<Crew<'r>> {
+    pub fn columns<'r>(&'r self, inputs: &'r Inputs<'r>, depth: usize) -> Option<WorkerPool<'r>> {
         let (before, last) = self.strides.split_at(self.strides.len().checked_sub(2)?);
         let lies = before.iter().all(|&s| s == 0) && *last == [1, depth as i64];
         let all = self.count == depth * self.dims[self.dims.len() - 1];
         let computed = self.view.is_none() && self.program.in_order();
-        (lies && all && computed).then(|| Crew::new(&self.program, inputs))
+        (lies && all && computed).then(|| WorkerPool::new(&self.program, inputs))
     }
 
     /// The operand's values.

@@ -3,10 +3,10 @@
 use super::digits::split;
 use super::function::{BinaryFn, UnaryFn};
 use super::index::Walk;
-use super::lists::{Assigned, Lists};
-use super::pair::{ChoiceFn, TernaryFn};
+use super::instruction_list::{Assigned, InstructionList};
 use super::region::{regions, Region};
 use super::steps::{Maker, Orders};
+use super::superinstruction::{ChoiceFn, TernaryFn};
 use super::tiling::Tiling;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -168,7 +168,7 @@ impl LoopPlan {
     }
 
     fn new(space: &Space, region: &Region, program: &Program, counts: Counts) -> Result<LoopPlan> {
-        let lists = Lists::new(space, program);
+        let lists = InstructionList::new(space, program);
         let tiling = match lists.per_element() {
             true => Tiling::rows(space, &lists.touched(), lists.stores_elements(), lists.cost())?,
             false => Tiling::map(space, region, lists.cost())?,

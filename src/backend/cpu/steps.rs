@@ -2,12 +2,12 @@
 
 use super::function;
 use super::index::{Order, Walk};
-use super::lists::{Key, Lists, Placed, PlacedBody, PlacedStage};
-use super::pair::Function;
+use super::instruction_list::{InstructionList, Key, Placed, PlacedBody, PlacedStage};
 use super::plan::{
     After, Body, Combine, Counts, Home, Level, Moves, Register, Stage, Step, Target, Work,
 };
 use super::region::Region;
+use super::superinstruction::Function;
 use super::tiling::Tiling;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -62,7 +62,7 @@ impl Orders {
 /// Makes steps.
 pub(super) struct Maker<'a> {
     program: &'a Program,
-    lists: &'a Lists<'a>,
+    lists: &'a InstructionList<'a>,
     orders: Orders,
     counts: Counts,
     /// For each store its target, and the one for its positions.
@@ -76,7 +76,7 @@ impl<'a> Maker<'a> {
     /// For a program over `rows` outer coordinates.
     pub fn new(
         program: &'a Program,
-        lists: &'a Lists<'a>,
+        lists: &'a InstructionList<'a>,
         orders: Orders,
         counts: Counts,
         rows: usize,

@@ -16,7 +16,7 @@ pub struct Adapter {
     pub(super) handle: Handle,
 }
 
-/// Whether there is a GPU, other than one computed by a CPU. Opens nothing.
+/// Whether there is a GPU, other than a software one. Opens nothing.
 pub async fn is_available() -> bool {
     adapters(Power::High).await.iter().any(|adapter| adapter.info.kind != DeviceKind::Software)
 }
@@ -57,15 +57,15 @@ pub(super) fn on(
 ) -> Result<WgpuBackend> {
     let has = platform::has(&device, could);
     let binding_bytes = could.binding_bytes.min(has.binding_bytes);
-    let mut variants = could.variants;
+    let mut config = could.config;
     if !has.cooperative {
-        variants.halves = Halves::Tiles;
+        config.halves = Halves::Tiles;
     }
-    let limits = Limits { variants, binding_bytes, ..has };
+    let limits = Limits { config, binding_bytes, ..has };
     Ok(WgpuBackend::new(info, limits, Gpu::new(device, queue, lent)?))
 }
 
-/// Whether these words about an adapter say that it is a GPU computed by a CPU.
+/// Whether these words about an adapter say that it is a software GPU.
 pub(super) fn is_software(words: &str) -> bool {
     let words = words.to_ascii_lowercase();
     ["llvmpipe", "lavapipe", "swiftshader", "basic render"].iter().any(|word| words.contains(word))

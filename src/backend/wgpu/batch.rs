@@ -1,7 +1,7 @@
 //! A batch made ready to run: its pipelines, its grids, and its params as they lie in the uniform
 //! buffer.
 
-use super::doubts::{Doubts, Fate, History};
+use super::deferred::{DeferredResult, History, Unresolved};
 use super::groups::{Bound, Groups, Sets};
 use super::memory::{Buffers, Memory, Numbered};
 use super::pipelines::{fold, Compiled, Pipeline, Pipelines, Recipe};
@@ -116,8 +116,9 @@ impl Prepared {
         for (dispatch, &kernel) in batch.dispatches.iter().zip(&kernels.of_dispatch) {
             prepared.add(limits, batch, dispatch, &kernels.all[kernel])?;
         }
-        let fates: Vec<Fate> = kernels.all.iter().map(|made| made.pipeline.fate.clone()).collect();
-        prepared.history = History::new(&fates);
+        let results: Vec<DeferredResult> =
+            kernels.all.iter().map(|made| made.pipeline.deferred.clone()).collect();
+        prepared.history = History::new(&results);
         for (slot, use_) in uses(batch).into_iter().enumerate() {
             match use_ {
                 Use::Written => {
@@ -194,12 +195,17 @@ impl Prepared {
     }
 
     /// The contents of what it writes now depend on its kernels, on this run, on its buffers, and on what it reads.
-    pub(super) fn pass_on(&mut self, ids: &[BufferId], memory: &mut Buffers, trial: Option<&Fate>) {
-        let read = self.read.iter().filter_map(|&slot| memory.doubts(ids[slot]));
+    pub(super) fn pass_on(
+        &mut self,
+        ids: &[BufferId],
+        memory: &mut Buffers,
+        trial: Option<&DeferredResult>,
+    ) {
+        let read = self.read.iter().filter_map(|&slot| memory.unresolved(ids[slot]));
         let buffers = ids.iter().filter_map(|&id| memory.there(id)).filter(|there| !there.good());
-        let doubts: Doubts = self.history.doubts(trial, buffers, read);
+        let unresolved: Unresolved = self.history.unresolved(trial, buffers, read);
         for &slot in &self.written {
-            memory.depend(ids[slot], &doubts);
+            memory.depend(ids[slot], &unresolved);
         }
     }
 

@@ -20,7 +20,7 @@ pub struct Choice {
     pub index: Option<usize>,
     /// Otherwise the best of them by this preference.
     pub power: Power,
-    /// Whether a GPU that is computed by a CPU will do, where there is no real one.
+    /// Whether a software GPU will do, where there is no real one.
     pub software: bool,
 }
 
@@ -49,8 +49,8 @@ impl Choice {
     fn nothing(self, found: &[&Info], none: &str) -> Error {
         let wanted = match (self.index, self.software) {
             (Some(index), _) => format!("GPU number {index}"),
-            (None, true) => "a GPU, also one computed by the CPU".to_string(),
-            (None, false) => "a GPU, other than one computed by the CPU".to_string(),
+            (None, true) => "a GPU, also a software one".to_string(),
+            (None, false) => "a GPU, other than a software one".to_string(),
         };
         let names: Vec<String> =
             found.iter().map(|info| format!("{} ({})", info.name, info.kind.name())).collect();

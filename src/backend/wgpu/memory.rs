@@ -1,7 +1,7 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
 use super::batch::bound_bytes;
-use super::doubts::{Doubts, Fate};
+use super::deferred::{DeferredResult, Unresolved};
 #[cfg(feature = "wgpu-interop")]
 use super::platform::is_same;
 use super::platform::Gpu;
@@ -35,9 +35,9 @@ pub(super) struct Memory {
     pub(super) held: Numbered,
     pub(super) bytes: u64,
     /// Whether there was memory for it.
-    there: Fate,
+    there: DeferredResult,
     /// What must have gone well for its contents to mean something.
-    pub(super) written: Doubts,
+    pub(super) written: Unresolved,
     /// Of an app's buffer, how many use it here; 0 of one that was made here.
     lent: usize,
 }
@@ -76,7 +76,7 @@ impl Buffers {
         }
         let place = self.room("allocate")?;
         let bytes = bound_bytes(bytes);
-        let there = Fate::default();
+        let there = DeferredResult::default();
         use wgpu::BufferUsages as Uses;
         let usage = Uses::STORAGE | Uses::COPY_SRC | Uses::COPY_DST;
         let buffer = gpu.create("allocate", bytes, usage, false, Some(&there))?;
@@ -100,12 +100,12 @@ impl Buffers {
         place: usize,
         buffer: wgpu::Buffer,
         bytes: u64,
-        there: Fate,
+        there: DeferredResult,
         lent: usize,
     ) -> BufferId {
         let held = Numbered { number: number(place), buffer };
         let id = BufferId(held.number);
-        let memory = Some(Memory { held, bytes, there, written: Doubts::default(), lent });
+        let memory = Some(Memory { held, bytes, there, written: Unresolved::default(), lent });
         match self.vacant.pop() {
             Some(place) => self.all[place] = memory,
             None => self.all.push(memory),
@@ -115,7 +115,11 @@ impl Buffers {
 
     /// An app's buffer, to be given back as often as it is taken. `there` says whether it can be used.
     #[cfg(feature = "wgpu-interop")]
-    pub(super) fn borrow(&mut self, buffer: &wgpu::Buffer, there: Fate) -> Result<BufferId> {
+    pub(super) fn borrow(
+        &mut self,
+        buffer: &wgpu::Buffer,
+        there: DeferredResult,
+    ) -> Result<BufferId> {
         if let Some(memory) = self.lent(buffer) {
             memory.lent += 1;
             return Ok(BufferId(memory.held.number));
@@ -193,17 +197,17 @@ impl Buffers {
     }
 
     /// Whether there was memory for a buffer.
-    pub(super) fn there(&self, id: BufferId) -> Option<&Fate> {
+    pub(super) fn there(&self, id: BufferId) -> Option<&DeferredResult> {
         self.find(id).map(|memory| &memory.there)
     }
 
     /// What the contents of a buffer depend on.
-    pub(super) fn doubts(&self, id: BufferId) -> Option<&Doubts> {
+    pub(super) fn unresolved(&self, id: BufferId) -> Option<&Unresolved> {
         self.find(id).map(|memory| &memory.written)
     }
 
     /// The contents of a buffer depend on these from now on.
-    pub(super) fn depend(&mut self, id: BufferId, on: &Doubts) {
+    pub(super) fn depend(&mut self, id: BufferId, on: &Unresolved) {
         let found = self.all.get_mut(place(id)).and_then(Option::as_mut);
         if let Some(memory) = found.filter(|memory| memory.held.number == id.0) {
             memory.written = on.clone();
@@ -217,7 +221,7 @@ pub(super) struct Uniform {
     held: Option<Numbered>,
     bytes: usize,
     /// Whether there was memory for it.
-    there: Fate,
+    there: DeferredResult,
     /// What was written last, so that the same is not written again.
     contents: Vec<u8>,
 }
@@ -230,7 +234,7 @@ impl Uniform {
             return Ok(None);
         }
         let bytes = bytes.next_power_of_two().max(SMALLEST);
-        let there = Fate::default();
+        let there = DeferredResult::default();
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         let buffer = gpu.create("run", bytes as u64, usage, false, Some(&there))?;
         (self.bytes, self.there) = (bytes, there);
@@ -265,9 +269,9 @@ impl Gpu {
         size: u64,
         usage: wgpu::BufferUsages,
         mapped_at_creation: bool,
-        fate: Option<&Fate>,
+        deferred: Option<&DeferredResult>,
     ) -> Result<wgpu::Buffer> {
-        let (buffer, error) = self.watch(format!("{operation}: {size} bytes"), fate, || {
+        let (buffer, error) = self.watch(format!("{operation}: {size} bytes"), deferred, || {
             let label = None;
             let descriptor = wgpu::BufferDescriptor { label, size, usage, mapped_at_creation };
             self.device.create_buffer(&descriptor)

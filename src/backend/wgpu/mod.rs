@@ -4,9 +4,9 @@
 mod adapters;
 mod batch;
 mod choice;
-mod doubts;
+mod deferred;
+mod error_log;
 mod groups;
-mod ledger;
 mod memory;
 mod pipelines;
 mod readbacks;
@@ -34,12 +34,12 @@ pub use web::sharing as from_javascript;
 use super::{Backend, BufferId, CacheLimits, Counters, Info, Listener, Part, Pending};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Batch, Kernel, Limits, Variants};
+use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
 use batch::Prepared;
-use doubts::Doubts;
+use deferred::Unresolved;
+use error_log::lock;
 use groups::Groups;
-use ledger::lock;
 use memory::{Buffers, Uniform};
 use pipelines::Pipelines;
 use platform::Gpu;
@@ -79,7 +79,7 @@ impl WgpuBackend {
 
     /// Loses the device: everything that is awaited, and every later call, answers `DeviceLost`.
     pub fn destroy(&self) {
-        self.gpu.ledger.lose("it was destroyed");
+        self.gpu.errors.lose("it was destroyed");
         self.gpu.destroy();
     }
 
@@ -108,8 +108,8 @@ impl WgpuBackend {
         scalars: &[u32],
         text: &mut dyn FnMut(usize) -> Source,
     ) -> Result<()> {
-        let (gpu, ledger) = (&self.gpu, &self.gpu.ledger);
-        ledger.check("run")?;
+        let (gpu, errors) = (&self.gpu, &self.gpu.errors);
+        errors.check("run")?;
         let mut guard = self.prepare(batch, text)?;
         let State { buffers, uniform, groups, batches, caches, submits, dispatches } = &mut *guard;
         let Some(prepared) = batches.get(&address(batch)) else {
@@ -120,7 +120,7 @@ impl WgpuBackend {
         let slots = Prepared::slots(batch, ids, buffers, most)?;
         if let Some(error) = prepared.history.broken() {
             // Not run at all: what it would have written means nothing, and reading it says so.
-            ledger.store(ledger.tick(), error.clone());
+            errors.store(errors.tick(), error.clone());
             prepared.pass_on(ids, buffers, None);
             return Ok(());
         }
@@ -173,13 +173,13 @@ impl WgpuBackend {
 
     fn start_read(&self, parts: Vec<Part>) -> Result<Pending<Result<()>>> {
         let gpu = self.gpu.clone();
-        gpu.ledger.check("read")?;
-        let (mut wanted, mut doubts) = (Vec::with_capacity(parts.len()), Vec::new());
+        gpu.errors.check("read")?;
+        let (mut wanted, mut unresolved) = (Vec::with_capacity(parts.len()), Vec::new());
         {
             let state = lock(&self.state);
             for Part { buffer, offset, len, take } in parts {
                 let memory = state.buffers.range("read", buffer, offset, len)?;
-                doubts.push(memory.written.clone());
+                unresolved.push(memory.written.clone());
                 wanted.push(Wanted { source: memory.held.buffer.clone(), offset, len, take });
             }
         }
@@ -189,10 +189,10 @@ impl WgpuBackend {
             return Ok(self.sync());
         }
         let arriving = gpu.read(wanted)?;
-        let at = gpu.ledger.tick();
+        let at = gpu.errors.tick();
         Ok(Box::pin(async move {
             let taken = arriving.await;
-            gpu.ledger.finish(at, "read", &doubts)?;
+            gpu.errors.finish(at, "read", &unresolved)?;
             taken.unwrap_or_else(|| {
                 let message = "read: the device could not map the memory to read from";
                 Err(Error::new(ErrorKind::Memory, message))
@@ -211,7 +211,7 @@ impl Backend for WgpuBackend {
     }
 
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.gpu.ledger.check("allocate")?;
+        self.gpu.errors.check("allocate")?;
         lock(&self.state).buffers.allocate(&self.gpu, &self.limits, bytes)
     }
 
@@ -228,14 +228,14 @@ impl Backend for WgpuBackend {
     }
 
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.gpu.ledger.check("write")?;
+        self.gpu.errors.check("write")?;
         let len = data.len() as u64;
         let target = {
             let mut state = lock(&self.state);
             let target = state.buffers.range("write", buffer, offset, len)?.held.buffer.clone();
             if offset == 0 {
                 // Written anew: what went wrong before does not matter any more.
-                state.buffers.depend(buffer, &Doubts::default());
+                state.buffers.depend(buffer, &Unresolved::default());
             }
             target
         };
@@ -246,17 +246,19 @@ impl Backend for WgpuBackend {
     }
 
     fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
-        let compiled = self.gpu.ledger.check("compile").and_then(|()| {
+        let compiled = self.gpu.errors.check("compile").and_then(|()| {
             let mut state = self.prepare(batch, &mut texts(batch))?;
             let prepared = state.batches.get(&address(batch));
-            Ok(prepared.map(|prepared| prepared.history.doubts(None, [], [])).unwrap_or_default())
+            Ok(prepared
+                .map(|prepared| prepared.history.unresolved(None, [], []))
+                .unwrap_or_default())
         });
         let (gpu, known) = (self.gpu.clone(), self.gpu.heard());
         Box::pin(async move {
-            let doubts = compiled?;
+            let unresolved = compiled?;
             known.await;
-            gpu.ledger.check("compile")?;
-            doubts.error().cloned().map_or(Ok(()), Err)
+            gpu.errors.check("compile")?;
+            unresolved.error().cloned().map_or(Ok(()), Err)
         })
     }
 
@@ -264,8 +266,8 @@ impl Backend for WgpuBackend {
         self.run_text(batch, buffers, scalars, &mut texts(batch))
     }
 
-    fn hold(&self) {
-        self.gpu.hold();
+    fn defer_submit(&self) {
+        self.gpu.defer_submit();
     }
 
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
@@ -277,14 +279,14 @@ impl Backend for WgpuBackend {
 
     fn sync(&self) -> Pending<Result<()>> {
         let gpu = self.gpu.clone();
-        if let Err(error) = gpu.ledger.check("sync") {
+        if let Err(error) = gpu.errors.check("sync") {
             return Box::pin(ready(Err(error)));
         }
         let done = gpu.done();
-        let at = gpu.ledger.tick();
+        let at = gpu.errors.tick();
         Box::pin(async move {
             done.await;
-            gpu.ledger.finish(at, "sync", &[])
+            gpu.errors.finish(at, "sync", &[])
         })
     }
 
@@ -321,8 +323,8 @@ impl Backend for WgpuBackend {
         }
     }
 
-    fn source(&self, kernel: &Kernel, variants: Variants) -> Option<String> {
-        Some(codegen::wgsl(kernel, variants).text)
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        Some(codegen::wgsl(kernel, config).text)
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -342,7 +344,7 @@ impl Drop for WgpuBackend {
 
 /// The texts of a batch's kernels, by the numbers of their dispatches.
 fn texts(batch: &Batch) -> impl FnMut(usize) -> Source + '_ {
-    |number| codegen::wgsl(&batch.dispatches[number].kernel, batch.variants)
+    |number| codegen::wgsl(&batch.dispatches[number].kernel, batch.config)
 }
 
 /// What a batch is known by.

@@ -1,6 +1,6 @@
 //! Shaders compiled, once per text.
 
-use super::doubts::Fate;
+use super::deferred::DeferredResult;
 use super::platform::Gpu;
 use super::shapes::Shapes;
 use crate::backend::{Compiling, Listener};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(super) struct Pipeline {
     /// None where it was not even tried.
     pub(super) compiled: Option<Compiled>,
-    pub(super) fate: Fate,
+    pub(super) deferred: DeferredResult,
 }
 
 pub(super) struct Compiled {
@@ -102,16 +102,16 @@ impl Pipelines {
 
 impl Recipe<'_> {
     fn compile(&self, gpu: &Gpu, limits: &Limits, layout: &Arc<Layout>) -> Pipeline {
-        let ((kind, label), fate) = (self.labels, Fate::default());
+        let ((kind, label), deferred) = (self.labels, DeferredResult::default());
         if self.source.f16 && !limits.f16 {
             let message =
                 format!("{kind}: the kernel `{label}` needs f16, which this device lacks");
-            fate.settle(Some(Error::new(ErrorKind::Unsupported, message)));
-            return Pipeline { compiled: None, fate };
+            deferred.settle(Some(Error::new(ErrorKind::Unsupported, message)));
+            return Pipeline { compiled: None, deferred };
         }
         let device = &gpu.device;
         let what = format!("{kind}: the device refuses the kernel `{label}`");
-        let (pipeline, _) = gpu.watch(what, Some(&fate), || {
+        let (pipeline, _) = gpu.watch(what, Some(&deferred), || {
             let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
                 label: Some(kind),
                 source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(&self.source.text)),
@@ -129,7 +129,7 @@ impl Recipe<'_> {
                 cache: None,
             })
         });
-        Pipeline { compiled: Some(Compiled { layout: layout.clone(), pipeline }), fate }
+        Pipeline { compiled: Some(Compiled { layout: layout.clone(), pipeline }), deferred }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Buffers that reads go through: bytes are copied into one, and that is mapped.
 
-use super::ledger::lock;
+use super::error_log::lock;
 use super::platform::{discard, Gpu};
 use crate::backend::Take;
 use crate::error::Result;

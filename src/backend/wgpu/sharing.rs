@@ -1,8 +1,8 @@
 //! What an app shares: the device that it opened, and buffers, both its own and those made here.
 
 use super::adapters::on;
-use super::doubts::Fate;
-use super::ledger::lock;
+use super::deferred::DeferredResult;
+use super::error_log::lock;
 use super::platform;
 use super::WgpuBackend;
 use crate::backend::{BufferId, Info};
@@ -54,18 +54,18 @@ impl WgpuBackend {
     /// `Data` where it is another device's, or was destroyed: in a browser that is told later.
     pub fn take(&self, buffer: &wgpu::Buffer) -> Result<BufferId> {
         let operation = "tensor_from_wgpu";
-        self.gpu.ledger.check(operation)?;
+        self.gpu.errors.check(operation)?;
         let mut state = lock(&self.state);
         let there = match state.buffers.lent(buffer) {
-            Some(_) => Fate::default(),
+            Some(_) => DeferredResult::default(),
             None => self.probe(operation, buffer)?,
         };
         state.buffers.borrow(buffer, there)
     }
 
     /// Binds a buffer once, which shows whether that can be done.
-    fn probe(&self, operation: &str, buffer: &wgpu::Buffer) -> Result<Fate> {
-        let there = Fate::default();
+    fn probe(&self, operation: &str, buffer: &wgpu::Buffer) -> Result<DeferredResult> {
+        let there = DeferredResult::default();
         let device = &self.gpu.device;
         let (_, error) = self.gpu.watch(operation, Some(&there), || {
             let layout = device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
@@ -103,7 +103,7 @@ impl WgpuBackend {
     /// What is wrong with its contents, as far as that is known.
     pub fn show(&self, id: BufferId) -> Result<wgpu::Buffer> {
         let operation = "wgpu_buffer";
-        self.gpu.ledger.check(operation)?;
+        self.gpu.errors.check(operation)?;
         let state = lock(&self.state);
         let memory = state.buffers.get(operation, id)?;
         match memory.written.error() {

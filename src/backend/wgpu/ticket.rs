@@ -1,6 +1,6 @@
 //! What a device was asked for and answers later: bytes that are mapped, work that is done.
 
-use super::ledger::lock;
+use super::error_log::lock;
 use super::platform::Awaited;
 use std::future::poll_fn;
 use std::sync::{Arc, Condvar, Mutex};

@@ -16,7 +16,7 @@ pub fn call(name: &str, args: &Args) -> Results {
     }
 }
 
-/// Moves the axes from `layout` to `to`, both named by letters.
+/// Transpose the axes from `layout` to `to`, both named by letters.
 pub fn arranged(x: &Tensor, layout: &str, to: &str) -> Result<Tensor, Stop> {
     let order: Option<Vec<isize>> =
         to.chars().map(|axis| Some(layout.find(axis)? as isize)).collect();

@@ -53,7 +53,7 @@ impl<'a> Machine<'a> {
         Some(sum)
     }
 
-    /// Marks what `value` needs, other than through reductions.
+    /// Placement what `value` needs, other than through reductions.
     pub fn needed(&self, values: impl IntoIterator<Item = ValueId>) -> Vec<bool> {
         let mut needed = vec![false; self.program.insts.len()];
         let mut pending: Vec<ValueId> = values.into_iter().collect();

@@ -6,7 +6,7 @@ use crate::backend::wgpu::adapters::{is_software, Adapter};
 use crate::backend::wgpu::batch::MOST_PARAMS;
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
-use crate::kernel::{Limits, Moves, Tile, Variants};
+use crate::kernel::{KernelConfig, Limits, Tile, Transpose};
 
 /// What opens a device.
 pub(in super::super) type Handle = wgpu::Adapter;
@@ -143,7 +143,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative: false,
-        variants: Variants::TOGETHER,
+        config: KernelConfig::GPU,
     }
 }
 
@@ -169,19 +169,19 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
         wgpu::DeviceType::Cpu => DeviceKind::Software,
     };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
-    let variants = match kind {
+    let config = match kind {
         // Its threads meet at little cost: measured there (BENCHMARKS.md), and so for products alone.
-        DeviceKind::Software if name.contains("llvmpipe") => Variants {
-            products: [Tile::Alone, Tile::Large, Tile::Large],
-            moves: Moves::Tiles,
-            ..Variants::ALONE
+        DeviceKind::Software if name.contains("llvmpipe") => KernelConfig {
+            products: [Tile::Thread, Tile::Large, Tile::Large],
+            transpose: Transpose::Tiled,
+            ..KernelConfig::EMULATED
         },
-        DeviceKind::Software => Variants::ALONE,
-        _ => Variants::TOGETHER,
+        DeviceKind::Software => KernelConfig::EMULATED,
+        _ => KernelConfig::GPU,
     };
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let has = limits(&required(&adapter.limits()), adapter.features());
-    let limits = Limits { variants, cooperative: matrices::are_there(&adapter), ..has };
+    let limits = Limits { config, cooperative: matrices::are_there(&adapter), ..has };
     Adapter { info, limits, handle: adapter }
 }
 

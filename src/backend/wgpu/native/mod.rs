@@ -10,8 +10,8 @@ mod staging;
 pub(super) use adapters::known;
 pub(super) use adapters::{has, list, open, Handle, NONE};
 
-use super::doubts::Fate;
-use super::ledger::{lock, Ledger};
+use super::deferred::DeferredResult;
+use super::error_log::{lock, ErrorLog};
 use super::readbacks::{Readbacks, Wanted};
 use super::ticket::Ticket;
 use crate::backend::Pending;
@@ -39,7 +39,7 @@ const UNSUBMITTED: usize = 16 << 20;
 /// An open device with its queue. When it is dropped the device goes, once nothing is awaited any more.
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) errors: Arc<ErrorLog>,
     /// The device is an app's, which hears of its loss and of errors that no scope caught.
     lent: bool,
     queue: wgpu::Queue,
@@ -60,14 +60,14 @@ pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
 
 impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
-        let ledger = Arc::<Ledger>::default();
-        let poller = Arc::new(Poller::new(device.clone(), ledger.clone()));
+        let errors = Arc::<ErrorLog>::default();
+        let poller = Arc::new(Poller::new(device.clone(), errors.clone()));
         if !lent {
-            listen(&device, &poller, &ledger);
+            listen(&device, &poller, &errors);
         }
         polling::start(poller.clone(), queue.clone())?;
         let (readbacks, staging, unsubmitted) = Default::default();
-        Ok(Arc::new(Gpu { device, ledger, lent, queue, poller, readbacks, staging, unsubmitted }))
+        Ok(Arc::new(Gpu { device, errors, lent, queue, poller, readbacks, staging, unsubmitted }))
     }
 
     /// Something that was promised did not come, or was not to be had: finds out whether the device is lost. Of an app's
@@ -83,12 +83,12 @@ impl Gpu {
         }
     }
 
-    /// Does `work` inside error scopes, and settles `fate` by it. The error's message begins with
+    /// Does `work` inside error scopes, and settles `deferred` by it. The error's message begins with
     /// `what`.
     pub(super) fn watch<T>(
         &self,
         what: impl Into<String>,
-        fate: Option<&Fate>,
+        deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
         let internal = self.device.push_error_scope(wgpu::ErrorFilter::Internal);
@@ -97,8 +97,8 @@ impl Gpu {
         let made = work();
         let answers = [now(validation.pop()), now(memory.pop()), now(internal.pop())];
         let error = answers.iter().flatten().next().map(|error| convert(&what.into(), error));
-        if let Some(fate) = fate {
-            fate.settle(error.clone());
+        if let Some(deferred) = deferred {
+            deferred.settle(error.clone());
         }
         (made, error)
     }
@@ -144,25 +144,30 @@ impl Gpu {
     }
 
     /// As `watch`, for work whose errors belong to the next read.
-    fn watch_for_read<T>(&self, what: &str, fate: Option<&Fate>, work: impl FnOnce() -> T) -> T {
-        let (made, error) = self.watch(what, fate, work);
+    fn watch_for_read<T>(
+        &self,
+        what: &str,
+        deferred: Option<&DeferredResult>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let (made, error) = self.watch(what, deferred, work);
         if let Some(error) = error {
-            self.ledger.store(self.ledger.tick(), error);
+            self.errors.store(self.errors.tick(), error);
         }
         made
     }
 
     /// A read follows the batch that comes next. That makes no difference here.
-    pub(super) fn hold(&self) {}
+    pub(super) fn defer_submit(&self) {}
 
     /// Writes the params, and submits what `record` records.
     pub(super) fn submit(
         self: &Arc<Self>,
         (uniform, params): (&wgpu::Buffer, &[u8]),
-        fate: Option<&Fate>,
+        deferred: Option<&DeferredResult>,
         record: impl FnOnce(&mut wgpu::CommandEncoder),
     ) {
-        self.watch_for_read("run", fate, || {
+        self.watch_for_read("run", deferred, || {
             if !params.is_empty() {
                 self.queue.write_buffer(uniform, 0, params);
             }
@@ -255,7 +260,7 @@ impl Gpu {
         discard(buffer);
     }
 
-    /// Loses the device; the ledger knows already.
+    /// Loses the device; the error log knows already.
     pub(super) fn destroy(&self) {
         if !self.lent {
             self.device.destroy();
@@ -271,7 +276,7 @@ impl Drop for Gpu {
 }
 
 /// Hears of the device's loss, and of errors that wgpu reports outside of the scopes that every call here has.
-fn listen(device: &wgpu::Device, poller: &Arc<Poller>, ledger: &Arc<Ledger>) {
+fn listen(device: &wgpu::Device, poller: &Arc<Poller>, errors: &Arc<ErrorLog>) {
     // The poller owns the device, and the device what it calls.
     let on_loss = Arc::downgrade(poller);
     device.set_device_lost_callback(move |reason, message| {
@@ -281,7 +286,7 @@ fn listen(device: &wgpu::Device, poller: &Arc<Poller>, ledger: &Arc<Ledger>) {
             message => on_loss.lose(message),
         }
     });
-    let uncaptured = ledger.clone();
+    let uncaptured = errors.clone();
     device.on_uncaptured_error(Arc::new(move |error| {
         uncaptured.store(uncaptured.tick(), convert("device", &error));
     }));

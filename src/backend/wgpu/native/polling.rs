@@ -1,7 +1,7 @@
 //! The thread that polls for what is awaited.
 
 use super::lock;
-use crate::backend::wgpu::ledger::Ledger;
+use crate::backend::wgpu::error_log::ErrorLog;
 use crate::backend::wgpu::ticket::{Ticket, Tickets};
 use crate::error::{Error, ErrorKind, Result};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Finds out what is done.
 pub(super) struct Poller {
     device: wgpu::Device,
-    ledger: Arc<Ledger>,
+    errors: Arc<ErrorLog>,
     pub(super) tickets: Tickets,
     /// The device is not used any more.
     closing: AtomicBool,
@@ -29,13 +29,13 @@ enum Next {
 }
 
 impl Poller {
-    pub(super) fn new(device: wgpu::Device, ledger: Arc<Ledger>) -> Poller {
-        Poller { device, ledger, tickets: Tickets::default(), closing: AtomicBool::new(false) }
+    pub(super) fn new(device: wgpu::Device, errors: Arc<ErrorLog>) -> Poller {
+        Poller { device, errors, tickets: Tickets::default(), closing: AtomicBool::new(false) }
     }
 
     /// The device is gone: nothing that was promised will come.
     pub(super) fn lose(&self, why: &str) {
-        self.ledger.lose(why);
+        self.errors.lose(why);
         self.tickets.lose();
     }
 

@@ -47,7 +47,7 @@ impl Staging {
                 Ok(mut view) => view.copy_from_slice(piece),
                 Err(error) => {
                     lock(&self.pool).there -= 1;
-                    gpu.ledger.check("write")?;
+                    gpu.errors.check("write")?;
                     let message = format!("write: the device could not map: {error}");
                     return Err(Error::new(ErrorKind::Memory, message));
                 }
@@ -82,7 +82,7 @@ impl Staging {
     /// A mapped staging buffer.
     fn take(&self, gpu: &Gpu) -> Result<wgpu::Buffer> {
         loop {
-            gpu.ledger.check("write")?;
+            gpu.errors.check("write")?;
             let oldest = {
                 let mut pool = lock(&self.pool);
                 if let Some(buffer) = pool.free.pop() {

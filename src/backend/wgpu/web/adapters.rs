@@ -5,7 +5,7 @@ use super::{pause, raw};
 use crate::backend::wgpu::adapters::{is_software, Adapter};
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
-use crate::kernel::{Limits, Variants};
+use crate::kernel::{KernelConfig, Limits};
 use js_sys::{global, Array, Function, Object, Promise, Reflect};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
@@ -77,13 +77,13 @@ pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
 }
 
 fn describe(handle: JsValue) -> Adapter {
-    let (info, variants) = introduce(&get(&handle, "info"));
-    let limits = Limits { variants, ..limits(&handle) };
+    let (info, config) = introduce(&get(&handle, "info"));
+    let limits = Limits { config, ..limits(&handle) };
     Adapter { info, limits, handle }
 }
 
 /// What the browser says of an adapter, and the kernels that are usual on such a one.
-fn introduce(info: &JsValue) -> (Info, Variants) {
+fn introduce(info: &JsValue) -> (Info, KernelConfig) {
     let word = |name: &str| get(info, name).as_string().unwrap_or_default();
     let (description, vendor, architecture) =
         (word("description"), word("vendor"), word("architecture"));
@@ -94,8 +94,8 @@ fn introduce(info: &JsValue) -> (Info, Variants) {
     let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
     let name = name.unwrap_or_default().to_string();
     let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
-    let variants = if software { Variants::ALONE } else { Variants::TOGETHER };
-    (info, variants)
+    let config = if software { KernelConfig::EMULATED } else { KernelConfig::GPU };
+    (info, config)
 }
 
 /// What an app's device is, and what it can do.
@@ -110,8 +110,8 @@ pub(in super::super) fn known(
 /// The same of the browser's own object.
 #[cfg(feature = "wgpu-interop")]
 pub(super) fn told(device: &JsValue) -> (Info, Limits) {
-    let (info, variants) = introduce(&get(device, "adapterInfo"));
-    (info, Limits { variants, ..limits(device) })
+    let (info, config) = introduce(&get(device, "adapterInfo"));
+    (info, Limits { config, ..limits(device) })
 }
 
 /// What an open device can do.
@@ -142,7 +142,7 @@ fn limits(of: &JsValue) -> Limits {
         f16: has_feature(of, "shader-f16"),
         subgroups: has_feature(of, "subgroups"),
         cooperative: false,
-        variants: Variants::TOGETHER,
+        config: KernelConfig::GPU,
     }
 }
 

@@ -9,8 +9,8 @@ pub mod sharing;
 pub(super) use adapters::known;
 pub(super) use adapters::{has, list, open, Handle, NONE};
 
-use super::doubts::Fate;
-use super::ledger::{lock, Ledger};
+use super::deferred::DeferredResult;
+use super::error_log::{lock, ErrorLog};
 use super::readbacks::{Readbacks, Wanted};
 use super::ticket::{Ticket, Tickets};
 use crate::backend::Pending;
@@ -40,7 +40,7 @@ async fn pause(milliseconds: f64) {
 /// An open device with its queue. When it is dropped the device goes: a future that awaits something holds it.
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
-    pub(super) ledger: Arc<Ledger>,
+    pub(super) errors: Arc<ErrorLog>,
     /// The device is an app's.
     lent: bool,
     queue: wgpu::Queue,
@@ -57,7 +57,7 @@ pub(super) struct Gpu {
 
 struct Batch {
     encoder: wgpu::CommandEncoder,
-    fate: Option<Fate>,
+    deferred: Option<DeferredResult>,
 }
 
 /// Gives a buffer's memory back now: nothing else does before JavaScript's collector comes.
@@ -81,9 +81,9 @@ pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
 
 impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
-        let ledger = Arc::<Ledger>::default();
+        let errors = Arc::<ErrorLog>::default();
         let tickets = Arc::<Tickets>::default();
-        let on_loss = (ledger.clone(), tickets.clone());
+        let on_loss = (errors.clone(), tickets.clone());
         device.set_device_lost_callback(move |reason, message| {
             match message.trim().trim_end_matches('.') {
                 "" => on_loss.0.lose(&format!("{reason:?}").to_lowercase()),
@@ -91,11 +91,11 @@ impl Gpu {
             }
             on_loss.1.lose();
         });
-        let scopes = Scopes::new(&device, ledger.clone());
+        let scopes = Scopes::new(&device, errors.clone());
         let (readbacks, held, pending, waits) = Default::default();
         Ok(Arc::new(Gpu {
             device,
-            ledger,
+            errors,
             lent,
             queue,
             scopes,
@@ -107,24 +107,24 @@ impl Gpu {
         }))
     }
 
-    /// Does `work` inside error scopes, which settle `fate` later and tell the ledger. The error's message begins with
+    /// Does `work` inside error scopes, which settle `deferred` later and tell the error log. The error's message begins with
     /// `what`.
     pub(super) fn watch<T>(
         &self,
         what: impl Into<String>,
-        fate: Option<&Fate>,
+        deferred: Option<&DeferredResult>,
         work: impl FnOnce() -> T,
     ) -> (T, Option<Error>) {
         self.flush();
         self.scopes.push();
         let made = work();
-        self.scopes.pop(what.into(), fate.cloned());
+        self.scopes.pop(what.into(), deferred.cloned());
         (made, None)
     }
 
     /// A read follows the batch that comes next: one submission for both, which browsers take long over. At worst that
     /// waits for the end of what JavaScript does now.
-    pub(super) fn hold(&self) {
+    pub(super) fn defer_submit(&self) {
         // Error scopes are open meanwhile: not where an app calls the same device.
         self.held.set(!self.lent);
     }
@@ -133,7 +133,7 @@ impl Gpu {
     pub(super) fn submit(
         self: &Arc<Self>,
         (uniform, params): (&wgpu::Buffer, &[u8]),
-        fate: Option<&Fate>,
+        deferred: Option<&DeferredResult>,
         record: impl FnOnce(&mut wgpu::CommandEncoder),
     ) {
         self.flush();
@@ -143,7 +143,7 @@ impl Gpu {
         }
         let mut encoder = self.device.create_command_encoder(&Default::default());
         record(&mut encoder);
-        self.pending.replace(Some(Batch { encoder, fate: fate.cloned() }));
+        self.pending.replace(Some(Batch { encoder, deferred: deferred.cloned() }));
         if self.held.take() {
             let gpu = self.clone();
             spawn_local(async move { gpu.flush() });
@@ -154,9 +154,9 @@ impl Gpu {
 
     /// Submits the batch that waits for its read.
     fn flush(&self) {
-        if let Some(Batch { encoder, fate }) = self.pending.take() {
+        if let Some(Batch { encoder, deferred }) = self.pending.take() {
             self.queue.submit([encoder.finish()]);
-            self.scopes.pop("run".to_string(), fate);
+            self.scopes.pop("run".to_string(), deferred);
         }
     }
 
@@ -328,7 +328,7 @@ impl Gpu {
         discard(buffer);
     }
 
-    /// Loses the device; the ledger knows already.
+    /// Loses the device; the error log knows already.
     pub(super) fn destroy(&self) {
         if !self.lent {
             self.device.destroy();

@@ -1,7 +1,7 @@
 //! Error scopes on the browser's own device: wgpu panics where one caught an internal error.
 
-use crate::backend::wgpu::doubts::Fate;
-use crate::backend::wgpu::ledger::Ledger;
+use crate::backend::wgpu::deferred::DeferredResult;
+use crate::backend::wgpu::error_log::ErrorLog;
 use crate::backend::wgpu::ticket::Ticket;
 use crate::error::{Error, ErrorKind};
 use js_sys::{Array, Promise, Reflect};
@@ -29,7 +29,7 @@ const FILTERS: [&str; 3] = ["validation", "internal", "out-of-memory"];
 /// The error scopes of a device.
 pub(super) struct Scopes {
     device: Raw,
-    ledger: Arc<Ledger>,
+    errors: Arc<ErrorLog>,
     answers: Rc<RefCell<Answers>>,
 }
 
@@ -61,10 +61,10 @@ impl Answers {
 }
 
 impl Scopes {
-    pub(super) fn new(device: &wgpu::Device, ledger: Arc<Ledger>) -> Scopes {
+    pub(super) fn new(device: &wgpu::Device, errors: Arc<ErrorLog>) -> Scopes {
         Scopes {
             device: super::raw(device).clone().unchecked_into(),
-            ledger,
+            errors,
             answers: Rc::default(),
         }
     }
@@ -76,9 +76,9 @@ impl Scopes {
         }
     }
 
-    /// The call was made: how it went settles `fate` later, and is told to the ledger.
-    pub(super) fn pop(&self, what: String, fate: Option<Fate>) {
-        let at = self.ledger.tick();
+    /// The call was made: how it went settles `deferred` later, and is told to the error log.
+    pub(super) fn pop(&self, what: String, deferred: Option<DeferredResult>) {
+        let at = self.errors.tick();
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
             Ok(promise) => promise,
             Err(thrown) => Promise::reject(&thrown).into(),
@@ -86,16 +86,16 @@ impl Scopes {
         let number = self.answers.borrow().next();
         self.answers.borrow_mut().known.push_back(false);
         let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
-        let (ledger, answers) = (self.ledger.clone(), self.answers.clone());
+        let (errors, answers) = (self.errors.clone(), self.answers.clone());
         spawn_local(async move {
             // Where a promise is rejected the device is lost, which is told elsewhere.
             let caught = told.await.unwrap_or_default();
             let error = error(&what, &caught);
-            if let Some(fate) = fate {
-                fate.settle(error.clone());
+            if let Some(deferred) = deferred {
+                deferred.settle(error.clone());
             }
             if let Some(error) = error {
-                ledger.store(at, error);
+                errors.store(at, error);
             }
             let ready = answers.borrow_mut().answer(number);
             for ticket in ready {

@@ -6,8 +6,8 @@ use crate::op::Op;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// For each node of a trace, how it is placed. What is in memory stays there; [`Marks::force`] puts more there.
-pub struct Marks<'a> {
+/// For each node of a trace, how it is placed. What is in memory stays there; [`Placement::force`] puts more there.
+pub struct Placement<'a> {
     trace: &'a Trace,
     costs: Costs,
     /// Its value is in a buffer when a kernel reads it.
@@ -112,11 +112,11 @@ impl Size {
     }
 }
 
-impl<'a> Marks<'a> {
+impl<'a> Placement<'a> {
     /// Places the nodes, for kernels of at most so many buffers.
-    pub fn new(trace: &'a Trace, buffers: usize) -> Marks<'a> {
+    pub fn new(trace: &'a Trace, buffers: usize) -> Placement<'a> {
         let count = trace.nodes.len();
-        let mut marks = Marks {
+        let mut placement = Placement {
             trace,
             costs: Costs::of(trace),
             in_memory: vec![false; count],
@@ -131,18 +131,18 @@ impl<'a> Marks<'a> {
             reach: vec![Reach::Nothing; count],
         };
         for (n, node) in trace.nodes.iter().enumerate() {
-            marks.packed[n] = marks.costs.is_packed(n, node);
-            marks.light[n] = marks.costs.is_light(n, node);
+            placement.packed[n] = placement.costs.is_packed(n, node);
+            placement.light[n] = placement.costs.is_light(n, node);
         }
         for &output in &trace.outputs {
-            marks.outputs[output] = true;
+            placement.outputs[output] = true;
         }
         for &n in &trace.in_place {
-            (marks.in_place[n], marks.forced[n]) = (true, true);
+            (placement.in_place[n], placement.forced[n]) = (true, true);
         }
-        marks.place();
-        marks.thin(buffers);
-        marks
+        placement.place();
+        placement.thin(buffers);
+        placement
     }
 
     /// From the end to the start: a node's users are placed before it is.
@@ -190,7 +190,7 @@ impl<'a> Marks<'a> {
                 Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {
                     moved = false;
                 }
-                Op::Pointwise(_) | Op::Slope { .. } if self.light[at] => return None,
+                Op::Pointwise(_) | Op::Derivative { .. } if self.light[at] => return None,
                 // The kernel of another routine writes its result where it is moved to.
                 Op::Routine(_) if moved => return Some(operand),
                 _ => return Some(at),
@@ -246,7 +246,7 @@ impl<'a> Marks<'a> {
         let force = self.forced[n] || matches!(node.op, Op::Concat { .. });
         let pointwise = matches!(
             node.op,
-            Op::Pointwise(_) | Op::Slope { .. } | Op::Cast(_) | Op::Reduce { .. }
+            Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Reduce { .. }
         );
         let mut attached = None;
         let memory = match (&node.op, reach) {

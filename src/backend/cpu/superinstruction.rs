@@ -17,7 +17,7 @@ pub(super) type ChoiceFn = fn(&mut [u32], [&[u32]; 4]);
 
 /// An instruction and those that are done along with it.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub(super) struct Superinstruction {
     pub function: Function,
     /// What they use together: of two, what the inner one uses, and then what the outer one uses beside it.
     pub operands: Vec<ValueId>,
@@ -25,7 +25,7 @@ pub(super) struct Pair {
     pub cost: usize,
 }
 
-/// See [`Pair`].
+/// See [`Superinstruction`].
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Function {
     Whole(UnaryFn),
@@ -34,7 +34,7 @@ pub(super) enum Function {
 }
 
 /// The instructions that others are done along with. Each rounds as it would alone.
-pub(super) fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Pair> {
+pub(super) fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Superinstruction> {
     let mut uses = vec![0u32; program.insts.len()];
     program.insts.iter().flat_map(|i| i.operands()).for_each(|v| uses[v as usize] += 1);
     for store in &program.stores {
@@ -74,7 +74,7 @@ pub(super) fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Pai
             };
             let mut operands = vec![x, y];
             operands.extend(inst.operands().into_iter().filter(|&v| v != inner));
-            Some(Pair { function, operands, cost })
+            Some(Superinstruction { function, operands, cost })
         };
         if let Some(pair) = inst.operands().into_iter().find_map(together) {
             pairs.insert(outer, pair);

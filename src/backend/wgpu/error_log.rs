@@ -1,6 +1,6 @@
 //! What went wrong, on one clock: errors no read has heard of yet, and whether the device is lost.
 
-use super::doubts::Doubts;
+use super::deferred::Unresolved;
 use crate::error::{Error, ErrorKind, Result};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +13,7 @@ pub(super) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// What callbacks may touch. It holds no GPU object, so that it may go to any thread on every
 /// target.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct ErrorLog {
     state: Mutex<State>,
 }
 
@@ -25,7 +25,7 @@ struct State {
     errors: Vec<(u64, Error)>,
 }
 
-impl Ledger {
+impl ErrorLog {
     /// The next moment.
     pub(super) fn tick(&self) -> u64 {
         let mut state = lock(&self.state);
@@ -78,10 +78,10 @@ impl Ledger {
 
     /// What is told to a read of moment `at`: that the device is lost, what is wrong with what it
     /// reads, or else the first earlier error that nobody heard of.
-    pub(super) fn finish(&self, at: u64, operation: &str, doubts: &[Doubts]) -> Result<()> {
+    pub(super) fn finish(&self, at: u64, operation: &str, unresolved: &[Unresolved]) -> Result<()> {
         self.check(operation)?;
         let unheard = self.take_before(at);
-        match doubts.iter().find_map(Doubts::error).cloned().or(unheard) {
+        match unresolved.iter().find_map(Unresolved::error).cloned().or(unheard) {
             Some(error) => Err(error),
             None => Ok(()),
         }

@@ -3,57 +3,55 @@
 
 use std::fmt;
 
-/// How the threads of a workgroup share the rows of a reduction or a row program.
+/// How a workgroup's threads share the rows of a reduction or of a kernel that keeps whole rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rows {
-    /// A row has one thread.
-    Alone,
-    /// A row has several, which meet in workgroup memory.
-    Meet,
-    /// The same, but neighbours pass their results to each other directly first, where the device can
-    /// ([`Limits::subgroups`](super::Limits::subgroups)).
+    /// One thread per row.
+    Thread,
+    /// Several threads per row, which combine their results in shared memory (WGSL's `workgroup` memory).
+    SharedMemory,
+    /// The same, after a subgroup reduction, if supported ([`Limits::subgroups`](super::Limits::subgroups)).
     Subgroups,
 }
 
-/// How the results of a product or a convolution are shared out.
+/// The tile of a matrix product or a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tile {
-    /// Each thread reads what its own eight by eight results need.
-    Alone,
-    /// A workgroup reads what its 32 x 32 results need, into its memory.
+    /// Register tiles of 8 x 8 results per thread, without shared memory.
+    Thread,
+    /// A workgroup stages 32 x 32 results' operands in shared memory.
     Small,
     /// The same with 64 x 64 results.
-    Middle,
+    Medium,
     /// The same with 128 x 128 results.
     Large,
 }
 
-/// How elements move to where they are written along another axis than they lie along.
+/// How elements are copied that lie along one axis and are written along another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Moves {
+pub enum Transpose {
     /// Each thread reads what it writes.
-    Alone,
-    /// A workgroup turns tiles of 32 x 32 elements in its memory.
-    Tiles,
+    Direct,
+    /// A workgroup transposes tiles of 32 x 32 elements in shared memory.
+    Tiled,
 }
 
-/// How products of two operands that are halves are computed.
+/// How products of two `f16` operands are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Halves {
-    /// As all others.
+    /// Like all other products.
     #[default]
     Tiles,
-    /// By cooperative matrices of 8 x 8, where the device has them
-    /// ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
-    Matrices,
+    /// By cooperative matrices of 8 x 8, if supported ([`Limits::cooperative`](super::Limits::cooperative)): natively only.
+    CooperativeMatrices,
 }
 
 /// The kernels that a device runs where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Variants {
+pub struct KernelConfig {
     pub rows: Rows,
     /// For products with fewer than 64 tiles of 64 x 64 results, with more, and with at least 128 of 128 x 128. A product
-    /// of at most 16 rows or columns has tiles of its own in all but [`Tile::Alone`].
+    /// of at most 16 rows or columns has tiles of its own in all but [`Tile::Thread`].
     pub products: [Tile; 3],
     /// The same for convolutions, seen as products of the weights and the windows.
     pub convolutions: [Tile; 3],
@@ -64,58 +62,58 @@ pub struct Variants {
     pub attention: [bool; 2],
     /// For products of halves with more than 16 rows and columns.
     pub halves: Halves,
-    pub moves: Moves,
+    pub transpose: Transpose,
 }
 
-impl Default for Variants {
-    fn default() -> Variants {
-        Variants::TOGETHER
+impl Default for KernelConfig {
+    fn default() -> KernelConfig {
+        KernelConfig::GPU
     }
 }
 
-impl fmt::Display for Variants {
+impl fmt::Display for KernelConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows = ["alone", "meet", "subgroups"][self.rows as usize];
+        let rows = ["one thread", "shared memory", "subgroups"][self.rows as usize];
         write!(f, "rows: {rows}; products:")?;
         let tiles = |f: &mut fmt::Formatter<'_>, tiles: &[Tile]| {
             tiles.iter().try_for_each(|&tile| {
-                let name = ["alone", "32 x 32", "64 x 64", "128 x 128"][tile as usize];
+                let name = ["8 x 8", "32 x 32", "64 x 64", "128 x 128"][tile as usize];
                 write!(f, " {name},")
             })
         };
         tiles(f, &self.products)?;
         f.write_str(" convolutions:")?;
         tiles(f, &self.convolutions)?;
-        f.write_str(if self.split_k { " long sums: split; attention:" } else { " attention:" })?;
+        f.write_str(if self.split_k { " split-K; attention:" } else { " attention:" })?;
         for whole in self.attention {
-            f.write_str(if whole { " one kernel," } else { " apart," })?;
+            f.write_str(if whole { " fused," } else { " separate," })?;
         }
-        f.write_str([" moves: alone", " moves: tiles"][self.moves as usize])?;
-        f.write_str(["", "; halves: matrices"][self.halves as usize])
+        f.write_str([" transpose: direct", " transpose: tiled"][self.transpose as usize])?;
+        f.write_str(["", "; f16: cooperative matrices"][self.halves as usize])
     }
 }
 
-impl Variants {
-    /// What GPUs get before anything is measured.
-    pub const TOGETHER: Variants = Variants {
-        rows: Rows::Meet,
-        products: [Tile::Small, Tile::Middle, Tile::Large],
-        convolutions: [Tile::Small, Tile::Middle, Tile::Large],
+impl KernelConfig {
+    /// The default of GPUs, before anything is measured.
+    pub const GPU: KernelConfig = KernelConfig {
+        rows: Rows::SharedMemory,
+        products: [Tile::Small, Tile::Medium, Tile::Large],
+        convolutions: [Tile::Small, Tile::Medium, Tile::Large],
         split_k: true,
         attention: [true; 2],
         halves: Halves::Tiles,
-        moves: Moves::Tiles,
+        transpose: Transpose::Tiled,
     };
 
-    /// What GPUs get that a CPU plays: their threads meet slowly, so none do but in the one kernel for long attention.
-    pub const ALONE: Variants = Variants {
-        rows: Rows::Alone,
-        products: [Tile::Alone; 3],
-        convolutions: [Tile::Alone; 3],
+    /// The default of software GPUs: barriers are slow there, so no kernel has any but the fused one for long attention.
+    pub const EMULATED: KernelConfig = KernelConfig {
+        rows: Rows::Thread,
+        products: [Tile::Thread; 3],
+        convolutions: [Tile::Thread; 3],
         split_k: false,
         attention: [false; 2],
         halves: Halves::Tiles,
-        moves: Moves::Alone,
+        transpose: Transpose::Direct,
     };
 
     /// All as one number, for storing it.
@@ -124,29 +122,29 @@ impl Variants {
         for (at, tile) in self.products.iter().chain(&self.convolutions).enumerate() {
             number |= (*tile as u32) << (3 + 2 * at);
         }
-        number |= (self.halves as u32) << 15 | (self.moves as u32) << 16;
+        number |= (self.halves as u32) << 15 | (self.transpose as u32) << 16;
         number | u32::from(self.attention[0]) << 17 | u32::from(self.split_k) << 18
     }
 
-    /// What [`number`](Variants::number) gave; `None` for any other number.
-    pub fn from_number(number: u32) -> Option<Variants> {
+    /// What [`number`](KernelConfig::number) gave; `None` for any other number.
+    pub fn from_number(number: u32) -> Option<KernelConfig> {
         let tile = |at: u32| {
-            let all = [Tile::Alone, Tile::Small, Tile::Middle, Tile::Large];
+            let all = [Tile::Thread, Tile::Small, Tile::Medium, Tile::Large];
             all[(number >> (3 + 2 * at) & 3) as usize]
         };
-        let rows = *[Rows::Alone, Rows::Meet, Rows::Subgroups].get(number as usize & 3)?;
-        let moves = [Moves::Alone, Moves::Tiles][number as usize >> 16 & 1];
-        let halves = [Halves::Tiles, Halves::Matrices][number as usize >> 15 & 1];
+        let rows = *[Rows::Thread, Rows::SharedMemory, Rows::Subgroups].get(number as usize & 3)?;
+        let transpose = [Transpose::Direct, Transpose::Tiled][number as usize >> 16 & 1];
+        let halves = [Halves::Tiles, Halves::CooperativeMatrices][number as usize >> 15 & 1];
         if number >> 19 != 0 {
             return None;
         }
-        Some(Variants {
+        Some(KernelConfig {
             rows,
             products: [tile(0), tile(1), tile(2)],
             convolutions: [tile(3), tile(4), tile(5)],
             split_k: number >> 18 & 1 != 0,
             attention: [number >> 17 & 1 != 0, number & 4 != 0],
-            moves,
+            transpose,
             halves,
         })
     }

@@ -1,8 +1,8 @@
 //! Which values of a program are computed where, in what order, and in which registers.
 
 use super::function::{binary_cost, unary_cost};
-use super::pair::{pairs, Pair};
 use super::plan::{Level, Register};
+use super::superinstruction::{pairs, Superinstruction};
 use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -60,20 +60,20 @@ pub(super) struct Assigned {
 }
 
 /// What is known about a program's values.
-pub(super) struct Lists<'a> {
+pub(super) struct InstructionList<'a> {
     program: &'a Program,
     levels: Vec<Level>,
     stages: Vec<u32>,
     store_levels: Vec<Level>,
     /// Instructions that are done along with one that they use.
-    pairs: HashMap<ValueId, Pair>,
+    pairs: HashMap<ValueId, Superinstruction>,
     /// All that some store needs, in order.
     needed: Vec<Key>,
 }
 
-impl<'a> Lists<'a> {
+impl<'a> InstructionList<'a> {
     /// Of a program that is well formed.
-    pub fn new(space: &Space, program: &'a Program) -> Lists<'a> {
+    pub fn new(space: &Space, program: &'a Program) -> InstructionList<'a> {
         let per_element = program.per_element(space.outer);
         let mut levels: Vec<Level> = Vec::with_capacity(program.insts.len());
         for (inst, &per_element) in program.insts.iter().zip(&per_element) {
@@ -104,7 +104,8 @@ impl<'a> Lists<'a> {
         let store_levels = store_levels.collect();
         let stages = program.stages();
         let pairs = pairs(program, &levels);
-        let mut lists = Lists { program, levels, stages, store_levels, pairs, needed: Vec::new() };
+        let mut lists =
+            InstructionList { program, levels, stages, store_levels, pairs, needed: Vec::new() };
         let stores = (0..program.stores.len()).map(Key::Store).collect();
         lists.needed = lists.close(stores, |_| true);
         lists
@@ -153,7 +154,7 @@ impl<'a> Lists<'a> {
     }
 
     /// What an instruction is done along with.
-    pub fn pair(&self, value: ValueId) -> Option<&Pair> {
+    pub fn pair(&self, value: ValueId) -> Option<&Superinstruction> {
         self.pairs.get(&value)
     }
 
@@ -309,7 +310,7 @@ impl<'a> Lists<'a> {
 
 /// Hands out registers.
 struct Registers<'a> {
-    lists: &'a Lists<'a>,
+    lists: &'a InstructionList<'a>,
     /// Those that keep their value.
     held: HashMap<Key, Register>,
     /// The first that is not held.

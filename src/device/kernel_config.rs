@@ -1,0 +1,52 @@
+//! Which kernels a device runs.
+
+use super::Device;
+use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::{Halves, KernelConfig, Rows};
+
+/// The old name of [`KernelConfig`].
+#[deprecated(note = "renamed to `KernelConfig`")]
+pub type Variants = KernelConfig;
+
+impl Device {
+    /// The kernels that are run where there are several for the same work.
+    pub fn kernel_config(&self) -> KernelConfig {
+        self.state().config.unwrap_or(self.limits().config)
+    }
+
+    /// Runs these kernels from now on. Compiled programs keep theirs. The CPU has one of each
+    /// kind, but also takes attention apart and cuts long sums where it is asked to.
+    ///
+    /// # Errors
+    /// `Unsupported` where the device has no subgroups or no such matrices and these are asked for.
+    pub fn set_kernel_config(&self, config: KernelConfig) -> Result<()> {
+        if config.rows == Rows::Subgroups && !self.limits().subgroups {
+            let message = format!("kernel config: {} has no subgroups", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        if config.halves == Halves::CooperativeMatrices && !self.limits().cooperative {
+            let message =
+                format!("kernel config: {} has no cooperative matrices", self.info().name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let mut state = self.state();
+        state.config = Some(config);
+        state.forget_plans(&*self.inner.backend);
+        Ok(())
+    }
+
+    /// The old name of [`Device::kernel_config`].
+    #[deprecated(note = "renamed to `kernel_config`")]
+    pub fn variants(&self) -> KernelConfig {
+        self.kernel_config()
+    }
+
+    /// The old name of [`Device::set_kernel_config`].
+    ///
+    /// # Errors
+    /// As there.
+    #[deprecated(note = "renamed to `set_kernel_config`")]
+    pub fn set_variants(&self, config: KernelConfig) -> Result<()> {
+        self.set_kernel_config(config)
+    }
+}
