@@ -297,7 +297,8 @@ fn only_the_face_speaks_javascript() {
 
 /// The places outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, and consent to an
 /// experiment of wgpu's.
-const UNSAFE: [&str; 2] = ["src/backend/cpu/matmul.rs", "src/backend/wgpu/native/matrices.rs"];
+const UNSAFE: [&str; 2] =
+    ["src/backend/cpu/routines/gemm.rs", "src/backend/wgpu/native/matrices.rs"];
 
 fn safety(file: &File) -> Vec<String> {
     if file.path.starts_with("native/") || UNSAFE.contains(&&*file.path) || file.extension() != "rs"

@@ -1,37 +1,19 @@
 //! The CPU as a machine: the same kernels, run by a block interpreter and the `gemm` crate, over all cores natively.
 //! It is what users get where there is no GPU, and the reference that other backends are held against.
 
-mod attention;
-mod conv;
-mod digits;
-mod elementary;
-mod engine;
-mod formula;
-mod function;
-mod index;
-mod instruction_list;
-mod matmul;
-mod memory;
-mod operand;
-mod output;
-mod parallel;
-mod plan;
+mod exec;
+mod lower;
+mod math;
 mod prepared;
-mod reduce;
-mod region;
-mod simd;
-mod skinny;
-mod steps;
-mod superinstruction;
-mod tiling;
-mod worker;
+mod routines;
 
 use crate::backend::{Backend, BufferId, CacheLimits, Counters, DeviceKind, Info, Part, Pending};
 use crate::error::{Error, Result};
 use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
-use engine::Inputs;
-use parallel::Pool;
+use exec::inputs::Inputs;
+use exec::memory;
+use exec::parallel::Pool;
 use prepared::{Key, Prepared};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};

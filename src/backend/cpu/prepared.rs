@@ -1,7 +1,11 @@
 //! Kernels, prepared: what can be decided before the buffers are known.
 
-use super::engine::Inputs;
-use super::plan::{Counts, LoopPlan};
+use super::exec::inputs::Inputs;
+use super::lower;
+use super::lower::plan::{Counts, LoopPlan};
+use super::routines::attention::AttentionPlan;
+use super::routines::conv::ConvPlan;
+use super::routines::matmul::MatmulPlan;
 use crate::error::Result;
 use crate::kernel::{Dispatch, Kernel};
 use std::sync::Arc;
@@ -31,9 +35,9 @@ impl Key {
 pub(super) enum Prepared {
     /// In regions, one after the other.
     Loop(Vec<LoopPlan>),
-    Matmul(Box<super::matmul::MatmulPlan>),
-    Conv2d(Box<super::conv::ConvPlan>),
-    Attention(Box<super::attention::AttentionPlan>),
+    Matmul(Box<MatmulPlan>),
+    Conv2d(Box<ConvPlan>),
+    Attention(Box<AttentionPlan>),
 }
 
 impl Prepared {
@@ -47,16 +51,12 @@ impl Prepared {
         };
         Ok(match &*dispatch.kernel {
             Kernel::Loop { space, program } => {
-                Prepared::Loop(LoopPlan::regions(space, program, counts)?)
+                Prepared::Loop(lower::kernel(space, program, counts)?)
             }
-            Kernel::Matmul(matmul) => {
-                Prepared::Matmul(Box::new(super::matmul::MatmulPlan::new(matmul, counts)?))
-            }
-            Kernel::Conv2d(conv) => {
-                Prepared::Conv2d(Box::new(super::conv::ConvPlan::new(conv, counts)?))
-            }
+            Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
+            Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),
             Kernel::Attention(attend) => {
-                Prepared::Attention(Box::new(super::attention::AttentionPlan::new(attend, counts)?))
+                Prepared::Attention(Box::new(AttentionPlan::new(attend, counts)?))
             }
         })
     }

@@ -1,20 +1,21 @@
 //! From placed instructions to the steps a worker runs.
 
-use super::function;
-use super::index::{Order, Walk};
-use super::instruction_list::{InstructionList, Key, Placed, PlacedBody, PlacedStage};
+use super::instruction_list::{InstructionList, Key};
 use super::plan::{
     After, Body, Combine, Counts, Home, Level, Moves, Register, Stage, Step, Target, Work,
 };
 use super::region::Region;
+use super::registers::{Placed, PlacedBody, PlacedStage};
 use super::superinstruction::Function;
 use super::tiling::Tiling;
+use super::walk::{Order, Walk};
+use crate::backend::cpu::math::function;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
 
 /// The orders in which rows and elements are counted.
-pub(super) struct Orders {
+pub struct Orders {
     rows: Order,
     elements: Order,
     /// Rows as they were before they were taken in squares.
@@ -60,7 +61,7 @@ impl Orders {
 }
 
 /// Makes steps.
-pub(super) struct Maker<'a> {
+pub struct Maker<'a> {
     program: &'a Program,
     lists: &'a InstructionList<'a>,
     orders: Orders,
@@ -237,7 +238,7 @@ impl<'a> Maker<'a> {
 }
 
 /// The params that move a view, with their strides; `None` where other values are in the index.
-pub(super) fn moves(program: &Program, index: &Index) -> Option<Moves> {
+pub fn moves(program: &Program, index: &Index) -> Option<Moves> {
     let mut moves = Vec::new();
     for &(atom, stride) in &index.terms {
         match atom {

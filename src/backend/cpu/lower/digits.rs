@@ -6,7 +6,7 @@ use crate::kernel::{Atom, Builder, Index, Inst, Program, Space, Store, ValueId};
 
 /// The same program over a space whose divided coordinates are split, if that is possible for one. Elements keep their
 /// order. The program is well formed.
-pub(super) fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
+pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     let divisors: Vec<Vec<usize>> =
         (0..space.dims.len()).map(|d| divisors(space.dims[d], program, d)).collect();
     if divisors.iter().all(Vec::is_empty) {

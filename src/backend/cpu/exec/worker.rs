@@ -1,19 +1,21 @@
 //! A thread's registers, and how steps go through them.
 
-use super::elementary::from_half;
-use super::engine::Inputs;
-use super::function;
-use super::index::Walk;
+use super::inputs::Inputs;
 use super::memory::Lines;
 use super::output::Piece;
-use super::plan::{Body, Combine, Level, LoopPlan, Register, Stage, Step, Work};
 use super::reduce::{Accumulators, Rectangle};
-use super::tiling::{cut, Layout, Tiling};
+use crate::backend::cpu::lower::plan::{
+    Body, Combine, Level, LoopPlan, Register, Stage, Step, Work,
+};
+use crate::backend::cpu::lower::tiling::{cut, Layout, Tiling};
+use crate::backend::cpu::lower::walk::Walk;
+use crate::backend::cpu::math::elementary::from_half;
+use crate::backend::cpu::math::function;
 use bytemuck::cast_slice;
 
 /// A block's place in the space.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Block {
+pub struct Block {
     pub row: usize,
     /// The count of its first element, and how many it has.
     pub element: usize,
@@ -47,7 +49,7 @@ impl Block {
 }
 
 /// A set of registers.
-pub(super) struct Worker<'r> {
+pub struct Worker<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
     registers: Vec<Lines>,

@@ -1,19 +1,20 @@
-//! What routines read and leave: operands as strided floats, and the epilogue.
+//! What routines read: operands as strided floats.
 
-use super::engine::{Inputs, WorkerPool};
-use super::index::Walk;
-use super::matmul::Matrix;
-use super::memory::zeroed;
-use super::plan::{Counts, LoopPlan, Moves};
-use super::steps::moves;
+use super::gemm::Matrix;
+use crate::backend::cpu::exec::engine::WorkerPool;
+use crate::backend::cpu::exec::inputs::Inputs;
+use crate::backend::cpu::exec::memory::zeroed;
+use crate::backend::cpu::lower;
+use crate::backend::cpu::lower::plan::{Counts, LoopPlan, Moves};
+use crate::backend::cpu::lower::walk::Walk;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Atom, Index, Inst, Operand, Program, Store, ValueId};
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::cast_slice;
 use std::borrow::Cow;
 
 /// An operand, prepared.
-pub(super) struct OperandPlan {
+pub struct OperandPlan {
     dims: Vec<usize>,
     /// Where it is a plain view of floats.
     view: Option<View>,
@@ -32,7 +33,7 @@ struct View {
 }
 
 /// An operand's values: those of `data` at `offset` and multiples of the strides, all inside.
-pub(super) struct Strided<'a> {
+pub struct Strided<'a> {
     pub data: Cow<'a, [f32]>,
     pub offset: i64,
     pub strides: Vec<i64>,
@@ -46,7 +47,7 @@ impl OperandPlan {
         }
         let view = operand.view().filter(|view| view.2 == DType::F32);
         let view = view.and_then(|(input, index, _)| {
-            let moves = moves(&operand.program, index)?;
+            let moves = lower::moves(&operand.program, index)?;
             let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
             Some(View { input: input as usize, offset: index.offset, strides, moves })
         });
@@ -74,7 +75,7 @@ impl OperandPlan {
             dtype: DType::F32,
         }];
         let counts = Counts { outputs: 1, epilogue: false, ..counts };
-        let program = LoopPlan::map(&kept, &program, counts)?;
+        let program = lower::map(&kept, &program, counts)?;
         Ok(OperandPlan { dims: dims.to_vec(), view, program, strides, count })
     }
 
@@ -172,45 +173,4 @@ fn depends(program: &Program, d: usize) -> bool {
         Inst::Load { index, .. } => index.terms.iter().any(|t| t.0 == Atom::Coord(d as u32)),
         _ => false,
     })
-}
-
-/// What follows a routine, prepared.
-pub(super) struct EpiloguePlan {
-    program: LoopPlan,
-    count: usize,
-}
-
-impl EpiloguePlan {
-    /// An epilogue over the coordinates `dims`.
-    pub fn new(program: &Program, dims: &[usize], counts: Counts) -> Result<EpiloguePlan> {
-        let count = super::tiling::count(dims)?;
-        let program = LoopPlan::map(dims, program, Counts { epilogue: true, ..counts })?;
-        Ok(EpiloguePlan { program, count })
-    }
-
-    /// Lets `routine` leave its result, row-major, where the epilogue finds it, and runs the epilogue. What lies
-    /// there before is anything.
-    pub fn run(
-        &self,
-        inputs: &Inputs<'_>,
-        outputs: &mut [&mut [u32]],
-        routine: impl FnOnce(&mut [f32]) -> Result<()>,
-    ) -> Result<()> {
-        if let Some(home) = self.program.home {
-            let output = &mut *outputs[home.output];
-            let place = output.get_mut(home.offset..home.offset.saturating_add(self.count));
-            let place =
-                place.ok_or_else(|| Error::data("cpu: a kernel writes beyond its output"))?;
-            routine(cast_slice_mut(place))?;
-            if self.program.identity {
-                return Ok(());
-            }
-            return self.program.run(inputs, outputs);
-        }
-        let mut words = zeroed(self.count)?;
-        routine(cast_slice_mut(&mut words))?;
-        let mut inputs = inputs.clone();
-        inputs.buffers.push(&words);
-        self.program.run(&inputs, outputs)
-    }
 }

@@ -11,14 +11,14 @@ const FEW: usize = 4;
 
 /// A dimension along which a map is taken in squares, and how far they reach along it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Side {
+pub struct Side {
     pub dim: usize,
     pub length: usize,
 }
 
 /// A part of a map's coordinates.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Region {
+pub struct Region {
     /// The first coordinate along each dimension; none means 0 everywhere.
     pub first: Vec<usize>,
     /// The sides of its squares: the one it reads along, and the one it writes along. Its extents are multiples of
@@ -27,7 +27,7 @@ pub(super) struct Region {
 }
 
 /// The regions of a kernel, each with its extents.
-pub(super) fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> {
+pub fn regions(space: &Space, program: &Program) -> Vec<(Space, Region)> {
     let Some([read, write]) = crossed(space, program) else {
         return vec![(space.clone(), Region::default())];
     };

@@ -1,9 +1,9 @@
 //! Reductions over blocks. Every sum has one fixed order: sixteen lanes within a stretch of a row, then one after the
 //! other in `f64`.
 
-use super::function::{larger, smaller};
-use super::simd::{self, Loop};
-use super::tiling::Layout;
+use crate::backend::cpu::lower::tiling::Layout;
+use crate::backend::cpu::math::function::{larger, smaller};
+use crate::backend::cpu::math::simd::{self, Loop};
 use crate::dtype::DType;
 use crate::op::Reduction;
 use bytemuck::cast_slice;
@@ -37,7 +37,7 @@ macro_rules! with_combiner {
 
 /// A rectangle of a space: values of `rows` rows and `columns` columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rectangle {
+pub struct Rectangle {
     pub layout: Layout,
     pub rows: usize,
     pub columns: usize,
@@ -45,7 +45,7 @@ pub(super) struct Rectangle {
 
 /// What has been combined so far, for each row of a block.
 #[derive(Clone, Debug)]
-pub(super) struct Accumulators {
+pub struct Accumulators {
     op: Reduction,
     dtype: DType,
     values: Values,

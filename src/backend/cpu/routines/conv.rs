@@ -1,12 +1,13 @@
 //! Convolution: the windows of a stretch of the result are laid out as the columns of a matrix, which the weights
 //! multiply. Where each group has one channel there is nothing to multiply, and rows are added up directly.
 
-use super::engine::Inputs;
-use super::matmul::{multiply, Matrix};
-use super::operand::{EpiloguePlan, OperandPlan, Strided};
-use super::parallel;
-use super::plan::Counts;
-use super::tiling::count;
+use super::epilogue::EpiloguePlan;
+use super::gemm::{multiply, Matrix};
+use super::operand::{OperandPlan, Strided};
+use crate::backend::cpu::exec::inputs::Inputs;
+use crate::backend::cpu::exec::parallel;
+use crate::backend::cpu::lower::plan::Counts;
+use crate::backend::cpu::lower::tiling::count;
 use crate::error::{Error, Result};
 use crate::kernel::Convolution;
 use crate::op::Conv2d;
@@ -15,7 +16,7 @@ use crate::op::Conv2d;
 const WINDOWS: usize = 1 << 17;
 
 /// A convolution, prepared.
-pub(super) struct ConvPlan {
+pub struct ConvPlan {
     params: Conv2d,
     batch: usize,
     height: usize,

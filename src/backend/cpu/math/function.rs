@@ -7,11 +7,11 @@ use crate::dtype::{f16_to_f32, f32_to_f16, DType};
 use crate::expr::{Binary, Unary};
 
 /// `out[i] = f(x[i])`.
-pub(super) type UnaryFn = fn(&mut [u32], &[u32]);
+pub type UnaryFn = fn(&mut [u32], &[u32]);
 /// `out[i] = f(x[i], y[i])`.
-pub(super) type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
+pub type BinaryFn = fn(&mut [u32], &[u32], &[u32]);
 
-pub(super) fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
+pub fn map<X: Value, Y: Value>(out: &mut [u32], x: &[u32], f: impl Fn(X) -> Y) {
     struct Map<'a, F>(&'a mut [u32], &'a [u32], F);
     impl<F: Fn(u32) -> u32> Loop for Map<'_, F> {
         type Output = ();
@@ -40,7 +40,7 @@ fn zip<X: Value, Y: Value>(out: &mut [u32], x: &[u32], y: &[u32], f: impl Fn(X, 
 }
 
 /// `out[i] = if c[i] { a[i] } else { b[i] }`.
-pub(super) fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
+pub fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
     struct Select<'a>(&'a mut [u32], [&'a [u32]; 3]);
     impl Loop for Select<'_> {
         type Output = ();
@@ -58,7 +58,7 @@ pub(super) fn select(out: &mut [u32], c: &[u32], a: &[u32], b: &[u32]) {
 }
 
 /// A type that words are read as.
-pub(super) trait Value: Copy {
+pub trait Value: Copy {
     fn from_word(word: u32) -> Self;
     fn word(self) -> u32;
 }
@@ -109,7 +109,7 @@ impl Value for bool {
 
 /// The larger one; NaN if either is.
 #[inline(always)]
-pub(super) fn larger(x: f32, y: f32) -> f32 {
+pub fn larger(x: f32, y: f32) -> f32 {
     if x > y || x.is_nan() {
         x
     } else {
@@ -119,7 +119,7 @@ pub(super) fn larger(x: f32, y: f32) -> f32 {
 
 /// The smaller one; NaN if either is.
 #[inline(always)]
-pub(super) fn smaller(x: f32, y: f32) -> f32 {
+pub fn smaller(x: f32, y: f32) -> f32 {
     if x < y || x.is_nan() {
         x
     } else {
@@ -128,7 +128,7 @@ pub(super) fn smaller(x: f32, y: f32) -> f32 {
 }
 
 /// `op` on values of type `dtype`, where it has a meaning.
-pub(super) fn unary(op: Unary, dtype: DType) -> Option<UnaryFn> {
+pub fn unary(op: Unary, dtype: DType) -> Option<UnaryFn> {
     match dtype.compute() {
         DType::I32 => unary_i32(op),
         DType::U32 => unary_u32(op),
@@ -193,7 +193,7 @@ fn unary_u32(op: Unary) -> Option<UnaryFn> {
 }
 
 /// `op` on two values of type `dtype`, where it has a meaning.
-pub(super) fn binary(op: Binary, dtype: DType) -> Option<BinaryFn> {
+pub fn binary(op: Binary, dtype: DType) -> Option<BinaryFn> {
     match dtype.compute() {
         DType::I32 => binary_i32(op),
         // Truth values are the words 0 and 1.
@@ -281,7 +281,7 @@ fn binary_u32(op: Binary) -> Option<BinaryFn> {
 }
 
 /// Conversion as WGSL does it: floats truncate and saturate, NaN becomes 0.
-pub(super) fn cast(from: DType, to: DType) -> UnaryFn {
+pub fn cast(from: DType, to: DType) -> UnaryFn {
     use DType::{Bool, F32, I32, U32};
     match (from.compute(), to.compute()) {
         // Rounded as if it had been stored and read again.
@@ -299,7 +299,7 @@ pub(super) fn cast(from: DType, to: DType) -> UnaryFn {
 }
 
 /// Roughly how many additions `op` costs, for cutting work into tasks.
-pub(super) fn unary_cost(op: Unary) -> usize {
+pub fn unary_cost(op: Unary) -> usize {
     match op {
         Unary::Neg | Unary::Abs | Unary::Not | Unary::FromBits => 1,
         Unary::IsNan | Unary::IsInf | Unary::SignBit => 1,
@@ -311,7 +311,7 @@ pub(super) fn unary_cost(op: Unary) -> usize {
 }
 
 /// Roughly how many additions `op` costs, for cutting work into tasks.
-pub(super) fn binary_cost(op: Binary) -> usize {
+pub fn binary_cost(op: Binary) -> usize {
     match op {
         Binary::Div | Binary::Rem => 6,
         Binary::Pow | Binary::Atan2 => 48,

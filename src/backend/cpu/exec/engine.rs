@@ -1,32 +1,15 @@
 //! Runs prepared loop kernels: blocks of values through registers, tasks over threads.
 
+use super::inputs::Inputs;
 use super::memory::zeroed;
 use super::output::{settle, Outputs, Part, Piece};
 use super::parallel;
-use super::plan::{Body, LoopPlan, Moves, Register, Stage, Step};
 use super::reduce::Rectangle;
-use super::tiling::{cut, Layout};
 use super::worker::{Block, Worker};
+use crate::backend::cpu::lower::plan::{Body, LoopPlan, Register, Stage, Step};
+use crate::backend::cpu::lower::tiling::{cut, Layout};
 use crate::error::Result;
 use std::sync::Mutex;
-
-/// What a kernel reads.
-#[derive(Clone)]
-pub(super) struct Inputs<'a> {
-    pub buffers: Vec<&'a [u32]>,
-    pub params: Vec<u32>,
-}
-
-impl Inputs<'_> {
-    /// How far params move a view.
-    pub fn moved(&self, moves: &Moves) -> i64 {
-        let step = |&(word, stride): &(usize, i64)| {
-            let number = self.params.get(word).copied().unwrap_or(0);
-            i64::from(number as i32).wrapping_mul(stride)
-        };
-        moves.iter().map(step).fold(0, i64::wrapping_add)
-    }
-}
 
 impl LoopPlan {
     /// Runs the kernel. Each output is taken by the store that writes it.
@@ -60,7 +43,7 @@ impl LoopPlan {
 }
 
 /// The workers of a run; those that are done with a task wait here for the next.
-pub(super) struct WorkerPool<'r> {
+pub struct WorkerPool<'r> {
     plan: &'r LoopPlan,
     inputs: &'r Inputs<'r>,
     uniforms: Vec<(Register, u32)>,

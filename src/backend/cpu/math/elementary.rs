@@ -5,7 +5,7 @@ const WHOLE: f32 = 8_388_608.0;
 
 /// The nearest whole number, ties to even; keeps the sign of zero.
 #[inline(always)]
-pub(super) fn round(x: f32) -> f32 {
+pub fn round(x: f32) -> f32 {
     // Adding and taking away 2^23 leaves no room for a fraction, and rounds as the machine does.
     let rounded = (x.abs() + WHOLE - WHOLE).copysign(x);
     if x.abs() < WHOLE {
@@ -17,7 +17,7 @@ pub(super) fn round(x: f32) -> f32 {
 
 /// The nearest whole number not above.
 #[inline(always)]
-pub(super) fn floor(x: f32) -> f32 {
+pub fn floor(x: f32) -> f32 {
     let near = round(x);
     let lower = if near > x { near - 1.0 } else { near };
     lower.copysign(x)
@@ -25,7 +25,7 @@ pub(super) fn floor(x: f32) -> f32 {
 
 /// The nearest whole number not below.
 #[inline(always)]
-pub(super) fn ceil(x: f32) -> f32 {
+pub fn ceil(x: f32) -> f32 {
     let near = round(x);
     let upper = if near < x { near + 1.0 } else { near };
     upper.copysign(x)
@@ -33,7 +33,7 @@ pub(super) fn ceil(x: f32) -> f32 {
 
 /// The whole part.
 #[inline(always)]
-pub(super) fn trunc(x: f32) -> f32 {
+pub fn trunc(x: f32) -> f32 {
     floor(x.abs()).copysign(x)
 }
 
@@ -46,7 +46,7 @@ const SHIFT: f32 = 12_582_912.0;
 
 /// e to the x, within two units in the last place; 0 and infinity beyond the range, NaN of NaN.
 #[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
+pub fn exp(x: f32) -> f32 {
     let bounded = bound(x, -104.0, 89.0);
     let shifted = bounded * std::f32::consts::LOG2_E + SHIFT;
     let n = shifted - SHIFT;
@@ -55,7 +55,7 @@ pub(super) fn exp(x: f32) -> f32 {
 
 /// 2 to the x, as [`exp`].
 #[inline(always)]
-pub(super) fn exp2(x: f32) -> f32 {
+pub fn exp2(x: f32) -> f32 {
     let bounded = bound(x, -151.0, 129.0);
     let shifted = bounded + SHIFT;
     power(shifted, (bounded - (shifted - SHIFT)) * std::f32::consts::LN_2)
@@ -92,14 +92,14 @@ fn power(shifted: f32, r: f32) -> f32 {
 
 /// The natural logarithm, within two units in the last place; -infinity of 0, NaN below.
 #[inline(always)]
-pub(super) fn log(x: f32) -> f32 {
+pub fn log(x: f32) -> f32 {
     let (n, f, r) = log_parts(x);
     log_edges(x, r + n * LN2_LOW + f + n * LN2_HIGH)
 }
 
 /// The logarithm to base 2, exact for powers of 2.
 #[inline(always)]
-pub(super) fn log2(x: f32) -> f32 {
+pub fn log2(x: f32) -> f32 {
     let (n, f, r) = log_parts(x);
     log_edges(x, (r + f) * std::f32::consts::LOG2_E + n)
 }
@@ -139,7 +139,7 @@ fn log_edges(x: f32, log: f32) -> f32 {
 
 /// The bits of a half's value as `f32`.
 #[inline(always)]
-pub(super) fn from_half(half: u16) -> u32 {
+pub fn from_half(half: u16) -> u32 {
     let half = u32::from(half);
     let (sign, magnitude) = ((half & 0x8000) << 16, (half & 0x7fff) << 13);
     // The exponent's bias grows by 112; as a product this is right for subnormals too.
@@ -150,7 +150,7 @@ pub(super) fn from_half(half: u16) -> u32 {
 
 /// The nearest half to an `f32` given by its bits, ties to even; too large becomes infinity.
 #[inline(always)]
-pub(super) fn to_half(bits: u32) -> u16 {
+pub fn to_half(bits: u32) -> u16 {
     let (sign, magnitude) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
     let round = 0xfff + (magnitude >> 13 & 1);
     let normal = magnitude.wrapping_add(round).wrapping_sub(112 << 23) >> 13;

@@ -1,7 +1,7 @@
 //! Loops compiled for the vector instructions of the machine they run on, chosen at run time.
 
 /// A loop. Its functions must be `#[inline(always)]`, so that they are compiled anew for each set of instructions.
-pub(super) trait Loop: Sized {
+pub trait Loop: Sized {
     type Output;
     fn run(self) -> Self::Output;
 
@@ -18,7 +18,7 @@ pub(super) trait Loop: Sized {
 /// [`run_fused`](Loop::run_fused) of its own.
 #[cfg(not(target_arch = "wasm32"))]
 #[inline(always)]
-pub(super) fn run<L: Loop>(work: L) -> L::Output {
+pub fn run<L: Loop>(work: L) -> L::Output {
     use std::sync::OnceLock;
 
     static BEST: OnceLock<pulp::Arch> = OnceLock::new();
@@ -41,6 +41,6 @@ pub(super) fn run<L: Loop>(work: L) -> L::Output {
 /// In a browser instructions are chosen when the module is built.
 #[cfg(target_arch = "wasm32")]
 #[inline(always)]
-pub(super) fn run<L: Loop>(work: L) -> L::Output {
+pub fn run<L: Loop>(work: L) -> L::Output {
     work.run()
 }

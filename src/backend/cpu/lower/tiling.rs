@@ -1,12 +1,12 @@
 //! How a space is cut into blocks: by its shape alone.
 
-use super::index::Order;
 use super::region::Region;
+use super::walk::Order;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Atom, Index, Space};
 
 /// Values a block has, where the space has as many.
-pub(super) const BLOCK: usize = 1024;
+pub const BLOCK: usize = 1024;
 
 /// Rows of up to this many elements are computed whole, so that nothing is computed twice.
 const WHOLE: usize = 8192;
@@ -19,7 +19,7 @@ const TASK: usize = 1 << 18;
 
 /// Which coordinate of a block moves fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub enum Layout {
     /// The columns: each row lies side by side.
     Rows,
     /// The rows: each column lies side by side.
@@ -28,7 +28,7 @@ pub(super) enum Layout {
 
 /// What a loop kernel's tasks and blocks are.
 #[derive(Clone, Debug)]
-pub(super) struct Tiling {
+pub struct Tiling {
     pub rows: usize,
     pub columns: usize,
     pub layout: Layout,
@@ -45,7 +45,7 @@ pub(super) struct Tiling {
 }
 
 /// The number of elements of `dims`, unless it is beyond counting.
-pub(super) fn count(dims: &[usize]) -> Result<usize> {
+pub fn count(dims: &[usize]) -> Result<usize> {
     let product = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
     product
         .filter(|&n| i64::try_from(n).is_ok())
@@ -154,7 +154,7 @@ fn layout(space: &Space, rows: usize, touched: &[&Index]) -> Layout {
 }
 
 /// Ranges of `size` that make up `0..count`.
-pub(super) fn cut(count: usize, size: usize) -> Vec<(usize, usize)> {
+pub fn cut(count: usize, size: usize) -> Vec<(usize, usize)> {
     let size = size.max(1);
     (0..count).step_by(size).map(|start| (start, count.min(start.saturating_add(size)))).collect()
 }

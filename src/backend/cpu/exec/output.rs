@@ -1,14 +1,14 @@
 //! Outputs, divided between tasks.
 
-use super::elementary::to_half;
-use super::index::Walk;
-use super::plan::{After, Level, Target};
+use crate::backend::cpu::lower::plan::{After, Level, Target};
+use crate::backend::cpu::lower::walk::Walk;
+use crate::backend::cpu::math::elementary::to_half;
 use crate::error::{Error, Result};
 use bytemuck::cast_slice_mut;
 
 /// Elements that someone may write.
 #[derive(Debug)]
-pub(super) enum Elements<'a> {
+pub enum Elements<'a> {
     Words(&'a mut [u32]),
     Halves(&'a mut [u16]),
 }
@@ -56,7 +56,7 @@ impl<'a> Elements<'a> {
 
 /// A task's part of a target: the elements from position `base` on.
 #[derive(Debug)]
-pub(super) struct Piece<'a> {
+pub struct Piece<'a> {
     elements: Elements<'a>,
     base: i64,
 }
@@ -94,7 +94,7 @@ impl Piece<'_> {
 }
 
 /// Each target with the elements it writes.
-pub(super) struct Outputs<'p, 'a> {
+pub struct Outputs<'p, 'a> {
     targets: &'p [Target],
     elements: Vec<Elements<'a>>,
 }
@@ -151,13 +151,13 @@ impl<'p, 'a> Outputs<'p, 'a> {
 
 /// A task's part of a space.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub struct Part {
     pub rows: (usize, usize),
     pub elements: (usize, usize),
 }
 
 /// Moves words on the side to where they belong.
-pub(super) fn settle(
+pub fn settle(
     after: &After,
     buffer: &mut [u32],
     values: &[u32],

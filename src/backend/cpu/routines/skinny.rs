@@ -1,15 +1,15 @@
 //! Products of a matrix of few rows with a large one: each number of the large one is read once, in the order in
 //! which it lies, by all threads. That is the work of a model that answers one person.
 
-use super::matmul::Matrix;
-use super::parallel;
-use super::simd::{self, Loop};
+use super::gemm::Matrix;
+use crate::backend::cpu::exec::parallel;
+use crate::backend::cpu::math::simd::{self, Loop};
 
 /// Rows up to which a matrix counts as having few.
 const FEW: usize = 16;
 
 /// The same where the large matrix's columns lie side by side.
-pub(super) const FEW_DOWN: usize = 12;
+pub const FEW_DOWN: usize = 12;
 
 /// Numbers of the large matrix from which on this is worth the trouble.
 const WORTH: usize = 1 << 12;
@@ -20,11 +20,11 @@ const TASK: usize = 1 << 17;
 /// Sums that stay near while the large matrix passes by, of all rows together.
 const NEAR: usize = 1 << 12;
 
-pub(super) const LANES: usize = 16;
+pub const LANES: usize = 16;
 
 /// Calls `visit(row, column, number)` for each number of `few * large`; few is rows times depth, large is depth
 /// times columns, both inside their slices. False, with nothing done, where another way is better.
-pub(super) fn multiply(
+pub fn multiply(
     [rows, columns, depth]: [usize; 3],
     few: Matrix<'_>,
     large: Matrix<'_>,

@@ -2,9 +2,9 @@
 //! so that results do not depend on how many threads there are.
 
 #[cfg(not(target_arch = "wasm32"))]
-pub(super) use native::{for_each, map, threads, Pool};
+pub use native::{for_each, map, threads, Pool};
 #[cfg(target_arch = "wasm32")]
-pub(super) use single::{for_each, map, threads, Pool};
+pub use single::{for_each, map, threads, Pool};
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native {

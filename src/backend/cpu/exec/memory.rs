@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::room::room;
 
 /// `words` zeros.
-pub(super) fn zeroed(words: usize) -> Result<Vec<u32>> {
+pub fn zeroed(words: usize) -> Result<Vec<u32>> {
     let mut memory = room("cpu", words)?;
     memory.resize(words, 0);
     Ok(memory)
@@ -12,7 +12,7 @@ pub(super) fn zeroed(words: usize) -> Result<Vec<u32>> {
 
 /// Words that begin where a line of the cache does: vectors of them then never lie in two lines.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
+pub struct Lines {
     memory: Vec<u32>,
     first: usize,
 }

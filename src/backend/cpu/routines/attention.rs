@@ -1,13 +1,14 @@
 //! Attention in blocks of queries and keys, with a running maximum and sum for each query.
 
-use super::elementary::exp;
-use super::engine::Inputs;
-use super::function::larger;
-use super::matmul::{multiply, Matrix};
-use super::operand::{EpiloguePlan, OperandPlan, Strided};
-use super::parallel;
-use super::plan::Counts;
-use super::tiling::count;
+use super::epilogue::EpiloguePlan;
+use super::gemm::{multiply, Matrix};
+use super::operand::{OperandPlan, Strided};
+use crate::backend::cpu::exec::inputs::Inputs;
+use crate::backend::cpu::exec::parallel;
+use crate::backend::cpu::lower::plan::Counts;
+use crate::backend::cpu::lower::tiling::count;
+use crate::backend::cpu::math::elementary::exp;
+use crate::backend::cpu::math::function::larger;
 use crate::error::{Error, Result};
 use crate::kernel::Attend;
 use std::ops::Range;
@@ -17,7 +18,7 @@ const QUERIES: usize = 64;
 const KEYS: usize = 256;
 
 /// Attention, prepared.
-pub(super) struct AttentionPlan {
+pub struct AttentionPlan {
     causal: bool,
     window: Option<usize>,
     batch: usize,

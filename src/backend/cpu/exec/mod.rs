@@ -1,0 +1,10 @@
+//! Runs plans of loops: blocks of values through registers, tasks over threads.
+
+mod access;
+pub mod engine;
+pub mod inputs;
+pub mod memory;
+mod output;
+pub mod parallel;
+mod reduce;
+mod worker;

@@ -1,0 +1,68 @@
+//! From kernels to plans: what can be decided about a loop before the buffers are known.
+
+mod check;
+mod digits;
+mod formula;
+mod instruction_list;
+pub mod plan;
+mod region;
+mod registers;
+mod steps;
+mod superinstruction;
+pub mod tiling;
+pub mod walk;
+
+use crate::error::Result;
+use crate::kernel::{Program, Space};
+use check::check;
+use digits::split;
+use instruction_list::InstructionList;
+use plan::{Counts, LoopPlan};
+use region::{regions, Region};
+use registers::{assign, Assigned};
+pub use steps::moves;
+use steps::{Maker, Orders};
+use tiling::Tiling;
+
+/// Prepares a kernel, one plan for each region, or says what is wrong with it.
+pub fn kernel(space: &Space, program: &Program, counts: Counts) -> Result<Vec<LoopPlan>> {
+    check(space, program, counts)?;
+    let split = split(space, program);
+    let (space, program) = split.as_ref().map_or((space, program), |(s, p)| (s, p));
+    let plan = |(space, region)| lower(&space, &region, program, counts);
+    regions(space, program).into_iter().map(plan).collect()
+}
+
+/// The map over `dims` that `program` is, in one piece.
+pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan> {
+    let space = Space { dims: dims.to_vec(), outer: dims.len() };
+    check(&space, program, counts)?;
+    let split = split(&space, program);
+    let (space, program) = split.as_ref().map_or((&space, program), |(s, p)| (s, p));
+    lower(space, &Region::default(), program, counts)
+}
+
+fn lower(space: &Space, region: &Region, program: &Program, counts: Counts) -> Result<LoopPlan> {
+    let list = InstructionList::new(space, program);
+    let tiling = match list.per_element() {
+        true => Tiling::rows(space, &list.touched(), list.stores_elements(), list.cost())?,
+        false => Tiling::map(space, region, list.cost())?,
+    };
+    let orders = Orders::new(space, region, &tiling);
+    let maker = Maker::new(program, &list, orders, counts, tiling.rows);
+    let Assigned { uniform, uniforms, shared, body, registers } = assign(&list, tiling.whole);
+    let body = maker.body(body)?;
+    Ok(LoopPlan {
+        uniform: maker.steps(&uniform)?,
+        uniforms,
+        shared,
+        body,
+        registers,
+        width: tiling.row_block.max(tiling.row_block.saturating_mul(tiling.column_block)),
+        identity: maker.identity(),
+        home: maker.home,
+        targets: maker.targets,
+        afters: maker.afters,
+        tiling,
+    })
+}

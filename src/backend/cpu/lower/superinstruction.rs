@@ -1,0 +1,83 @@
+//! Instructions that are done along with the one that uses their result, so that it needs no block of its own: sums,
+//! differences and products of each other, quotients of them, and choices by comparing; and whole formulas.
+
+use super::formula::{formulas, Formula};
+use super::plan::Level;
+use crate::backend::cpu::math::function::{binary_cost, UnaryFn};
+use crate::backend::cpu::math::fused::{choice, ternary, ChoiceFn, TernaryFn};
+use crate::dtype::DType;
+use crate::kernel::{Atom, Inst, Program, ValueId};
+use std::collections::HashMap;
+
+/// An instruction and those that are done along with it.
+#[derive(Clone, Debug)]
+pub struct Superinstruction {
+    pub function: Function,
+    /// What they use together: of two, what the inner one uses, and then what the outer one uses beside it.
+    pub operands: Vec<ValueId>,
+    /// Roughly what they cost, in additions.
+    pub cost: usize,
+}
+
+/// See [`Superinstruction`].
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    Whole(UnaryFn),
+    Ternary(TernaryFn),
+    Choice(ChoiceFn),
+}
+
+/// The instructions that others are done along with. Each rounds as it would alone.
+pub fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Superinstruction> {
+    let mut uses = vec![0u32; program.insts.len()];
+    program.insts.iter().flat_map(|i| i.operands()).for_each(|v| uses[v as usize] += 1);
+    for store in &program.stores {
+        uses[store.value as usize] += 1;
+        for (atom, _) in &store.index.terms {
+            if let Atom::Value(v) = atom {
+                uses[*v as usize] += 1;
+            }
+        }
+    }
+    let stages = program.stages();
+    let beside = |x: ValueId, y: ValueId| {
+        let (x, y) = (x as usize, y as usize);
+        levels[x] == levels[y] && stages[x] == stages[y]
+    };
+    let (formulas, inside) = formulas(program, &uses, beside);
+    let whole = |(last, formula): (ValueId, Formula)| {
+        let Formula { function, x, cost } = formula;
+        (last, Superinstruction { function: Function::Whole(function), operands: vec![x], cost })
+    };
+    let mut pairs: HashMap<_, _> = formulas.into_iter().map(whole).collect();
+    for (outer, inst) in program.insts.iter().enumerate() {
+        let outer = outer as ValueId;
+        if pairs.contains_key(&outer) || inside.contains(&outer) {
+            continue;
+        }
+        let together = |inner: ValueId| {
+            let at = inner as usize;
+            let free = uses[at] == 1 && !pairs.contains_key(&inner);
+            (free && beside(inner, outer)).then_some(())?;
+            let Inst::Binary(op, x, y) = program.insts[at] else { return None };
+            (program.types[x as usize].compute() == DType::F32).then_some(())?;
+            let (function, cost) = match *inst {
+                Inst::Binary(other, left, _) => {
+                    let function = Function::Ternary(ternary(op, other, left == inner)?);
+                    (function, binary_cost(op) + binary_cost(other))
+                }
+                Inst::Select(condition, ..) if condition == inner => {
+                    (Function::Choice(choice(op)?), 2)
+                }
+                _ => return None,
+            };
+            let mut operands = vec![x, y];
+            operands.extend(inst.operands().into_iter().filter(|&v| v != inner));
+            Some(Superinstruction { function, operands, cost })
+        };
+        if let Some(pair) = inst.operands().into_iter().find_map(together) {
+            pairs.insert(outer, pair);
+        }
+    }
+    pairs
+}

@@ -1,0 +1,51 @@
+//! What follows a routine: a map over its result.
+
+use crate::backend::cpu::exec::inputs::Inputs;
+use crate::backend::cpu::exec::memory::zeroed;
+use crate::backend::cpu::lower;
+use crate::backend::cpu::lower::plan::{Counts, LoopPlan};
+use crate::backend::cpu::lower::tiling::count;
+use crate::error::{Error, Result};
+use crate::kernel::Program;
+use bytemuck::cast_slice_mut;
+
+/// What follows a routine, prepared.
+pub struct EpiloguePlan {
+    program: LoopPlan,
+    count: usize,
+}
+
+impl EpiloguePlan {
+    /// An epilogue over the coordinates `dims`.
+    pub fn new(program: &Program, dims: &[usize], counts: Counts) -> Result<EpiloguePlan> {
+        let count = count(dims)?;
+        let program = lower::map(dims, program, Counts { epilogue: true, ..counts })?;
+        Ok(EpiloguePlan { program, count })
+    }
+
+    /// Lets `routine` leave its result, row-major, where the epilogue finds it, and runs the epilogue. What lies
+    /// there before is anything.
+    pub fn run(
+        &self,
+        inputs: &Inputs<'_>,
+        outputs: &mut [&mut [u32]],
+        routine: impl FnOnce(&mut [f32]) -> Result<()>,
+    ) -> Result<()> {
+        if let Some(home) = self.program.home {
+            let output = &mut *outputs[home.output];
+            let place = output.get_mut(home.offset..home.offset.saturating_add(self.count));
+            let place =
+                place.ok_or_else(|| Error::data("cpu: a kernel writes beyond its output"))?;
+            routine(cast_slice_mut(place))?;
+            if self.program.identity {
+                return Ok(());
+            }
+            return self.program.run(inputs, outputs);
+        }
+        let mut words = zeroed(self.count)?;
+        routine(cast_slice_mut(&mut words))?;
+        let mut inputs = inputs.clone();
+        inputs.buffers.push(&words);
+        self.program.run(&inputs, outputs)
+    }
+}

@@ -1,0 +1,9 @@
+//! Kernels with ways of their own: products, convolutions, attention.
+
+pub mod attention;
+pub mod conv;
+mod epilogue;
+mod gemm;
+pub mod matmul;
+mod operand;
+mod skinny;
