@@ -1,18 +1,12 @@
 //! Loop kernels without inner dimensions: a thread per element, or per four.
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose, wide, widens};
-use crate::codegen::module::Module;
+use crate::codegen::module::{Module, ENTRY};
 use crate::codegen::program::Place;
 use crate::codegen::sizes::Unsigned;
-use crate::codegen::{moves, rows, Source};
+use crate::codegen::source::Source;
+use crate::codegen::{moves, rows};
 use crate::kernel::{Inst, KernelConfig, Program, Space, Transpose, ValueId};
-
-/// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
-pub const ENTRY: [&str; 2] = [
-    "fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, \
-    @builtin(local_invocation_index) lane: u32",
-    ") {\nlet group = group_id.x + group_id.y * groups.x;\n",
-];
 
 /// The text of a loop kernel.
 pub fn wgsl(space: &Space, program: &Program, config: KernelConfig) -> Source {

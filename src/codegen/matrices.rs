@@ -1,8 +1,8 @@
 //! Products of halves by cooperative matrices.
 
-use crate::codegen::routine::Product;
+use crate::codegen::product::Product;
 use crate::codegen::slot::Shader;
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{class, Inst, Matmul, Operand};

@@ -24,31 +24,17 @@ mod loops;
 mod matrices;
 mod module;
 mod moves;
+mod product;
 mod program;
 mod routine;
 mod rows;
 mod sizes;
 mod slot;
+mod source;
 
 use crate::kernel::{Kernel, KernelConfig};
 pub use sizes::Size;
-
-/// A kernel's text, ready to compile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// The shader. Entry point `main`, all bindings in group 0: binding 0 is the params uniform
-    /// (`array<vec4<u32>, n>`), then the inputs (`storage, read`), then the outputs (`storage, read_write`).
-    pub text: String,
-    /// Number of workgroups; where it exceeds what one dimension takes, the backend folds it into two, and the shader
-    /// reads its number as `workgroup_id.x + workgroup_id.y * num_workgroups.x` and stops beyond the last.
-    pub workgroups: u64,
-    /// `vec4`s in the params uniform: a head of one, then the user's numbers four by four.
-    pub params: usize,
-    /// Whether the text needs `enable f16;` (it says so itself).
-    pub f16: bool,
-    /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.
-    pub sizes: Vec<Size>,
-}
+pub use source::Source;
 
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];

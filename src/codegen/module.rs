@@ -1,10 +1,17 @@
 //! What stands around a kernel's statements: bindings, helper functions, the entry point, the layout of the text.
 
 use crate::codegen::sizes::{take_marks, Signed};
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program};
 use std::cell::Cell;
+
+/// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
+pub const ENTRY: [&str; 2] = [
+    "fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, \
+    @builtin(local_invocation_index) lane: u32",
+    ") {\nlet group = group_id.x + group_id.y * groups.x;\n",
+];
 
 /// A buffer as the text declares it.
 #[derive(Clone, Copy)]

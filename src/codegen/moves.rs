@@ -2,11 +2,10 @@
 //! go along with neighbouring threads.
 
 use crate::codegen::analysis::{coordinates, decompose};
-use crate::codegen::loops::ENTRY;
-use crate::codegen::module::{type_name, Module};
+use crate::codegen::module::{type_name, Module, ENTRY};
 use crate::codegen::program::{guarded, Place};
 use crate::codegen::sizes::{Signed, Unsigned};
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 use crate::kernel::{Atom, Index, Inst, Program, ValueId};
 
 /// Extents and distances of neighbours from which on a tile is worth it.

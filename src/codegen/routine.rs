@@ -2,9 +2,10 @@
 
 #[cfg(not(target_arch = "wasm32"))]
 use crate::codegen::matrices;
+use crate::codegen::product::Product;
 use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::slot::{Shader, Slot};
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::kernel::Halves;
 use crate::kernel::{class, Attend, Convolution, KernelConfig, Matmul, Tile};
@@ -296,20 +297,6 @@ pub fn attention(a: &Attend) -> Source {
     shader.choose("CAUSAL", a.causal);
     shader.choose("MASK", a.mask.is_some());
     shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
-}
-
-/// A matrix product by its shader.
-pub struct Product<'a> {
-    pub tile: Tile,
-    pub batch: usize,
-    pub m: usize,
-    pub n: usize,
-    pub k: usize,
-    pub a_along_k: bool,
-    pub b_along_k: bool,
-    pub a: Slot<'a>,
-    pub b: Slot<'a>,
-    pub epilogue: Slot<'a>,
 }
 
 fn product(product: Product) -> Source {

@@ -5,11 +5,10 @@ mod meet;
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose, quads, varying};
 use crate::codegen::layout::Layout;
-use crate::codegen::loops::ENTRY;
-use crate::codegen::module::{type_name, Module};
+use crate::codegen::module::{type_name, Module, ENTRY};
 use crate::codegen::program::{guarded, has, literal, Place};
 use crate::codegen::sizes::Unsigned;
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
 use crate::op::{Const, Reduction};

@@ -5,7 +5,7 @@ use crate::codegen::analysis::{bind_quads, coordinates, wide, widens};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
 use crate::codegen::sizes::Unsigned;
-use crate::codegen::Source;
+use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::kernel::{Operand, Program, ValueId};
 

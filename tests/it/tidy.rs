@@ -1,6 +1,8 @@
 //! The habits of this codebase, as tests: who may name whom, how long files and lines may be, what every file begins
 //! with. Each check is a function from a file to what is wrong with it, and has been seen to find something.
 
+mod circles;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
