@@ -47,7 +47,7 @@ fn paths(tokens: &[String]) -> Vec<Module> {
                 while tokens.get(at + 1).is_some_and(|t| t == "::") {
                     match tokens.get(at + 2) {
                         Some(next) if is_word(next) => path.push(next.clone()),
-                        Some(next) if next == "{" => open.push(path.clone()),
+                        Some(next) if next == "{" => open.push(std::mem::take(&mut path)),
                         _ => {}
                     }
                     at += 2;
@@ -176,6 +176,12 @@ fn circles_are_seen() {
     // A folder's first file names what is in it; only who names that file in turn closes a circle.
     let within = |text: &str| found(&[("src/m/mod.rs", "mod a;\npub use a::A;"), (two[0], text)]);
     assert!(within("use crate::n::A;").is_empty());
+    assert!(found(&[
+        ("src/m/mod.rs", "mod a;\nuse a::A;"),
+        (two[0], "use crate::m::{b, b::B};"),
+        (two[1], "")
+    ])
+    .is_empty());
     assert_eq!(within("use crate::m::Other;").len(), 1);
     assert_eq!(within("use super::Other;").len(), 1);
     // By the name under which a module was imported, and over three files.
