@@ -8,8 +8,8 @@ mod conformance;
 #[cfg(feature = "gpu")]
 #[path = "web/gpu.rs"]
 mod gpu;
-#[path = "web/outside.rs"]
-mod outside;
+#[path = "web/run_conformance.rs"]
+mod run_conformance;
 #[path = "programs/mod.rs"]
 mod programs;
 #[cfg(feature = "gpu")]
@@ -75,7 +75,7 @@ async fn run(device: &Device, name: &str, place: &'static str) {
 async fn group(device: &Device, name: &str, place: &str) -> Report {
     let group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut report = Report::default();
-    let every = outside::every().await;
+    let every = run_conformance::every().await;
     for (n, case) in (group.cases)().cases.into_iter().enumerate() {
         if n % every == 0 || case.half {
             cases::run(device, &case, false, &mut report).await;
@@ -125,10 +125,7 @@ macro_rules! groups {
     };
 }
 
-groups! {
-    arguments attention batches broadcast casts composed conv convs corners create fuzz grad half large linalg matmul
-    movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
-}
+cases::with_groups!(groups);
 
 /// The most steps a program runs for in a browser: its GPU may be a CPU.
 const STEPS: usize = 100;
@@ -136,7 +133,7 @@ const STEPS: usize = 100;
 /// Whole programs for half of their steps and for all: nothing in them waits between steps.
 async fn run_programs(name: &str, place: &'static str) {
     let theme = programs::THEMES.iter().find(|theme| theme.name == name).expect(name);
-    let (every, mut all, mut ran) = (outside::every().await, programs::Report::default(), 0);
+    let (every, mut all, mut ran) = (run_conformance::every().await, programs::Report::default(), 0);
     for program in (theme.programs)().iter().step_by(every) {
         let mut devices = Vec::new();
         for _ in 0..2 {
@@ -175,4 +172,4 @@ macro_rules! themes {
     };
 }
 
-themes! { grids learning linear models sequences statistics training }
+programs::with_themes!(themes);

@@ -17,6 +17,7 @@
 
 pub use warpweft::*;
 
+#[cfg(feature = "cli")]
 pub mod bench;
 pub mod tuned;
 

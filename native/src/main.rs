@@ -1,46 +1,84 @@
-//! The `warpweft` program: which devices there are, and the demo.
+//! The `warpweft` program: which devices there are, the demo, which kernels are fastest, and the benchmark.
 
 mod demo;
+mod devices;
+mod tune;
 
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use warpweft_native::bench;
 use warpweft_native::prelude::*;
-use warpweft_native::{bench, tuned};
 
-const HELP: &str = "\
-warpweft: tensor compute on whatever GPU is in front of you
+const EXAMPLES: &str = "\
+Examples:
+  warpweft devices                             what there is to compute on, and what is taken unasked
+  warpweft demo --device cpu                   image filters and attention, timed and compared
+  warpweft bench --only matmul,conv --runs 5   some cases, each five times
+  warpweft bench --device gpu --json out.json  all cases, the figures as JSON too
+  warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
-    warpweft devices              the devices here; * marks the one taken unasked
-    warpweft demo [--json FILE]   filters a picture and runs an attention block, on the GPU and on the CPU
-    warpweft tune                 measures which kernels are fastest on the device, and keeps that for programs to come
-    warpweft bench [OPTIONS]      times the cases of the benchmark on a device; `warpweft bench --help`: the options
-    warpweft help                 this text
+Devices are chosen by --device, or else by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
+from `warpweft devices`, or part of a device's name.";
 
-WARPWEFT_DEVICE chooses a device: auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a
-device's name.
-";
+/// Tensor compute on whatever GPU is in front of you, or else on the CPU.
+#[derive(Parser)]
+#[command(name = "warpweft", version, after_help = EXAMPLES, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the devices: what each can do, and why it is not the one that is taken
+    Devices {
+        /// Print JSON instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Filter a picture and run an attention block, on a device and on the CPU, and compare
+    Demo {
+        #[command(flatten)]
+        on: On,
+        /// Write the figures to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Measure which kernels are fastest on a device, and keep that for programs to come
+    ///
+    /// What was measured lies in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Devices that are
+    /// opened by the blocking calls of the crate warpweft-native have it at once.
+    Tune {
+        #[command(flatten)]
+        on: On,
+    },
+    /// Time the cases of the benchmark on a device, each checked first against plain f64 loops
+    Bench(bench::Options),
+    /// Print a script that completes warpweft's commands and options in a shell
+    Completions { shell: Shell },
+}
+
+/// What a command computes on.
+#[derive(Args)]
+struct On {
+    /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
+    #[arg(long, env = "WARPWEFT_DEVICE", default_value = "auto")]
+    device: Preference,
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words[..] {
-        ["devices"] => devices(),
-        ["demo"] => demo::run(None),
-        ["demo", "--json", file] => demo::run(Some(file)),
-        ["tune"] => tune(),
-        ["bench", "--help"] => {
-            print!("{}", bench::HELP);
+    let done = match Cli::parse().command {
+        Command::Devices { json } => devices::run(json),
+        Command::Demo { on, json } => demo::run(on.device, json.as_deref()),
+        Command::Tune { on } => tune::run(on.device),
+        Command::Bench(options) => bench::run(&options),
+        Command::Completions { shell } => {
+            let mut command = Cli::command();
+            clap_complete::generate(shell, &mut command, "warpweft", &mut std::io::stdout());
             Ok(())
         }
-        ["bench", ..] => match bench::Options::parse(&arguments[1..]) {
-            Ok(options) => bench::run(&options),
-            Err(what) => return misused(&format!("bench: {what}")),
-        },
-        ["help" | "--help" | "-h"] => {
-            print!("{HELP}");
-            Ok(())
-        }
-        [] => return misused("no command"),
-        _ => return misused(&format!("no such command: {}", words.join(" "))),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,53 +89,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn misused(what: &str) -> ExitCode {
-    eprint!("warpweft: {what}\n\n{HELP}");
-    ExitCode::from(2)
-}
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
 
-fn tune() -> Result<()> {
-    let device = Device::new_sync()?;
-    println!("{} ({})", device.info().name, device.info().backend);
-    if let Some(why) = device.fallback() {
-        println!("{why}");
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
     }
-    let tuned = device.tune_sync(true)?;
-    let mut work = "";
-    for figure in &tuned.figures {
-        if figure.work != work {
-            work = figure.work;
-            println!("\n{work}");
-        }
-        let time = match figure.milliseconds {
-            Some(milliseconds) => format!("{milliseconds:10.3} ms"),
-            None => "             -".to_string(),
-        };
-        println!("{time}  {}", figure.config);
-    }
-    match tuned.figures.is_empty() {
-        true => println!("there is nothing to choose from"),
-        false => println!("\nfastest: {}", tuned.config),
-    }
-    if let Some(store) = tuned::Store::usual().filter(|_| !tuned.figures.is_empty()) {
-        println!("kept in {}", store.file.display());
-    }
-    Ok(())
-}
-
-fn devices() -> Result<()> {
-    let found = Device::discover_sync();
-    for (index, device) in found.iter().enumerate() {
-        println!("{index} {device}");
-        let details = [&device.info.vendor, &device.info.driver].map(|word| word.trim());
-        let details: Vec<&str> = details.into_iter().filter(|word| !word.is_empty()).collect();
-        if !details.is_empty() {
-            println!("      {}", details.join(", "));
-        }
-    }
-    if found.is_empty() {
-        let message = "devices: there is none, not even the CPU";
-        return Err(Error::new(ErrorKind::NoDevice, message));
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The `warpweft` program as a person calls it.
 
+use serde_json::Value;
 use std::process::{Command, Output};
 
 fn warpweft(arguments: &[&str]) -> Output {
@@ -11,26 +12,86 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
 }
 
-#[test]
-fn devices_are_listed_with_one_recommended() {
-    let output = warpweft(&["devices"]);
-    assert!(output.status.success());
-    let printed = text(&output.stdout);
-    assert!(printed.contains("cpu:"), "{printed}");
-    assert_eq!(printed.matches(" * ").count(), 1, "{printed}");
+/// What a call prints that succeeds.
+fn printed(arguments: &[&str]) -> String {
+    let output = warpweft(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 #[test]
-fn what_is_not_a_command_is_refused_with_the_help() {
+fn devices_are_listed_with_one_recommended() {
+    let table = printed(&["devices"]);
+    assert!(table.contains(" cpu ") && table.contains(" * 0 "), "{table}");
+    let marks = table.lines().filter(|line| line.starts_with(" * ")).count();
+    assert_eq!(marks, 1, "{table}");
+
+    let json: Value = serde_json::from_str(&printed(&["devices", "--json"])).expect("JSON");
+    let all = json.as_array().expect("a list");
+    let recommended: Vec<&Value> = all.iter().filter(|it| it["recommended"] == true).collect();
+    assert_eq!(recommended.len(), 1, "{json:#}");
+    for it in all {
+        // One is taken; of all others it is said why they are not.
+        assert_eq!(it["reason"].is_string(), it["recommended"] == false, "{it:#}");
+        assert_eq!(it["limits"].is_object(), it["available"] == true, "{it:#}");
+    }
+    let cpu = all.iter().find(|it| it["backend"] == "cpu").expect("the CPU is there");
+    if cfg!(target_os = "linux") {
+        assert!(cpu["memory"].as_u64().is_some_and(|bytes| bytes > 1 << 28), "{cpu:#}");
+    }
+}
+
+#[test]
+fn what_is_not_a_command_is_refused_with_the_usage() {
     for arguments in [&["dance"][..], &["demo", "--jsn", "x"], &["devices", "more"], &[]] {
         let output = warpweft(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert!(text(&output.stderr).contains("warpweft devices"), "{arguments:?}");
+        assert!(text(&output.stderr).contains("Usage: warpweft"), "{arguments:?}");
         assert!(output.stdout.is_empty(), "{arguments:?}");
     }
-    let output = warpweft(&["help"]);
-    assert!(output.status.success());
-    assert!(text(&output.stdout).contains("warpweft demo"));
+}
+
+#[test]
+fn help_names_the_commands_and_their_options() {
+    let help = printed(&["--help"]);
+    for word in ["devices", "demo", "tune", "bench", "completions", "WARPWEFT_DEVICE"] {
+        assert!(help.contains(word), "{word} in {help}");
+    }
+    assert_eq!(printed(&["help"]), help);
+    let help = printed(&["bench", "--help"]);
+    let options = "device only runs json numpy list heavy programs lengths";
+    for word in options.split(' ') {
+        assert!(help.contains(&format!("--{word}")), "{word} in {help}");
+    }
+    assert!(!help.contains("--bench"), "{help}");
+}
+
+#[test]
+fn shells_complete_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = printed(&["completions", shell]);
+        assert!(script.contains("completions") && script.contains("programs"), "{shell}");
+    }
+    assert_eq!(warpweft(&["completions", "tcsh"]).status.code(), Some(2));
+}
+
+/// The device that `tune` says it works on.
+fn taken(arguments: &[&str], environment: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+    command.arg("tune").args(arguments).env("WARPWEFT_DEVICE", environment);
+    command.env("WARPWEFT_CACHE", "").output().expect("the program starts")
+}
+
+#[test]
+fn the_environment_chooses_a_device_and_an_option_goes_before_it() {
+    let output = taken(&[], "cpu");
+    assert!(text(&output.stdout).contains("(cpu)"), "{}", text(&output.stdout));
+    let output = taken(&["--device", "cpu"], "no such device");
+    assert!(text(&output.stdout).contains("(cpu)"), "{}", text(&output.stdout));
+    let output = taken(&[], "no such device");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("nothing answers to a name with no such device"), "{said}");
 }
 
 #[test]
@@ -40,10 +101,13 @@ fn the_demo_is_right_on_the_cpu_and_writes_its_figures() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let figures = std::fs::read_to_string(&file).expect("the file is there");
     std::fs::remove_file(&file).expect("it can be removed");
-    for part in ["\"hash\": 83052090", "\"backend\": \"cpu\"", "\"sobel-x\"", "\"rowSums\""] {
-        assert!(figures.contains(part), "{part} in {figures}");
-    }
     assert!(!figures.contains("null"), "{figures}");
+    let figures: Value = serde_json::from_str(&figures).expect("JSON");
+    assert_eq!(figures["picture"]["hash"], 83_052_090);
+    let cpu = figures["devices"].as_array().and_then(|all| all.last()).expect("a device");
+    assert_eq!(cpu["backend"], "cpu");
+    assert!(cpu["filters"]["sobel-x"]["mean"].as_f64().is_some_and(|mean| mean > 0.4), "{cpu:#}");
+    assert!(cpu["attention"]["rowSums"].as_f64().is_some_and(|sum| sum < 1e-5), "{cpu:#}");
 }
 
 #[test]
@@ -57,11 +121,19 @@ fn a_file_that_cannot_be_written_is_an_error() {
 fn the_benchmark_lists_runs_and_refuses() {
     let listed = warpweft(&["bench", "--list"]);
     assert!(text(&listed.stdout).lines().any(|line| line == "matmul-1024"));
-    let ran = warpweft(&["bench", "--only", "adds-200", "--runs", "1"]);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
-    assert!(text(&ran.stdout).contains("| adds-200 | "), "{}", text(&ran.stdout));
+    let file = std::env::temp_dir().join(format!("warpweft-bench-{}.json", std::process::id()));
+    let path = file.to_str().expect("a plain path");
+    let table = printed(&["bench", "--only", "adds-200", "--runs", "1", "--json", path]);
+    assert!(table.contains("| adds-200 | "), "{table}");
+    let figures = std::fs::read_to_string(&file).expect("the file is there");
+    std::fs::remove_file(&file).expect("it can be removed");
+    let figures: Value = serde_json::from_str(&figures).expect("JSON");
+    let case = &figures["cases"][0];
+    assert_eq!((&case["name"], &case["failure"]), (&"adds-200".into(), &Value::Null));
+    assert!(case["times"]["warpweft"]["ms"].as_f64().is_some_and(|ms| ms > 0.0), "{case:#}");
     let unknown = warpweft(&["bench", "--only", "dance"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(text(&unknown.stderr).contains("no such case: dance"));
     assert_eq!(warpweft(&["bench", "--quick"]).status.code(), Some(2));
+    assert_eq!(warpweft(&["bench", "--runs", "0"]).status.code(), Some(2));
 }

@@ -2,7 +2,10 @@
 
 use crate::backend::{Backend, DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
+use crate::kernel::Limits;
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 
 /// What device is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,42 @@ impl Preference {
         }
     }
 
+    /// Which of some devices, sorted by kind, answer to this: their positions, the one to take first. `Auto` begins with
+    /// discrete GPUs, then come integrated ones and those of which nothing more is known, then the CPU.
+    ///
+    /// ```
+    /// use warpweft::{backend::Info, device::{Device, Preference}};
+    ///
+    /// # pollster::block_on(async {
+    /// let infos: Vec<Info> = Device::discover().await.into_iter().map(|found| found.info).collect();
+    /// let cpu = Preference::Cpu.rank(&infos);
+    /// assert_eq!(infos[cpu[0]].backend, "cpu");
+    /// # });
+    /// ```
+    pub fn rank(&self, infos: &[Info]) -> Vec<usize> {
+        let those = |which: &dyn Fn(&Info) -> bool| -> Vec<usize> {
+            (0..infos.len()).filter(|&at| which(&infos[at])).collect()
+        };
+        match self {
+            Preference::Auto => those(&|info| info.kind != DeviceKind::Software),
+            Preference::Gpu => those(&|info| is_gpu(info.kind)),
+            Preference::LowPower => {
+                let mut gpus = those(&|info| is_gpu(info.kind));
+                gpus.sort_by_key(|&at| infos[at].kind != DeviceKind::IntegratedGpu);
+                gpus
+            }
+            Preference::Cpu => those(&|info| info.kind == DeviceKind::Cpu),
+            Preference::Software => those(&|info| info.kind == DeviceKind::Software),
+            Preference::Index(index) => {
+                (*index < infos.len()).then_some(*index).into_iter().collect()
+            }
+            Preference::Name(part) => {
+                let part = part.to_lowercase();
+                those(&|info| info.name.to_lowercase().contains(&part))
+            }
+        }
+    }
+
     /// What `WARPWEFT_DEVICE` says, `Auto` where it is not set.
     pub fn from_environment() -> Result<Preference> {
         match std::env::var("WARPWEFT_DEVICE") {
@@ -65,18 +104,28 @@ impl fmt::Display for Preference {
     }
 }
 
+impl FromStr for Preference {
+    type Err = Infallible;
+
+    fn from_str(word: &str) -> std::result::Result<Preference, Infallible> {
+        Ok(Preference::parse(word))
+    }
+}
+
 /// A device that was found, or why one is not there.
 #[derive(Clone, Debug)]
 pub struct Found {
+    /// What it is. Where a backend offers nothing, its word alone.
     pub info: Info,
-    /// The largest buffer a kernel can use, in bytes.
-    pub binding_bytes: u64,
-    pub f16: bool,
+    /// What it can do; `None` where it is not there.
+    pub limits: Option<Limits>,
+    /// Bytes of the memory that its buffers lie in, where the platform tells: a GPU's own, or what it shares with the CPU.
+    pub memory: Option<u64>,
     /// Whether `Device::new` would take it.
     pub recommended: bool,
-    /// Why it cannot be used, or is not chosen unasked.
+    /// Why it is not there, or not taken unasked.
     pub reason: Option<String>,
-    open: Choice,
+    open: Option<Choice>,
 }
 
 #[derive(Clone, Debug)]
@@ -87,18 +136,44 @@ enum Choice {
     Cpu,
 }
 
+impl Found {
+    /// Whether it can be opened.
+    pub fn is_available(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// A backend that offers nothing.
+    fn absent(backend: &'static str, reason: &str) -> Found {
+        let (name, vendor, driver) = Default::default();
+        Found {
+            info: Info { backend, name, vendor, kind: DeviceKind::Gpu, driver },
+            limits: None,
+            memory: None,
+            recommended: false,
+            reason: Some(reason.to_string()),
+            open: None,
+        }
+    }
+}
+
 impl fmt::Display for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Info { backend, name, kind, .. } = &self.info;
-        let mark = if self.recommended { "*" } else { " " };
-        let megabytes = self.binding_bytes >> 20;
-        let f16 = if self.f16 { ", f16" } else { "" };
-        write!(f, "{mark} {backend}: {name} ({}, buffers to {megabytes} MiB{f16})", kind.name())?;
+        match &self.limits {
+            Some(limits) => {
+                let mark = if self.recommended { "*" } else { " " };
+                let megabytes = limits.binding_bytes >> 20;
+                let f16 = if limits.f16 { ", f16" } else { "" };
+                let kind = kind.name();
+                write!(f, "{mark} {backend}: {name} ({kind}, buffers to {megabytes} MiB{f16})")?;
+            }
+            None => write!(f, "  {backend}: none")?,
+        }
         self.reason.iter().try_for_each(|reason| write!(f, " - {reason}"))
     }
 }
 
-/// All devices, the recommended one first.
+/// All devices, the recommended one first; then the backends that offer none.
 pub async fn discover() -> Vec<Found> {
     find(false).await
 }
@@ -107,41 +182,57 @@ pub async fn discover() -> Vec<Found> {
 #[cfg_attr(not(feature = "gpu"), allow(unused_variables))]
 async fn find(low_power: bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
+    let there = |info: &Info, limits: &Limits, memory, open| Found {
+        info: info.clone(),
+        limits: Some(limits.clone()),
+        memory,
+        recommended: false,
+        reason: None,
+        open: Some(open),
+    };
     #[cfg(feature = "gpu")]
-    use crate::backend::wgpu::{adapters, Power};
+    use crate::backend::wgpu::{adapters, Power, EXPECTED};
     #[cfg(feature = "gpu")]
     for adapter in adapters(if low_power { Power::Low } else { Power::High }).await {
-        let software = adapter.info.kind == DeviceKind::Software;
-        found.push(Found {
-            binding_bytes: adapter.limits.binding_bytes,
-            f16: adapter.limits.f16,
-            recommended: false,
-            reason: software.then(|| "a software GPU: only when asked for".into()),
-            info: adapter.info.clone(),
-            open: Choice::Gpu(Box::new(adapter)),
-        });
+        let (info, limits) = (adapter.info.clone(), adapter.limits.clone());
+        found.push(there(&info, &limits, adapter.memory, Choice::Gpu(Box::new(adapter))));
     }
     #[cfg(feature = "cpu")]
     {
         let cpu = crate::backend::cpu::CpuBackend::new();
-        found.push(Found {
-            info: cpu.info().clone(),
-            binding_bytes: cpu.limits().binding_bytes,
-            f16: cpu.limits().f16,
-            recommended: false,
-            reason: None,
-            open: Choice::Cpu,
-        });
+        found.push(there(cpu.info(), cpu.limits(), cpu.memory(), Choice::Cpu));
     }
     found.sort_by_key(|f| f.info.kind);
-    if let Some(first) = found.iter_mut().find(|f| f.reason.is_none()) {
-        first.recommended = true;
+    give_reasons(&mut found);
+    #[cfg(feature = "gpu")]
+    for &(backend, reason) in EXPECTED {
+        if found.iter().all(|f| f.info.backend != backend) {
+            found.push(Found::absent(backend, reason));
+        }
     }
+    #[cfg(not(feature = "gpu"))]
+    found.push(Found::absent("gpu", "built without the feature `gpu`"));
+    #[cfg(not(feature = "cpu"))]
+    found.push(Found::absent("cpu", "built without the feature `cpu`"));
     found
 }
 
-fn is_gpu(found: &Found) -> bool {
-    matches!(found.info.kind, DeviceKind::DiscreteGpu | DeviceKind::IntegratedGpu | DeviceKind::Gpu)
+/// Marks the one that is taken unasked, and says of the others why they are not.
+fn give_reasons(found: &mut [Found]) {
+    let infos: Vec<Info> = found.iter().map(|f| f.info.clone()).collect();
+    let first = Preference::Auto.rank(&infos).first().copied();
+    for (at, it) in found.iter_mut().enumerate() {
+        it.recommended = Some(at) == first;
+        it.reason = match (it.info.kind, first) {
+            (DeviceKind::Software, _) => Some("a software GPU: only when asked for".to_string()),
+            (_, Some(first)) if first != at => Some(format!("{} comes first", infos[first].name)),
+            _ => None,
+        };
+    }
+}
+
+fn is_gpu(kind: DeviceKind) -> bool {
+    matches!(kind, DeviceKind::DiscreteGpu | DeviceKind::IntegratedGpu | DeviceKind::Gpu)
 }
 
 /// Opens what is preferred; also why it is the CPU, where a GPU was to be expected.
@@ -152,37 +243,21 @@ pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<St
         return Ok((Box::new(crate::backend::cpu::CpuBackend::new()), None));
     }
     let found = find(preference == Preference::LowPower).await;
-    let candidates: Vec<&Found> = match &preference {
-        Preference::Auto => found.iter().filter(|f| f.reason.is_none()).collect(),
-        Preference::Gpu => found.iter().filter(|f| is_gpu(f)).collect(),
-        Preference::LowPower => {
-            let mut gpus: Vec<&Found> = found.iter().filter(|f| is_gpu(f)).collect();
-            gpus.sort_by_key(|f| f.info.kind != DeviceKind::IntegratedGpu);
-            gpus
-        }
-        Preference::Cpu => found.iter().filter(|f| f.info.kind == DeviceKind::Cpu).collect(),
-        Preference::Software => {
-            found.iter().filter(|f| f.info.kind == DeviceKind::Software).collect()
-        }
-        Preference::Index(index) => found.get(*index).into_iter().collect(),
-        Preference::Name(name) => {
-            let name = name.to_ascii_lowercase();
-            let matches = |f: &&Found| f.info.name.to_ascii_lowercase().contains(&name);
-            found.iter().filter(matches).collect()
-        }
-    };
+    let there = found.iter().filter(|f| f.is_available());
+    let infos: Vec<Info> = there.map(|f| f.info.clone()).collect();
     let mut failures = Vec::new();
-    for candidate in candidates {
+    for at in preference.rank(&infos) {
+        let candidate = &found[at];
         match open_found(candidate).await {
             Ok(backend) => {
-                let expected = preference == Preference::Auto && !is_gpu(candidate);
+                let expected = preference == Preference::Auto && !is_gpu(candidate.info.kind);
                 return Ok((backend, expected.then(|| why_not_gpu(&found, &failures))));
             }
             Err(error) => failures.push(error.to_string()),
         }
     }
     let there: Vec<String> = found.iter().map(|f| f.to_string().trim().to_string()).collect();
-    let there = if there.is_empty() { "nothing".to_string() } else { there.join("; ") };
+    let there = there.join("; ");
     let tried =
         if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
     let message = format!("device: nothing answers to {preference}{tried}; there is: {there}");
@@ -206,11 +281,16 @@ fn why_not_gpu(found: &[Found], failures: &[String]) -> String {
 }
 
 async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
-    match found.open {
+    match &found.open {
         #[cfg(feature = "gpu")]
-        Choice::Gpu(ref adapter) => Ok(Box::new(adapter.open().await?)),
+        Some(Choice::Gpu(adapter)) => Ok(Box::new(adapter.open().await?)),
         #[cfg(feature = "cpu")]
-        Choice::Cpu => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
+        Some(Choice::Cpu) => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
+        None => {
+            let why = found.reason.as_deref().unwrap_or_default();
+            let message = format!("device: {} is not there: {why}", found.info.backend);
+            Err(Error::new(ErrorKind::NoDevice, message))
+        }
     }
 }
 

@@ -132,7 +132,15 @@ export interface Tensor<D extends DType = DType> {
   readonly shape: Shape;
   /** All elements, nested as deep as there are axes: what `device.tensor` takes. A number where there are none. */
   readNested(): Promise<number | NestedArray>;
-  /** The same values on another device: read from this one, and written to that. */
+  /**
+   * The same values on another device, of whatever kind both are: from the GPU to the CPU and back. They are computed and
+   * read here, and written there; what is recorded on the result is that device's, and gradients do not pass it.
+   *
+   * ```ts
+   * const cpu = await Device.new({ prefer: "cpu" });
+   * const there = await tensor.to(cpu);
+   * ```
+   */
   to(device: Device): Promise<Tensor<D>>;
   /**
    * The buffer that the tensor lies in, for shaders of the page's own that read it: on the page's `GPUDevice` after
@@ -301,7 +309,16 @@ export declare namespace Device {
    * @throws `Data` where it is no `GPUDevice`, `DeviceLost` where it was lost, `Limit` where it was opened with too little.
    */
   export function from(device: GpuDevice, options?: ShareOptions): Promise<Device>;
-  /** Every device there is, the recommended one first. Opens and loads nothing. */
+  /**
+   * Every device there is, the recommended one first, and WebGPU where it offers none; with a reason beside each that is not
+   * taken. Opens and loads nothing. Browsers do not tell how much memory a GPU has.
+   *
+   * ```ts
+   * for (const { info, recommended, reason } of await Device.discover()) {
+   *   console.log(recommended ? "*" : " ", info.backend, info.name, info.kind, reason ?? "");
+   * }
+   * ```
+   */
   export function discover(): Promise<Found[]>;
   /** Whether there is a GPU. Opens and loads nothing. */
   export function isAvailable(): Promise<boolean>;

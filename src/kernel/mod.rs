@@ -231,6 +231,8 @@ pub struct Limits {
     pub subgroups: bool,
     /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::CooperativeMatrices`]).
     pub cooperative: bool,
+    /// Whether the device measures how long its kernels take (timestamp queries).
+    pub timestamps: bool,
     /// Which kernels to run where there is a choice.
     #[cfg_attr(feature = "js", js(skip))]
     pub config: KernelConfig,

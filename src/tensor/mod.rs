@@ -127,7 +127,19 @@ impl Tensor {
         self.device.run(&[self.node()?])
     }
 
-    /// The same values on another device: read from this one, and written to that.
+    /// The same values on another device, of whatever kind both are: from a GPU to the CPU and back, or from one GPU to
+    /// another. They are computed and read here, and written there; what is recorded on the result is that device's. The
+    /// result has no past: gradients do not pass it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let (here, there) = (Device::with(Preference::Cpu).await?, Device::with(Preference::Cpu).await?);
+    /// let x = here.tensor(&[1.0f32, 2.0], &[2])?.mul(3)?.to(&there).await?;
+    /// let y = x.add(&there.ones(&[2])?)?;
+    /// assert_eq!(y.read::<f32>().await?, [4.0, 7.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`Tensor::read`]; `Unsupported` where that device lacks the type.

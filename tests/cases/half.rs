@@ -162,7 +162,7 @@ fn routines(suite: &mut Suite) {
         let (x, w) = (integers(&[1, 2, 5, 5], -3, 3, 14), integers(&[3, 2, 3, 3], -3, 3, 15));
         let got =
             x.on(device, HALF)?.conv2d(&w.on(device, HALF)?, None, Conv2dOptions::default())?;
-        let want = super::conv::convolve(&x, &w, [1, 1], [(0, 0); 2], [1, 1], 1);
+        let want = super::conv2d::convolve(&x, &w, [1, 1], [(0, 0); 2], [1, 1], 1);
         Ok(vec![exact("conv2d", got, HALF, want)])
     });
     suite.add("attention of equal keys is the mean", |device| {

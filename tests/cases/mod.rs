@@ -10,8 +10,8 @@ pub mod call;
 pub mod casts;
 pub mod check;
 pub mod composed;
-pub mod conv;
-pub mod convs;
+pub mod conv2d;
+pub mod conv_nd;
 pub mod corners;
 pub mod create;
 pub mod eager;
@@ -40,7 +40,7 @@ pub mod scan;
 pub mod scatter;
 pub mod sort;
 pub mod tolerance;
-pub mod turns;
+pub mod transposition;
 pub mod variables;
 pub mod views;
 
@@ -54,40 +54,25 @@ pub struct Group {
     pub cases: fn() -> Suite,
 }
 
-/// All groups.
-pub const GROUPS: &[Group] = &[
-    Group { name: "arguments", cases: arguments::cases },
-    Group { name: "attention", cases: attention::cases },
-    Group { name: "batches", cases: batches::cases },
-    Group { name: "broadcast", cases: broadcast::cases },
-    Group { name: "casts", cases: casts::cases },
-    Group { name: "composed", cases: composed::cases },
-    Group { name: "conv", cases: conv::cases },
-    Group { name: "convs", cases: convs::cases },
-    Group { name: "corners", cases: corners::cases },
-    Group { name: "create", cases: create::cases },
-    Group { name: "fuzz", cases: fuzz::cases },
-    Group { name: "grad", cases: grad::cases },
-    Group { name: "half", cases: half::cases },
-    Group { name: "large", cases: large::cases },
-    Group { name: "linalg", cases: linalg::cases },
-    Group { name: "matmul", cases: matmul::cases },
-    Group { name: "movement", cases: movement::cases },
-    Group { name: "norm", cases: norm::cases },
-    Group { name: "numbers", cases: numbers::cases },
-    Group { name: "packed", cases: packed::cases },
-    Group { name: "pointwise", cases: pointwise::cases },
-    Group { name: "pool", cases: pool::cases },
-    Group { name: "random", cases: random::cases },
-    Group { name: "ranks", cases: ranks::cases },
-    Group { name: "reduce", cases: reduce::cases },
-    Group { name: "refusals", cases: refusals::cases },
-    Group { name: "scan", cases: scan::cases },
-    Group { name: "scatter", cases: scatter::cases },
-    Group { name: "sort", cases: sort::cases },
-    Group { name: "variables", cases: variables::cases },
-    Group { name: "views", cases: views::cases },
-];
+/// The one list of groups: a macro that is given to this one is called with all of them. A group's name is its module's.
+macro_rules! with_groups {
+    ($macro:ident) => {
+        $macro! {
+            arguments attention batches broadcast casts composed conv2d conv_nd corners create fuzz grad half large linalg
+            matmul movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
+        }
+    };
+}
+pub(crate) use with_groups;
+
+macro_rules! groups {
+    ($($name:ident)*) => {
+        /// All groups.
+        pub const GROUPS: &[Group] =
+            &[$(Group { name: stringify!($name), cases: $name::cases }),*];
+    };
+}
+with_groups!(groups);
 
 /// Every case.
 pub fn all() -> Vec<Case> {

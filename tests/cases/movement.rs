@@ -35,7 +35,7 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("movement");
     reshapes(&mut suite);
     permutes(&mut suite);
-    super::turns::add(&mut suite);
+    super::transposition::add(&mut suite);
     slices(&mut suite);
     expands(&mut suite);
     pads(&mut suite);

@@ -2,7 +2,7 @@
 
 use super::array::{random, Array};
 use super::check::{near, said, Outcome, Suite};
-use super::conv::convolve;
+use super::conv2d::convolve;
 use super::matmul::product;
 use super::tolerance::Tolerance;
 use warpweft::device::Device;

@@ -1,5 +1,5 @@
 //! Outside conformance vectors: what others say our operations must give, run on any device. Used natively by
-//! `tests/it/outside.rs` and in browsers by `tests/web.rs`.
+//! `tests/it/run_conformance.rs` and in browsers by `tests/web.rs`.
 //!
 //! `vectors` reads them, `webnn` and `onnx` map their operators to `Tensor` calls, `limits` compares, `exceptions`
 //! lists what is known to differ, `report` counts.

@@ -76,13 +76,11 @@ fn names_are_the_browsers() {
 
 #[test]
 fn options_are_read_or_refused() {
-    let parse = |words: &[&str]| {
-        Options::parse(&words.iter().map(ToString::to_string).collect::<Vec<String>>())
-    };
+    let parse = |words: &[&str]| Options::of(words);
     let options = parse(&["--device", "cpu", "--only", "copy,sum", "--runs", "3", "--bench"]);
     let options = options.expect("these are options");
-    assert_eq!(options.device.as_deref(), Some("cpu"));
-    assert_eq!((options.only, options.runs), (vec!["copy".into(), "sum".into()], Some(3)));
+    assert_eq!((options.device, options.runs.get()), (Preference::Cpu, 3));
+    assert_eq!(options.only, ["copy", "sum"]);
     for bad in [&["--runs", "0"][..], &["--runs"], &["--quick"], &["--runs", "x"]] {
         assert!(parse(bad).is_err(), "{bad:?}");
     }

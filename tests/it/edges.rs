@@ -223,7 +223,7 @@ fn a_gpu_goes_on_after_what_does_not_fit() {
         first.limits.binding_bytes = 1024;
         let backend = block_on(first.open()).expect("it opens");
         let device = Device::from_backend(Box::new(backend), None);
-        let groups = ["movement", "reduce", "matmul", "conv", "scatter", "sort", "norm"];
+        let groups = ["movement", "reduce", "matmul", "conv2d", "scatter", "sort", "norm"];
         let (passed, refused) = cases_within(&device, &groups);
         assert!(passed > 25 && refused > 25, "{passed} pass, {refused} do not fit");
     }

@@ -7,7 +7,7 @@ use crate::cases::array::Array;
 use crate::cases::fuzz::meaning::Program;
 use crate::cases::fuzz::shrink::{shrink, text};
 use crate::cases::fuzz::step::{Kind, Op, Reduce, Step, BINARY, UNARY};
-use crate::cases::fuzz::{chance, failure, told};
+use crate::cases::fuzz::{failure, generator, told};
 use crate::paper::{self, Paper};
 use pollster::block_on;
 use std::path::Path;
@@ -20,7 +20,7 @@ use warpweft::tensor::PadMode;
 
 /// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
 fn smallest(kind: Kind, wanted: impl Fn(&Program) -> bool) -> Vec<Program> {
-    let programs = (0..300).map(|seed| chance::program(seed, kind)).filter(&wanted);
+    let programs = (0..300).map(|seed| generator::program(seed, kind)).filter(&wanted);
     let small = programs
         .take(3)
         .map(|program| block_on(shrink(program, async |program: &Program| wanted(program))));
@@ -129,7 +129,7 @@ fn a_machine_s_fault_is_told_as_a_test() {
     let device = Device::from_backend(Box::new(Spoiled(Paper::new(paper::web_limits()))), None);
     let mut seen = 0;
     for seed in 0..60 {
-        let program = chance::program(seed, Kind::Whole);
+        let program = generator::program(seed, Kind::Whole);
         let Err(what) = block_on(failure(&device, &program, true)) else { continue };
         let said = block_on(told(&device, program, what));
         let lines: Vec<&str> = said.lines().skip(2).collect();

@@ -1,10 +1,10 @@
 //! The wgpu backend by itself: hand-written kernels on whatever adapter there is, also one computed
 //! by the CPU.
 
-#[path = "../by_hand/mod.rs"]
-mod by_hand;
+#[path = "../wgsl_kernels/mod.rs"]
+mod wgsl_kernels;
 
-use by_hand::{batch, busy, pattern, source, to_words, two};
+use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 use pollster::block_on;
 use std::io::Write as _;
 use std::slice::from_ref;

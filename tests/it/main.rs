@@ -1,14 +1,16 @@
 //! All native tests: one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
-mod again;
 mod bench;
 mod caches;
 #[path = "../cases/mod.rs"]
 mod cases;
 #[path = "../conformance/mod.rs"]
 mod conformance;
+mod costs;
 mod cpu;
+mod devices;
+mod dynamic_shapes;
 mod edges;
 mod faults;
 mod features;
@@ -16,8 +18,6 @@ mod fuzz;
 mod gpu;
 mod interop;
 mod js;
-mod lengths;
-mod outside;
 mod paper;
 mod plan;
 mod poison;
@@ -25,6 +25,7 @@ mod poison;
 mod programs;
 mod readme;
 mod renamed;
+mod run_conformance;
 mod run_programs;
 mod shaders;
 mod suite;

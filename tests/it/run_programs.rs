@@ -1,7 +1,7 @@
 //! Whole programs on every backend: their values, and what they cost; see `tests/programs`.
 
 use crate::programs::counts::{exceeded, Counts, KNOWN, SHORTER};
-use crate::programs::{check, program, Reads, Report, Theme, SIZES, THEMES};
+use crate::programs::{self, check, program, Reads, Report, Theme, SIZES, THEMES};
 use crate::suite::{absent, say, Place};
 use pollster::block_on;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -52,16 +52,10 @@ macro_rules! themes {
     ($($theme:ident)*) => {
         mod on_cpu { $( #[test] fn $theme() { super::run(super::Place::Cpu, stringify!($theme)); } )* }
         mod on_wgpu { $( #[test] fn $theme() { super::run(super::Place::Wgpu, stringify!($theme)); } )* }
-
-        #[test]
-        fn every_theme_is_run() {
-            let named = [$(stringify!($theme)),*];
-            assert!(THEMES.iter().map(|theme| theme.name).eq(named), "{named:?}");
-        }
     };
 }
 
-themes! { grids learning linear models sequences statistics training }
+programs::with_themes!(themes);
 
 #[test]
 fn names_are_unique() {

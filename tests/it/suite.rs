@@ -268,19 +268,10 @@ macro_rules! groups {
             $( #[test] fn $group() { super::run_middle(stringify!($group)); } )*
         }
         mod on_wgpu { $( #[test] fn $group() { super::run(super::Place::Wgpu, stringify!($group)); } )* }
-
-        #[test]
-        fn every_group_is_run() {
-            let named = [$(stringify!($group)),*];
-            assert!(GROUPS.iter().map(|group| group.name).eq(named), "{named:?}");
-        }
     };
 }
 
-groups! {
-    arguments attention batches broadcast casts composed conv convs corners create fuzz grad half large linalg matmul
-    movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
-}
+cases::with_groups!(groups);
 
 #[test]
 fn names_are_unique_and_every_row_has_a_case() {

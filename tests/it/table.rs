@@ -19,16 +19,6 @@ const EXTREMES: [f32; 16] =
 
 const RANDOM_POINTS: usize = 2000;
 
-/// Every row there must be.
-const NAMES: &str = "
-    abs neg sign sign_bit floor ceil round trunc fract exp exp2 expm1 log log2 log10 log1p sqrt
-    rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc relu
-    relu6 leaky_relu elu selu celu sigmoid hard_sigmoid log_sigmoid silu hard_swish gelu
-    gelu_tanh mish softplus softsign is_nan is_inf is_finite logical_not bitwise_not hard_tanh
-    clamp add sub mul div fmod remainder pow minimum maximum atan2 hypot copysign eq ne lt le gt
-    ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor bitwise_left_shift
-    bitwise_right_shift squared_difference where_cond fma lerp random_bits unit_float from_bits";
-
 fn extremes() -> Vec<f32> {
     EXTREMES.iter().flat_map(|&x| [x, -x]).collect()
 }
@@ -437,11 +427,8 @@ fn integers_are_exact() {
 
 #[test]
 fn the_table_is_complete() {
-    let mut wanted: Vec<&str> = NAMES.split_whitespace().collect();
     let mut there: Vec<&str> = TABLE.iter().map(|row| row.name).collect();
-    wanted.sort_unstable();
     there.sort_unstable();
-    assert_eq!(there, wanted);
     assert!(there.windows(2).all(|pair| pair[0] != pair[1]), "a name is there twice");
     assert_eq!(Pointwise::ALL.len(), TABLE.len());
     for (pointwise, row) in Pointwise::ALL.iter().zip(TABLE) {

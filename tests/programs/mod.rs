@@ -33,16 +33,22 @@ pub struct Theme {
     pub programs: fn() -> Vec<Program>,
 }
 
-/// All themes.
-pub const THEMES: &[Theme] = &[
-    Theme { name: "grids", programs: grids::programs },
-    Theme { name: "learning", programs: learning::programs },
-    Theme { name: "linear", programs: linear::programs },
-    Theme { name: "models", programs: models::programs },
-    Theme { name: "sequences", programs: sequences::programs },
-    Theme { name: "statistics", programs: statistics::programs },
-    Theme { name: "training", programs: training::programs },
-];
+/// The one list of themes: a macro that is given to this one is called with all of them. A theme's name is its module's.
+macro_rules! with_themes {
+    ($macro:ident) => {
+        $macro! { grids learning linear models sequences statistics training }
+    };
+}
+pub(crate) use with_themes;
+
+macro_rules! themes {
+    ($($name:ident)*) => {
+        /// All themes.
+        pub const THEMES: &[Theme] =
+            &[$(Theme { name: stringify!($name), programs: $name::programs }),*];
+    };
+}
+with_themes!(themes);
 
 type Waiting<T> = Pin<Box<dyn Future<Output = Result<Vec<T>>>>>;
 

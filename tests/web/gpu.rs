@@ -1,10 +1,10 @@
 //! The WebGPU backend by itself in a browser, also on a software GPU: errors come late
 //! there, and nothing may wait.
 
-#[path = "../by_hand/mod.rs"]
-mod by_hand;
+#[path = "../wgsl_kernels/mod.rs"]
+mod wgsl_kernels;
 
-use by_hand::{batch, busy, pattern, source, to_words, two};
+use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 use warpweft::backend::wgpu::{adapters, is_available, open, Choice, Power, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::{Device, Preference};

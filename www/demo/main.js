@@ -61,7 +61,7 @@ async function begin() {
   const select = byId("device", HTMLSelectElement);
   try {
     const wanted = new URLSearchParams(location.search).get("device") ?? "auto";
-    const found = await Device.discover();
+    const found = (await Device.discover()).filter(({ available }) => available);
     const names = found.map(({ info, recommended }, i) => {
       const text = `${info.backend}: ${info.name} (${kindInWords(info.kind)})`;
       return make("option", { value: `${i}` }, recommended ? `${text}, recommended` : text);

@@ -20,16 +20,23 @@ export interface DeviceInfo {
   readonly driver: string;
 }
 
-/** A device that could be opened. */
+/** A device that was found, or why one is not there. */
 export interface Found {
+  /** What it is. Where a backend offers nothing, its word alone. */
   readonly info: DeviceInfo;
+  /** Whether it can be opened. */
+  readonly available: boolean;
   /** The largest buffer a kernel can use, in bytes; undefined where only opening it tells. */
   readonly bindingBytes?: number;
   /** Whether it stores 16-bit floats; undefined where only opening it tells. */
   readonly f16?: boolean;
+  /** Whether neighbouring threads can pass values to each other; undefined where only opening it tells. */
+  readonly subgroups?: boolean;
+  /** Whether it measures how long its kernels take; undefined where only opening it tells. */
+  readonly timestamps?: boolean;
   /** Whether `Device.new()` would take it. */
   readonly recommended: boolean;
-  /** Why it is not chosen unasked. */
+  /** Why it is not there, or not taken unasked. */
   readonly reason?: string;
 }
 
@@ -44,7 +51,7 @@ export interface Choice {
 }
 
 /** An adapter, and what it is. */
-interface Offer extends Omit<Found, "recommended"> {
+interface Offer extends Omit<Found, "recommended" | "available"> {
   adapter: GPUAdapter;
 }
 
@@ -78,22 +85,28 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
     info: { backend: "webgpu", name, vendor, kind: software ? "software" : "gpu", driver: "" },
     bindingBytes: Math.min(found.limits.maxStorageBufferBindingSize, found.limits.maxBufferSize),
     f16: found.features.has("shader-f16"),
+    subgroups: found.features.has("subgroups"),
+    timestamps: found.features.has("timestamp-query"),
     ...(software && { reason: "a software GPU: only when asked for" }),
   };
 }
 
 const cpu = { info: { backend: "cpu", name: "CPU", vendor: "", kind: "cpu", driver: "" } } as const;
 
-/** All devices, the recommended one first. */
+/** All devices, the recommended one first; then WebGPU, where it offers none. */
 export async function discover(): Promise<Found[]> {
   return list(await offer("high-performance"));
 }
 
 function list(gpu: Offer | string): Found[] {
-  if (typeof gpu === "string") return [{ ...cpu, recommended: true }];
+  const [available, first, other] = [true, { recommended: true }, { recommended: false }];
+  if (typeof gpu === "string") {
+    const info = { backend: "webgpu", name: "", vendor: "", kind: "gpu", driver: "" } as const;
+    return [{ ...cpu, available, ...first }, { info, available: false, ...other, reason: gpu }];
+  }
   const { adapter: _, ...found } = gpu;
-  if (found.reason) return [{ ...cpu, recommended: true }, { ...found, recommended: false }];
-  return [{ ...found, recommended: true }, { ...cpu, recommended: false }];
+  if (found.reason) return [{ ...cpu, available, ...first }, { ...found, available, ...other }];
+  return [{ ...found, available, ...first }, { ...cpu, available, ...other, reason: `${found.info.name} comes first` }];
 }
 
 /** Whether there is a GPU other than a software one. */
@@ -129,7 +142,7 @@ export async function choose(prefer: unknown): Promise<Choice> {
 
 /** By index in what `discover()` gives, or by part of the name. */
 function chooseFound(prefer: string | number, gpu: Offer | string): Choice {
-  const found = list(gpu);
+  const found = list(gpu).filter(({ available }) => available);
   const matches = (part: string) => found.find(({ info }) => info.name.toLowerCase().includes(part.toLowerCase()));
   // As text, too: preferences come from addresses and forms.
   const index = typeof prefer === "string" && /^\d+$/.test(prefer) ? Number(prefer) : prefer;

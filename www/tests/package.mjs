@@ -62,6 +62,9 @@ async function withWebGpu() {
     if (!gpu || gpu.bindingBytes < 2 ** 27) throw new Error(`no adapter: ${JSON.stringify(found)}`);
     same(found.available, gpu.info.kind !== "software", "isAvailable");
     same(found.all.filter(({ recommended }) => recommended).length, 1, "recommended devices");
+    const reasons = found.all.filter(({ recommended, reason }) => recommended === Boolean(reason));
+    same(reasons, [], "those without a reason, and the recommended with one");
+    same([gpu.available, typeof gpu.subgroups, typeof gpu.timestamps], [true, "boolean", "boolean"], "features");
     const opened = await page.evaluate(async () => {
       const { Device } = await import("/dist/index.js");
       const devices = await Promise.all([0, 1, "cpu", "auto"].map((prefer) => Device.new({ prefer })));
@@ -288,8 +291,12 @@ async function withoutWebGpu() {
       const values = [...(await device.tensor([1, 2]).exp().log().read())].map(Math.round);
       const refusal = await Device.new({ prefer: "gpu" }).catch(({ code, message }) => ({ code, message }));
       const { kind } = device.info;
-      return { kind, values, refusal, fallback: device.fallback, available: await Device.isAvailable() };
+      const found = await Device.discover();
+      return { kind, values, refusal, found, fallback: device.fallback, available: await Device.isAvailable() };
     });
+    const absent = { backend: "webgpu", name: "", vendor: "", kind: "gpu", driver: "" };
+    const reason = "this browser offers no WebGPU here";
+    same(got.found[1], { info: absent, available: false, recommended: false, reason }, "why there is no WebGPU");
     same([got.kind, got.values, got.available], ["cpu", [1, 2], false], "device and values");
     if (!/computing on the CPU/.test(got.fallback)) throw new Error(`fallback: ${got.fallback}`);
     same(got.refusal.code, "NoDevice", got.refusal.message);

@@ -50,7 +50,7 @@ async function native() {
   mkdirSync(reports, { recursive: true });
   const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
   const env = { ...nativeTestEnv(), ...report };
-  const { failed } = await ended(run("cargo", ["test", "--test", "it", "outside::on"], { env }));
+  const { failed } = await ended(run("cargo", ["test", "--test", "it", "run_conformance::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 
@@ -64,8 +64,8 @@ async function web(browser, filter) {
 
 const parts = {
   native: { start: native, needs: ["rust", "vulkan"], backends: ["cpu", "wgpu", "wgpu without barriers"] },
-  web: inBrowser("chromium", "outside::on", ["webgpu", "cpu in a browser"]),
-  firefox: inBrowser("firefox", "outside::on_webgpu", ["webgpu in Firefox"]),
+  web: inBrowser("chromium", "run_conformance::on", ["webgpu", "cpu in a browser"]),
+  firefox: inBrowser("firefox", "run_conformance::on_webgpu", ["webgpu in Firefox"]),
 };
 
 function inBrowser(browser, filter, backends) {

@@ -2,11 +2,13 @@
 //! have them as constants.
 
 use super::programs::median;
+use super::progress;
+use super::table::plain;
 use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor};
 use crate::{DeviceSync, TensorSync};
-use std::fmt::Write as _;
+use comfy_table::Table;
 use std::time::Instant;
 
 /// Something of a size.
@@ -46,9 +48,10 @@ fn some(device: &Device, shape: &[usize]) -> Result<Tensor> {
 /// # Errors
 /// Those of the device.
 pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String> {
-    let mut text = String::from("| kernel | n | sizes as constants, ms | read, ms | ratio |\n");
-    text += "| --- | --- | --- | --- | --- |\n";
+    let mut table = plain(&["kernel", "n", "sizes as constants, ms", "read, ms", "ratio"], 5);
+    let bar = progress(WORK.len() + 1);
     for (name, n, work) in WORK {
+        bar.set_message(name);
         let (fixed, dynamic) = (open()?, open()?);
         for other in [n - 8, n - 12] {
             work(&dynamic, other)?.run()?;
@@ -69,13 +72,13 @@ pub fn measure(open: &dyn Fn() -> Result<Device>, runs: usize) -> Result<String>
         }
         let (ours, theirs) = (median(ours), median(theirs));
         let ratio = ours / theirs;
-        writeln!(text, "| {name} | {n} | {theirs:.2} | {ours:.2} | {ratio:.2} |")
-            .expect("memory takes it");
+        let times = [theirs, ours, ratio].map(|x| format!("{x:.2}"));
+        table.add_row([name.to_string(), n.to_string()].into_iter().chain(times));
+        bar.inc(1);
     }
-    text += "\n| new lengths, until submitted | known, ms | new, ms | more, ms | plans | pipelines | buffers |\n";
-    text += "| --- | --- | --- | --- | --- | --- | --- |\n";
-    text += &new_lengths(&open()?, runs.max(20))?;
-    Ok(text)
+    let new = new_lengths(&open()?, runs.max(20))?;
+    bar.finish_and_clear();
+    Ok(format!("{table}\n\n{new}\n"))
 }
 
 /// Six layers of a transformer over a text of so many words.
@@ -97,7 +100,7 @@ fn encoder(device: &Device, length: usize) -> Result<Tensor> {
 }
 
 /// Each of many lengths through an encoder, and at once again.
-fn new_lengths(device: &Device, runs: usize) -> Result<String> {
+fn new_lengths(device: &Device, runs: usize) -> Result<Table> {
     let (mut new, mut known) = (Vec::new(), Vec::new());
     let warm = 12;
     let mut before = device.stats();
@@ -118,7 +121,11 @@ fn new_lengths(device: &Device, runs: usize) -> Result<String> {
     let (new, known) = (median(new.split_off(warm)), median(known.split_off(warm)));
     let (plans, pipelines) = (after.plans - before.plans, after.pipelines - before.pipelines);
     let (more, buffers) = (new - known, after.buffers - before.buffers);
-    Ok(format!(
-        "| {runs} through 6 layers | {known:.2} | {new:.2} | {more:.2} | {plans} | {pipelines} | {buffers} |\n"
-    ))
+    let first = "new lengths, until submitted";
+    let head = [first, "known, ms", "new, ms", "more, ms", "plans", "pipelines", "buffers"];
+    let mut table = plain(&head, 7);
+    let times = [known, new, more].map(|x| format!("{x:.2}"));
+    let counts = [plans, pipelines, buffers].map(|x| x.to_string());
+    table.add_row([format!("{runs} through 6 layers")].into_iter().chain(times).chain(counts));
+    Ok(table)
 }

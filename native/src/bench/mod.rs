@@ -19,66 +19,62 @@ use crate::backend::DeviceKind;
 use crate::device::{Device, Preference};
 use crate::error::{Error, Result};
 use crate::{DeviceSync, TensorSync};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
 use peers::Numpy;
+use std::ffi::OsString;
+use std::iter::once;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use table::{Row, Times};
 
-/// What the command line takes.
-pub const HELP: &str = "\
-    --device WORD        cpu, gpu, software, ... (otherwise as WARPWEFT_DEVICE says)
-    --only NAME,NAME     cases by name, or by the beginning of one
-    --runs N             timed runs of each case (9)
-    --json FILE          writes the figures there too
-    --numpy PYTHON       on the CPU: times OpenBLAS by this Python's NumPy too
-    --list               the cases
-    --heavy              with the heavy ones
-    --programs           instead of cases, what programs cost beside their kernels
-    --lengths            instead of cases, what programs cost that come with other sizes
-";
-
 /// What is to be done.
-#[derive(Debug, Default)]
+#[derive(Debug, Parser)]
+#[command(name = "bench", about = "Time the cases of the benchmark on a device")]
 pub struct Options {
-    pub device: Option<String>,
+    /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
+    #[arg(long, env = "WARPWEFT_DEVICE", default_value = "auto")]
+    pub device: Preference,
+    /// Cases by name, or by the beginning of one
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    pub runs: Option<usize>,
-    pub json: Option<String>,
+    /// Timed runs of each case
+    #[arg(long, value_name = "N", default_value = "9")]
+    pub runs: NonZeroUsize,
+    /// Write the figures to this file, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// On the CPU: time OpenBLAS by this Python's NumPy, too
+    #[arg(long, value_name = "PYTHON")]
     pub numpy: Option<String>,
+    /// Print the names of the cases
+    #[arg(long)]
     pub list: bool,
+    /// Run the heavy cases, too
+    #[arg(long)]
     pub heavy: bool,
+    /// Instead of cases: what programs cost beside their kernels
+    #[arg(long)]
     pub programs: bool,
+    /// Instead of cases: what programs cost that come with other sizes
+    #[arg(long, conflicts_with = "programs")]
     pub lengths: bool,
+    // What cargo says to every benchmark.
+    #[arg(long = "bench", hide = true)]
+    cargo: bool,
 }
 
 impl Options {
-    /// From the words of a command line; what is wrong with them otherwise.
+    /// From the words of a command line, without the program's name.
     ///
     /// # Errors
-    /// A text that names the word.
-    pub fn parse(words: &[String]) -> std::result::Result<Options, String> {
-        let mut options = Options::default();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            let mut next = || words.next().cloned().ok_or_else(|| format!("{word}: of what?"));
-            match word.as_str() {
-                "--device" => options.device = Some(next()?),
-                "--only" => options.only = next()?.split(',').map(str::to_string).collect(),
-                "--runs" => {
-                    let runs = next()?.parse().ok().filter(|&runs| runs > 0);
-                    options.runs = Some(runs.ok_or("--runs: a number from 1 on")?);
-                }
-                "--json" => options.json = Some(next()?),
-                "--numpy" => options.numpy = Some(next()?),
-                "--list" => options.list = true,
-                "--heavy" => options.heavy = true,
-                "--programs" => options.programs = true,
-                "--lengths" => options.lengths = true,
-                // What cargo says to every benchmark.
-                "--bench" => {}
-                other => return Err(format!("no such option: {other}")),
-            }
-        }
-        Ok(options)
+    /// What clap has to say: that a word is no option, or that help was asked for.
+    pub fn of<W: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> std::result::Result<Options, clap::Error> {
+        let words = words.into_iter().map(Into::into);
+        Options::try_parse_from(once(OsString::from("bench")).chain(words))
     }
 
     fn cases(&self) -> Result<Vec<Case>> {
@@ -105,16 +101,12 @@ pub fn run(options: &Options) -> Result<()> {
         cases.iter().for_each(|case| println!("{}", case.name));
         return Ok(());
     }
-    let preference = match &options.device {
-        Some(word) => Preference::parse(word),
-        None => Preference::from_environment()?,
-    };
-    let runs = options.runs.unwrap_or(9);
+    let (preference, runs) = (&options.device, options.runs.get());
     if options.lengths {
         print!("{}", lengths::measure(&|| Device::with_sync(preference.clone()), runs)?);
         return Ok(());
     }
-    let device = Device::with_sync(preference)?;
+    let device = Device::with_sync(preference.clone())?;
     if options.programs {
         print!("{}", programs::measure(&device, runs)?);
         return Ok(());
@@ -125,22 +117,30 @@ pub fn run(options: &Options) -> Result<()> {
         _ => None,
     };
     let mut rows = Vec::new();
+    let bar = progress(cases.len());
     for case in &cases {
-        eprintln!("{}", case.name);
-        let numpy = numpy.as_mut();
-        let row = measure(case, &device, options.runs.unwrap_or(9), on_cpu, numpy);
+        bar.set_message(case.name.clone());
+        let row = measure(case, &device, runs, on_cpu, numpy.as_mut());
         rows.push(row.unwrap_or_else(|error| Row::failed(case, error.to_string())));
         device.trim();
+        bar.inc(1);
     }
+    bar.finish_and_clear();
     print!("{}", table::markdown(device.info(), &rows));
     if let Some(file) = &options.json {
         std::fs::write(file, table::json(device.info(), &rows))
-            .map_err(|error| Error::data(format!("bench: {file}: {error}")))?;
+            .map_err(|error| Error::data(format!("bench: {}: {error}", file.display())))?;
     }
     match rows.iter().filter(|row| row.failure.is_some()).count() {
         0 => Ok(()),
         wrong => Err(Error::data(format!("bench: {wrong} of {} cases failed", rows.len()))),
     }
+}
+
+/// How far it is, on a terminal.
+pub(crate) fn progress(steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{elapsed:>4} [{bar:30}] {pos}/{len} {msg}");
+    ProgressBar::new(steps as u64).with_style(style.expect("the template is well formed"))
 }
 
 /// Shortest time that is worth looking at: what takes less is done several times.

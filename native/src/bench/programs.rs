@@ -1,11 +1,12 @@
 //! What programs cost beside their kernels: recording and planning, and reading in every step.
 
+use super::progress;
+use super::table::plain;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::{Tensor, Variable};
 use crate::{DeviceSync, TensorSync};
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 /// A program, and its name.
@@ -109,16 +110,19 @@ fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
 /// Those of the device.
 pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let info = device.info();
-    let mut text = format!("{} ({})\n\n", info.name, info.backend);
-    text += "| planning | operations | kernels | ms | us per operation |\n";
-    text += "| --- | --- | --- | --- | --- |\n";
+    let mut plans = plain(&["planning", "operations", "kernels", "ms", "us per operation"], 5);
+    let bar = progress(3 * SHAPES.len() + 4);
     for (name, record) in SHAPES {
         for count in [1_000, 10_000, 100_000] {
-            text += &planning(name, runs, &|width| record(device, width, count))?;
+            bar.set_message(name);
+            plans.add_row(planning(name, runs, &|width| record(device, width, count))?);
+            bar.inc(1);
         }
     }
-    text += &planning("48 transformer layers", runs, &|width| transformer(device, width, 48))?;
-    text += "\n| program | ms | beside | ms | ratio |\n| --- | --- | --- | --- | --- |\n";
+    let layers = "48 transformer layers";
+    plans.add_row(planning(layers, runs, &|width| transformer(device, width, 48))?);
+    bar.inc(1);
+    let mut programs = plain(&["program", "ms", "beside", "ms", "ratio"], 0);
     let x = ones(device, &[16])?;
     let inputs: [(&[usize], DType); 1] = [(&[16], DType::F32)];
     let program = device.compile(&inputs, |x| Ok(vec![chain(&x[0], 1_000)?]))?;
@@ -139,6 +143,7 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
         ],
     ];
     for [(name, one), (other, two)] in work {
+        bar.set_message(name.to_string());
         // Once without a clock: plans and pipelines are made.
         one()?;
         two()?;
@@ -150,14 +155,20 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
         }
         let (ours, theirs) = (median(ours), median(theirs));
         let ratio = ours / theirs;
-        writeln!(text, "| {name} | {ours:.2} | {other} | {theirs:.2} | {ratio:.2} |")
-            .expect("memory takes it");
+        let [ours, theirs, ratio] = [ours, theirs, ratio].map(|x| format!("{x:.2}"));
+        programs.add_row([name, &ours, other, &theirs, &ratio]);
+        bar.inc(1);
     }
-    Ok(text)
+    bar.finish_and_clear();
+    Ok(format!("{} ({})\n\n{plans}\n\n{programs}\n", info.name, info.backend))
 }
 
 /// A row: what planning takes that was never planned, which every width is.
-fn planning(name: &str, runs: usize, record: &dyn Fn(usize) -> Result<Tensor>) -> Result<String> {
+fn planning(
+    name: &str,
+    runs: usize,
+    record: &dyn Fn(usize) -> Result<Tensor>,
+) -> Result<[String; 5]> {
     let (mut times, mut operations, mut kernels) = (Vec::new(), 0, 0);
     for run in 0..runs.min(5) {
         let result = record(16 + 4 * run)?;
@@ -170,7 +181,8 @@ fn planning(name: &str, runs: usize, record: &dyn Fn(usize) -> Result<Tensor>) -
     }
     let ms = median(times);
     let each = ms * 1e3 / operations as f64;
-    Ok(format!("| {name} | {operations} | {kernels} | {ms:.2} | {each:.2} |\n"))
+    let [ms, each] = [ms, each].map(|x| format!("{x:.2}"));
+    Ok([name.to_string(), operations.to_string(), kernels.to_string(), ms, each])
 }
 
 fn time(work: &dyn Fn() -> Result<()>) -> Result<Duration> {

@@ -2,7 +2,9 @@
 
 use super::cases::Case;
 use crate::backend::Info;
-use std::fmt::Write;
+use comfy_table::{presets, CellAlignment, Table};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The times of one who runs a case.
@@ -73,6 +75,14 @@ impl Row {
         self.times.first().map_or(f64::NAN, Times::median)
     }
 
+    fn unit(&self) -> &'static str {
+        if self.operations.is_some() {
+            "GFLOP/s"
+        } else {
+            "GB/s"
+        }
+    }
+
     /// Billions of operations, or of bytes, in a second.
     fn rate(&self) -> f64 {
         self.operations.unwrap_or(self.bytes) / self.median() / 1e9
@@ -92,25 +102,34 @@ fn share(row: &Row, [product, copy]: [f64; 2]) -> f64 {
     row.rate() / if row.operations.is_some() { product } else { copy }
 }
 
-/// A table in Markdown.
+/// A table that reads well where it is printed, and is Markdown; the columns after the first are right-aligned, up to
+/// `left`.
+pub fn plain(header: &[&str], left: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::ASCII_MARKDOWN).set_header(header);
+    for column in table.column_iter_mut().skip(1).take(left.saturating_sub(1)) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// The rows as text.
 pub fn markdown(info: &Info, rows: &[Row]) -> String {
     let ceilings = ceilings(rows);
-    let mut text = format!("{}: {}\n\n", info.backend, info.name);
-    text.push_str("| case | ms | rate | of the ceiling | peers: ms (peer / warpweft) |\n");
-    text.push_str("| --- | ---: | ---: | ---: | --- |\n");
+    let header = ["case", "ms", "rate", "of the ceiling", "peers: ms (peer / warpweft)"];
+    let mut table = plain(&header, 4);
     for row in rows {
         let Some(own) = row.times.first().filter(|_| row.failure.is_none()) else {
-            let _ = writeln!(text, "| {} | fails | | | |", row.name);
+            table.add_row([&row.name, "fails", "", "", ""]);
             continue;
         };
-        let unit = if row.operations.is_some() { "GFLOP/s" } else { "GB/s" };
         // Of what is small the rate says nothing.
         let (rate, part) = match row.small && row.operations.is_none() {
             true => (String::new(), String::new()),
             false => {
                 let share = share(row, ceilings);
                 let part = if share.is_nan() { String::new() } else { format!("{share:.2}") };
-                (format!("{:.1} {unit}", row.rate()), part)
+                (format!("{:.1} {}", row.rate(), row.unit()), part)
             }
         };
         let peer = |peer: &Times| {
@@ -118,13 +137,13 @@ pub fn markdown(info: &Info, rows: &[Row]) -> String {
             format!("{} {} ({ratio:.2})", peer.name, digits(time))
         };
         let peers: Vec<String> = row.times[1..].iter().map(peer).collect();
-        let (time, spread) = (digits(own.median() * 1e3), digits(own.spread() * 1e3));
-        let (name, peers) = (&row.name, peers.join(", "));
-        let _ = writeln!(text, "| {name} | {time} ±{spread} | {rate} | {part} | {peers} |");
+        let time = format!("{} ±{}", digits(own.median() * 1e3), digits(own.spread() * 1e3));
+        table.add_row([row.name.clone(), time, rate, part, peers.join(", ")]);
     }
+    let mut text = format!("{}: {}\n\n{table}\n", info.backend, info.name);
     for row in rows {
         if let Some(why) = &row.failure {
-            let _ = writeln!(text, "\n{}: {why}", row.name);
+            text += &format!("\n{}: {why}\n", row.name);
         }
     }
     text
@@ -140,46 +159,49 @@ fn digits(x: f64) -> String {
     }
 }
 
-/// The same for programs.
-pub fn json(info: &Info, rows: &[Row]) -> String {
-    let ceilings = ceilings(rows);
-    let number = |x: f64| if x.is_finite() { format!("{x:.4}") } else { "null".to_string() };
-    let mut text = format!(
-        "{{\n  \"device\": {},\n  \"backend\": {},\n  \"cases\": [",
-        quoted(&info.name),
-        quoted(info.backend)
-    );
-    for (at, row) in rows.iter().enumerate() {
-        let times = row.times.iter().map(|times| {
-            let (median, spread) = (number(times.median() * 1e3), number(times.spread() * 1e3));
-            format!("{}: {{\"ms\": {median}, \"spread\": {spread}}}", quoted(times.name))
-        });
-        let unit = if row.operations.is_some() { "GFLOP/s" } else { "GB/s" };
-        let _ = write!(
-            text,
-            "{}\n    {{\"name\": {}, \"first_ms\": {}, \"rate\": {}, \"unit\": \"{unit}\", \"share\": {}, \
-             \"failure\": {}, \"times\": {{{}}}}}",
-            if at == 0 { "" } else { "," },
-            quoted(&row.name),
-            number(row.first.as_secs_f64() * 1e3),
-            number(row.rate()),
-            number(share(row, ceilings)),
-            row.failure.as_ref().map_or("null".to_string(), |why| quoted(why)),
-            times.collect::<Vec<String>>().join(", ")
-        );
-    }
-    text.push_str("\n  ]\n}\n");
-    text
+/// The figures for programs; a number that is none is `null`.
+#[derive(Serialize)]
+struct Figures<'a> {
+    device: &'a str,
+    backend: &'a str,
+    cases: Vec<CaseFigures<'a>>,
 }
 
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter < ' ' => quoted.push(' '),
-            letter => quoted.push(letter),
+#[derive(Serialize)]
+struct CaseFigures<'a> {
+    name: &'a str,
+    first_ms: f64,
+    rate: f64,
+    unit: &'a str,
+    share: f64,
+    failure: &'a Option<String>,
+    times: BTreeMap<&'a str, TimeFigures>,
+}
+
+#[derive(Serialize)]
+struct TimeFigures {
+    ms: f64,
+    spread: f64,
+}
+
+/// The rows as JSON.
+pub fn json(info: &Info, rows: &[Row]) -> String {
+    let ceilings = ceilings(rows);
+    let figures =
+        |times: &'_ Times| TimeFigures { ms: times.median() * 1e3, spread: times.spread() * 1e3 };
+    let case = |row| {
+        let Row { name, first, failure, times, .. }: &Row = row;
+        CaseFigures {
+            name,
+            first_ms: first.as_secs_f64() * 1e3,
+            rate: row.rate(),
+            unit: row.unit(),
+            share: share(row, ceilings),
+            failure,
+            times: times.iter().map(|times| (times.name, figures(times))).collect(),
         }
-    }
-    quoted + "\""
+    };
+    let cases = rows.iter().map(case).collect();
+    let figures = Figures { device: &info.name, backend: info.backend, cases };
+    serde_json::to_string_pretty(&figures).expect("texts and numbers") + "\n"
 }

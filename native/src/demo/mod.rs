@@ -5,6 +5,7 @@ mod image;
 mod picture;
 mod report;
 
+use std::path::Path;
 use std::time::Instant;
 use warpweft_native::backend::DeviceKind;
 use warpweft_native::dtype::Element;
@@ -32,13 +33,13 @@ struct Results {
     words: usize,
 }
 
-/// Does the work on the best device and on the CPU, prints what came of it, and writes it to a file as JSON.
+/// Does the work on a device and on the CPU, prints what came of it, and writes it to a file as JSON.
 ///
 /// # Errors
 /// Those of the devices; `Data` where a result is wrong or the file cannot be written.
-pub fn run(json: Option<&str>) -> Result<()> {
+pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     let pixels = picture::picture(WIDTH as i32, HEIGHT as i32);
-    let mut devices = other_than_cpu()?;
+    let mut devices = other_than_cpu(preference)?;
     devices.push(Device::with_sync(Preference::Cpu)?);
     let mut results = Vec::with_capacity(devices.len());
     for device in &devices {
@@ -49,15 +50,16 @@ pub fn run(json: Option<&str>) -> Result<()> {
     print!("\n{}", report::table(&reports));
     if let Some(file) = json {
         let text = report::json(picture::hash(&pixels), &reports);
-        std::fs::write(file, text)
-            .map_err(|error| Error::data(format!("demo: {file} cannot be written: {error}")))?;
+        std::fs::write(file, text).map_err(|error| {
+            Error::data(format!("demo: {} cannot be written: {error}", file.display()))
+        })?;
     }
     report::check(&reports)
 }
 
-/// The device that is taken unasked; instead of the CPU a software GPU, if there is one.
-fn other_than_cpu() -> Result<Vec<Device>> {
-    let device = Device::new_sync()?;
+/// The device that is preferred; instead of the CPU a software GPU, if there is one.
+fn other_than_cpu(preference: Preference) -> Result<Vec<Device>> {
+    let device = Device::with_sync(preference)?;
     if device.info().kind != DeviceKind::Cpu {
         return Ok(vec![device]);
     }

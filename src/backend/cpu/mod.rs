@@ -59,6 +59,11 @@ impl CpuBackend {
         CpuBackend::on(Pool::with_threads(threads))
     }
 
+    /// Bytes of the machine's memory, where the system tells.
+    pub fn memory(&self) -> Option<u64> {
+        memory::installed()
+    }
+
     fn on(pool: Pool) -> CpuBackend {
         let (model, vendor) = processor();
         let info = Info {
@@ -77,6 +82,7 @@ impl CpuBackend {
             f16: true,
             subgroups: false,
             cooperative: false,
+            timestamps: false,
             // Routines stay whole.
             config: KernelConfig { split_k: false, ..KernelConfig::GPU },
         };

@@ -13,6 +13,8 @@ pub struct Adapter {
     pub info: Info,
     /// What it can do once it is open.
     pub limits: Limits,
+    /// Bytes of the memory that buffers lie in, where the platform tells.
+    pub memory: Option<u64>,
     pub(super) handle: Handle,
 }
 

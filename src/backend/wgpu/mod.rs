@@ -28,6 +28,7 @@ pub use adapters::{adapters, is_available, open, Adapter};
 pub use choice::{Choice, Power};
 #[doc(hidden)]
 pub use pipelines::fold;
+pub use platform::EXPECTED;
 #[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
 pub use web::sharing as from_javascript;
 

@@ -2,7 +2,7 @@
 
 use super::step::{cycled, with, Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::array::{each, place, word, Array};
-use crate::cases::conv::convolve;
+use crate::cases::conv2d::convolve;
 use crate::cases::matmul::product;
 use crate::cases::scan::scanned;
 use crate::cases::tolerance::Tolerance;

@@ -6,8 +6,8 @@
 //!
 //! Natively `WARPWEFT_FUZZ=programs[,seed]` runs as many programs, from another seed on.
 
-pub mod chance;
-pub mod living;
+pub mod generator;
+pub mod lifetimes;
 pub mod meaning;
 pub mod shrink;
 pub mod step;
@@ -61,7 +61,7 @@ pub async fn run(device: &Device, seed: u32) -> Outcome {
 }
 
 fn made(seed: u32) -> Program {
-    chance::program(seed, [Kind::Whole, Kind::Float, Kind::Smooth][seed as usize % 3])
+    generator::program(seed, [Kind::Whole, Kind::Float, Kind::Smooth][seed as usize % 3])
 }
 
 /// What is wrong with the smallest program that fails.
@@ -115,7 +115,7 @@ pub async fn failure(device: &Device, program: &Program, all: bool) -> Outcome {
         compiled(device, program, &wanted).await?;
         for (what, seed, eager) in LIVES {
             device.run_eagerly(eager);
-            let outcome = living::lived(what, device, program, &wanted, seed).await;
+            let outcome = lifetimes::lived(what, device, program, &wanted, seed).await;
             device.run_eagerly(false);
             outcome?;
         }

@@ -3,7 +3,7 @@
 use super::super::array::{integers, place, random, Array};
 use super::super::attention::{attend, window_mask};
 use super::super::check::{typed, Suite};
-use super::super::conv::convolve;
+use super::super::conv2d::convolve;
 use super::super::matmul::product;
 use super::super::norm::{layer_norm, log_softmax, rms_norm, rows, softmax};
 use super::super::reduce::{logsumexp, variance};

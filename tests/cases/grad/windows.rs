@@ -3,7 +3,7 @@
 use super::super::array::{random, Array};
 use super::super::attention::turned;
 use super::super::check::Suite;
-use super::super::convs::{conv, conv_transpose, convolve, transposed, Window};
+use super::super::conv_nd::{conv, conv_transpose, convolve, transposed, Window};
 use super::super::norm::{layer_norm, rows};
 use super::super::pool::{meaning, pool, resized, windows, Kind, MODES, POOLS};
 use super::holds;

@@ -1,6 +1,6 @@
 //! The adapters that Vulkan, Metal and DX12 know of, and the devices they open.
 
-use super::matrices;
+use super::{matrices, memory};
 use crate::backend::wgpu::adapters::{is_software, Adapter};
 #[cfg(feature = "wgpu-interop")]
 use crate::backend::wgpu::batch::MOST_PARAMS;
@@ -13,6 +13,15 @@ pub(in super::super) type Handle = wgpu::Adapter;
 
 /// What is said where there is none.
 pub(in super::super) const NONE: &str = "there is none that Vulkan, Metal or DX12 knows of";
+
+/// The backends there should be here, and why one is not.
+pub const EXPECTED: &[(&str, &str)] = if cfg!(target_vendor = "apple") {
+    &[("metal", "Metal knows of no GPU")]
+} else if cfg!(windows) {
+    &[("dx12", "Direct3D 12 knows of no GPU"), ("vulkan", "no driver of a GPU has Vulkan")]
+} else {
+    &[("vulkan", "no driver of a GPU has Vulkan, or its loader is not installed")]
+};
 
 /// All adapters: how much power they take makes no difference here.
 pub(in super::super) async fn list(_: Power) -> Vec<Adapter> {
@@ -143,6 +152,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative: false,
+        timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         config: KernelConfig::GPU,
     }
 }
@@ -182,7 +192,7 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let has = limits(&required(&adapter.limits()), adapter.features());
     let limits = Limits { config, cooperative: matrices::are_there(&adapter), ..has };
-    Adapter { info, limits, handle: adapter }
+    Adapter { info, limits, memory: memory::bytes(&adapter), handle: adapter }
 }
 
 /// The maker, by the number that PCI or Khronos gave it.

@@ -3,11 +3,13 @@
 
 mod adapters;
 mod matrices;
+mod memory;
 mod polling;
 mod staging;
 
 #[cfg(feature = "wgpu-interop")]
 pub(super) use adapters::known;
+pub use adapters::EXPECTED;
 pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::deferred::DeferredResult;

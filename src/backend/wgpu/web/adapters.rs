@@ -16,6 +16,9 @@ pub(in super::super) type Handle = JsValue;
 /// What is said where there is none.
 pub(in super::super) const NONE: &str = "this browser offers no WebGPU here";
 
+/// The backend there should be, and why it is not.
+pub const EXPECTED: &[(&str, &str)] = &[("webgpu", NONE)];
+
 /// What an adapter is called that has no name; `www/src/choose.ts` says the same.
 const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
 
@@ -79,7 +82,8 @@ pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
 fn describe(handle: JsValue) -> Adapter {
     let (info, config) = introduce(&get(&handle, "info"));
     let limits = Limits { config, ..limits(&handle) };
-    Adapter { info, limits, handle }
+    // Browsers do not tell how much memory a GPU has.
+    Adapter { info, limits, memory: None, handle }
 }
 
 /// What the browser says of an adapter, and the kernels that are usual on such a one.
@@ -142,6 +146,7 @@ fn limits(of: &JsValue) -> Limits {
         f16: has_feature(of, "shader-f16"),
         subgroups: has_feature(of, "subgroups"),
         cooperative: false,
+        timestamps: has_feature(of, "timestamp-query"),
         config: KernelConfig::GPU,
     }
 }

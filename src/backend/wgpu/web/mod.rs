@@ -7,6 +7,7 @@ pub mod sharing;
 
 #[cfg(feature = "wgpu-interop")]
 pub(super) use adapters::known;
+pub use adapters::EXPECTED;
 pub(super) use adapters::{has, list, open, Handle, NONE};
 
 use super::deferred::DeferredResult;

@@ -170,7 +170,7 @@ fn both(device: &Device, x: &Array<f64>, w: &Array<f64>) -> Result<(Tensor, Tens
 }
 
 pub fn cases() -> Suite {
-    let mut suite = Suite::new("convs");
+    let mut suite = Suite::new("conv_nd");
     for asked in CONVOLUTIONS {
         let window = window(asked);
         suite.add(format!("convolution of {:?} with {:?}", asked.0, asked.1), move |device| {

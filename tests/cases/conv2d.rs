@@ -135,7 +135,7 @@ const SHAPES: &[Shape] = &[
 ];
 
 pub fn cases() -> Suite {
-    let mut suite = Suite::new("conv");
+    let mut suite = Suite::new("conv2d");
     for shape in SHAPES {
         let Shape { stride, pads, dilation, groups, .. } = *shape;
         suite.add(shape.name, move |device| {

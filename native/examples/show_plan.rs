@@ -1,0 +1,36 @@
+//! What becomes of operations: the kernels that were planned, and the WGSL of one.
+//! `cargo run -p warpweft-native --example show_plan`
+
+use warpweft_native::prelude::*;
+
+fn main() -> Result<()> {
+    // Plans are a GPU's, also a software one's; the CPU runs the same plans without any text.
+    let device = Device::with_sync(Preference::Gpu)
+        .or_else(|_| Device::with_sync(Preference::Software))
+        .or_else(|_| Device::with_sync(Preference::Cpu))?;
+    println!("on {}", device.info().backend);
+
+    let x = device.uniform(&[128, 64], -1.0, 1.0, 1)?;
+    let w = device.uniform(&[64, 32], -1.0, 1.0, 2)?;
+    device.flush()?;
+    let layer = x.matmul(&w)?.add(0.5)?.gelu();
+    let scores = layer.softmax(-1)?;
+
+    // A batch tells what it planned before it runs.
+    let mut batch = device.batch();
+    batch.add(&layer)?.add(&scores)?;
+    let plan = batch.plan()?;
+    println!("{} operations are {} kernels:\n{plan}", plan.operations, plan.dispatches.len());
+    println!("{} bytes of temporaries", plan.temporaries.iter().sum::<u64>());
+
+    // The text of the last one: all of softmax.
+    let last = plan.dispatches.len() - 1;
+    match device.kernel_source(&plan, last) {
+        Some(wgsl) => println!("\n{wgsl}"),
+        None => println!("\nthe CPU needs no text"),
+    }
+    batch.run()?;
+    let sum = scores.sum(&[])?.item_sync::<f32>()?;
+    println!("the scores of 128 rows add up to {sum:.3}");
+    Ok(())
+}

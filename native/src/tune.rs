@@ -1,0 +1,44 @@
+//! `warpweft tune`: which kernels are fastest on a device.
+
+use comfy_table::{presets, CellAlignment, Table};
+use indicatif::ProgressBar;
+use std::time::Duration;
+use warpweft_native::prelude::*;
+use warpweft_native::tuned;
+
+/// Measures, prints the times, and keeps what was fastest.
+///
+/// # Errors
+/// Those of the device.
+pub fn run(preference: Preference) -> Result<()> {
+    let device = Device::with_sync(preference)?;
+    println!("{} ({})", device.info().name, device.info().backend);
+    if let Some(why) = device.fallback() {
+        println!("{why}");
+    }
+    let turning = ProgressBar::new_spinner().with_message("measuring");
+    turning.enable_steady_tick(Duration::from_millis(100));
+    let tuned = device.tune_sync(true);
+    turning.finish_and_clear();
+    let tuned = tuned?;
+    if tuned.figures.is_empty() {
+        println!("there is nothing to choose from");
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(["work", "ms", "kernels"]);
+    table.column_mut(1).expect("it has three").set_cell_alignment(CellAlignment::Right);
+    let mut work = "";
+    for figure in &tuned.figures {
+        // Each kind of work is named once.
+        let named = if figure.work == work { "" } else { figure.work };
+        work = figure.work;
+        let time = figure.milliseconds.map_or("-".to_string(), |ms| format!("{ms:.3}"));
+        table.add_row([named.to_string(), time, figure.config.to_string()]);
+    }
+    println!("\n{table}\n\nfastest: {}", tuned.config);
+    if let Some(store) = tuned::Store::usual() {
+        println!("kept in {}", store.file.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The examples say what is true: each is run as a person runs it, and what it prints is held against numbers that are
+//! known without it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where cargo put an example: beside the folder of the tests.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows where it is");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("it lies in target/*/deps");
+    let file = folder.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(
+        file.exists(),
+        "{} is not there: `cargo test -p warpweft-native` builds it",
+        file.display()
+    );
+    file
+}
+
+/// What an example prints on a device.
+fn printed(name: &str, device: &str) -> String {
+    let output = Command::new(program(name)).env("WARPWEFT_DEVICE", device).output();
+    let output = output.expect("the example starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {error}");
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
+/// The numbers in what follows `words` in its line.
+fn numbers(text: &str, words: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|line| Some(line.split_once(words)?.1));
+    let line = line.unwrap_or_else(|| panic!("no line says {words:?} in {text}"));
+    let parts = line.split(|c: char| !(c.is_ascii_digit() || ".-".contains(c)));
+    parts.filter_map(|part| part.parse().ok()).collect()
+}
+
+fn near(found: &[f64], expected: &[f64], most: f64) {
+    let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= most);
+    assert!(close && found.len() == expected.len(), "{found:?} instead of {expected:?}");
+}
+
+#[test]
+fn first_tensors() {
+    let text = printed("first_tensors", "cpu");
+    // [[1, 2, 3], [4, 5, 6]] by [[1, 0], [-1, 2], [0.5, 0.5]].
+    near(&numbers(&text, "x times w: "), &[0.5, 5.5, 2.0, 13.0], 1e-6);
+    let shares = [1.5 / 8.0, 6.5 / 8.0, 3.0 / 17.0, 14.0 / 17.0];
+    near(&numbers(&text, "shares of each row: "), &shares, 1e-6);
+    near(&numbers(&text, "the largest of each row is at "), &[1.0, 1.0], 0.0);
+    assert!(text.contains("matmul") && text.matches("[2, 3]").count() >= 2, "{text}");
+}
+
+#[test]
+fn image_filters() {
+    let text = printed("image_filters", "cpu");
+    let disc = std::f64::consts::PI * 40.0 * 40.0 / (128.0 * 128.0);
+    near(&numbers(&text, "mean of the picture: "), &[disc], 2e-3);
+    // A blur moves light and loses none.
+    near(&numbers(&text, "blurred one: "), &numbers(&text, "mean of the picture: "), 1e-4);
+    // A ring around the disc, some pixels wide: 2 pi 40 = 251 pixels long.
+    let ring = numbers(&text, "pixels on an edge: ")[0] / (2.0 * std::f64::consts::PI * 40.0);
+    assert!((3.0..8.0).contains(&ring), "a ring {ring} pixels wide");
+}
+
+#[test]
+fn power_iteration() {
+    let text = printed("power_iteration", "cpu");
+    let exact = 2.0 - 2.0 * (std::f64::consts::PI * 64.0 / 65.0).cos();
+    near(&numbers(&text, "by iteration: "), &[exact], 2e-3);
+}
+
+#[test]
+fn named_sizes() {
+    let text = printed("named_sizes", "cpu");
+    // The point (i, i) of a grid of n by n is number i n + i; the queries are 0.3 and -0.4 from it: 0.5.
+    for n in [2, 3, 5, 8] {
+        let mut expected: Vec<f64> = (0..n).map(|i| f64::from(i * n + i)).collect();
+        expected.push(0.5);
+        near(&numbers(&text, &format!("\n{n} queries, {} points: ", n * n)[1..]), &expected, 1e-6);
+    }
+}
+
+#[test]
+fn fit_curve() {
+    let text = printed("fit_curve", "cpu");
+    let mut found = numbers(&text, "y = ");
+    assert_eq!(found.len(), 3, "{text}");
+    near(&found.split_off(0), &[2.5, 1.7, 0.5], 0.03);
+    // What is left is the noise, of deviation 0.05.
+    near(&numbers(&text, "step 600: loss "), &[0.0025], 1e-3);
+}
+
+#[test]
+fn tokio() {
+    let text = printed("tokio", "cpu");
+    for n in [10u32, 100, 200] {
+        let sum = f64::from(n * (n + 1) * (2 * n + 1) / 6);
+        near(&numbers(&text, &format!("squares up to {n}: ")), &[sum], sum * 1e-6);
+    }
+    near(&numbers(&text, "mean of a product: "), &[256.0], 0.0);
+}
+
+#[test]
+fn show_plan() {
+    let text = printed("show_plan", "cpu");
+    assert!(text.contains("matmul[128,64]x[64,32]"), "{text}");
+    near(&numbers(&text, "128 rows add up to "), &[128.0], 1e-2);
+    let on_gpu = !text.starts_with("on cpu");
+    assert_eq!(text.contains("@compute"), on_gpu, "{text}");
+}
