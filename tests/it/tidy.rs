@@ -297,12 +297,6 @@ fn only_the_face_speaks_javascript() {
     all_files(speaks_javascript);
 }
 
-<<<<<<< HEAD
-/// The places outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, and consent to an
-/// experiment of wgpu's.
-const UNSAFE: [&str; 2] =
-    ["src/backend/cpu/routines/gemm.rs", "src/backend/wgpu/native/matrices.rs"];
-=======
 /// The places outside `native/` that may be unsafe: the call into `gemm`, which takes pointers, consent to an experiment of
 /// wgpu's, and asking Vulkan for what wgpu does not tell.
 const UNSAFE: [&str; 3] = [
@@ -310,7 +304,6 @@ const UNSAFE: [&str; 3] = [
     "src/backend/wgpu/native/matrices.rs",
     "src/backend/wgpu/native/memory.rs",
 ];
->>>>>>> d21819f (Command line by clap; devices as a table with reasons; examples; a front page; one list of test groups)
 
 fn safety(file: &File) -> Vec<String> {
     if file.path.starts_with("native/") || UNSAFE.contains(&&*file.path) || file.extension() != "rs"
