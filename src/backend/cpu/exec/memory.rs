@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::room::room;
 
 /// Bytes of the machine's memory, where the system tells: Linux does in a file.
-pub(super) fn installed() -> Option<u64> {
+pub fn installed() -> Option<u64> {
     let text = match cfg!(target_os = "linux") {
         true => std::fs::read_to_string("/proc/meminfo").ok()?,
         false => return None,
