@@ -8,10 +8,10 @@ mod conformance;
 #[cfg(feature = "gpu")]
 #[path = "web/gpu.rs"]
 mod gpu;
-#[path = "web/run_conformance.rs"]
-mod run_conformance;
 #[path = "programs/mod.rs"]
 mod programs;
+#[path = "web/run_conformance.rs"]
+mod run_conformance;
 #[cfg(feature = "gpu")]
 #[path = "web/shaders.rs"]
 mod shaders;
@@ -133,7 +133,8 @@ const STEPS: usize = 100;
 /// Whole programs for half of their steps and for all: nothing in them waits between steps.
 async fn run_programs(name: &str, place: &'static str) {
     let theme = programs::THEMES.iter().find(|theme| theme.name == name).expect(name);
-    let (every, mut all, mut ran) = (run_conformance::every().await, programs::Report::default(), 0);
+    let (every, mut all, mut ran) =
+        (run_conformance::every().await, programs::Report::default(), 0);
     for program in (theme.programs)().iter().step_by(every) {
         let mut devices = Vec::new();
         for _ in 0..2 {

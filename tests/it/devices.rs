@@ -77,7 +77,8 @@ fn selection_by_name() {
         // Half of a name, in capitals.
         let name: String = it.info.name.chars().take(it.info.name.len() / 2).collect();
         let device = block_on(Device::with(Preference::parse(&name.to_uppercase())));
-        let taken = &device.expect("it opens").info().name;
+        let device = device.expect("it opens");
+        let taken = &device.info().name;
         assert!(taken.to_lowercase().contains(&name.to_lowercase()), "{taken} for {name}");
     }
     let error = block_on(Device::with(Preference::parse("no such device"))).expect_err("none");

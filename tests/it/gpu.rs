@@ -4,7 +4,6 @@
 #[path = "../wgsl_kernels/mod.rs"]
 mod wgsl_kernels;
 
-use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 use pollster::block_on;
 use std::io::Write as _;
 use std::slice::from_ref;
@@ -15,6 +14,7 @@ use warpweft::backend::wgpu::{adapters, fold, open, Choice, Power, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::Device;
 use warpweft::error::{ErrorKind, Result};
+use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 
 /// An open device of the test's own. Where there is none that is said past the test harness, and is
 /// a failure if `WARPWEFT_REQUIRE` names wgpu.

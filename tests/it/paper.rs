@@ -24,6 +24,7 @@ pub fn web_limits() -> Limits {
         f16: true,
         subgroups: false,
         cooperative: false,
+        timestamps: false,
         config: KernelConfig::GPU,
     }
 }

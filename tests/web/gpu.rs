@@ -4,13 +4,13 @@
 #[path = "../wgsl_kernels/mod.rs"]
 mod wgsl_kernels;
 
-use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 use warpweft::backend::wgpu::{adapters, is_available, open, Choice, Power, WgpuBackend};
 use warpweft::backend::{Backend, BufferId, DeviceKind};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
 use warpweft::tensor::{Tensor, Variable};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
+use wgsl_kernels::{batch, busy, pattern, source, to_words, two};
 
 /// What an adapter is called that has no name.
 const UNNAMED: &str = "WebGPU adapter (the browser does not name it)";
