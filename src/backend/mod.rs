@@ -142,7 +142,8 @@ pub trait Backend: Shared {
     }
     /// Has a listener called for each kernel that is compiled, or nobody; what a machine need not compile it need not tell.
     fn on_compile(&self, _: Option<Listener>) {}
-    /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers.
+    /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers and, behind them, the
+    /// batch's own ([`Batch::constants`]).
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()>;
     /// A read follows the batch that is run next: both may be submitted together.
     fn defer_submit(&self) {}

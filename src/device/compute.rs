@@ -183,7 +183,8 @@ impl Device {
                 Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
             });
         }
-        let ran = backend.run(batch, &buffers, scalars);
+        let scalars = [scalars, &batch.constants].concat();
+        let ran = backend.run(batch, &buffers, &scalars);
         let mut state = self.state();
         state.give_all(&taken[batch.outputs.len()..], backend);
         taken.truncate(batch.outputs.len());

@@ -189,8 +189,10 @@ pub struct Batch {
     pub temporaries: Vec<u64>,
     /// How many buffers are passed in.
     pub inputs: usize,
-    /// How many numbers are passed in.
+    /// How many numbers are passed in: the user's, then [`constants`](Batch::constants).
     pub scalars: usize,
+    /// Numbers that are the same in each run: where kernels that are equal otherwise begin to write.
+    pub constants: Vec<u32>,
     /// How many recorded operations it stands for; data and numbers are none.
     pub operations: usize,
     /// The kernels it was planned for.

@@ -12,6 +12,15 @@ use crate::op::Op;
 use crate::shape::{pick, Shape};
 use std::sync::Arc;
 
+/// What a word of a kernel's params holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Param {
+    /// The number behind this node.
+    Number(usize),
+    /// The same bits in each run.
+    Constant(u32),
+}
+
 /// A kernel before its buffers are placed.
 #[derive(Clone)]
 pub struct Piece {
@@ -20,21 +29,26 @@ pub struct Piece {
     pub inputs: Vec<usize>,
     /// Nodes it writes.
     pub outputs: Vec<usize>,
-    /// The numbers that its params hold.
-    pub params: Vec<usize>,
+    /// What its params hold.
+    pub params: Vec<Param>,
     /// Operations it stands for.
     pub operations: Vec<usize>,
 }
 
 impl Piece {
     /// The same with other nodes.
-    pub fn moved(&self, to: &impl Fn(&[usize]) -> Vec<usize>) -> Piece {
+    pub fn moved(&self, to: &impl Fn(usize) -> usize) -> Piece {
+        let all = |nodes: &[usize]| nodes.iter().map(|&node| to(node)).collect();
+        let param = |param: &Param| match *param {
+            Param::Number(node) => Param::Number(to(node)),
+            constant => constant,
+        };
         Piece {
             kernel: self.kernel.clone(),
-            inputs: to(&self.inputs),
-            outputs: to(&self.outputs),
-            params: to(&self.params),
-            operations: to(&self.operations),
+            inputs: all(&self.inputs),
+            outputs: all(&self.outputs),
+            params: self.params.iter().map(param).collect(),
+            operations: all(&self.operations),
         }
     }
 }
@@ -263,6 +277,7 @@ impl Attempt<'_> {
         operations.sort_unstable();
         operations.dedup();
         let kernel = Arc::new(kernel);
+        let params = params.into_iter().map(Param::Number).collect();
         Ok(Piece { kernel, inputs, outputs, params, operations })
     }
 

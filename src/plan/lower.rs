@@ -1,8 +1,9 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
+use super::cuts::OPERATIONS_PER_KERNEL;
 use super::index::{broadcast, Coordinates, Origins};
-use super::placement::{Placement, OPERATIONS_PER_KERNEL};
+use super::placement::Placement;
 use super::rewrite::prune_to;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};

@@ -48,7 +48,7 @@ impl<'a> Memo<'a> {
         let key = self.hash(&cone);
         for (known, pieces) in self.known.get(&key).into_iter().flatten() {
             if self.are_equal(known, &cone) {
-                let moved = |nodes: &[usize]| cone.in_place_of(known, nodes);
+                let moved = |node| cone.in_place_of(known, node);
                 return Ok(pieces.iter().map(|piece| piece.moved(&moved)).collect());
             }
         }
@@ -124,13 +124,8 @@ impl<'a> Memo<'a> {
 }
 
 impl Cone {
-    /// The nodes that stand where these do in another cone.
-    fn in_place_of(&self, other: &Cone, nodes: &[usize]) -> Vec<usize> {
-        let mut moved = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let at = other.nodes.binary_search(node).expect("kernels name nodes of their cone");
-            moved.push(self.nodes[at]);
-        }
-        moved
+    /// The node that stands where this one does in another cone.
+    fn in_place_of(&self, other: &Cone, node: usize) -> usize {
+        self.nodes[other.nodes.binary_search(&node).expect("kernels name nodes of their cone")]
     }
 }

@@ -85,7 +85,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
 }
 
 /// Both lists without repetition, and where the elements of the second went.
-fn union(a: &[usize], b: &[usize]) -> (Vec<usize>, Vec<u32>) {
+fn union<T: Copy + PartialEq>(a: &[T], b: &[T]) -> (Vec<T>, Vec<u32>) {
     let mut all = a.to_vec();
     let mut map = Vec::with_capacity(b.len());
     for x in b {

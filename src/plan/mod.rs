@@ -4,12 +4,14 @@
 mod choose;
 mod collapse;
 mod cost;
+mod cuts;
 mod index;
 mod kernels;
 mod lower;
 mod memo;
 mod memory;
 mod merge;
+mod offsets;
 mod placement;
 mod reduce;
 mod rewrite;
@@ -21,13 +23,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
 use crate::kernel::{Batch, Dispatch, Kernel, Limits};
 use crate::op::Op;
-use crate::shape::pick;
 pub use cost::cheap;
-use kernels::Piece;
+use kernels::{Param, Piece};
 use lower::Stop;
 use memo::Memo;
 use placement::Placement;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
     let trace = split::split(trace, limits)?;
-    let pieces = merge::merge(pieces(&trace, limits)?, limits);
+    let mut pieces = merge::merge(pieces(&trace, limits)?, limits);
+    offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         // A browser's `usize` does not hold all counts of bytes.
@@ -61,6 +63,14 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         scalar[n] = scalars;
         scalars += usize::from(matches!(node.op, Op::Scalar));
     }
+    let (mut constants, mut known) = (Vec::new(), FxHashMap::default());
+    let mut word = |param: &Param| match *param {
+        Param::Number(node) => scalar[node],
+        Param::Constant(bits) => *known.entry(bits).or_insert_with(|| {
+            constants.push(bits);
+            scalars + constants.len() - 1
+        }),
+    };
     let mut dispatches = Vec::with_capacity(pieces.len());
     // Layers of a model share their kernels.
     let mut kernels: FxHashSet<Arc<Kernel>> = FxHashSet::default();
@@ -70,7 +80,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
             outputs: memory.slots_of(&piece.outputs),
             label: show::label(&trace, &piece),
             kernel: shared(&mut kernels, piece.kernel),
-            params: pick(&scalar, &piece.params),
+            params: piece.params.iter().map(&mut word).collect(),
         });
     }
     Ok(Batch {
@@ -80,7 +90,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         in_place: memory.in_place,
         temporaries: memory.temporaries,
         inputs: memory.inputs,
-        scalars,
+        scalars: scalars + constants.len(),
+        constants,
         operations,
         config: limits.config,
         structure,

@@ -1,6 +1,7 @@
 //! Which nodes get memory of their own, and which are computed inside the kernels that use them.
 
 use super::cost::Costs;
+use super::cuts::{Cuts, Size};
 use crate::graph::Trace;
 use crate::op::Op;
 use rustc_hash::FxHashMap;
@@ -89,29 +90,6 @@ impl Users {
     }
 }
 
-/// Operations one kernel may stand for: an unbounded chain would become a shader too large to compile.
-pub const OPERATIONS_PER_KERNEL: usize = 200;
-/// The same times the loops over a row. Each reduction is a loop of its own, and computes again what it needs.
-const OPERATIONS_OF_LOOPS: usize = 1024;
-
-/// How much a kernel computes.
-#[derive(Clone, Copy, Default)]
-struct Size {
-    operations: usize,
-    loops: usize,
-}
-
-impl Size {
-    fn and(self, other: Size) -> Size {
-        Size { operations: self.operations + other.operations, loops: self.loops + other.loops }
-    }
-
-    fn is_too_large(self) -> bool {
-        let work = self.operations * (1 + self.loops);
-        self.operations > OPERATIONS_PER_KERNEL || work > OPERATIONS_OF_LOOPS
-    }
-}
-
 impl<'a> Placement<'a> {
     /// Places the nodes, for kernels of at most so many buffers.
     pub fn new(trace: &'a Trace, buffers: usize) -> Placement<'a> {
@@ -148,6 +126,7 @@ impl<'a> Placement<'a> {
     /// From the end to the start: a node's users are placed before it is.
     fn place(&mut self) {
         let mut sizes = vec![Size::default(); self.trace.nodes.len()];
+        let mut cuts = Cuts::new(self.trace);
         for n in (0..self.trace.nodes.len()).rev() {
             self.decide(n);
             let own = Size {
@@ -158,13 +137,12 @@ impl<'a> Placement<'a> {
                 Reach::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
-            let together = sizes[root].and(own);
-            if root != n && own.operations > 0 && together.is_too_large() {
+            if root != n && own.operations > 0 && cuts.is_cut(n, root, sizes[root], own) {
                 self.forced[n] = true;
                 self.decide(n);
                 sizes[n] = own;
             } else {
-                sizes[root] = together;
+                sizes[root] = sizes[root].and(own);
             }
             let node = &self.trace.nodes[n];
             if matches!(node.op, Op::Routine(_)) && node.shape.numel() > 0 {
