@@ -9,12 +9,17 @@ use std::hash::{Hash, Hasher};
 pub const OPERATIONS_PER_KERNEL: usize = 200;
 /// The same times the loops over a row. Each reduction is a loop of its own, and computes again what it needs.
 const OPERATIONS_OF_LOOPS: usize = 1024;
+/// Nodes of any kind that one kernel may visit: movement costs text, too.
+pub const VISITS_PER_KERNEL: usize = 256;
+/// The same while nodes are placed: numbers that several kernels use are visited by each, and not counted then.
+const VISITS: usize = VISITS_PER_KERNEL - VISITS_PER_KERNEL / 16;
 /// Nodes of the same neighbourhood are the same place in a step: so many operations before it are looked at.
 const NEIGHBOURHOOD: usize = 8;
 
 /// How much a kernel computes.
 #[derive(Clone, Copy, Default)]
 pub struct Size {
+    pub visits: usize,
     pub operations: usize,
     pub loops: usize,
 }
@@ -22,17 +27,27 @@ pub struct Size {
 impl Size {
     /// Both together.
     pub fn and(self, other: Size) -> Size {
-        Size { operations: self.operations + other.operations, loops: self.loops + other.loops }
+        Size {
+            visits: self.visits + other.visits,
+            operations: self.operations + other.operations,
+            loops: self.loops + other.loops,
+        }
     }
 
     /// What there is beyond an earlier size.
     fn since(self, earlier: Size) -> Size {
-        Size { operations: self.operations - earlier.operations, loops: self.loops - earlier.loops }
+        Size {
+            visits: self.visits - earlier.visits,
+            operations: self.operations - earlier.operations,
+            loops: self.loops - earlier.loops,
+        }
     }
 
     fn is_too_large(self) -> bool {
         let work = self.operations * (1 + self.loops);
-        self.operations > OPERATIONS_PER_KERNEL || work > OPERATIONS_OF_LOOPS
+        self.visits > VISITS
+            || self.operations > OPERATIONS_PER_KERNEL
+            || work > OPERATIONS_OF_LOOPS
     }
 }
 

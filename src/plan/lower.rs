@@ -1,7 +1,7 @@
 //! Turns recorded operations into the instructions of one kernel: movement becomes index arithmetic, pointwise work
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
-use super::cuts::OPERATIONS_PER_KERNEL;
+use super::cuts::{OPERATIONS_PER_KERNEL, VISITS_PER_KERNEL};
 use super::index::{broadcast, Coordinates, Origins};
 use super::placement::Placement;
 use super::rewrite::prune_to;
@@ -31,9 +31,6 @@ pub struct Hint {
     /// Where the routine was met.
     pub coordinates: Option<Coordinates>,
 }
-
-/// Nodes of any kind that one kernel may visit: movement costs text, too.
-const VISITS_PER_KERNEL: usize = 256;
 
 /// What a kernel's programs share: which buffers and numbers it reads.
 pub struct Context<'a> {

@@ -3,6 +3,7 @@
 
 use crate::paper;
 use crate::suite::{absent, Place};
+use std::collections::HashSet;
 use warpweft::codegen::wgsl;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
@@ -270,6 +271,40 @@ fn texts_stay_short_when_rows_are_made_of_rows() {
     let plan = plan(&l);
     let (kernels, text) = (plan.dispatches.len(), longest(&plan));
     assert!(text <= 20 << 10 && kernels <= 20, "{kernels} kernels, the longest {text} bytes");
+}
+
+/// The kernels of a plan, each once.
+fn distinct(plan: &Plan) -> usize {
+    plan.dispatches.iter().map(|d| &d.kernel).collect::<HashSet<_>>().len()
+}
+
+#[test]
+fn steps_of_a_loop_share_their_kernels() {
+    let device = paper::device();
+    let logistic = |steps: usize| {
+        let rate = ones(&device, &[16]).expect("data");
+        let mut x = ones(&device, &[16]).expect("data");
+        for _ in 0..steps {
+            x = &rate * &x * (1.0 - &x);
+        }
+        plan(&x)
+    };
+    let filter = |steps: usize| {
+        let (mut last, mut before) = (ones(&device, &[8])?, ones(&device, &[8])?);
+        let mut all = Vec::new();
+        for _ in 0..steps {
+            let y = ones(&device, &[8])? * 0.2 + &last * 1.2 - &before * 0.5;
+            all.push(y.clone());
+            (before, last) = (last, y);
+        }
+        Ok::<_, warpweft::error::Error>(plan(&Tensor::stack(&all, 0)?))
+    };
+    for steps in [200, 2_000] {
+        let (long, stacked) = (logistic(steps), filter(steps).expect("a plan"));
+        assert!(long.dispatches.len() >= steps / 70, "{}", long.dispatches.len());
+        assert!(distinct(&long) <= 6, "{} of {}", distinct(&long), long.dispatches.len());
+        assert!(distinct(&stacked) <= 20, "{} of {}", distinct(&stacked), stacked.dispatches.len());
+    }
 }
 
 #[test]

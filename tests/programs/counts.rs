@@ -141,17 +141,14 @@ pub const KNOWN: &[Known] = &[
         quantities: &["peak"],
         sizes: ALL,
     },
-    // A longer program is cut into kernels elsewhere.
+    // A short program is a kernel or two; of a longer one the first, those between and the last differ.
     Known {
         programs: &[
             "Mandelbrot",
-            "heat equation",
-            "Lanczos",
             "elimination with pivots",
             "Floyd-Warshall",
             "batches with a norm",
             "recursive filter",
-            "logistic map",
         ],
         places: GPUS,
         quantities: &["pipelines"],

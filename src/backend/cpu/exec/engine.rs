@@ -2,7 +2,7 @@
 
 use super::inputs::Inputs;
 use super::memory::zeroed;
-use super::output::{settle, Outputs, Part, Piece};
+use super::output::{settle, too_short, Outputs, Part, Piece};
 use super::parallel;
 use super::reduce::Rectangle;
 use super::worker::{Block, Worker};
@@ -14,6 +14,27 @@ use std::sync::Mutex;
 impl LoopPlan {
     /// Runs the kernel. Each output is taken by the store that writes it.
     pub fn run(&self, inputs: &Inputs<'_>, buffers: &mut [&mut [u32]]) -> Result<()> {
+        self.run_placed(inputs, &mut self.placed(inputs, buffers)?)
+    }
+
+    /// The outputs from where they begin.
+    pub fn placed<'b>(
+        &self,
+        inputs: &Inputs<'_>,
+        buffers: &'b mut [&mut [u32]],
+    ) -> Result<Vec<&'b mut [u32]>> {
+        let mut placed: Vec<&mut [u32]> = buffers.iter_mut().map(|buffer| &mut **buffer).collect();
+        for origin in &self.origins {
+            let start = usize::try_from(inputs.moved(&origin.moves));
+            let whole = std::mem::take(&mut placed[origin.output]);
+            let rest = start.ok().and_then(|start| whole.get_mut(start..));
+            placed[origin.output] = rest.ok_or_else(too_short)?;
+        }
+        Ok(placed)
+    }
+
+    /// Runs the kernel on [`placed`](LoopPlan::placed) outputs.
+    pub fn run_placed(&self, inputs: &Inputs<'_>, buffers: &mut [&mut [u32]]) -> Result<()> {
         let tiling = &self.tiling;
         let mut aside = Vec::new();
         for target in self.targets.iter().filter(|target| target.output.is_none()) {

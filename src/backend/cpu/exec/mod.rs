@@ -4,7 +4,7 @@ mod access;
 pub mod engine;
 pub mod inputs;
 pub mod memory;
-mod output;
+pub mod output;
 pub mod parallel;
 mod reduce;
 mod worker;

@@ -189,6 +189,7 @@ pub fn settle(
     Ok(())
 }
 
-fn too_short() -> Error {
+/// The error for an output that is smaller than what is written.
+pub fn too_short() -> Error {
     Error::data("cpu: a kernel writes beyond its output")
 }

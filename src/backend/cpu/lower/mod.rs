@@ -4,6 +4,7 @@ mod check;
 mod digits;
 mod formula;
 mod instruction_list;
+mod origins;
 pub mod plan;
 mod region;
 mod registers;
@@ -17,6 +18,7 @@ use crate::kernel::{Program, Space};
 use check::check;
 use digits::split;
 use instruction_list::InstructionList;
+use origins::origins;
 use plan::{Counts, LoopPlan};
 use region::{regions, Region};
 use registers::{assign, Assigned};
@@ -43,6 +45,8 @@ pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan
 }
 
 fn lower(space: &Space, region: &Region, program: &Program, counts: Counts) -> Result<LoopPlan> {
+    let (origins, without) = origins(program);
+    let program = without.as_ref().unwrap_or(program);
     let list = InstructionList::new(space, program);
     let tiling = match list.per_element() {
         true => Tiling::rows(space, &list.touched(), list.stores_elements(), list.cost())?,
@@ -62,6 +66,7 @@ fn lower(space: &Space, region: &Region, program: &Program, counts: Counts) -> R
         identity: maker.identity(),
         home: maker.home,
         targets: maker.targets,
+        origins,
         afters: maker.afters,
         tiling,
     })

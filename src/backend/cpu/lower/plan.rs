@@ -98,6 +98,13 @@ pub struct Target {
     pub walk: Walk,
 }
 
+/// An output that begins where params say.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub output: usize,
+    pub moves: Moves,
+}
+
 /// A store that cannot be divided between tasks: one thread moves words on the side into place.
 #[derive(Clone, Debug)]
 pub struct After {
@@ -130,6 +137,7 @@ pub struct LoopPlan {
     pub shared: Vec<Register>,
     pub body: Body,
     pub targets: Vec<Target>,
+    pub origins: Vec<Origin>,
     pub afters: Vec<After>,
     /// The number of registers.
     pub registers: usize,
@@ -154,7 +162,9 @@ pub struct Counts {
 impl LoopPlan {
     /// Whether it is a map that writes words side by side, in order, from the first on.
     pub fn in_order(&self) -> bool {
-        let whole = matches!(self.body, Body::Whole(_)) && self.afters.is_empty();
+        let whole = matches!(self.body, Body::Whole(_))
+            && self.afters.is_empty()
+            && self.origins.is_empty();
         let [Target { output: Some((_, false)), level: Level::Row, walk }] = &self.targets[..]
         else {
             return false;

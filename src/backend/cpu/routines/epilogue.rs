@@ -2,10 +2,11 @@
 
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::memory::zeroed;
+use crate::backend::cpu::exec::output::too_short;
 use crate::backend::cpu::lower;
 use crate::backend::cpu::lower::plan::{Counts, LoopPlan};
 use crate::backend::cpu::lower::tiling::count;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::Program;
 use bytemuck::cast_slice_mut;
 
@@ -31,21 +32,21 @@ impl EpiloguePlan {
         outputs: &mut [&mut [u32]],
         routine: impl FnOnce(&mut [f32]) -> Result<()>,
     ) -> Result<()> {
+        let mut outputs = self.program.placed(inputs, outputs)?;
         if let Some(home) = self.program.home {
             let output = &mut *outputs[home.output];
             let place = output.get_mut(home.offset..home.offset.saturating_add(self.count));
-            let place =
-                place.ok_or_else(|| Error::data("cpu: a kernel writes beyond its output"))?;
+            let place = place.ok_or_else(too_short)?;
             routine(cast_slice_mut(place))?;
             if self.program.identity {
                 return Ok(());
             }
-            return self.program.run(inputs, outputs);
+            return self.program.run_placed(inputs, &mut outputs);
         }
         let mut words = zeroed(self.count)?;
         routine(cast_slice_mut(&mut words))?;
         let mut inputs = inputs.clone();
         inputs.buffers.push(&words);
-        self.program.run(&inputs, outputs)
+        self.program.run_placed(&inputs, &mut outputs)
     }
 }
