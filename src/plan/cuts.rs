@@ -9,9 +9,9 @@ use std::hash::{Hash, Hasher};
 pub const OPERATIONS_PER_KERNEL: usize = 200;
 /// The same times the loops over a row. Each reduction is a loop of its own, and computes again what it needs.
 const OPERATIONS_OF_LOOPS: usize = 1024;
-/// Nodes of any kind that one kernel may visit: movement costs text, too.
+/// The same of operations and movement, which costs text, too.
 pub const VISITS_PER_KERNEL: usize = 256;
-/// The same while nodes are placed: numbers that several kernels use are visited by each, and not counted then.
+/// The same while nodes are placed: what several kernels compute is visited by each, and not counted then.
 const VISITS: usize = VISITS_PER_KERNEL - VISITS_PER_KERNEL / 16;
 /// Nodes of the same neighbourhood are the same place in a step: so many operations before it are looked at.
 const NEIGHBOURHOOD: usize = 8;

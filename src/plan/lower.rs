@@ -181,12 +181,15 @@ impl<'a> Context<'a> {
     }
 
     fn count(&mut self, node: usize) -> Result<(), Stop> {
+        if self.placement.is_leaf(node) {
+            return Ok(());
+        }
         self.visits += 1;
         if !self.placement.is_free(node) {
             self.operations.push(node);
         }
         let full = self.operations.len() > OPERATIONS_PER_KERNEL || self.visits > VISITS_PER_KERNEL;
-        if full && node != self.root && !self.placement.is_leaf(node) {
+        if full && node != self.root {
             return Err(Stop::Materialise(node));
         }
         Ok(())

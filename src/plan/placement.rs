@@ -130,7 +130,7 @@ impl<'a> Placement<'a> {
         for n in (0..self.trace.nodes.len()).rev() {
             self.decide(n);
             let own = Size {
-                visits: usize::from(!self.in_memory[n]),
+                visits: usize::from(!self.in_memory[n] && !self.is_leaf(n)),
                 operations: usize::from(!self.costs.free[n]),
                 loops: usize::from(matches!(self.trace.nodes[n].op, Op::Reduce { .. })),
             };
