@@ -1,9 +1,12 @@
-//! How much a device keeps.
+//! How much a device keeps, and how much memory it may take.
 
 use super::Device;
 use crate::backend::CacheLimits;
 
-#[cfg_attr(feature = "js", warpweft_macros::js(only(set_cache_limits)))]
+#[cfg_attr(
+    feature = "js",
+    warpweft_macros::js(only(set_cache_limits, memory_limit, set_memory_limit))
+)]
 impl Device {
     /// How much it keeps so that it need not be made again. [`Device::stats`] says how much there is, and how much had to go.
     pub fn cache_limits(&self) -> CacheLimits {
@@ -20,5 +23,36 @@ impl Device {
         state.shrink_plans(backend);
         state.pool.shrink(backend);
         backend.set_cache_limits(&limits);
+    }
+
+    /// The bytes of memory that tensors may take at most; `None` where nothing but the machine limits them.
+    pub fn memory_limit(&self) -> Option<u64> {
+        self.state().pool.limit
+    }
+
+    /// Limits the bytes of memory that tensors, and batches while they run, may take. What needs more is a `Memory` error at
+    /// once, and nothing is lost: memory that lies unused is given back before, and what is dropped makes room. A loop that
+    /// holds more and more ends in that error, not in a device that is lost. What is in use already stays.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, error::ErrorKind};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// device.set_memory_limit(Some(1 << 20));
+    /// let x = device.ones(&[100, 1000])?;
+    /// x.run()?;
+    /// let refused = device.ones(&[1000, 1000])?.run().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Memory);
+    /// assert_eq!(x.sum(())?.read::<f32>().await?, [100_000.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn set_memory_limit(&self, bytes: Option<u64>) {
+        let backend = &*self.inner.backend;
+        let mut state = self.state();
+        state.pool.limit = bytes;
+        let over = |limit| state.pool.used.saturating_add(state.pool.pooled) > limit;
+        if bytes.is_some_and(over) {
+            state.pool.trim(backend);
+        }
     }
 }

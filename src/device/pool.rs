@@ -1,7 +1,7 @@
 //! Buffers that are not in use, kept for the next one who needs such a size.
 
 use crate::backend::{Backend, BufferId};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Free buffers. Work on a device runs in order, so a buffer may be handed on as soon as the work that uses it
@@ -27,6 +27,8 @@ pub struct Pool {
     calls: u32,
     /// Bytes that may lie here at most.
     pub most: u64,
+    /// Bytes that may be allocated at most, in use or not.
+    pub limit: Option<u64>,
     /// Bytes that lie here unused.
     pub pooled: u64,
     /// Bytes that are in use now.
@@ -96,6 +98,7 @@ impl Pool {
             recent: [0; 2],
             calls: 0,
             most,
+            limit: None,
             pooled: 0,
             used: 0,
             peak: 0,
@@ -138,8 +141,21 @@ impl Pool {
         Some(found)
     }
 
-    /// Where memory is short, what lies unused is given back first.
+    /// Where memory is short, or limited, what lies unused is given back first.
     fn allocate(&mut self, backend: &dyn Backend, bytes: u64) -> Result<BufferId> {
+        if let Some(limit) = self.limit {
+            let needed = self.used.saturating_add(bytes);
+            if needed > limit {
+                let used = self.used;
+                let message = format!(
+                    "memory: {bytes} bytes are needed, and {used} of the {limit} bytes of the memory limit are in use"
+                );
+                return Err(Error::new(ErrorKind::Memory, message));
+            }
+            if needed.saturating_add(self.pooled) > limit {
+                self.trim(backend);
+            }
+        }
         match backend.allocate(bytes) {
             Err(error) if error.kind() == ErrorKind::Memory && self.pooled > 0 => {
                 self.trim(backend);

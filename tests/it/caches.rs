@@ -209,6 +209,43 @@ fn the_pool_holds_no_more_than_was_used_lately() {
     assert_eq!(device.stats().pooled_bytes, 0);
 }
 
+#[test]
+fn memory_is_limited() {
+    let limit = 8 << 20;
+    for place in [Place::Cpu, Place::Wgpu] {
+        let Some(device) = open(place, "the memory limit") else { continue };
+        device.set_memory_limit(Some(limit));
+        // Held more and more, until there is no room.
+        let mut held = vec![device.ones(&[1 << 18]).expect("it is recorded")];
+        let refused = loop {
+            let next = held[held.len() - 1].add(1.0).expect("it is recorded");
+            if let Err(error) = next.run() {
+                break error;
+            }
+            held.push(next);
+            assert!(held.len() < 100, "{:?}", device.stats());
+        };
+        let message = refused.to_string();
+        assert_eq!(refused.kind(), warpweft::error::ErrorKind::Memory, "{message}");
+        assert!(message.contains("1048576 bytes") && message.contains("8388608"), "{message}");
+        assert!(held.len() >= 6 && device.stats().bytes <= limit, "{:?}", device.stats());
+        // What is there is there, and what is dropped makes room.
+        let last = held.pop().expect("some fit");
+        let wanted = held.len() as f32 + 1.0;
+        held.clear();
+        let mean: f32 =
+            pollster::block_on(last.mean(()).expect("a mean").item()).expect("there is room");
+        assert_eq!(mean, wanted);
+        // Unused memory is given back before anything is refused.
+        for elements in [1 << 18, 3 << 18, 1 << 19, 1 << 20] {
+            device.ones(&[elements]).and_then(|x| x.run()).expect("there is room");
+            assert!(device.stats().bytes <= limit, "{:?}", device.stats());
+        }
+        device.set_memory_limit(None);
+        device.ones(&[1 << 22]).and_then(|x| x.run()).expect("nothing limits it");
+    }
+}
+
 /// A loop whose steps differ is left what it needs in each.
 #[test]
 fn a_loop_keeps_its_buffers() {

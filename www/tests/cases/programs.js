@@ -58,6 +58,30 @@ test("caches keep what was used lately", async ({ Device, device }) => {
   own.dispose();
 });
 
+test("a loop that holds more and more ends at the memory limit, and the device goes on", async ({ open }) => {
+  const own = await open();
+  own.setMemoryLimit(1 << 20);
+  same(own.memoryLimit(), 1 << 20);
+  const held = [own.ones([1 << 14])];
+  const refused = () => {
+    for (;;) {
+      const next = held.at(-1).add(1);
+      own.flush();
+      held.push(next);
+      check(held.length < 100, JSON.stringify(own.stats()));
+    }
+  };
+  refuses("Memory", "memory", refused);
+  check(held.length > 8 && own.stats().bytes <= 1 << 20, JSON.stringify(own.stats()));
+  for (const tensor of held.splice(1)) tensor.dispose();
+  const sum = held[0].add(1).sum();
+  same(await sum.item(), 2 ** 15);
+  own.setMemoryLimit();
+  const large = own.ones([1 << 20]).sum();
+  same(await large.item(), 2 ** 20);
+  own.dispose();
+});
+
 test("a program runs again with nothing new", async ({ device }) => {
   const weight = device.tensor([[1, 2], [3, 4]]);
   const program = device.compile([{ shape: [2, 2] }, { shape: [] }], (x, scale) => [
