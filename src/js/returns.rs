@@ -76,6 +76,7 @@ plain! {
     String => String, |value| value;
     &str => String, |value| value.to_string();
     Option<&str> => Option<String>, |value| value.map(str::to_string);
+    Option<u64> => Option<f64>, |value| value.map(|value| value as f64);
     &[usize] => Vec<JsValue>, |value| value.iter().map(|&n| JsValue::from(n as f64)).collect();
     DType => JsValue, |value| word_of(value);
     &Device => JsValue, |device| device_object(device);
