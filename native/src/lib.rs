@@ -36,8 +36,9 @@ pub mod prelude {
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::tensor::{
         Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
-        Dim, Extents, Filter, Integers, Operand, PadMode, Padding, PoolOptions, Program, Reduction,
-        Resize, Sampling, Scan, ScatterReduction, Sections, Tensor, TensorSpec, Variable,
+        Dim, Extents, FftNorm, Filter, Integers, MatrixNorm, Operand, PadMode, Padding,
+        PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling, Scan,
+        ScatterReduction, Sections, Tensor, TensorSpec, Variable,
     };
     pub use crate::{DeviceSync, ProgramSync, TensorSync};
 }

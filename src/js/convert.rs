@@ -88,6 +88,13 @@ impl FromJs for bool {
     }
 }
 
+impl FromJs for String {
+    #[inline(never)]
+    fn from_js(value: &JsValue, at: At) -> Result<String> {
+        value.as_string().ok_or_else(|| at.refuse(value, "a text"))
+    }
+}
+
 /// An integer from `low` to `high`. Beyond 2^32 it is a question of limits, not of shape: sizes are as many bits here.
 fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
     let At { op, what } = at;

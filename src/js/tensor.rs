@@ -98,6 +98,27 @@ impl JsTensor {
         Ok(gradients.into_iter().map(keep).collect::<Result<_>>()?)
     }
 
+    /// The gradients by each of `wrt` of the sum of all `results`, each multiplied by its seed, which has its shape and type:
+    /// {@link Tensor.grad} of several tensors.
+    ///
+    /// @throws `Data` unless there is one seed for each result; as {@link Tensor.grad}.
+    #[wasm_bindgen(unchecked_return_type = "Tensor[]")]
+    pub fn vjp(
+        #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] results: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] seeds: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "readonly Tensor[]")] wrt: &JsValue,
+    ) -> Answer<Vec<JsTensor>> {
+        let op = "vjp";
+        let list = |value: &JsValue, what| Vec::<Tensor>::from_js(value, At { op, what });
+        let (results, seeds) = (list(results, "results")?, list(seeds, "seeds")?);
+        let wrt = list(wrt, "wrt")?;
+        let (results, seeds): (Vec<&Tensor>, Vec<&Tensor>) =
+            (results.iter().collect(), seeds.iter().collect());
+        let gradients = Tensor::vjp_all(&results, &seeds, &wrt.iter().collect::<Vec<_>>());
+        let gradients = gradients.map_err(|error| error.within(op))?;
+        Ok(gradients.into_iter().map(keep).collect::<Result<_>>()?)
+    }
+
     /// Leaves the gradients of this number by the values of `variables` with them, for {@link Variable.takeGradient}; what
     /// is there already is added to. Errors as {@link Tensor.grad}.
     pub fn backward(

@@ -1,6 +1,7 @@
 //! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
 
 use super::{within, Tensor};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 
@@ -66,15 +67,61 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        self.need_seed("vjp", seed)?;
+        self.gradients("vjp", Some(seed), wrt)
+    }
+
+    /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
+    /// times its seed. (`vjp` of JAX, `grad` of several outputs in PyTorch.)
+    ///
+    /// # Errors
+    /// `Data` unless there is one seed for each; as [`Tensor::vjp`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Tensor};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[2.0f32], &[1])?;
+    /// let seed = device.ones(&[1])?;
+    /// let results = [&x.square(), &x.exp2()];
+    /// let gradients = Tensor::vjp_all(&results, &[&seed, &seed.mul(0.0)?], &[&x])?;
+    /// assert_eq!(gradients[0].read::<f32>().await?, [4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(skip))]
+    pub fn vjp_all(results: &[&Tensor], seeds: &[&Tensor], wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let name = "vjp_all";
+        if results.len() != seeds.len() {
+            let (results, seeds) = (results.len(), seeds.len());
+            return Err(Error::data(format!("{name}: {seeds} seeds for {results} results")));
+        }
+        let mut sum: Option<Tensor> = None;
+        for (result, seed) in results.iter().zip(seeds) {
+            result.need_seed(name, seed)?;
+            let part = within(name, || {
+                result.need_float(name)?;
+                let part = result.mul(*seed)?.cast(DType::F32)?.sum(())?;
+                sum.as_ref().map_or_else(|| Ok(part.clone()), |sum| sum.add(&part))
+            })?;
+            sum = Some(part);
+        }
+        match sum {
+            Some(sum) => sum.gradients(name, None, wrt),
+            None => Err(Error::data(format!("{name}: of no results"))),
+        }
+    }
+
+    /// Refuses a seed that is not like this.
+    fn need_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
         if seed.shape != self.shape {
             let why = "the seed must have the shape of what is differentiated";
-            return Err(Error::shapes("vjp", &self.shape, &seed.shape, why));
+            return Err(Error::shapes(name, &self.shape, &seed.shape, why));
         }
         if seed.dtype != self.dtype {
-            let message = format!("vjp: a seed of {} for {}; cast it", seed.dtype, self.dtype);
+            let message = format!("{name}: a seed of {} for {}; cast it", seed.dtype, self.dtype);
             return Err(Error::dtype(message));
         }
-        self.gradients("vjp", Some(seed), wrt)
+        Ok(())
     }
 
     /// The same values, that gradients do not pass: a constant to whatever is made of it.

@@ -1,11 +1,16 @@
 //! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
 
+mod adaptive;
 mod args;
+mod arrange;
 mod batch;
 mod composed;
 pub(crate) mod conv;
 mod create;
 mod deprecated;
+mod diagonal;
+mod einsum;
+mod fft;
 mod grad;
 mod inner;
 mod join;
@@ -23,11 +28,13 @@ mod read;
 mod reduce;
 mod resize;
 mod routine;
+mod sample;
 mod scan;
 mod scatter;
 mod scatter_reduce;
 mod slices;
 mod sort;
+mod statistics;
 mod variable;
 
 pub use crate::dtype::DType;
@@ -37,6 +44,8 @@ pub use batch::Batch;
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 #[allow(deprecated)]
 pub use deprecated::Value;
+pub use fft::FftNorm;
+pub use linalg::MatrixNorm;
 pub use operand::Operand;
 pub use pad::PadMode;
 pub use pointwise::pointwise;
@@ -44,6 +53,7 @@ pub use pool::PoolOptions;
 pub use program::{Dim, Program};
 pub use resize::{Filter, Resize, Sampling};
 pub use routine::AttentionOptions;
+pub use sample::{SampleMode, SamplePadding};
 pub use scatter_reduce::ScatterReduction;
 pub use variable::Variable;
 

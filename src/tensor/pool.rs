@@ -3,7 +3,7 @@
 use super::conv::Ends;
 use super::{kept, within, Padding, Tensor};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::op::{Reduction, Windows};
 
 /// The windows of a pooling over `N` axes.
@@ -179,52 +179,6 @@ impl Tensor {
         let places = ones.pad_out(&inside, 1.0)?.pad_out(&outside, 0.0)?;
         let padding = Ends::Explicit(&[]);
         places.pooled(&PoolWindow { padding, ceil: false, ..*asked }, Reduction::Sum, 0.0)
-    }
-
-    /// The mean of each of `sizes` parts of the last axes, which overlap where they do not divide: the i-th of n is from
-    /// `floor(i * extent / n)` to `ceil((i + 1) * extent / n)`.
-    ///
-    /// # Errors
-    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats.
-    pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
-        let name = "adaptive_avg_pool";
-        self.need_float(name)?;
-        let first = self.rank().checked_sub(sizes.len());
-        let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
-        let Some(first) = fits else {
-            return Err(Error::shapes(
-                name,
-                &self.shape,
-                sizes,
-                "parts of at least one element each",
-            ));
-        };
-        let mut pooled = self.clone();
-        for (i, &size) in sizes.iter().enumerate() {
-            let axis = (first + i) as isize;
-            let extent = self.shape[first + i];
-            if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
-                let message = format!("{name}: {size} parts of an axis of {extent} are too many");
-                return Err(Error::new(ErrorKind::Limit, message));
-            }
-            pooled = within(name, || match extent % size {
-                0 => pooled.unfold(axis, extent / size, extent / size, 1)?.mean(-1),
-                _ => pooled.averages(axis, extent, size),
-            })?;
-        }
-        Ok(pooled)
-    }
-
-    /// A product with the matrix of what each part has of each element.
-    fn averages(&self, axis: isize, extent: usize, size: usize) -> Result<Tensor> {
-        let shape = &[extent, size];
-        let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
-        let (long, count) = (extent as i32, size as i32);
-        let start = part.mul(long)?.div(count)?;
-        let end = part.add(1)?.mul(long)?.add(count - 1)?.div(count)?;
-        let inside = element.ge(&start)?.logical_and(&element.lt(&end)?)?.cast(self.dtype)?;
-        let weights = inside.div(&end.sub(&start)?.cast(self.dtype)?)?;
-        self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
     }
 
     /// Each window reduced; outside there is `fill`.

@@ -118,7 +118,7 @@ impl Tensor {
     }
 
     /// The square root, whose derivative at 0 is taken as 0: where all is equal, no direction is better.
-    fn root(&self) -> Result<Tensor> {
+    pub(super) fn root(&self) -> Result<Tensor> {
         let none = self.eq(0.0)?;
         none.where_cond(0.0, &none.where_cond(1.0, self)?.sqrt())
     }

@@ -91,6 +91,24 @@ impl Tensor {
         sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
     }
 
+    /// The inclusive scan by the logarithm of the sum of exponentials, of each row of `[rows, n]`.
+    pub(super) fn log_prefixes(&self) -> Result<Tensor> {
+        let (rows, count) = (self.shape[0], self.shape[1]);
+        let none = f64::NEG_INFINITY;
+        let (length, blocks) = (count.min(BLOCK), count.div_ceil(BLOCK));
+        let whole = self.pad_out(&[(0, 0), (0, blocks * length - count)], none)?;
+        let seen = self.device.iota(&[length, length], 1)?;
+        let seen = seen.le(&self.device.iota(&[length, length], 0)?)?;
+        let spread = whole.reshape(&[rows, blocks, 1, length])?;
+        let mut sums = seen.where_cond(&spread, none)?.logsumexp(3)?;
+        if blocks > 1 {
+            let totals = sums.cut(2, -1.., 1)?.squeeze(2)?;
+            let before = totals.log_prefixes()?.pad_out(&[(0, 0), (1, 0)], none)?;
+            sums = sums.logaddexp(before.cut(1, ..-1, 1)?.unsqueeze(-1)?)?;
+        }
+        sums.reshape(&[rows, blocks * length])?.cut(1, ..count as isize, 1)
+    }
+
     /// A single number as a vector of one element, for operations along the axis 0 or -1 of it, as PyTorch has them.
     pub(super) fn as_line(&self, axis: isize) -> Result<Option<Tensor>> {
         match (self.rank(), axis) {

@@ -24,7 +24,7 @@ pub fn cases() -> Suite {
 }
 
 /// The value of `build` is that of `meaning`, and so is its gradient by each input.
-fn both(
+pub fn both(
     suite: &mut Suite,
     name: &str,
     inputs: Vec<Array<f64>>,

@@ -15,7 +15,10 @@ pub mod conv_nd;
 pub mod corners;
 pub mod create;
 pub mod eager;
+pub mod einsum;
+pub mod fft;
 pub mod fuzz;
+pub mod golden;
 pub mod grad;
 pub mod half;
 pub mod indices;
@@ -36,9 +39,11 @@ pub mod reduce;
 #[allow(dead_code)]
 pub mod reference;
 pub mod refusals;
+pub mod sampling;
 pub mod scan;
 pub mod scatter;
 pub mod sort;
+pub mod statistics;
 pub mod tolerance;
 pub mod transposition;
 pub mod variables;
@@ -58,8 +63,9 @@ pub struct Group {
 macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
-            arguments attention batches broadcast casts composed conv2d conv_nd corners create fuzz grad half large linalg
-            matmul movement norm numbers packed pointwise pool random ranks reduce refusals scan scatter sort variables views
+            arguments attention batches broadcast casts composed conv2d conv_nd corners create einsum fft fuzz grad half
+            large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
+            scatter sort statistics variables views
         }
     };
 }

@@ -1,5 +1,7 @@
 //! What must be refused: for every operation, what kind of error, with the operation's name in front.
 
+mod algebra;
+
 use super::array::encode;
 use super::call::call;
 use super::check::{said, Outcome, Suite};
@@ -602,9 +604,10 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
-    for (number, list) in [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS, ORDERING]
-        .into_iter()
-        .enumerate()
+    for (number, list) in
+        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS, ORDERING, algebra::ALGEBRA]
+            .into_iter()
+            .enumerate()
     {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {

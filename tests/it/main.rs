@@ -1,6 +1,7 @@
 //! All native tests: one binary.
 #![cfg(not(target_arch = "wasm32"))]
 
+mod algebra;
 mod bench;
 mod caches;
 #[path = "../cases/mod.rs"]

@@ -2,6 +2,7 @@
 
 use super::super::array::Array;
 use super::super::check::{near, Suite};
+use super::super::golden::arrays;
 use super::super::tolerance::Tolerance;
 use std::collections::HashMap;
 use warpweft::dtype::DType;
@@ -15,27 +16,9 @@ const NEAR: Tolerance = Tolerance { absolute: 1e-5, relative: 1e-5 };
 
 type Inputs = HashMap<String, Tensor>;
 
-/// The arrays of a case by name.
-fn arrays(case: &str) -> HashMap<String, Array<f64>> {
-    let lines = FILE.lines().filter_map(|line| {
-        let mut fields = line.split('|');
-        (fields.next()? == case).then(|| {
-            let mut next = || fields.next().expect("four fields");
-            let name = next().to_string();
-            let numbers = |text: &str, by: char| {
-                let parts = text.split(by).filter(|part| !part.is_empty());
-                parts.map(|part| part.parse::<f64>().expect("a number")).collect::<Vec<f64>>()
-            };
-            let shape: Vec<usize> = numbers(next(), ',').iter().map(|&d| d as usize).collect();
-            (name, Array::new(&shape, numbers(next(), ' ')))
-        })
-    });
-    lines.collect()
-}
-
 fn golden(suite: &mut Suite, case: &'static str, loss: fn(&Inputs) -> Result<Tensor>) {
     suite.add(format!("like JAX: {case}"), move |device| {
-        let arrays = arrays(case);
+        let arrays = arrays(FILE, case);
         let mut inputs = Inputs::new();
         for (name, array) in &arrays {
             let whole = matches!(name.as_str(), "label" | "index");

@@ -5,6 +5,7 @@ import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";
 import "./windows.js";
+import "./linalg.js";
 import "./gradients.js";
 import "./programs.js";
 import "./refusals.js";

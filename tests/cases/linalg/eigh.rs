@@ -1,8 +1,8 @@
 //! Eigenvalues and eigenvectors, held against what they must satisfy and against known ones.
 
-use super::array::{random, Array};
-use super::check::{near, Check, Suite};
-use super::tolerance::Tolerance;
+use super::super::array::{random, Array};
+use super::super::check::{near, Check, Suite};
+use super::super::tolerance::Tolerance;
 use warpweft::device::Device;
 use warpweft::error::Result;
 
@@ -67,8 +67,7 @@ fn checks(device: &Device, x: &Array<f64>, scale: f64) -> Result<Vec<Check>> {
     ])
 }
 
-pub fn cases() -> Suite {
-    let mut suite = Suite::new("linalg");
+pub fn cases(suite: &mut Suite) {
     for (batch, n) in
         [(1, 1), (1, 2), (3, 3), (2, 4), (2, 7), (1, 10), (2, 31), (1, 32), (1, 33), (1, 65)]
     {
@@ -77,8 +76,7 @@ pub fn cases() -> Suite {
         });
         case.big = n > 10;
     }
-    known(&mut suite);
-    suite
+    known(suite);
 }
 
 fn known(suite: &mut Suite) {

@@ -1,6 +1,6 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
-use super::{kept, within, Tensor};
+use super::super::{kept, within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -69,7 +69,7 @@ impl Tensor {
         let vectors = self.detach().turned()?;
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.stored()?;
-        let values = across.diagonal(0)?;
+        let values = across.turned_diagonal(0)?;
         let order = values.detach().order(false, usize::MAX)?.stored()?;
         let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.stored()?;
         let values = values.take_rows(&order)?;
@@ -85,7 +85,7 @@ impl Tensor {
     }
 
     /// The elements `[i, i + first]` of matrices for i up to half of their rows, or, of the main diagonal, for all i.
-    fn diagonal(&self, first: usize) -> Result<Tensor> {
+    fn turned_diagonal(&self, first: usize) -> Result<Tensor> {
         let (batch, rows) = (self.shape[0], self.shape[1]);
         let count = if first == 0 { rows } else { rows - first };
         let end = first + (count - 1) * (rows + 1) + 1;
@@ -161,8 +161,8 @@ impl Ring {
     /// Turns each pair so that nothing is left across it (Golub and Van Loan, 8.5.2), then moves on.
     fn round(&self, matrix: &Tensor, vectors: &Tensor) -> Result<(Tensor, Tensor)> {
         let half = self.half as isize;
-        let diagonal = matrix.diagonal(0)?;
-        let across = matrix.diagonal(self.half)?;
+        let diagonal = matrix.turned_diagonal(0)?;
+        let across = matrix.turned_diagonal(self.half)?;
         let flat = across.eq(0.0)?;
         let distance = diagonal.cut(1, half..2 * half, 1)?.sub(&diagonal.cut(1, ..half, 1)?)?;
         let ratio = distance.div(&flat.where_cond(1.0, &across.mul(2.0)?)?)?;

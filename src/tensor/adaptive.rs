@@ -1,0 +1,118 @@
+//! Pooling to given sizes: an axis in so many parts, which overlap where they do not divide it.
+
+use super::scan::identity;
+use super::{within, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::Reduction;
+
+#[cfg_attr(feature = "js", warpweft_macros::js)]
+impl Tensor {
+    /// The mean of each of `sizes` parts of the last axes, which overlap where they do not divide: the i-th of n is from
+    /// `floor(i * extent / n)` to `ceil((i + 1) * extent / n)`.
+    ///
+    /// # Errors
+    /// `Shape` if a size is 0, there are more sizes than axes, or an axis is empty; `DType` unless it is of floats.
+    pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
+        let name = "adaptive_avg_pool";
+        self.need_float(name)?;
+        self.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
+            0 => pooled.even_parts(axis, size)?.mean(-1),
+            _ => pooled.averages(axis, size),
+        })
+    }
+
+    /// The largest element of each of `sizes` parts of the last axes, as [`Tensor::adaptive_avg_pool`]; NaN if there is
+    /// one.
+    ///
+    /// # Errors
+    /// The same; `DType` for `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 5.0, 2.0], &[1, 3])?;
+    /// assert_eq!(x.adaptive_max_pool(&[2])?.read::<f32>().await?, [5.0, 5.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn adaptive_max_pool(&self, sizes: &[usize]) -> Result<Tensor> {
+        let name = "adaptive_max_pool";
+        if self.dtype == DType::Bool {
+            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        }
+        self.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
+            0 => pooled.even_parts(axis, size)?.max(-1),
+            _ => pooled.largest(axis, size),
+        })
+    }
+
+    /// Axis by axis.
+    fn by_parts(
+        &self,
+        name: &str,
+        sizes: &[usize],
+        pool: impl Fn(&Tensor, usize, usize) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let first = self.rank().checked_sub(sizes.len());
+        let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
+        let Some(first) = fits else {
+            let why = "parts of at least one element each";
+            return Err(Error::shapes(name, &self.shape, sizes, why));
+        };
+        let mut pooled = self.clone();
+        for (i, &size) in sizes.iter().enumerate() {
+            let extent = self.shape[first + i];
+            if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
+                let message = format!("{name}: {size} parts of an axis of {extent} are too many");
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
+            pooled = within(name, || pool(&pooled, first + i, size))?;
+        }
+        Ok(pooled)
+    }
+
+    /// Parts that do not overlap, their elements along a new last axis.
+    fn even_parts(&self, axis: usize, size: usize) -> Result<Tensor> {
+        let part = self.shape[axis] / size;
+        self.unfold(axis as isize, part, part, 1)
+    }
+
+    /// A product with the matrix of what each part has of each element.
+    fn averages(&self, axis: usize, size: usize) -> Result<Tensor> {
+        let shape = &[self.shape[axis], size];
+        let (element, part) = (self.device.iota(shape, 0)?, self.device.iota(shape, 1)?);
+        let (start, end) = self.bounds(axis, size, &part)?;
+        let inside = element.ge(&start)?.logical_and(&element.lt(&end)?)?.cast(self.dtype)?;
+        let weights = inside.div(&end.sub(&start)?.cast(self.dtype)?)?;
+        let axis = axis as isize;
+        self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
+    }
+
+    /// The elements of each part are gathered; what is not of it is nothing.
+    fn largest(&self, axis: usize, size: usize) -> Result<Tensor> {
+        let extent = self.shape[axis];
+        let longest = (extent.div_ceil(size) + 1).min(extent);
+        let part = self.device.iota(&[size, 1], 0)?;
+        let (start, end) = self.bounds(axis, size, &part)?;
+        let place = start.add(self.device.iota(&[longest], 0)?)?;
+        let inside = place.lt(end)?;
+        let before: usize = self.shape[..axis].iter().product();
+        let after: usize = self.shape[axis + 1..].iter().product();
+        let lines = self.reshape(&[before, extent, after])?;
+        let picked = lines.looked_up(1, &inside.where_cond(place, -1)?)?;
+        let none = identity(Reduction::Max, self.dtype);
+        let none = self.device.constant(&[], none, self.dtype)?;
+        let mut dims = self.shape.to_vec();
+        dims[axis] = size;
+        inside.unsqueeze(2)?.where_cond(picked, none)?.max(2)?.reshape(&dims)
+    }
+
+    /// Where parts begin and end.
+    fn bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
+        let (long, count) = (self.shape[axis] as i32, size as i32);
+        let start = part.mul(long)?.div(count)?;
+        let end = part.add(1)?.mul(long)?.add(count - 1)?.div(count)?;
+        Ok((start, end))
+    }
+}

@@ -1,0 +1,18 @@
+//! Linear algebra: against NumPy and JAX, and, where matrices are larger, against what must hold.
+
+mod eigh;
+mod golden;
+mod sizes;
+
+use super::check::Suite;
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("linalg");
+    eigh::cases(&mut suite);
+    golden::cases(&mut suite);
+    sizes::cases(&mut suite);
+    suite
+}
+
+pub use eigh::eigenvalues;
+pub use golden::{equations, like};
