@@ -73,9 +73,17 @@ fn others(suite: &mut Suite) {
 /// What is said of what does not fit: the letter, and the shapes.
 fn refused(suite: &mut Suite) {
     const WRONG: &[(&str, &[&[usize]], &str)] = &[
-        ("ij,jk->ik", &[&[2, 3], &[4, 5]], "'j' of \"ij,jk->ik\" has 3 elements in operand 0, shape [2, 3], and 4 in"),
+        (
+            "ij,jk->ik",
+            &[&[2, 3], &[4, 5]],
+            "'j' of \"ij,jk->ik\" has 3 elements in operand 0, shape [2, 3], and 4 in",
+        ),
         ("ij,jk", &[&[2, 3], &[4, 5]], "and 4 in operand 1, shape [4, 5]"),
-        ("ii->i", &[&[2, 3]], "'i' of \"ii->i\" has 2 elements in operand 0, shape [2, 3], and 3 in operand 0"),
+        (
+            "ii->i",
+            &[&[2, 3]],
+            "'i' of \"ii->i\" has 2 elements in operand 0, shape [2, 3], and 3 in operand 0",
+        ),
         ("ii->i", &[&[1, 3]], "'i' of \"ii->i\" has 1 elements"),
         ("ij->k", &[&[2, 3]], "'k' in the result of \"ij->k\" is an axis of no operand"),
         ("ij->ii", &[&[2, 3]], "'i' in the result of \"ij->ii\" is there twice"),

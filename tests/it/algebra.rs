@@ -43,7 +43,7 @@ fn factors_take_kernels_in_proportion_to_rows() {
         ("lstsq", 3.0, 10, |a| Ok(vec![a.lstsq(a)?])),
     ];
     for (name, by_row, by_doubling, work) in WORK {
-        for rows in [32usize, 128] {
+        for rows in [32usize, 65] {
             let most = (by_row * rows as f64) as usize + by_doubling * rows.ilog2() as usize + 24;
             let shape = [rows, rows];
             let count = kinds(|x| work(&x[0]), &[&shape]).len();

@@ -53,8 +53,8 @@ impl Tensor {
     /// made of, unless that had nothing below it.
     ///
     /// By Householder's reflections, in `f32`, for k up to 1024: two or three kernels for each column, over the matrices, all
-    /// together, and about ten for each doubling of k. Q's columns are orthonormal whatever the matrix; where its first k columns are not
-    /// independent, derivatives are taken as 0. Else they are right up to the second.
+    /// together, and about ten for each doubling of k. Q's columns are orthonormal whatever the matrix; where its first k
+    /// columns are not independent, derivatives are taken as 0. Else they are right up to the second.
     ///
     /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
     ///
