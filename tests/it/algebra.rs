@@ -36,11 +36,11 @@ fn factors_take_kernels_in_proportion_to_rows() {
             Ok(vec![sign, log])
         }),
         ("cholesky", 0.5, 5, |a| Ok(vec![a.cholesky()?])),
-        ("qr", 3.0, 10, |a| {
+        ("qr", 3.5, 10, |a| {
             let (q, r) = a.qr()?;
             Ok(vec![q, r])
         }),
-        ("lstsq", 3.0, 10, |a| Ok(vec![a.lstsq(a)?])),
+        ("lstsq", 3.5, 10, |a| Ok(vec![a.lstsq(a)?])),
     ];
     for (name, by_row, by_doubling, work) in WORK {
         for rows in [32usize, 65] {

@@ -16,9 +16,10 @@ impl Tensor {
     /// The lower triangular L with `L L^T = A`, of symmetric matrices that are positive definite, `[.., n, n]`. Of a
     /// matrix that is not symmetric the mean with its transpose is taken, and so the gradient is symmetric.
     ///
-    /// Column by column, two in a kernel, in `f32`, for n up to 1024: `n / 2` kernels over the matrices, all together, and
-    /// about four for each doubling of n. Where a matrix is not positive definite the triangle is NaN: whether it is, is not
-    /// known before it is computed. Derivatives are right up to the second (the first is that of Murray 2016).
+    /// Column by column, two in a kernel, in `f32`, for n up to 1024: `n / 2` kernels and some for each 32 columns, for all
+    /// matrices together, and about four for each doubling of n. Where a matrix is not positive definite the triangle is
+    /// NaN: whether it is, is not known before it is computed. Derivatives are right up to the second (the first is that of
+    /// Murray 2016).
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless it is of floats; `Limit` for larger matrices.
@@ -52,9 +53,10 @@ impl Tensor {
     /// k is the smaller one of m and n. Signs are those of LAPACK: an element of R's diagonal is opposite to the one it was
     /// made of, unless that had nothing below it.
     ///
-    /// By Householder's reflections, in `f32`, for k up to 1024: two or three kernels for each column, over the matrices, all
-    /// together, and about ten for each doubling of k. Q's columns are orthonormal whatever the matrix; where its first k
-    /// columns are not independent, derivatives are taken as 0. Else they are right up to the second.
+    /// By Householder's reflections, in `f32`, for k up to 1024: two or three kernels for each column and some twenty for
+    /// each 32 of them, for all matrices together, and about ten for each doubling of k. Q's columns are orthonormal whatever
+    /// the matrix; where its first k columns are not independent, derivatives are taken as 0. Else they are right up to the
+    /// second.
     ///
     /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
     ///
@@ -224,20 +226,11 @@ impl Orthogonal {
         let largest = a.abs().max(kept([1, 2]))?;
         let scale = largest.gt(0.0)?.where_cond(&largest, 1.0)?.stored()?;
         let reflected = a.div(&scale)?.reflected()?;
-        let (row, column) = (a.device.iota(&[rows, 1], 0)?, a.device.iota(&[columns], 0)?);
-        let below = row.gt(&column)?.where_cond(&reflected, 0.0)?;
-        // Where nothing was below nothing was reflected.
-        let there = below.ne(0.0)?.any(kept(1))?.cast(a.dtype)?;
-        let v = row.eq(&column)?.where_cond(there, below)?.stored()?;
-        // All reflections are I - V T V^T (Schreiber and Van Loan 1989); T's inverse is half of V^T V on the diagonal, and
-        // the same above it (Joffrain et al. 2006).
-        let dots = v.t()?.matmul(&v)?.stored()?;
-        let (own, across) = dots.rows_and_columns()?;
-        let diagonal = dots.eq(0.0)?.where_cond(1.0, dots.mul(0.5)?)?;
-        let t = own.eq(&across)?.where_cond(diagonal, dots)?.t()?.lower_inverse()?.t()?;
+        let v = reflected.vectors(0)?;
+        let t = v.reflections_together()?;
         let top = v.cut(1, ..columns as isize, 1)?;
         let turned = v.matmul(&t.matmul(&top.t()?)?)?;
-        let q = row.eq(&column)?.cast(a.dtype)?.sub(turned)?.stored()?;
+        let q = a.device.eye(&[rows, columns])?.sub(turned)?.stored()?;
         let r = reflected.cut(1, ..columns as isize, 1)?.triu(0)?.stored()?;
         Ok(Orthogonal { q, r, scale })
     }
@@ -266,43 +259,5 @@ impl Orthogonal {
             old.add(change)
         };
         Ok((fit(q, &self.q)?, fit(new, &r)?))
-    }
-}
-
-impl Tensor {
-    /// Householder's reflections of `[batch, m, n]`, m >= n (Golub and Van Loan, 5.2): R on the diagonal and above, and the
-    /// vectors below, whose first elements, on the diagonal, are 1. Two kernels for each column, or three where a long sum is
-    /// shared out.
-    fn reflected(&self) -> Result<Tensor> {
-        let (rows, columns) = (self.shape[1], self.shape[2]);
-        let (row, column) = (self.device.iota(&[rows, 1], 0)?, self.device.iota(&[columns], 0)?);
-        let mut matrix = self.stored()?;
-        // The last row has nothing below.
-        for k in 0..columns.min(rows - 1) {
-            matrix = matrix.reflect(k, &row, &column)?;
-        }
-        Ok(matrix)
-    }
-
-    fn reflect(&self, k: usize, row: &Tensor, column: &Tensor) -> Result<Tensor> {
-        let at = |x: &Tensor, axis: usize| x.part(axis, Span::at(k, 1, 1), 1);
-        let own = at(self, 2)?;
-        let below = row.gt(k)?.where_cond(&own, 0.0)?;
-        let dots = below.mul(self)?.sum(kept(1))?.stored()?;
-        let (tail, head, first) = (at(&dots, 2)?, at(self, 1)?, at(&own, 1)?);
-        let flat = tail.eq(0.0)?;
-        let norm = first.square().add(&tail)?.sqrt();
-        let turned = first.lt(0.0)?.where_cond(&norm, norm.neg())?;
-        let lead = flat.where_cond(1.0, first.sub(&turned)?)?;
-        let share = flat.where_cond(1.0, &turned)?;
-        let share = flat.where_cond(0.0, turned.sub(&first)?.div(share)?)?;
-        let vector = row.eq(k)?.where_cond(1.0, below.div(&lead)?)?;
-        let product = head.add(dots.div(&lead)?)?.mul(share)?;
-        let rest = self.sub(vector.mul(product)?)?;
-        let stored = flat.where_cond(0.0, &vector)?;
-        let diagonal = flat.where_cond(&first, &turned)?;
-        let new = row.eq(k)?.where_cond(diagonal, row.lt(k)?.where_cond(&own, stored)?)?;
-        let next = column.gt(k)?.where_cond(rest, self)?;
-        column.eq(k)?.where_cond(new, next)?.stored()
     }
 }

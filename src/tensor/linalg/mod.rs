@@ -10,6 +10,7 @@ mod eigh;
 mod elimination;
 mod factors;
 mod norms;
+mod reflections;
 mod solve;
 mod triangular;
 
