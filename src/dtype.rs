@@ -1,5 +1,6 @@
 //! Element types, and the Rust types that go in and out of tensors.
 
+use half::{bf16, f16};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -73,7 +74,20 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that a tensor can be made from and read into.
+/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `bool`, and [`half`]'s `f16` and `bf16`.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// use half::{bf16, f16};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let x = device.tensor(&[f16::from_f32(1.5), f16::MAX], &[2])?; // A tensor of type `f16`.
+/// assert_eq!(x.read::<f16>().await?, [f16::from_f32(1.5), f16::MAX]);
+/// assert_eq!(x.read::<f32>().await?, [1.5, 65504.0]);
+/// let y = device.tensor(&[bf16::from_f32(3.0)], &[1])?.sqrt(); // One of type `f32`.
+/// assert_eq!(y.read::<bf16>().await?, [bf16::from_f32(1.7320508)]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
 pub trait Element: Copy + Send + Sync + 'static {
     /// The tensor type that holds it without loss.
     const DTYPE: DType;
@@ -105,12 +119,44 @@ impl Element for f32 {
             DType::F32 => append(bytes, into),
             DType::F16 => {
                 let halves =
-                    bytes.chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]]));
-                into.extend(halves.map(f16_to_f32));
+                    bytes.chunks_exact(2).map(|half| f16::from_le_bytes([half[0], half[1]]));
+                into.extend(halves.map(f16::to_f32));
             }
             DType::I32 | DType::U32 | DType::Bool => return false,
         }
         true
+    }
+}
+
+/// A tensor of type `f16`: what goes in comes out, bit by bit.
+impl Element for f16 {
+    const DTYPE: DType = DType::F16;
+    fn to_bytes(data: &[f16]) -> Option<Cow<'_, [u8]>> {
+        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<f16>) -> bool {
+        if dtype == DType::F16 {
+            append(bytes, into);
+        }
+        dtype == DType::F16
+    }
+}
+
+/// A tensor of type `f32`, which holds each of them. What is read is rounded to the nearest, ties to even.
+impl Element for bf16 {
+    const DTYPE: DType = DType::F32;
+    fn to_bytes(data: &[bf16]) -> Option<Cow<'_, [u8]>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(data.len().checked_mul(4)?).ok()?;
+        bytes.extend(data.iter().flat_map(|x| x.to_f32().to_le_bytes()));
+        Some(Cow::Owned(bytes))
+    }
+    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<bf16>) -> bool {
+        if dtype == DType::F32 {
+            let words = bytes.chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
+            into.extend(words.map(|word| bf16::from_f32(f32::from_le_bytes(word))));
+        }
+        dtype == DType::F32
     }
 }
 
@@ -156,36 +202,7 @@ impl Element for bool {
     }
 }
 
-/// An IEEE 754 half's value, exactly.
-pub fn f16_to_f32(half: u16) -> f32 {
-    let sign = u32::from(half >> 15) << 31;
-    let exponent = u32::from(half >> 10) & 0x1f;
-    let mantissa = u32::from(half) & 0x3ff;
-    match (exponent, mantissa) {
-        // Zero and subnormals: mantissa * 2^-24 is exact in f32.
-        (0, m) => f32::from_bits((m as f32 * f32::from_bits(0x3380_0000)).to_bits() | sign),
-        (31, m) => f32::from_bits(sign | 0x7f80_0000 | m << 13),
-        (e, m) => f32::from_bits(sign | (e + 112) << 23 | m << 13),
-    }
-}
-
-/// The nearest half, ties to even; too large becomes infinity.
-pub fn f32_to_f16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let sign = (bits >> 16 & 0x8000) as u16;
-    let magnitude = bits & 0x7fff_ffff;
-    if magnitude > 0x7f80_0000 {
-        return sign | 0x7e00;
-    }
-    // 65520 is the first value that rounds to infinity.
-    if magnitude >= 0x477f_f000 {
-        return sign | 0x7c00;
-    }
-    if magnitude < 0x3880_0000 {
-        // Below 2^-14 the result is subnormal: adding 0.5 leaves the rounded multiple of 2^-24 in the low bits.
-        let shifted = f32::from_bits(magnitude) + 0.5;
-        return sign | (shifted.to_bits() - 0x3f00_0000) as u16;
-    }
-    let round = 0xfff + (magnitude >> 13 & 1);
-    sign | ((magnitude + round - (112 << 23)) >> 13) as u16
+/// `value` as it comes back from a tensor of type `f16`: rounded to the nearest half, ties to even.
+pub(crate) fn rounded_to_f16(value: f32) -> f32 {
+    f16::from_f32(value).to_f32()
 }

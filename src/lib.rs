@@ -52,7 +52,8 @@
 //! name or the environment variable `WARPWEFT_DEVICE`. [`Tensor::to`] brings a tensor from any device to any other.
 //! [`tune`] measures which kernels are fastest on one.
 //!
-//! Features: `gpu` and `cpu` are the backends, both on; `wgpu-interop` shares a wgpu device and its buffers with an app.
+//! Features: `gpu` and `cpu` are the backends, both on; `wgpu-interop` shares a wgpu device and its buffers with an app;
+//! `ndarray`, `image` and `serde` bring tensors from and to what those crates have ([`data`]).
 //! Programs to begin with are in `native/examples`, and `ARCHITECTURE.md` says how all of this works inside.
 //!
 //! [`Tensor`]: tensor::Tensor
@@ -99,6 +100,8 @@ pub mod backend;
 pub mod device;
 
 pub mod tensor;
+
+pub mod data;
 
 pub mod tune;
 

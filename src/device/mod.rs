@@ -1,4 +1,7 @@
 //! A device: a backend with the operations recorded on it, the plans made for them, and its memory.
+//!
+//! [`Device::new`] opens the best there is, [`Device::with`] what a [`Preference`] says, [`Device::discover`] lists all. What
+//! it computed, compiled and holds is in [`Device::stats`]; what it keeps is limited by [`Device::set_cache_limits`].
 
 mod caches;
 mod checks;

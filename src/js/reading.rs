@@ -2,9 +2,10 @@
 
 use super::host::host;
 use crate::device::{Device, Take};
-use crate::dtype::{f16_to_f32, DType};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+use half::f16;
 use js_sys::{Float32Array, Int32Array, Uint32Array, Uint8Array};
 use std::cell::OnceCell;
 use std::future::Future;
@@ -20,7 +21,7 @@ pub fn number(dtype: DType, bytes: &[u8]) -> JsValue {
     let bits = word(bytes);
     JsValue::from_f64(match dtype {
         DType::F32 => f32::from_bits(bits).into(),
-        DType::F16 => f16_to_f32(bits as u16).into(),
+        DType::F16 => f16::from_bits(bits as u16).to_f32().into(),
         DType::I32 => (bits as i32).into(),
         DType::U32 | DType::Bool => bits.into(),
     })
@@ -53,8 +54,8 @@ pub fn elements(
 ) -> impl Future<Output = Result<Vec<JsValue>>> + 'static {
     let read = pieces(device, parts, size, |dtype, whole, at, bytes| match dtype {
         DType::F16 => {
-            let halves = bytes.chunks_exact(2).map(|half| u16::from_le_bytes([half[0], half[1]]));
-            put(whole, at, bytemuck::cast_slice(&halves.map(f16_to_f32).collect::<Vec<_>>()));
+            let halves = bytes.chunks_exact(2).map(|half| f16::from_le_bytes([half[0], half[1]]));
+            put(whole, at, bytemuck::cast_slice(&halves.map(f16::to_f32).collect::<Vec<_>>()));
         }
         DType::Bool => {
             put(whole, at, &bytes.chunks_exact(4).map(|word| word[0]).collect::<Vec<_>>());

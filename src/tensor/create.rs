@@ -2,7 +2,7 @@
 
 use super::{number_bits, within, Tensor, TensorSpec};
 use crate::device::Device;
-use crate::dtype::{f16_to_f32, f32_to_f16, DType, Element};
+use crate::dtype::{rounded_to_f16, DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Const, Op};
 use crate::shape::Shape;
@@ -87,7 +87,7 @@ impl Device {
                 let message = format!("{name}: {} has no f16", self.info().name);
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            bits = f16_to_f32(f32_to_f16(value as f32)).to_bits();
+            bits = rounded_to_f16(value as f32).to_bits();
         }
         Ok(Const { dtype, bits })
     }

@@ -1,4 +1,19 @@
 //! The user's handle: a tensor, made from data or by an operation on others, computed when it is read.
+//!
+//! What makes tensors are methods of the [`Device`]: [`tensor`](Device::tensor), [`zeros`](Device::zeros),
+//! [`arange`](Device::arange), [`uniform`](Device::uniform), [`eye`](Device::eye) and their like. Operations are methods of
+//! the [`Tensor`], by the names that NumPy and PyTorch have for them:
+//!
+//! - element by element: [`add`](Tensor::add), [`mul`](Tensor::mul), [`exp`](Tensor::exp), [`relu`](Tensor::relu),
+//!   [`where_cond`](Tensor::where_cond) and all rows of [the table](crate::op::pointwise); also `&x + 1.0`;
+//! - over axes: [`sum`](Tensor::sum), [`mean`](Tensor::mean), [`max`](Tensor::max), [`argmax`](Tensor::argmax),
+//!   [`cumsum`](Tensor::cumsum), [`softmax`](Tensor::softmax), [`layer_norm`](Tensor::layer_norm), [`sort`](Tensor::sort),
+//!   [`topk`](Tensor::topk);
+//! - moving: [`reshape`](Tensor::reshape), [`permute`](Tensor::permute), [`slice`](Tensor::slice),
+//!   [`concat`](Tensor::concat), [`pad`](Tensor::pad), [`gather`](Tensor::gather), [`scatter`](Tensor::scatter);
+//! - products: [`matmul`](Tensor::matmul), [`conv2d`](Tensor::conv2d), [`attention`](Tensor::attention).
+//!
+//! Axes count from the end where they are negative; [`Axes`], [`Operand`] and [`Integers`] say what arguments may be.
 
 mod adaptive;
 mod args;

@@ -3,9 +3,10 @@
 
 use super::{Tensor, TensorSpec};
 use crate::device::Device;
-use crate::dtype::{f16_to_f32, f32_to_f16, DType};
+use crate::dtype::{rounded_to_f16, DType};
 use crate::error::{Error, Result};
 use crate::shape::Shape;
+use half::f16;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Device {
@@ -94,7 +95,7 @@ impl Device {
 /// The number of the type that is nearest, of `f32` for types other than floats.
 fn nearest(x: f64, dtype: DType) -> f32 {
     match dtype {
-        DType::F16 => f16_to_f32(f32_to_f16(x as f32)),
+        DType::F16 => rounded_to_f16(x as f32),
         _ => x as f32,
     }
 }
@@ -105,12 +106,13 @@ fn below(x: f64, dtype: DType) -> f32 {
     match dtype {
         _ if f64::from(near) < x => near,
         DType::F16 => {
-            let bits = f32_to_f16(near);
-            f16_to_f32(match near {
+            let bits = f16::from_f32(near).to_bits();
+            let bits = match near {
                 x if x > 0.0 => bits - 1,
                 x if x < 0.0 => bits + 1,
                 _ => 0x8001,
-            })
+            };
+            f16::from_bits(bits).to_f32()
         }
         _ => near.next_down(),
     }

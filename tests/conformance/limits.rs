@@ -1,8 +1,9 @@
 //! How far a result may be off, in the measures of those who wrote the vectors.
 
 use super::vectors::{Content, Data, Kind};
+use half::f16;
 use serde_json::Value;
-use warpweft::dtype::{f16_to_f32, f32_to_f16, DType};
+use warpweft::dtype::DType;
 
 /// A limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +85,7 @@ impl Limit {
 pub fn ulps(kind: Kind, a: f64, b: f64) -> f64 {
     let place = |value: f64| match kind {
         Kind::F32 => mirrored(i64::from((value as f32).abs().to_bits()), value),
-        Kind::F16 => mirrored(i64::from(f32_to_f16((value as f32).abs())), value),
+        Kind::F16 => mirrored(i64::from(f16::from_f32((value as f32).abs()).to_bits()), value),
         _ => value,
     };
     (place(a) - place(b)).abs()
@@ -99,7 +100,7 @@ fn mirrored(bits: i64, value: f64) -> f64 {
 fn rounded(kind: Kind, value: f64) -> f64 {
     match kind {
         Kind::F32 => f64::from(value as f32),
-        Kind::F16 => f64::from(f16_to_f32(f32_to_f16(value as f32))),
+        Kind::F16 => f16::from_f32(value as f32).to_f64(),
         _ => value,
     }
 }
@@ -118,7 +119,7 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
 /// Elements as the vectors store them.
 pub fn known(kind: Kind, bytes: &[u8]) -> Vec<f64> {
     let single = |b: &[u8]| f64::from(f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-    let half = |b: &[u8]| f64::from(f16_to_f32(u16::from_le_bytes([b[0], b[1]])));
+    let half = |b: &[u8]| f16::from_le_bytes([b[0], b[1]]).to_f64();
     match kind {
         Kind::F32 => bytes.chunks_exact(4).map(single).collect(),
         Kind::F16 => bytes.chunks_exact(2).map(half).collect(),

@@ -9,8 +9,8 @@ use crate::cases::fuzz::shrink::{shrink, text};
 use crate::cases::fuzz::step::{Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::fuzz::{failure, generator, told};
 use crate::paper::{self, Paper};
+use expect_test::expect_file;
 use pollster::block_on;
-use std::path::Path;
 use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
@@ -206,17 +206,13 @@ fn every_step() -> Program {
 fn a_printed_program_is_a_test() {
     let program = every_step();
     let said = format!(
-        "//! What a program is printed as. `UPDATE=1` writes it anew.\n\n\
+        "//! What a program is printed as. `UPDATE_EXPECT=1` writes it anew.\n\n\
          use warpweft::device::Device;\nuse warpweft::dtype::DType;\nuse warpweft::error::Result;\n\
          use warpweft::tensor::{{Axes, Conv2dOptions, PadMode, Padding, PoolOptions, Scan, Tensor}};\n\n\
          pub fn pasted(device: &Device) -> Result<Vec<Tensor>> {{\n{}}}\n",
         text(&program)
     );
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz/pasted.rs");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&file, &said).expect("it can be written");
-    }
-    assert_eq!(std::fs::read_to_string(file).expect("it is there"), said, "UPDATE=1 writes it");
+    expect_file!["fuzz/pasted.rs"].assert_eq(&said);
     let device = paper::device();
     let tensors = pasted::pasted(&device).expect("all of it can be recorded");
     let values = program.values(None);

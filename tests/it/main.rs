@@ -10,6 +10,7 @@ mod cases;
 mod conformance;
 mod costs;
 mod cpu;
+mod data;
 mod devices;
 mod dynamic_shapes;
 mod edges;

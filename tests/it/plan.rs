@@ -1,7 +1,8 @@
 //! What the planner makes of computations, with a browser's limits and no device: how many kernels, which operations
-//! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE=1` rewrites them.
+//! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE_EXPECT=1` rewrites them.
 
 use crate::paper;
+use expect_test::expect_file;
 use std::path::Path;
 use std::sync::Arc;
 use warpweft::codegen::wgsl;
@@ -42,13 +43,7 @@ fn plan_on(
     batch.run().expect("it runs on paper");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/plan");
     let path = folder.join(format!("{name}.txt"));
-    let text = plan.to_string();
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::create_dir_all(&folder).expect("the folder can be made");
-        std::fs::write(&path, &text).expect("the snapshot can be written");
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(stored == text, "{} differs; UPDATE=1 rewrites it. Now:\n{text}", path.display());
+    expect_file![path].assert_eq(&plan.to_string());
     plan
 }
 

@@ -1,4 +1,4 @@
-//! The README's Rust example is compiled and run: it stands word for word in `readme/example.rs`, which `UPDATE=1`
+//! The README's Rust example is compiled and run: it stands word for word in `readme/example.rs`, which `UPDATE_EXPECT=1`
 //! rewrites.
 
 // As the README has it, not as rustfmt would.
@@ -6,6 +6,7 @@
 #[path = "readme/example.rs"]
 mod example;
 
+use expect_test::expect_file;
 use std::path::Path;
 
 /// The blocks of a Markdown text that are fenced as `language`.
@@ -30,14 +31,9 @@ fn the_example_is_the_readmes() {
     let [block] = &blocks(&readme, "rust")[..] else {
         panic!("not one block of Rust in README.md")
     };
-    let head = "//! The README's Rust example; `UPDATE=1` rewrites this file.\n\n";
+    let head = "//! The README's Rust example; `UPDATE_EXPECT=1` rewrites this file.\n\n";
     let text = format!("{head}{}", block.replacen("fn main", "pub fn main", 1));
-    let path = root.join("tests/it/readme/example.rs");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &text).expect("the example can be written");
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(stored == text, "{} is not the README's; UPDATE=1 rewrites it", path.display());
+    expect_file!["readme/example.rs"].assert_eq(&text);
 }
 
 #[test]

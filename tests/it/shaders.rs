@@ -1,5 +1,7 @@
-//! Every shader parses and validates, as it lies on disk and as codegen fills it in; a few whole texts are snapshots.
+//! Every shader parses and validates, as it lies on disk and as codegen fills it in; a few whole texts are snapshots,
+//! which `UPDATE_EXPECT=1` rewrites.
 
+use expect_test::expect_file;
 use std::path::Path;
 use warpweft::codegen;
 use warpweft::dtype::DType;
@@ -229,9 +231,5 @@ fn check(folder: &Path, name: &str, kernel: &Kernel, config: KernelConfig) {
     let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
     let path = folder.join(file.to_lowercase());
     let text = codegen::wgsl(kernel, config).text;
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, &text).expect("the snapshot can be written");
-    }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(stored == text, "{} differs; UPDATE=1 rewrites it. Now:\n{text}", path.display());
+    expect_file![path].assert_eq(&text);
 }

@@ -128,8 +128,9 @@ fn matmuls_of_every_layout() {
 #[test]
 fn matmuls_in_halves() {
     let (m, n, k) = (20, 30, 40);
-    let halves =
-        |count, seed| -> Vec<u16> { noise(count, seed).into_iter().map(f32_to_f16).collect() };
+    let halves = |count, seed| -> Vec<u16> {
+        noise(count, seed).into_iter().map(|x| f16::from_f32(x).to_bits()).collect()
+    };
     let (x, y) = (halves(m * k, 23), halves(k * n, 24));
     let operand = |input, stride| {
         let mut b = Builder::default();
@@ -144,10 +145,10 @@ fn matmuls_in_halves() {
     let words = |halves: &[u16]| -> Vec<u32> { bytemuck::pod_collect_to_vec(halves) };
     let found = run_words(kernel, &[&words(&x), &words(&y)], m * n / 2);
     let found: &[u16] = bytemuck::cast_slice(&found);
-    let found: Vec<f32> = found.iter().map(|&h| f16_to_f32(h)).collect();
+    let found: Vec<f32> = found.iter().map(|&h| f16::from_bits(h).to_f32()).collect();
     let mut wanted = Vec::new();
     each(&[m, n], |at| {
-        let value = |half: u16| f64::from(f16_to_f32(half));
+        let value = |half: u16| f16::from_bits(half).to_f64();
         let term = |l: usize| value(x[at[0] * k + l]) * value(y[l * n + at[1]]);
         wanted.push((0..k).map(term).sum());
     });

@@ -1,4 +1,4 @@
-//! What a program is printed as. `UPDATE=1` writes it anew.
+//! What a program is printed as. `UPDATE_EXPECT=1` writes it anew.
 
 use warpweft::device::Device;
 use warpweft::dtype::DType;

@@ -1,7 +1,8 @@
 //! One program at one coordinate.
 
 use super::Run;
-use warpweft::dtype::{f16_to_f32, f32_to_f16, DType};
+use half::f16;
+use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{Atom, Index, Inst, Program, ValueId};
 use warpweft::op::Reduction;
@@ -107,7 +108,7 @@ pub fn load(bytes: &[u8], at: usize, dtype: DType) -> Cell {
     let size = dtype.size();
     let bytes = bytes.get(at * size..(at + 1) * size)?;
     Some(match bytes {
-        [a, b] => f16_to_f32(u16::from_le_bytes([*a, *b])).to_bits(),
+        [a, b] => f16::from_le_bytes([*a, *b]).to_f32().to_bits(),
         _ => u32::from_le_bytes(bytes.try_into().expect("four bytes")),
     })
 }
@@ -115,7 +116,7 @@ pub fn load(bytes: &[u8], at: usize, dtype: DType) -> Cell {
 /// A kernel's value as memory holds it.
 pub fn stored(bits: u32, dtype: DType) -> Vec<u8> {
     match dtype {
-        DType::F16 => f32_to_f16(f32::from_bits(bits)).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
         _ => bits.to_le_bytes().to_vec(),
     }
 }
@@ -247,7 +248,7 @@ fn cast(from: DType, to: DType, bits: u32) -> u32 {
     let x = f32::from_bits(bits);
     match (from, to) {
         (DType::F32, DType::F32) => bits,
-        (DType::F32, DType::F16) => f16_to_f32(f32_to_f16(x)).to_bits(),
+        (DType::F32, DType::F16) => f16::from_f32(x).to_f32().to_bits(),
         (DType::F32, DType::I32) => x as i32 as u32,
         (DType::F32, DType::U32) => x as u32,
         (DType::F32, DType::Bool) => u32::from(x != 0.0),

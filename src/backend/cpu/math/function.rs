@@ -3,7 +3,7 @@
 
 use super::elementary;
 use super::simd::{self, Loop};
-use crate::dtype::{f16_to_f32, f32_to_f16, DType};
+use crate::dtype::{rounded_to_f16, DType};
 use crate::expr::{Binary, Unary};
 
 /// `out[i] = f(x[i])`.
@@ -285,9 +285,7 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     use DType::{Bool, F32, I32, U32};
     match (from.compute(), to.compute()) {
         // Rounded as if it had been stored and read again.
-        _ if from.is_float() && to == DType::F16 => {
-            |o, x| map(o, x, |x: f32| f16_to_f32(f32_to_f16(x)))
-        }
+        _ if from.is_float() && to == DType::F16 => |o, x| map(o, x, |x: f32| rounded_to_f16(x)),
         (F32, I32) => |o, x| map(o, x, |x: f32| x as i32),
         (F32, U32) => |o, x| map(o, x, |x: f32| x as u32),
         (F32, Bool) => |o, x| map(o, x, |x: f32| x != 0.0),

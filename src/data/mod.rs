@@ -1,0 +1,176 @@
+//! A tensor's values as plain data, and as what other crates have: arrays of `ndarray` (feature `ndarray`) and pictures of
+//! `image` (feature `image`). With the feature `serde` a [`TensorData`] goes through every format that serde has.
+//!
+//! ```
+//! # pollster::block_on(async {
+//! # use warpweft::device::{Device, Preference};
+//! use warpweft::data::{TensorData, Values};
+//!
+//! let device = Device::with(Preference::Cpu).await?;
+//! let data = device.tensor(&[1.0f32, 2.0], &[2])?.exp().to_data().await?;
+//! assert_eq!(data.shape(), [2]);
+//! assert!(matches!(data.values(), Values::F32(values) if values.len() == 2));
+//! let again = device.tensor_from_data(&data)?;
+//! assert_eq!(again.to_data().await?, data);
+//! # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+//! ```
+
+#[cfg(feature = "image")]
+mod image;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+
+use crate::device::Device;
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use crate::room::room;
+use crate::tensor::Tensor;
+use half::f16;
+use std::future::Future;
+
+/// A shape, and as many values of one type, row-major. Reading a tensor waits; this is what was read, and needs no device.
+///
+/// With the feature `serde` it is written as `{"shape": [2], "values": {"f32": [1.0, 2.0]}}`, an `f16` by its 16 bits. What
+/// does not fit together is refused when it is read. Formats of text have no infinities and no NaN: JSON refuses to read
+/// them. For weights there are better ones; this is for small data.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Unchecked"))]
+pub struct TensorData {
+    shape: Vec<usize>,
+    values: Values,
+}
+
+/// Values of one type.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+#[allow(missing_docs)]
+pub enum Values {
+    F32(Vec<f32>),
+    F16(Vec<f16>),
+    I32(Vec<i32>),
+    U32(Vec<u32>),
+    Bool(Vec<bool>),
+}
+
+impl Values {
+    /// Their type.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Values::F32(_) => DType::F32,
+            Values::F16(_) => DType::F16,
+            Values::I32(_) => DType::I32,
+            Values::U32(_) => DType::U32,
+            Values::Bool(_) => DType::Bool,
+        }
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        match self {
+            Values::F32(values) => values.len(),
+            Values::F16(values) => values.len(),
+            Values::I32(values) => values.len(),
+            Values::U32(values) => values.len(),
+            Values::Bool(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What was read, and may not fit together.
+#[cfg(feature = "serde")]
+#[derive(serde::Deserialize)]
+struct Unchecked {
+    shape: Vec<usize>,
+    values: Values,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Unchecked> for TensorData {
+    type Error = Error;
+    fn try_from(read: Unchecked) -> Result<TensorData> {
+        TensorData::new(&read.shape, read.values)
+    }
+}
+
+impl TensorData {
+    /// Values of a shape.
+    ///
+    /// # Errors
+    /// `Shape` if they are not as many as the shape has.
+    pub fn new(shape: &[usize], values: Values) -> Result<TensorData> {
+        let numel = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
+        if numel != Some(values.len()) {
+            let message = format!("data: {} values of shape {shape:?}", values.len());
+            return Err(Error::shape(message));
+        }
+        Ok(TensorData { shape: shape.to_vec(), values })
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The values, row-major.
+    pub fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// The values alone.
+    pub fn into_values(self) -> Values {
+        self.values
+    }
+}
+
+impl Device {
+    /// A tensor of data that was read before.
+    ///
+    /// # Errors
+    /// As [`Device::tensor`].
+    pub fn tensor_from_data(&self, data: &TensorData) -> Result<Tensor> {
+        match &data.values {
+            Values::F32(values) => self.tensor(values, &data.shape),
+            Values::F16(values) => self.tensor(values, &data.shape),
+            Values::I32(values) => self.tensor(values, &data.shape),
+            Values::U32(values) => self.tensor(values, &data.shape),
+            Values::Bool(values) => self.tensor(values, &data.shape),
+        }
+    }
+}
+
+impl Tensor {
+    /// Shape, type and values, on the host.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn to_data(&self) -> impl Future<Output = Result<TensorData>> + 'static {
+        let (shape, dtype, read) = (self.shape().to_vec(), self.dtype(), self.read_bytes());
+        async move {
+            let bytes = read.await?;
+            let values = match dtype {
+                DType::F32 => Values::F32(decoded(dtype, &bytes)?),
+                DType::F16 => Values::F16(decoded(dtype, &bytes)?),
+                DType::I32 => Values::I32(decoded(dtype, &bytes)?),
+                DType::U32 => Values::U32(decoded(dtype, &bytes)?),
+                DType::Bool => Values::Bool(decoded(dtype, &bytes)?),
+            };
+            TensorData::new(&shape, values)
+        }
+    }
+}
+
+/// What stored bytes stand for.
+fn decoded<T: Element>(dtype: DType, bytes: &[u8]) -> Result<Vec<T>> {
+    let mut values = room("to_data", bytes.len() / dtype.size())?;
+    match T::from_bytes(dtype, bytes, &mut values) {
+        true => Ok(values),
+        false => Err(Error::dtype(format!("to_data: a tensor of {dtype} as {}", T::DTYPE))),
+    }
+}

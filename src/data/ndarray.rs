@@ -1,0 +1,51 @@
+//! Arrays of `ndarray`.
+
+use crate::device::Device;
+use crate::dtype::Element;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use ndarray::{ArrayD, ArrayView, Dimension};
+use std::future::Future;
+
+impl Device {
+    /// A tensor of an array's values, however it lies in memory. Feature `ndarray`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// use ndarray::array;
+    ///
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let table = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
+    /// let turned = device.tensor_from_ndarray(table.t())?;
+    /// assert_eq!(turned.to_ndarray::<f32>().await?, table.t().to_owned().into_dyn());
+    /// assert_eq!(turned.sum(0)?.read::<f32>().await?, [6.0, 15.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Device::tensor`].
+    pub fn tensor_from_ndarray<T: Element, D: Dimension>(
+        &self,
+        array: ArrayView<'_, T, D>,
+    ) -> Result<Tensor> {
+        let rows = array.as_standard_layout();
+        // Of the standard layout there is a slice.
+        let values = rows.as_slice().ok_or_else(|| Error::data("tensor: an array without rows"))?;
+        self.tensor(values, array.shape())
+    }
+}
+
+impl Tensor {
+    /// The values as an array of the tensor's shape; `into_dimensionality` gives it a rank. Feature `ndarray`.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    pub fn to_ndarray<T: Element>(&self) -> impl Future<Output = Result<ArrayD<T>>> + 'static {
+        let (shape, read) = (self.shape().to_vec(), self.read::<T>());
+        async move {
+            let array = ArrayD::from_shape_vec(shape, read.await?);
+            array.map_err(|error| Error::shape(format!("to_ndarray: {error}")))
+        }
+    }
+}
