@@ -47,13 +47,14 @@
 //! # pollster::block_on(run()).unwrap();
 //! ```
 //!
-//! **Devices.** [`Device::new`] takes a GPU, or else the CPU, and [says so](Device::fallback); [`Device::discover`] lists what
-//! there is, with a reason beside each that is not taken, and a [`Preference`](device::Preference) chooses by kind, index,
-//! name or the environment variable `WARPWEFT_DEVICE`. [`Tensor::to`] brings a tensor from any device to any other.
-//! [`tune`] measures which kernels are fastest on one.
+//! **Devices.** [`Device::new`] takes a GPU, or else the CPU, and says so by [`fallback`](device::Device::fallback).
+//! [`Device::discover`] lists what there is, with a reason beside each that is not taken, and a
+//! [`Preference`](device::Preference) chooses by kind, index, name or the environment variable `WARPWEFT_DEVICE`.
+//! [`Tensor::to`] brings a tensor from any device to any other. [`tune`] measures which kernels are fastest on one.
 //!
-//! Features: `gpu` and `cpu` are the backends, both on; `wgpu-interop` shares a wgpu device and its buffers with an app;
+//! **Features.** `gpu` and `cpu` are the backends, both on. `wgpu-interop` shares a wgpu device and its buffers with an app;
 //! `ndarray`, `image` and `serde` bring tensors from and to what those crates have ([`data`]).
+//!
 //! Programs to begin with are in `native/examples`, and `ARCHITECTURE.md` says how all of this works inside.
 //!
 //! [`Tensor`]: tensor::Tensor
@@ -69,7 +70,6 @@
 //! [`Device::compile`]: device::Device::compile
 //! [`Device::compile_dynamic`]: device::Device::compile_dynamic
 //! [`Device::discover`]: device::Device::discover
-//! [`Device::fallback`]: device::Device::fallback
 
 // The order of the paragraphs below is the architecture: a module names only modules of earlier paragraphs.
 
