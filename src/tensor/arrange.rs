@@ -97,6 +97,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` unless all have rank 1, or for more than 8; `Limit`.
+    #[cfg_attr(feature = "js", js(returns = "Tensor<T>[]"))]
     pub fn meshgrid<T: Borrow<Tensor>>(tensors: &[T]) -> Result<Vec<Tensor>> {
         let name = "meshgrid";
         let all: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();

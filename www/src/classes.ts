@@ -75,6 +75,18 @@ export class Tensor extends Shown {
     return classOf("Tensor", "stack", [tensors]).stack!(tensors, axis) as Tensor;
   }
 
+  static einsum(equation: string, operands: readonly Tensor[]): Tensor {
+    return classOf("Tensor", "einsum", [operands]).einsum!(equation, operands) as Tensor;
+  }
+
+  static meshgrid(tensors: readonly Tensor[]): Tensor[] {
+    return classOf("Tensor", "meshgrid", [tensors]).meshgrid!(tensors) as Tensor[];
+  }
+
+  static vjp(results: readonly Tensor[], seeds: readonly Tensor[], wrt: readonly Tensor[]): Tensor[] {
+    return classOf("Tensor", "vjp", [results]).vjp!(results, seeds, wrt) as Tensor[];
+  }
+
   get shape(): readonly number[] {
     return Brand.fact(this, "shape", () => Object.freeze(this.extents())) as readonly number[];
   }

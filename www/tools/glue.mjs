@@ -48,7 +48,7 @@ const dispose = `/**
 export function classes(declarations) {
   const [text] = declarations.split("export type InitInput");
   const typed = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
-    .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>;)$/gm, '$1<T extends DType = "f32">$2')
+    .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
   const own = typed.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
   return head + own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();

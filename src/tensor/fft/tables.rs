@@ -13,7 +13,9 @@ fn times(a: Complex, b: Complex) -> Complex {
 /// `e^(sign 2 pi i at / count)`, of an angle that is reduced while it is whole.
 fn root(at: u64, count: usize, sign: f64) -> Complex {
     let (sin, cos) = (TAU * (at % count as u64) as f64 / count as f64).sin_cos();
-    (cos, sign * sin)
+    // What is 0 but for the rounding of the angle; no other root comes near it.
+    let exact = |x: f64| if x.abs() < 1e-12 { 0.0 } else { x };
+    (exact(cos), sign * exact(sin))
 }
 
 /// The transform of `count` complex numbers as a matrix of real ones, `[2 count, 2 count]`: real and imaginary parts

@@ -32,6 +32,12 @@ export async function usage(): Promise<void> {
   is<typeof bytes, Tensor<"u32">>(true);
   const full = device.full([2], true);
   is<typeof full, Tensor<"bool">>(true);
+  const product: Tensor = Tensor.einsum("ij,kj->ik", [x, x]);
+  const [rows]: Tensor[] = Tensor.meshgrid([x.select(0, 0), x.select(0, 1)]);
+  const [by]: Tensor[] = Tensor.vjp([x], [x], [x]);
+  const spectrum: Tensor = x.rfft({ n: 4, norm: "ortho" });
+  const { q, r } = x.qr();
+  void [product, rows, by, spectrum, q, r, x.matrixNorm("nuclear")];
   const joined = Tensor.concat([x, x], 1);
   is<typeof joined, Tensor<"f32">>(true);
   const chosen = x.gt(0).where(x, 0);
