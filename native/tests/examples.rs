@@ -1,18 +1,22 @@
 //! The examples say what is true: each is run as a person runs it, and what it prints is held against numbers that are
 //! known without it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo put an example: beside the folder of the tests.
+/// Where cargo put an example: beside the folder of the tests. One that is older than its source would say nothing of it:
+/// `cargo test` builds examples, `cargo test --test examples` does not.
 fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     let folder = test.parent().and_then(|deps| deps.parent()).expect("it lies in target/*/deps");
     let file = folder.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    let source = format!("{}/examples/{name}.rs", env!("CARGO_MANIFEST_DIR"));
+    let changed = |path: &Path| path.metadata().and_then(|about| about.modified()).ok();
+    let (built, written) = (changed(&file), changed(Path::new(&source)));
+    let file_name = file.display();
     assert!(
-        file.exists(),
-        "{} is not there: `cargo test -p warpweft-native` builds it",
-        file.display()
+        built.is_some() && built >= written,
+        "{file_name} is not there, or old: `cargo test -p warpweft-native` builds it"
     );
     file
 }
