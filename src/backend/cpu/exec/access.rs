@@ -204,6 +204,7 @@ impl Plane {
         }
     }
 
+    /// Runs of any other kind: one element, one run again and again, side by side, or with a stride.
     #[inline(always)]
     fn runs<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
         let at = |run: usize| (self.position + run as i64 * self.step) as usize;
@@ -225,28 +226,7 @@ impl Plane {
                     out.iter_mut().zip(from).for_each(|(out, &x)| *out = word(x));
                 }
             }
-            _ if self.step == 1 && self.count >= 4 => {
-                // A transposition: read along what lies side by side, in some places at once, so that memory is waited
-                // for once.
-                let line = |i: usize| {
-                    let from = (self.position + i as i64 * self.stride) as usize;
-                    &data[from..from + self.count]
-                };
-                let some = self.len / LINES * LINES;
-                for i in (0..some).step_by(LINES) {
-                    let lines: [&[T]; LINES] = std::array::from_fn(|n| line(i + n));
-                    for (at, out) in out.chunks_exact_mut(self.len).enumerate() {
-                        for (out, line) in out[i..i + LINES].iter_mut().zip(lines) {
-                            *out = word(line[at]);
-                        }
-                    }
-                }
-                for i in some..self.len {
-                    for (out, &x) in out[i..].iter_mut().step_by(self.len).zip(line(i)) {
-                        *out = word(x);
-                    }
-                }
-            }
+            _ if self.step == 1 && self.count >= 4 => self.transposed(data, out, word),
             2.. if self.len >= 8 => {
                 for (run, out) in out.chunks_exact_mut(self.len).enumerate() {
                     let from = data[at(run)..].iter().step_by(self.stride as usize);
@@ -254,6 +234,30 @@ impl Plane {
                 }
             }
             _ => self.each(|i, at| out[i] = word(data[at as usize])),
+        }
+    }
+
+    /// A transposition: it is read along what lies side by side, in some places at once, so that memory is waited for
+    /// once.
+    #[inline(always)]
+    fn transposed<T: Copy>(&self, data: &[T], out: &mut [u32], word: impl Fn(T) -> u32 + Copy) {
+        let line = |i: usize| {
+            let from = (self.position + i as i64 * self.stride) as usize;
+            &data[from..from + self.count]
+        };
+        let some = self.len / LINES * LINES;
+        for i in (0..some).step_by(LINES) {
+            let lines: [&[T]; LINES] = std::array::from_fn(|n| line(i + n));
+            for (at, out) in out.chunks_exact_mut(self.len).enumerate() {
+                for (out, line) in out[i..i + LINES].iter_mut().zip(lines) {
+                    *out = word(line[at]);
+                }
+            }
+        }
+        for i in some..self.len {
+            for (out, &x) in out[i..].iter_mut().step_by(self.len).zip(line(i)) {
+                *out = word(x);
+            }
         }
     }
 }

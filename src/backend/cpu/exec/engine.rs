@@ -4,7 +4,7 @@ use super::inputs::Inputs;
 use super::memory::zeroed;
 use super::output::{settle, too_short, Outputs, Part, Piece};
 use super::parallel;
-use super::reduce::Rectangle;
+use super::reduce::{Accumulators, Rectangle};
 use super::worker::{Block, Worker};
 use crate::backend::cpu::lower::plan::{Body, LoopPlan, Register, Stage, Step};
 use crate::backend::cpu::lower::tiling::{cut, Layout};
@@ -149,21 +149,8 @@ impl<'r> WorkerPool<'r> {
                 let mut pieces = outputs.divide(&[whole]).pop().unwrap_or_default();
                 leader.steps(first, &block, &mut pieces);
                 for stage in stages {
-                    let shared = leader.share();
-                    let partial = parallel::map(tasks.clone(), |columns| {
-                        self.with(|worker| {
-                            worker.adopt(&shared);
-                            worker.combine(stage, rows, columns)
-                        })
-                    });
-                    let mut partial = partial.into_iter();
-                    let mut all = partial.next().unwrap_or_default();
-                    for later in partial {
-                        for (sum, later) in all.iter_mut().zip(&later) {
-                            sum.merge(later);
-                        }
-                    }
-                    leader.finish(&stage.combines, &all, &block);
+                    let sums = self.sums(stage, &leader.share(), rows, &tasks);
+                    leader.finish(&stage.combines, &sums, &block);
                     leader.steps(&stage.rows, &block, &mut pieces);
                 }
                 leader.share()
@@ -179,5 +166,29 @@ impl<'r> WorkerPool<'r> {
                 });
             });
         }
+    }
+
+    /// A stage's reductions for a block of rows: of each task's columns, and of those one after the other.
+    fn sums(
+        &self,
+        stage: &Stage,
+        shared: &[(Register, Vec<u32>)],
+        rows: (usize, usize),
+        tasks: &[(usize, usize)],
+    ) -> Vec<Accumulators> {
+        let partial = parallel::map(tasks.to_vec(), |columns| {
+            self.with(|worker| {
+                worker.adopt(shared);
+                worker.combine(stage, rows, columns)
+            })
+        });
+        let mut partial = partial.into_iter();
+        let mut all = partial.next().unwrap_or_default();
+        for later in partial {
+            for (sum, later) in all.iter_mut().zip(&later) {
+                sum.merge(later);
+            }
+        }
+        all
     }
 }

@@ -12,29 +12,8 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     if divisors.iter().all(Vec::is_empty) {
         return None;
     }
-    let (mut dims, mut outer, mut digits) = (Vec::new(), 0, Vec::new());
-    for (d, divisors) in divisors.iter().enumerate() {
-        // Slowest first: a digit's number in the new space, and what a step of it counts.
-        let mut places = Vec::new();
-        let mut above = space.dims[d];
-        for &weight in divisors.iter().rev().chain([&1]) {
-            places.push((dims.len() as u32, weight));
-            dims.push(above / weight);
-            above = weight;
-        }
-        digits.push(places);
-        if d < space.outer {
-            outer = dims.len();
-        }
-    }
-    let sum = |d: usize, keep: &dyn Fn(usize) -> bool, by: usize| {
-        let mut index = Index::constant(0);
-        for &(digit, weight) in digits[d].iter().filter(|digit| keep(digit.1)) {
-            index.add(&Index::atom(Atom::Coord(digit)), (weight / by) as i64);
-        }
-        index
-    };
-    let coordinates: Vec<Index> = (0..space.dims.len()).map(|d| sum(d, &|_| true, 1)).collect();
+    let digits = Digits::new(space, &divisors);
+    let coordinates: Vec<Index> = (0..space.dims.len()).map(|d| digits.whole(d)).collect();
     let mut b = Builder::default();
     let mut values: Vec<ValueId> = Vec::with_capacity(program.insts.len());
     // What is a sum of strides.
@@ -42,12 +21,7 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
     for inst in &program.insts {
         let found = match (inst, part(program, inst)) {
             (Inst::Coord(d), _) => Some(coordinates[*d as usize].clone()),
-            (_, Some((d, Part::Quotient(by)))) if divisors[d].contains(&by) => {
-                Some(sum(d, &|weight| weight >= by, by))
-            }
-            (_, Some((d, Part::Remainder(by)))) if divisors[d].contains(&by) => {
-                Some(sum(d, &|weight| weight < by, 1))
-            }
+            (_, Some((d, part))) if divisors[d].contains(&part.by()) => Some(digits.part(d, part)),
             _ => None,
         };
         values.push(match (&found, inst) {
@@ -64,7 +38,54 @@ pub fn split(space: &Space, program: &Program) -> Option<(Space, Program)> {
         let index = replaced(&store.index, &coordinates, &sums, &values);
         b.store(Store { index, value: values[store.value as usize], ..store.clone() });
     }
-    Some((Space { dims, outer }, b.finish()))
+    Some((digits.space, b.finish()))
+}
+
+/// A space whose coordinates are split, as the digits of a number with several bases.
+struct Digits {
+    space: Space,
+    /// For each coordinate of the space before its digits, slowest first: a digit's number in the new space, and what a
+    /// step of it counts.
+    places: Vec<Vec<(u32, usize)>>,
+}
+
+impl Digits {
+    fn new(space: &Space, divisors: &[Vec<usize>]) -> Digits {
+        let (mut dims, mut outer, mut places) = (Vec::new(), 0, Vec::new());
+        for (d, divisors) in divisors.iter().enumerate() {
+            let mut digits = Vec::new();
+            let mut above = space.dims[d];
+            for &weight in divisors.iter().rev().chain([&1]) {
+                digits.push((dims.len() as u32, weight));
+                dims.push(above / weight);
+                above = weight;
+            }
+            places.push(digits);
+            if d < space.outer {
+                outer = dims.len();
+            }
+        }
+        Digits { space: Space { dims, outer }, places }
+    }
+
+    /// A coordinate before it was split.
+    fn whole(&self, d: usize) -> Index {
+        self.part(d, Part::Quotient(1))
+    }
+
+    /// A part of it: of some digits, in units of the lowest.
+    fn part(&self, d: usize, part: Part) -> Index {
+        let mut index = Index::constant(0);
+        for &(digit, weight) in &self.places[d] {
+            let times = match part {
+                Part::Quotient(by) if weight >= by => weight / by,
+                Part::Remainder(by) if weight < by => weight,
+                _ => continue,
+            };
+            index.add(&Index::atom(Atom::Coord(digit)), times as i64);
+        }
+        index
+    }
 }
 
 fn replaced(
@@ -87,9 +108,17 @@ fn replaced(
 }
 
 /// What of a coordinate an instruction is.
+#[derive(Clone, Copy)]
 enum Part {
     Quotient(usize),
     Remainder(usize),
+}
+
+impl Part {
+    fn by(self) -> usize {
+        let (Part::Quotient(by) | Part::Remainder(by)) = self;
+        by
+    }
 }
 
 fn part(program: &Program, inst: &Inst) -> Option<(usize, Part)> {
@@ -115,7 +144,7 @@ fn part(program: &Program, inst: &Inst) -> Option<(usize, Part)> {
 /// What coordinate `d` is divided by, rising, where each divides the next and the last the extent.
 fn divisors(extent: usize, program: &Program, d: usize) -> Vec<usize> {
     let parts = program.insts.iter().filter_map(|inst| match part(program, inst) {
-        Some((of, Part::Quotient(by) | Part::Remainder(by))) if of == d => Some(by),
+        Some((of, part)) if of == d => Some(part.by()),
         _ => None,
     });
     let mut divisors: Vec<usize> = parts.filter(|&by| by > 1).collect();

@@ -3,7 +3,7 @@
 use super::plan::Level;
 use super::superinstruction::{pairs, Superinstruction};
 use crate::backend::cpu::math::function::{binary_cost, unary_cost};
-use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
+use crate::kernel::{Atom, Index, Inst, Program, Space, Store, ValueId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Something a step does.
@@ -32,41 +32,16 @@ pub struct InstructionList<'a> {
 impl<'a> InstructionList<'a> {
     /// Of a program that is well formed.
     pub fn new(space: &Space, program: &'a Program) -> InstructionList<'a> {
-        let per_element = program.per_element(space.outer);
-        let mut levels: Vec<Level> = Vec::with_capacity(program.insts.len());
-        for (inst, &per_element) in program.insts.iter().zip(&per_element) {
-            let varies = match inst {
-                Inst::Coord(_) | Inst::Accumulator | Inst::Reduce(..) => true,
-                Inst::Load { index, .. } => {
-                    index.terms.iter().any(|t| matches!(t.0, Atom::Coord(_)))
-                }
-                _ => false,
-            };
-            let varies =
-                varies || inst.operands().iter().any(|&v| levels[v as usize] > Level::Uniform);
-            levels.push(match (per_element, varies) {
-                (true, _) => Level::Element,
-                (false, true) => Level::Row,
-                (false, false) => Level::Uniform,
-            });
-        }
-        let of_atom = |atom: &Atom| match atom {
-            Atom::Coord(d) if *d as usize >= space.outer => Level::Element,
-            Atom::Coord(_) => Level::Row,
-            Atom::Value(v) => levels[*v as usize],
-        };
-        let store_levels = program.stores.iter().map(|store| {
-            let atoms = store.index.terms.iter().map(|t| of_atom(&t.0));
-            atoms.fold(levels[store.value as usize].max(Level::Row), Level::max)
-        });
-        let store_levels = store_levels.collect();
-        let stages = program.stages();
+        let levels = levels(program, space.outer);
+        let of_store = |store| store_level(store, space.outer, &levels);
+        let store_levels = program.stores.iter().map(of_store).collect();
         let pairs = pairs(program, &levels);
-        let mut lists =
+        let stages = program.stages();
+        let mut list =
             InstructionList { program, levels, stages, store_levels, pairs, needed: Vec::new() };
         let stores = (0..program.stores.len()).map(Key::Store).collect();
-        lists.needed = lists.close(stores, |_| true);
-        lists
+        list.needed = list.closure(stores, |_| true);
+        list
     }
 
     /// Whether anything happens per element.
@@ -95,17 +70,16 @@ impl<'a> InstructionList<'a> {
 
     /// Roughly what an element costs, in additions.
     pub fn cost(&self) -> usize {
-        let cost = |&key: &Key| match key {
-            Key::Value(v) => match &self.program.insts[v as usize] {
+        let cost = |&key: &Key| {
+            let Key::Value(v) = key else { return 1 };
+            if let Some(pair) = self.pair(v) {
+                return pair.cost;
+            }
+            match &self.program.insts[v as usize] {
                 Inst::Unary(op, _) => unary_cost(*op),
                 Inst::Binary(op, ..) => binary_cost(*op),
                 _ => 1,
-            },
-            _ => 1,
-        };
-        let cost = |key: &Key| match key {
-            Key::Value(v) => self.pairs.get(v).map_or_else(|| cost(key), |pair| pair.cost),
-            _ => cost(key),
+            }
         };
         let varying = self.needed.iter().filter(|&&key| self.level(key) > Level::Uniform);
         varying.map(cost).sum()
@@ -128,7 +102,7 @@ impl<'a> InstructionList<'a> {
 
     /// Whether a store's value is made from the routine's result.
     pub fn follows_accumulator(&self, store: usize) -> bool {
-        let list = self.close(vec![Key::Store(store)], |_| true);
+        let list = self.closure(vec![Key::Store(store)], |_| true);
         let accumulates = |key: &Key| match key {
             Key::Value(v) => self.program.insts[*v as usize] == Inst::Accumulator,
             _ => false,
@@ -136,14 +110,33 @@ impl<'a> InstructionList<'a> {
         list.iter().any(accumulates)
     }
 
-    /// All that some store needs, in order.
-    pub fn needed(&self) -> &[Key] {
-        &self.needed
+    /// The number of the last stage.
+    pub fn last_stage(&self) -> u32 {
+        self.needed.iter().map(|&key| self.stage(key)).max().unwrap_or(0)
     }
 
-    /// The number of the last stage.
-    pub fn stages(&self) -> u32 {
-        self.needed.iter().map(|&key| self.stage(key)).max().unwrap_or(0)
+    /// A stage's reductions, in order.
+    pub fn reductions(&self, stage: u32) -> Vec<ValueId> {
+        let reduction = |&key: &Key| match key {
+            Key::Value(v) if self.is_reduce(key) && self.stage(key) == stage => Some(v),
+            _ => None,
+        };
+        self.needed.iter().filter_map(reduction).collect()
+    }
+
+    /// What else a stage does per row, in order.
+    pub fn rows(&self, stage: u32) -> Vec<Key> {
+        self.at(|key, level| {
+            level == Level::Row && self.stage(key) == stage && !self.is_reduce(key)
+        })
+    }
+
+    /// Values per row that are needed at each element.
+    pub fn expanded(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.needed.iter().filter_map(|key| match key {
+            Key::Expanded(v) => Some(*v),
+            _ => None,
+        })
     }
 
     /// What is needed and asked for, in order.
@@ -160,7 +153,8 @@ impl<'a> InstructionList<'a> {
         }
     }
 
-    pub fn is_reduce(&self, key: Key) -> bool {
+    /// Whether it is a reduction: it uses elements, and happens per row.
+    fn is_reduce(&self, key: Key) -> bool {
         match key {
             Key::Value(v) => matches!(self.program.insts[v as usize], Inst::Reduce(..)),
             _ => false,
@@ -168,7 +162,7 @@ impl<'a> InstructionList<'a> {
     }
 
     /// The number of reductions one after the other that come before it.
-    pub fn stage(&self, key: Key) -> u32 {
+    fn stage(&self, key: Key) -> u32 {
         match key {
             Key::Value(v) | Key::Expanded(v) => self.stages[v as usize],
             Key::Position(_) | Key::Store(_) => {
@@ -210,7 +204,7 @@ impl<'a> InstructionList<'a> {
     }
 
     /// `roots` and all they need, as far as `keep` goes, in an order in which each follows what it needs.
-    pub fn close(&self, roots: Vec<Key>, keep: impl Fn(Key) -> bool) -> Vec<Key> {
+    pub fn closure(&self, roots: Vec<Key>, keep: impl Fn(Key) -> bool) -> Vec<Key> {
         let mut found: HashSet<Key> = roots.iter().copied().collect();
         let mut open = roots;
         let mut ordered = BTreeMap::new();
@@ -238,4 +232,38 @@ impl<'a> InstructionList<'a> {
             Key::Store(s) => (store(s), 3, s),
         }
     }
+}
+
+/// How often each value is computed.
+fn levels(program: &Program, outer: usize) -> Vec<Level> {
+    let mut levels: Vec<Level> = Vec::with_capacity(program.insts.len());
+    for (inst, per_element) in program.insts.iter().zip(program.per_element(outer)) {
+        levels.push(match per_element {
+            true => Level::Element,
+            false if varies(inst, &levels) => Level::Row,
+            false => Level::Uniform,
+        });
+    }
+    levels
+}
+
+/// Whether an instruction gives something else in each row, after values that are computed so often.
+fn varies(inst: &Inst, before: &[Level]) -> bool {
+    let coordinate = |term: &(Atom, i64)| matches!(term.0, Atom::Coord(_));
+    match inst {
+        Inst::Coord(_) | Inst::Accumulator | Inst::Reduce(..) => true,
+        Inst::Load { index, .. } if index.terms.iter().any(coordinate) => true,
+        _ => inst.operands().iter().any(|&v| before[v as usize] > Level::Uniform),
+    }
+}
+
+/// How often a store happens: as often as its value or its place is another, and once per row at least.
+fn store_level(store: &Store, outer: usize, levels: &[Level]) -> Level {
+    let of_atom = |(atom, _): &(Atom, i64)| match *atom {
+        Atom::Coord(d) if d as usize >= outer => Level::Element,
+        Atom::Coord(_) => Level::Row,
+        Atom::Value(v) => levels[v as usize],
+    };
+    let value = levels[store.value as usize].max(Level::Row);
+    store.index.terms.iter().map(of_atom).fold(value, Level::max)
 }

@@ -3,7 +3,7 @@
 use super::instruction_list::{InstructionList, Key};
 use super::plan::{Level, Register};
 use crate::kernel::ValueId;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// A step with its registers; those it uses are in the order of the instruction's operands.
 #[derive(Clone, Debug)]
@@ -51,37 +51,11 @@ pub struct Assigned {
 pub fn assign(list: &InstructionList<'_>, whole: bool) -> Assigned {
     let mut registers = Registers { list, held: HashMap::new(), next: 0, most: 0 };
     let uniform = registers.keep(&list.at(|_, level| level == Level::Uniform));
-    let uniforms = uniform.iter().map(|p| p.target).collect();
-    if whole {
-        let steps = registers.reuse(&list.at(|_, level| level > Level::Uniform), &[]).0;
-        let body = PlacedBody::Whole(steps);
-        let registers = registers.most;
-        return Assigned { uniform, uniforms, shared: Vec::new(), body, registers };
-    }
-    let last_stage = list.stages();
-    let mut rows: Vec<Vec<Placed>> = Vec::new();
-    let mut reduces: Vec<Vec<ValueId>> = Vec::new();
-    for stage in 0..=last_stage {
-        let keys = list.at(|key, level| level == Level::Row && list.stage(key) == stage);
-        let (made, listed): (Vec<Key>, Vec<Key>) = keys.iter().partition(|&&k| list.is_reduce(k));
-        registers.reserve(&made);
-        rows.push(registers.keep(&listed));
-        let value = |key: Key| if let Key::Value(v) = key { Some(v) } else { None };
-        reduces.push(made.into_iter().filter_map(value).collect());
-    }
-    let expanded = list.needed().iter().filter_map(|key| match key {
-        Key::Expanded(v) => registers.held.get(&Key::Value(*v)).copied(),
-        _ => None,
-    });
-    let shared = expanded.collect();
-    let mut rows = rows.into_iter();
-    let first = rows.next().unwrap_or_default();
-    let stages = rows.zip(reduces.iter().skip(1));
-    let stages = stages.map(|(rows, reduces)| registers.stage(reduces, rows)).collect();
-    let stores = list.at(|key, level| level == Level::Element && matches!(key, Key::Store(_)));
-    let last = list.close(stores, |key| list.level(key) == Level::Element);
-    let last = registers.reuse(&last, &[]).0;
-    let body = PlacedBody::Staged { first, stages, last };
+    let (body, shared) = match whole {
+        true => (registers.whole(), Vec::new()),
+        false => registers.staged(),
+    };
+    let uniforms = uniform.iter().map(|placed| placed.target).collect();
     Assigned { uniform, uniforms, shared, body, registers: registers.most }
 }
 
@@ -98,8 +72,8 @@ struct Registers<'a> {
 
 impl Registers<'_> {
     /// Registers of their own for `keys`.
-    fn reserve(&mut self, keys: &[Key]) {
-        for &key in keys {
+    fn reserve(&mut self, keys: impl Iterator<Item = Key>) {
+        for key in keys {
             self.held.insert(key, self.next);
             self.next += 1;
         }
@@ -108,7 +82,7 @@ impl Registers<'_> {
 
     /// Steps whose values stay.
     fn keep(&mut self, keys: &[Key]) -> Vec<Placed> {
-        self.reserve(keys);
+        self.reserve(keys.iter().copied());
         let register = |key: &Key| self.held[key];
         let placed = keys.iter().map(|&key| Placed {
             key,
@@ -119,19 +93,54 @@ impl Registers<'_> {
         placed.collect()
     }
 
+    /// One list of all steps, whose registers are used again.
+    fn whole(&mut self) -> PlacedBody {
+        let keys = self.list.at(|_, level| level > Level::Uniform);
+        PlacedBody::Whole(self.reuse(&keys, &[]).0)
+    }
+
+    /// A list for each stage, and the registers of values per row that elements use. Values per row stay for all stages;
+    /// those per element are computed anew in each stage that needs them.
+    fn staged(&mut self) -> (PlacedBody, Vec<Register>) {
+        let list = self.list;
+        let mut rows = Vec::new();
+        for stage in 0..=list.last_stage() {
+            let reductions = list.reductions(stage);
+            self.reserve(reductions.iter().map(|&v| Key::Value(v)));
+            rows.push((reductions, self.keep(&list.rows(stage))));
+        }
+        let held = |v: ValueId| self.held.get(&Key::Value(v)).copied();
+        let shared = list.expanded().filter_map(held).collect();
+        let mut rows = rows.into_iter();
+        // What comes before all reductions.
+        let first = rows.next().map_or_else(Vec::new, |(_, rows)| rows);
+        let stages = rows.map(|(reductions, rows)| self.stage(&reductions, rows)).collect();
+        let of_elements = |key: Key| list.level(key) == Level::Element;
+        let stores = list.at(|key, _| of_elements(key) && matches!(key, Key::Store(_)));
+        let last = self.reuse(&list.closure(stores, of_elements), &[]).0;
+        (PlacedBody::Staged { first, stages, last }, shared)
+    }
+
+    /// A pass over the elements for these reductions, which `rows` follow.
+    fn stage(&mut self, reductions: &[ValueId], rows: Vec<Placed>) -> PlacedStage {
+        let list = self.list;
+        let of_elements = |key: Key| list.level(key) == Level::Element;
+        let sources = reductions.iter().flat_map(|&v| list.uses(Key::Value(v)));
+        let sources: Vec<Key> = sources.collect();
+        let roots = sources.iter().copied().filter(|&key| of_elements(key)).collect();
+        let (elements, registers) = self.reuse(&list.closure(roots, of_elements), &sources);
+        let reduces = reductions.iter().zip(registers).map(|(&value, source)| PlacedReduce {
+            value,
+            source,
+            target: self.held[&Key::Value(value)],
+        });
+        PlacedStage { elements, reduces: reduces.collect(), rows }
+    }
+
     /// Steps whose registers are used again after a value's last use; `results` stay to the end of the list, and
     /// their registers are the second result.
     fn reuse(&mut self, keys: &[Key], results: &[Key]) -> (Vec<Placed>, Vec<Register>) {
-        let mut last: HashMap<Key, usize> = HashMap::new();
-        for (at, &key) in keys.iter().enumerate() {
-            last.insert(key, at);
-            for used in self.list.uses(key) {
-                last.insert(used, at);
-            }
-        }
-        for &key in results {
-            last.insert(key, keys.len());
-        }
+        let last = self.last_uses(keys, results);
         let mut mine: HashMap<Key, Register> = HashMap::new();
         let (mut free, mut next) = (Vec::new(), self.next);
         let mut placed = Vec::with_capacity(keys.len());
@@ -141,34 +150,34 @@ impl Registers<'_> {
                 next - 1
             });
             mine.insert(key, target);
-            let uses = self.list.uses(key);
-            let register = |key: &Key| mine.get(key).copied().unwrap_or_else(|| self.held[key]);
-            let level = self.list.level(key);
-            placed.push(Placed { key, level, target, uses: uses.iter().map(register).collect() });
-            let done: HashSet<Key> = uses.into_iter().chain([key]).collect();
-            let done = done.into_iter().filter(|key| last.get(key) == Some(&at));
-            let mut done: Vec<Register> = done.filter_map(|key| mine.get(&key).copied()).collect();
+            let used = self.list.uses(key);
+            let uses = used.iter().map(|key| self.register(key, &mine)).collect();
+            placed.push(Placed { key, level: self.list.level(key), target, uses });
+            let done = used.iter().chain([&key]).filter(|key| last[*key] == at);
+            let mut done: Vec<Register> = done.filter_map(|key| mine.get(key).copied()).collect();
+            // What is used twice is free once.
             done.sort_unstable();
+            done.dedup();
             free.extend(done);
         }
         self.most = self.most.max(next);
-        let register = |key: &Key| mine.get(key).copied().unwrap_or_else(|| self.held[key]);
-        let results = results.iter().map(register).collect();
+        let results = results.iter().map(|key| self.register(key, &mine)).collect();
         (placed, results)
     }
 
-    fn stage(&mut self, reduces: &[ValueId], rows: Vec<Placed>) -> PlacedStage {
-        let list = self.list;
-        let sources: Vec<Key> = reduces.iter().flat_map(|&v| list.uses(Key::Value(v))).collect();
-        let elements = |key: Key| list.level(key) == Level::Element;
-        let roots = sources.iter().copied().filter(|&key| elements(key)).collect();
-        let needed = list.close(roots, elements);
-        let (elements, registers) = self.reuse(&needed, &sources);
-        let reduces = reduces.iter().zip(registers).map(|(&value, source)| PlacedReduce {
-            value,
-            source,
-            target: self.held[&Key::Value(value)],
-        });
-        PlacedStage { elements, reduces: reduces.collect(), rows }
+    /// Where a list uses each key for the last time; results are used behind it.
+    fn last_uses(&self, keys: &[Key], results: &[Key]) -> HashMap<Key, usize> {
+        let mut last = HashMap::new();
+        for (at, &key) in keys.iter().enumerate() {
+            last.insert(key, at);
+            last.extend(self.list.uses(key).into_iter().map(|used| (used, at)));
+        }
+        last.extend(results.iter().map(|&key| (key, keys.len())));
+        last
+    }
+
+    /// The register of a key of this list, or of one that is held.
+    fn register(&self, key: &Key, mine: &HashMap<Key, Register>) -> Register {
+        mine.get(key).copied().unwrap_or_else(|| self.held[key])
     }
 }

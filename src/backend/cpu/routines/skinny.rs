@@ -43,21 +43,7 @@ pub fn multiply(
     }
     let few: Vec<f32> =
         (0..rows * depth).map(|i| few.data[few.position(i / depth, i % depth)]).collect();
-    // What lies side by side is read in long pieces, so each thread has whole columns, or wide parts of rows.
-    let (wide, deep) = match way {
-        Way::Down => ((TASK / depth).next_multiple_of(LANES).max(LANES), depth),
-        Way::Across => {
-            let wide = (NEAR / rows).min(columns);
-            (wide, (TASK / wide).next_multiple_of(8))
-        }
-    };
-    let mut parts = Vec::new();
-    for first in (0..columns).step_by(wide) {
-        for from in (0..depth).step_by(deep) {
-            let (count, lines) = (wide.min(columns - first), deep.min(depth - from));
-            parts.push(Part { first, count, from, lines });
-        }
-    }
+    let parts = parts(way, [rows, columns, depth]);
     let work = |part: Part| {
         let mut out = vec![0f32; rows * part.count];
         simd::run(Task { few: &few, large, depth, part, out: &mut out, way });
@@ -80,6 +66,26 @@ pub fn multiply(
         }
     }
     true
+}
+
+/// The parts of the large matrix, from the first columns on, and of those from the first lines on. What lies side by side is
+/// read in long pieces, so each thread has whole columns, or wide parts of rows.
+fn parts(way: Way, [rows, columns, depth]: [usize; 3]) -> Vec<Part> {
+    let (wide, deep) = match way {
+        Way::Down => ((TASK / depth).next_multiple_of(LANES).max(LANES), depth),
+        Way::Across => {
+            let wide = (NEAR / rows).min(columns);
+            (wide, (TASK / wide).next_multiple_of(8))
+        }
+    };
+    let mut parts = Vec::new();
+    for first in (0..columns).step_by(wide) {
+        for from in (0..depth).step_by(deep) {
+            let (count, lines) = (wide.min(columns - first), deep.min(depth - from));
+            parts.push(Part { first, count, from, lines });
+        }
+    }
+    parts
 }
 
 /// A part of the large matrix: so many columns and lines.
