@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
+#[cfg(feature = "reference")]
+pub mod reference;
 #[cfg(feature = "gpu")]
 pub mod wgpu;
 

@@ -1,9 +1,11 @@
 //! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
 
+mod check;
 mod config;
 mod index;
 mod program;
 
+pub use check::Counts;
 pub use config::{class, Halves, KernelConfig, Rows, Tile, Transpose};
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};

@@ -1,6 +1,6 @@
 //! How many kernels linear algebra, sums of products and transforms are planned as, with a browser's limits.
 
-use crate::paper;
+use crate::reference;
 use warpweft::error::Result;
 use warpweft::tensor::{FftNorm, SampleMode, SamplePadding, Tensor};
 
@@ -9,7 +9,7 @@ fn kinds(
     build: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
     shapes: &[&[usize]],
 ) -> Vec<&'static str> {
-    let device = paper::device();
+    let device = reference::device();
     let inputs: Result<Vec<Tensor>> = shapes
         .iter()
         .map(|shape| device.tensor(&vec![1.0f32; shape.iter().product()], shape))
@@ -20,7 +20,7 @@ fn kinds(
         batch.add(result).expect("it lives on this device");
     }
     let plan = batch.plan().expect("it can be planned");
-    batch.run().expect("it runs on paper");
+    batch.run().expect("it runs on the reference");
     plan.dispatches.iter().map(|dispatch| dispatch.kernel.kind()).collect()
 }
 

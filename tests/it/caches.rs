@@ -108,7 +108,7 @@ fn alternating_lengths_are_planned_once() {
 /// A plan that was evicted is made again, and a program needs no plan but its own.
 #[test]
 fn programs_outlive_their_plans() {
-    for place in [Place::Paper, Place::Cpu, Place::Wgpu, Place::Plain] {
+    for place in [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain] {
         let Some(device) = open(place, "programs") else { continue };
         let (plans, pipelines, bind_groups) = (1, 1, 1);
         device.set_cache_limits(CacheLimits {

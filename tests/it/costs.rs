@@ -1,9 +1,10 @@
 //! What programs cost that are made of many operations, or read many times: how often a value is computed, what planning
-//! makes of long programs, what is left of what was dropped. On paper, with a browser's limits.
+//! makes of long programs, what is left of what was dropped. On the reference, with a browser's limits.
 
-use crate::paper;
+use crate::reference;
 use crate::suite::{absent, Place};
 use std::collections::HashSet;
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::codegen::wgsl;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
@@ -34,14 +35,14 @@ fn plan(result: &Tensor) -> Plan {
 
 /// The longest text of a plan's kernels, in bytes.
 fn longest(plan: &Plan) -> usize {
-    let length = |kernel| wgsl(kernel, paper::web_limits().config).text.len();
+    let length = |kernel| wgsl(kernel, ReferenceBackend::LIMITS.config).text.len();
     plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
 }
 
 #[test]
 fn a_loop_that_reads_in_each_step_computes_each_step_twice_at_most() {
     let power = |steps: usize| {
-        let device = paper::device();
+        let device = reference::device();
         kernels(&device, || {
             let a = ones(&device, &[6, 6])?;
             let mut x = ones(&device, &[6, 1])?;
@@ -65,7 +66,7 @@ fn a_loop_that_reads_in_each_step_computes_each_step_twice_at_most() {
 
 #[test]
 fn what_a_second_read_computes_again_the_third_one_finds() {
-    let device = paper::device();
+    let device = reference::device();
     let x = ones(&device, &[8, 8]).expect("data");
     let h = x.matmul(&x).expect("a product");
     let mut counts = Vec::new();
@@ -80,7 +81,7 @@ fn what_a_second_read_computes_again_the_third_one_finds() {
 
 #[test]
 fn what_is_cheap_or_dropped_is_not_written() {
-    let device = paper::device();
+    let device = reference::device();
     let x = ones(&device, &[64]).expect("data");
     let cheap = x.mul(2.0).expect("a product");
     for n in 0..3 {
@@ -94,7 +95,7 @@ fn what_is_cheap_or_dropped_is_not_written() {
 
 #[test]
 fn values_of_variables_are_computed_with_what_is_read() {
-    let device = paper::device();
+    let device = reference::device();
     let w = Variable::new(&ones(&device, &[4, 4]).expect("data"));
     let x = ones(&device, &[2, 4]).expect("data");
     let mut submits = Vec::new();
@@ -114,7 +115,7 @@ fn values_of_variables_are_computed_with_what_is_read() {
 
 #[test]
 fn steps_that_nobody_waits_for_do_not_pile_up() {
-    for place in [Place::Paper, Place::Cpu] {
+    for place in [Place::Reference, Place::Cpu] {
         let device = place.open().expect("it is there");
         let w = Variable::new(&ones(&device, &[4]).expect("data"));
         let mut most = 0;
@@ -159,7 +160,7 @@ fn sums(device: &Device, count: usize) -> Result<[Tensor; 4]> {
 
 #[test]
 fn kernels_grow_with_operations_and_no_faster() {
-    let device = paper::device();
+    let device = reference::device();
     let small = sums(&device, 500).expect("sums").map(|sum| plan(&sum).dispatches.len());
     let large = sums(&device, 4000).expect("sums").map(|sum| plan(&sum).dispatches.len());
     for (few, many) in small.into_iter().zip(large) {
@@ -169,7 +170,7 @@ fn kernels_grow_with_operations_and_no_faster() {
 
 #[test]
 fn a_recurrent_network_takes_a_kernel_or_two_a_step() {
-    let device = paper::device();
+    let device = reference::device();
     let steps = |count: usize| -> Result<usize> {
         let (w, u) = (ones(&device, &[8, 8])?, ones(&device, &[8, 8])?);
         let x = ones(&device, &[count, 1, 8])?;
@@ -196,7 +197,7 @@ fn encoder(device: &Device) -> Result<Tensor> {
 
 #[test]
 fn a_mean_at_the_end_changes_nothing_before_it() {
-    let device = paper::device();
+    let device = reference::device();
     let x = encoder(&device).expect("an encoder");
     let mean = x.mean(&[1]).expect("a mean");
     let (alone, together) = (plan(&x).dispatches.len(), plan(&mean).dispatches.len());
@@ -205,7 +206,7 @@ fn a_mean_at_the_end_changes_nothing_before_it() {
 
 #[test]
 fn a_view_of_a_product_costs_no_kernel() {
-    let device = paper::device();
+    let device = reference::device();
     let x = ones(&device, &[1, 6, 5, 7]).expect("an image");
     let w = ones(&device, &[4, 6, 1, 1]).expect("a window");
     let y = x.conv2d(&w, None, Conv2dOptions::default()).expect("a convolution");
@@ -250,7 +251,7 @@ fn ten_thousand_rows_written_in_place() {
 
 #[test]
 fn parts_of_a_join_are_computed_where_they_go() {
-    let device = paper::device();
+    let device = reference::device();
     let part = |n: usize| ones(&device, &[300])?.sin().mul(n)?.add(&ones(&device, &[300])?);
     let parts: Vec<Tensor> = (0..40).map(|n| part(n).expect("a part")).collect();
     let joined = Tensor::stack(&parts.iter().collect::<Vec<_>>(), 0).expect("a join");
@@ -261,7 +262,7 @@ fn parts_of_a_join_are_computed_where_they_go() {
 
 #[test]
 fn texts_stay_short_when_rows_are_made_of_rows() {
-    let device = paper::device();
+    let device = reference::device();
     let mut l = ones(&device, &[5]).expect("numbers");
     for step in 0..10 {
         let of = l.log_softmax(0).and_then(|p| p.select(0, step % 5)).expect("a probability");
@@ -280,7 +281,7 @@ fn distinct(plan: &Plan) -> usize {
 
 #[test]
 fn steps_of_a_loop_share_their_kernels() {
-    let device = paper::device();
+    let device = reference::device();
     let logistic = |steps: usize| {
         let rate = ones(&device, &[16]).expect("data");
         let mut x = ones(&device, &[16]).expect("data");
@@ -309,7 +310,7 @@ fn steps_of_a_loop_share_their_kernels() {
 
 #[test]
 fn what_was_recorded_and_dropped_leaves_nothing() {
-    let device = paper::device();
+    let device = reference::device();
     let x = ones(&device, &[4]).expect("data");
     let live = device.stats().nodes;
     let mut held: Vec<Tensor> = (0..20_000).map(|_| x.add(1.0).expect("a sum")).collect();

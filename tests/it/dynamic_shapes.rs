@@ -84,7 +84,7 @@ fn new_lengths_compile_next_to_nothing_and_compute_the_same() {
 /// What a program with named axes computes for each length, and what it refuses.
 #[test]
 fn programs_with_named_axes_take_every_length() {
-    for place in [Place::Paper, Place::Cpu, Place::Wgpu] {
+    for place in [Place::Reference, Place::Cpu, Place::Wgpu] {
         let Ok(device) = place.open() else {
             absent(place, "programs with named axes", "there is no GPU");
             continue;
@@ -159,7 +159,7 @@ fn programs_with_named_axes_take_every_length() {
 /// Other sizes of one program count as such; what `tune` compares are other programs, and keeps its sizes as constants.
 #[test]
 fn other_kernel_configs_are_no_other_sizes() {
-    let device = Place::Paper.open().expect("it is there");
+    let device = Place::Reference.open().expect("it is there");
     let structure = |columns: usize, config| {
         device.set_kernel_config(config).expect("it has them");
         let x = device.ones(&[6, columns]).expect("recorded");

@@ -1,10 +1,10 @@
 //! What users run into at the edges: machines with fewer buffers, memory that runs out, threads, executors, long loops.
 
 use crate::cases::{self, fuzz, Report};
-use crate::paper::{self, Paper};
 use crate::suite::{self, Place};
 use pollster::block_on;
 use std::sync::Arc;
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::wgpu::{adapters, Power};
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::{Device, Preference};
@@ -12,11 +12,11 @@ use warpweft::error::{ErrorKind, Result};
 use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
 use warpweft::tensor::Tensor;
 
-/// A device on paper with other limits.
+/// A reference with other limits.
 fn limited(change: impl FnOnce(&mut Limits)) -> Device {
-    let mut limits = paper::web_limits();
+    let mut limits = ReferenceBackend::LIMITS;
     change(&mut limits);
-    Device::from_backend(Box::new(Paper::new(limits)), None)
+    Device::from_backend(Box::new(ReferenceBackend::new(limits)), None)
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn all_cases_pass_with_five_buffers_and_without_f16() {
 
 /// A machine whose memory is soon full.
 struct Small {
-    paper: Paper,
+    reference: ReferenceBackend,
     bytes: u64,
     /// Whether it tells only when it is read.
     late: bool,
@@ -56,7 +56,8 @@ struct Small {
 
 impl Small {
     fn device(bytes: u64, late: bool) -> Device {
-        let small = Small { paper: Paper::new(paper::web_limits()), bytes, late };
+        let small =
+            Small { reference: ReferenceBackend::new(ReferenceBackend::LIMITS), bytes, late };
         Device::from_backend(Box::new(small), None)
     }
 
@@ -71,46 +72,46 @@ impl Small {
 
 impl Backend for Small {
     fn info(&self) -> &Info {
-        self.paper.info()
+        self.reference.info()
     }
     fn limits(&self) -> &Limits {
-        self.paper.limits()
+        self.reference.limits()
     }
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
         if !self.late {
             self.check(bytes)?;
         }
-        self.paper.allocate(bytes)
+        self.reference.allocate(bytes)
     }
     fn free(&self, buffer: BufferId) {
-        self.paper.free(buffer);
+        self.reference.free(buffer);
     }
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.paper.write(buffer, offset, data)
+        self.reference.write(buffer, offset, data)
     }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        self.paper.run(batch, buffers, scalars)
+        self.reference.run(batch, buffers, scalars)
     }
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         match self.check(0) {
-            Ok(()) => self.paper.read_parts(parts),
+            Ok(()) => self.reference.read_parts(parts),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
     fn sync(&self) -> Pending<Result<()>> {
-        self.paper.sync()
+        self.reference.sync()
     }
     fn forget(&self, batch: &Arc<Batch>) {
-        self.paper.forget(batch);
+        self.reference.forget(batch);
     }
     fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.paper.set_cache_limits(limits);
+        self.reference.set_cache_limits(limits);
     }
     fn counters(&self) -> Counters {
-        self.paper.counters()
+        self.reference.counters()
     }
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.paper.source(kernel, config)
+        self.reference.source(kernel, config)
     }
 }
 

@@ -19,7 +19,7 @@ use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
 use warpweft::tensor::{Tensor, Variable};
 
-const PLACES: [Place; 4] = [Place::Paper, Place::Cpu, Place::Wgpu, Place::Plain];
+const PLACES: [Place; 4] = [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain];
 const GPUS: [Place; 2] = [Place::Wgpu, Place::Plain];
 
 /// What is to fail, and what was called so far. 0 is never.
@@ -73,7 +73,7 @@ struct Faulty {
 /// A device with faults; nothing where there is none, which is said.
 fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = match place {
-        Place::Paper | Place::Cpu => place.backend().map(Machine::Any),
+        Place::Reference | Place::Cpu => place.backend().map(Machine::Any),
         place => gpu(place.config()).map(|gpu| Machine::Gpu(Box::new(gpu))),
     };
     let machine = machine.map_err(|error| absent(place, test, &error)).ok()?;
@@ -397,7 +397,7 @@ fn tensors_dropped_in_flight() {
 fn two_devices_do_not_mix() {
     for (one, other) in [
         (Place::Cpu, Place::Cpu),
-        (Place::Cpu, Place::Paper),
+        (Place::Cpu, Place::Reference),
         (Place::Cpu, Place::Wgpu),
         (Place::Wgpu, Place::Plain),
     ] {

@@ -8,10 +8,11 @@ use crate::cases::fuzz::meaning::Program;
 use crate::cases::fuzz::shrink::{shrink, text};
 use crate::cases::fuzz::step::{Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::fuzz::{failure, generator, told};
-use crate::paper::{self, Paper};
+use crate::reference;
 use expect_test::expect_file;
 use pollster::block_on;
 use std::sync::Arc;
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
 use warpweft::device::Device;
 use warpweft::error::Result;
@@ -76,7 +77,7 @@ fn what_belongs_together_stays() {
 }
 
 /// A machine that spoils the results of batches with a matrix product.
-struct Spoiled(Paper);
+struct Spoiled(ReferenceBackend);
 
 impl Backend for Spoiled {
     fn info(&self) -> &Info {
@@ -126,7 +127,7 @@ impl Backend for Spoiled {
 
 #[test]
 fn a_machine_s_fault_is_told_as_a_test() {
-    let device = Device::from_backend(Box::new(Spoiled(Paper::new(paper::web_limits()))), None);
+    let device = Device::from_backend(Box::new(Spoiled(ReferenceBackend::default())), None);
     let mut seen = 0;
     for seed in 0..60 {
         let program = generator::program(seed, Kind::Whole);
@@ -213,7 +214,7 @@ fn a_printed_program_is_a_test() {
         text(&program)
     );
     expect_file!["fuzz/pasted.rs"].assert_eq(&said);
-    let device = paper::device();
+    let device = reference::device();
     let tensors = pasted::pasted(&device).expect("all of it can be recorded");
     let values = program.values(None);
     assert_eq!(values, None, "whole and float steps do not go into one program");

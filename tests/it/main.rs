@@ -3,6 +3,7 @@
 
 mod algebra;
 mod bench;
+mod beside;
 mod caches;
 #[path = "../cases/mod.rs"]
 mod cases;
@@ -20,12 +21,12 @@ mod fuzz;
 mod gpu;
 mod interop;
 mod js;
-mod paper;
 mod plan;
 mod poison;
 #[path = "../programs/mod.rs"]
 mod programs;
 mod readme;
+mod reference;
 mod renamed;
 mod run_conformance;
 mod run_programs;

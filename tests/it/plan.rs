@@ -1,10 +1,11 @@
 //! What the planner makes of computations, with a browser's limits and no device: how many kernels, which operations
 //! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE_EXPECT=1` rewrites them.
 
-use crate::paper;
+use crate::reference;
 use expect_test::expect_file;
 use std::path::Path;
 use std::sync::Arc;
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
@@ -15,7 +16,7 @@ use warpweft_native::TensorSync;
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
 fn plan(name: &str, build: impl FnOnce(&Device) -> Result<Vec<Tensor>>) -> Arc<Batch> {
-    plan_on(paper::device(), name, build)
+    plan_on(reference::device(), name, build)
 }
 
 /// A device whose threads work alone, as on a software GPU.
@@ -25,8 +26,8 @@ fn without_barriers() -> Device {
 
 /// A device with browsers' limits that runs these kernels.
 fn choosing(config: KernelConfig) -> Device {
-    let limits = Limits { config, ..paper::web_limits() };
-    Device::from_backend(Box::new(paper::Paper::new(limits)), None)
+    let limits = Limits { config, ..ReferenceBackend::LIMITS };
+    Device::from_backend(Box::new(ReferenceBackend::new(limits)), None)
 }
 
 fn plan_on(
@@ -40,7 +41,7 @@ fn plan_on(
         batch.add(result).expect("it lives on this device");
     }
     let plan = batch.plan().expect("it can be planned");
-    batch.run().expect("it runs on paper");
+    batch.run().expect("it runs on the reference");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/plan");
     let path = folder.join(format!("{name}.txt"));
     expect_file![path].assert_eq(&plan.to_string());
@@ -278,7 +279,7 @@ fn attention_is_taken_apart_where_threads_work_alone() {
     // Scores of halves are no halves.
     let half = device.tensor(&[1u32; 9], &[1, 1, 9, 1]).expect("data").cast(DType::F16);
     let half = half.expect("recorded");
-    half.run().expect("it runs on paper");
+    half.run().expect("it runs on the reference");
     let half = half.attention(&half, &half, AttentionOptions::default()).expect("recorded");
     let plan = planned(&device, &half);
     assert_eq!(kinds(&plan), ["matmul", "row", "matmul"], "{plan}");
@@ -559,7 +560,7 @@ fn creation_needs_no_memory_but_the_result() {
 
 #[test]
 fn numbers_are_not_part_of_the_structure() {
-    let device = paper::device();
+    let device = reference::device();
     let x = data(&device, &[8]).expect("data");
     for rate in [0.1, 0.2, 0.3] {
         let y = x.mul(rate).and_then(|y| y.sub(rate)).expect("recorded");
@@ -581,7 +582,7 @@ fn packed_weights_are_read_as_they_are() {
                 let y = data(d, &[rows, 256])?.matmul(&weights.transpose(0, 1)?)?;
                 Ok(vec![y.add(&data(d, &[128])?)?.gelu()])
             };
-            let device = if barriers { paper::device() } else { without_barriers() };
+            let device = if barriers { reference::device() } else { without_barriers() };
             let name = if barriers { name.to_string() } else { format!("{name}-alone") };
             let plan = plan_on(device, &name, build);
             assert_eq!(plan.dispatches.len(), 1, "{name}");
@@ -636,7 +637,7 @@ fn maps_that_read_along_another_axis_turn_tiles() {
         }),
     ];
     for (at, (count, build)) in builds.into_iter().enumerate() {
-        let device = paper::device();
+        let device = reference::device();
         let result = build(&device).expect("it can be recorded");
         let mut batch = device.batch();
         batch.add(&result).expect("it lives on this device");

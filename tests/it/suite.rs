@@ -1,13 +1,14 @@
-//! Every case on every backend: on the machine on paper, on the CPU, and on wgpu (a GPU, or a software GPU).
+//! Every case on every backend: on the reference, on the CPU, and on wgpu (a GPU, or a software GPU).
 
 use crate::cases::{self, leftovers, Case, Group, Report, GROUPS};
+use crate::poison;
 use crate::shaders::kernels;
-use crate::{paper, poison};
 use pollster::block_on;
 use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::wgpu::{adapters, Power, WgpuBackend};
 use warpweft::backend::{Backend, DeviceKind};
 use warpweft::device::{Device, Halves, KernelConfig};
@@ -16,7 +17,7 @@ use warpweft::op::pointwise::TABLE;
 /// Where cases run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
-    Paper,
+    Reference,
     Cpu,
     /// With the kernels that GPUs get before anything is measured.
     Wgpu,
@@ -35,7 +36,7 @@ pub enum Place {
 impl Place {
     pub fn name(self) -> &'static str {
         match self {
-            Place::Paper => "paper",
+            Place::Reference => "reference",
             Place::Cpu => "cpu",
             Place::Wgpu => "wgpu",
             Place::Plain => "wgpu without barriers",
@@ -54,7 +55,7 @@ impl Place {
     /// The machine: a GPU if there is one, else a software GPU.
     pub fn backend(self) -> Result<Box<dyn Backend>, String> {
         match self {
-            Place::Paper => Ok(Box::new(paper::Paper::new(paper::web_limits()))),
+            Place::Reference => Ok(Box::new(ReferenceBackend::default())),
             Place::Cpu => Ok(Box::new(CpuBackend::new())),
             Place::Matrices => Ok(Box::new(gpu_with_matrices()?)),
             place => {
@@ -90,7 +91,7 @@ impl Place {
 
     /// Sizes that only speed makes bearable.
     fn takes_big(self) -> bool {
-        self != Place::Paper
+        self != Place::Reference
     }
 }
 
@@ -200,7 +201,7 @@ pub fn run_cases(place: Place, device: &Device, cases: &[Case], name: &str) -> R
 fn run(place: Place, name: &str) {
     let group: &Group = GROUPS.iter().find(|group| group.name == name).expect(name);
     let mut cases = (group.cases)().cases;
-    if !matches!(place, Place::Paper | Place::Cpu) {
+    if !matches!(place, Place::Reference | Place::Cpu) {
         cases = sampled(cases, place.first());
     }
     let device = match place.open() {
@@ -256,7 +257,7 @@ mod on_wgpu_with_matrices {
 
 macro_rules! groups {
     ($($group:ident)*) => {
-        mod on_paper { $( #[test] fn $group() { super::run(super::Place::Paper, stringify!($group)); } )* }
+        mod on_reference { $( #[test] fn $group() { super::run(super::Place::Reference, stringify!($group)); } )* }
         mod on_cpu { $( #[test] fn $group() { super::run(super::Place::Cpu, stringify!($group)); } )* }
         mod on_wgpu_without_barriers {
             $( #[test] fn $group() { super::run(super::Place::Plain, stringify!($group)); } )*
@@ -294,7 +295,7 @@ fn every_case_is_a_batch_too() {
     let mut report = Report::default();
     for group in GROUPS {
         let cases = sampled((group.cases)().cases, 0);
-        report.join(run_cases(Place::Paper, &device, &cases, group.name));
+        report.join(run_cases(Place::Reference, &device, &cases, group.name));
     }
     cases::check::together(false);
     assert!(report.ran * every() > 1500, "{}", report.count());

@@ -1,5 +1,5 @@
 //! The CPU as a machine: the same kernels, run by a block interpreter and the `gemm` crate, over all cores natively.
-//! It is what users get where there is no GPU, and the reference that other backends are held against.
+//! It is what users get where there is no GPU.
 
 mod exec;
 mod lower;

@@ -2,12 +2,12 @@
 
 use super::exec::inputs::Inputs;
 use super::lower;
-use super::lower::plan::{Counts, LoopPlan};
+use super::lower::plan::LoopPlan;
 use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
 use crate::error::Result;
-use crate::kernel::{Dispatch, Kernel};
+use crate::kernel::{Counts, Dispatch, Kernel};
 use std::sync::Arc;
 
 /// What a prepared kernel is known by: equal kernels of all batches are prepared once.

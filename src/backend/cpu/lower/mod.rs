@@ -1,6 +1,5 @@
 //! From kernels to plans: what can be decided about a loop before the buffers are known.
 
-mod check;
 mod digits;
 mod formula;
 mod instruction_list;
@@ -14,12 +13,11 @@ pub mod tiling;
 pub mod walk;
 
 use crate::error::Result;
-use crate::kernel::{Program, Space};
-use check::check;
+use crate::kernel::{Counts, Program, Space};
 use digits::split;
 use instruction_list::InstructionList;
 use origins::origins;
-use plan::{Counts, LoopPlan};
+use plan::LoopPlan;
 use region::{regions, Region};
 use registers::{assign, Assigned};
 pub use steps::moves;
@@ -28,7 +26,7 @@ use tiling::Tiling;
 
 /// Prepares a kernel, one plan for each region, or says what is wrong with it.
 pub fn kernel(space: &Space, program: &Program, counts: Counts) -> Result<Vec<LoopPlan>> {
-    check(space, program, counts)?;
+    program.check(space, counts)?;
     let split = split(space, program);
     let (space, program) = split.as_ref().map_or((space, program), |(s, p)| (s, p));
     let plan = |(space, region)| lower(&space, &region, program, counts);
@@ -38,7 +36,7 @@ pub fn kernel(space: &Space, program: &Program, counts: Counts) -> Result<Vec<Lo
 /// The map over `dims` that `program` is, in one piece.
 pub fn map(dims: &[usize], program: &Program, counts: Counts) -> Result<LoopPlan> {
     let space = Space { dims: dims.to_vec(), outer: dims.len() };
-    check(&space, program, counts)?;
+    program.check(&space, counts)?;
     let split = split(&space, program);
     let (space, program) = split.as_ref().map_or((&space, program), |(s, p)| (s, p));
     lower(space, &Region::default(), program, counts)

@@ -149,16 +149,6 @@ pub struct LoopPlan {
     pub identity: bool,
 }
 
-/// How many inputs, outputs and params a dispatch has.
-#[derive(Clone, Copy, Debug)]
-pub struct Counts {
-    pub inputs: usize,
-    pub outputs: usize,
-    pub params: usize,
-    /// Whether there is a routine's result.
-    pub epilogue: bool,
-}
-
 impl LoopPlan {
     /// Whether it is a map that writes words side by side, in order, from the first on.
     pub fn in_order(&self) -> bool {

@@ -1,9 +1,7 @@
 //! From placed instructions to the steps a worker runs.
 
 use super::instruction_list::{InstructionList, Key};
-use super::plan::{
-    After, Body, Combine, Counts, Home, Level, Moves, Register, Stage, Step, Target, Work,
-};
+use super::plan::{After, Body, Combine, Home, Level, Moves, Register, Stage, Step, Target, Work};
 use super::region::Region;
 use super::registers::{Placed, PlacedBody, PlacedStage};
 use super::superinstruction::Function;
@@ -12,7 +10,7 @@ use super::walk::{Order, Walk};
 use crate::backend::cpu::math::function;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Atom, Index, Inst, Program, Space, ValueId};
+use crate::kernel::{Atom, Counts, Index, Inst, Program, Space, ValueId};
 
 /// The orders in which rows and elements are counted.
 pub struct Orders {

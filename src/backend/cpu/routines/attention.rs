@@ -5,12 +5,11 @@ use super::gemm::{multiply, Matrix};
 use super::operand::{OperandPlan, Strided};
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
-use crate::backend::cpu::lower::plan::Counts;
 use crate::backend::cpu::lower::tiling::count;
 use crate::backend::cpu::math::elementary::exp;
 use crate::backend::cpu::math::function::larger;
 use crate::error::{Error, Result};
-use crate::kernel::Attend;
+use crate::kernel::{Attend, Counts};
 use std::ops::Range;
 
 /// Queries and keys taken together.

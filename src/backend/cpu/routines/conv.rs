@@ -6,10 +6,9 @@ use super::gemm::{multiply, Matrix};
 use super::operand::{OperandPlan, Strided};
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
-use crate::backend::cpu::lower::plan::Counts;
 use crate::backend::cpu::lower::tiling::count;
 use crate::error::{Error, Result};
-use crate::kernel::Convolution;
+use crate::kernel::{Convolution, Counts};
 use crate::op::Conv2d;
 
 /// Numbers in a stretch's matrix of windows: as many as stay in a core's own cache.

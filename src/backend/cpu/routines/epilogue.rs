@@ -4,10 +4,10 @@ use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::memory::zeroed;
 use crate::backend::cpu::exec::output::too_short;
 use crate::backend::cpu::lower;
-use crate::backend::cpu::lower::plan::{Counts, LoopPlan};
+use crate::backend::cpu::lower::plan::LoopPlan;
 use crate::backend::cpu::lower::tiling::count;
 use crate::error::Result;
-use crate::kernel::Program;
+use crate::kernel::{Counts, Program};
 use bytemuck::cast_slice_mut;
 
 /// What follows a routine, prepared.

@@ -7,10 +7,9 @@ use super::skinny;
 use crate::backend::cpu::exec::engine::WorkerPool;
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
-use crate::backend::cpu::lower::plan::Counts;
 use crate::backend::cpu::lower::tiling::{count, cut};
 use crate::error::Result;
-use crate::kernel::Matmul;
+use crate::kernel::{Counts, Matmul};
 use bytemuck::cast_slice;
 
 /// Products of more multiplications than this are spread over threads one by one; others as wholes.

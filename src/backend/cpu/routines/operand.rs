@@ -5,11 +5,11 @@ use crate::backend::cpu::exec::engine::WorkerPool;
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::memory::zeroed;
 use crate::backend::cpu::lower;
-use crate::backend::cpu::lower::plan::{Counts, LoopPlan, Moves};
+use crate::backend::cpu::lower::plan::{LoopPlan, Moves};
 use crate::backend::cpu::lower::walk::Walk;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::kernel::{Atom, Index, Inst, Operand, Program, Store, ValueId};
+use crate::kernel::{Atom, Counts, Index, Inst, Operand, Program, Store, ValueId};
 use bytemuck::cast_slice;
 use std::borrow::Cow;
 

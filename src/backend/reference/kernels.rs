@@ -1,0 +1,251 @@
+//! What each kernel computes: loops around programs.
+
+use super::program::Machine;
+use super::run::{Outcome, Run};
+use super::scalar::{reduce, Cell};
+use crate::dtype::DType;
+use crate::kernel::{Attend, Convolution, Inst, Kernel, Matmul, Operand, Program, Space};
+use crate::op::Reduction;
+use crate::room::room;
+
+/// Runs it.
+pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
+    match kernel {
+        Kernel::Loop { space, program } => rows(run, space, program),
+        Kernel::Matmul(matmul) => product(run, matmul),
+        Kernel::Conv2d(conv) => convolution(run, conv),
+        Kernel::Attention(attend) => attention(run, attend),
+    }
+}
+
+/// All coordinates below `dims`, row-major.
+fn each(dims: &[usize], mut f: impl FnMut(&[usize]) -> Outcome) -> Outcome {
+    let mut at = vec![0; dims.len()];
+    if dims.contains(&0) {
+        return Ok(());
+    }
+    loop {
+        f(&at)?;
+        let Some(d) = (0..dims.len()).rev().find(|&d| at[d] + 1 < dims[d]) else { return Ok(()) };
+        at[d] += 1;
+        at[d + 1..].fill(0);
+    }
+}
+
+/// That a program is well formed, over a space whose first `outer` dimensions have threads.
+fn check(run: &Run, program: &Program, dims: &[usize], outer: usize, epilogue: bool) -> Outcome {
+    let space = Space { dims: dims.to_vec(), outer };
+    let checked = program.check(&space, run.counts(epilogue));
+    checked.map_err(|error| error.message().to_string())
+}
+
+/// An empty list for a value at each of `dims`.
+fn list<T>(dims: &[usize]) -> Outcome<Vec<T>> {
+    let count = dims.iter().try_fold(1usize, |count, &d| count.checked_mul(d));
+    room("reference", count.unwrap_or(usize::MAX)).map_err(|error| error.message().to_string())
+}
+
+fn rows(run: &mut Run, space: &Space, program: &Program) -> Outcome {
+    check(run, program, &space.dims, space.outer, false)?;
+    let mut machine = Machine::new(program);
+    let per_element = program.per_element(space.outer);
+    let (outer, inner) = space.dims.split_at(space.outer);
+    each(outer, |row| {
+        let mut coords = [row, &vec![0; inner.len()]].concat();
+        for (at, inst) in program.insts.iter().enumerate() {
+            if let Inst::Reduce(op, of) = *inst {
+                machine.reduced[at] = reduced(run, &mut machine, &mut coords, inner, (op, of))?;
+            }
+        }
+        for (number, store) in program.stores.iter().enumerate() {
+            let mut values = store.index.values();
+            values.push(store.value);
+            let needed = machine.needed(values);
+            let mut write = |column: &[usize]| {
+                coords[outer.len()..].copy_from_slice(column);
+                machine.step(run, &coords, None, &needed)?;
+                write(run, &machine, &coords, number)
+            };
+            let varies = store.index.varies(outer.len(), &per_element);
+            match varies || per_element[store.value as usize] {
+                true => each(inner, write)?,
+                false => write(&vec![0; inner.len()])?,
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A value combined over all inner coordinates of a row.
+fn reduced(
+    run: &Run,
+    machine: &mut Machine,
+    coords: &mut [usize],
+    inner: &[usize],
+    (op, of): (Reduction, u32),
+) -> Outcome<Cell> {
+    let needed = machine.needed([of]);
+    let outer = coords.len() - inner.len();
+    let mut values = Some(list(inner)?);
+    each(inner, |column| {
+        coords[outer..].copy_from_slice(column);
+        machine.step(run, coords, None, &needed)?;
+        // One from outside makes the whole mean nothing: it, too, may only be thrown away.
+        match (machine.value(of), &mut values) {
+            (Some(value), Some(values)) => values.push(value),
+            _ => values = None,
+        }
+        Ok(())
+    })?;
+    let Some(values) = values else { return Ok(None) };
+    let value = reduce(op, machine.program.types[of as usize], &values);
+    value.map(Some).ok_or_else(|| format!("{op:?} has no meaning for its operand's type"))
+}
+
+/// Performs the program's n-th store.
+fn write(run: &mut Run, machine: &Machine, coords: &[usize], store: usize) -> Outcome {
+    let store = &machine.program.stores[store];
+    let at = machine.position(&store.index, coords);
+    run.store(store.output as usize, at, store.dtype, machine.value(store.value))
+}
+
+/// Writes what the epilogue makes of `accumulators`, row-major in `dims`.
+fn epilogue(run: &mut Run, program: &Program, dims: &[usize], accumulators: &[f64]) -> Outcome {
+    check(run, program, dims, dims.len(), true)?;
+    let mut machine = Machine::new(program);
+    let needed = program.live(&[]);
+    let mut accumulators = accumulators.iter();
+    each(dims, |coords| {
+        let accumulator = accumulators.next().map(|&sum| (sum as f32).to_bits());
+        machine.step(run, coords, accumulator, &needed)?;
+        (0..program.stores.len()).try_for_each(|store| write(run, &machine, coords, store))
+    })
+}
+
+/// The values of an operand.
+struct Values {
+    dims: Vec<usize>,
+    /// Row-major.
+    values: Vec<f64>,
+}
+
+impl Values {
+    fn at(&self, coords: impl IntoIterator<Item = usize>) -> f64 {
+        let place = coords.into_iter().zip(&self.dims).fold(0, |place, (at, dim)| place * dim + at);
+        self.values[place]
+    }
+}
+
+/// All values of an operand whose axes have the extents `dims`.
+fn values(run: &Run, operand: &Operand, dims: &[usize]) -> Outcome<Values> {
+    check(run, &operand.program, dims, dims.len(), false)?;
+    let dtype = operand.program.types.get(operand.value as usize);
+    let dtype = *dtype.ok_or("an operand without a value")?;
+    let mut machine = Machine::new(&operand.program);
+    let needed = machine.needed([operand.value]);
+    let mut values = list(dims)?;
+    each(dims, |coords| {
+        machine.step(run, coords, None, &needed)?;
+        let bits = machine.value(operand.value).ok_or("an operand outside its buffer")?;
+        values.push(match dtype {
+            DType::I32 => f64::from(bits as i32),
+            _ => f64::from(f32::from_bits(bits)),
+        });
+        Ok(())
+    })?;
+    Ok(Values { dims: dims.to_vec(), values })
+}
+
+fn product(run: &mut Run, matmul: &Matmul) -> Outcome {
+    let &Matmul { ref batch, m, n, k, .. } = matmul;
+    let with = |rows: usize, columns: usize| [&batch[..], &[rows, columns]].concat();
+    let a = values(run, &matmul.a, &with(m, k))?;
+    let b = values(run, &matmul.b, &with(k, n))?;
+    let mut sums = list(&with(m, n))?;
+    each(&with(m, n), |at| {
+        let (batch, at) = at.split_at(batch.len());
+        let batch = || batch.iter().copied();
+        let product = |i: usize| a.at(batch().chain([at[0], i])) * b.at(batch().chain([i, at[1]]));
+        sums.push((0..k).map(product).sum());
+        Ok(())
+    })?;
+    epilogue(run, &matmul.epilogue, &with(m, n), &sums)
+}
+
+fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
+    let Convolution { params, batch, channels, height, width, out, kernel, .. } = conv;
+    let groups = params.groups;
+    if groups == 0 || !channels.is_multiple_of(groups) || !out.is_multiple_of(groups) {
+        return Err(format!("malformed kernel: channels do not divide by {groups}"));
+    }
+    let group = channels / groups;
+    let x = values(run, &conv.x, &[*batch, *channels, *height, *width])?;
+    let w = values(run, &conv.w, &[*out, group, kernel[0], kernel[1]])?;
+    let dims = [*batch, *out, conv.out_height, conv.out_width];
+    let mut sums = list(&dims)?;
+    each(&dims, |at| {
+        let first = at[1] / (out / groups) * group;
+        let mut sum = 0.0;
+        each(&[group, kernel[0], kernel[1]], |tap| {
+            // Where it reads, unless that is in the padding.
+            let place = |axis: usize, extent: usize| {
+                let padded =
+                    at[2 + axis] * params.stride[axis] + tap[1 + axis] * params.dilation[axis];
+                padded.checked_sub(params.padding[axis].0).filter(|&place| place < extent)
+            };
+            if let (Some(row), Some(column)) = (place(0, *height), place(1, *width)) {
+                let weight = w.at([at[1], tap[0], tap[1], tap[2]]);
+                sum += x.at([at[0], first + tap[0], row, column]) * weight;
+            }
+            Ok(())
+        })?;
+        sums.push(sum);
+        Ok(())
+    })?;
+    epilogue(run, &conv.epilogue, &dims, &sums)
+}
+
+fn attention(run: &mut Run, a: &Attend) -> Outcome {
+    if a.kv_heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
+        return Err(format!("malformed kernel: {} heads over {}", a.heads, a.kv_heads));
+    }
+    let q = values(run, &a.q, &[a.batch, a.heads, a.queries, a.head_size])?;
+    let k = values(run, &a.k, &[a.batch, a.kv_heads, a.keys, a.head_size])?;
+    let v = values(run, &a.v, &[a.batch, a.kv_heads, a.keys, a.value_size])?;
+    let scale = values(run, &a.scale, &[])?.at([]);
+    let length = match &a.length {
+        Some(length) => values(run, length, &[])?.at([]) as usize,
+        None => a.keys,
+    };
+    let length = length.min(a.keys);
+    let all_scores = [a.batch, a.heads, a.queries, a.keys];
+    let mask = a.mask.as_ref().map(|mask| values(run, mask, &all_scores)).transpose()?;
+    let mut results = list(&[a.batch, a.heads, a.queries, a.value_size])?;
+    each(&[a.batch, a.heads, a.queries], |at| {
+        let &[batch, head, query] = at else { return Ok(()) };
+        let kv_head = head / (a.heads / a.kv_heads);
+        let score = |key: usize| {
+            // The last query and the last key that counts stand beside each other.
+            let (own, other) = (query + length, key + a.queries);
+            let far = a.window.is_some_and(|window| own.abs_diff(other) >= window);
+            if far || a.causal && other > own {
+                return f64::NEG_INFINITY;
+            }
+            let product = |d: usize| q.at([batch, head, query, d]) * k.at([batch, kv_head, key, d]);
+            let masked = mask.as_ref().map_or(0.0, |mask| mask.at([batch, head, query, key]));
+            (0..a.head_size).map(product).sum::<f64>() * scale + masked
+        };
+        let scores: Vec<f64> = (0..length).map(score).collect();
+        let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let weight = |score: &f64| if max == f64::NEG_INFINITY { 0.0 } else { (score - max).exp() };
+        let weights: Vec<f64> = scores.iter().map(weight).collect();
+        let total: f64 = weights.iter().sum();
+        for d in 0..a.value_size {
+            let part = |(key, weight): (usize, &f64)| weight * v.at([batch, kv_head, key, d]);
+            let sum: f64 = weights.iter().enumerate().map(part).sum();
+            results.push(if total == 0.0 { 0.0 } else { sum / total });
+        }
+        Ok(())
+    })?;
+    epilogue(run, &a.epilogue, &[a.batch, a.heads, a.queries, a.value_size], &results)
+}

@@ -1,0 +1,63 @@
+//! That a program is well formed: what follows may rely on it.
+
+use super::{Atom, Index, Inst, Program, Space};
+use crate::error::{Error, Result};
+
+/// How many inputs, outputs and params a dispatch has.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub inputs: usize,
+    pub outputs: usize,
+    pub params: usize,
+    /// Whether there is a routine's result.
+    pub epilogue: bool,
+}
+
+impl Program {
+    /// That everything named exists, and is made before it is used.
+    ///
+    /// # Errors
+    /// `Data`, with what is wrong.
+    pub fn check(&self, space: &Space, counts: Counts) -> Result<()> {
+        let refuse = |what: &str| Err(Error::data(format!("malformed kernel: {what}")));
+        if space.outer > space.dims.len() {
+            return refuse("more outer dimensions than dimensions");
+        }
+        if self.types.len() != self.insts.len() {
+            return refuse("values without a type");
+        }
+        let fits = |index: &Index, before: usize| {
+            index.terms.iter().all(|(atom, _)| match atom {
+                Atom::Coord(d) => (*d as usize) < space.dims.len(),
+                Atom::Value(v) => (*v as usize) < before,
+            })
+        };
+        for (at, inst) in self.insts.iter().enumerate() {
+            if inst.operands().iter().any(|&v| v as usize >= at) {
+                return refuse("a value is used before it is made");
+            }
+            let there = match inst {
+                Inst::Param { word, .. } => (*word as usize) < counts.params,
+                Inst::Coord(d) => (*d as usize) < space.dims.len(),
+                Inst::Load { input, index, .. } => {
+                    (*input as usize) < counts.inputs && fits(index, at)
+                }
+                Inst::Accumulator => counts.epilogue,
+                _ => true,
+            };
+            if !there {
+                return refuse(&format!("{inst:?} names what is not there"));
+            }
+        }
+        let values = self.insts.len();
+        for store in &self.stores {
+            if store.output as usize >= counts.outputs
+                || store.value as usize >= values
+                || !fits(&store.index, values)
+            {
+                return refuse(&format!("{store:?} names what is not there"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Every kernel of the suite beside the reference: both get the same bytes, kernel by kernel, and must leave the same.
+
+use crate::cases::{Case, Report, GROUPS};
+use crate::suite::{absent, every, run_cases, sampled, say, Place};
+use half::f16;
+use pollster::block_on;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use warpweft::backend::reference::ReferenceBackend;
+use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::{Error, Result};
+use warpweft::kernel::{self, Batch, Dispatch, Kernel, KernelConfig, Limits, Slot};
+
+/// A machine whose kernels are held against the reference's.
+struct Beside {
+    inner: Box<dyn Backend>,
+    /// The batches that were run, which the machine does not know of.
+    batches: AtomicU64,
+    compared: Arc<AtomicUsize>,
+}
+
+impl Beside {
+    /// Runs one kernel on both, on what the machine's buffers hold now.
+    fn dispatch(
+        &self,
+        batch: &Batch,
+        dispatch: &Dispatch,
+        buffers: &[BufferId],
+        scalars: &[u32],
+    ) -> Result<()> {
+        let read = |slot: usize| {
+            block_on(self.inner.read(buffers[slot], 0, batch.slots[slot].bytes.next_multiple_of(4)))
+        };
+        // Nothing of a batch of one kernel is its own: what it writes, too, was there before.
+        let given =
+            |(n, slot): (usize, &Slot)| Slot { place: kernel::Place::Input(n), ..slot.clone() };
+        let one = Arc::new(Batch {
+            slots: batch.slots.iter().enumerate().map(given).collect(),
+            dispatches: vec![dispatch.clone()],
+            ..batch.clone()
+        });
+        let reference = ReferenceBackend::new(self.inner.limits().clone());
+        let copies = batch.slots.iter().enumerate().map(|(n, slot)| {
+            let copy = reference.allocate(slot.bytes.next_multiple_of(4).max(4))?;
+            if dispatch.inputs.contains(&n) || dispatch.outputs.contains(&n) {
+                reference.write(copy, 0, &read(n)?)?;
+            }
+            Ok(copy)
+        });
+        let copies = copies.collect::<Result<Vec<BufferId>>>()?;
+        reference.run(&one, &copies, scalars)?;
+        self.inner.run(&one, buffers, scalars)?;
+        self.inner.forget(&one);
+        for &slot in &dispatch.outputs {
+            let bytes = batch.slots[slot].bytes.next_multiple_of(4);
+            let want = block_on(reference.read(copies[slot], 0, bytes))?;
+            let dtype = batch.slots[slot].dtype;
+            if let Some(what) = difference(dtype, &read(slot)?, &want) {
+                let kind = dispatch.kernel.kind();
+                return Err(Error::data(format!("beside: {kind} {}: {what}", dispatch.label)));
+            }
+            self.compared.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+/// What differs by more than functions and the order of sums explain.
+fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
+    if got == want {
+        return None;
+    }
+    let numbers = |bytes: &[u8]| -> Vec<f64> {
+        let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("four bytes"));
+        let half = |b: &[u8]| f16::from_le_bytes(b.try_into().expect("two bytes")).to_f32();
+        match dtype {
+            DType::F32 => bytes.chunks(4).map(|b| f64::from(f32::from_bits(word(b)))).collect(),
+            DType::F16 => bytes.chunks(2).map(|b| f64::from(half(b))).collect(),
+            DType::I32 => bytes.chunks(4).map(|b| f64::from(word(b) as i32)).collect(),
+            DType::U32 | DType::Bool => bytes.chunks(4).map(|b| f64::from(word(b))).collect(),
+        }
+    };
+    let (got, want) = (numbers(got), numbers(want));
+    let most = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
+    // Sums of numbers with signs lose what their largest lose.
+    let part = match dtype {
+        DType::F32 => 1e-5,
+        DType::F16 => 1e-3,
+        DType::I32 | DType::U32 | DType::Bool => 0.0,
+    };
+    let differs = |&(_, (got, want)): &(usize, (&f64, &f64))| {
+        let same = got == want || got.is_nan() && want.is_nan();
+        let near = (got - want).abs() <= part * want.abs().max(most).max(1.0);
+        !same && !near
+    };
+    let first = got.iter().zip(&want).enumerate().find(differs);
+    first.map(|(at, (got, want))| format!("element {at} is {got}, not {want} ({dtype:?})"))
+}
+
+impl Backend for Beside {
+    fn info(&self) -> &Info {
+        self.inner.info()
+    }
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+    fn allocate(&self, bytes: u64) -> Result<BufferId> {
+        self.inner.allocate(bytes)
+    }
+    fn free(&self, buffer: BufferId) {
+        self.inner.free(buffer);
+    }
+    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
+        self.inner.write(buffer, offset, data)
+    }
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        self.inner.compile(batch)
+    }
+    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        let one = |dispatch| self.dispatch(batch, dispatch, buffers, scalars);
+        batch.dispatches.iter().try_for_each(one)
+    }
+    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
+        self.inner.read_parts(parts)
+    }
+    fn sync(&self) -> Pending<Result<()>> {
+        self.inner.sync()
+    }
+    fn forget(&self, batch: &Arc<Batch>) {
+        self.inner.forget(batch);
+    }
+    fn set_cache_limits(&self, limits: &CacheLimits) {
+        self.inner.set_cache_limits(limits);
+    }
+    fn counters(&self) -> Counters {
+        let submits = self.batches.load(Ordering::Relaxed);
+        Counters { submits, ..self.inner.counters() }
+    }
+    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
+        self.inner.source(kernel, config)
+    }
+}
+
+/// Cases whose quotients lie beside a whole number: rounded, the remainder is 0 or all of the divisor.
+const ROUNDED: [&str; 2] = ["pointwise/fmod", "pointwise/remainder"];
+
+/// Runs the cases on a place beside the reference, each n-th of them, and says how many outputs were compared.
+fn compare(place: Place, each: usize) -> Option<usize> {
+    let inner = match place.backend() {
+        Ok(inner) => inner,
+        Err(error) => {
+            absent(place, "kernels beside the reference", &error);
+            return None;
+        }
+    };
+    let compared = Arc::new(AtomicUsize::new(0));
+    let beside = Beside { inner, batches: AtomicU64::new(0), compared: compared.clone() };
+    let device = Device::from_backend(Box::new(beside), None);
+    let mut report = Report::default();
+    for group in GROUPS {
+        let mut cases: Vec<Case> =
+            sampled((group.cases)().cases, 0).into_iter().step_by(each).collect();
+        let rounded = |case: &Case| ROUNDED.iter().any(|name| case.name.starts_with(name));
+        cases.retain(|case| place == Place::Cpu || !rounded(case));
+        report.join(run_cases(Place::Reference, &device, &cases, group.name));
+    }
+    assert!(report.failures.is_empty(), "{place:?}:\n  {}", report.failures.join("\n  "));
+    let compared = compared.load(Ordering::Relaxed);
+    say(&format!("{}: {compared} outputs of kernels beside the reference", place.name()));
+    Some(compared)
+}
+
+#[test]
+fn kernels_of_the_cpu_are_those_of_the_reference() {
+    let compared = compare(Place::Cpu, 3).expect("the CPU is there");
+    assert!(compared * every() > 1000, "{compared} outputs were compared");
+}
+
+#[test]
+fn kernels_of_a_gpu_are_those_of_the_reference() {
+    if let Some(compared) = compare(Place::Wgpu, 11) {
+        assert!(compared * every() > 100, "{compared} outputs were compared");
+    }
+}
+
+#[test]
+fn differences_are_seen() {
+    let bytes = |x: &[f32]| x.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let differs =
+        |got: &[f32], want: &[f32]| difference(DType::F32, &bytes(got), &bytes(want)).is_some();
+    assert!(!differs(&[1.0, f32::NAN], &[1.000_001, f32::NAN]));
+    assert!(!differs(&[1e-5, 1e3], &[0.0, 1e3]));
+    assert!(differs(&[1.0], &[1.1]));
+    assert!(differs(&[f32::NAN], &[1.0]));
+    assert!(differs(&[1.0], &[f32::NAN]));
+    assert!(differs(&[f32::INFINITY], &[f32::MAX]));
+    assert!(difference(DType::I32, &[1, 0, 0, 0], &[2, 0, 0, 0]).is_some());
+}
