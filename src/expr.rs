@@ -3,12 +3,15 @@
 //! (`kernel::Program`).
 
 mod calculus;
+mod real;
 
 use crate::dtype::DType;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::ops;
 use std::sync::{Mutex, PoisonError};
+
+pub use real::Real;
 
 /// Primitive functions of one value. `codegen` and the CPU backend implement exactly these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,6 +112,8 @@ struct Function {
     node: Node,
     /// The arguments, and the derivatives by them.
     custom: Option<(Vec<Expr>, Gradient)>,
+    /// The arguments that the value depends on, as bits.
+    arguments: u64,
 }
 
 impl PartialEq for Expr {
@@ -156,7 +161,14 @@ static ALL: Mutex<BTreeMap<Key, Expr>> = Mutex::new(BTreeMap::new());
 impl Expr {
     /// The formula that is this node.
     fn new(node: Node) -> Expr {
-        Expr::intern(Function { node, custom: None })
+        let arguments = match &node {
+            Node::Arg(n) => 1 << n,
+            Node::Lit(_) => 0,
+            Node::Unary(_, x) | Node::Cast(_, x) => x.0.arguments,
+            Node::Binary(_, x, y) => x.0.arguments | y.0.arguments,
+            Node::Select(c, a, b) => c.0.arguments | a.0.arguments | b.0.arguments,
+        };
+        Expr::intern(Function { node, custom: None, arguments })
     }
 
     fn intern(function: Function) -> Expr {
@@ -175,7 +187,8 @@ impl Expr {
     /// not be those of the branch that was taken.
     pub fn with_gradient(self, arguments: &[Expr], gradient: Gradient) -> Expr {
         let node = self.node().clone();
-        Expr::intern(Function { node, custom: Some((arguments.to_vec(), gradient)) })
+        let custom = Some((arguments.to_vec(), gradient));
+        Expr::intern(Function { node, custom, arguments: self.0.arguments })
     }
 
     /// The n-th argument.
@@ -191,6 +204,11 @@ impl Expr {
     /// The node itself, for those who flatten or print it.
     pub fn node(self) -> &'static Node {
         &self.0.node
+    }
+
+    /// Whether the value depends on the n-th argument.
+    pub fn uses(self, n: usize) -> bool {
+        self.0.arguments >> n & 1 == 1
     }
 
     /// An address, by which parts are told apart.
@@ -326,7 +344,7 @@ impl ops::Neg for Expr {
     fn neg(self) -> Expr {
         match self.0 {
             Function { node: Node::Lit(value), .. } => Expr::lit(-value),
-            Function { node: Node::Unary(Unary::Neg, x), custom: None } => *x,
+            Function { node: Node::Unary(Unary::Neg, x), custom: None, .. } => *x,
             _ => self.unary(Unary::Neg),
         }
     }

@@ -26,7 +26,7 @@ use dtype::Element;
 use error::Result;
 use pollster::block_on;
 use std::time::Instant;
-use tensor::{Program, Tensor};
+use tensor::{ElementFunction, Program, Shader, Tensor};
 use tune::Tuned;
 
 /// What most programs need: `use warpweft_native::prelude::*;`.
@@ -36,9 +36,9 @@ pub mod prelude {
     pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::tensor::{
         Amounts, AttentionOptions, Axes, Batch, Conv2dOptions, ConvOptions, ConvTransposeOptions,
-        Dim, Extents, FftNorm, Filter, Integers, MatrixNorm, Operand, PadMode, Padding,
-        PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling, Scan,
-        ScatterReduction, Sections, Tensor, TensorSpec, Variable,
+        Dim, ElementFunction, Extents, FftNorm, Filter, Integers, MatrixNorm, Operand, PadMode,
+        Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
+        Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
     pub use crate::{DeviceSync, ProgramSync, TensorSync};
 }
@@ -109,6 +109,16 @@ pub trait DeviceSync: Sized {
     /// # Errors
     /// As there.
     fn wait(&self) -> Result<()>;
+    /// [`Device::element_function`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn element_function_sync(&self, source: &str) -> Result<ElementFunction>;
+    /// [`Device::shader`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn shader_sync(&self, source: &str) -> Result<Shader>;
 }
 
 impl DeviceSync for Device {
@@ -146,6 +156,14 @@ impl DeviceSync for Device {
 
     fn wait(&self) -> Result<()> {
         block_on(self.sync())
+    }
+
+    fn element_function_sync(&self, source: &str) -> Result<ElementFunction> {
+        block_on(self.element_function(source))
+    }
+
+    fn shader_sync(&self, source: &str) -> Result<Shader> {
+        block_on(self.shader(source))
     }
 }
 

@@ -95,6 +95,16 @@ fn fit_curve() {
 }
 
 #[test]
+fn custom_kernel() {
+    // A shader on a GPU, and what stands for it on the CPU, learn the same.
+    for device in ["cpu", "auto"] {
+        let text = printed("custom_kernel", device);
+        let [first, last] = numbers(&text, "the loss was ")[..] else { panic!("{text}") };
+        assert!(first > 0.1 && last < first / 10.0, "{text}");
+    }
+}
+
+#[test]
 fn tokio() {
     let text = printed("tokio", "cpu");
     for n in [10u32, 100, 200] {

@@ -142,6 +142,11 @@ pub trait Backend: Shared {
     fn compile(&self, _: &Arc<Batch>) -> Pending<Result<()>> {
         Box::pin(ready(Ok(())))
     }
+    /// Whether it compiles a module of WGSL, and what is wrong with that if not: a `Data` error that says line and column.
+    /// None of a machine that takes no WGSL.
+    fn check(&self, _: &str) -> Option<Pending<Result<()>>> {
+        None
+    }
     /// Has a listener called for each kernel that is compiled, or nobody; what a machine need not compile it need not tell.
     fn on_compile(&self, _: Option<Listener>) {}
     /// Submits a batch: `buffers[i]` is slot i's buffer, `scalars` the bits of the user's numbers and, behind them, the

@@ -33,6 +33,7 @@ mod slot;
 mod source;
 
 use crate::kernel::{Kernel, KernelConfig};
+use crate::op::Function;
 pub use sizes::Size;
 pub use source::Source;
 
@@ -42,7 +43,8 @@ pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 /// The WGSL of `kernel`, of the variant that is asked for. Valid for browsers as it stands, if compiled for them. The
 /// highest input that a program loads is the kernel's last one: an output's binding follows it.
 pub fn wgsl(kernel: &Kernel, config: KernelConfig) -> Source {
-    match kernel {
+    let own = |function: &Function| matches!(function, Function::Element(_));
+    match &*kernel.inlined(&own) {
         Kernel::Loop { space, program } => loops::wgsl(space, program, config),
         Kernel::Matmul(matmul) => match direct::matmul(matmul, config) {
             Some((space, program)) => loops::wgsl(&space, &program, config),
@@ -53,5 +55,14 @@ pub fn wgsl(kernel: &Kernel, config: KernelConfig) -> Source {
             None => routine::conv2d(conv, config),
         },
         Kernel::Attention(attend) => routine::attention(attend),
+        Kernel::Shader { shader, workgroups } => Source {
+            text: shader.source().to_string(),
+            grid: Some(*workgroups),
+            workgroups: workgroups.iter().map(|&count| u64::from(count)).product(),
+            params: shader.params.len().div_ceil(4).max(1),
+            head: false,
+            f16: shader.f16,
+            sizes: Vec::new(),
+        },
     }
 }

@@ -4,7 +4,9 @@ use crate::codegen::sizes::{take_marks, Signed};
 use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::kernel::{Inst, Program};
-use std::cell::Cell;
+use crate::op::Element;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 /// The arguments of every entry point, then the workgroup's number; more arguments fit between them.
 pub const ENTRY: [&str; 2] = [
@@ -29,6 +31,8 @@ pub struct Module {
     words: u32,
     /// The helpers that are called: a bit each, and one for the form on `vec4`s.
     helpers: Cell<u32>,
+    /// The users' functions that are called.
+    elements: RefCell<Vec<Arc<Element>>>,
 }
 
 /// Functions that WGSL lacks, or whose special cases it leaves open, as [`Module::fill`] takes them. All but the first
@@ -144,7 +148,18 @@ impl Module {
                 bind(&mut outputs, store.output, store.dtype);
             }
         }
-        Module { inputs, outputs, words, helpers: Cell::new(0) }
+        Module { inputs, outputs, words, helpers: Cell::new(0), elements: RefCell::default() }
+    }
+
+    /// The name by which a user's function is called, which the module will have.
+    pub fn element(&self, element: &Arc<Element>) -> String {
+        let mut all = self.elements.borrow_mut();
+        let known = all.iter().position(|known| known == element);
+        let number = known.unwrap_or(all.len());
+        if known.is_none() {
+            all.push(element.clone());
+        }
+        element.name_in(number)
     }
 
     /// A template with `X` and `Y` replaced by these texts, and `F I U B H` by types, `vec4`s of them where `wide`. A `_`
@@ -225,8 +240,12 @@ impl Module {
         let others = self.print_helpers(1, HELPERS.len());
         text += &self.print_helpers(0, 1);
         text += &others;
+        for (number, element) in self.elements.borrow().iter().enumerate() {
+            text += &element.text_in(number);
+            text += "\n";
+        }
         let (text, sizes) = take_marks(&tidy(&text));
-        Source { text, workgroups, params, f16, sizes }
+        Source { text, workgroups, grid: None, params, head: true, f16, sizes }
     }
 
     /// The helpers `from..to` that are called so far.

@@ -5,7 +5,7 @@ use crate::codegen::sizes::{Signed, Unsigned};
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
-use crate::op::{Const, Reduction};
+use crate::op::{Const, Function, Reduction};
 
 /// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
 pub struct Place<'a> {
@@ -131,6 +131,9 @@ impl Place<'_> {
             Inst::Coord(d) => return self.coordinate(*d),
             Inst::Load { input, index, dtype } => return self.load(*input, index, *dtype, wide),
             Inst::Accumulator => "accumulator",
+            Inst::Call(function, arguments, dtype) => {
+                return self.call(function, arguments, *dtype, wide)
+            }
             Inst::Select(c, a, b) => {
                 let (c, a, b) = (operand(*c), operand(*a), operand(*b));
                 return format!("select({b}, {a}, {c})");
@@ -151,6 +154,26 @@ impl Place<'_> {
             }
         };
         self.module.fill(template, wide, &x, &y)
+    }
+
+    /// A user's function, of each of four elements where `wide`.
+    fn call(&self, function: &Function, of: &[ValueId], dtype: DType, wide: bool) -> String {
+        let Function::Element(element) = function else { unreachable!("others are written out") };
+        let name = self.module.element(element);
+        let one = |component: &str| {
+            let mut call = format!("{name}(");
+            for (n, &id) in of.iter().enumerate() {
+                call += if n > 0 { ", " } else { "" };
+                call += &self.name(id);
+                call += if self.is_wide(id) { component } else { "" };
+            }
+            call + ")"
+        };
+        if !wide {
+            return one("");
+        }
+        let each = [".x", ".y", ".z", ".w"].map(one).join(", ");
+        format!("{}({each})", type_name(dtype, true))
     }
 
     fn load(&self, input: u32, index: &Index, dtype: DType, wide: bool) -> String {

@@ -13,8 +13,12 @@ pub struct Source {
     /// Number of workgroups; where it exceeds what one dimension takes, the backend folds it into two, and the shader
     /// reads its number as `workgroup_id.x + workgroup_id.y * num_workgroups.x` and stops beyond the last.
     pub workgroups: u64,
+    /// The workgroups along each dimension, where the shader tells them apart.
+    pub grid: Option<[u32; 3]>,
     /// `vec4`s in the params uniform: a head of one, then the user's numbers four by four.
     pub params: usize,
+    /// Whether the params have that head.
+    pub head: bool,
     /// Whether the text needs `enable f16;` (it says so itself).
     pub f16: bool,
     /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.

@@ -1,7 +1,8 @@
 //! Hearing of kernels that are compiled.
 
 use super::Device;
-use crate::backend::Listener;
+use crate::backend::{Listener, Pending};
+use crate::error::Result;
 
 impl Device {
     /// Has a listener called whenever one of the kernels that a batch or a program needs is compiled, with how many are
@@ -21,5 +22,10 @@ impl Device {
     /// ```
     pub fn on_compile(&self, listener: Option<Listener>) {
         self.inner.backend.on_compile(listener);
+    }
+
+    /// Whether the device compiles a module of WGSL; none where it takes no WGSL.
+    pub(crate) fn check_source(&self, text: &str) -> Option<Pending<Result<()>>> {
+        self.inner.backend.check(text)
     }
 }

@@ -71,6 +71,7 @@ impl Device {
         state.computed_at = state.graph.count;
         let mut taken = state.graph.trace(nodes);
         let inputs = state.buffers_of(&taken.sources)?;
+        state.graph.write_outputs(&mut taken);
         state.graph.write_repeated(&mut taken, cheap);
         let State { graph, buffers, .. } = &*state;
         graph.write_in_place(&mut taken, |source| buffers.get(&source).is_some_and(Held::is_own));

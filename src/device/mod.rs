@@ -30,9 +30,9 @@ use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::grad;
-use crate::graph::NodeId;
+use crate::graph::{NodeId, Pullback, Taken};
 use crate::kernel::{Batch, Limits};
-use crate::op::Op;
+use crate::op::{Op, ShaderCall};
 use crate::shape::Shape;
 use state::State;
 pub use stats::Stats;
@@ -280,6 +280,42 @@ impl Device {
         let node = state.graph.record(op, inputs)?;
         self.run_early(state, &[node], &[node])?;
         Ok(node)
+    }
+
+    /// The results of a shader; `pullback` is how gradients pass it.
+    pub(crate) fn record_shader(
+        &self,
+        call: &Arc<ShaderCall>,
+        inputs: &[NodeId],
+        pullback: Option<Arc<Pullback>>,
+    ) -> Result<Vec<NodeId>> {
+        let mut state = self.state();
+        let shader = state.graph.record(Op::Shader(call.clone()), inputs)?;
+        if let Some(pullback) = pullback {
+            state.graph.set_pullback(shader, pullback);
+        }
+        let mut outputs = Vec::with_capacity(call.outputs.len());
+        for n in 0..call.outputs.len() {
+            outputs.push(state.graph.record(Op::Output(call.clone(), n), &[shader])?);
+        }
+        state.graph.release(shader);
+        self.run_early(state, &outputs, &outputs)?;
+        Ok(outputs)
+    }
+
+    /// What was recorded of `results` on `operands`, to be recorded again on others.
+    pub(crate) fn pullback(&self, operands: &[NodeId], results: &[NodeId]) -> Result<Pullback> {
+        let Taken { trace, sources, scalars, nodes } = self.state().graph.trace(results);
+        let mut of = Vec::with_capacity(sources.len());
+        for source in sources {
+            let at = operands.iter().position(|&operand| operand == source);
+            of.push(at.ok_or_else(|| {
+                Error::data("shader: its gradient uses a tensor that is none of its operands")
+            })?);
+        }
+        let place = |result: &NodeId| nodes.iter().position(|node| node == result);
+        let results = results.iter().filter_map(place).collect();
+        Ok(Pullback { trace, sources: of, scalars, results })
     }
 
     /// The gradients of a node by others; see [`grad`].

@@ -4,6 +4,7 @@
 mod moves;
 mod routines;
 mod rules;
+mod shaders;
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -64,6 +65,8 @@ struct Path {
     nodes: Vec<NodeId>,
     /// The gradients found so far.
     gradients: Vec<Option<NodeId>>,
+    /// Those of the results of shaders.
+    outputs: FxHashMap<(NodeId, usize), NodeId>,
     /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
     place: FxHashMap<NodeId, usize>,
 }
@@ -113,6 +116,18 @@ impl Tape<'_> {
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
+            if let Op::Output(_, n) = op {
+                path.outputs.insert((inputs[0], n), g);
+                if let Some(place) = path.place(inputs[0]) {
+                    // It has no value: that there is one says that it is to be looked at.
+                    path.gradients[place] = Some(g);
+                }
+                continue;
+            }
+            if let Op::Shader(call) = &op {
+                self.pull_shader(&mut path, node, call, &inputs)?;
+                continue;
+            }
             let empty = self.shape(node).numel() == 0;
             let mut active = Vec::new();
             for (n, &input) in inputs.iter().enumerate() {

@@ -2,11 +2,11 @@
 
 use super::Tape;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::expand;
 use crate::expr::{Expr, Node};
 use crate::graph::NodeId;
-use crate::op::{Op, Pointwise, Reduction, Routine};
+use crate::op::{Element, Op, Pointwise, Reduction, Routine};
 
 impl Tape<'_> {
     /// For an operation whose gradient is that of its meaning in others: that meaning, of the same operands.
@@ -38,9 +38,10 @@ impl Tape<'_> {
             | Op::Reduce { op: Reduction::Any | Reduction::All, .. }
             | Op::Routine(Routine::Matmul | Routine::Conv2d(_)) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
-            Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Reshape(_) => Ok(None),
+            Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => Ok(None),
+            Op::Cast(_) | Op::Reshape(_) => Ok(None),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
-            Op::Gather { .. } | Op::Concat { .. } => Ok(None),
+            Op::Gather { .. } | Op::Concat { .. } | Op::Shader(_) | Op::Output(..) => Ok(None),
         }
     }
 
@@ -89,10 +90,13 @@ impl Tape<'_> {
         let from = self.shape(x);
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
+            // The walk itself looks after them.
+            Op::Shader(_) | Op::Output(..) => return Ok(None),
             Op::Pointwise(row) => return self.pull_row(*row, None, node, inputs, g, n),
             Op::Derivative { row, formula } => {
                 return self.pull_row(*row, Some(*formula), node, inputs, g, n)
             }
+            Op::Element(element) => return self.pull_element(element, node, inputs, g, n),
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
             Op::Reshape(_) => self.reshape(g, &from)?,
             Op::Permute(order) => {
@@ -173,6 +177,32 @@ impl Tape<'_> {
             }
         };
         self.shrink(pulled, &from).map(Some)
+    }
+
+    /// Of a user's function: the gradient times the user's derivative.
+    fn pull_element(
+        &mut self,
+        element: &Element,
+        node: NodeId,
+        inputs: &[NodeId],
+        g: NodeId,
+        n: usize,
+    ) -> Result<Option<NodeId>> {
+        let Some(gradient) = element.gradients.get(n) else {
+            let message = format!(
+                "element_function: `{}` was given no gradients; give it some, or detach its result",
+                element.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let mut operands = inputs.to_vec();
+        if gradient.parameters.len() > inputs.len() {
+            operands.push(node);
+        }
+        let factor = self.push(Op::Element(gradient.clone()), &operands)?;
+        let factor = self.cast(factor, self.dtype(g))?;
+        let pulled = self.row(Pointwise::mul, &[g, factor])?;
+        self.shrink(pulled, &self.shape(inputs[n])).map(Some)
     }
 
     /// Of the largest or smallest: equal ones share the gradient.

@@ -2,15 +2,18 @@
 
 mod arena;
 mod pending;
+mod pullback;
 mod trace;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+pub use pullback::Pullback;
 use smallvec::{smallvec, SmallVec};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 use trace::Places;
 pub use trace::{Taken, Trace, Traced};
 
@@ -53,6 +56,8 @@ struct Node {
     cut: Cut,
     /// What its users know of it.
     past: Past,
+    /// How gradients pass it, for `Op::Shader`.
+    pullback: Option<Arc<Pullback>>,
 }
 
 /// Few enough to need no memory of their own.
@@ -95,6 +100,11 @@ impl Eq for Cut {}
 impl Node {
     fn is_needed(&self) -> bool {
         self.handles > 0 || self.uses > 0
+    }
+
+    /// It has no value itself.
+    fn is_shader(&self) -> bool {
+        matches!(self.op, Op::Shader(_))
     }
 
     /// It is to be computed, or was before anything asked for it.
@@ -272,6 +282,7 @@ impl Graph {
             uses_inputs: !data,
             cut: Cut::default(),
             past: Past::default(),
+            pullback: None,
         };
         let born = self.count;
         self.count += 1;

@@ -26,7 +26,8 @@ impl Graph {
     pub fn waiting(&self, since: u64) -> Vec<NodeId> {
         let mut waiting = Vec::new();
         for id in self.recent.iter().filter(|id| id.born >= since) {
-            if self.get(*id).is_some_and(|node| node.is_needed() && !node.data) {
+            if self.get(*id).is_some_and(|node| node.is_needed() && !node.data && !node.is_shader())
+            {
                 waiting.push(*id);
             }
         }

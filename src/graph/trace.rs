@@ -90,6 +90,8 @@ impl Trace {
                     discriminant(op).hash(&mut hasher);
                 }
                 Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => discriminant(op).hash(&mut hasher),
+                Op::Shader(call) => call.shader.hash(&mut hasher),
+                Op::Output(_, n) => (discriminant(op), n).hash(&mut hasher),
                 _ => op.hash(&mut hasher),
             }
             (inputs, shape.rank(), dtype).hash(&mut hasher);
@@ -182,6 +184,33 @@ impl Graph {
             }
         }
         trace.outputs[first..].reverse();
+    }
+
+    /// Has a trace write all results of a shader that tensors hold, if it computes one of them: so the shader runs once.
+    pub fn write_outputs(&mut self, taken: &mut Taken) {
+        let mut places = std::mem::take(&mut self.places);
+        for n in 0..taken.nodes.len() {
+            let Op::Shader(_) = taken.trace.nodes[n].op else { continue };
+            for &index in &self.node(taken.nodes[n]).users {
+                let id = NodeId { index, born: self.nodes[index as usize].0 };
+                let node = self.node(id);
+                if node.data || node.handles == 0 {
+                    continue;
+                }
+                let at = places.get(id).unwrap_or(taken.nodes.len());
+                if at == taken.nodes.len() {
+                    places.at[index as usize] = (places.current, at);
+                    let (op, inputs) = (node.op.clone(), std::iter::once(n).collect());
+                    let (shape, dtype) = (node.shape, node.dtype);
+                    taken.nodes.push(id);
+                    taken.trace.nodes.push(Traced { op, inputs, shape, dtype });
+                }
+                if !taken.trace.outputs.contains(&at) {
+                    taken.trace.outputs.push(at);
+                }
+            }
+        }
+        self.places = places;
     }
 
     /// Has updates of a variable write into the memory of the value before, where nothing else needs that any more. `own`

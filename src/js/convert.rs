@@ -5,7 +5,8 @@ use super::objects::{at, gone, Object};
 use super::options::Rest;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{Operand, Tensor};
+use crate::tensor::{ElementFunction, Operand, Tensor};
+use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
 /// Whose argument a value is.
@@ -249,6 +250,15 @@ macro_rules! lists {
 lists! {
     Tensor, "a list of tensors";
     std::rc::Rc<super::objects::Held>, "a list of variables";
+}
+
+impl FromJs for Rc<ElementFunction> {
+    fn from_js(value: &JsValue, at: At) -> Result<Rc<ElementFunction>> {
+        match object(value, at, "an element function")? {
+            Some(Object::ElementFunction(_, function)) => Ok(function),
+            _ => Err(at.refuse(value, "an element function")),
+        }
+    }
 }
 
 impl FromJs for Operand {

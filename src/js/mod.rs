@@ -4,6 +4,7 @@
 mod arguments;
 mod calls;
 mod convert;
+mod custom;
 mod device;
 mod host;
 #[cfg(feature = "wgpu-interop")]
@@ -21,7 +22,8 @@ pub use crate::error::Result as CoreResult;
 pub use arguments::spatial;
 pub use calls::{call0, call1, call2, call3, call4};
 pub use convert::{word, At, FromJs};
-pub use objects::{JsBatch, JsDevice, JsPlan, JsProgram, JsTensor, JsVariable, Shell};
+pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProgram, JsShader};
+pub use objects::{JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};
 pub use returns::{given, named, promise, IntoJs, Returned, Value};
 pub use wasm_bindgen::prelude::*;

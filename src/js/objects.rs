@@ -4,7 +4,7 @@
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
-use crate::tensor::{Batch, Program, Tensor, Variable};
+use crate::tensor::{Batch, ElementFunction, Program, Shader, Tensor, Variable};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ pub enum Object {
     Batch(Device, Rc<RefCell<Batch>>),
     Program(Device, Rc<Program>),
     Plan(Device, Arc<Plan>),
+    ElementFunction(Device, Rc<ElementFunction>),
+    Shader(Device, Rc<Shader>),
 }
 
 /// A variable, and the object that was given out for its value.
@@ -34,7 +36,9 @@ impl Object {
             Object::Device(device)
             | Object::Batch(device, _)
             | Object::Program(device, _)
-            | Object::Plan(device, _) => device,
+            | Object::Plan(device, _)
+            | Object::ElementFunction(device, _)
+            | Object::Shader(device, _) => device,
             Object::Tensor(tensor) => tensor.device(),
             Object::Variable(held) => &held.device,
         }
@@ -270,6 +274,22 @@ shells! {
     /// console.log(await y.read()); // Float32Array [6, 0]
     /// ```
     "Program" JsProgram => (Device, Rc<Program>), Object::Program(device, program) => (device, program);
+
+    /// A function of elements, written in WGSL: {@link Device.elementFunction} makes it.
+    ///
+    /// @example
+    /// ```ts
+    /// const softClip = await device.elementFunction(
+    ///   "fn soft_clip(x: f32, limit: f32) -> f32 { return x / (1.0 + abs(x) / limit); }",
+    ///   { fallback: (x, limit) => x.div(x.abs().div(limit).add(1)) },
+    /// );
+    /// console.log(await softClip.call(device.tensor([1, -3]), 1).read()); // Float32Array [0.5, -0.75]
+    /// ```
+    "ElementFunction" JsElementFunction => (Device, Rc<ElementFunction>),
+        Object::ElementFunction(device, function) => (device, function);
+
+    /// A compute shader, written in WGSL: {@link Device.shader} makes it.
+    "Shader" JsShader => (Device, Rc<Shader>), Object::Shader(device, shader) => (device, shader);
 
     /// What a submission does, or would do.
     "Plan" JsPlan => (Device, Arc<Plan>), Object::Plan(device, plan) => (device, plan);

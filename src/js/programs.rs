@@ -90,26 +90,25 @@ thread_local! {
     static THROWN: Cell<Option<JsValue>> = const { Cell::new(None) };
 }
 
-/// A result, or what a program's function threw meanwhile.
-fn thrown<T>(result: Result<T>) -> Answer<T> {
+/// A result, or what a function of JavaScript's threw meanwhile.
+pub fn thrown<T>(result: Result<T>) -> Answer<T> {
     match THROWN.take() {
         Some(thrown) => Err(Thrown::from(thrown)),
         None => Ok(result?),
     }
 }
 
-/// Calls a program's function on JavaScript's side.
-fn call(build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+/// Calls a function in tensors on JavaScript's side, for `op`.
+pub fn call(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let built = keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
     match built {
         Ok(results) => {
-            let one =
-                |result: &JsValue| Tensor::from_js(result, At { op: "compile", what: "a result" });
+            let one = |result: &JsValue| Tensor::from_js(result, At { op, what: "a result" });
             results.iter().map(one).collect()
         }
         Err(error) => {
             THROWN.set(Some(JsValue::from(error)));
-            Err(Error::data("compile: it threw"))
+            Err(Error::data(format!("{op}: it threw")))
         }
     }
 }
@@ -150,14 +149,14 @@ impl JsDevice {
                 let types: Vec<(&[Dim], DType)> =
                     inputs.iter().map(|(d, t)| (&d[..], *t)).collect();
                 let build = build.clone();
-                device.compile_dynamic(&types, move |inputs| call(&build, inputs))
+                device.compile_dynamic(&types, move |inputs| call(op, &build, inputs))
             } else {
                 let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { *extent } else { 0 };
                 let shapes: Vec<Vec<usize>> =
                     inputs.iter().map(|(dims, _)| dims.iter().map(fixed).collect()).collect();
                 let types: Vec<(&[usize], DType)> =
                     shapes.iter().zip(&inputs).map(|(shape, (_, t))| (&shape[..], *t)).collect();
-                device.compile(&types, |inputs| call(build, inputs))
+                device.compile(&types, |inputs| call(op, build, inputs))
             };
         Ok(JsProgram(Place::new(Object::Program(device, Rc::new(thrown(program)?)))))
     }

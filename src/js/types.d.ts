@@ -249,6 +249,47 @@ export interface Device {
   compile(inputs: readonly InputSpec[], build: (...inputs: Tensor[]) => Tensor | readonly Tensor[]): Program;
 
   /**
+   * Compiles a function of elements, written in WGSL: its parameters and its result are `f32` (which stands for `f16`,
+   * too), `i32`, `u32` or `bool`. The last function of the source is the one; helpers, constants and structures stand before
+   * it. It shares kernels with what stands before and after it.
+   *
+   * ```ts
+   * const cube = await device.elementFunction("fn cube(x: f32) -> f32 { return x * x * x; }", {
+   *   gradients: [await device.elementFunction("fn slope(x: f32) -> f32 { return 3.0 * x * x; }")],
+   *   fallback: (x) => x.pow(3),
+   * });
+   * const y = cube.call(device.tensor([1, 2]));
+   * ```
+   *
+   * @throws `Data` where the source is something else; the promise rejects with what the browser's compiler says, with
+   * line and column.
+   */
+  elementFunction(source: string, options?: ElementFunctionOptions): Promise<ElementFunction>;
+
+  /**
+   * Compiles a compute shader, written in WGSL. In group 0 it binds, in this order: at 0 a uniform with numbers, if it takes
+   * any (one number, or a structure of `f32`, `i32`, `u32`); then what it reads, `var<storage, read>`; then what it writes,
+   * `var<storage, read_write>`: arrays of `f32`, `i32`, `u32` or `f16`. Its entry point is `main`. What it does not write may
+   * be anything, and memory may reach beyond a tensor's last element: sizes are numbers or constants, not `arrayLength`.
+   *
+   * ```ts
+   * const twice = await device.shader(`
+   *   @group(0) @binding(0) var<uniform> size: u32;
+   *   @group(0) @binding(1) var<storage, read> x: array<f32>;
+   *   @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+   *   @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+   *     if (id.x < size) { y[id.x] = 2.0 * x[id.x]; }
+   *   }`, { fallback: ({ x }) => ({ y: x!.mul(2) }) });
+   * const x = device.tensor([1, 2, 3]);
+   * const { y } = twice.run({ inputs: { x }, outputs: { y: [3] }, workgroups: [1], params: { size: 3 } });
+   * ```
+   *
+   * @throws `Data` where it binds something else; the promise rejects with what the browser's compiler says, with line and
+   * column.
+   */
+  shader(source: string, options?: ShaderOptions): Promise<Shader>;
+
+  /**
    * Runs `work`, then frees every tensor that was made in it but those it returns (one, a list, or an object of them).
    * Intermediate results of long chains hold the memory of what they were made from until the garbage collector comes
    * by: a loop that runs for long does its steps in scopes. `work` must not be async.
@@ -283,6 +324,51 @@ export interface Batch {
    * @throws `Data` if it lives on another device.
    */
   add(tensor: Tensor): this;
+}
+
+/** What an element function may be given. */
+export interface ElementFunctionOptions {
+  /**
+   * The derivatives by each parameter: functions of the same parameters, or of these and the function's result, that give
+   * `f32`. The one by an integer may be any.
+   */
+  gradients?: readonly ElementFunction[];
+  /** What is computed in its place on the CPU, which takes no WGSL in a browser. */
+  fallback?: (...operands: Tensor[]) => Tensor;
+}
+
+/** Tensors by the names that a shader has for them. */
+export type Tensors = Record<string, Tensor>;
+
+/** What a shader may be given. */
+export interface ShaderOptions {
+  /**
+   * The gradients by its inputs, of these, its results, and the gradients of those. It is called once for inputs of the same
+   * shapes, with tensors that stand for them, and may use no others.
+   */
+  gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
+  /** What is computed in its place on the CPU. */
+  fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
+}
+
+/** What a run of a shader takes. */
+export interface ShaderRun {
+  inputs: Tensors;
+  /** The shapes of what it writes. */
+  outputs: Record<string, Shape>;
+  /** How many workgroups it has along each dimension: one to three. */
+  workgroups: readonly number[];
+  params?: Record<string, number>;
+}
+
+export interface Shader {
+  /**
+   * Records a run: its results by name.
+   *
+   * @throws `Data` for names that it does not have or that are missing, `DType`, `Shape` for what has no elements, `Limit`
+   * for more workgroups than the device takes, `Unsupported` on a CPU without a fallback.
+   */
+  run(run: ShaderRun): Tensors;
 }
 
 export declare namespace Device {

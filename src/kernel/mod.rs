@@ -1,5 +1,6 @@
 //! One dispatch, and the batch of them: plain data that the planner writes and every backend executes.
 
+mod calls;
 mod check;
 mod config;
 mod index;
@@ -11,7 +12,7 @@ pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
 
 use crate::dtype::DType;
-use crate::op::Conv2d;
+use crate::op::{Conv2d, Shader};
 use std::sync::Arc;
 
 /// The coordinates a loop kernel runs over. `dims[..outer]` have a thread (or a row's workgroup) each; `dims[outer..]`
@@ -87,6 +88,11 @@ pub enum Kernel {
     Matmul(Matmul),
     Conv2d(Convolution),
     Attention(Box<Attend>),
+    /// A user's, with a grid of so many workgroups.
+    Shader {
+        shader: Arc<Shader>,
+        workgroups: [u32; 3],
+    },
 }
 
 /// `acc[batch, m, n] = sum over k of a[batch, m, k] * b[batch, k, n]`, in `f32`. The operands' coordinates are
@@ -251,6 +257,7 @@ impl Kernel {
             Kernel::Matmul(_) => "matmul",
             Kernel::Conv2d(_) => "conv2d",
             Kernel::Attention(_) => "attention",
+            Kernel::Shader { .. } => "shader",
         }
     }
 
@@ -262,6 +269,7 @@ impl Kernel {
                 Kernel::Loop { program, .. } => program.size(),
                 Kernel::Matmul(it) => operands(&[&it.a, &it.b]) + it.epilogue.size(),
                 Kernel::Conv2d(it) => operands(&[&it.x, &it.w]) + it.epilogue.size(),
+                Kernel::Shader { shader, .. } => shader.source().len(),
                 Kernel::Attention(it) => operands(&[&it.q, &it.k, &it.v]) + it.epilogue.size(),
             }
     }

@@ -3,8 +3,10 @@
 use super::index::{Atom, Index};
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
-use crate::op::{Const, Reduction};
+use crate::op::custom::Step;
+use crate::op::{Const, Function, Reduction};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// The result of an earlier instruction of the same program.
 pub type ValueId = u32;
@@ -33,6 +35,9 @@ pub enum Inst {
     Binary(Binary, ValueId, ValueId),
     Select(ValueId, ValueId, ValueId),
     Cast(DType, ValueId),
+    /// A function of elements; its result has this compute type. A backend calls it where it can, and else computes what
+    /// it is made of ([`Program::inlined`]).
+    Call(Function, SmallVec<[ValueId; 3]>, DType),
     /// Combines a value over all inner coordinates of the space, in a fixed order.
     Reduce(Reduction, ValueId),
 }
@@ -106,6 +111,43 @@ impl Builder {
         self.flatten(expr, arguments, dtype, &mut done)
     }
 
+    /// The value of a function, computed here; of a user's that has no steps it is called.
+    pub fn function(
+        &mut self,
+        function: &Function,
+        arguments: &[ValueId],
+        dtype: DType,
+    ) -> ValueId {
+        let (formula, steps) = match function {
+            Function::Element(element) => (None, element.steps.as_ref().ok()),
+            _ => (function.formula(), None),
+        };
+        if let Some(formula) = formula {
+            return self.expr(formula, arguments);
+        }
+        let mut done: Vec<ValueId> = Vec::new();
+        for step in steps.into_iter().flatten() {
+            let at = |n: &u32| done[*n as usize];
+            let inst = match step {
+                Step::Argument(n) => {
+                    done.push(arguments[*n]);
+                    continue;
+                }
+                Step::Const(constant) => Inst::Const(*constant),
+                Step::Unary(op, x) => Inst::Unary(*op, at(x)),
+                Step::Binary(op, x, y) => Inst::Binary(*op, at(x), at(y)),
+                Step::Select(c, a, b) => Inst::Select(at(c), at(a), at(b)),
+                Step::Cast(to, x) => Inst::Cast(*to, at(x)),
+                Step::Row(row, x, dtype) => {
+                    Inst::Call(Function::Row(*row), x.iter().map(at).collect(), *dtype)
+                }
+            };
+            done.push(self.push(inst));
+        }
+        let call = || Inst::Call(function.clone(), arguments.into(), dtype);
+        done.last().copied().unwrap_or_else(|| self.push(call()))
+    }
+
     /// The value of an index, `i32`.
     pub fn index(&mut self, index: &Index) -> ValueId {
         let mut sum = None;
@@ -155,6 +197,7 @@ impl Builder {
             Inst::Unary(_, x) | Inst::Binary(_, x, _) | Inst::Reduce(_, x) => self.dtype(*x),
             Inst::Select(_, a, _) => self.dtype(*a),
             Inst::Cast(to, _) => to.compute(),
+            Inst::Call(.., dtype) => dtype.compute(),
         }
     }
 
@@ -295,6 +338,7 @@ impl Inst {
             Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Reduce(_, x) => vec![*x],
             Inst::Binary(_, x, y) => vec![*x, *y],
             Inst::Select(c, a, b) => vec![*c, *a, *b],
+            Inst::Call(_, arguments, _) => arguments.to_vec(),
         }
     }
 
@@ -312,6 +356,9 @@ impl Inst {
             Inst::Select(c, a, b) => Inst::Select(value(c), value(a), value(b)),
             Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
             Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
+            Inst::Call(function, arguments, dtype) => {
+                Inst::Call(function.clone(), arguments.iter().map(value).collect(), *dtype)
+            }
             Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => {
                 self.clone()
             }

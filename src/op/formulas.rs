@@ -9,6 +9,8 @@
 //! Such a formula is no guide to its derivatives: a branch is right on its own side, not in how it
 //! leaves it. What a gradient uses is therefore smooth as it is written, or a row of the table, or
 //! has a gradient of its own ([`Expr::with_gradient`]).
+//!
+//! What a backend computes as one function is written for any [`Real`].
 
 mod angles;
 mod powers;
@@ -18,7 +20,7 @@ pub use angles::*;
 pub use powers::*;
 pub use random::*;
 
-use crate::expr::Expr;
+use crate::expr::{Expr, Real};
 use crate::op::Pointwise;
 use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
@@ -26,13 +28,15 @@ use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 const NORMAL_DENSITY: f64 = 0.398_942_280_401_432_7;
 
 /// `x * p(x^2)`, which keeps the sign of 0.
-fn odd_series(x: Expr, coefficients: &[f64]) -> Expr {
+#[inline(always)]
+fn odd_series<R: Real, const N: usize>(x: R, coefficients: [f64; N]) -> R {
     x * x.square().polynomial(coefficients)
 }
 
 /// `magnitude` with the sign of `x`, which is not 0.
-fn signed(x: Expr, magnitude: Expr) -> Expr {
-    x.lt(0.0).select(-magnitude, magnitude)
+#[inline(always)]
+fn signed<R: Real>(x: R, magnitude: R) -> R {
+    R::choose(x.lt(R::lit(0.0)), -magnitude, magnitude)
 }
 
 /// min(x, limit), but NaN stays NaN.
@@ -72,13 +76,15 @@ pub fn expm1(x: Expr) -> Expr {
 }
 
 /// atanh(s) for |s| <= 1/3, error 5e-9.
-fn atanh_series(s: Expr) -> Expr {
-    odd_series(s, &[1.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
+#[inline(always)]
+fn atanh_series<R: Real>(s: R) -> R {
+    odd_series(s, [1.0, 0.333_332_081, 0.200_107_639, 0.140_008_985, 0.140_060_1])
 }
 
 /// log(1 + x) for -0.5 <= x <= 1, without a logarithm: 2 atanh(x / (2 + x)).
-fn log1p_near(x: Expr) -> Expr {
-    2.0 * atanh_series(x / (x + 2.0))
+#[inline(always)]
+fn log1p_near<R: Real>(x: R) -> R {
+    R::lit(2.0) * atanh_series(x / (x + R::lit(2.0)))
 }
 
 /// log(1 + x).
@@ -87,16 +93,18 @@ pub fn log1p(x: Expr) -> Expr {
 }
 
 /// e^-|x| and 1 / (1 + e^-|x|): the logistic family is made of them, and neither can overflow.
-fn logistic(x: Expr) -> (Expr, Expr) {
+#[inline(always)]
+fn logistic<R: Real>(x: R) -> (R, R) {
     let e = (-x.abs()).exp();
-    let r = (e + 1.0).recip();
+    let r = (e + R::lit(1.0)).recip();
     (e, r)
 }
 
 /// 1 / (1 + e^-x), to full relative accuracy in both tails.
-pub fn sigmoid(x: Expr) -> Expr {
+#[inline(always)]
+pub fn sigmoid<R: Real>(x: R) -> R {
     let (e, r) = logistic(x);
-    x.lt(0.0).select(e * r, r)
+    R::choose(x.lt(R::lit(0.0)), e * r, r)
 }
 
 /// s' = e^-x / (1 + e^-x)^2, of which the derivative is -s' (2 s - 1).
@@ -112,8 +120,9 @@ fn centred_sigmoid(x: Expr) -> Expr {
 }
 
 /// log(1 + e^x).
-pub fn softplus(x: Expr) -> Expr {
-    x.max(0.0) + log1p_near(logistic(x).0)
+#[inline(always)]
+pub fn softplus<R: Real>(x: R) -> R {
+    x.max(R::lit(0.0)) + log1p_near(logistic(x).0)
 }
 
 /// log(1 / (1 + e^-x)).
@@ -122,7 +131,8 @@ pub fn log_sigmoid(x: Expr) -> Expr {
 }
 
 /// x sigmoid(x).
-pub fn silu(x: Expr) -> Expr {
+#[inline(always)]
+pub fn silu<R: Real>(x: R) -> R {
     x * sigmoid(x)
 }
 
@@ -132,12 +142,13 @@ pub fn silu_slope(x: Expr) -> Expr {
 }
 
 /// tanh x.
-pub fn tanh(x: Expr) -> Expr {
+#[inline(always)]
+pub fn tanh<R: Real>(x: R) -> R {
     // Error 4e-8 for x^2 < 0.3.
-    let near = odd_series(x, &[1.0, -0.333_329_584, 0.133_210_081, -0.052_690_667, 0.016_474_732]);
-    let e = (-2.0 * x.abs()).exp();
-    let far = (1.0 - e) / (1.0 + e);
-    x.abs().lt(0.547).select(near, signed(x, far))
+    let near = odd_series(x, [1.0, -0.333_329_584, 0.133_210_081, -0.052_690_667, 0.016_474_732]);
+    let e = (R::lit(-2.0) * x.abs()).exp();
+    let far = (R::lit(1.0) - e) / (R::lit(1.0) + e);
+    R::choose(x.abs().lt(R::lit(0.547)), near, signed(x, far))
 }
 
 /// 1 / cosh^2 x.
@@ -154,7 +165,7 @@ fn half_exp(x: Expr) -> Expr {
 /// sinh x.
 pub fn sinh(x: Expr) -> Expr {
     // Error 3e-8 for |x| < 1.
-    let near = odd_series(x, &[1.0, 0.166_667_16, 0.008_330_283_72, 0.000_203_721_946]);
+    let near = odd_series(x, [1.0, 0.166_667_16, 0.008_330_283_72, 0.000_203_721_946]);
     let q = half_exp(x);
     let far = q - 0.25 / q;
     x.abs().lt(1.0).select(near, signed(x, far))
@@ -172,7 +183,7 @@ const LARGE: f64 = 1e5;
 /// asinh x.
 pub fn asinh(x: Expr) -> Expr {
     // Error 3e-8 for x^2 < 0.25.
-    let near = odd_series(x, &[1.0, -0.166_662_881, 0.074_847_585, -0.042_699_333, 0.020_121_986]);
+    let near = odd_series(x, [1.0, -0.166_662_881, 0.074_847_585, -0.042_699_333, 0.020_121_986]);
     let a = x.abs();
     let large = a.gt(LARGE);
     let root = (x.square() + 1.0).sqrt();
@@ -209,7 +220,8 @@ pub fn atanh(x: Expr) -> Expr {
 
 /// erfc(a) / e^(-a^2) for a >= 0 as u Q(u), u = 1 / (1 + a / 2): error 5e-8 up to a = 9.4, where
 /// erfc leaves f32.
-fn erfcx(a: Expr) -> Expr {
+#[inline(always)]
+fn erfcx<R: Real>(a: R) -> R {
     let series = [
         0.282_087_995,
         0.282_347_992,
@@ -221,17 +233,18 @@ fn erfcx(a: Expr) -> Expr {
         0.283_486_309,
         -0.058_846_827_3,
     ];
-    let u = (a * 0.5 + 1.0).recip();
-    u * u.polynomial(&series)
+    let u = (a * R::lit(0.5) + R::lit(1.0)).recip();
+    u * u.polynomial(series)
 }
 
 /// The error function.
-pub fn erf(x: Expr) -> Expr {
+#[inline(always)]
+pub fn erf<R: Real>(x: R) -> R {
     // Error 4e-8 for t = x^2 < 0.5.
     let series = [1.0, -0.333_330_47, 0.099_944_519_6, -0.023_471_327_4, 0.003_799_238_98];
-    let near = odd_series(x, &series.map(|c| c * FRAC_2_SQRT_PI));
+    let near = odd_series(x, series.map(|c| c * FRAC_2_SQRT_PI));
     let tail = erfcx(x.abs()) * gaussian(x);
-    x.abs().lt(0.707).select(near, signed(x, 1.0 - tail))
+    R::choose(x.abs().lt(R::lit(0.707)), near, signed(x, R::lit(1.0) - tail))
 }
 
 /// 1 - erf(x).
@@ -241,7 +254,8 @@ pub fn erfc(x: Expr) -> Expr {
 }
 
 /// e^(-x^2).
-fn gaussian(x: Expr) -> Expr {
+#[inline(always)]
+fn gaussian<R: Real>(x: R) -> R {
     (-x.square()).exp()
 }
 
@@ -251,19 +265,22 @@ pub fn erf_slope(x: Expr) -> Expr {
 }
 
 /// e^(-x^2 / 2).
-fn bell(x: Expr) -> Expr {
-    (-0.5 * x.square()).exp()
+#[inline(always)]
+fn bell<R: Real>(x: R) -> R {
+    (R::lit(-0.5) * x.square()).exp()
 }
 
 /// The normal distribution function.
-fn normal(x: Expr) -> Expr {
-    let tail = 0.5 * (erfcx(x.abs() * FRAC_1_SQRT_2) * bell(x));
-    let below = x.lt(0.0).select(tail, 1.0 - tail);
+#[inline(always)]
+fn normal<R: Real>(x: R) -> R {
+    let tail = R::lit(0.5) * (erfcx(x.abs() * R::lit(FRAC_1_SQRT_2)) * bell(x));
+    let below = R::choose(x.lt(R::lit(0.0)), tail, R::lit(1.0) - tail);
     below.with_gradient(&[x], |x, _| vec![bell(x[0]) * NORMAL_DENSITY])
 }
 
 /// x times the normal distribution function.
-pub fn gelu(x: Expr) -> Expr {
+#[inline(always)]
+pub fn gelu<R: Real>(x: R) -> R {
     x * normal(x)
 }
 
@@ -276,8 +293,9 @@ pub fn gelu_slope(x: Expr) -> Expr {
 const GELU_TANH: [f64; 2] = [1.595_769_121_605_730_7, 0.071_354_816_272_600_25];
 
 /// x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3).
-pub fn gelu_tanh(x: Expr) -> Expr {
-    x * sigmoid(x * x.square().polynomial(&GELU_TANH))
+#[inline(always)]
+pub fn gelu_tanh<R: Real>(x: R) -> R {
+    x * sigmoid(x * x.square().polynomial(GELU_TANH))
 }
 
 /// The derivative of [`gelu_tanh`]; it is 0 or 1 to the last bit beyond +-12, and x^3 must not

@@ -1,11 +1,15 @@
-//! What can be asked of a tensor: the pointwise table, structural operations, and routines.
+//! What can be asked of a tensor: the pointwise table, structural operations, routines, and what users write.
 
+pub mod custom;
 pub mod formulas;
+pub mod function;
 pub mod pointwise;
 pub mod routine;
 pub mod spans;
 pub mod structural;
 
+pub use custom::{Element, Shader, ShaderCall};
+pub use function::Function;
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
 pub use spans::{Margin, Span, Start, Windows};

@@ -3,10 +3,13 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
+use crate::op::custom::{Element, ShaderCall};
+use crate::op::function::Function;
 use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
 use crate::op::spans::{Margin, Span, Start, Windows};
 use crate::shape::{pick, Shape};
+use std::sync::Arc;
 
 /// How a reduction combines its elements.
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -79,6 +82,8 @@ pub enum Op {
         row: Pointwise,
         formula: Expr,
     },
+    /// A user's function of elements, operands broadcast.
+    Element(Arc<Element>),
     Cast(DType),
     Reshape(Shape),
     /// Axis i of the result is axis `permutation[i]` of the operand.
@@ -107,6 +112,10 @@ pub enum Op {
         axis: usize,
     },
     Routine(Routine),
+    /// A user's compute shader, of tensors and then numbers. It has no value itself: its results are its `Output`s.
+    Shader(Arc<ShaderCall>),
+    /// The n-th result of the shader that is its operand.
+    Output(Arc<ShaderCall>, usize),
 }
 
 impl Op {
@@ -119,6 +128,7 @@ impl Op {
             Op::Iota { .. } => "iota",
             Op::Pointwise(p) => p.row().name,
             Op::Derivative { .. } => "derivative",
+            Op::Element(_) => "element_function",
             Op::Cast(_) => "cast",
             Op::Reshape(_) => "reshape",
             Op::Permute(_) => "permute",
@@ -130,18 +140,22 @@ impl Op {
             Op::Gather { .. } => "gather",
             Op::Concat { .. } => "concat",
             Op::Routine(r) => r.name(),
+            Op::Shader(_) => "shader",
+            Op::Output(..) => "shader_output",
         }
     }
 
     /// What it computes at each element, if it works element by element.
-    pub fn formula(&self) -> Option<Expr> {
+    pub fn function(&self) -> Option<Function> {
         match self {
-            Op::Pointwise(row) => Some(row.row().expr()),
-            Op::Derivative { formula, .. } => Some(*formula),
+            Op::Pointwise(row) => Some(Function::Row(*row)),
+            Op::Derivative { formula, .. } => Some(Function::Formula(*formula)),
+            Op::Element(element) => Some(Function::Element(element.clone())),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,
             Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => None,
+            Op::Shader(_) | Op::Output(..) => None,
         }
     }
 
@@ -163,6 +177,7 @@ impl Op {
                 }
                 Ok((shape, dtype))
             }
+            Op::Element(element) => element.infer(operands),
             Op::Cast(to) => Ok((first().0, *to)),
             Op::Reshape(shape) => {
                 let (from, dtype) = first();
@@ -218,6 +233,8 @@ impl Op {
             Op::Gather { axis, paired } => infer_gather(*axis, *paired, operands),
             Op::Concat { axis } => infer_concat(*axis, operands),
             Op::Routine(routine) => routine.infer(operands),
+            Op::Shader(call) => call.check(operands).map(|()| (Shape::SCALAR, DType::F32)),
+            Op::Output(call, n) => Ok(call.output(*n)),
         }
     }
 }

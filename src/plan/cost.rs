@@ -1,10 +1,9 @@
 //! What computing a value takes: rules for what is computed again rather than kept in memory.
 
 use crate::dtype::DType;
-use crate::expr::Expr;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Inst};
-use crate::op::Op;
+use crate::op::{Function, Op};
 use rustc_hash::FxHashMap;
 
 /// Instructions up to which computing a value again is better than a round trip through memory.
@@ -34,7 +33,9 @@ pub fn cheap(trace: &Trace) -> Vec<bool> {
     let costs = Costs::of(trace);
     let mut cheap = Vec::with_capacity(trace.nodes.len());
     for (n, node) in trace.nodes.iter().enumerate() {
-        cheap.push(costs.is_cheap(n) || costs.is_packed(n, node));
+        // A shader has no value: its results are kept.
+        let shader = matches!(node.op, Op::Shader(_));
+        cheap.push(shader || costs.is_cheap(n) || costs.is_packed(n, node));
     }
     cheap
 }
@@ -51,7 +52,7 @@ impl Costs {
             integers: vec![false; count],
             bytes: vec![0; count],
         };
-        let mut formulas: FxHashMap<(usize, usize), u32> = FxHashMap::default();
+        let mut lengths: FxHashMap<Function, u32> = FxHashMap::default();
         for (n, node) in trace.nodes.iter().enumerate() {
             let sum = |values: &[u32]| {
                 let mut sum = 0u32;
@@ -62,11 +63,11 @@ impl Costs {
             };
             let source = matches!(node.op, Op::Source);
             costs.leaves[n] = sum(&costs.leaves).saturating_add(u32::from(source));
-            let formula = node.op.formula();
-            let local = formula.is_some() || matches!(node.op, Op::Cast(_));
-            let arity = node.inputs.len();
-            let own = formula.map_or(u32::from(local), |f| {
-                *formulas.entry((f.address(), arity)).or_insert_with(|| length(f, arity))
+            let function = node.op.function();
+            let local = function.is_some() || matches!(node.op, Op::Cast(_));
+            let own = function.map_or(u32::from(local), |function| {
+                let length = || length(&function, node.inputs.len());
+                *lengths.entry(function.clone()).or_insert_with(length)
             });
             costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
             costs.free[n] = is_free(&node.op);
@@ -108,18 +109,23 @@ fn is_free(op: &Op) -> bool {
     match op {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
-        Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Pad(_) => false,
+        Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => false,
+        Op::Cast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
+        Op::Shader(_) | Op::Output(..) => false,
     }
 }
 
-/// Instructions of a formula, roughly.
-fn length(formula: Expr, arity: usize) -> u32 {
+/// Instructions of a function, roughly.
+fn length(function: &Function, arity: usize) -> u32 {
     let mut builder = Builder::default();
     let mut arguments = Vec::new();
     for word in 0..arity as u32 {
         arguments.push(builder.push(Inst::Param { word, dtype: DType::F32 }));
     }
-    builder.expr(formula, &arguments);
+    match function {
+        Function::Element(element) => return element.length,
+        _ => builder.function(function, &arguments, DType::F32),
+    };
     (builder.len() - arguments.len()) as u32
 }

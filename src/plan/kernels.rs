@@ -6,6 +6,7 @@ use super::lower::{Context, Hint, Part, Stop, Writer};
 use super::placement::Placement;
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
+use super::shaders;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
@@ -62,6 +63,9 @@ pub fn pieces(
     root: usize,
 ) -> Result<Vec<Piece>, Stop> {
     let node = &trace.nodes[root];
+    if let Op::Shader(call) = &node.op {
+        return Ok(vec![shaders::piece(trace, root, call)]);
+    }
     let region = Region { output: root, offset: 0, in_place: false };
     if placement.in_place[root] {
         let region = Region { in_place: true, ..region };

@@ -5,10 +5,12 @@ use super::cuts::{OPERATIONS_PER_KERNEL, VISITS_PER_KERNEL};
 use super::index::{broadcast, Coordinates, Origins};
 use super::placement::Placement;
 use super::rewrite::prune_to;
+use crate::expr::Expr;
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
-use crate::op::{Const, Op, Span};
+use crate::op::{Const, Function, Op, Span};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
 #[derive(Clone, Copy)]
@@ -228,7 +230,9 @@ impl<'a> Context<'a> {
         let input = traced.inputs.first().copied().unwrap_or(node);
         let from = self.trace.nodes[input].shape;
         match &traced.op {
-            Op::Source | Op::Concat { .. } => Err(Stop::Materialise(node)),
+            Op::Source | Op::Concat { .. } | Op::Shader(_) | Op::Output(..) => {
+                Err(Stop::Materialise(node))
+            }
             Op::Scalar => {
                 let word = match self.params.iter().position(|&p| p == node) {
                     Some(word) => word,
@@ -245,7 +249,7 @@ impl<'a> Context<'a> {
                 Ok(writer.builder.push(Inst::Const(value)))
             }
             Op::Iota { axis, .. } => Ok(writer.builder.index(&coords[*axis])),
-            Op::Pointwise(_) | Op::Derivative { .. } => {
+            Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => {
                 self.pointwise(writer, node, traced, coords)
             }
             Op::Cast(to) => {
@@ -337,11 +341,11 @@ impl<'a> Context<'a> {
         traced: &Traced,
         coords: &[Index],
     ) -> Result<ValueId, Stop> {
-        let formula = traced.op.formula().expect("asked for pointwise only");
+        let function = traced.op.function().expect("asked for pointwise only");
         if writer.part == Part::Operand && !self.placement.light[node] {
             return Err(Stop::Materialise(node));
         }
-        let mut arguments = Vec::with_capacity(traced.inputs.len());
+        let mut arguments = SmallVec::new();
         for &input in &traced.inputs {
             let coords = broadcast(coords, &self.trace.nodes[input].shape);
             match self.value(writer, input, &coords) {
@@ -356,6 +360,19 @@ impl<'a> Context<'a> {
                 Err(stop) => return Err(stop),
             }
         }
-        Ok(writer.builder.expr(formula, &arguments))
+        if let Function::Formula(formula) = function {
+            drop_unused(formula, &mut arguments);
+        }
+        Ok(writer.builder.push(Inst::Call(function, arguments, traced.dtype)))
+    }
+}
+
+/// Puts arguments that a formula uses in the place of those that it does not, so that nothing computes these.
+fn drop_unused(formula: Expr, arguments: &mut [ValueId]) {
+    let Some(used) = (0..arguments.len()).find(|&n| formula.uses(n)) else { return };
+    for n in 0..arguments.len() {
+        if !formula.uses(n) {
+            arguments[n] = arguments[used];
+        }
     }
 }

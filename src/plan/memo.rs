@@ -6,6 +6,7 @@ use super::lower::Stop;
 use super::placement::{Mark, Placement};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
+use crate::op::Op;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -44,6 +45,9 @@ impl<'a> Memo<'a> {
 
     /// The kernels that compute `root`, as [`kernels::pieces`] writes them.
     pub fn pieces(&mut self, placement: &Placement<'_>, root: usize) -> Result<Vec<Piece>, Stop> {
+        if matches!(self.trace.nodes[root].op, Op::Shader(_)) {
+            return kernels::pieces(self.trace, placement, self.limits, root);
+        }
         let cone = self.cone(placement, root);
         let key = self.hash(&cone);
         for (known, pieces) in self.known.get(&key).into_iter().flatten() {

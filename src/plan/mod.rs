@@ -16,6 +16,7 @@ mod placement;
 mod reduce;
 mod rewrite;
 mod routines;
+mod shaders;
 mod show;
 mod split;
 
@@ -40,7 +41,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         // Data and numbers were there before.
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
-    let trace = split::split(trace, limits)?;
+    let trace = shaders::complete(split::split(trace, limits)?);
     let mut pieces = merge::merge(pieces(&trace, limits)?, limits);
     offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);
@@ -113,7 +114,7 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     let mut placement = Placement::new(trace, limits.buffers_per_kernel);
     let computed = |n: &usize| {
         let node = &trace.nodes[*n];
-        !matches!(node.op, Op::Source) && node.shape.numel() > 0
+        !matches!(node.op, Op::Source | Op::Output(..)) && node.shape.numel() > 0
     };
     let roots = (0..trace.nodes.len()).filter(|&n| placement.in_memory[n]);
     let mut roots: BTreeSet<usize> = roots.filter(computed).collect();

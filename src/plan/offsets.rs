@@ -15,7 +15,8 @@ pub fn share(pieces: &mut [Piece]) {
     // Results that are not written from their first element on are written by several kernels.
     let mut joined = FxHashSet::default();
     for piece in &*pieces {
-        if stores_of(&piece.kernel).stores.iter().any(|store| store.index.offset != 0) {
+        let mut stores = stores_of(&piece.kernel).into_iter().flat_map(|program| &program.stores);
+        if stores.any(|store| store.index.offset != 0) {
             joined.extend(piece.outputs.iter().copied());
         }
     }
@@ -26,7 +27,9 @@ pub fn share(pieces: &mut [Piece]) {
     for (at, piece) in pieces.iter().enumerate() {
         if piece.outputs.iter().any(|output| joined.contains(output)) {
             let mut kernel = Kernel::clone(&piece.kernel);
-            for store in &mut stores_of_mut(&mut kernel).stores {
+            for store in
+                stores_of_mut(&mut kernel).into_iter().flat_map(|program| &mut program.stores)
+            {
                 store.index.offset = 0;
             }
             alike.entry(kernel).or_default().push(at);
@@ -41,10 +44,12 @@ pub fn share(pieces: &mut [Piece]) {
 
 /// Gives these pieces this kernel, whose stores begin where params say wherever they differ.
 fn share_all(pieces: &mut [Piece], mut kernel: Kernel, members: &[usize]) {
-    let offset_of =
-        |piece: &Piece, store: usize| stores_of(&piece.kernel).stores[store].index.offset;
+    let offset_of = |piece: &Piece, store: usize| {
+        stores_of(&piece.kernel).map_or(0, |program| program.stores[store].index.offset)
+    };
     let first = &pieces[members[0]];
-    let (mut words, program) = (first.params.len() as u32, stores_of_mut(&mut kernel));
+    let mut words = first.params.len() as u32;
+    let Some(program) = stores_of_mut(&mut kernel) else { return };
     let mut added: Vec<Vec<Param>> = vec![Vec::new(); members.len()];
     for at in 0..program.stores.len() {
         let offsets: Vec<i64> = members.iter().map(|&n| offset_of(&pieces[n], at)).collect();
@@ -80,21 +85,23 @@ fn common(a: i64, b: i64) -> i64 {
     }
 }
 
-/// The program that writes a kernel's results.
-fn stores_of(kernel: &Kernel) -> &Program {
-    match kernel {
+/// The program that writes a kernel's results; users' shaders have none.
+fn stores_of(kernel: &Kernel) -> Option<&Program> {
+    Some(match kernel {
+        Kernel::Shader { .. } => return None,
         Kernel::Loop { program, .. } => program,
         Kernel::Matmul(it) => &it.epilogue,
         Kernel::Conv2d(it) => &it.epilogue,
         Kernel::Attention(it) => &it.epilogue,
-    }
+    })
 }
 
-fn stores_of_mut(kernel: &mut Kernel) -> &mut Program {
-    match kernel {
+fn stores_of_mut(kernel: &mut Kernel) -> Option<&mut Program> {
+    Some(match kernel {
+        Kernel::Shader { .. } => return None,
         Kernel::Loop { program, .. } => program,
         Kernel::Matmul(it) => &mut it.epilogue,
         Kernel::Conv2d(it) => &mut it.epilogue,
         Kernel::Attention(it) => &mut it.epilogue,
-    }
+    })
 }

@@ -146,6 +146,11 @@ impl<'a> Placement<'a> {
                 sizes[root] = sizes[root].and(own);
             }
             let node = &self.trace.nodes[n];
+            if let Op::Shader(call) = &node.op {
+                for &input in &node.inputs[..call.shader.inputs.len()] {
+                    self.forced[input] = true;
+                }
+            }
             if matches!(node.op, Op::Routine(_)) && node.shape.numel() > 0 {
                 for &input in &node.inputs {
                     if let Some(before) = self.before_operand(input) {
@@ -169,7 +174,9 @@ impl<'a> Placement<'a> {
                 Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {
                     moved = false;
                 }
-                Op::Pointwise(_) | Op::Derivative { .. } if self.light[at] => return None,
+                Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) if self.light[at] => {
+                    return None;
+                }
                 // The kernel of another routine writes its result where it is moved to.
                 Op::Routine(_) if moved => return Some(operand),
                 _ => return Some(at),
@@ -188,7 +195,7 @@ impl<'a> Placement<'a> {
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
             // Each operand of a join has a kernel of its own.
-            if matches!(node.op, Op::Concat { .. }) {
+            if matches!(node.op, Op::Concat { .. } | Op::Shader(_)) {
                 loads.push(Vec::new());
                 continue;
             }
@@ -225,12 +232,16 @@ impl<'a> Placement<'a> {
         let force = self.forced[n] || matches!(node.op, Op::Concat { .. });
         let pointwise = matches!(
             node.op,
-            Op::Pointwise(_) | Op::Derivative { .. } | Op::Cast(_) | Op::Reduce { .. }
+            Op::Pointwise(_)
+                | Op::Derivative { .. }
+                | Op::Element(_)
+                | Op::Cast(_)
+                | Op::Reduce { .. }
         );
         let mut attached = None;
         let memory = match (&node.op, reach) {
-            (Op::Source, _) => true,
-            (Op::Scalar, _) => false,
+            (Op::Source | Op::Shader(_) | Op::Output(..), _) => true,
+            (Op::Scalar, _) => force,
             _ if self.in_memory[n] || force => true,
             (_, Reach::One(root)) if self.outputs[n] && pointwise => {
                 attached = Some(root);
@@ -330,7 +341,8 @@ impl<'a> Placement<'a> {
             }
             let &[next] = &users[..] else { break };
             let node = &self.trace.nodes[next];
-            let local = matches!(node.op, Op::Pointwise(_) | Op::Cast(_) | Op::Reshape(_));
+            let local =
+                matches!(node.op, Op::Pointwise(_) | Op::Element(_) | Op::Cast(_) | Op::Reshape(_));
             let near = |&i: &usize| i == last || self.in_memory[i] || self.light[i];
             if self.in_memory[next] || !local || !node.inputs.iter().all(near) {
                 break;

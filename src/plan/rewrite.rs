@@ -67,7 +67,7 @@ pub fn append(
 /// Drops the inputs and numbers that no program of the kernel uses, as formulas may ignore an operand; numbers the
 /// others anew.
 pub fn compact(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<usize>) {
-    let mut programs = programs(kernel);
+    let mut programs: Vec<_> = kernel.programs_mut().into_iter().map(|part| part.0).collect();
     let (mut loads, mut words) = (vec![false; inputs.len()], vec![false; params.len()]);
     for inst in programs.iter().flat_map(|p| &p.insts) {
         match inst {
@@ -104,22 +104,4 @@ fn keep(list: &mut Vec<usize>, used: &[bool]) {
         }
     }
     *list = kept;
-}
-
-/// Every program of a kernel.
-fn programs(kernel: &mut Kernel) -> Vec<&mut Program> {
-    match kernel {
-        Kernel::Loop { program, .. } => vec![program],
-        Kernel::Matmul(m) => vec![&mut m.a.program, &mut m.b.program, &mut m.epilogue],
-        Kernel::Conv2d(c) => vec![&mut c.x.program, &mut c.w.program, &mut c.epilogue],
-        Kernel::Attention(a) => {
-            let mut all = vec![&mut a.q.program, &mut a.k.program, &mut a.v.program];
-            all.push(&mut a.scale.program);
-            all.push(&mut a.epilogue);
-            for operand in a.mask.iter_mut().chain(&mut a.length) {
-                all.push(&mut operand.program);
-            }
-            all
-        }
-    }
 }

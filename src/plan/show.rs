@@ -15,7 +15,10 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
         if !label.is_empty() {
             label += " + ";
         }
-        label += node.op.name();
+        label += match &node.op {
+            Op::Element(element) => &element.name,
+            op => op.name(),
+        };
         let shapes = match &node.op {
             Op::Routine(crate::op::Routine::Attention(_)) => 3,
             Op::Routine(_) => 2,
@@ -49,8 +52,11 @@ impl Kernel {
             |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
         match self {
             Kernel::Loop { space, program } => {
-                product(&space.dims).saturating_mul(program.insts.len() as u64)
+                let insts = program.inlined(&|_| false).0.insts.len();
+                product(&space.dims).saturating_mul(insts as u64)
             }
+            // Nothing is known of it.
+            Kernel::Shader { .. } => 0,
             Kernel::Matmul(m) => 2 * product(&m.batch).saturating_mul(product(&[m.m, m.n, m.k])),
             Kernel::Conv2d(c) => {
                 let window = product(&[c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);

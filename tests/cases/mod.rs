@@ -14,6 +14,8 @@ pub mod conv2d;
 pub mod conv_nd;
 pub mod corners;
 pub mod create;
+pub mod custom;
+pub mod custom_shaders;
 pub mod eager;
 pub mod einsum;
 pub mod fft;
@@ -63,8 +65,8 @@ pub struct Group {
 macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
-            arguments attention batches broadcast casts composed conv2d conv_nd corners create einsum fft fuzz grad half
-            large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
+            arguments attention batches broadcast casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
+            half large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
             scatter sort statistics variables views
         }
     };

@@ -109,6 +109,10 @@ const WORDS: &[(&str, &str)] = &[
     ("compiled once, run often", "batches/a program, replayed with new inputs"),
     ("a program of several inputs and results", "batches/a program of several inputs and results"),
     ("what was planned is counted and printed", "batches/a batch tells what it planned"),
+    ("functions of elements in WGSL", "custom/a function broadcasts"),
+    ("gradients of a function in WGSL", "custom/gradients of a function"),
+    ("compute shaders in WGSL", "custom/a shader between other operations"),
+    ("gradients of a shader", "custom/gradients of a shader"),
     ("wrong use is refused", "refusals/"),
 ];
 

@@ -11,6 +11,7 @@ mod cases;
 mod conformance;
 mod costs;
 mod cpu;
+mod custom;
 mod data;
 mod devices;
 mod dynamic_shapes;

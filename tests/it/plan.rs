@@ -3,6 +3,7 @@
 
 use crate::reference;
 use expect_test::expect_file;
+use pollster::block_on;
 use std::path::Path;
 use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
@@ -11,7 +12,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Batch, Inst, Kernel, KernelConfig, Limits, Place, Program};
-use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Tensor};
+use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
 use warpweft_native::TensorSync;
 
 /// Plans the results of `build` as one batch, and holds the plan against the snapshot called `name`.
@@ -83,6 +84,19 @@ fn dims(kernel: &Kernel) -> Vec<usize> {
         Kernel::Loop { space, .. } => space.dims.clone(),
         other => panic!("a {} is no loop", other.kind()),
     }
+}
+
+#[test]
+fn a_users_function_shares_a_kernel_with_its_neighbours() {
+    let plan = plan("element-function", |d| {
+        let source =
+            "fn soft_clip(x: f32, limit: f32) -> f32 { return x / (1.0 + abs(x) / limit); }";
+        let clip = block_on(d.element_function(source))?;
+        let x = data(d, &[64, 64])?;
+        let limited = clip.call(&[(&x.mul(3.0)?).into(), Operand::from(1.0)])?;
+        Ok(vec![limited.add(1.0)?.sum(1)?])
+    });
+    assert_eq!(kinds(&plan), ["row"]);
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn main(
     {body}
 }}"
     );
-    Source { text, workgroups: count.div_ceil(64), params: words, f16: false, sizes: Vec::new() }
+    let (workgroups, sizes) = (count.div_ceil(64), Vec::new());
+    Source { text, workgroups, grid: None, params: words, head: true, f16: false, sizes }
 }
 
 /// Two buffers of so many words; the first holds 0, 1, 2...

@@ -123,12 +123,19 @@ export class Tensor extends Shown {
 }
 
 /** A list of tensors that a program's function gave. */
-function results(given: unknown): unknown[] {
+function results(given: unknown, op = "compile"): unknown[] {
   const list = Array.isArray(given) ? given : [given];
   const odd = list.findIndex((result) => !(result instanceof Tensor));
   if (odd < 0) return list;
   const what = list[odd] instanceof Promise ? "a promise: the function must not be async" : describe(list[odd]);
-  throw dataError(`compile: the function returned ${what}`);
+  throw dataError(`${op}: the function returned ${what}`);
+}
+
+/** A function of a user's, of tensors, as a core calls it. */
+function wrapped(device: Device, name: string, work: unknown): ((tensors: Tensor[]) => unknown[]) | undefined {
+  if (work === undefined) return undefined;
+  if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+  return (tensors) => device.scope(() => results((work as (...tensors: Tensor[]) => unknown)(...tensors), name));
 }
 
 export class Device extends Shown {
@@ -136,6 +143,8 @@ export class Device extends Shown {
   declare readonly disposed: boolean;
   declare upload: (bytes: Uint8Array, dtype: DType, shape: readonly number[]) => Tensor;
   declare compiled: (shapes: unknown[], dtypes: unknown[], build: (inputs: Tensor[]) => unknown[]) => Program;
+  declare madeElement: (source: string, gradients: readonly ElementFunction[], fallback: unknown) => Promise<ElementFunction>;
+  declare madeShader: (source: string, gradient: unknown, fallback: unknown) => Promise<Shader>;
   declare measure: () => Promise<number>;
   declare choose: (number: number) => string;
   declare version: () => string;
@@ -188,6 +197,46 @@ export class Device extends Shown {
     const dtypes = specs.map(({ dtype = "f32" }) => dtype);
     const scoped = (tensors: Tensor[]) => this.scope(() => results(build(...tensors)));
     return this.scope(() => this.compiled(shapes, dtypes, scoped));
+  }
+
+  async elementFunction(source: unknown, options?: ElementFunctionOptions): Promise<ElementFunction> {
+    const name = "elementFunction";
+    hostOf(this, name);
+    const { gradients = [], fallback } = checked(name, options, ["gradients", "fallback"]);
+    if (!Array.isArray(gradients) || gradients.some((other) => !(other instanceof ElementFunction))) {
+      throw dataError(`${name}: the gradients are not a list of element functions`);
+    }
+    return this.madeElement(text(name, source), gradients, wrapped(this, name, fallback));
+  }
+
+  async shader(source: unknown, options?: ShaderOptions): Promise<Shader> {
+    const name = "shader";
+    hostOf(this, name);
+    const { gradient, fallback } = checked(name, options, ["gradient", "fallback"]);
+    for (const work of [gradient, fallback]) {
+      if (work !== undefined && typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+    }
+    let made: Shader | undefined;
+    const by = (names: readonly string[], tensors: readonly unknown[]) =>
+      Object.fromEntries(names.map((key, at) => [key, tensors[at]]));
+    const of = (names: readonly string[], given: unknown) => {
+      if (typeof given !== "object" || given === null) throw dataError(`${name}: the function returned ${describe(given)}`);
+      return results(names.map((key) => (given as Record<string, unknown>)[key]), name);
+    };
+    const pulled = (tensors: Tensor[]) =>
+      this.scope(() => {
+        const { inputs, outputs } = made!.names();
+        const [a, b] = [inputs.length, inputs.length + outputs.length];
+        const parts = [by(inputs, tensors.slice(0, a)), by(outputs, tensors.slice(a, b)), by(outputs, tensors.slice(b))];
+        return of(inputs, gradient!(...(parts as [Tensors, Tensors, Tensors])));
+      });
+    const instead = (numbers: readonly number[], tensors: Tensor[]) =>
+      this.scope(() => {
+        const { inputs, outputs, params } = made!.names();
+        return of(outputs, fallback!(by(inputs, tensors) as Tensors, by(params, numbers) as Record<string, number>));
+      });
+    made = await this.madeShader(text(name, source), gradient && pulled, fallback && instead);
+    return made;
   }
 
   scope<T>(work: () => T): T {
@@ -263,4 +312,71 @@ export class Plan extends Shown {
   }
 }
 
-shareClasses({ Tensor, Device, Variable, Batch, Program, Plan });
+export class ElementFunction extends Shown {
+  declare readonly name: string;
+
+  override toString(): string {
+    return isGone(this) ? "ElementFunction(disposed)" : `ElementFunction(${this.name})`;
+  }
+}
+
+/** Tensors by the names that a shader has for them. */
+type Tensors = Record<string, Tensor>;
+
+/** What a run of a shader takes. */
+interface ShaderRun {
+  inputs: Tensors;
+  /** The shapes of what it writes. */
+  outputs: Record<string, readonly number[]>;
+  /** How many workgroups it has along each dimension. */
+  workgroups: readonly number[];
+  params?: Record<string, number>;
+}
+
+export class Shader extends Shown {
+  declare names: () => { inputs: string[]; outputs: string[]; params: string[] };
+  declare launch: (...values: unknown[]) => Tensor[];
+
+  run(run: ShaderRun): Tensors {
+    const name = "shader";
+    hostOf(this, name);
+    const given = checked(name, run, ["inputs", "outputs", "workgroups", "params"]);
+    const { inputs, outputs, params = {}, workgroups } = given;
+    const parts = [inputs, outputs, params].map((part, at) => {
+      if (typeof part !== "object" || part === null) {
+        throw dataError(`${name}: ${["inputs", "outputs", "params"][at]} is ${describe(part)}, not an object of them by name`);
+      }
+      return [Object.keys(part), Object.values(part)] as const;
+    });
+    const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
+    const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);
+    return Object.fromEntries(this.names().outputs.map((key, at) => [key, made[at]!]));
+  }
+
+  override toString(): string {
+    return isGone(this) ? "Shader(disposed)" : `Shader(${this.names().outputs.join(", ")})`;
+  }
+}
+
+/** Names, and what they stand for. */
+type Part = readonly [string[], unknown[]];
+
+/** What an element function may be given. */
+interface ElementFunctionOptions {
+  gradients?: readonly ElementFunction[];
+  fallback?: (...operands: Tensor[]) => Tensor;
+}
+
+/** What a shader may be given. */
+interface ShaderOptions {
+  gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
+  fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
+}
+
+/** A source. */
+function text(op: string, source: unknown): string {
+  if (typeof source !== "string") throw dataError(`${op}: the source is ${describe(source)}, not a text`);
+  return source;
+}
+
+shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader });

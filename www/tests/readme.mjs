@@ -8,9 +8,35 @@ import { finish, launch, open, serve } from "./support/browser.js";
 
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const blocks = [...readme.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
+const documented = readFileSync(join(root, "docs", "custom-kernels.md"), "utf8");
+const kernels = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
 const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
 const browser = await launch();
 const results = [];
+
+/** What the document on kernels of one's own computes: a limited sum, and a blurred ramp. */
+async function checkKernels(prefer) {
+  expect(kernels.length === 2, `${kernels.length} blocks of JavaScript in custom-kernels.md`);
+  const { page, errors } = await open(browser, address);
+  const [sum, blurred] = await page.evaluate(
+    async ([code, prefer]) => {
+      const body = `import { Device } from "${location.origin}/dist/index.js";
+        const device = await Device.new({ prefer: "${prefer}" });
+        const x = device.tensor([1, 2, 3, 6]);
+        ${code}
+        export const made = [await y.item(), [...(await blurred.read())]];`;
+      const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
+      return (await import(module)).made;
+    },
+    [kernels.join(""), prefer],
+  );
+  await page.close();
+  if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
+  const wanted = [3, 6, 9, 18].map((x) => x / (1 + x)).reduce((a, b) => a + b);
+  expect(Math.abs(sum - wanted) < 1e-5, `the sum is ${sum}, not ${wanted}`);
+  const ring = [3, 2, 11 / 3, 10 / 3];
+  expect(blurred.every((x, i) => Math.abs(x - ring[i]) < 1e-5), `blurred is ${blurred}, not ${ring}`);
+}
 
 /** What the blocks print, and `z`, which one of them makes. `device` stands for the one they ask for. */
 async function outcome(device) {
@@ -54,6 +80,9 @@ async function check(device) {
 for (const device of ["software", "cpu"]) {
   const name = `the README's JavaScript, on ${device}`;
   await check(device).then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
+  const other = `the JavaScript on kernels of one's own, on ${device}`;
+  const told = (error) => results.push({ name: other, error: String(error.stack) });
+  await checkKernels(device).then(() => results.push({ name: other }), told);
 }
 await browser.close();
 close();

@@ -6,7 +6,7 @@ use super::lower::plan::LoopPlan;
 use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Counts, Dispatch, Kernel};
 use std::sync::Arc;
 
@@ -49,9 +49,14 @@ impl Prepared {
             params: dispatch.params.len(),
             epilogue: false,
         };
-        Ok(match &*dispatch.kernel {
+        let computed = |function: &_| lower::formula::function(function).is_some();
+        Ok(match &*dispatch.kernel.inlined(&computed) {
             Kernel::Loop { space, program } => {
                 Prepared::Loop(lower::kernel(space, program, counts)?)
+            }
+            Kernel::Shader { .. } => {
+                let message = "shader: the CPU compiles no shaders";
+                return Err(Error::new(ErrorKind::Unsupported, message));
             }
             Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
             Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),

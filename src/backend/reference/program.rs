@@ -94,6 +94,7 @@ impl<'a> Machine<'a> {
             }),
             Inst::Cast(to, x) => Ok(self.value(x).map(|bits| cast(dtype(x), to, bits))),
             Inst::Accumulator | Inst::Reduce(..) => Ok(None),
+            Inst::Call(..) => Err("calls are written out before".into()),
         }
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Prepared {
 /// A dispatch ready to run.
 pub(super) struct Step {
     pipeline: Arc<Pipeline>,
-    grid: (u32, u32),
+    grid: [u32; 3],
     /// Where its params begin, and how many bytes of them are bound.
     offset: u32,
     pub(super) block: u64,
@@ -83,7 +83,8 @@ impl Steps {
             }
             last = Some(&step.pipeline);
             pass.set_bind_group(0, group, &[step.offset]);
-            pass.dispatch_workgroups(step.grid.0, step.grid.1, 1);
+            let [x, y, z] = step.grid;
+            pass.dispatch_workgroups(x, y, z);
         }
     }
 }
@@ -148,7 +149,8 @@ impl Prepared {
         if buffers > limits.buffers_per_kernel {
             return Err(limit(kind, "buffers", buffers as u64, limits.buffers_per_kernel as u64));
         }
-        let words = PARAMS_HEAD.len() + dispatch.params.len();
+        let head = if made.head { PARAMS_HEAD.len() } else { 0 };
+        let words = head + dispatch.params.len();
         let vectors = (made.params + made.sizes.len().div_ceil(4)).max(words.div_ceil(4));
         if vectors * 16 > MOST_PARAMS {
             return Err(limit(kind, "bytes of params", vectors as u64 * 16, MOST_PARAMS as u64));
@@ -164,14 +166,23 @@ impl Prepared {
         if made.workgroups == 0 {
             return Ok(());
         }
-        let grid = fold(made.workgroups, limits.workgroups).ok_or_else(|| {
-            let most = u64::from(limits.workgroups).pow(2);
-            limit(kind, "workgroups", made.workgroups, most)
-        })?;
+        let grid = match made.grid {
+            Some(grid) => grid,
+            None => {
+                let (x, y) = fold(made.workgroups, limits.workgroups).ok_or_else(|| {
+                    let most = u64::from(limits.workgroups).pow(2);
+                    limit(kind, "workgroups", made.workgroups, most)
+                })?;
+                [x, y, 1]
+            }
+        };
+        if let Some(&most) = grid.iter().max().filter(|&&count| count > limits.workgroups) {
+            return Err(limit(kind, "workgroups", u64::from(most), u64::from(limits.workgroups)));
+        }
         let plain = dispatch.params.is_empty() && vectors == 1;
         let offset = if plain { 0 } else { self.block(vectors) };
         for (i, &scalar) in dispatch.params.iter().enumerate() {
-            self.words.push((offset + 4 * (PARAMS_HEAD.len() + i), scalar));
+            self.words.push((offset + 4 * (head + i), scalar));
         }
         let sizes: &[u8] = bytemuck::cast_slice(&made.sizes);
         self.image[offset + 16 * made.params..][..sizes.len()].copy_from_slice(sizes);
@@ -266,6 +277,9 @@ struct Kernels {
 struct Made {
     pipeline: Arc<Pipeline>,
     workgroups: u64,
+    grid: Option<[u32; 3]>,
+    /// Whether its params have a head.
+    head: bool,
     /// `vec4`s of params, and the sizes that it reads behind them.
     params: usize,
     sizes: Vec<u32>,
@@ -310,7 +324,8 @@ impl Kernels {
                 seen.compiled(dynamic, &pipeline);
             }
             let sizes = dynamic.as_ref().map(|dynamic| dynamic.sizes.clone()).unwrap_or_default();
-            Made { pipeline, workgroups: source.workgroups, params: source.params, sizes }
+            let Source { workgroups, grid, head, params, .. } = *source;
+            Made { pipeline, workgroups, grid, head, params, sizes }
         });
         let all = made.collect();
         pipelines.shapes.keep(batch.structure, seen);

@@ -263,6 +263,10 @@ impl Backend for WgpuBackend {
         })
     }
 
+    fn check(&self, text: &str) -> Option<Pending<Result<()>>> {
+        Some(self.gpu.check(text))
+    }
+
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.run_text(batch, buffers, scalars, &mut texts(batch))
     }

@@ -122,8 +122,8 @@ impl Recipe<'_> {
                 module: &module,
                 entry_point: Some("main"),
                 compilation_options: wgpu::PipelineCompilationOptions {
-                    // Kernels write workgroup memory before they read it.
-                    zero_initialize_workgroup_memory: false,
+                    // Kernels write workgroup memory before they read it; users' need not.
+                    zero_initialize_workgroup_memory: !self.source.head,
                     ..Default::default()
                 },
                 cache: None,

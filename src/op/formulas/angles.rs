@@ -20,7 +20,7 @@ fn atan_series(z: Expr) -> Expr {
         -0.016_367_919_9,
         0.002_920_690_22,
     ];
-    odd_series(z, &series)
+    odd_series(z, series)
 }
 
 /// atan x. The primitive is allowed 4096 units in the last place by WGSL, and some drivers take

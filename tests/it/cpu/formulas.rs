@@ -2,7 +2,7 @@
 
 use super::*;
 use warpweft::expr::Expr;
-use warpweft::op::formulas;
+use warpweft::op::{Function, Pointwise};
 
 /// Numbers of all sizes and kinds.
 fn mixed(count: usize) -> Vec<f32> {
@@ -30,23 +30,25 @@ fn mixed(count: usize) -> Vec<f32> {
     noise(count, 9).into_iter().enumerate().map(each).collect()
 }
 
-/// A formula of one value.
-type Formula = fn(Expr) -> Expr;
-
-/// Programs of a formula, with something before and after it: one that stores the result alone, and one that stores
-/// every float on the way, so that no instruction is done along with another.
-fn programs(formula: Formula) -> [Builder; 2] {
-    let build = || {
+/// Programs of a function, with something before and after it: one that calls it and stores the result alone, and one
+/// that has its instructions and stores every float on the way, so that none is done along with another.
+fn programs(function: &Function) -> [Builder; 2] {
+    let build = |called: bool| {
         let mut b = Builder::default();
         let x = load(&mut b, 0, 0, &[1]);
         let scaled = b.expr(Expr::arg(0) * 1.5 - 0.25, &[x]);
-        let value = b.expr(formula(Expr::arg(0)), &[scaled]);
+        let value = match called {
+            true => {
+                b.push(Inst::Call(function.clone(), [scaled].into_iter().collect(), DType::F32))
+            }
+            false => b.function(function, &[scaled], DType::F32),
+        };
         let last = b.expr(Expr::arg(0) + Expr::arg(1), &[value, x]);
         (b, last)
     };
-    let (mut together, last) = build();
+    let (mut together, last) = build(true);
     put(&mut together, 0, &[1], last);
-    let (mut apart, last) = build();
+    let (mut apart, last) = build(false);
     put(&mut apart, 0, &[1], last);
     let mut output = 1;
     for value in 0..last {
@@ -59,23 +61,25 @@ fn programs(formula: Formula) -> [Builder; 2] {
 }
 
 #[test]
-fn formulas_as_one_function_give_the_bits_of_their_instructions() {
-    let all: [(&str, Formula); 9] = [
-        ("sigmoid", formulas::sigmoid),
-        ("silu", formulas::silu),
-        ("tanh", formulas::tanh),
-        ("softplus", formulas::softplus),
-        ("erf", formulas::erf),
-        ("gelu", formulas::gelu),
-        ("gelu_tanh", formulas::gelu_tanh),
-        // Of which a part is known, or a part is used twice.
-        ("silu_slope", formulas::silu_slope),
-        ("two sigmoids", |x| formulas::sigmoid(x) * formulas::sigmoid(-x)),
+fn functions_give_the_bits_of_their_instructions() {
+    let all = [
+        Function::Row(Pointwise::sigmoid),
+        Function::Row(Pointwise::silu),
+        Function::Row(Pointwise::tanh),
+        Function::Row(Pointwise::softplus),
+        Function::Row(Pointwise::erf),
+        Function::Row(Pointwise::gelu),
+        Function::Row(Pointwise::gelu_tanh),
+        // That of softplus is a row itself.
+        Function::Formula(Pointwise::softplus.row().derivative(0)),
+        // Those that the machine has no function for.
+        Function::Row(Pointwise::mish),
+        Function::Formula(Pointwise::silu.row().derivative(0)),
     ];
-    for (name, formula) in all {
+    for function in all {
         for n in [1, 31, 33, 257, 1025, 5000] {
             let x = words_of(&mixed(n));
-            let [together, apart] = programs(formula);
+            let [together, apart] = programs(&function);
             let outputs = apart.len();
             let found = run_words(kernel(&[n], 1, together), &[&x], n);
             let backend = CpuBackend::new();
@@ -85,7 +89,7 @@ fn formulas_as_one_function_give_the_bits_of_their_instructions() {
                 let nan = |word: u32| f32::from_bits(word).is_nan();
                 let same = found == wanted || nan(found) && nan(wanted);
                 let x = f32::from_bits(x[i]);
-                assert!(same, "{name} of {x}, {i} of {n}: {found:08x} is not {wanted:08x}");
+                assert!(same, "{function:?} of {x}, {i} of {n}: {found:08x} is not {wanted:08x}");
             }
         }
     }

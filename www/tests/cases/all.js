@@ -8,6 +8,7 @@ import "./windows.js";
 import "./linalg.js";
 import "./gradients.js";
 import "./programs.js";
+import "./custom.js";
 import "./refusals.js";
 import "./memory.js";
 import "./safety.js";

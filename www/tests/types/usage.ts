@@ -66,6 +66,19 @@ export async function usage(): Promise<void> {
   void Device.from(buffer);
   // @ts-expect-error: the shape is not left out
   shared.tensorFromBuffer(buffer, { dtype: "f32" });
+  const slope = await device.elementFunction("fn slope(x: f32) -> f32 { return 2.0 * x; }");
+  const own = await device.elementFunction("fn square(x: f32) -> f32 { return x * x; }", {
+    gradients: [slope],
+    fallback: (x) => x.square(),
+  });
+  own.call(x, 1).print();
+  const shader = await device.shader("", { fallback: ({ x }, { n }) => ({ y: x!.mul(n!) }) });
+  const { y: made } = shader.run({ inputs: { x }, outputs: { y: [2] }, workgroups: [1], params: { n: 1 } });
+  console.log(made?.shape, own.name);
+  // @ts-expect-error: a text is no operand
+  own.call("x");
+  // @ts-expect-error: there is no such option
+  void device.shader("", { gradients: [] });
   const code: ErrorCode = new WarpweftError("Data", "").code;
   console.log(kept);
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");

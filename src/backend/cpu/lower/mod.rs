@@ -1,7 +1,7 @@
 //! From kernels to plans: what can be decided about a loop before the buffers are known.
 
 mod digits;
-mod formula;
+pub mod formula;
 mod instruction_list;
 mod origins;
 pub mod plan;

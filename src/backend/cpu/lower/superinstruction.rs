@@ -1,7 +1,8 @@
 //! Instructions that are done along with the one that uses their result, so that it needs no block of its own: sums,
-//! differences and products of each other, quotients of them, and choices by comparing; and whole formulas.
+//! differences and products of each other, quotients of them, and choices by comparing; and
+//! whole functions.
 
-use super::formula::{formulas, Formula};
+use super::formula;
 use super::plan::Level;
 use crate::backend::cpu::math::function::{binary_cost, UnaryFn};
 use crate::backend::cpu::math::fused::{choice, ternary, ChoiceFn, TernaryFn};
@@ -44,15 +45,15 @@ pub fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Superinstr
         let (x, y) = (x as usize, y as usize);
         levels[x] == levels[y] && stages[x] == stages[y]
     };
-    let (formulas, inside) = formulas(program, &uses, beside);
-    let whole = |(last, formula): (ValueId, Formula)| {
-        let Formula { function, x, cost } = formula;
-        (last, Superinstruction { function: Function::Whole(function), operands: vec![x], cost })
-    };
-    let mut pairs: HashMap<_, _> = formulas.into_iter().map(whole).collect();
+    let mut pairs = HashMap::new();
     for (outer, inst) in program.insts.iter().enumerate() {
         let outer = outer as ValueId;
-        if pairs.contains_key(&outer) || inside.contains(&outer) {
+        if let Inst::Call(called, arguments, _) = inst {
+            if let Some(function) = formula::function(called) {
+                let (function, cost) = (Function::Whole(function), formula::cost(called));
+                let operands = arguments.to_vec();
+                pairs.insert(outer, Superinstruction { function, operands, cost });
+            }
             continue;
         }
         let together = |inner: ValueId| {

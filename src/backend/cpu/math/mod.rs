@@ -1,7 +1,7 @@
 //! Functions of numbers, and loops of them over blocks of values.
 
-pub mod activation;
 pub mod elementary;
 pub mod function;
 pub mod fused;
+pub mod number;
 pub mod simd;

@@ -146,6 +146,11 @@ impl Gpu {
     }
 
     /// As `watch`, for work whose errors belong to the next read.
+    /// Texts of users were compiled by the same compiler before they came here.
+    pub(super) fn check(&self, _: &str) -> Pending<Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     fn watch_for_read<T>(
         &self,
         what: &str,

@@ -1,6 +1,7 @@
 //! An open device of a browser: what is wrong with a call is told later, and nothing may wait.
 
 mod adapters;
+mod check;
 mod scopes;
 #[cfg(feature = "wgpu-interop")]
 pub mod sharing;

@@ -104,6 +104,16 @@ impl Scopes {
         });
     }
 
+    /// A call was made that nobody but who makes it is to hear of: what went wrong.
+    pub(super) fn quiet(&self) -> impl std::future::Future<Output = Option<Error>> {
+        let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
+            Ok(promise) => promise,
+            Err(thrown) => Promise::reject(&thrown).into(),
+        });
+        let told = JsFuture::from(Promise::all(&Array::from_iter(popped)));
+        async move { error("the browser", &told.await.unwrap_or_default()) }
+    }
+
     /// A ticket for when all calls so far have their answers.
     pub(super) fn known(&self) -> Arc<Ticket> {
         let ticket = Ticket::new();

@@ -1,0 +1,34 @@
+//! Whether the browser compiles what users write.
+
+use super::Gpu;
+use crate::backend::Pending;
+use crate::error::{Error, Result};
+use std::borrow::Cow;
+use wgpu::CompilationMessageType;
+
+impl Gpu {
+    /// Compiles a module, and says what the browser says of it.
+    pub(in super::super) fn check(&self, text: &str) -> Pending<Result<()>> {
+        self.flush();
+        self.scopes.push();
+        let module = self.device.create_shader_module(wgpu::ShaderModuleDescriptor {
+            label: None,
+            source: wgpu::ShaderSource::Wgsl(Cow::Borrowed(text)),
+        });
+        let failed = self.scopes.quiet();
+        Box::pin(async move {
+            let info = module.get_compilation_info().await;
+            let first = info
+                .messages
+                .into_iter()
+                .find(|message| matches!(message.message_type, CompilationMessageType::Error));
+            if let Some(message) = first {
+                let place = message
+                    .location
+                    .map(|at| format!("line {}, column {}: ", at.line_number, at.line_position));
+                return Err(Error::data(place.unwrap_or_default() + &message.message));
+            }
+            failed.await.map_or(Ok(()), Err)
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What naga says of a user's text.
+
+use super::shader::Shader;
+use super::words::located;
+use crate::error::{Error, Result};
+use naga::valid::{Capabilities, ValidationFlags, Validator};
+use naga::Module;
+
+/// The module, if it is one. `source` is what the user wrote of it: it stands first.
+///
+/// # Errors
+/// `Data`, with line and column.
+pub fn parsed(what: &str, text: &str, source: &str) -> Result<Module> {
+    let module = naga::front::wgsl::parse_str(text).map_err(|error| {
+        let mut message = error.message().to_string();
+        let mut at = None;
+        for (span, label) in error.labels() {
+            if !label.is_empty() {
+                message += &format!(" ({label})");
+            }
+            at = at.or(span.to_range().map(|range| range.start));
+        }
+        told(what, source, at, &message)
+    })?;
+    let flags = ValidationFlags::all();
+    match Validator::new(flags, Capabilities::SHADER_FLOAT16).validate(&module) {
+        Ok(_) => Ok(module),
+        Err(error) => {
+            let at = error.spans().find_map(|(span, _)| span.to_range()).map(|range| range.start);
+            let mut message = error.as_inner().to_string();
+            let mut source_of = std::error::Error::source(error.as_inner());
+            while let Some(cause) = source_of {
+                message += &format!(": {cause}");
+                source_of = cause.source();
+            }
+            Err(told(what, source, at, &message))
+        }
+    }
+}
+
+/// Whether a shader is one.
+///
+/// # Errors
+/// `Data`, with line and column.
+pub fn shader(shader: &Shader) -> Result<()> {
+    parsed("shader", shader.source(), shader.source()).map(drop)
+}
+
+/// An error that says where in the user's text it is, if it is there.
+fn told(what: &str, source: &str, at: Option<usize>, message: &str) -> Error {
+    match at {
+        Some(at) if at < source.len() => located(what, source, at, message),
+        _ => Error::data(format!("{what}: {message}")),
+    }
+}

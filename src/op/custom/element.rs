@@ -1,0 +1,302 @@
+//! A user's function of elements: its text, its signature, and, where it was compiled for machines without a compiler of
+//! WGSL, the steps it takes.
+
+use super::words::{located, Text};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::expr::{Binary, Unary};
+use crate::op::structural::Const;
+use crate::op::Pointwise;
+use crate::shape::Shape;
+use rustc_hash::FxHasher;
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What it is, for errors.
+pub(super) const WHAT: &str = "element function";
+
+/// A function of elements, written in WGSL.
+#[derive(Debug)]
+pub struct Element {
+    /// The function's own name.
+    pub name: String,
+    text: Text,
+    hash: u64,
+    /// The names that the text declares.
+    declared: BTreeSet<String>,
+    pub parameters: Vec<DType>,
+    pub result: DType,
+    /// What it computes, or why that is not known.
+    pub steps: Result<Steps>,
+    /// Roughly how many instructions it takes.
+    pub length: u32,
+    /// The derivatives by each parameter, if they are known: functions of the same parameters, or of these and the result.
+    pub gradients: Vec<Arc<Element>>,
+}
+
+/// Instructions, each of which uses those before it; the value of the last is the function's.
+pub type Steps = Vec<Step>;
+
+/// An instruction; numbers are positions of others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    Argument(usize),
+    Const(Const),
+    Unary(Unary, u32),
+    Binary(Binary, u32, u32),
+    Select(u32, u32, u32),
+    Cast(DType, u32),
+    /// A row of the table, whose result has this type.
+    Row(Pointwise, Vec<u32>, DType),
+}
+
+impl PartialEq for Element {
+    fn eq(&self, other: &Element) -> bool {
+        std::ptr::eq(self, other)
+            || self.text.source == other.text.source && self.gradients == other.gradients
+    }
+}
+
+impl Eq for Element {}
+
+impl Hash for Element {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.hash.hash(state);
+    }
+}
+
+/// Words that no element function may have: it works on its arguments alone, wherever it is called.
+const REFUSED: [&str; 9] = [
+    "Barrier",
+    "subgroup",
+    "coop_mat",
+    "workgroup",
+    "atomic",
+    "texture",
+    "sampler",
+    "override",
+    "discard",
+];
+
+impl Element {
+    /// Reads a source: helper functions, constants, aliases and structures, and at the end the function.
+    ///
+    /// # Errors
+    /// `Data` with line and column where it is something else.
+    pub fn parse(source: &str) -> Result<Element> {
+        let text = Text::new(WHAT, source)?;
+        let fail = |n: usize, message: &str| Err(located(WHAT, source, text.at(n), message));
+        let (mut declared, mut depth, mut last, mut begins) = (BTreeSet::new(), 0usize, None, true);
+        for n in 0..text.words.len() {
+            let word = text.word(n);
+            if text.is_name(n) && REFUSED.iter().any(|refused| word.contains(refused)) {
+                return fail(n, &format!("`{word}` has no place in a function of elements"));
+            }
+            if word == "@" {
+                let why =
+                    "attributes, bindings and entry points have no place in a function of elements";
+                return fail(n, why);
+            }
+            if depth == 0 && begins {
+                match word {
+                    "fn" => last = Some(n),
+                    "const" | "alias" | "struct" | "const_assert" | ";" => {}
+                    _ => {
+                        let message = format!(
+                            "`{word}` where fn, const, alias or struct was expected; functions of f32 take f16, too"
+                        );
+                        return fail(n, &message);
+                    }
+                }
+                if matches!(word, "fn" | "const" | "alias" | "struct") {
+                    if matches!(text.word(n + 1), "f32" | "i32" | "u32" | "bool") {
+                        return fail(n + 1, "the names of types are taken");
+                    }
+                    declared.insert(text.word(n + 1).to_string());
+                }
+            }
+            match word {
+                "{" => depth += 1,
+                "}" if depth == 0 => return fail(n, "a brace that nothing opened"),
+                "}" => depth -= 1,
+                _ => {}
+            }
+            begins = depth == 0 && matches!(word, ";" | "}");
+        }
+        let Some(last) = last else {
+            return fail(0, "there is no function");
+        };
+        let (name, parameters, result) = signature(&text, last)?;
+        let length = text.words.iter().filter(|word| {
+            matches!(&source[word.at.clone()], "(" | "+" | "-" | "*" | "/" | "%" | "<" | ">")
+        });
+        let length = length.count() as u32;
+        let unknown = "this build has no compiler for it";
+        let mut hasher = FxHasher::default();
+        source.hash(&mut hasher);
+        Ok(Element {
+            name,
+            text,
+            hash: hasher.finish(),
+            declared,
+            parameters,
+            result,
+            steps: Err(Error::new(ErrorKind::Unsupported, unknown)),
+            length,
+            gradients: Vec::new(),
+        })
+    }
+
+    /// The source as it was written.
+    pub fn source(&self) -> &str {
+        &self.text.source
+    }
+
+    /// A module that calls it, to be compiled as a test: the source stands first, so that lines are its own.
+    pub fn module(&self) -> String {
+        let (prefix, mut arguments) = (self.prefix(0), String::new());
+        for dtype in &self.parameters {
+            arguments += &format!("{}({prefix}at), ", dtype.name());
+        }
+        format!(
+            "{}\n@compute @workgroup_size(1) \
+            fn {prefix}main(@builtin(local_invocation_index) {prefix}at: u32) {{ \
+            if ({prefix}at > 0u) {{ let {prefix}value: {} = {}({arguments}); }} }}\n",
+            self.text.source,
+            self.result.name(),
+            self.name
+        )
+    }
+
+    /// What stands before the names of the n-th such function of a module: nothing else there begins so.
+    fn prefix(&self, number: usize) -> String {
+        let mut prefix = format!("user{number}_");
+        while self.text.has_prefix(&prefix) {
+            prefix.push('_');
+        }
+        prefix
+    }
+
+    /// What it is called as the n-th of a module.
+    pub fn name_in(&self, number: usize) -> String {
+        self.prefix(number) + &self.name
+    }
+
+    /// Its text as the n-th of a module.
+    pub fn text_in(&self, number: usize) -> String {
+        self.text.renamed(&self.declared, &self.prefix(number))
+    }
+
+    /// The shape and type of its result, or why these operands do not go together.
+    pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
+        let name = &self.name;
+        if operands.len() != self.parameters.len() {
+            let (have, want) = (operands.len(), self.parameters.len());
+            return Err(Error::data(format!("{name}: {have} operands instead of {want}")));
+        }
+        let mut shape = Shape::SCALAR;
+        let mut float = None;
+        for (n, (&wanted, (other, dtype))) in self.parameters.iter().zip(operands).enumerate() {
+            shape = Shape::broadcast(name, &shape, other)?;
+            if dtype.compute() != wanted {
+                let message =
+                    format!("{name}: operand {n} is {dtype}, the function takes {wanted}; cast it");
+                return Err(Error::dtype(message));
+            }
+            if dtype.is_float() {
+                match float {
+                    Some(before) if before != *dtype => {
+                        return Err(Error::dtype(format!(
+                            "{name}: operands of type {before} and {dtype}; cast one"
+                        )));
+                    }
+                    _ => float = Some(*dtype),
+                }
+            }
+        }
+        let result = match self.result {
+            DType::F32 => float.unwrap_or(DType::F32),
+            other => other,
+        };
+        Ok((shape, result))
+    }
+
+    /// With the derivatives by each parameter.
+    ///
+    /// # Errors
+    /// `Data` where they are not one for each parameter that is a float, take other parameters, or give no `f32`.
+    pub fn with_gradients(self: &Arc<Element>, gradients: &[Arc<Element>]) -> Result<Element> {
+        let name = &self.name;
+        if gradients.len() != self.parameters.len() {
+            let (have, want) = (gradients.len(), self.parameters.len());
+            return Err(Error::data(format!("{name}: {have} gradients for {want} parameters")));
+        }
+        for gradient in gradients {
+            let and_result = [&self.parameters[..], &[self.result]].concat();
+            let takes = &gradient.parameters;
+            if gradient.result != DType::F32 || *takes != self.parameters && *takes != and_result {
+                let message = format!(
+                    "{name}: the gradient {} does not take the same parameters (or these and the result) and give f32",
+                    gradient.name
+                );
+                return Err(Error::data(message));
+            }
+        }
+        Ok(Element {
+            name: self.name.clone(),
+            text: self.text.clone(),
+            hash: self.hash,
+            declared: self.declared.clone(),
+            parameters: self.parameters.clone(),
+            result: self.result,
+            steps: self.steps.clone(),
+            length: self.length,
+            gradients: gradients.to_vec(),
+        })
+    }
+}
+
+/// The name, parameters and result of the function whose `fn` is the n-th word.
+fn signature(text: &Text, n: usize) -> Result<(String, Vec<DType>, DType)> {
+    let fail = |n: usize, message: &str| Err(located(WHAT, &text.source, text.at(n), message));
+    let dtype = |n: usize| match text.word(n) {
+        "f32" => Ok(DType::F32),
+        "i32" => Ok(DType::I32),
+        "u32" => Ok(DType::U32),
+        "bool" => Ok(DType::Bool),
+        other => {
+            let message = format!("`{other}` where f32, i32, u32 or bool was expected");
+            Err(located(WHAT, &text.source, text.at(n), &message))
+        }
+    };
+    let (name, mut at, mut parameters) = (n + 1, n + 3, Vec::new());
+    if !text.is_name(name) || text.word(n + 2) != "(" {
+        return fail(name, "a function's name and its parameters were expected");
+    }
+    while text.word(at) != ")" {
+        if !text.is_name(at) || text.word(at + 1) != ":" {
+            return fail(at, "a parameter was expected, `x: f32`");
+        }
+        parameters.push(dtype(at + 2)?);
+        at += 3;
+        match text.word(at) {
+            "," => at += 1,
+            ")" => {}
+            _ => return fail(at, "`,` or `)` was expected"),
+        }
+    }
+    if parameters.is_empty() {
+        return fail(at, "a function of elements has a parameter");
+    }
+    if parameters.len() > MOST_PARAMETERS {
+        return fail(at, "a function of elements has at most 16 parameters");
+    }
+    if text.word(at + 1) != "-" || text.word(at + 2) != ">" {
+        return fail(at + 1, "a result was expected, `-> f32`");
+    }
+    Ok((text.word(name).to_string(), parameters, dtype(at + 3)?))
+}
+
+/// Parameters that a function may have.
+const MOST_PARAMETERS: usize = 16;

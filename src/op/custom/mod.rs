@@ -1,0 +1,22 @@
+//! What users write in WGSL.
+
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+mod check;
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+mod compile;
+mod element;
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+mod places;
+mod shader;
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+mod steps;
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+mod values;
+mod words;
+
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+pub use check::shader as check_shader;
+#[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
+pub use compile::compile;
+pub use element::{Element, Step, Steps};
+pub use shader::{Binding, Shader, ShaderCall};
