@@ -58,8 +58,8 @@ test("caches keep what was used lately", async ({ Device, device }) => {
   own.dispose();
 });
 
-test("a loop that holds more and more ends at the memory limit, and the device goes on", async ({ open }) => {
-  const own = await open();
+test("a loop that holds more and more ends at the memory limit, and the device goes on", async ({ Device, device }) => {
+  const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
   own.setMemoryLimit(1 << 20);
   same(own.memoryLimit(), 1 << 20);
   const held = [own.ones([1 << 14])];
