@@ -286,6 +286,8 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
         Some(Choice::Gpu(adapter)) => Ok(Box::new(adapter.open().await?)),
         #[cfg(feature = "cpu")]
         Some(Choice::Cpu) => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
+        #[cfg(not(any(feature = "gpu", feature = "cpu")))]
+        Some(choice) => match *choice {},
         None => {
             let why = found.reason.as_deref().unwrap_or_default();
             let message = format!("device: {} is not there: {why}", found.info.backend);

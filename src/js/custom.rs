@@ -129,7 +129,7 @@ impl JsShader {
         tensors: Vec<JsValue>,
         outputs: Vec<String>,
         shapes: Vec<JsValue>,
-        workgroups: &JsValue,
+        workgroups: Vec<JsValue>,
         params: Vec<String>,
         numbers: Vec<JsValue>,
     ) -> Answer<Vec<JsTensor>> {
@@ -138,7 +138,7 @@ impl JsShader {
         let tensors: Vec<Tensor> = all(&tensors, At { op, what: "an input" })?;
         let shapes: Vec<Vec<usize>> = all(&shapes, At { op, what: "the shape of an output" })?;
         let numbers: Vec<f64> = all(&numbers, At { op, what: "a number" })?;
-        let grid = Vec::<usize>::from_js(workgroups, At { op, what: "workgroups" })?;
+        let grid: Vec<usize> = all(&workgroups, At { op, what: "workgroups" })?;
         let count = |n: usize| u32::try_from(grid.get(n).copied().unwrap_or(1)).unwrap_or(u32::MAX);
         if grid.is_empty() || grid.len() > 3 {
             let message = format!("{op}: workgroups along {} dimensions, not 1 to 3", grid.len());

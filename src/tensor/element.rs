@@ -33,12 +33,13 @@ impl Device {
     ///
     /// ```
     /// # pollster::block_on(async {
-    /// # use warpweft::device::{Device, Preference};
+    /// # use warpweft::{device::{Device, Preference}, tensor::Operand};
     /// let device = Device::with(Preference::Cpu).await?;
     /// let source = "fn soft_clip(x: f32, limit: f32) -> f32 { return x / (1.0 + abs(x) / limit); }";
     /// let soft_clip = device.element_function(source).await?;
     /// let x = device.tensor(&[1.0f32, -3.0], &[2])?;
-    /// assert_eq!(soft_clip.call(&[(&x).into(), 1.0.into()])?.read::<f32>().await?, [0.5, -0.75]);
+    /// let clipped = soft_clip.call(&[Operand::from(&x), 1.0.into()])?;
+    /// assert_eq!(clipped.read::<f32>().await?, [0.5, -0.75]);
     ///
     /// let error = device.element_function("fn f(x: f32) -> f32 {\n  return y;\n}").await.unwrap_err();
     /// assert!(error.message().starts_with("element function: line 2, column 10: "), "{error}");
@@ -66,10 +67,9 @@ impl Device {
 
 /// What a source declares, compiled for machines that take no WGSL where this build can do that.
 fn element(source: &str) -> Result<Element> {
-    #[cfg_attr(target_arch = "wasm32", allow(unused_mut))]
-    let mut element = Element::parse(source)?;
+    let element = Element::parse(source)?;
     #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
-    crate::op::custom::compile(&mut element)?;
+    let element = crate::op::custom::compiled(element)?;
     Ok(element)
 }
 

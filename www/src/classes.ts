@@ -348,6 +348,7 @@ export class Shader extends Shown {
       }
       return [Object.keys(part), Object.values(part)] as const;
     });
+    if (!Array.isArray(workgroups)) throw dataError(`${name}: workgroups is ${describe(workgroups)}, not a list of numbers`);
     const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
     const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);
     return Object.fromEntries(this.names().outputs.map((key, at) => [key, made[at]!]));

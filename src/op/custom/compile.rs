@@ -20,14 +20,14 @@ const MOST_STATEMENTS: usize = 1 << 16;
 ///
 /// # Errors
 /// `Data`, with line and column, for what WGSL does not allow.
-pub fn compile(element: &mut Element) -> Result<()> {
+pub fn compiled(mut element: Element) -> Result<Element> {
     let module = super::check::parsed(WHAT, &element.module(), element.source())?;
     let found = module.functions.iter().find(|(_, f)| f.name.as_ref() == Some(&element.name));
     let Some((_, function)) = found else {
         return Err(Error::data(format!("{WHAT}: it has no function {}", element.name)));
     };
-    element.steps = steps(element, &module, function);
-    Ok(())
+    element.steps = steps(&element, &module, function);
+    Ok(element)
 }
 
 fn steps(element: &Element, module: &Module, function: &Function) -> Result<Steps> {

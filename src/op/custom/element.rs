@@ -132,7 +132,7 @@ impl Element {
             matches!(&source[word.at.clone()], "(" | "+" | "-" | "*" | "/" | "%" | "<" | ">")
         });
         let length = length.count() as u32;
-        let unknown = "this build has no compiler for it";
+        let unknown = "element function: this build has no compiler for it";
         let mut hasher = FxHasher::default();
         source.hash(&mut hasher);
         Ok(Element {

@@ -17,6 +17,6 @@ mod words;
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
 pub use check::shader as check_shader;
 #[cfg(all(not(target_arch = "wasm32"), any(feature = "gpu", feature = "cpu")))]
-pub use compile::compile;
+pub use compile::compiled;
 pub use element::{Element, Step, Steps};
 pub use shader::{Binding, Shader, ShaderCall};

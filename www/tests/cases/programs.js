@@ -71,7 +71,7 @@ test("a loop that holds more and more ends at the memory limit, and the device g
       check(held.length < 100, JSON.stringify(own.stats()));
     }
   };
-  refuses("Memory", "memory", refused);
+  refuses("Memory", "flush", refused);
   check(held.length > 8 && own.stats().bytes <= 1 << 20, JSON.stringify(own.stats()));
   for (const tensor of held.splice(1)) tensor.dispose();
   const sum = held[0].add(1).sum();
