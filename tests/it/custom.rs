@@ -6,7 +6,7 @@ use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::{Backend, CacheLimits};
 use warpweft::dtype::DType;
 use warpweft::graph::Graph;
-use warpweft::op::custom::{check_shader, compile};
+use warpweft::op::custom::{check_shader, compiled};
 use warpweft::op::{Element, Op, Shader};
 use warpweft::plan::plan;
 use warpweft::shape::Shape;
@@ -32,8 +32,7 @@ struct Numbers { size: u32, scale: f32 }
 
 #[test]
 fn a_function_is_freed_with_its_last_user() {
-    let mut element = Element::parse(SOURCE).expect("a function");
-    compile(&mut element).expect("it compiles");
+    let element = Element::parse(SOURCE).and_then(compiled).expect("it compiles");
     assert!(element.steps.is_ok(), "{:?}", element.steps);
     let element = Arc::new(element);
     let alive = Arc::downgrade(&element);
@@ -62,9 +61,7 @@ fn a_function_is_freed_with_its_last_user() {
 /// What becomes of a text: an error or not, but no panic.
 fn survives(text: &str) {
     let ran = catch_unwind(|| {
-        if let Ok(mut element) = Element::parse(text) {
-            let _ = compile(&mut element);
-        }
+        let _ = Element::parse(text).and_then(compiled);
         if let Ok(shader) = Shader::parse(text) {
             let _ = check_shader(&shader);
         }
@@ -134,8 +131,7 @@ fn what_is_too_deep_or_too_long_is_refused() {
     ];
     for text in all {
         survives(&text);
-        let element =
-            Element::parse(&text).and_then(|mut element| compile(&mut element).map(|()| element));
+        let element = Element::parse(&text).and_then(compiled);
         // What WGSL allows has no steps, or few.
         if let Ok(Element { steps: Ok(steps), .. }) = element {
             assert!(steps.len() <= 4100, "{} steps", steps.len());

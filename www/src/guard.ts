@@ -36,13 +36,16 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
     return error;
   };
   /** A method of a class. WebAssembly takes no notice of more arguments than it has; lists of them would cost time. */
-  const method = (call: Call): Call => (a, b, c, d, e, f, g, h) => {
-    if (lost) throw new WarpweftError(lost.code, lost.message, { cause: lost.cause });
-    try {
-      return call(a, b, c, d, e, f, g, h);
-    } catch (error) {
-      throw thrown(error);
-    }
+  const method = (call: Call): Call => {
+    const few: Call = (a, b, c, d, e, f, g, h) => {
+      if (lost) throw new WarpweftError(lost.code, lost.message, { cause: lost.cause });
+      try {
+        return call(a, b, c, d, e, f, g, h);
+      } catch (error) {
+        throw thrown(error);
+      }
+    };
+    return call.length <= few.length ? few : (...values) => method(() => call(...values))();
   };
   /** What nobody called: the garbage collector's finding, an answer that comes. There is nobody to throw at. */
   const event = (call: Call): Call => (a, b, c, d) => {
