@@ -2,13 +2,13 @@
 //! each kernel and its schedule, as a driver of a real machine has, and runs what is scheduled on the plainest machine.
 
 use crate::cases::GROUPS;
-use crate::paper::{web_limits, Paper};
 use crate::suite::{run_cases, Place};
 use pollster::block_on;
 use std::collections::HashMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::{
     Backend, BufferId, Compiling, Counters, DeviceKind, Info, Listener, Part, Pending,
 };
@@ -24,7 +24,7 @@ static SCHEDULED: AtomicU64 = AtomicU64::new(0);
 /// The machine: memory and arithmetic are the plain machine's, what is run is what the schedules say.
 struct Toy {
     info: Info,
-    plain: Paper,
+    plain: ReferenceBackend,
     /// Batches as they are scheduled, by address.
     scheduled: Mutex<HashMap<usize, Arc<Batch>>>,
     listener: Mutex<Option<Listener>>,
@@ -112,7 +112,7 @@ impl Backend for Toy {
 
 /// What the driver finds where its machines are of this kind: one that does not open, and one that runs.
 fn machines(kind: DeviceKind) -> Vec<Machine> {
-    let machine = |name| Machine { info: info(name, kind), limits: web_limits(), memory: None };
+    let machine = |name| Machine { info: info(name, kind), limits: ReferenceBackend::LIMITS, memory: None };
     ["Toy that breaks", "Toy that runs"].map(machine).into()
 }
 
@@ -120,7 +120,7 @@ async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
     match machines(kind).into_iter().nth(number) {
         Some(Machine { info, limits, .. }) if number == 1 => {
             let (plain, scheduled, listener) =
-                (Paper::new(limits), Mutex::default(), Mutex::default());
+                (ReferenceBackend::new(limits), Mutex::default(), Mutex::default());
             Ok(Box::new(Toy { info, plain, scheduled, listener }))
         }
         _ => Err(Error::new(ErrorKind::NoDevice, "open: this toy is broken")),
@@ -205,7 +205,7 @@ fn the_suite_runs_on_a_registered_backend() {
         // Every third case; gradients and random programs take longest.
         let step = if ["grad", "fuzz"].contains(&group.name) { 12 } else { 3 };
         let cases: Vec<_> = (group.cases)().cases.into_iter().step_by(step).collect();
-        let report = run_cases(Place::Paper, &device, &cases, group.name);
+        let report = run_cases(Place::Reference, &device, &cases, group.name);
         assert!(report.failures.is_empty(), "{}:\n  {}", group.name, report.failures.join("\n  "));
         ran += report.ran;
     }
