@@ -201,7 +201,8 @@ fn the_suite_runs_on_a_registered_backend() {
     register(SLOW);
     let device = opened("toy that runs");
     let mut ran = 0;
-    for group in GROUPS {
+    // The machine takes no WGSL of users.
+    for group in GROUPS.iter().filter(|group| !group.name.starts_with("custom")) {
         // Every third case; gradients and random programs take longest.
         let step = if ["grad", "fuzz"].contains(&group.name) { 12 } else { 3 };
         let cases: Vec<_> = (group.cases)().cases.into_iter().step_by(step).collect();
