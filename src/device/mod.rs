@@ -208,11 +208,6 @@ impl Device {
         self.state().latest.clone()
     }
 
-    /// The text a kernel of a plan is compiled from; `None` on the CPU.
-    pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
-        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
-    }
-
     /// Whether both are the same device.
     pub fn is_same(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
