@@ -1,5 +1,6 @@
 //! A kernel's text, and the same with dynamic shapes: some of the sizes in it read from the params instead.
 
+use crate::codegen::dialect::Features;
 use crate::codegen::sizes::Size;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -15,8 +16,8 @@ pub struct Source {
     pub workgroups: u64,
     /// `vec4`s in the params uniform: a head of one, then the user's numbers four by four.
     pub params: usize,
-    /// Whether the text needs `enable f16;` (it says so itself).
-    pub f16: bool,
+    /// What the device must have; the text enables it itself.
+    pub features: Features,
     /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.
     pub sizes: Vec<Size>,
 }

@@ -2,9 +2,9 @@
 //! makes of long programs, what is left of what was dropped. On paper, with a browser's limits.
 
 use crate::paper;
+use crate::shaders::source;
 use crate::suite::{absent, Place};
 use std::collections::HashSet;
-use warpweft::codegen::wgsl;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -34,7 +34,7 @@ fn plan(result: &Tensor) -> Plan {
 
 /// The longest text of a plan's kernels, in bytes.
 fn longest(plan: &Plan) -> usize {
-    let length = |kernel| wgsl(kernel, paper::web_limits().config).text.len();
+    let length = |kernel| source(kernel, paper::web_limits().config).text.len();
     plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
 }
 

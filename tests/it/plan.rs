@@ -2,10 +2,10 @@
 //! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE_EXPECT=1` rewrites them.
 
 use crate::paper;
+use crate::shaders::source;
 use expect_test::expect_file;
 use std::path::Path;
 use std::sync::Arc;
-use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -642,7 +642,7 @@ fn maps_that_read_along_another_axis_turn_tiles() {
         batch.add(&result).expect("it lives on this device");
         let plan = batch.plan().expect("it can be planned");
         let tiles = |config| {
-            let text = wgsl(&plan.dispatches[0].kernel, config).text;
+            let text = source(&plan.dispatches[0].kernel, config).text;
             text.matches("var<workgroup> tile").count()
         };
         assert_eq!(tiles(KernelConfig::GPU), count, "build {at}");

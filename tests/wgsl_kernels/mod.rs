@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId};
-use warpweft::codegen::Source;
+use warpweft::codegen::{Features, Source};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
@@ -52,7 +52,13 @@ fn main(
     {body}
 }}"
     );
-    Source { text, workgroups: count.div_ceil(64), params: words, f16: false, sizes: Vec::new() }
+    Source {
+        text,
+        workgroups: count.div_ceil(64),
+        params: words,
+        features: Features::default(),
+        sizes: Vec::new(),
+    }
 }
 
 /// Two buffers of so many words; the first holds 0, 1, 2...
