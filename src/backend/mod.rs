@@ -133,8 +133,8 @@ pub struct Counters {
 ///   What a kernel computes says [`Kernel`]; how it is best run on a machine with such [`Limits`] says
 ///   [`schedule`](crate::schedule::schedule()), and [`wgsl`](crate::codegen::wgsl) prints that. A backend is free to run it
 ///   otherwise, as the CPU does.
-/// - Work is done in the order of the calls: a kernel sees what was written before it, a read what ran before it. Calls may come
-///   from several threads.
+/// - Work is done in the order of the calls: a kernel sees what was written before it, a read what ran before it. Calls may
+///   come from several threads.
 /// - The same batch comes again and again, as the same `Arc`: what is prepared for it is kept until
 ///   [`forget`](Backend::forget). One batch may come with other buffers each time.
 /// - Limits are true: planning keeps to them.

@@ -42,19 +42,33 @@ fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
     }
 }
 
-/// The order in which most of what is accessed lies side by side; row-major where neither has most.
-pub fn traversal<'a>(space: &Space, accesses: impl IntoIterator<Item = &'a Index>) -> Traversal {
+/// The order in which most of what is loaded for each element lies side by side, or else what is stored; row-major where
+/// neither has most.
+pub fn traversal<'a>(
+    space: &Space,
+    loads: impl IntoIterator<Item = &'a Index>,
+    stores: impl IntoIterator<Item = &'a Index>,
+) -> Traversal {
+    let by_columns = match votes(space, loads) {
+        0 => votes(space, stores) > 0,
+        votes => votes > 0,
+    };
+    if by_columns {
+        Traversal::ColumnMajor
+    } else {
+        Traversal::RowMajor
+    }
+}
+
+/// By how much more of the indices find columns side by side than rows.
+fn votes<'a>(space: &Space, indices: impl IntoIterator<Item = &'a Index>) -> i32 {
     let mut votes = 0;
-    for index in accesses {
+    for index in indices {
         votes += match contiguous(space, index) {
             Some(Traversal::ColumnMajor) => 1,
             Some(Traversal::RowMajor) => -1,
             None => 0,
         };
     }
-    if votes > 0 {
-        Traversal::ColumnMajor
-    } else {
-        Traversal::RowMajor
-    }
+    votes
 }

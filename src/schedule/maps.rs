@@ -43,14 +43,14 @@ pub(super) fn schedule(dims: &[usize], program: &Program, transpose: Transpose) 
     }
 }
 
-/// The axis along which some loads of a map read neighbours while all its stores write them along the last one, the last
-/// one, and those loads; where both have at least these extents.
+/// The axis along which some loads of a map read neighbours while all its stores write them along the last one that has
+/// any, that one, and those loads; where both have at least these extents.
 pub fn tiled_transpose(
     dims: &[usize],
     program: &Program,
     least: [usize; 2],
 ) -> Option<(usize, usize, Vec<ValueId>)> {
-    let last = dims.len().checked_sub(1)?;
+    let last = (0..dims.len()).rev().find(|&d| dims[d] != 1)?;
     let live = program.live(&[]);
     let along = |index: &Index, d: usize| index.stride(Atom::Coord(d as u32)).unsigned_abs();
     for store in &program.stores {

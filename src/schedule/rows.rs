@@ -33,7 +33,9 @@ pub(super) fn schedule(space: &Space, program: &Program, limits: &Limits, by: Ro
             Inst::Load { index, .. } if live[i] && varying[i] => Some(index),
             _ => None,
         });
-        schedule.traversal = traversal(space, loads);
+        let stores = program.stores.iter().map(|store| &store.index);
+        let stores = stores.filter(|index| index.varies(space.outer, &varying));
+        schedule.traversal = traversal(space, loads, stores);
         spread(&mut schedule, rows, columns);
         let bytes = limits.workgroup_bytes.min(SHARED_BYTES) as usize;
         limit(&mut schedule, bytes / size_of::<u32>() / partial_results(program));

@@ -303,24 +303,3 @@ fn check(folder: &Path, name: &str, kernel: &Kernel, config: KernelConfig) {
     let text = source(kernel, config).text;
     expect_file![path].assert_eq(&text);
 }
-
-#[test]
-fn zz_dump() {
-    let Ok(path) = std::env::var("DUMP") else { return };
-    let mut out = String::new();
-    let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
-    for (name, kernel) in samples().iter().chain(&kernels::windows()) {
-        for config in kernels::configs().into_iter().chain([matrices]) {
-            let s = source(kernel, config);
-            out += &format!(
-                "## {name} {}\n{} {} {:?}\n{}\n",
-                config.number(),
-                s.workgroups,
-                s.params,
-                s.sizes,
-                s.text
-            );
-        }
-    }
-    std::fs::write(path, out).unwrap();
-}

@@ -71,6 +71,9 @@ impl Backend for Toy {
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         self.plain.write(buffer, offset, data)
     }
+    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
+        self.plain.compile(&self.scheduled(batch))
+    }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.plain.run(&self.scheduled(batch), buffers, scalars)
     }
