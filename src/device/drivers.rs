@@ -16,8 +16,11 @@ pub struct Driver {
     /// The machines that are there. A driver that cannot be loaded finds none.
     pub discover: fn() -> Pending<Vec<Machine>>,
     /// Opens the n-th machine that it finds.
-    pub open: fn(usize) -> Pending<Result<Box<dyn Backend>>>,
+    pub open: fn(usize) -> Opening,
 }
+
+/// A backend that is being opened.
+pub type Opening = Pending<Result<Box<dyn Backend>>>;
 
 /// A machine that a [`Driver`] finds.
 #[derive(Clone, Debug)]

@@ -23,7 +23,7 @@ pub(crate) use crate::backend::{take, Take};
 pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
 pub(crate) use compute::Prepared;
-pub use drivers::{register, Driver, Machine};
+pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
 pub(crate) use reads::Wanted;
