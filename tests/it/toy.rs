@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use warpweft::backend::{Backend, BufferId, Counters, DeviceKind, Info, Part, Pending};
+use warpweft::backend::{
+    Backend, BufferId, Compiling, Counters, DeviceKind, Info, Listener, Part, Pending,
+};
 use warpweft::device::{register, Device, Driver, Machine, Preference};
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
@@ -25,6 +27,7 @@ struct Toy {
     plain: Paper,
     /// Batches as they are scheduled, by address.
     scheduled: Mutex<HashMap<usize, Arc<Batch>>>,
+    listener: Mutex<Option<Listener>>,
 }
 
 fn info(name: &str, kind: DeviceKind) -> Info {
@@ -72,7 +75,16 @@ impl Backend for Toy {
         self.plain.write(buffer, offset, data)
     }
     fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
-        self.plain.compile(&self.scheduled(batch))
+        let before = self.counters().pipelines;
+        let compiled = self.plain.compile(&self.scheduled(batch));
+        let total = (self.counters().pipelines - before) as usize;
+        if let Some(tell) = &*self.listener.lock().expect("nothing panics here") {
+            (1..=total).for_each(|done| tell(Compiling { done, total }));
+        }
+        compiled
+    }
+    fn on_compile(&self, listener: Option<Listener>) {
+        *self.listener.lock().expect("nothing panics here") = listener;
     }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.plain.run(&self.scheduled(batch), buffers, scalars)
@@ -107,8 +119,8 @@ fn machines(kind: DeviceKind) -> Vec<Machine> {
 async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
     match machines(kind).into_iter().nth(number) {
         Some(Machine { info, limits, .. }) if number == 1 => {
-            let (plain, scheduled) = (Paper::new(limits), Mutex::default());
-            Ok(Box::new(Toy { info, plain, scheduled }))
+            let (plain, scheduled, listener) = (Paper::new(limits), Mutex::default(), Mutex::default());
+            Ok(Box::new(Toy { info, plain, scheduled, listener }))
         }
         _ => Err(Error::new(ErrorKind::NoDevice, "open: this toy is broken")),
     }
