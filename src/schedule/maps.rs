@@ -54,7 +54,7 @@ pub fn tiled_transpose(
     let live = program.live(&[]);
     let along = |index: &Index, d: usize| index.stride(Atom::Coord(d as u32)).unsigned_abs();
     for store in &program.stores {
-        if along(&store.index, last) != 1 || !store.index.values().is_empty() {
+        if along(&store.index, last) != 1 || !program.is_view(&store.index) {
             return None;
         }
     }
