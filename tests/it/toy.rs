@@ -119,7 +119,8 @@ fn machines(kind: DeviceKind) -> Vec<Machine> {
 async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
     match machines(kind).into_iter().nth(number) {
         Some(Machine { info, limits, .. }) if number == 1 => {
-            let (plain, scheduled, listener) = (Paper::new(limits), Mutex::default(), Mutex::default());
+            let (plain, scheduled, listener) =
+                (Paper::new(limits), Mutex::default(), Mutex::default());
             Ok(Box::new(Toy { info, plain, scheduled, listener }))
         }
         _ => Err(Error::new(ErrorKind::NoDevice, "open: this toy is broken")),
