@@ -385,6 +385,26 @@ fn every_test_is_compiled() {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
+/// The files of the library that know a type of elements by its name, in Rust or in TypeScript.
+fn naming(files: &[File], rust: &str, script: &str) -> Vec<String> {
+    let knows = |file: &&File| match file.path.split('/').next() {
+        Some("src") => file.code().any(|(_, code)| code.contains(rust)),
+        Some("www") => file.path.starts_with("www/src/") && file.text.contains(script),
+        _ => false,
+    };
+    files.iter().filter(knows).map(|file| file.path.clone()).collect()
+}
+
+/// What is true of types stands in one table: a new one needs no more than eight files, those that lay elements out in
+/// memory.
+#[test]
+fn an_element_type_is_known_in_few_files() {
+    for (rust, script) in [("DType::I8", "i8:"), ("DType::U8", "u8:")] {
+        let naming = naming(&files(), rust, script);
+        assert!((4..=8).contains(&naming.len()), "{rust}: {naming:#?}");
+    }
+}
+
 /// Each check finds what it is for, and does not find what only looks like it.
 #[test]
 fn the_checks_see() {

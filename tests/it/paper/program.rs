@@ -109,6 +109,8 @@ pub fn load(bytes: &[u8], at: usize, dtype: DType) -> Cell {
     let bytes = bytes.get(at * size..(at + 1) * size)?;
     Some(match bytes {
         [a, b] => f16::from_le_bytes([*a, *b]).to_f32().to_bits(),
+        [a] if dtype == DType::I8 => i32::from(*a as i8) as u32,
+        [a] => u32::from(*a),
         _ => u32::from_le_bytes(bytes.try_into().expect("four bytes")),
     })
 }
@@ -117,6 +119,7 @@ pub fn load(bytes: &[u8], at: usize, dtype: DType) -> Cell {
 pub fn stored(bits: u32, dtype: DType) -> Vec<u8> {
     match dtype {
         DType::F16 => f16::from_f32(f32::from_bits(bits)).to_le_bytes().to_vec(),
+        DType::I8 | DType::U8 => vec![bits as u8],
         _ => bits.to_le_bytes().to_vec(),
     }
 }
@@ -162,9 +165,10 @@ fn binary(op: Binary, dtype: DType, a: u32, b: u32) -> u32 {
         _ => {}
     }
     match dtype {
-        DType::F32 | DType::F16 => binary_f32(op, f32::from_bits(a), f32::from_bits(b)),
+        DType::F32 => binary_f32(op, f32::from_bits(a), f32::from_bits(b)),
         DType::I32 => binary_i32(op, a as i32, b as i32),
         DType::U32 | DType::Bool => binary_u32(op, a, b),
+        stored => unreachable!("kernels compute with no {stored}"),
     }
 }
 
@@ -249,6 +253,10 @@ fn cast(from: DType, to: DType, bits: u32) -> u32 {
     match (from, to) {
         (DType::F32, DType::F32) => bits,
         (DType::F32, DType::F16) => f16::from_f32(x).to_f32().to_bits(),
+        (DType::F32, DType::I8) => i32::from(x as i8) as u32,
+        (DType::F32, DType::U8) => u32::from(x as u8),
+        (_, DType::I8) => i32::from(bits as u8 as i8) as u32,
+        (_, DType::U8) => bits & 255,
         (DType::F32, DType::I32) => x as i32 as u32,
         (DType::F32, DType::U32) => x as u32,
         (DType::F32, DType::Bool) => u32::from(x != 0.0),
