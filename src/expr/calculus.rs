@@ -2,7 +2,6 @@
 //! each of which uses the one before it twice, has 2^100 paths.
 
 use super::{Binary, Expr, Node, Unary};
-use crate::dtype::DType;
 use std::collections::HashMap;
 
 impl Expr {

@@ -2,7 +2,6 @@
 
 use super::conv::Ends;
 use super::{kept, within, Padding, Tensor};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Reduction, Windows};
 
