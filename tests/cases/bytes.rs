@@ -86,7 +86,7 @@ fn movement(suite: &mut Suite, dtype: DType) {
             let joined = Array::concat(&[x.clone(), flipped.clone()], 1);
             let below = Array::concat(&[flipped, x.clone()], 0);
             let check = |what, got, want| same_bits(what, got, dtype, want);
-            let even = a.slice_step(1, 1..columns, 2)?;
+            let even = a.slice_step(1, 1..columns as isize, 2)?;
             let all = a.slice(0, ..1)?.expand(&[3, columns])?;
             Ok(vec![
                 check("as it is", a.clone(), x.clone()),
