@@ -8,6 +8,7 @@ import { dataError } from "./errors.js";
 import { checked, describe, type Host } from "./host.js";
 import { shareClasses } from "./load.js";
 import { handing, open, type DeviceOptions } from "./open.js";
+import { profile } from "./profile.js";
 import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
 import { show, type TextOptions } from "./text.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
@@ -148,6 +149,9 @@ export class Device extends Shown {
   declare measure: () => Promise<number>;
   declare choose: (number: number) => string;
   declare version: () => string;
+  declare beginProfile: () => Promise<void>;
+  declare endProfile: () => Promise<Profile>;
+  declare stopProfile: () => void;
   declare borrow: Parameters<typeof borrow>[0];
 
   static new(options?: DeviceOptions): Promise<Device> {
@@ -262,6 +266,12 @@ export class Device extends Shown {
 
   tune(options?: TuneOptions): Promise<Tuned> {
     return tune(this, options);
+  }
+
+  async profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }> {
+    hostOf(this, "profile");
+    if (typeof work !== "function") throw dataError(`profile: ${describe(work)} is not a function`);
+    return profile(this, work);
   }
 
   override toString(): string {
@@ -379,4 +389,18 @@ function text(op: string, source: unknown): string {
   return source;
 }
 
-shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader });
+export class Profile extends Shown {
+  declare readonly text: string;
+  declare json: () => string;
+  declare toChromeTrace: () => string;
+
+  toJSON(): unknown {
+    return JSON.parse(this.json());
+  }
+
+  override toString(): string {
+    return this.text;
+  }
+}
+
+shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile });
