@@ -204,15 +204,7 @@ impl Place<'_> {
 
     /// `x op y`, as a reduction combines its elements.
     pub fn combine(&self, op: Reduction, x: &str, y: &str, dtype: DType, wide: bool) -> String {
-        let op = match op {
-            Reduction::Sum => Binary::Add,
-            Reduction::Prod => Binary::Mul,
-            Reduction::Max => Binary::Max,
-            Reduction::Min => Binary::Min,
-            Reduction::Any => Binary::Or,
-            Reduction::All => Binary::And,
-        };
-        self.module.fill(binary(op, dtype), wide, x, y)
+        self.module.fill(binary(op.binary(), dtype), wide, x, y)
     }
 }
 

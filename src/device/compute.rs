@@ -11,6 +11,7 @@ use crate::graph::{NodeId, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::shape::Shape;
+use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// A plan, with the nodes and numbers that it is to be run with.
@@ -184,7 +185,10 @@ impl Device {
                 Place::Temporary(n) => taken[batch.outputs.len() + n].buffer,
             });
         }
-        let scalars = [scalars, &batch.constants].concat();
+        let scalars = match &batch.constants[..] {
+            [] => Cow::Borrowed(scalars),
+            constants => Cow::Owned([scalars, constants].concat()),
+        };
         let ran = backend.run(batch, &buffers, &scalars);
         let mut state = self.state();
         state.give_all(&taken[batch.outputs.len()..], backend);

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::expr::Expr;
+use crate::expr::{Binary, Expr};
 use crate::op::custom::{Element, ShaderCall};
 use crate::op::function::Function;
 use crate::op::pointwise::Pointwise;
@@ -35,6 +35,18 @@ impl Reduction {
             Reduction::Min => "min",
             Reduction::Any => "any",
             Reduction::All => "all",
+        }
+    }
+
+    /// The operation between two elements.
+    pub fn binary(self) -> Binary {
+        match self {
+            Reduction::Sum => Binary::Add,
+            Reduction::Prod => Binary::Mul,
+            Reduction::Max => Binary::Max,
+            Reduction::Min => Binary::Min,
+            Reduction::Any => Binary::Or,
+            Reduction::All => Binary::And,
         }
     }
 

@@ -166,14 +166,7 @@ pub fn cast(from: DType, to: DType, bits: u32) -> u32 {
 /// Values combined in order, where that has a meaning.
 pub fn reduce(op: Reduction, dtype: DType, values: &[u32]) -> Option<u32> {
     let floats = || values.iter().map(|&bits| f32::from_bits(bits));
-    let each = match op {
-        Reduction::Sum => Binary::Add,
-        Reduction::Prod => Binary::Mul,
-        Reduction::Max => Binary::Max,
-        Reduction::Min => Binary::Min,
-        Reduction::Any => Binary::Or,
-        Reduction::All => Binary::And,
-    };
+    let each = op.binary();
     match (op, dtype.compute()) {
         (Reduction::Sum, DType::F32) => {
             Some((floats().map(f64::from).sum::<f64>() as f32).to_bits())
