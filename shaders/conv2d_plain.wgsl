@@ -1,6 +1,6 @@
 // Convolution where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight neighbours of
 // a row of the result in ROWS channels, and goes through the window by itself. See matmul.wgsl for other machines, where
-// a convolution is a product, and matmul_plain.wgsl for lines with _0.
+// a convolution is a product, and matmul_plain.wgsl for EACH and _each.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -26,9 +26,10 @@ const DILATION_X = 1u;
 const BEFORE_Y = 0u;
 const BEFORE_X = 0u;
 const ROWS = 1u;
-
 // Threads of a workgroup.
 const THREADS = 8u;
+
+const EACH = 0u;
 const STRIPS = (OUT_WIDTH + 7u) / 8u;
 const BANDS = (OUT + ROWS - 1u) / ROWS;
 
@@ -77,9 +78,10 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let part = work / (STRIPS * OUT_HEIGHT * BANDS) % GROUPS;
   let image = work / (STRIPS * OUT_HEIGHT * BANDS * GROUPS);
   // Rows beyond the last compute that again, and nobody takes it.
-  let row_0 = part * OUT + min(row + 0u, OUT - 1u);
-  var near_0 = vec4<f32>();
-  var far_0 = vec4<f32>();
+  let row_each = part * OUT + min(row + EACH, OUT - 1u);
+  var near_each = vec4<f32>();
+  var far_each = vec4<f32>();
+  // begin taps
   // One loop, as each loop within another costs such a machine more than the division does.
   for (var tap = 0u; tap < CHANNELS * KERNEL_Y * KERNEL_X; tap++) {
     let kx = tap % KERNEL_X;
@@ -89,10 +91,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
     let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
     let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
-    let w_0 = load_w(row_0, c, ky, kx);
-    near_0 += w_0 * near;
-    far_0 += w_0 * far;
+    let w_each = load_w(row_each, c, ky, kx);
+    near_each += w_each * near;
+    far_each += w_each * far;
   }
-  finish(image, part, row + 0u, y, x, near_0);
-  finish(image, part, row + 0u, y, x + 4u, far_0);
+  // end taps
+  finish(image, part, row + EACH, y, x, near_each);
+  finish(image, part, row + EACH, y, x + 4u, far_each);
 }

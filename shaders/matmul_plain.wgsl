@@ -1,6 +1,6 @@
 // Matrix product, batched, where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight
-// neighbours in each of ROWS rows and reads what they need by itself. Lines with _0 stand for ROWS such paragraphs, in
-// which the 0 of _0 and of `row + 0u` is the row's number.
+// neighbours in each of ROWS rows and reads what they need by itself. Paragraphs that name EACH, or something _each, stand for
+// ROWS of them: one for each row, whose number that is.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -12,9 +12,10 @@ const M = 64u;
 const N = 64u;
 const K = 64u;
 const ROWS = 1u;
-
 // Threads of a workgroup.
 const THREADS = 8u;
+
+const EACH = 0u;
 const STRIPS = (M + ROWS - 1u) / ROWS;
 const OCTETS = (N + 7u) / 8u;
 
@@ -57,16 +58,16 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let col5 = min(col + 5u, N - 1u);
   let col6 = min(col + 6u, N - 1u);
   let col7 = min(col + 7u, N - 1u);
-  let row_0 = min(row + 0u, M - 1u);
-  var near_0 = vec4<f32>();
-  var far_0 = vec4<f32>();
+  let row_each = min(row + EACH, M - 1u);
+  var near_each = vec4<f32>();
+  var far_each = vec4<f32>();
   for (var k = 0u; k < K; k++) {
     let near = vec4<f32>(load_b(batch, k, col), load_b(batch, k, col1), load_b(batch, k, col2), load_b(batch, k, col3));
     let far = vec4<f32>(load_b(batch, k, col4), load_b(batch, k, col5), load_b(batch, k, col6), load_b(batch, k, col7));
-    let a_0 = load_a(batch, row_0, k);
-    near_0 += a_0 * near;
-    far_0 += a_0 * far;
+    let a_each = load_a(batch, row_each, k);
+    near_each += a_each * near;
+    far_each += a_each * far;
   }
-  finish(batch, row + 0u, col, near_0);
-  finish(batch, row + 0u, col + 4u, far_0);
+  finish(batch, row + EACH, col, near_each);
+  finish(batch, row + EACH, col + 4u, far_each);
 }

@@ -89,6 +89,8 @@ pub mod op;
 pub mod graph;
 pub mod kernel;
 
+pub mod schedule;
+
 pub mod codegen;
 pub mod expand;
 

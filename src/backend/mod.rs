@@ -124,8 +124,22 @@ pub struct Counters {
     pub dispatches: u64,
 }
 
-/// A machine. All calls return at once; only `read` and `sync` wait, and errors that a machine reports late (memory,
-/// device loss, a shader it refuses) arrive there.
+/// A machine: the driver interface. All calls return at once; only `read` and `sync` wait, and errors that a machine reports
+/// late (memory, device loss, a shader it refuses) arrive there.
+///
+/// Whoever implements it for a machine of one's own makes a device of it by
+/// [`Device::from_backend`](crate::device::Device::from_backend), or has it found and chosen like this crate's own by
+/// [`device::register`](crate::device::register). What is asked of it:
+///
+/// - A [`Batch`] is all there is to run: kernels in order, each reading slots and writing others. No operation is named there.
+///   What a kernel computes says [`Kernel`]; how it is best run on a machine with such [`Limits`] says
+///   [`schedule`](crate::schedule::schedule()), and [`wgsl`](crate::codegen::wgsl) prints that. A backend is free to run it
+///   otherwise, as the CPU does.
+/// - Work is done in the order of the calls: a kernel sees what was written before it, a read what ran before it. Calls may
+///   come from several threads.
+/// - The same batch comes again and again, as the same `Arc`: what is prepared for it is kept until
+///   [`forget`](Backend::forget). One batch may come with other buffers each time.
+/// - Limits are true: planning keeps to them.
 pub trait Backend: Shared {
     /// What it is.
     fn info(&self) -> &Info;

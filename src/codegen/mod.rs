@@ -16,53 +16,65 @@ macro_rules! shader {
 }
 
 mod analysis;
-mod direct;
-mod layout;
+mod dialect;
+mod helpers;
 mod loops;
-// Browsers have no such matrices.
-#[cfg(not(target_arch = "wasm32"))]
-mod matrices;
 mod module;
-mod moves;
-mod product;
 mod program;
 mod routine;
 mod rows;
+mod shader;
 mod sizes;
 mod slot;
 mod source;
+mod transpose;
 
-use crate::kernel::{Kernel, KernelConfig};
-use crate::op::Function;
+use crate::kernel::Kernel;
+use crate::schedule::{Schedule, Strategy};
+pub use dialect::{Dialect, Features};
 pub use sizes::Size;
 pub use source::Source;
 
 /// The head of every params uniform: 0, and what WGSL has no literal for: the bits of -Inf, +Inf and NaN.
 pub const PARAMS_HEAD: [u32; 4] = [0, 0xff80_0000, 0x7f80_0000, 0x7fc0_0000];
 
-/// The WGSL of `kernel`, of the variant that is asked for. Valid for browsers as it stands, if compiled for them. The
-/// highest input that a program loads is the kernel's last one: an output's binding follows it.
-pub fn wgsl(kernel: &Kernel, config: KernelConfig) -> Source {
-    let own = |function: &Function| matches!(function, Function::Element(_));
-    match &*kernel.inlined(&own) {
-        Kernel::Loop { space, program } => loops::wgsl(space, program, config),
-        Kernel::Matmul(matmul) => match direct::matmul(matmul, config) {
-            Some((space, program)) => loops::wgsl(&space, &program, config),
-            None => routine::matmul(matmul, config),
-        },
-        Kernel::Conv2d(conv) => match direct::conv2d(conv, config) {
-            Some((space, program)) => loops::wgsl(&space, &program, config),
-            None => routine::conv2d(conv, config),
-        },
-        Kernel::Attention(attend) => routine::attention(attend),
-        Kernel::Shader { shader, workgroups } => Source {
+/// The WGSL of `kernel` as it is scheduled, for a compiler. The highest input that a program loads is the kernel's last one:
+/// an output's binding follows it.
+///
+/// # Panics
+/// Where the schedule is another kernel's, or asks for cooperative matrices that the dialect does not have.
+pub fn wgsl(kernel: &Kernel, schedule: &Schedule, dialect: Dialect) -> Source {
+    match (schedule.kernel(kernel), &schedule.strategy) {
+        (Kernel::Loop { space, program }, Strategy::Map(map)) => {
+            loops::wgsl((&space.dims, program), map, schedule, dialect)
+        }
+        (Kernel::Loop { space, program }, Strategy::Transpose(transpose)) => {
+            transpose::wgsl((&space.dims, program), transpose, schedule, dialect)
+        }
+        (Kernel::Loop { space, program }, Strategy::Rows(rows)) => {
+            rows::wgsl((space, program), rows, schedule, dialect)
+        }
+        (Kernel::Matmul(matmul), Strategy::Product(product)) => {
+            routine::matmul(matmul, product, schedule, dialect)
+        }
+        (Kernel::Conv2d(conv), Strategy::Product(product)) => {
+            routine::product_of_windows(conv, product, schedule, dialect)
+        }
+        (Kernel::Conv2d(conv), Strategy::Window(window)) => {
+            routine::windows(conv, *window, schedule, dialect)
+        }
+        (Kernel::Attention(attend), Strategy::Attention(attention)) => {
+            routine::attention(attend, attention, schedule, dialect)
+        }
+        (Kernel::Shader { shader, workgroups }, Strategy::Shader) => Source {
             text: shader.source().to_string(),
             grid: Some(*workgroups),
-            workgroups: workgroups.iter().map(|&count| u64::from(count)).product(),
+            workgroups: schedule.workgroups,
             params: shader.params.len().div_ceil(4).max(1),
             head: false,
-            f16: shader.f16,
+            features: Features { f16: shader.f16, ..Features::default() },
             sizes: Vec::new(),
         },
+        (kernel, strategy) => panic!("{strategy:?} is not how a {} is run", kernel.kind()),
     }
 }

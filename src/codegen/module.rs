@@ -1,5 +1,7 @@
 //! What stands around a kernel's statements: bindings, helper functions, the entry point, the layout of the text.
 
+use crate::codegen::dialect::{Dialect, Features};
+use crate::codegen::helpers::{parts, Name, HELPERS};
 use crate::codegen::sizes::{take_marks, Signed};
 use crate::codegen::source::Source;
 use crate::dtype::DType;
@@ -28,86 +30,15 @@ pub struct Module {
     /// By number; `None` where no program loads it.
     pub inputs: Vec<Option<Bound>>,
     pub outputs: Vec<Option<Bound>>,
+    /// What the statements need of a device; buffers of halves need `f16` anyway.
+    pub features: Features,
+    dialect: Dialect,
     words: u32,
     /// The helpers that are called: a bit each, and one for the form on `vec4`s.
     helpers: Cell<u32>,
     /// The users' functions that are called.
     elements: RefCell<Vec<Arc<Element>>>,
 }
-
-/// Functions that WGSL lacks, or whose special cases it leaves open, as [`Module::fill`] takes them. All but the first
-/// may call the first.
-///
-/// The bits are looked at because compilers may assume that no comparison meets a NaN.
-const HELPERS: [&str; 11] = [
-    "is_nan_(x: F) -> B {
-    return (bitcast<U>(x) & U(0x7fffffffu)) > U(0x7f800000u);
-    }",
-    // Maximum and minimum that give NaN where either argument is NaN.
-    "max_nan_(x: F, y: F) -> F {
-    return select(select(max(x, y), y, is_nan_(y)), x, is_nan_(x));
-    }",
-    "min_nan_(x: F, y: F) -> F {
-    return select(select(min(x, y), y, is_nan_(y)), x, is_nan_(x));
-    }",
-    // `y`, but NaN where `x` is; some compilers' functions lose it.
-    "keep_nan_(x: F, y: F) -> F {
-    return select(y, x, is_nan_(x));
-    }",
-    // `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
-    "log_of_(x: F, y: F) -> F {
-    let r = select(y, F(bitcast<f32>(params[0].y)), x == F());
-    let s = select(r, x, is_nan_(x) | (x == F(bitcast<f32>(params[0].z))));
-    return select(s, F(bitcast<f32>(params[0].w)), x < F());
-    }",
-    // For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
-    "power_(x: F, y: F) -> F {
-    let inf = F(bitcast<f32>(params[0].z));
-    let edge = select(F(), inf, (x == F()) == (y < F()));
-    let r = select(pow(x, y), edge, (x == F()) | (x == inf));
-    let s = select(r, x + y, is_nan_(x) | is_nan_(y));
-    return select(s, F(1.0), (x == F(1.0)) | (y == F()));
-    }",
-    "angle_(y: F, x: F) -> F {
-    let half_turn = select(F(3.1415927), F(-3.1415927), bitcast<I>(y) < I());
-    let r = select(atan2(y, x), select(y, half_turn, x < F()), y == F());
-    return select(r, x + y, is_nan_(x) | is_nan_(y));
-    }",
-    // The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
-    // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
-    "sine_(x: F, quarters: I, y: F) -> F {
-    let n = round(x * 0.63661977);
-    let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
-    let z = r * r;
-    let s = r + r * z * (z * (z * -0.00019515295891 + 0.0083321608736) - 0.16666654611);
-    let c = z * z * (z * (z * 2.4433157e-5 - 0.0013887316) + 0.041666646) - 0.5 * z + 1.0;
-    let q = I(n) + quarters;
-    let v = select(s, c, (q & I(1)) == I(1));
-    let w = select(v, -v, (q & I(2)) == I(2));
-    return select(w, y, (x == F()) | (abs(x) > F(20000.0)));
-    }",
-    // `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
-    // where the quotient has more digits than an `f32`.
-    "remainder_(x: F, y: F) -> F {
-    let a = abs(x);
-    let b = abs(y);
-    var r = a - b * trunc(a / b);
-    r = select(r, r + b, r < F());
-    r = select(r, r - b, r >= b);
-    r = select(r, F(), (r < F()) | (r >= b));
-    r = select(r, a, a < b);
-    return select(r, -r, x < F());
-    }",
-    // Saturating; NaN is 0.
-    "to_i32_(x: F) -> I {
-    let i = I(clamp(x, F(-2147483648.0), F(2147483520.0)));
-    return select(select(i, I(2147483647), x >= F(2147483648.0)), I(), is_nan_(x));
-    }",
-    "to_u32_(x: F) -> U {
-    let i = U(clamp(x, F(), F(4294967040.0)));
-    return select(select(i, U(4294967295u), x >= F(4294967296.0)), U(), is_nan_(x));
-    }",
-];
 
 /// A type's name inside functions, `vec4` of it where `wide`.
 pub fn type_name(dtype: DType, wide: bool) -> String {
@@ -133,22 +64,33 @@ pub fn memory_name(dtype: DType, quads: bool) -> String {
 }
 
 impl Module {
-    /// The bindings of a kernel made of these programs.
-    pub fn new(programs: &[&Program]) -> Module {
-        let (mut inputs, mut outputs, mut words) = (Vec::new(), Vec::new(), 0);
+    /// A module without bindings.
+    pub fn new(dialect: Dialect) -> Module {
+        Module {
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            features: Features::default(),
+            dialect,
+            words: 0,
+            helpers: Cell::new(0),
+            elements: RefCell::default(),
+        }
+    }
+
+    /// Adds the bindings that these programs use.
+    pub fn bind(&mut self, programs: &[&Program]) {
         for program in programs {
             for inst in &program.insts {
                 match inst {
-                    Inst::Load { input, dtype, .. } => bind(&mut inputs, *input, *dtype),
-                    Inst::Param { word, .. } => words = words.max(word + 1),
+                    Inst::Load { input, dtype, .. } => bind(&mut self.inputs, *input, *dtype),
+                    Inst::Param { word, .. } => self.words = self.words.max(word + 1),
                     _ => {}
                 }
             }
             for store in &program.stores {
-                bind(&mut outputs, store.output, store.dtype);
+                bind(&mut self.outputs, store.output, store.dtype);
             }
         }
-        Module { inputs, outputs, words, helpers: Cell::new(0), elements: RefCell::default() }
     }
 
     /// The name by which a user's function is called, which the module will have.
@@ -162,62 +104,36 @@ impl Module {
         element.name_in(number)
     }
 
-    /// A template with `X` and `Y` replaced by these texts, and `F I U B H` by types, `vec4`s of them where `wide`. A `_`
-    /// after a helper's name becomes the end of its name, and the module will have it.
+    /// A template of [`helpers`](super::helpers) filled in, for four elements where `wide`. The module will have the helpers
+    /// that it calls.
     pub fn fill(&self, template: &str, wide: bool, x: &str, y: &str) -> String {
-        let mut text = String::new();
-        for (i, c) in template.bytes().enumerate() {
-            let dtype = match c {
-                b'X' => {
-                    text += x;
-                    continue;
+        let mut filled = String::new();
+        for (text, name) in parts(template) {
+            filled += text;
+            match name {
+                None => {}
+                Some(Name::X) => filled += x,
+                Some(Name::Y) => filled += y,
+                Some(Name::Type(dtype)) if wide => put!(filled, "vec4<{}>", dtype.name()),
+                Some(Name::Type(dtype)) => filled += dtype.name(),
+                Some(Name::Helper(number)) => {
+                    let bit = 1 << (2 * number + usize::from(wide));
+                    self.helpers.set(self.helpers.get() | bit);
+                    filled += HELPERS[number].0;
+                    filled += if wide { "4" } else { "" };
                 }
-                b'Y' => {
-                    text += y;
-                    continue;
-                }
-                b'_' if template.as_bytes()[i + 1] == b'(' => {
-                    for (n, helper) in HELPERS.iter().enumerate() {
-                        let name = &helper[..=helper.find("_(").unwrap_or(0)];
-                        if template[..=i].ends_with(name) {
-                            let bit = 1 << (2 * n + usize::from(wide));
-                            self.helpers.set(self.helpers.get() | bit);
-                        }
-                    }
-                    text += if wide { "4" } else { "" };
-                    continue;
-                }
-                b'F' => DType::F32,
-                b'H' => DType::F16,
-                b'I' => DType::I32,
-                b'U' => DType::U32,
-                b'B' => DType::Bool,
-                _ => {
-                    text += &template[i..=i];
-                    continue;
-                }
-            };
-            text += if wide { "vec4<" } else { "" };
-            text += dtype.name();
-            text += if wide { ">" } else { "" };
+            }
         }
-        text
+        filled
     }
 
     /// The whole text: bindings, then `rest`, then the helpers.
     pub fn finish(&self, rest: &str, workgroups: u64) -> Source {
         let params = 1 + self.words.div_ceil(4) as usize;
-        let buffers = || self.inputs.iter().chain(&self.outputs).flatten();
-        let matrices = cfg!(not(target_arch = "wasm32")) && rest.contains("coop_mat");
-        let f16 = matrices || buffers().any(|b| b.dtype == DType::F16);
-        let mut text = String::from(if f16 { "enable f16;\n" } else { "" });
-        if matrices {
-            text += "enable wgpu_cooperative_matrix;\n";
-        }
-        // naga knows subgroups without being told, and does not know this line.
-        if cfg!(target_arch = "wasm32") && rest.contains("subgroup") {
-            text += "enable subgroups;\n";
-        }
+        let mut features = self.features;
+        let mut buffers = self.inputs.iter().chain(&self.outputs).flatten();
+        features.f16 |= buffers.any(|bound| bound.dtype == DType::F16);
+        let mut text = self.directives(features);
         let mut declare = |binding: usize, access: &str, name: &str, of: &str| {
             put!(text, "@group(0) @binding({binding}) var<{access}> {name}: {of};\n");
         };
@@ -245,7 +161,21 @@ impl Module {
             text += "\n";
         }
         let (text, sizes) = take_marks(&tidy(&text));
-        Source { text, workgroups, grid: None, params, head: true, f16, sizes }
+        Source { text, workgroups, grid: None, params, head: true, features, sizes }
+    }
+
+    /// The lines that enable features.
+    fn directives(&self, features: Features) -> String {
+        let mut text = String::from(if features.f16 { "enable f16;\n" } else { "" });
+        if let (true, Some((enable, _))) =
+            (features.cooperative_matrices, self.dialect.cooperative_matrices)
+        {
+            text += enable;
+        }
+        if features.subgroups {
+            text += self.dialect.enable_subgroups;
+        }
+        text
     }
 
     /// The helpers `from..to` that are called so far.
@@ -254,7 +184,7 @@ impl Module {
         for bit in 2 * from..2 * to {
             if self.helpers.get() >> bit & 1 == 1 {
                 text += "fn ";
-                text += &self.fill(HELPERS[bit / 2], bit % 2 == 1, "", "");
+                text += &self.fill(HELPERS[bit / 2].1, bit % 2 == 1, "", "");
                 text += "\n";
             }
         }

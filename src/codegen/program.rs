@@ -6,6 +6,7 @@ use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
 use crate::kernel::{Atom, Index, Inst, Program, Store, ValueId};
 use crate::op::{Const, Function, Reduction};
+use crate::schedule::Vector;
 
 /// Where statements stand: what values and coordinates are called there, and how many elements a value holds.
 pub struct Place<'a> {
@@ -16,9 +17,8 @@ pub struct Place<'a> {
     pub outer: usize,
     /// In an unrolled loop, which step this is: varying names end in it.
     pub step: Option<usize>,
-    /// Along this coordinate the values in `wide` hold four elements.
-    pub quad: Option<u32>,
-    pub wide: &'a [bool],
+    /// Which values hold four elements, along which coordinate.
+    pub vector: Option<&'a Vector>,
 }
 
 impl Place<'_> {
@@ -39,7 +39,7 @@ impl Place<'_> {
 
     /// Whether the value holds four elements.
     pub fn is_wide(&self, id: ValueId) -> bool {
-        has(self.wide, id)
+        self.vector.is_some_and(|vector| vector.values[id as usize])
     }
 
     /// A value as an operand: with four elements where `wide`.
@@ -56,11 +56,12 @@ impl Place<'_> {
     pub fn store(&self, store: &Store) -> String {
         let number = store.output;
         let at = self.index(&store.index);
-        let wide = self.quad.is_some_and(|axis| store.index.stride(Atom::Coord(axis)) == 1);
+        let along = |vector: &Vector| store.index.stride(Atom::Coord(vector.axis)) == 1;
+        let wide = self.vector.is_some_and(along);
         let template = match store.dtype {
-            DType::F16 => "H(X)",
-            DType::Bool => "U(X)",
-            _ => "X",
+            DType::F16 => "{f16}({x})",
+            DType::Bool => "{u32}({x})",
+            _ => "{x}",
         };
         let value = self.module.fill(template, wide, &self.operand(store.value, wide), "");
         let quads = if wide { " >> 2u" } else { "" };
@@ -97,7 +98,7 @@ impl Place<'_> {
     }
 
     fn varies(&self, id: ValueId) -> bool {
-        has(self.varying, id)
+        self.varying.get(id as usize) == Some(&true)
     }
 
     fn suffix(&self, varies: bool) -> String {
@@ -145,7 +146,7 @@ impl Place<'_> {
                 match &insts[id as usize] {
                     Inst::Unary(op, _) => unary(*op, dtype),
                     Inst::Cast(to, _) => cast(*to, dtype, wide),
-                    _ => "X",
+                    _ => "{x}",
                 }
             }
             Inst::Binary(op, left, right) => {
@@ -180,9 +181,9 @@ impl Place<'_> {
         let quads = self.module.inputs[input as usize].is_some_and(|bound| bound.quads);
         let at = self.index(index);
         let mut value = format!("in{input}[{at}");
-        match self.quad {
-            Some(axis) if wide && !quads => {
-                let step = index.stride(Atom::Coord(axis));
+        match self.vector {
+            Some(vector) if wide && !quads => {
+                let step = index.stride(Atom::Coord(vector.axis));
                 for i in 1..4 {
                     let mut index = index.clone();
                     index.offset += i * step;
@@ -195,8 +196,8 @@ impl Place<'_> {
             _ => value += "]",
         }
         let template = match dtype {
-            DType::F16 => "F(X)",
-            DType::Bool => "X != U()",
+            DType::F16 => "{f32}({x})",
+            DType::Bool => "{x} != {u32}()",
             _ => return value,
         };
         self.module.fill(template, wide, &value, "")
@@ -208,42 +209,37 @@ impl Place<'_> {
     }
 }
 
-/// Whether a value is one of those in a list, which may be too short to have it.
-pub fn has(list: &[bool], id: ValueId) -> bool {
-    list.get(id as usize) == Some(&true)
-}
-
-/// The template for a function of one value of type `dtype`; see [`Module::fill`].
+/// The template for a function of one value of type `dtype`; see [`helpers`](super::helpers).
 fn unary(op: Unary, dtype: DType) -> &'static str {
     let float = dtype.is_float();
     match op {
-        Unary::Neg if dtype == DType::U32 => "U() - X",
-        Unary::Neg => "-X",
-        Unary::Abs => "abs(X)",
-        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if !float => "X",
-        Unary::Floor => "floor(X)",
-        Unary::Ceil => "ceil(X)",
-        Unary::Round => "round(X)",
-        Unary::Trunc => "trunc(X)",
-        Unary::Exp => "keep_nan_(X, exp(X))",
-        Unary::Exp2 => "keep_nan_(X, exp2(X))",
-        Unary::Log => "log_of_(X, log(X))",
-        Unary::Log2 => "log_of_(X, log2(X))",
-        Unary::Sqrt => "sqrt(X)",
-        Unary::InverseSqrt => "inverseSqrt(X)",
-        Unary::Sin => "sine_(X, I(0), sin(X))",
-        Unary::Cos => "sine_(X, I(1), cos(X))",
-        Unary::Tan => "sine_(X, I(0), sin(X)) / sine_(X, I(1), cos(X))",
-        Unary::Asin => "asin(X)",
-        Unary::Acos => "acos(X)",
-        Unary::Atan => "keep_nan_(X, atan(X))",
-        Unary::Not if dtype == DType::Bool => "!X",
-        Unary::Not => "~X",
-        Unary::IsNan | Unary::IsInf if !float => "B(false)",
-        Unary::IsNan => "is_nan_(X)",
-        Unary::IsInf => "(bitcast<U>(X) & U(0x7fffffffu)) == U(0x7f800000u)",
-        Unary::SignBit => "(bitcast<U>(X) & U(0x80000000u)) != U()",
-        Unary::FromBits => "bitcast<F>(X)",
+        Unary::Neg if dtype == DType::U32 => "{u32}() - {x}",
+        Unary::Neg => "-{x}",
+        Unary::Abs => "abs({x})",
+        Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc if !float => "{x}",
+        Unary::Floor => "floor({x})",
+        Unary::Ceil => "ceil({x})",
+        Unary::Round => "round({x})",
+        Unary::Trunc => "trunc({x})",
+        Unary::Exp => "{keep_nan}({x}, exp({x}))",
+        Unary::Exp2 => "{keep_nan}({x}, exp2({x}))",
+        Unary::Log => "{log_of}({x}, log({x}))",
+        Unary::Log2 => "{log_of}({x}, log2({x}))",
+        Unary::Sqrt => "sqrt({x})",
+        Unary::InverseSqrt => "inverseSqrt({x})",
+        Unary::Sin => "{sine}({x}, {i32}(0), sin({x}))",
+        Unary::Cos => "{sine}({x}, {i32}(1), cos({x}))",
+        Unary::Tan => "{sine}({x}, {i32}(0), sin({x})) / {sine}({x}, {i32}(1), cos({x}))",
+        Unary::Asin => "asin({x})",
+        Unary::Acos => "acos({x})",
+        Unary::Atan => "{keep_nan}({x}, atan({x}))",
+        Unary::Not if dtype == DType::Bool => "!{x}",
+        Unary::Not => "~{x}",
+        Unary::IsNan | Unary::IsInf if !float => "{bool}(false)",
+        Unary::IsNan => "{is_nan}({x})",
+        Unary::IsInf => "(bitcast<{u32}>({x}) & {u32}(0x7fffffffu)) == {u32}(0x7f800000u)",
+        Unary::SignBit => "(bitcast<{u32}>({x}) & {u32}(0x80000000u)) != {u32}()",
+        Unary::FromBits => "bitcast<{f32}>({x})",
     }
 }
 
@@ -251,32 +247,32 @@ fn unary(op: Unary, dtype: DType) -> &'static str {
 fn binary(op: Binary, dtype: DType) -> &'static str {
     let (float, logical) = (dtype.is_float(), dtype == DType::Bool);
     match op {
-        Binary::Add => "X + Y",
-        Binary::Sub => "X - Y",
-        Binary::Mul => "X * Y",
-        Binary::Div => "X / Y",
-        Binary::Rem if float => "remainder_(X, Y)",
-        Binary::Rem => "X % Y",
-        Binary::Min if float => "min_nan_(X, Y)",
-        Binary::Min => "min(X, Y)",
-        Binary::Max if float => "max_nan_(X, Y)",
-        Binary::Max => "max(X, Y)",
-        Binary::Pow => "power_(X, Y)",
-        Binary::Atan2 => "angle_(X, Y)",
-        Binary::And => "X & Y",
-        Binary::Or => "X | Y",
-        Binary::Xor if logical => "X != Y",
-        Binary::Xor => "X ^ Y",
-        Binary::Shl => "X << (U(Y) & U(31u))",
-        Binary::Shr => "X >> (U(Y) & U(31u))",
-        Binary::Lt if logical => "!X & Y",
-        Binary::Le if logical => "!X | Y",
-        Binary::Lt => "X < Y",
-        Binary::Le => "X <= Y",
-        Binary::Eq => "X == Y",
+        Binary::Add => "{x} + {y}",
+        Binary::Sub => "{x} - {y}",
+        Binary::Mul => "{x} * {y}",
+        Binary::Div => "{x} / {y}",
+        Binary::Rem if float => "{remainder}({x}, {y})",
+        Binary::Rem => "{x} % {y}",
+        Binary::Min if float => "{min_nan}({x}, {y})",
+        Binary::Min => "min({x}, {y})",
+        Binary::Max if float => "{max_nan}({x}, {y})",
+        Binary::Max => "max({x}, {y})",
+        Binary::Pow => "{power}({x}, {y})",
+        Binary::Atan2 => "{angle}({x}, {y})",
+        Binary::And => "{x} & {y}",
+        Binary::Or => "{x} | {y}",
+        Binary::Xor if logical => "{x} != {y}",
+        Binary::Xor => "{x} ^ {y}",
+        Binary::Shl => "{x} << ({u32}({y}) & {u32}(31u))",
+        Binary::Shr => "{x} >> ({u32}({y}) & {u32}(31u))",
+        Binary::Lt if logical => "!{x} & {y}",
+        Binary::Le if logical => "!{x} | {y}",
+        Binary::Lt => "{x} < {y}",
+        Binary::Le => "{x} <= {y}",
+        Binary::Eq => "{x} == {y}",
         // Some compilers' own `!=` does not hold for NaN.
-        Binary::Ne if float => "!(X == Y)",
-        Binary::Ne => "X != Y",
+        Binary::Ne if float => "!({x} == {y})",
+        Binary::Ne => "{x} != {y}",
     }
 }
 
@@ -286,16 +282,16 @@ fn cast(to: DType, from: DType, wide: bool) -> &'static str {
     match to {
         // Rounded as if it had been stored and read again. Not by `quantizeToF16`, which may make subnormal halves 0.
         DType::F16 if float && wide => {
-            "F(unpack2x16float(pack2x16float(X.xy)), unpack2x16float(pack2x16float(X.zw)))"
+            "{f32}(unpack2x16float(pack2x16float({x}.xy)), unpack2x16float(pack2x16float({x}.zw)))"
         }
-        DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>(X, 0.0))).x",
-        _ if to.compute() == from => "X",
-        DType::I32 if float => "to_i32_(X)",
-        DType::U32 if float => "to_u32_(X)",
-        DType::F32 | DType::F16 => "F(X)",
-        DType::I32 => "I(X)",
-        DType::U32 => "U(X)",
-        DType::Bool => "B(X)",
+        DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0))).x",
+        _ if to.compute() == from => "{x}",
+        DType::I32 if float => "{to_i32}({x})",
+        DType::U32 if float => "{to_u32}({x})",
+        DType::F32 | DType::F16 => "{f32}({x})",
+        DType::I32 => "{i32}({x})",
+        DType::U32 => "{u32}({x})",
+        DType::Bool => "{bool}({x})",
     }
 }
 

@@ -1,14 +1,15 @@
-//! Routines: which shader computes them, with which constants, operands and tile.
+//! Routines: which shader computes them, with which constants and operands.
 
-#[cfg(not(target_arch = "wasm32"))]
-use crate::codegen::matrices;
-use crate::codegen::product::Product;
+use crate::codegen::dialect::{Dialect, Features};
+use crate::codegen::module::Module;
+use crate::codegen::shader::Shader;
 use crate::codegen::sizes::{Signed, Unsigned};
-use crate::codegen::slot::{Shader, Slot};
+use crate::codegen::slot::{fill, Slot};
 use crate::codegen::source::Source;
-#[cfg(not(target_arch = "wasm32"))]
-use crate::kernel::Halves;
-use crate::kernel::{class, Attend, Convolution, KernelConfig, Matmul, Tile};
+use crate::kernel::{Attend, Convolution, Matmul};
+use crate::schedule::{
+    AttentionSchedule, ProductExtents, ProductSchedule, ProductTile, Schedule, WindowSchedule,
+};
 
 const MATMUL: &str = shader!("matmul");
 const MATMUL_LARGE: &str = shader!("matmul_large");
@@ -20,99 +21,108 @@ const CONV2D_PLAIN: &str = shader!("conv2d_plain");
 
 /// The arguments of the product's functions.
 const CELL: &[&str] = &["batch", "row", "col"];
-/// The same for the transposed product.
-const TURNED: &[&str] = &["batch", "col", "row"];
+/// The same where the operands are exchanged.
+const EXCHANGED: &[&str] = &["batch", "col", "row"];
 
 /// The text of a matrix product.
-pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Source {
+pub fn matmul(
+    matmul: &Matmul,
+    product: &ProductSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
     let mut at = folded("batch", &matmul.batch);
     at.push("i32(row)".to_string());
     at.push("i32(col)".to_string());
-    let batch = matmul.batch.iter().product();
-    let tile = config.products[class(batch, matmul.m, matmul.n)];
-    #[cfg(not(target_arch = "wasm32"))]
-    if config.halves == Halves::CooperativeMatrices && matrices::take(matmul) {
-        return matrices::product(blocks(matmul, tile, batch, &at));
+    let at = &at[..];
+    let ProductExtents { m, n, k, .. } = product.extents;
+    let [of_a, of_b, of_results] = &product.vectors;
+    if let ProductTile::Registers { rows, exchanged } = product.tile {
+        let cell = if exchanged { EXCHANGED } else { CELL };
+        let (a, b) = if exchanged { (&matmul.b, &matmul.a) } else { (&matmul.a, &matmul.b) };
+        let slots = vec![
+            Slot::operand("a", a, cell, at),
+            Slot::operand("b", b, cell, at),
+            Slot::epilogue(&matmul.epilogue, cell, at)
+                .vector(of_results, &[("row", m), ("col", n)]),
+        ];
+        return registers(product, (rows, exchanged), slots, schedule, dialect);
     }
-    if tile == Tile::Thread {
-        return row_by_row(matmul, batch, &at);
-    }
-    product(blocks(matmul, tile, batch, &at))
-}
-
-/// The product whose workgroups compute a tile each.
-fn blocks<'a>(matmul: &'a Matmul, tile: Tile, batch: usize, at: &'a [String]) -> Product<'a> {
-    let Matmul { m, n, k, .. } = *matmul;
-    let rank = matmul.batch.len() as u32;
-    Product {
-        tile,
-        batch,
-        m,
-        n,
-        k,
-        a_along_k: !matmul.a.lies_along(rank) || matmul.a.lies_along(rank + 1),
-        b_along_k: matmul.b.lies_along(rank) && !matmul.b.lies_along(rank + 1),
-        a: Slot::operand("a", &matmul.a, CELL, at).quads(rank + 1, &[("row", m), ("col", k)]),
-        b: Slot::operand("b", &matmul.b, CELL, at).quads(rank + 1, &[("row", k), ("col", n)]),
-        epilogue: Slot::epilogue(&matmul.epilogue, CELL, at)
-            .quads(rank + 1, &[("row", m), ("col", n)]),
-    }
+    let slots = vec![
+        Slot::operand("a", &matmul.a, CELL, at).vector(of_a, &[("row", m), ("col", k)]),
+        Slot::operand("b", &matmul.b, CELL, at).vector(of_b, &[("row", k), ("col", n)]),
+        Slot::epilogue(&matmul.epilogue, CELL, at).vector(of_results, &[("row", m), ("col", n)]),
+    ];
+    tiles(product, slots, schedule, dialect)
 }
 
 /// Each thread goes through the rows and columns of its results.
-fn row_by_row(matmul: &Matmul, batch: usize, at: &[String]) -> Source {
-    let Matmul { m, n, k, .. } = *matmul;
-    let axis = matmul.batch.len() as u32 + 1;
+fn registers(
+    product: &ProductSchedule,
+    (rows, exchanged): (usize, bool),
+    slots: Vec<Slot>,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
+    let ProductExtents { batch, m, n, k } = product.extents;
+    let (m, n) = if exchanged { (n, m) } else { (m, n) };
     let mut shader = Shader::new(MATMUL_PLAIN);
-    // A thread's results lie along the columns: where those are few, along the rows, the operands being exchanged.
-    let turned = n < 8 && n < m;
-    let cell = if turned { TURNED } else { CELL };
-    let (a, b) = if turned { (&matmul.b, &matmul.a) } else { (&matmul.a, &matmul.b) };
-    let (m, n) = if turned { (n, m) } else { (m, n) };
-    let rows = share(m, batch * m * n * k);
     shader.repeat(rows);
     shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
-    shader.constants(&[("ROWS", rows)]);
-    let mut epilogue = Slot::epilogue(&matmul.epilogue, cell, at);
-    if !turned {
-        epilogue = epilogue.quads(axis, &[("row", m), ("col", n)]);
-    }
-    let threads = batch * m.div_ceil(rows) * n.div_ceil(8);
-    let slots = vec![Slot::operand("a", a, cell, at), Slot::operand("b", b, cell, at), epilogue];
-    shader.fill(slots, threads.div_ceil(8) as u64)
+    shader.constants(&[("ROWS", rows), ("THREADS", schedule.workgroup_size)]);
+    fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// Of how many rows a thread has results, about as many for every thread: at most eight, but where there are few products
-/// to compute two, because compiling more takes longer than it saves.
-fn share(rows: usize, products: usize) -> usize {
-    let most = if products <= 1 << 20 { 2 } else { 8 };
-    rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
+/// A workgroup computes a tile, whose operands are staged in shared memory.
+fn tiles(
+    product: &ProductSchedule,
+    slots: Vec<Slot>,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
+    let ProductExtents { batch, m, n, k } = product.extents;
+    let mut module = Module::new(dialect);
+    let mut shader = match (product.tile, dialect.cooperative_matrices) {
+        (ProductTile::CooperativeMatrices { across }, Some((_, text))) => {
+            let mut shader = Shader::new(text);
+            shader.constants(&[("SIZE", ProductTile::MATRIX), ("ACROSS", across)]);
+            module.features = Features { f16: true, subgroups: true, cooperative_matrices: true };
+            shader
+        }
+        (ProductTile::CooperativeMatrices { .. }, None) => {
+            panic!("the schedule asks for matrices that the dialect does not have")
+        }
+        (ProductTile::Shared { threads: [rows, columns] }, _) => {
+            let mut shader = Shader::new(MATMUL);
+            shader.constants(&[("THREADS_M", rows), ("THREADS_N", columns)]);
+            shader
+        }
+        _ => Shader::new(MATMUL_LARGE),
+    };
+    shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
+    shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
+    shader.choose("A_ALONG_K", !product.transposed[0]);
+    shader.choose("B_ALONG_K", product.transposed[1]);
+    fill(shader, slots, module, schedule.workgroups)
 }
 
-/// The text of a convolution.
-pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Source {
-    let (groups, pixels) = (conv.params.groups, conv.batch * conv.out_height * conv.out_width);
-    match config.convolutions[class(groups, conv.out / groups, pixels)] {
-        Tile::Thread => window_by_window(conv),
-        tile => product_of_windows(conv, tile),
-    }
-}
-
-/// Each thread goes through the window of its results.
-fn window_by_window(conv: &Convolution) -> Source {
+/// The text of a convolution whose threads go through the windows of their results.
+pub fn windows(
+    conv: &Convolution,
+    window: WindowSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
     let params = &conv.params;
     const PIXEL: &[&str] = &["image", "channel", "y", "x"];
     const TAP: &[&str] = &["out", "channel", "ky", "kx"];
     const RESULT: &[&str] = &["image", "out", "y", "x"];
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
-    let pixels = conv.batch * conv.out_height * conv.out_width;
-    let taps = channels * conv.kernel[0] * conv.kernel[1];
-    let rows = share(out, conv.out * pixels * taps);
     let mut shader = Shader::new(CONV2D_PLAIN);
-    if let Some(lines) = lines_of_windows(conv, rows) {
-        shader.replace_between("\n  for (var tap", "* far;\n  }\n", &lines);
+    if let Some(reach) = window.unrolled {
+        shader.replace_region("taps", &lines_of_windows(conv, reach));
     }
-    shader.repeat(rows);
+    shader.repeat(window.rows);
     shader.sizes(&[
         ("BATCH", conv.batch),
         ("GROUPS", params.groups),
@@ -124,7 +134,8 @@ fn window_by_window(conv: &Convolution) -> Source {
         ("OUT_WIDTH", conv.out_width.max(1)),
     ]);
     shader.constants(&[
-        ("ROWS", rows),
+        ("ROWS", window.rows),
+        ("THREADS", schedule.workgroup_size),
         ("KERNEL_Y", conv.kernel[0]),
         ("KERNEL_X", conv.kernel[1]),
         ("STRIDE_Y", params.stride[0]),
@@ -135,28 +146,18 @@ fn window_by_window(conv: &Convolution) -> Source {
         ("BEFORE_X", params.padding[1].0),
     ]);
     let (at_pixel, at_tap, at_result) = (signed(PIXEL), signed(TAP), signed(RESULT));
-    let strips = conv.out_width.div_ceil(8) * conv.out_height;
-    let threads = conv.batch * params.groups * out.div_ceil(rows) * strips;
     let slots = vec![
         Slot::operand("x", &conv.x, PIXEL, &at_pixel),
         Slot::operand("w", &conv.w, TAP, &at_tap),
         Slot::epilogue(&conv.epilogue, RESULT, &at_result),
     ];
-    shader.fill(slots, threads.div_ceil(8) as u64)
+    fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
-/// The loop over the lines of a window instead of that over its places: each number that several of a thread's results
-/// need is read once. `None` where that would be a text that takes longer to compile than it saves, or has nothing to save.
-fn lines_of_windows(conv: &Convolution, rows: usize) -> Option<String> {
-    let (width, step) = (conv.kernel[1], conv.params.stride[1]);
-    let apart = conv.params.dilation[1];
-    if width < 2 || rows * width > 24 {
-        return None;
-    }
-    let reach = step.checked_mul(7)?.checked_add(apart.checked_mul(width - 1)?)?;
-    if reach > 24 {
-        return None;
-    }
+/// The loop over the lines of a window instead of that over its places: each of the `reach` numbers that several of a
+/// thread's results need is read once.
+fn lines_of_windows(conv: &Convolution, reach: usize) -> String {
+    let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
     let mut text = String::from(
         "
 for (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {
@@ -166,7 +167,7 @@ let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
 let from_x = x * STRIDE_X - BEFORE_X;
 ",
     );
-    for n in 0..=reach {
+    for n in 0..reach {
         put!(text, "let p{n} = seen(image, part * CHANNELS + c, from_y, from_x + {n}u);\n");
     }
     for tap in 0..width {
@@ -180,14 +181,14 @@ let from_x = x * STRIDE_X - BEFORE_X;
         put!(
             text,
             ");
-let w{tap}_0 = load_w(row_0, c, ky, {tap}u);
-near_0 += w{tap}_0 * n{tap};
-far_0 += w{tap}_0 * f{tap};
+let w{tap}_each = load_w(row_each, c, ky, {tap}u);
+near_each += w{tap}_each * n{tap};
+far_each += w{tap}_each * f{tap};
 "
         );
     }
     text += "}\n";
-    Some(text)
+    text
 }
 
 /// The arguments as coordinates.
@@ -201,7 +202,12 @@ fn signed(names: &[&str]) -> Vec<String> {
 
 /// A convolution as a product: per group the product of the weights `[out, channel ky kx]` and the windows
 /// `[channel ky kx, batch y x]`, which are gathered while they are read.
-fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
+pub fn product_of_windows(
+    conv: &Convolution,
+    product: &ProductSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
     let params = &conv.params;
     let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
     let [kh, kw] = conv.kernel;
@@ -237,34 +243,36 @@ fn product_of_windows(conv: &Convolution, tile: Tile) -> Source {
     let [wc, wy, wx] = split("col", [channels, kh, kw]);
     let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
     windows.condition = padded.then_some(inside);
-    product(Product {
-        tile,
-        batch: params.groups,
-        m: out,
-        n: conv.batch * conv.out_height * conv.out_width,
-        k: channels * kh * kw,
-        a_along_k: true,
-        b_along_k: false,
-        a: Slot::operand("a", &conv.w, CELL, &[out_channel.clone(), wc, wy, wx]),
-        b: windows,
-        epilogue: Slot::epilogue(&conv.epilogue, CELL, &[image, out_channel, oy, ox]),
-    })
+    let at_w = [out_channel.clone(), wc, wy, wx];
+    let at_result = [image, out_channel, oy, ox];
+    let slots = vec![
+        Slot::operand("a", &conv.w, CELL, &at_w),
+        windows,
+        Slot::epilogue(&conv.epilogue, CELL, &at_result),
+    ];
+    tiles(product, slots, schedule, dialect)
 }
 
 /// The text of an attention.
-pub fn attention(a: &Attend) -> Source {
+pub fn attention(
+    a: &Attend,
+    attention: &AttentionSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
     let (queries, size) = (a.queries.max(1), a.head_size);
     let (value_size, repeat) = (a.value_size.max(1), a.heads / a.kv_heads.max(1));
     const QUERY: &[&str] = &["batch", "head", "query", "d"];
     const KEY: &[&str] = &["batch", "head", "key", "d"];
     const SCORE: &[&str] = &["batch", "head", "query", "key"];
     let (at_query, at_key, at_score) = (signed(QUERY), signed(KEY), signed(SCORE));
+    let [of_q, of_k, of_v, of_results] = &attention.vectors;
     let mut slots = vec![
-        Slot::operand("q", &a.q, QUERY, &at_query).quads(3, &[("d", size)]),
-        Slot::operand("k", &a.k, KEY, &at_key).quads(3, &[("key", a.keys), ("d", size)]),
-        Slot::operand("v", &a.v, KEY, &at_key).quads(3, &[("key", a.keys), ("d", value_size)]),
+        Slot::operand("q", &a.q, QUERY, &at_query).vector(of_q, &[("d", size)]),
+        Slot::operand("k", &a.k, KEY, &at_key).vector(of_k, &[("key", a.keys), ("d", size)]),
+        Slot::operand("v", &a.v, KEY, &at_key).vector(of_v, &[("key", a.keys), ("d", value_size)]),
         Slot::operand("scale", &a.scale, &[], &[]),
-        Slot::epilogue(&a.epilogue, QUERY, &at_query).quads(3, &[("d", value_size)]),
+        Slot::epilogue(&a.epilogue, QUERY, &at_query).vector(of_results, &[("d", value_size)]),
     ];
     if let Some(mask) = &a.mask {
         slots.push(Slot::operand("mask", mask, SCORE, &at_score));
@@ -272,13 +280,7 @@ pub fn attention(a: &Attend) -> Source {
     if let Some(length) = &a.length {
         slots.push(Slot::operand("length", length, &[], &[]));
     }
-    // Heads that a thread can hold; for few queries a workgroup each, where 32 would leave most of its rows empty.
-    let rows = repeat * a.queries;
-    let (text, groups) = match queries {
-        ..=4 if size <= 1024 && value_size <= 1024 => (ATTENTION_FEW, a.batch * a.kv_heads * rows),
-        _ => (ATTENTION, a.batch * a.kv_heads * rows.div_ceil(32)),
-    };
-    let mut shader = Shader::new(text);
+    let mut shader = Shader::new(if attention.rows == 1 { ATTENTION_FEW } else { ATTENTION });
     shader.sizes(&[
         ("BATCH", a.batch.max(1)),
         ("KV_HEADS", a.kv_heads.max(1)),
@@ -296,41 +298,7 @@ pub fn attention(a: &Attend) -> Source {
     ]);
     shader.choose("CAUSAL", a.causal);
     shader.choose("MASK", a.mask.is_some());
-    shader.fill(slots, if a.value_size == 0 { 0 } else { groups as u64 })
-}
-
-fn product(product: Product) -> Source {
-    let Product { batch, m, n, k, .. } = product;
-    let (text, threads) = match threads(product.tile, m, n) {
-        None => (MATMUL_LARGE, None),
-        some => (MATMUL, some),
-    };
-    let mut shader = Shader::new(text);
-    shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
-    shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
-    let mut tile = (128, 128);
-    if let Some((threads_m, threads_n)) = threads {
-        shader.constants(&[("THREADS_M", threads_m), ("THREADS_N", threads_n)]);
-        tile = (4 * threads_m, 4 * threads_n);
-    }
-    shader.choose("A_ALONG_K", product.a_along_k);
-    shader.choose("B_ALONG_K", product.b_along_k);
-    let groups = batch * m.div_ceil(tile.0) * n.div_ceil(tile.1);
-    shader.fill(vec![product.a, product.b, product.epilogue], groups as u64)
-}
-
-/// A workgroup's threads along rows and columns, each with 4 x 4 results, or `None` for the shader for large products.
-/// Narrow products get narrow tiles.
-fn threads(tile: Tile, m: usize, n: usize) -> Option<(usize, usize)> {
-    match (m, n) {
-        (..=8, _) => Some((2, 32)),
-        (_, ..=8) => Some((32, 2)),
-        (..=16, _) => Some((4, 16)),
-        (_, ..=16) => Some((16, 4)),
-        _ if tile == Tile::Large => None,
-        _ if tile == Tile::Medium => Some((16, 16)),
-        _ => Some((8, 8)),
-    }
+    fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
 /// Coordinates along `dims` from a number that counts them all.

@@ -2,95 +2,81 @@
 //! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
 
 mod meet;
+mod threads;
 
-use crate::codegen::analysis::{bind_quads, coordinates, decompose, quads, varying};
-use crate::codegen::layout::Layout;
+use crate::codegen::analysis::{bind_quads, coordinates, decompose};
+use crate::codegen::dialect::Dialect;
 use crate::codegen::module::{type_name, Module, ENTRY};
-use crate::codegen::program::{guarded, has, literal, Place};
+use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::source::Source;
 use crate::dtype::DType;
-use crate::kernel::{Inst, Program, Rows, Space, Store, ValueId};
+use crate::kernel::{Inst, Program, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
-
-/// Steps of a walk that are written out at most, and statements they may become.
-const UNROLL_STEPS: usize = 16;
-const UNROLL_STATEMENTS: usize = 400;
+use crate::schedule::{varying, RowSchedule, Schedule, Vector};
 
 struct Writer<'a> {
     program: &'a Program,
     module: &'a Module,
+    schedule: &'a RowSchedule,
     live: Vec<bool>,
     varying: Vec<bool>,
     stages: Vec<u32>,
-    layout: Layout,
-    /// Whether neighbours pass results to each other.
-    pass: bool,
     /// The inner extents, and which coordinates are used.
     inner: &'a [usize],
     outer: usize,
     used: u64,
-    /// Elements of a row, or quads.
+    /// Rows and elements of each, or vectors of them.
+    rows: usize,
     columns: usize,
-    /// The coordinate along which a thread computes four neighbours at a time: of one row, or of four rows.
-    quad: Option<u32>,
-    wide: Vec<bool>,
-    /// Steps that are written out, where they are.
-    steps: Option<usize>,
     /// Varying values that are written out already.
     done: Vec<bool>,
     text: String,
 }
 
 /// The text of a kernel that walks rows.
-pub fn wgsl(space: &Space, program: &Program, shared: Rows) -> Source {
+pub fn wgsl(
+    (space, program): (&Space, &Program),
+    rows: &RowSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
     let live = program.live(&[]);
-    let (mut rows, mut columns) = (space.rows(), space.columns());
-    let mut module = Module::new(&[program]);
-    let (quad, wide) = quads(space, program, &live, shared);
-    if let Some(axis) = quad {
-        bind_quads(&mut module, &[program], &[quad]);
-        *if (axis as usize) < space.outer { &mut rows } else { &mut columns } /= 4;
-    }
-    let varying = varying(program, space.outer);
-    let stages = program.stages();
-    let layout = Layout::new(space, program, &live, &varying, (rows, columns), shared);
-    let statements = varying.iter().zip(&live).filter(|(v, l)| **v && **l).count();
-    let steps = columns.div_ceil(layout.lanes);
-    let unrolled = steps <= UNROLL_STEPS && steps * statements <= UNROLL_STATEMENTS;
+    let mut module = Module::new(dialect);
+    module.bind(&[program]);
+    module.features.subgroups = rows.subgroups;
+    let quad = rows.vector.as_ref().map(|vector| vector.axis);
+    bind_quads(&mut module, &[program], &[quad]);
     let used = coordinates(program, &live);
-    let groups = rows.div_ceil(layout.rows) as u64;
+    let (count, columns) = rows.extents(space);
     let mut writer = Writer {
         program,
         module: &module,
+        schedule: rows,
         done: vec![false; live.len()],
         live,
-        varying,
-        stages,
-        pass: shared == Rows::Subgroups && !layout.across && layout.lanes > 1,
-        layout,
+        varying: varying(program, space.outer),
+        stages: program.stages(),
         inner: &space.dims[space.outer..],
         outer: space.outer,
         used,
+        rows: count,
         columns,
-        quad,
-        wide,
-        steps: unrolled.then_some(steps),
         text: String::new(),
     };
     writer.shared_memory();
-    let size = writer.layout.rows * writer.layout.lanes;
-    let width = if writer.pass { ", @builtin(subgroup_size) width: u32" } else { "" };
+    let size = schedule.workgroup_size;
+    let width = if rows.subgroups { ", @builtin(subgroup_size) width: u32" } else { "" };
     let [arguments, number] = ENTRY;
     put!(writer.text, "@compute @workgroup_size({size})\n{arguments}{width}{number}");
-    writer.text += &writer.layout.find_row(rows, groups);
-    if writer.pass {
-        let lanes = writer.layout.lanes;
+    writer.text += &writer.find_row(schedule.workgroups);
+    if rows.subgroups {
+        let lanes = rows.lanes;
         put!(writer.text, "let side = min(width, {lanes}u);\nlet first = (lane - strip) / side;\n");
     }
     writer.text += &decompose("row", &space.dims[..space.outer], 0, used, "", quad);
     writer.body();
-    module.finish(&(writer.text + "}\n"), groups)
+    module.finish(&(writer.text + "}\n"), schedule.workgroups)
 }
 
 impl<'a> Writer<'a> {
@@ -101,8 +87,7 @@ impl<'a> Writer<'a> {
             varying: &self.varying,
             outer: self.outer,
             step,
-            quad: self.quad,
-            wide: &self.wide,
+            vector: self.schedule.vector.as_ref(),
         }
     }
 
@@ -138,10 +123,10 @@ impl<'a> Writer<'a> {
     }
 
     fn shared_memory(&mut self) {
-        if self.layout.lanes == 1 {
+        if self.schedule.lanes == 1 {
             return;
         }
-        let size = self.layout.rows * self.layout.lanes;
+        let size = self.schedule.rows * self.schedule.lanes;
         for stage in 0..self.last_stage() {
             for (name, dtype) in self.arrays(stage) {
                 let declared = format!("var<workgroup> {name}: array<{}, {size}>;\n", dtype.name());
@@ -155,11 +140,11 @@ impl<'a> Writer<'a> {
 
     /// The condition under which a row is one of the space's, where a workgroup may have others.
     fn valid(&self) -> Option<String> {
-        (self.layout.lanes > 1 && self.layout.rows > 1).then(|| "valid".to_string())
+        (self.schedule.lanes > 1 && self.schedule.rows > 1).then(|| "valid".to_string())
     }
 
     fn body(&mut self) {
-        if let Some(steps) = self.steps {
+        if let Some(steps) = self.schedule.unrolled {
             self.unrolled_coordinates(steps);
         }
         let last = self.last_stage();
@@ -180,7 +165,7 @@ impl<'a> Writer<'a> {
 
     /// Whether step `k` of a row that is written out may lie beyond the row.
     fn is_tail(&self, k: usize) -> bool {
-        self.steps.is_some() && (k + 1) * self.layout.lanes > self.columns
+        self.schedule.unrolled.is_some() && (k + 1) * self.schedule.lanes > self.columns
     }
 
     /// The condition under which a step lies in the row, where it may not.
@@ -190,8 +175,8 @@ impl<'a> Writer<'a> {
 
     fn unrolled_coordinates(&mut self, steps: usize) {
         for k in 0..steps {
-            let start = k * self.layout.lanes;
-            let mut j = match (self.layout.lanes, start) {
+            let start = k * self.schedule.lanes;
+            let mut j = match (self.schedule.lanes, start) {
                 (1, _) => format!("{start}u"),
                 (_, 0) => "strip".to_string(),
                 _ => format!("strip + {start}u"),
@@ -228,8 +213,8 @@ impl<'a> Writer<'a> {
     /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
     fn walk(&mut self, roots: &[ValueId], each: &dyn Fn(&Self, Option<usize>) -> String) {
         let needed = self.needed(roots);
-        let (columns, lanes) = (self.columns, self.layout.lanes);
-        if let Some(steps) = self.steps {
+        let (columns, lanes) = (self.columns, self.schedule.lanes);
+        if let Some(steps) = self.schedule.unrolled {
             self.written_out(&needed, steps, each);
             for id in needed {
                 self.done[id as usize] = true;
@@ -279,17 +264,22 @@ impl<'a> Writer<'a> {
     }
 
     fn coordinates(&self, from: &str, suffix: &str) -> String {
-        decompose(from, self.inner, self.outer, self.used, suffix, self.quad)
+        let quad = self.vector().map(|vector| vector.axis);
+        decompose(from, self.inner, self.outer, self.used, suffix, quad)
+    }
+
+    fn vector(&self) -> Option<&'a Vector> {
+        self.schedule.vector.as_ref()
     }
 
     /// Whether the quads lie along a row.
     fn in_row(&self) -> bool {
-        self.quad.is_some_and(|axis| axis as usize >= self.outer)
+        self.vector().is_some_and(|vector| vector.axis as usize >= self.outer)
     }
 
     /// Whether `x` is reduced four elements at a time.
     fn gathers(&self, x: ValueId) -> bool {
-        self.in_row() || has(&self.wide, x)
+        self.in_row() || self.vector().is_some_and(|vector| vector.values[x as usize])
     }
 
     /// What a reduction of `x` starts with, as wide as it is gathered.
@@ -321,7 +311,7 @@ impl<'a> Writer<'a> {
             }
             text
         });
-        if self.layout.lanes > 1 {
+        if self.schedule.lanes > 1 {
             self.meet(stage, &reduces);
             return;
         }
@@ -372,7 +362,7 @@ impl<'a> Writer<'a> {
 
     fn row_stores(&mut self) {
         let text = self.stores(None, false);
-        let first = (self.layout.lanes > 1).then(|| "strip == 0u".to_string());
+        let first = (self.schedule.lanes > 1).then(|| "strip == 0u".to_string());
         self.text += &guarded([first, self.valid()], &text);
     }
 }

@@ -1,13 +1,14 @@
-//! Puts constants, operands and epilogues into the hand-written shaders. A shader is valid as it lies on disk; what is
-//! replaced are whole `const NAME = ...;` lines, whole functions and the bindings.
+//! Puts operands and epilogues into the stored shaders: programs in the place of functions.
 
-use crate::codegen::analysis::{bind_quads, coordinates, wide, widens};
+use crate::codegen::analysis::{bind_quads, coordinates};
 use crate::codegen::module::Module;
 use crate::codegen::program::Place;
+use crate::codegen::shader::Shader;
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::source::Source;
 use crate::dtype::DType;
 use crate::kernel::{Operand, Program, ValueId};
+use crate::schedule::{Vector, VECTOR};
 
 /// A place in a shader where a program goes: an operand's `load_x` or `quad_x`, or the epilogue.
 pub struct Slot<'a> {
@@ -21,8 +22,8 @@ pub struct Slot<'a> {
     bounds: Vec<(&'static str, usize)>,
     /// The program's coordinates, from the arguments.
     at: &'a [String],
-    /// The coordinate that quads lie along: the last argument's.
-    axis: Option<u32>,
+    /// How it is computed four at a time, along the last argument's coordinate.
+    vector: Option<&'a Vector>,
     /// A condition without which the value is 0.
     pub condition: Option<String>,
 }
@@ -37,7 +38,7 @@ impl<'a> Slot<'a> {
     ) -> Slot<'a> {
         let (program, value) = (&operand.program, Some(operand.value));
         let bounds = Vec::new();
-        Slot { name, program, value, arguments, bounds, at, axis: None, condition: None }
+        Slot { name, program, value, arguments, bounds, at, vector: None, condition: None }
     }
 
     /// The place where results go.
@@ -54,24 +55,20 @@ impl<'a> Slot<'a> {
             arguments,
             bounds,
             at,
-            axis: None,
+            vector: None,
             condition: None,
         }
     }
 
-    /// Allows quads along `axis`, the last of `bounds`.
-    pub fn quads(mut self, axis: u32, bounds: &[(&'static str, usize)]) -> Slot<'a> {
-        self.axis = Some(axis);
+    /// Computes it four at a time, if there is a vector, which lies along the last of `bounds`.
+    pub fn vector(
+        mut self,
+        vector: &'a Option<Vector>,
+        bounds: &[(&'static str, usize)],
+    ) -> Slot<'a> {
+        self.vector = vector.as_ref();
         self.bounds = bounds.to_vec();
         self
-    }
-
-    /// The axis, if the program can be done four elements at a time along it.
-    fn quad(&self) -> Option<u32> {
-        let axis = self.axis?;
-        let extent = self.bounds.last()?.1;
-        let wide = wide(self.program, axis as usize, axis);
-        widens(self.program, &self.live(), &wide, axis, extent).then_some(axis)
     }
 
     /// The type of what is loaded.
@@ -125,14 +122,13 @@ impl<'a> Slot<'a> {
     }
 
     /// Replaces the shader's functions that are for this slot.
-    fn fill(&self, shader: &mut Shader, module: &Module, quad: Option<u32>) {
-        let outer = quad.unwrap_or(0) as usize;
-        let wide = quad.map_or(Vec::new(), |axis| wide(self.program, outer, axis));
-        let (program, varying) = (self.program, &[][..]);
-        let place = Place { module, program, varying, outer, step: None, quad, wide: &wide };
+    fn fill(&self, shader: &mut Shader, module: &Module) {
+        let outer = self.vector.map_or(0, |vector| vector.axis as usize);
+        let (program, varying, vector) = (self.program, &[][..], self.vector);
+        let place = Place { module, program, varying, outer, step: None, vector };
         let statements = self.statements(&place);
         let name = self.name;
-        match (self.value, quad) {
+        match (self.value, vector) {
             (Some(value), None) => {
                 let value = match &self.condition {
                     Some(condition) => format!("select(0.0, v{value}, {condition})"),
@@ -142,7 +138,7 @@ impl<'a> Slot<'a> {
                 let text = format!(
                     "fn load_{name}({signature}) -> {dtype} {{\n{statements}return {value};\n}}\n"
                 );
-                shader.replace("load_", name, &text);
+                shader.replace(&format!("load_{name}"), &text);
             }
             (Some(value), Some(_)) => {
                 let value = place.operand(value, true);
@@ -154,7 +150,7 @@ impl<'a> Slot<'a> {
                     let mut nearest = format!("any_{argument}");
                     for (i, (name, extent)) in self.bounds.iter().enumerate() {
                         if name == argument {
-                            let step = if i == last { 4 } else { 1 };
+                            let step = if i == last { VECTOR } else { 1 };
                             let last = Unsigned(extent.max(&step) - step);
                             nearest = format!("min({nearest}, {last})");
                         }
@@ -162,15 +158,15 @@ impl<'a> Slot<'a> {
                     put!(text, "let {argument} = {nearest};\n");
                 }
                 put!(text, "{statements}return select(vec4<f32>(), {value}, {inside});\n}}\n");
-                shader.replace("load_", name, "");
-                shader.replace("inside_", name, "");
-                shader.replace("quad_", name, &text);
+                shader.replace(&format!("load_{name}"), "");
+                shader.replace(&format!("inside_{name}"), "");
+                shader.replace(&format!("quad_{name}"), &text);
             }
             (None, None) => {
                 let signature = self.signature("");
                 let text =
                     format!("fn epilogue({signature}, accumulator: f32) {{\n{statements}}}\n");
-                shader.replace("", "epilogue", &text);
+                shader.replace("epilogue", &text);
             }
             (None, Some(_)) => {
                 let (signature, inside) = (self.signature(""), self.inside(""));
@@ -178,129 +174,24 @@ impl<'a> Slot<'a> {
                     "fn finish({signature}, accumulator: vec4<f32>) {{\n\
                     if ({inside}) {{\n{statements}}}\n}}\n"
                 );
-                shader.replace("", "epilogue", "");
-                shader.replace("", "finish", &text);
+                shader.replace("epilogue", "");
+                shader.replace("finish", &text);
             }
         }
     }
 }
 
-/// A shader's text while its parts are replaced: what is declared, one after the other.
-pub struct Shader(Vec<String>);
-
-impl Shader {
-    /// A stored shader, less its comments and the bindings that make it valid by itself.
-    pub fn new(text: &str) -> Shader {
-        let mut parts = vec![String::from("\n")];
-        for line in text.lines() {
-            if line.trim_start().starts_with("//") || line.starts_with("@group") {
-                continue;
-            }
-            if line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@') {
-                parts.push(String::new());
-            }
-            if let Some(part) = parts.last_mut() {
-                *part += line;
-                part.push('\n');
-            }
-        }
-        Shader(parts)
+/// The whole text: a shader with the programs in their places.
+pub fn fill(mut shader: Shader, slots: Vec<Slot>, mut module: Module, workgroups: u64) -> Source {
+    let (mut programs, mut axes) = (Vec::new(), Vec::new());
+    for slot in &slots {
+        programs.push(slot.program);
+        axes.push(slot.vector.map(|vector| vector.axis));
     }
-
-    /// Puts `count` paragraphs, at most ten, in the place of each one whose lines all say `_0`: in each, the 0 of `_0` and
-    /// of `row + 0u` is its number.
-    pub fn repeat(&mut self, count: usize) {
-        for part in self.0.iter_mut().filter(|part| part.contains("_0")) {
-            let whole = std::mem::take(part);
-            let (mut rest, mut paragraph) = (&whole[..], String::new());
-            while !rest.is_empty() {
-                let (line, after) = rest.split_at(rest.find('\n').map_or(rest.len(), |at| at + 1));
-                rest = after;
-                if line.contains("_0") {
-                    paragraph += line;
-                    continue;
-                }
-                for number in 0..count as u8 {
-                    let digit = char::from(b'0' + number).to_string();
-                    let named = paragraph.replace("_0", &format!("_{digit}"));
-                    *part += &named.replace("row + 0u", &format!("row + {digit}u"));
-                }
-                paragraph.clear();
-                *part += line;
-            }
-        }
+    module.bind(&programs);
+    bind_quads(&mut module, &programs, &axes);
+    for slot in &slots {
+        slot.fill(&mut shader, &module);
     }
-
-    /// Gives a constant its value.
-    fn set(&mut self, name: &str, value: &str) {
-        let start = format!("const {name} = ");
-        self.declare(&start, ";\n", &format!("{start}{value};\n"));
-    }
-
-    /// Gives a constant of type `bool` its value.
-    pub fn choose(&mut self, name: &str, value: bool) {
-        self.set(name, if value { "true" } else { "false" });
-    }
-
-    /// Gives constants of type `u32` that follow from sizes their values.
-    pub fn sizes(&mut self, sizes: &[(&str, usize)]) {
-        for &(name, value) in sizes {
-            self.set(name, &Unsigned(value).to_string());
-        }
-    }
-
-    /// Gives constants of type `u32` their values.
-    pub fn constants(&mut self, constants: &[(&str, usize)]) {
-        for (name, value) in constants {
-            self.set(name, &format!("{value}u"));
-        }
-    }
-
-    /// Puts a function in the place of another.
-    fn replace(&mut self, kind: &str, name: &str, text: &str) {
-        self.declare(&format!("fn {kind}{name}("), "\n}\n", text);
-    }
-
-    /// Puts a text in the place of the declaration that begins and ends so.
-    fn declare(&mut self, start: &str, end: &str, text: &str) {
-        let part = self.0.iter_mut().find(|part| part.starts_with(start));
-        let found = part.and_then(|part| Some((part.find(end)? + end.len(), part)));
-        debug_assert!(found.is_some(), "the shader declares no {start}");
-        if let Some((to, part)) = found {
-            part.replace_range(..to, text);
-        }
-    }
-
-    /// Removes the declarations that begin so.
-    #[cfg(not(target_arch = "wasm32"))]
-    pub fn remove(&mut self, start: &str) {
-        self.0.retain(|part| !part.starts_with(start));
-    }
-
-    /// Puts a text in the place of what lies between two others of one function, and of those.
-    pub fn replace_between(&mut self, start: &str, end: &str, text: &str) {
-        let part = self.0.iter_mut().find(|part| part.contains(start));
-        debug_assert!(part.is_some(), "the shader has no {start}");
-        let Some(part) = part else { return };
-        let from = part.find(start);
-        let to = from.and_then(|from| Some(from + part[from..].find(end)? + end.len()));
-        if let (Some(from), Some(to)) = (from, to) {
-            part.replace_range(from..to, text);
-        }
-    }
-
-    /// Puts the programs into their places.
-    pub fn fill(mut self, slots: Vec<Slot>, workgroups: u64) -> Source {
-        let (mut programs, mut quads) = (Vec::new(), Vec::new());
-        for slot in &slots {
-            programs.push(slot.program);
-            quads.push(slot.quad());
-        }
-        let mut module = Module::new(&programs);
-        bind_quads(&mut module, &programs, &quads);
-        for (slot, quad) in slots.iter().zip(quads) {
-            slot.fill(&mut self, &module, quad);
-        }
-        module.finish(&self.0.concat(), workgroups)
-    }
+    module.finish(&shader.finish(), workgroups)
 }

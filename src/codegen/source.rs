@@ -1,5 +1,6 @@
 //! A kernel's text, and the same with dynamic shapes: some of the sizes in it read from the params instead.
 
+use crate::codegen::dialect::Features;
 use crate::codegen::sizes::Size;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -19,8 +20,8 @@ pub struct Source {
     pub params: usize,
     /// Whether the params have that head.
     pub head: bool,
-    /// Whether the text needs `enable f16;` (it says so itself).
-    pub f16: bool,
+    /// What the device must have; the text enables it itself.
+    pub features: Features,
     /// The numbers in the text that follow from sizes, in order; the first one is the params' extent.
     pub sizes: Vec<Size>,
 }

@@ -1,5 +1,6 @@
 //! Which machine to use: discovery, preference, and the fallback to the CPU.
 
+use super::drivers::{registered, Driver, Machine};
 use crate::backend::{Backend, DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::Limits;
@@ -22,12 +23,12 @@ pub enum Preference {
     Software,
     /// The n-th of [`Device::discover`](crate::device::Device::discover).
     Index(usize),
-    /// The first whose name contains this, in any case.
+    /// The first whose backend is called this, or else whose name contains it, in any case.
     Name(String),
 }
 
 impl Preference {
-    /// What a word says: `auto`, `gpu`, `low-power`, `cpu`, `software`, an index, or part of a name.
+    /// What a word says: `auto`, `gpu`, `low-power`, `cpu`, `software`, an index, a backend's word, or part of a name.
     pub fn parse(word: &str) -> Preference {
         match word.trim() {
             "" | "auto" => Preference::Auto,
@@ -73,7 +74,12 @@ impl Preference {
             }
             Preference::Name(part) => {
                 let part = part.to_lowercase();
-                those(&|info| info.name.to_lowercase().contains(&part))
+                match those(&|info| info.backend == part) {
+                    none if none.is_empty() => {
+                        those(&|info| info.name.to_lowercase().contains(&part))
+                    }
+                    of_backend => of_backend,
+                }
             }
         }
     }
@@ -134,9 +140,19 @@ enum Choice {
     Gpu(Box<crate::backend::wgpu::Adapter>),
     #[cfg(feature = "cpu")]
     Cpu,
+    /// The n-th machine of a driver from outside.
+    Driver(Driver, usize),
 }
 
 impl Found {
+    /// Among machines of one kind those of a lower rank come first.
+    fn rank(&self) -> i32 {
+        match &self.open {
+            Some(Choice::Driver(driver, _)) => driver.rank,
+            _ => 0,
+        }
+    }
+
     /// Whether it can be opened.
     pub fn is_available(&self) -> bool {
         self.open.is_some()
@@ -202,7 +218,13 @@ async fn find(low_power: bool) -> Vec<Found> {
         let cpu = crate::backend::cpu::CpuBackend::new();
         found.push(there(cpu.info(), cpu.limits(), cpu.memory(), Choice::Cpu));
     }
-    found.sort_by_key(|f| f.info.kind);
+    for driver in registered() {
+        for (number, machine) in (driver.discover)().await.into_iter().enumerate() {
+            let Machine { info, limits, memory } = machine;
+            found.push(there(&info, &limits, memory, Choice::Driver(driver, number)));
+        }
+    }
+    found.sort_by_key(|f| (f.info.kind, f.rank()));
     give_reasons(&mut found);
     #[cfg(feature = "gpu")]
     for &(backend, reason) in EXPECTED {
@@ -239,7 +261,7 @@ fn is_gpu(kind: DeviceKind) -> bool {
 pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<String>)> {
     // Asking for GPUs loads their drivers.
     #[cfg(feature = "cpu")]
-    if preference == Preference::Cpu {
+    if preference == Preference::Cpu && registered().is_empty() {
         return Ok((Box::new(crate::backend::cpu::CpuBackend::new()), None));
     }
     let found = find(preference == Preference::LowPower).await;
@@ -286,8 +308,7 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
         Some(Choice::Gpu(adapter)) => Ok(Box::new(adapter.open().await?)),
         #[cfg(feature = "cpu")]
         Some(Choice::Cpu) => Ok(Box::new(crate::backend::cpu::CpuBackend::new())),
-        #[cfg(not(any(feature = "gpu", feature = "cpu")))]
-        Some(choice) => match *choice {},
+        Some(Choice::Driver(driver, number)) => (driver.open)(*number).await,
         None => {
             let why = found.reason.as_deref().unwrap_or_default();
             let message = format!("device: {} is not there: {why}", found.info.backend);

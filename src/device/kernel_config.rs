@@ -2,7 +2,7 @@
 
 use super::Device;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Halves, KernelConfig, Rows};
+use crate::kernel::{Batch, Halves, KernelConfig, Rows};
 
 /// The old name of [`KernelConfig`].
 #[deprecated(note = "renamed to `KernelConfig`")]
@@ -33,6 +33,11 @@ impl Device {
         state.config = Some(config);
         state.forget_plans(&*self.inner.backend);
         Ok(())
+    }
+
+    /// The text a kernel of a plan is compiled from; `None` on the CPU.
+    pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
+        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
     }
 
     /// The old name of [`Device::kernel_config`].

@@ -8,6 +8,7 @@ mod checks;
 mod choose;
 mod compiling;
 mod compute;
+mod drivers;
 mod eager;
 mod kernel_config;
 mod pool;
@@ -22,6 +23,7 @@ pub(crate) use crate::backend::{take, Take};
 pub use crate::kernel::{Batch as Plan, Halves, KernelConfig, Rows, Tile, Transpose};
 pub use choose::{Found, Preference};
 pub(crate) use compute::Prepared;
+pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
 pub(crate) use reads::Wanted;
@@ -65,7 +67,7 @@ struct Inner {
 impl Device {
     /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
     /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
-    /// [`Device::discover`], or part of a name.
+    /// [`Device::discover`], a backend's word (`vulkan`), or part of a name.
     ///
     /// # Errors
     /// `NoDevice` where nothing answers.
@@ -204,11 +206,6 @@ impl Device {
     /// What the last submission was planned as.
     pub fn last_plan(&self) -> Option<Arc<Batch>> {
         self.state().latest.clone()
-    }
-
-    /// The text a kernel of a plan is compiled from; `None` on the CPU.
-    pub fn kernel_source(&self, batch: &Batch, kernel: usize) -> Option<String> {
-        self.inner.backend.source(&batch.dispatches.get(kernel)?.kernel, batch.config)
     }
 
     /// Whether both are the same device.

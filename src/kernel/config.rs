@@ -149,13 +149,3 @@ impl KernelConfig {
         })
     }
 }
-
-/// Which entry of a list of tiles a product of `batch` times `m` x `n` results gets.
-pub fn class(batch: usize, m: usize, n: usize) -> usize {
-    let tiles = |size: usize| batch * m.div_ceil(size) * n.div_ceil(size);
-    match () {
-        _ if m > 64 && n > 64 && tiles(128) >= 128 => 2,
-        _ if tiles(64) >= 64 => 1,
-        _ => 0,
-    }
-}

@@ -7,7 +7,7 @@ mod index;
 mod program;
 
 pub use check::Counts;
-pub use config::{class, Halves, KernelConfig, Rows, Tile, Transpose};
+pub use config::{Halves, KernelConfig, Rows, Tile, Transpose};
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
 
@@ -246,6 +246,22 @@ pub struct Limits {
     /// Which kernels to run where there is a choice.
     #[cfg_attr(feature = "js", js(skip))]
     pub config: KernelConfig,
+}
+
+impl Limits {
+    /// What every device with WebGPU can do at least.
+    pub const WEBGPU: Limits = Limits {
+        buffers_per_kernel: 8,
+        binding_bytes: 128 << 20,
+        workgroups: 65535,
+        workgroup_size: 256,
+        workgroup_bytes: 16384,
+        f16: false,
+        subgroups: false,
+        cooperative: false,
+        timestamps: false,
+        config: KernelConfig::GPU,
+    };
 }
 
 impl Kernel {

@@ -1,12 +1,14 @@
 //! Sample kernels of every kind, for whoever prints, compiles or runs kernels.
 
+use warpweft::codegen::{wgsl, Dialect, Source};
 use warpweft::dtype::DType;
 use warpweft::expr::{Binary, Unary};
 use warpweft::kernel::{
-    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Matmul, Operand,
+    Atom, Attend, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Limits, Matmul, Operand,
     Program, Rows, Space, Store, Tile, ValueId,
 };
 use warpweft::op::{Const, Conv2d, Reduction};
+use warpweft::schedule::schedule;
 
 const TYPES: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
 const COMPUTE: [DType; 4] = [DType::F32, DType::I32, DType::U32, DType::Bool];
@@ -26,6 +28,14 @@ pub fn configs() -> [KernelConfig; 4] {
         ..KernelConfig::GPU
     };
     [KernelConfig::GPU, KernelConfig::EMULATED, large, middle]
+}
+
+/// A device that can do all that kernels may ask for, and no more of the rest than every device with WebGPU.
+pub const ABLE: Limits = Limits { f16: true, subgroups: true, cooperative: true, ..Limits::WEBGPU };
+
+/// The text of a kernel on such a device, for a compiler.
+pub fn source(kernel: &Kernel, config: KernelConfig, dialect: Dialect) -> Source {
+    wgsl(kernel, &schedule(kernel, &ABLE, config), dialect)
 }
 
 /// All samples, by name.

@@ -2,10 +2,10 @@
 //! makes of long programs, what is left of what was dropped. On the reference, with a browser's limits.
 
 use crate::reference;
+use crate::shaders::source;
 use crate::suite::{absent, Place};
 use std::collections::HashSet;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::codegen::wgsl;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -35,7 +35,7 @@ fn plan(result: &Tensor) -> Plan {
 
 /// The longest text of a plan's kernels, in bytes.
 fn longest(plan: &Plan) -> usize {
-    let length = |kernel| wgsl(kernel, ReferenceBackend::LIMITS.config).text.len();
+    let length = |kernel| source(kernel, ReferenceBackend::LIMITS.config).text.len();
     plan.dispatches.iter().map(|d| length(&d.kernel)).max().unwrap_or(0)
 }
 

@@ -2,6 +2,7 @@
 //! nothing hangs, and what can go on goes on with the same bits.
 
 use crate::cases::leftovers;
+use crate::shaders::source;
 use crate::suite::{absent, gpu, Place};
 use pollster::block_on;
 use std::cell::Cell;
@@ -12,7 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
 use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
-use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
@@ -151,7 +151,7 @@ impl Backend for Faulty {
         };
         let kernels = batch.dispatches.iter().map(|dispatch| &*dispatch.kernel);
         let config = backend.limits().config;
-        let mut sources: Vec<_> = kernels.map(|kernel| wgsl(kernel, config)).collect();
+        let mut sources: Vec<_> = kernels.map(|kernel| source(kernel, config)).collect();
         sources[0].text.push_str("\nfn broken() -> f32 { return no_such_thing; }\n");
         backend.run_sources(batch, &sources, buffers, scalars)
     }

@@ -328,7 +328,7 @@ mod cases {
         let buffers = two(&backend, 64).unwrap();
         let mut source = source(64, 0, "o[i] = u32(f16(a[i]) * 2.0h);");
         source.text = format!("enable f16;\n{}", source.text);
-        source.f16 = true;
+        source.features.f16 = true;
         backend.run_sources(&batch(256, &[&[]], 0), &[source], &buffers, &[]).unwrap();
         let read = words(&backend, buffers[1], 4);
         if backend.limits().f16 {

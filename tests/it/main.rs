@@ -35,4 +35,5 @@ mod shaders;
 mod suite;
 mod table;
 mod tidy;
+mod toy;
 mod tune;

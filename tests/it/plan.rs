@@ -2,12 +2,12 @@
 //! they hold, what they read. The plans' texts lie under `tests/snapshots/plan`; `UPDATE_EXPECT=1` rewrites them.
 
 use crate::reference;
+use crate::shaders::source;
 use expect_test::expect_file;
 use pollster::block_on;
 use std::path::Path;
 use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::codegen::wgsl;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
@@ -657,7 +657,7 @@ fn maps_that_read_along_another_axis_turn_tiles() {
         batch.add(&result).expect("it lives on this device");
         let plan = batch.plan().expect("it can be planned");
         let tiles = |config| {
-            let text = wgsl(&plan.dispatches[0].kernel, config).text;
+            let text = source(&plan.dispatches[0].kernel, config).text;
             text.matches("var<workgroup> tile").count()
         };
         assert_eq!(tiles(KernelConfig::GPU), count, "build {at}");

@@ -2,15 +2,22 @@
 //! which `UPDATE_EXPECT=1` rewrites.
 
 use expect_test::expect_file;
+use std::collections::BTreeSet;
 use std::path::Path;
-use warpweft::codegen;
+use warpweft::codegen::{wgsl, Dialect, Source};
 use warpweft::dtype::DType;
-use warpweft::kernel::{Halves, Kernel, KernelConfig, Rows};
+use warpweft::kernel::{Halves, Kernel, KernelConfig, Limits, Rows};
+use warpweft::schedule::{schedule, ProductTile, Strategy};
 
 #[path = "../cases/kernels.rs"]
 pub mod kernels;
 
 pub use kernels::samples;
+
+/// The text of a kernel as naga takes it, on a device that can do all.
+pub fn source(kernel: &Kernel, config: KernelConfig) -> Source {
+    kernels::source(kernel, config, Dialect::NAGA)
+}
 
 /// The words of WGSL that name nothing: its keywords, then what it reserves (sections 15.1 and 15.2 of its specification).
 const WORDS: &str = include_str!("../golden/wgsl-words.txt");
@@ -39,8 +46,9 @@ fn declared(text: &str) -> Vec<&str> {
     names
 }
 
-/// What a browser without optional features validates, and `shader-f16` where the text enables it.
-fn validate(name: &str, text: &str) {
+/// What a browser without optional features validates, and `shader-f16` where the text enables it. Gives the threads of a
+/// workgroup.
+fn validate(name: &str, text: &str) -> usize {
     let module = naga::front::wgsl::parse_str(text)
         .unwrap_or_else(|e| panic!("{name}: {}\n{text}", e.emit_to_string(text)));
     let f16 = text.contains("enable f16;\n");
@@ -62,7 +70,8 @@ fn validate(name: &str, text: &str) {
     }
     let entry = &module.entry_points[0];
     assert_eq!(entry.name, "main", "{name}");
-    assert!(entry.workgroup_size.iter().product::<u32>() <= 256, "{name}");
+    let threads = entry.workgroup_size.iter().product::<u32>();
+    assert!(threads <= 256, "{name}");
     let mut layouter = naga::proc::Layouter::default();
     layouter.update(module.to_ctx()).expect("a valid module has a layout");
     let globals = module.global_variables.iter().map(|(_, global)| global);
@@ -76,6 +85,7 @@ fn validate(name: &str, text: &str) {
     }
     assert!(shared <= 16384, "{name}: {shared} bytes of workgroup memory");
     assert!(buffers <= 8, "{name}: {buffers} buffers");
+    threads as usize
 }
 
 #[test]
@@ -97,12 +107,15 @@ fn sample_kernels_are_valid() {
     assert!(samples.len() > 400, "{} samples", samples.len());
     let each = |sample| kernels::configs().map(|config| (sample, config));
     for ((name, kernel), config) in samples.iter().flat_map(each) {
-        let source = codegen::wgsl(kernel, config);
+        let source = source(kernel, config);
         let met = source.text.contains("workgroupBarrier");
         let alone = matches!(kernel, Kernel::Loop { .. } | Kernel::Matmul(_) | Kernel::Conv2d(_));
         assert!(config != KernelConfig::EMULATED || !alone || !met, "{name}: threads meet");
-        validate(name, &source.text);
-        assert_eq!(source.f16, source.text.starts_with("enable f16;"), "{name}");
+        let plan = schedule(kernel, &kernels::ABLE, config);
+        assert_eq!(validate(name, &source.text), plan.workgroup_size, "{name}");
+        assert_eq!(source.workgroups, plan.workgroups, "{name}");
+        assert_eq!(source.features.f16, source.text.starts_with("enable f16;"), "{name}");
+        assert_eq!(source.features.subgroups, source.text.contains("subgroup"), "{name}");
         // Large grids are folded into two dimensions.
         let number = "let group = group_id.x + group_id.y * groups.x;";
         assert!(source.text.contains(number), "{name}");
@@ -112,12 +125,70 @@ fn sample_kernels_are_valid() {
     }
 }
 
+/// What is printed in different ways.
+fn kind(strategy: &Strategy) -> String {
+    match strategy {
+        Strategy::Map(map) => format!("map, vectors: {}", map.vector.is_some()),
+        Strategy::Transpose(transpose) => format!("{} loads transposed", transpose.loads.len()),
+        Strategy::Rows(rows) => {
+            let (lanes, vectors) = (rows.lanes > 1, rows.vector.is_some());
+            let unrolled = rows.unrolled.is_some();
+            format!("rows, {:?} {lanes} {vectors} {unrolled} {}", rows.traversal, rows.subgroups)
+        }
+        Strategy::Product(product) => match product.tile {
+            ProductTile::Registers { exchanged, .. } => format!("registers {exchanged}"),
+            tile => format!("{:?} {:?}", tile.size(), product.transposed),
+        },
+        Strategy::Window(window) => format!("windows, unrolled: {}", window.unrolled.is_some()),
+        Strategy::Attention(attention) => format!("attention of {} rows", attention.rows),
+        Strategy::Shader => "a user's".to_string(),
+    }
+}
+
+/// Whatever a stored shader lacks that codegen puts into it is a panic: of each way to print some sample has it.
+#[test]
+fn samples_are_printed_in_every_way() {
+    let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
+    let mut seen = BTreeSet::new();
+    for (name, kernel) in samples().iter().chain(&kernels::windows()) {
+        for config in kernels::configs().into_iter().chain([matrices]) {
+            let plan = schedule(kernel, &kernels::ABLE, config);
+            seen.insert(kind(&plan.strategy));
+            // Less is asked of a device that can do less.
+            let less = schedule(kernel, &Limits::WEBGPU, config);
+            let text = wgsl(kernel, &less, Dialect::NAGA);
+            let subgroups = text.features.subgroups || text.features.cooperative_matrices;
+            assert!(!subgroups, "{name}: {:?}", text.features);
+        }
+    }
+    let wanted = [
+        "map, vectors: false",
+        "map, vectors: true",
+        "1 loads transposed",
+        "2 loads transposed",
+        "registers false",
+        "registers true",
+        "Some([32, 32]) [false, false]",
+        "Some([64, 64]) [false, false]",
+        "Some([64, 64]) [true, true]",
+        "Some([128, 128]) [false, false]",
+        "windows, unrolled: false",
+        "windows, unrolled: true",
+        "attention of 1 rows",
+        "attention of 32 rows",
+    ];
+    for kind in wanted {
+        assert!(seen.contains(kind), "no sample is printed as {kind}; {seen:#?}");
+    }
+    assert!(seen.iter().filter(|kind| kind.starts_with("rows")).count() > 8, "{seen:#?}");
+}
+
 #[test]
 fn sizes_may_be_read_from_the_params() {
     let samples = samples();
     let each = |sample| kernels::configs().map(|config| (sample, config));
     for ((name, kernel), config) in samples.iter().flat_map(each) {
-        let source = codegen::wgsl(kernel, config);
+        let source = source(kernel, config);
         for size in &source.sizes {
             let printed = &source.text[size.at..][..size.len];
             let digits = printed.trim_end_matches(['u', 'i']);
@@ -133,7 +204,7 @@ fn sizes_may_be_read_from_the_params() {
     // Kernels of one structure differ in sizes alone, and their dynamic texts not at all.
     let text = |rows, columns| {
         let product = kernels::product(&[], rows, 64, columns, DType::F32);
-        let source = codegen::wgsl(&Kernel::Matmul(product), KernelConfig::EMULATED);
+        let source = source(&Kernel::Matmul(product), KernelConfig::EMULATED);
         let words: Vec<_> = (0..source.sizes.len()).map(Some).collect();
         (source.structure(), source.text.clone(), source.dynamic(&words).text)
     };
@@ -149,7 +220,7 @@ fn windows_of_every_size_are_valid() {
     assert_eq!(windows.len(), 256);
     let each = |window| kernels::configs().map(|config| (window, config));
     for ((name, kernel), config) in windows.iter().flat_map(each) {
-        validate(name, &codegen::wgsl(kernel, config).text);
+        validate(name, &source(kernel, config).text);
     }
 }
 
@@ -161,7 +232,7 @@ fn names_are_no_words_of_the_language() {
     let matrices = KernelConfig { halves: Halves::CooperativeMatrices, ..KernelConfig::GPU };
     for (name, kernel) in samples().iter().chain(&kernels::windows()) {
         for config in kernels::configs().into_iter().chain([matrices]) {
-            let text = codegen::wgsl(kernel, config).text;
+            let text = source(kernel, config).text;
             let names = declared(&text);
             assert!(names.len() > 5, "{name}: {names:?}");
             let wrong = names.into_iter().find(|name| words.contains(name));
@@ -176,20 +247,20 @@ fn products_of_halves_are_those_of_matrices() {
     let halves = Halves::CooperativeMatrices;
     for (name, kernel) in &samples {
         for config in [KernelConfig::GPU, KernelConfig::EMULATED] {
-            let source = codegen::wgsl(kernel, KernelConfig { halves, ..config });
+            let found = source(kernel, KernelConfig { halves, ..config });
             let f16 = name.starts_with("matmul f16");
             let wanted = f16 && !name.contains("x1x") && !name.contains("16 1x");
             assert_eq!(
-                source.text.contains("coop_mat8x8<f32, C>"),
+                found.text.contains("coop_mat8x8<f32, C>"),
                 wanted,
                 "{name}:\n{}",
-                source.text
+                found.text
             );
             if wanted {
-                assert!(source.f16, "{name}");
-                validate(name, &source.text);
+                assert!(found.features.cooperative_matrices, "{name}");
+                validate(name, &found.text);
             } else {
-                assert_eq!(source, codegen::wgsl(kernel, config), "{name}");
+                assert_eq!(found, source(kernel, config), "{name}");
             }
         }
     }
@@ -230,6 +301,6 @@ fn check(folder: &Path, name: &str, kernel: &Kernel, config: KernelConfig) {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let file = words.take(8).collect::<Vec<_>>().join("-") + ".wgsl";
     let path = folder.join(file.to_lowercase());
-    let text = codegen::wgsl(kernel, config).text;
+    let text = source(kernel, config).text;
     expect_file![path].assert_eq(&text);
 }

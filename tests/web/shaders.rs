@@ -5,7 +5,7 @@ mod kernels;
 
 use js_sys::{Array, Function, Promise};
 use std::collections::BTreeMap;
-use warpweft::codegen;
+use warpweft::codegen::Dialect;
 use wasm_bindgen_futures::wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use wasm_bindgen_test::{console_log, wasm_bindgen_test};
@@ -66,7 +66,7 @@ async fn all_shaders_compile() {
     }
     for (name, kernel) in kernels::samples().into_iter().chain(kernels::windows()) {
         for config in kernels::configs() {
-            let source = codegen::wgsl(&kernel, config);
+            let source = kernels::source(&kernel, config, Dialect::BROWSER);
             let read: Vec<_> = (0..source.sizes.len()).map(Some).collect();
             texts.insert(source.dynamic(&read).text, format!("{name}, sizes read"));
             texts.insert(source.text, name.clone());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use warpweft::backend::{Backend, BufferId};
-use warpweft::codegen::Source;
+use warpweft::codegen::{Features, Source};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Batch, Dispatch, Kernel, Place, Program, Slot, Space};
@@ -52,8 +52,15 @@ fn main(
     {body}
 }}"
     );
-    let (workgroups, sizes) = (count.div_ceil(64), Vec::new());
-    Source { text, workgroups, grid: None, params: words, head: true, f16: false, sizes }
+    Source {
+        text,
+        workgroups: count.div_ceil(64),
+        grid: None,
+        params: words,
+        head: true,
+        features: Features::default(),
+        sizes: Vec::new(),
+    }
 }
 
 /// Two buffers of so many words; the first holds 0, 1, 2...

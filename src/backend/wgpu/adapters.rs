@@ -66,9 +66,3 @@ pub(super) fn on(
     let limits = Limits { config, binding_bytes, ..has };
     Ok(WgpuBackend::new(info, limits, Gpu::new(device, queue, lent)?))
 }
-
-/// Whether these words about an adapter say that it is a software GPU.
-pub(super) fn is_software(words: &str) -> bool {
-    let words = words.to_ascii_lowercase();
-    ["llvmpipe", "lavapipe", "swiftshader", "basic render"].iter().any(|word| words.contains(word))
-}

@@ -37,6 +37,7 @@ use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
+use crate::schedule::schedule;
 use batch::Prepared;
 use deferred::Unresolved;
 use error_log::lock;
@@ -172,6 +173,16 @@ impl WgpuBackend {
         Ok(state)
     }
 
+    /// A kernel's text, of the configuration that is asked for.
+    fn text(&self, kernel: &Kernel, config: KernelConfig) -> Source {
+        codegen::wgsl(kernel, &schedule(kernel, &self.limits, config), platform::DIALECT)
+    }
+
+    /// The texts of a batch's kernels, by the numbers of their dispatches.
+    fn texts<'a>(&'a self, batch: &'a Batch) -> impl FnMut(usize) -> Source + 'a {
+        |number| self.text(&batch.dispatches[number].kernel, batch.config)
+    }
+
     fn start_read(&self, parts: Vec<Part>) -> Result<Pending<Result<()>>> {
         let gpu = self.gpu.clone();
         gpu.errors.check("read")?;
@@ -248,7 +259,7 @@ impl Backend for WgpuBackend {
 
     fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
         let compiled = self.gpu.errors.check("compile").and_then(|()| {
-            let mut state = self.prepare(batch, &mut texts(batch))?;
+            let mut state = self.prepare(batch, &mut self.texts(batch))?;
             let prepared = state.batches.get(&address(batch));
             Ok(prepared
                 .map(|prepared| prepared.history.unresolved(None, [], []))
@@ -268,7 +279,7 @@ impl Backend for WgpuBackend {
     }
 
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        self.run_text(batch, buffers, scalars, &mut texts(batch))
+        self.run_text(batch, buffers, scalars, &mut self.texts(batch))
     }
 
     fn defer_submit(&self) {
@@ -329,7 +340,7 @@ impl Backend for WgpuBackend {
     }
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        Some(codegen::wgsl(kernel, config).text)
+        Some(self.text(kernel, config).text)
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -345,11 +356,6 @@ impl Drop for WgpuBackend {
             self.gpu.discard(buffer);
         }
     }
-}
-
-/// The texts of a batch's kernels, by the numbers of their dispatches.
-fn texts(batch: &Batch) -> impl FnMut(usize) -> Source + '_ {
-    |number| codegen::wgsl(&batch.dispatches[number].kernel, batch.config)
 }
 
 /// What a batch is known by.

@@ -103,9 +103,9 @@ impl Pipelines {
 impl Recipe<'_> {
     fn compile(&self, gpu: &Gpu, limits: &Limits, layout: &Arc<Layout>) -> Pipeline {
         let ((kind, label), deferred) = (self.labels, DeferredResult::default());
-        if self.source.f16 && !limits.f16 {
+        if let Some(missing) = self.source.features.missing(limits) {
             let message =
-                format!("{kind}: the kernel `{label}` needs f16, which this device lacks");
+                format!("{kind}: the kernel `{label}` needs {missing}, which this device lacks");
             deferred.settle(Some(Error::new(ErrorKind::Unsupported, message)));
             return Pipeline { compiled: None, deferred };
         }

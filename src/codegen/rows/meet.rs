@@ -1,17 +1,17 @@
 //! How the threads of a row combine what each of them has gathered.
 
 use super::Writer;
-use crate::codegen::layout::Layout;
 use crate::dtype::DType;
 use crate::kernel::ValueId;
 use crate::op::Reduction;
+use crate::schedule::{RowSchedule, Traversal};
 
 impl Writer<'_> {
     /// The threads of a row combine their results.
     pub(super) fn meet(&mut self, stage: u32, reduces: &[(ValueId, Reduction, ValueId)]) {
         let arrays = self.arrays(stage);
         // Truth values are not passed.
-        if self.pass && arrays.iter().all(|array| array.1 != DType::Bool) {
+        if self.schedule.subgroups && arrays.iter().all(|array| array.1 != DType::Bool) {
             self.pass_on(&arrays, reduces);
         } else {
             self.meet_in_memory(&arrays, reduces);
@@ -25,7 +25,7 @@ impl Writer<'_> {
     /// First by exchanging with neighbours twice, four, ... times as far, as wide as the machine has it and the row is; all
     /// of these then know their result, and one puts it into workgroup memory, where each thread combines what is there.
     fn pass_on(&mut self, arrays: &[(String, DType)], reduces: &[(ValueId, Reduction, ValueId)]) {
-        let lanes = self.layout.lanes;
+        let lanes = self.schedule.lanes;
         let combine = |writer: &Self, id, op, x: &str, y: &str| {
             writer.place(None).combine(op, x, y, writer.dtype(id), false)
         };
@@ -66,15 +66,15 @@ impl Writer<'_> {
         arrays: &[(String, DType)],
         reduces: &[(ValueId, Reduction, ValueId)],
     ) {
-        let Layout { rows, lanes, across } = self.layout;
+        let RowSchedule { rows, lanes, traversal, .. } = *self.schedule;
         for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
             let result = self.horizontal(id, op);
             put!(self.text, "{name}[lane] = {result};\n");
         }
-        let (times, first) = match (across, rows) {
+        let (times, first) = match (traversal, rows) {
             (_, 1) => (String::new(), "0".to_string()),
-            (true, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
-            (false, _) => (String::new(), "lane - strip".to_string()),
+            (Traversal::ColumnMajor, _) => (format!(" * {rows}u"), format!("lane % {rows}u")),
+            (Traversal::RowMajor, _) => (String::new(), "lane - strip".to_string()),
         };
         put!(
             self.text,

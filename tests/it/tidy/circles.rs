@@ -4,7 +4,7 @@ use super::{files, File};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The folders whose files form no circle.
-const FOLDERS: [&str; 2] = ["src/backend/cpu/", "src/codegen/"];
+const FOLDERS: [&str; 3] = ["src/backend/cpu/", "src/codegen/", "src/schedule/"];
 
 /// A path of modules from the crate's root.
 type Module = Vec<String>;
@@ -145,7 +145,7 @@ fn files_form_no_circle() {
         let files: Vec<&File> =
             all.iter().filter(|f| f.path.starts_with(folder) && f.path.ends_with(".rs")).collect();
         let known: usize = needs(&files).values().map(BTreeSet::len).sum();
-        assert!(files.len() > 10 && known > 20, "{folder}: {} files, {known} uses", files.len());
+        assert!(files.len() >= 10 && known > 20, "{folder}: {} files, {known} uses", files.len());
         let circles = circles(&files);
         assert!(circles.is_empty(), "{folder}: files need each other: {circles:#?}");
     }

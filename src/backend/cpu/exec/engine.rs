@@ -7,8 +7,9 @@ use super::parallel;
 use super::reduce::{Accumulators, Rectangle};
 use super::worker::{Block, Worker};
 use crate::backend::cpu::lower::plan::{Body, LoopPlan, Register, Stage, Step};
-use crate::backend::cpu::lower::tiling::{cut, Layout};
+use crate::backend::cpu::lower::tiling::cut;
 use crate::error::Result;
+use crate::schedule::Traversal;
 use std::sync::Mutex;
 
 impl LoopPlan {
@@ -75,7 +76,7 @@ impl<'r> WorkerPool<'r> {
     /// For a run with these inputs.
     pub fn new(plan: &'r LoopPlan, inputs: &'r Inputs<'r>) -> WorkerPool<'r> {
         let mut worker = Worker::new(plan, inputs, 1);
-        let shape = Rectangle { layout: Layout::Rows, rows: 1, columns: 1 };
+        let shape = Rectangle { layout: Traversal::RowMajor, rows: 1, columns: 1 };
         let block = Block { row: 0, element: 0, elements: 1, shape };
         worker.steps(&plan.uniform, &block, &mut []);
         let uniforms = plan.uniforms.iter().map(|&r| (r, worker.get(r, 1)[0])).collect();

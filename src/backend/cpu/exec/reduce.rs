@@ -1,11 +1,11 @@
 //! Reductions over blocks. Every sum has one fixed order: sixteen lanes within a stretch of a row, then one after the
 //! other in `f64`.
 
-use crate::backend::cpu::lower::tiling::Layout;
 use crate::backend::cpu::math::function::{larger, smaller};
 use crate::backend::cpu::math::simd::{self, Loop};
 use crate::dtype::DType;
 use crate::op::Reduction;
+use crate::schedule::Traversal;
 use bytemuck::cast_slice;
 
 /// Elements that are summed in `f32` lanes before the lanes go to `f64`.
@@ -38,7 +38,7 @@ macro_rules! with_combiner {
 /// A rectangle of a space: values of `rows` rows and `columns` columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Rectangle {
-    pub layout: Layout,
+    pub layout: Traversal,
     pub rows: usize,
     pub columns: usize,
 }
@@ -76,11 +76,11 @@ impl Accumulators {
             return;
         }
         let (op, dtype) = (self.op, self.dtype);
-        if block.layout == Layout::Rows && block.columns < LANES {
+        if block.layout == Traversal::RowMajor && block.columns < LANES {
             return self.add_short(block.columns, data);
         }
         match (&mut self.values, block.layout) {
-            (Values::Wide(sums), Layout::Rows) => {
+            (Values::Wide(sums), Traversal::RowMajor) => {
                 for (sum, row) in sums.iter_mut().zip(data.chunks_exact(block.columns)) {
                     match op {
                         Reduction::Prod => *sum *= product(cast_slice(row)),
@@ -88,7 +88,7 @@ impl Accumulators {
                     }
                 }
             }
-            (Values::Wide(sums), Layout::Columns) => {
+            (Values::Wide(sums), Traversal::ColumnMajor) => {
                 for column in cast_slice::<u32, f32>(data).chunks_exact(block.rows) {
                     match op {
                         Reduction::Prod => {
@@ -99,12 +99,12 @@ impl Accumulators {
                     }
                 }
             }
-            (Values::Words(words), Layout::Rows) => {
+            (Values::Words(words), Traversal::RowMajor) => {
                 for (word, row) in words.iter_mut().zip(data.chunks_exact(block.columns)) {
                     *word = combine_row(op, dtype, *word, row);
                 }
             }
-            (Values::Words(words), Layout::Columns) => {
+            (Values::Words(words), Traversal::ColumnMajor) => {
                 for column in data.chunks_exact(block.rows) {
                     combine_each(op, dtype, words, column);
                 }

@@ -7,10 +7,11 @@ use super::reduce::{Accumulators, Rectangle};
 use crate::backend::cpu::lower::plan::{
     Body, Combine, Level, LoopPlan, Register, Stage, Step, Work,
 };
-use crate::backend::cpu::lower::tiling::{cut, Layout, Tiling};
+use crate::backend::cpu::lower::tiling::{cut, Tiling};
 use crate::backend::cpu::lower::walk::Walk;
 use crate::backend::cpu::math::elementary::from_half;
 use crate::backend::cpu::math::function;
+use crate::schedule::Traversal;
 use bytemuck::cast_slice;
 
 /// A block's place in the space.
@@ -294,18 +295,18 @@ fn expand(shape: Rectangle, rows: &[u32], out: &mut [u32]) {
         return;
     }
     match shape.layout {
-        Layout::Rows if shape.columns < 16 => {
+        Traversal::RowMajor if shape.columns < 16 => {
             for column in 0..shape.columns {
                 let each = out[column..].iter_mut().step_by(shape.columns);
                 each.zip(rows).for_each(|(out, &value)| *out = value);
             }
         }
-        Layout::Rows => {
+        Traversal::RowMajor => {
             for (out, &value) in out.chunks_exact_mut(shape.columns).zip(rows) {
                 out.fill(value);
             }
         }
-        Layout::Columns => {
+        Traversal::ColumnMajor => {
             for out in out.chunks_exact_mut(shape.rows) {
                 out.copy_from_slice(rows);
             }

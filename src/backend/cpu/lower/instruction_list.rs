@@ -49,23 +49,28 @@ impl<'a> InstructionList<'a> {
         self.needed.iter().any(|&key| self.level(key) == Level::Element || self.is_reduce(key))
     }
 
-    /// Whether a store happens per element.
-    pub fn stores_elements(&self) -> bool {
-        self.store_levels.contains(&Level::Element)
-    }
-
-    /// The indices of loads and stores per element.
-    pub fn touched(&self) -> Vec<&'a Index> {
-        let index = |&key: &Key| match key {
+    /// The indices of loads per element.
+    pub fn loads(&self) -> Vec<&'a Index> {
+        self.elements(|key| match key {
             Key::Value(v) => match &self.program.insts[v as usize] {
                 Inst::Load { index, .. } => Some(index),
                 _ => None,
             },
+            _ => None,
+        })
+    }
+
+    /// The indices of stores per element.
+    pub fn stores(&self) -> Vec<&'a Index> {
+        self.elements(|key| match key {
             Key::Store(s) => Some(&self.program.stores[s].index),
-            Key::Expanded(_) | Key::Position(_) => None,
-        };
+            _ => None,
+        })
+    }
+
+    fn elements(&self, index: impl Fn(Key) -> Option<&'a Index>) -> Vec<&'a Index> {
         let elements = self.needed.iter().filter(|&&key| self.level(key) == Level::Element);
-        elements.filter_map(index).collect()
+        elements.filter_map(|&key| index(key)).collect()
     }
 
     /// Roughly what an element costs, in additions.

@@ -47,7 +47,7 @@ fn lower(space: &Space, region: &Region, program: &Program, counts: Counts) -> R
     let program = without.as_ref().unwrap_or(program);
     let list = InstructionList::new(space, program);
     let tiling = match list.per_element() {
-        true => Tiling::rows(space, &list.touched(), list.stores_elements(), list.cost())?,
+        true => Tiling::rows(space, &list.loads(), &list.stores(), list.cost())?,
         false => Tiling::map(space, region, list.cost())?,
     };
     let orders = Orders::new(space, region, &tiling);

@@ -1,7 +1,8 @@
 //! Maps that read along another dimension than they write along. In row-major order every element they read is on a
 //! cache line of its own, so they are taken in squares; what the squares leave over are regions of their own.
 
-use crate::kernel::{Atom, Inst, Program, Space};
+use crate::kernel::{Inst, Program, Space};
+use crate::schedule::tiled_transpose;
 
 /// Elements along a square's side; two cache lines.
 const SIDE: usize = 32;
@@ -53,19 +54,8 @@ fn crossed(space: &Space, program: &Program) -> Option<[Side; 2]> {
     if space.outer != space.dims.len() || accumulates {
         return None;
     }
-    let write = (0..space.dims.len()).rev().find(|&d| space.dims[d] != 1)?;
-    let reads = program.insts.iter().filter_map(|inst| {
-        let Inst::Load { index, .. } = inst else { return None };
-        let stride = |d: usize| {
-            let along = |t: &&(Atom, i64)| t.0 == Atom::Coord(d as u32);
-            index.terms.iter().find(along).map_or(0, |t| t.1)
-        };
-        let apart = stride(write).unsigned_abs() >= 16;
-        (0..write).find(|&d| apart && stride(d).abs() == 1 && space.dims[d] >= SIDE)
-    });
-    let read = reads.into_iter().next()?;
+    let (read, write, _) = tiled_transpose(&space.dims, program, [SIDE, FEW])?;
     // What is short is taken whole.
     let length = if space.dims[write] >= 2 * SIDE { SIDE } else { space.dims[write] };
-    let sides = [Side { dim: read, length: SIDE }, Side { dim: write, length }];
-    (length >= FEW).then_some(sides)
+    Some([Side { dim: read, length: SIDE }, Side { dim: write, length }])
 }

@@ -3,7 +3,8 @@
 use super::region::Region;
 use super::walk::Order;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Atom, Index, Space};
+use crate::kernel::{Index, Space};
+use crate::schedule::{traversal, Traversal};
 
 /// Values a block has, where the space has as many.
 pub const BLOCK: usize = 1024;
@@ -17,21 +18,12 @@ const NEIGHBOURS: usize = 8;
 /// Work per task, in additions; enough to hide what a task costs.
 const TASK: usize = 1 << 18;
 
-/// Which coordinate of a block moves fastest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// The columns: each row lies side by side.
-    Rows,
-    /// The rows: each column lies side by side.
-    Columns,
-}
-
 /// What a loop kernel's tasks and blocks are.
 #[derive(Clone, Debug)]
 pub struct Tiling {
     pub rows: usize,
     pub columns: usize,
-    pub layout: Layout,
+    pub layout: Traversal,
     /// Rows of a block.
     pub row_block: usize,
     /// Columns of a block.
@@ -64,7 +56,7 @@ impl Tiling {
         Ok(Tiling {
             rows,
             columns: count(&space.dims[space.outer..])?,
-            layout: Layout::Rows,
+            layout: Traversal::RowMajor,
             row_block: BLOCK.min(rows.max(1)),
             column_block: 0,
             whole: true,
@@ -73,27 +65,26 @@ impl Tiling {
         })
     }
 
-    /// For kernels that reduce or compute per element. `touched` are the indices of per-element loads and stores;
-    /// `stores` says whether there are such stores.
-    pub fn rows(space: &Space, touched: &[&Index], stores: bool, cost: usize) -> Result<Tiling> {
+    /// For kernels that reduce or compute per element. `loads` and `stores` are the indices of those per element.
+    pub fn rows(space: &Space, loads: &[&Index], stores: &[&Index], cost: usize) -> Result<Tiling> {
         let rows = count(&space.dims[..space.outer])?;
         let columns = count(&space.dims[space.outer..])?;
         count(&space.dims)?;
-        let layout = layout(space, rows, touched);
+        let layout = layout(space, rows, loads, stores);
         let (row_block, column_block) = match layout {
-            Layout::Rows if columns <= WHOLE => {
+            Traversal::RowMajor if columns <= WHOLE => {
                 ((BLOCK / columns.max(1)).clamp(1, rows.max(1)), columns)
             }
-            Layout::Rows => (1, BLOCK),
-            Layout::Columns if rows <= BLOCK => {
+            Traversal::RowMajor => (1, BLOCK),
+            Traversal::ColumnMajor if rows <= BLOCK => {
                 (rows, (BLOCK / rows.max(1)).clamp(1, columns.max(1)))
             }
-            Layout::Columns => (BLOCK, 1),
+            Traversal::ColumnMajor => (BLOCK, 1),
         };
         let whole = column_block >= columns;
         let groups = rows.div_ceil(row_block.max(1));
         // Rows that interleave in memory cannot be handed to different threads to write.
-        let interleaved = layout == Layout::Columns && groups > 1 && stores;
+        let interleaved = layout == Traversal::ColumnMajor && groups > 1 && !stores.is_empty();
         let few = groups < 16 && row_block * columns >= 8 * BLOCK;
         let by_columns = !whole && (interleaved || few);
         let task = match by_columns {
@@ -107,8 +98,8 @@ impl Tiling {
     pub fn elements(&self, space: &Space) -> Order {
         let (outer, all) = (space.outer, space.dims.len());
         match self.layout {
-            Layout::Rows => Order::new(&space.dims, 0..all),
-            Layout::Columns => Order::new(&space.dims, (outer..all).chain(0..outer)),
+            Traversal::RowMajor => Order::new(&space.dims, 0..all),
+            Traversal::ColumnMajor => Order::new(&space.dims, (outer..all).chain(0..outer)),
         }
     }
 
@@ -119,8 +110,8 @@ impl Tiling {
             return (0, 0);
         }
         let at = |row: usize, column: usize| match self.layout {
-            Layout::Rows => row * self.columns + column,
-            Layout::Columns => column * self.rows + row,
+            Traversal::RowMajor => row * self.columns + column,
+            Traversal::ColumnMajor => column * self.rows + row,
         };
         (at(row.0, column.0), at(row.1 - 1, column.1 - 1) + 1)
     }
@@ -133,23 +124,12 @@ fn task(elements: usize, unit: usize, cost: usize) -> usize {
     unit.saturating_mul((TASK / each).max(1))
 }
 
-/// Columns where most of what is touched lies side by side along the last outer dimension.
-fn layout(space: &Space, rows: usize, touched: &[&Index]) -> Layout {
-    let last = |from: usize, to: usize| (from..to).rev().find(|&d| space.dims[d] != 1);
-    let inner = last(space.outer, space.dims.len());
-    let (Some(outer), Some(inner)) = (last(0, space.outer), inner) else { return Layout::Rows };
-    let stride = |index: &Index, d: usize| {
-        let term = index.terms.iter().find(|t| t.0 == Atom::Coord(d as u32));
-        term.map_or(0, |t| t.1)
-    };
-    let votes = |d: usize, other: usize| {
-        let side_by_side = |i: &&&Index| stride(i, d) == 1 && stride(i, other) != 1;
-        touched.iter().filter(side_by_side).count()
-    };
-    let worth = space.dims[outer] >= NEIGHBOURS || rows <= BLOCK;
-    match worth && votes(outer, inner) > votes(inner, outer) {
-        true => Layout::Columns,
-        false => Layout::Rows,
+/// The order in which most lies side by side; columns only where those are worth it.
+fn layout(space: &Space, rows: usize, loads: &[&Index], stores: &[&Index]) -> Traversal {
+    let outer = (0..space.outer).rev().map(|d| space.dims[d]).find(|&extent| extent != 1);
+    match outer.is_some_and(|outer| outer >= NEIGHBOURS) || rows <= BLOCK {
+        true => traversal(space, loads.iter().copied(), stores.iter().copied()),
+        false => Traversal::RowMajor,
     }
 }
 

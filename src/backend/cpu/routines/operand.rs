@@ -10,6 +10,7 @@ use crate::backend::cpu::lower::walk::Walk;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernel::{Atom, Counts, Index, Inst, Operand, Program, Store, ValueId};
+use crate::schedule::is_transposed;
 use bytemuck::cast_slice;
 use std::borrow::Cow;
 
@@ -136,11 +137,8 @@ fn order(operand: &Operand, rank: usize) -> Vec<usize> {
         coords && inst.operands().iter().all(|&v| (v as usize) < at)
     };
     let sound = operand.program.insts.iter().enumerate().all(whole);
-    if rank >= 2 && sound && operand.view().is_none() {
-        let along = |d: usize| operand.lies_along(d as u32);
-        if along(rank - 2) && !along(rank - 1) {
-            order.swap(rank - 2, rank - 1);
-        }
+    if rank >= 2 && sound && operand.view().is_none() && is_transposed(operand, rank - 2) {
+        order.swap(rank - 2, rank - 1);
     }
     order
 }

@@ -1,15 +1,20 @@
 //! The adapters that Vulkan, Metal and DX12 know of, and the devices they open.
 
 use super::{matrices, memory};
-use crate::backend::wgpu::adapters::{is_software, Adapter};
+use crate::backend::wgpu::adapters::Adapter;
 #[cfg(feature = "wgpu-interop")]
 use crate::backend::wgpu::batch::MOST_PARAMS;
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
-use crate::kernel::{KernelConfig, Limits, Tile, Transpose};
+use crate::codegen::Dialect;
+use crate::kernel::{KernelConfig, Limits};
+use crate::schedule::{is_software, preset};
 
 /// What opens a device.
 pub(in super::super) type Handle = wgpu::Adapter;
+
+/// What its compiler takes.
+pub(in super::super) const DIALECT: Dialect = Dialect::NAGA;
 
 /// What is said where there is none.
 pub(in super::super) const NONE: &str = "there is none that Vulkan, Metal or DX12 knows of";
@@ -179,16 +184,7 @@ fn describe(adapter: wgpu::Adapter) -> Adapter {
         wgpu::DeviceType::Cpu => DeviceKind::Software,
     };
     let driver = format!("{} {}", info.driver, info.driver_info).trim().to_string();
-    let config = match kind {
-        // Its threads meet at little cost: measured there (BENCHMARKS.md), and so for products alone.
-        DeviceKind::Software if name.contains("llvmpipe") => KernelConfig {
-            products: [Tile::Thread, Tile::Large, Tile::Large],
-            transpose: Transpose::Tiled,
-            ..KernelConfig::EMULATED
-        },
-        DeviceKind::Software => KernelConfig::EMULATED,
-        _ => KernelConfig::GPU,
-    };
+    let config = preset(&name, kind == DeviceKind::Software);
     let info = Info { backend, name, vendor: vendor(info.vendor), kind, driver };
     let has = limits(&required(&adapter.limits()), adapter.features());
     let limits = Limits { config, cooperative: matrices::are_there(&adapter), ..has };

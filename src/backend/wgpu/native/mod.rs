@@ -10,7 +10,7 @@ mod staging;
 #[cfg(feature = "wgpu-interop")]
 pub(super) use adapters::known;
 pub use adapters::EXPECTED;
-pub(super) use adapters::{has, list, open, Handle, NONE};
+pub(super) use adapters::{has, list, open, Handle, DIALECT, NONE};
 
 use super::deferred::DeferredResult;
 use super::error_log::{lock, ErrorLog};

@@ -2,16 +2,21 @@
 //! where it throws, does not know of subgroups, and forgets what an adapter is called: wgpu is given the device.
 
 use super::{pause, raw};
-use crate::backend::wgpu::adapters::{is_software, Adapter};
+use crate::backend::wgpu::adapters::Adapter;
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
+use crate::codegen::Dialect;
 use crate::kernel::{KernelConfig, Limits};
+use crate::schedule::{is_software, preset};
 use js_sys::{global, Array, Function, Object, Promise, Reflect};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
 
 /// What opens a device: a `GPUAdapter`.
 pub(in super::super) type Handle = JsValue;
+
+/// What its compiler takes.
+pub(in super::super) const DIALECT: Dialect = Dialect::BROWSER;
 
 /// What is said where there is none.
 pub(in super::super) const NONE: &str = "this browser offers no WebGPU here";
@@ -98,8 +103,7 @@ fn introduce(info: &JsValue) -> (Info, KernelConfig) {
     let kind = if software { DeviceKind::Software } else { DeviceKind::Gpu };
     let name = name.unwrap_or_default().to_string();
     let info = Info { backend: "webgpu", name, vendor, kind, driver: String::new() };
-    let config = if software { KernelConfig::EMULATED } else { KernelConfig::GPU };
-    (info, config)
+    (info, preset(&words, software))
 }
 
 /// What an app's device is, and what it can do.

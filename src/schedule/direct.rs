@@ -1,22 +1,24 @@
 //! Routines whose shape makes a loop the better kernel: matrix times vector, long dot products, depthwise and narrow
 //! convolutions, tiny products. Their operands and epilogue are written into one program.
 
+use super::products::class;
+use super::strategy::ProductExtents;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::kernel::{
-    class, Atom, Builder, Convolution, Index, Inst, KernelConfig, Matmul, Program, Space, Store,
+    Atom, Builder, Convolution, Index, Inst, Kernel, KernelConfig, Matmul, Program, Space, Store,
     Tile, ValueId,
 };
 use crate::op::Reduction;
 
 /// The loop for a product with one row or one column, with few results and a long sum, or with little to do at all.
 /// Where threads work alone only if a thread's eight results would be more than there are.
-pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<(Space, Program)> {
-    let Matmul { m, n, k, .. } = *matmul;
-    let batch = matmul.batch.iter().product::<usize>();
+pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
+    let extents = ProductExtents::of_matmul(matmul);
+    let ProductExtents { batch, m, n, k } = extents;
     let results = batch * m * n;
     let (thin, tiny) = (m == 1 || n == 1, results * k <= 4096);
-    let worth = match config.products[class(batch, m, n)] {
+    let worth = match config.products[class(extents)] {
         Tile::Thread => m.max(n) <= 4,
         _ => thin || k >= 512 && results <= 4096,
     };
@@ -39,19 +41,19 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<(Space, Program)>
     let product = builder.push(Inst::Binary(Binary::Mul, a, b));
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
     inline(&mut builder, &matmul.epilogue, &at(0, 1), Some(sum));
-    Some((Space { dims, outer: rank + 2 }, builder.finish()))
+    let space = Space { dims, outer: rank + 2 };
+    Some(Kernel::Loop { space, program: builder.finish() })
 }
 
 /// The loop for a convolution with few output channels per group or few products per result. Its space is
 /// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices.
-pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<(Space, Program)> {
+pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let params = &conv.params;
-    let (channels, out) = (conv.channels / params.groups, conv.out / params.groups);
-    let [kh, kw] = conv.kernel;
-    let pixels = conv.batch * conv.out_height * conv.out_width;
-    let taps = channels * kh * kw;
+    let extents = ProductExtents::of_conv2d(conv);
+    let ProductExtents { m: out, n: pixels, k: taps, .. } = extents;
+    let (channels, [kh, kw]) = (conv.channels / params.groups, conv.kernel);
     let many = out >= 8 && taps >= 16;
-    let alone = config.convolutions[class(params.groups, out, pixels)] == Tile::Thread;
+    let alone = config.convolutions[class(extents)] == Tile::Thread;
     if pixels >= 16 && (many || alone && conv.out_width > 4 && taps > 0) {
         return None;
     }
@@ -80,7 +82,7 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<(Space, Progra
     let sum = builder.push(Inst::Reduce(Reduction::Sum, product));
     let at = [Index::coordinate(0), out_channel, Index::coordinate(3), Index::coordinate(4)];
     inline(&mut builder, &conv.epilogue, &at, Some(sum));
-    Some((Space { dims, outer: 5 }, builder.finish()))
+    Some(Kernel::Loop { space: Space { dims, outer: 5 }, program: builder.finish() })
 }
 
 /// `x` where `0 <= position < extent`, else 0.

@@ -1,0 +1,158 @@
+//! Functions that WGSL lacks, or whose special cases it leaves open, and the templates that call them.
+//!
+//! In a template `{x}` and `{y}` are the operands, `{f32}`, `{i32}`, `{u32}`, `{bool}` and `{f16}` are types (`vec4`s of them
+//! where four elements are computed at a time), and a helper's name in braces is the helper on these types. All other braces
+//! are WGSL's own.
+
+use crate::dtype::DType;
+
+/// A function's name and its text, less the `fn` before it. All but the first may call the first.
+///
+/// The bits are looked at because compilers may assume that no comparison meets a NaN.
+pub const HELPERS: [(&str, &str); 11] = [
+    (
+        "is_nan",
+        "{is_nan}(x: {f32}) -> {bool} {
+    return (bitcast<{u32}>(x) & {u32}(0x7fffffffu)) > {u32}(0x7f800000u);
+    }",
+    ),
+    // Maximum and minimum that give NaN where either argument is NaN.
+    (
+        "max_nan",
+        "{max_nan}(x: {f32}, y: {f32}) -> {f32} {
+    return select(select(max(x, y), y, {is_nan}(y)), x, {is_nan}(x));
+    }",
+    ),
+    (
+        "min_nan",
+        "{min_nan}(x: {f32}, y: {f32}) -> {f32} {
+    return select(select(min(x, y), y, {is_nan}(y)), x, {is_nan}(x));
+    }",
+    ),
+    // `y`, but NaN where `x` is; some compilers' functions lose it.
+    (
+        "keep_nan",
+        "{keep_nan}(x: {f32}, y: {f32}) -> {f32} {
+    return select(y, x, {is_nan}(x));
+    }",
+    ),
+    // `y`, a logarithm of `x`, with what IEEE says of 0, Inf and NaN.
+    (
+        "log_of",
+        "{log_of}(x: {f32}, y: {f32}) -> {f32} {
+    let r = select(y, {f32}(bitcast<f32>(params[0].y)), x == {f32}());
+    let s = select(r, x, {is_nan}(x) | (x == {f32}(bitcast<f32>(params[0].z))));
+    return select(s, {f32}(bitcast<f32>(params[0].w)), x < {f32}());
+    }",
+    ),
+    // For `x >= 0`, with the special cases of 0, 1, Inf and NaN.
+    (
+        "power",
+        "{power}(x: {f32}, y: {f32}) -> {f32} {
+    let inf = {f32}(bitcast<f32>(params[0].z));
+    let edge = select({f32}(), inf, (x == {f32}()) == (y < {f32}()));
+    let r = select(pow(x, y), edge, (x == {f32}()) | (x == inf));
+    let s = select(r, x + y, {is_nan}(x) | {is_nan}(y));
+    return select(s, {f32}(1.0), (x == {f32}(1.0)) | (y == {f32}()));
+    }",
+    ),
+    (
+        "angle",
+        "{angle}(y: {f32}, x: {f32}) -> {f32} {
+    let half_turn = select({f32}(3.1415927), {f32}(-3.1415927), bitcast<{i32}>(y) < {i32}());
+    let r = select(atan2(y, x), select(y, half_turn, x < {f32}()), y == {f32}());
+    return select(r, x + y, {is_nan}(x) | {is_nan}(y));
+    }",
+    ),
+    // The sine of `x` and some quarter turns; `y` is the machine's own, which need not be right beyond 2^-11.
+    // By quarter turns to within an eighth of a turn (Cody and Waite), and there by polynomials.
+    (
+        "sine",
+        "{sine}(x: {f32}, quarters: {i32}, y: {f32}) -> {f32} {
+    let n = round(x * 0.63661977);
+    let r = ((x - n * 1.5703125) - n * 0.00048375129699707031) - n * 7.549789948768648e-8;
+    let z = r * r;
+    let s = r + r * z * (z * (z * -0.00019515295891 + 0.0083321608736) - 0.16666654611);
+    let c = z * z * (z * (z * 2.4433157e-5 - 0.0013887316) + 0.041666646) - 0.5 * z + 1.0;
+    let q = {i32}(n) + quarters;
+    let v = select(s, c, (q & {i32}(1)) == {i32}(1));
+    let w = select(v, -v, (q & {i32}(2)) == {i32}(2));
+    return select(w, y, (x == {f32}()) | (abs(x) > {f32}(20000.0)));
+    }",
+    ),
+    // `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
+    // where the quotient has more digits than an `f32`.
+    (
+        "remainder",
+        "{remainder}(x: {f32}, y: {f32}) -> {f32} {
+    let a = abs(x);
+    let b = abs(y);
+    var r = a - b * trunc(a / b);
+    r = select(r, r + b, r < {f32}());
+    r = select(r, r - b, r >= b);
+    r = select(r, {f32}(), (r < {f32}()) | (r >= b));
+    r = select(r, a, a < b);
+    return select(r, -r, x < {f32}());
+    }",
+    ),
+    // Saturating; NaN is 0.
+    (
+        "to_i32",
+        "{to_i32}(x: {f32}) -> {i32} {
+    let i = {i32}(clamp(x, {f32}(-2147483648.0), {f32}(2147483520.0)));
+    return select(select(i, {i32}(2147483647), x >= {f32}(2147483648.0)), {i32}(), {is_nan}(x));
+    }",
+    ),
+    (
+        "to_u32",
+        "{to_u32}(x: {f32}) -> {u32} {
+    let i = {u32}(clamp(x, {f32}(), {f32}(4294967040.0)));
+    return select(select(i, {u32}(4294967295u), x >= {f32}(4294967296.0)), {u32}(), {is_nan}(x));
+    }",
+    ),
+];
+
+/// What stands in braces in a template.
+pub enum Name {
+    X,
+    Y,
+    Type(DType),
+    /// A helper, by its number.
+    Helper(usize),
+}
+
+impl Name {
+    /// What a template may name; all else is a mistake in it.
+    fn parse(name: &str) -> Name {
+        let types = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
+        let dtype = types.into_iter().find(|dtype| dtype.name() == name);
+        let helper = HELPERS.iter().position(|helper| helper.0 == name);
+        match (name, dtype, helper) {
+            ("x", ..) => Name::X,
+            ("y", ..) => Name::Y,
+            (_, Some(dtype), _) => Name::Type(dtype),
+            (.., Some(helper)) => Name::Helper(helper),
+            _ => unreachable!("a template names {name}"),
+        }
+    }
+}
+
+/// A template's parts: a text, and the name after it.
+pub fn parts(template: &str) -> impl Iterator<Item = (&str, Option<Name>)> {
+    let mut rest = Some(template);
+    std::iter::from_fn(move || {
+        let all = rest?;
+        let mut from = 0;
+        while let Some(open) = all[from..].find('{').map(|at| from + at) {
+            let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let name = all[open + 1..].split(|c| !word(c)).next().unwrap_or_default();
+            from = open + 1 + name.len();
+            if all[from..].starts_with('}') && !name.is_empty() {
+                rest = Some(&all[from + 1..]);
+                return Some((&all[..open], Some(Name::parse(name))));
+            }
+        }
+        rest = None;
+        Some((all, None))
+    })
+}

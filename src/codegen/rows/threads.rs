@@ -1,0 +1,35 @@
+//! Which row and which part of it a thread has.
+
+use super::Writer;
+use crate::codegen::sizes::Unsigned;
+use crate::schedule::{RowSchedule, Traversal};
+
+impl Writer<'_> {
+    /// `row`, `strip` (the thread's number in its row), and `valid` where a workgroup may have rows beyond the last:
+    /// threads must not leave before a barrier that others wait at.
+    pub(super) fn find_row(&self, groups: u64) -> String {
+        let RowSchedule { rows: group_rows, lanes, traversal, .. } = *self.schedule;
+        let last = Unsigned(self.rows.saturating_sub(1));
+        let (rows, groups) = (Unsigned(self.rows), Unsigned(groups as usize));
+        match (lanes, group_rows) {
+            (1, _) => format!(
+                "let row = group * {group_rows}u + lane;\nif (row >= {rows}) {{\nreturn;\n}}\n"
+            ),
+            (_, 1) => format!(
+                "if (group >= {groups}) {{\nreturn;\n}}\nlet row = group;\nlet strip = lane;\n"
+            ),
+            _ => {
+                let (row, strip) = match traversal {
+                    Traversal::ColumnMajor => {
+                        (format!("lane % {group_rows}u"), format!("lane / {group_rows}u"))
+                    }
+                    Traversal::RowMajor => (format!("lane / {lanes}u"), format!("lane % {lanes}u")),
+                };
+                format!(
+                    "let strip = {strip};\nlet any_row = group * {group_rows}u + {row};\n\
+                    let row = min(any_row, {last});\nlet valid = any_row < {rows};\n"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A stored shader, with what kernels differ in put into it. It is valid WGSL as it lies on disk, and takes part by name:
+//!
+//! - The constants of its first paragraph of constants are its parameters: each must be set.
+//! - The functions that use its buffers stand for operands and results: each must be replaced.
+//! - What lies between the lines `// begin NAME` and `// end NAME` may be replaced, too.
+//! - A paragraph whose lines all name `EACH`, or something that ends in `_each`, stands for several, one after the other: the
+//!   word is a number there.
+//!
+//! What a shader does not have under the name that it is asked for is a mistake in this crate and panics, so that no kernel is
+//! compiled with what it had on disk.
+
+use crate::codegen::sizes::Unsigned;
+
+/// A shader's text while its parts are replaced.
+pub struct Shader {
+    parts: Vec<Part>,
+    /// The parameters that are not set yet.
+    parameters: Vec<&'static str>,
+}
+
+/// What is declared, up to the next declaration.
+struct Part {
+    name: &'static str,
+    text: String,
+    /// Whether it uses the buffers that are declared on disk.
+    is_placeholder: bool,
+}
+
+impl Shader {
+    /// A stored shader, less its comments, its directives and the bindings that make it valid by itself.
+    pub fn new(stored: &'static str) -> Shader {
+        let (mut parts, mut parameters) = (Vec::<Part>::new(), Vec::new());
+        let (mut before, mut first) = ("", true);
+        for line in stored.lines() {
+            let ends = before.starts_with("const ") && line.is_empty();
+            first &= !ends;
+            before = line;
+            let region = ["// begin ", "// end "].iter().any(|mark| line.trim().starts_with(mark));
+            let left_out = ["//", "@group", "enable "].iter().any(|it| line.trim().starts_with(it));
+            if left_out && !region {
+                continue;
+            }
+            let name = declared(line);
+            if let (true, Some(name), true) = (first, name, line.starts_with("const ")) {
+                parameters.push(name);
+            }
+            if line.starts_with(|c: char| c.is_ascii_alphabetic() || c == '@') {
+                let name = name.unwrap_or_default();
+                parts.push(Part { name, text: String::new(), is_placeholder: false });
+            }
+            if let Some(part) = parts.last_mut() {
+                part.is_placeholder |= line.contains("in0[") || line.contains("out0[");
+                part.is_placeholder |= line.contains("in1[") || line.contains("in2[");
+                part.text += line;
+                part.text.push('\n');
+            }
+        }
+        Shader { parts, parameters }
+    }
+
+    /// Puts a text in the place of a function, or nothing.
+    pub fn replace(&mut self, function: &str, text: &str) {
+        let part = self.part(function);
+        part.text = text.to_string();
+        part.is_placeholder = false;
+    }
+
+    /// Gives a constant its value.
+    fn set(&mut self, name: &str, value: &str) {
+        self.parameters.retain(|parameter| *parameter != name);
+        self.part(name).text = format!("const {name} = {value};\n");
+    }
+
+    /// Gives a constant of type `bool` its value.
+    pub fn choose(&mut self, name: &str, value: bool) {
+        self.set(name, if value { "true" } else { "false" });
+    }
+
+    /// Gives constants of type `u32` that follow from sizes their values.
+    pub fn sizes(&mut self, sizes: &[(&str, usize)]) {
+        for &(name, value) in sizes {
+            self.set(name, &Unsigned(value).to_string());
+        }
+    }
+
+    /// Gives constants of type `u32` their values.
+    pub fn constants(&mut self, constants: &[(&str, usize)]) {
+        for (name, value) in constants {
+            self.set(name, &format!("{value}u"));
+        }
+    }
+
+    /// Puts a text in the place of the lines from `// begin NAME` to `// end NAME`.
+    pub fn replace_region(&mut self, name: &str, text: &str) {
+        let (begin, end) = (format!("// begin {name}\n"), format!("// end {name}\n"));
+        let found = self.parts.iter_mut().find_map(|part| {
+            let (from, to) = (part.text.find(&begin)?, part.text.find(&end)?);
+            Some((part, from..to + end.len()))
+        });
+        let Some((part, lines)) = found else { unreachable!("the shader has no region {name}") };
+        part.text.replace_range(lines, text);
+    }
+
+    /// Puts `count` paragraphs in the place of each one whose lines all name what there is of each.
+    pub fn repeat(&mut self, count: usize) {
+        const NAMES: [&str; 2] = ["_each", "EACH"];
+        let is_each = |line: &str| NAMES.iter().any(|name| line.contains(name));
+        self.parts.retain(|part| part.name != "EACH");
+        assert!(self.parts.iter().any(|part| is_each(&part.text)), "the shader repeats nothing");
+        for part in self.parts.iter_mut().filter(|part| is_each(&part.text)) {
+            let whole = std::mem::take(&mut part.text);
+            let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+            for paragraph in lines.chunk_by(|a, b| is_each(a) == is_each(b)) {
+                let paragraph = paragraph.concat();
+                let times = if is_each(&paragraph) { count } else { 1 };
+                for number in 0..times {
+                    let named = paragraph.replace("_each", &format!("_{number}"));
+                    part.text += &named.replace("EACH", &format!("{number}u"));
+                }
+            }
+        }
+    }
+
+    /// The text, in which everything that kernels differ in must have been put.
+    pub fn finish(self) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            assert!(!part.is_placeholder, "the shader's {} was not replaced", part.name);
+            for line in part.text.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                text += line;
+                text.push('\n');
+            }
+        }
+        assert!(self.parameters.is_empty(), "the shader's {:?} were not set", self.parameters);
+        text
+    }
+
+    fn part(&mut self, name: &str) -> &mut Part {
+        match self.parts.iter_mut().find(|part| part.name == name) {
+            Some(part) => part,
+            None => unreachable!("the shader declares no {name}"),
+        }
+    }
+}
+
+/// The name that a line declares.
+fn declared(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("const ").or_else(|| line.strip_prefix("fn "))?;
+    rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+}

@@ -1,0 +1,82 @@
+//! Maps that read along another axis than they write: tiles of 32 x 32 elements are transposed in workgroup memory, so that
+//! both go along with neighbouring threads.
+
+use crate::codegen::analysis::{coordinates, decompose};
+use crate::codegen::dialect::Dialect;
+use crate::codegen::module::{type_name, Module, ENTRY};
+use crate::codegen::program::{guarded, Place};
+use crate::codegen::sizes::{Signed, Unsigned};
+use crate::codegen::source::Source;
+use crate::kernel::{Inst, Program, ValueId};
+use crate::schedule::{Schedule, TransposeSchedule};
+
+/// The text of a map that loads tiles and stores them transposed.
+pub fn wgsl(
+    (dims, program): (&[usize], &Program),
+    transpose: &TransposeSchedule,
+    schedule: &Schedule,
+    dialect: Dialect,
+) -> Source {
+    let live = program.live(&[]);
+    let TransposeSchedule { axis, last, loads, tiles } = transpose;
+    let (axis, last, groups) = (*axis, *last, schedule.workgroups);
+    let mut module = Module::new(dialect);
+    module.bind(&[program]);
+    let (module, varying) = (&module, &[][..]);
+    let place = Place { module, program, varying, outer: dims.len(), step: None, vector: None };
+    let [arguments, number] = ENTRY;
+    let mut text = String::new();
+    // A line is one longer than it must be: columns, too, lie in different banks.
+    for &id in loads {
+        let name = type_name(program.types[id as usize], false);
+        put!(text, "var<workgroup> tile{id}: array<{name}, 1056>;\n");
+    }
+    let size = schedule.workgroup_size;
+    put!(text, "@compute @workgroup_size({size})\n{arguments}{number}");
+    let count = Unsigned(groups as usize);
+    put!(text, "if (group >= {count}) {{\nreturn;\n}}\nlet side = lane % 32u;\n");
+    let number = |id: ValueId| matches!(program.insts[id as usize], Inst::Param { .. });
+    let all = || (0..live.len() as ValueId).filter(|&id| live[id as usize]);
+    for id in all().filter(|&id| number(id)) {
+        text += &place.define(id);
+    }
+    let swapped = 1 << axis | 1 << last;
+    let used = coordinates(program, &live) & !swapped;
+    text += &decompose("group", tiles, 0, used, "", None);
+    text += &decompose("group", tiles, 0, swapped, "_tile", None);
+    for (lines, sides) in [(last, axis), (axis, last)] {
+        put!(
+            text,
+            "for (var i = 0u; i < 32u; i += 8u) {{\nlet line = i + lane / 32u;\n\
+            let c{lines} = c{lines}_tile * 32 + i32(line);\n\
+            let c{sides} = c{sides}_tile * 32 + i32(side);\n"
+        );
+        let mut body = String::new();
+        if sides == axis {
+            for &id in loads {
+                put!(body, "{}tile{id}[line * 33u + side] = v{id};\n", place.define(id));
+            }
+        } else {
+            for id in all().filter(|&id| !number(id)) {
+                if loads.contains(&id) {
+                    put!(body, "let v{id} = tile{id}[side * 33u + line];\n");
+                } else {
+                    body += &place.define(id);
+                }
+            }
+            for store in &program.stores {
+                body += &place.store(store);
+            }
+        }
+        let inside = |d: usize| {
+            let extent = dims[d];
+            (!extent.is_multiple_of(32)).then(|| format!("c{d} < {}", Signed(extent as u64)))
+        };
+        text += &guarded([inside(axis), inside(last)], &body);
+        text += "}\n";
+        if sides == axis {
+            text += "workgroupBarrier();\n";
+        }
+    }
+    module.finish(&(text + "}\n"), groups)
+}

@@ -1,0 +1,39 @@
+//! Attention: which of its kernels, and what of it is read four at a time.
+
+use super::products::vector;
+use super::strategy::{AttentionSchedule, Schedule, Strategy};
+use crate::kernel::{Attend, Operand};
+
+/// So few queries are few: a workgroup each, where a tile would leave most of its rows empty.
+const FEW: usize = 4;
+/// Heads that a thread can hold then.
+const MOST_SIZE: usize = 1024;
+/// Queries of a tile.
+const TILE: usize = 32;
+
+pub(super) fn schedule(attend: &Attend) -> Schedule {
+    let Attend { batch, heads, kv_heads, queries, head_size, value_size, .. } = *attend;
+    let value_size = value_size.max(1);
+    let few = queries <= FEW && head_size <= MOST_SIZE && value_size <= MOST_SIZE;
+    let rows = if few { 1 } else { TILE };
+    let along = |operand: &Operand, size| vector(&operand.program, Some(operand.value), 3, size);
+    let repeated = heads / kv_heads.max(1);
+    let workgroups = match attend.value_size {
+        0 => 0,
+        _ => batch * kv_heads * (repeated * queries).div_ceil(rows),
+    };
+    Schedule {
+        lowered: None,
+        workgroup_size: 256,
+        workgroups: workgroups as u64,
+        strategy: Strategy::Attention(AttentionSchedule {
+            rows,
+            vectors: [
+                along(&attend.q, head_size),
+                along(&attend.k, head_size),
+                along(&attend.v, value_size),
+                vector(&attend.epilogue, None, 3, value_size),
+            ],
+        }),
+    }
+}

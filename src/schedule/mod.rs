@@ -1,0 +1,72 @@
+//! How a machine runs a kernel: decided here and nowhere else, from the kernel, what the machine can do and which kernels are
+//! preferred. A [`Schedule`] is plain data: `codegen` prints it, the CPU follows the parts that it shares with GPUs, and a
+//! backend from outside reads it as they do.
+
+mod access;
+mod attention;
+mod direct;
+mod maps;
+mod presets;
+mod products;
+mod rows;
+mod strategy;
+mod vectors;
+
+pub use access::{traversal, varying, Traversal};
+pub use maps::tiled_transpose;
+pub use presets::{is_software, preset};
+pub use products::is_transposed;
+pub use strategy::{
+    AttentionSchedule, MapSchedule, ProductExtents, ProductSchedule, ProductTile, RowSchedule,
+    Schedule, Strategy, TransposeSchedule, WindowSchedule, REGISTER_COLUMNS, REGISTER_THREADS,
+    TRANSPOSE_TILE,
+};
+pub use vectors::{is_whole_vector, Vector, VECTOR};
+
+use crate::kernel::{Kernel, KernelConfig, Limits};
+use crate::op::Function;
+use std::borrow::Cow;
+
+/// How a machine with these limits runs `kernel` where `config` is preferred. What the limits do not allow (subgroups,
+/// cooperative matrices) is not chosen. Functions that are called are written out, but for those in WGSL.
+pub fn schedule(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
+    let own = |function: &Function| matches!(function, Function::Element(_));
+    match kernel.inlined(&own) {
+        Cow::Borrowed(kernel) => plain(kernel, limits, config),
+        Cow::Owned(kernel) => lower(kernel, limits, config),
+    }
+}
+
+/// The schedule of a kernel as it is.
+fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
+    match kernel {
+        Kernel::Loop { space, program } if space.outer < space.dims.len() => {
+            rows::schedule(space, program, limits, config.rows)
+        }
+        Kernel::Loop { space, program } => maps::schedule(&space.dims, program, config.transpose),
+        Kernel::Matmul(matmul) => match direct::matmul(matmul, config) {
+            Some(direct) => lower(direct, limits, config),
+            None => products::matmul(matmul, limits, config),
+        },
+        Kernel::Conv2d(conv) => match direct::conv2d(conv, config) {
+            Some(direct) => lower(direct, limits, config),
+            None => products::conv2d(conv, config),
+        },
+        Kernel::Attention(attend) => attention::schedule(attend),
+        Kernel::Shader { workgroups, .. } => Schedule {
+            lowered: None,
+            workgroup_size: 0,
+            workgroups: workgroups.iter().map(|&count| u64::from(count)).product(),
+            strategy: Strategy::Shader,
+        },
+    }
+}
+
+/// The schedule of what a kernel is lowered to, which may be lowered further.
+fn lower(kernel: Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
+    let schedule = plain(&kernel, limits, config);
+    match schedule.lowered {
+        Some(_) => schedule,
+        None => Schedule { lowered: Some(Box::new(kernel)), ..schedule },
+    }
+}

@@ -1,0 +1,175 @@
+//! Tiles of matrix products and of convolutions.
+
+use super::strategy::{
+    ProductExtents, ProductSchedule, ProductTile, Schedule, Strategy, WindowSchedule,
+    REGISTER_COLUMNS, REGISTER_THREADS,
+};
+use super::vectors::Vector;
+use crate::dtype::DType;
+use crate::expr::{Binary, Unary};
+use crate::kernel::{
+    Convolution, Halves, Inst, KernelConfig, Limits, Matmul, Operand, Program, Tile, ValueId,
+};
+
+/// Which entry of a list of tiles a product gets.
+pub(super) fn class(extents: ProductExtents) -> usize {
+    let ProductExtents { batch, m, n, .. } = extents;
+    let tiles = |size: usize| batch * m.div_ceil(size) * n.div_ceil(size);
+    match () {
+        _ if m > 64 && n > 64 && tiles(128) >= 128 => 2,
+        _ if tiles(64) >= 64 => 1,
+        _ => 0,
+    }
+}
+
+/// Nothing is read or written four at a time.
+const NO_VECTORS: [Option<Vector>; 3] = [const { None }; 3];
+
+/// Whether an operand is transposed in tiles: whether its neighbours lie along `axis`, not along the next one.
+pub fn is_transposed(operand: &Operand, axis: usize) -> bool {
+    operand.lies_along(axis as u32) && !operand.lies_along(axis as u32 + 1)
+}
+
+pub(super) fn matmul(matmul: &Matmul, limits: &Limits, config: KernelConfig) -> Schedule {
+    let extents = ProductExtents::of_matmul(matmul);
+    let ProductExtents { batch, m, n, k } = extents;
+    let (class, rank) = (class(extents), matmul.batch.len());
+    let matrices = config.halves == Halves::CooperativeMatrices && limits.cooperative;
+    let tile = match config.products[class] {
+        _ if matrices && takes_matrices(matmul) => {
+            ProductTile::CooperativeMatrices { across: if class == 0 { 2 } else { 4 } }
+        }
+        Tile::Thread => {
+            // A thread's results lie along the columns: where those are few, along the rows.
+            let exchanged = n < REGISTER_COLUMNS && n < m;
+            let rows = if exchanged { n } else { m };
+            ProductTile::Registers { rows: share(rows, batch * m * n * k), exchanged }
+        }
+        tile => shared(tile, m, n),
+    };
+    let axis = rank as u32 + 1;
+    let operand =
+        |operand: &Operand, extent| vector(&operand.program, Some(operand.value), axis, extent);
+    let results = || vector(&matmul.epilogue, None, axis, n);
+    let (transposed, vectors) = match tile {
+        ProductTile::Registers { exchanged: true, .. } => ([false; 2], NO_VECTORS),
+        ProductTile::Registers { .. } => ([false; 2], [None, None, results()]),
+        _ => (
+            [is_transposed(&matmul.a, rank), is_transposed(&matmul.b, rank)],
+            [operand(&matmul.a, k), operand(&matmul.b, n), results()],
+        ),
+    };
+    product(ProductSchedule { extents, tile, transposed, vectors })
+}
+
+pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
+    let extents = ProductExtents::of_conv2d(conv);
+    match config.convolutions[class(extents)] {
+        Tile::Thread => window(conv, extents),
+        tile => product(ProductSchedule {
+            extents,
+            tile: shared(tile, extents.m, extents.n),
+            // Windows are gathered, and so are neither.
+            transposed: [false; 2],
+            vectors: NO_VECTORS,
+        }),
+    }
+}
+
+fn product(product: ProductSchedule) -> Schedule {
+    let ProductExtents { batch, m, n, .. } = product.extents;
+    let workgroups = match (product.tile, product.tile.size()) {
+        (_, Some([rows, columns])) => batch * m.div_ceil(rows) * n.div_ceil(columns),
+        (ProductTile::Registers { rows, exchanged }, _) => {
+            let (m, n) = if exchanged { (n, m) } else { (m, n) };
+            (batch * m.div_ceil(rows) * n.div_ceil(REGISTER_COLUMNS)).div_ceil(REGISTER_THREADS)
+        }
+        (_, None) => 0,
+    };
+    Schedule {
+        lowered: None,
+        workgroup_size: product.tile.workgroup_size(),
+        workgroups: workgroups as u64,
+        strategy: Strategy::Product(product),
+    }
+}
+
+fn window(conv: &Convolution, extents: ProductExtents) -> Schedule {
+    let ProductExtents { batch, m, n, k } = extents;
+    let rows = share(m, batch * m * n * k);
+    let strips = conv.out_width.div_ceil(REGISTER_COLUMNS) * conv.out_height;
+    let threads = conv.batch * batch * m.div_ceil(rows) * strips;
+    Schedule {
+        lowered: None,
+        workgroup_size: REGISTER_THREADS,
+        workgroups: threads.div_ceil(REGISTER_THREADS) as u64,
+        strategy: Strategy::Window(WindowSchedule { rows, unrolled: reach(conv, rows) }),
+    }
+}
+
+/// Of how many rows a thread has results, about as many for every thread: at most eight, but where there are few products
+/// to compute two, because compiling more takes longer than it saves.
+fn share(rows: usize, products: usize) -> usize {
+    let most = if products <= 1 << 20 { 2 } else { 8 };
+    rows.div_ceil(rows.div_ceil(most).max(1)).max(1)
+}
+
+/// How many neighbours a thread's results need for a line of the window; `None` where that would be a text that takes longer
+/// to compile than it saves, or has nothing to save.
+fn reach(conv: &Convolution, rows: usize) -> Option<usize> {
+    let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
+    if width < 2 || rows * width > 24 {
+        return None;
+    }
+    let results = step.checked_mul(REGISTER_COLUMNS - 1)?;
+    let reach = results.checked_add(apart.checked_mul(width - 1)?)?;
+    (reach <= 24).then_some(reach + 1)
+}
+
+/// Narrow products get narrow tiles.
+fn shared(tile: Tile, m: usize, n: usize) -> ProductTile {
+    let threads = match (m, n) {
+        (..=8, _) => [2, 32],
+        (_, ..=8) => [32, 2],
+        (..=16, _) => [4, 16],
+        (_, ..=16) => [16, 4],
+        _ if tile == Tile::Large => return ProductTile::SharedLarge,
+        _ if tile == Tile::Medium => [16, 16],
+        _ => [8, 8],
+    };
+    ProductTile::Shared { threads }
+}
+
+/// How a part of a routine is computed four neighbours at a time along an axis, if it can be.
+pub(super) fn vector(
+    program: &Program,
+    root: Option<ValueId>,
+    axis: u32,
+    extent: usize,
+) -> Option<Vector> {
+    Vector::along(program, root, axis as usize, axis, extent)
+}
+
+/// Whether a product is one of halves, and not so narrow that most of a tile would be empty.
+fn takes_matrices(matmul: &Matmul) -> bool {
+    matmul.m > 16 && matmul.n > 16 && halves(&matmul.a) && halves(&matmul.b)
+}
+
+/// Whether all that an operand gives are halves, so that nothing is rounded when they are kept as such.
+fn halves(operand: &Operand) -> bool {
+    let mut half: Vec<bool> = Vec::with_capacity(operand.program.insts.len());
+    for inst in &operand.program.insts {
+        let is = |value: u32| half[value as usize];
+        let exact = match *inst {
+            Inst::Load { dtype, .. } => dtype == DType::F16,
+            Inst::Cast(to, _) => to == DType::F16,
+            // What is outside of a padded operand.
+            Inst::Const(value) => value.dtype == DType::F32 && value.bits == 0,
+            Inst::Unary(Unary::Neg | Unary::Abs, x) => is(x),
+            Inst::Binary(Binary::Min | Binary::Max, x, y) | Inst::Select(_, x, y) => is(x) && is(y),
+            _ => false,
+        };
+        half.push(exact);
+    }
+    half[operand.value as usize]
+}
