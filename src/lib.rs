@@ -77,8 +77,10 @@ pub mod dtype;
 
 pub mod error;
 
+pub mod debug;
 mod lru;
 mod room;
+mod span;
 
 pub mod shape;
 
@@ -99,12 +101,15 @@ pub mod plan;
 
 pub mod backend;
 
+pub mod profile;
+
 pub mod device;
 
 pub mod tensor;
 
 pub mod data;
 
+mod ceilings;
 pub mod tune;
 
 #[cfg(feature = "wgpu-interop")]

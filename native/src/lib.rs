@@ -25,6 +25,7 @@ use device::{Device, Found, Preference};
 use dtype::Element;
 use error::Result;
 use pollster::block_on;
+use profile::{Ceilings, Profile};
 use std::time::Instant;
 use tensor::{ElementFunction, Program, Shader, Tensor};
 use tune::Tuned;
@@ -104,6 +105,29 @@ pub trait DeviceSync: Sized {
     /// As there.
     fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>>;
 
+    /// [`Device::profile`], blocking: what `work` records is computed, and what that took is said.
+    ///
+    /// ```
+    /// use warpweft_native::prelude::*;
+    ///
+    /// let device = Device::with_sync(Preference::Cpu)?;
+    /// let x = device.ones(&[64, 64])?;
+    /// let (y, profile) = device.profile_sync(|| x.matmul(&x))?;
+    /// println!("{profile}");
+    /// assert_eq!(y.read_sync::<f32>()?[0], 64.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    fn profile_sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)>;
+
+    /// [`Device::measure_ceilings`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn measure_ceilings_sync(&self) -> Result<Ceilings>;
+
     /// [`Device::sync`], blocking: returns when all work submitted so far is done.
     ///
     /// # Errors
@@ -152,6 +176,14 @@ impl DeviceSync for Device {
 
     fn read_sync<T: Element>(&self, tensors: &[&Tensor]) -> Result<Vec<Vec<T>>> {
         block_on(self.read(tensors))
+    }
+
+    fn profile_sync<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<(T, Profile)> {
+        block_on(self.profile(async { work() }))
+    }
+
+    fn measure_ceilings_sync(&self) -> Result<Ceilings> {
+        block_on(self.measure_ceilings())
     }
 
     fn wait(&self) -> Result<()> {

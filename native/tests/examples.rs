@@ -122,3 +122,22 @@ fn show_plan() {
     let on_gpu = !text.starts_with("on cpu");
     assert_eq!(text.contains("@compute"), on_gpu, "{text}");
 }
+
+#[test]
+fn profiling() {
+    let text = printed("profiling", "cpu");
+    // Five products: two forwards, and backwards one for each of these but the gradient of the data.
+    let products = 2 * (2 * 256 * 128 * 512) + 3 * (2 * 256 * 512 * 10);
+    let steps = [1, 2].map(|step| numbers(&text, &format!("operations of step {step}: "))[0]);
+    let least = f64::from(products);
+    assert!(steps.iter().all(|flops| (least..1.1 * least).contains(flops)), "{steps:?}: {text}");
+    // Only the first step plans.
+    let planning: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("planning and compiling: ")?.strip_suffix(" us"))
+        .map(|number| number.parse().expect("a number"))
+        .collect();
+    assert!(planning[0] > planning[1] && planning.len() == 2, "{text}");
+    let trace = numbers(&text, "step 1: squared norm of the gradients ");
+    assert!(trace[0] > 0.0 && text.contains("warpweft-trace.json"), "{text}");
+}

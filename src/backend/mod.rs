@@ -2,10 +2,12 @@
 
 mod caches;
 mod reads;
+mod times;
 
 pub use caches::CacheLimits;
 pub(crate) use reads::take;
 pub use reads::{Part, Take};
+pub use times::{Clock, RunTimes, RunsTimes, Times};
 
 use crate::error::Result;
 use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
@@ -13,6 +15,7 @@ use std::any::Any;
 use std::future::{ready, Future};
 use std::pin::Pin;
 use std::sync::Arc;
+use web_time::Instant;
 
 #[cfg(feature = "cpu")]
 pub mod cpu;
@@ -112,6 +115,8 @@ pub struct Counters {
     pub buffers: u64,
     /// Bytes of them that are allocated now.
     pub bytes: u64,
+    /// Bytes of what the backend has beside them: params, what is uploaded and read through, and times of kernels.
+    pub staging_bytes: u64,
     /// Bind groups made.
     pub bind_groups: u64,
     /// Those of them that are held now.
@@ -183,6 +188,15 @@ pub trait Backend: Shared {
     fn set_cache_limits(&self, _: &CacheLimits) {}
     /// What was made so far.
     fn counters(&self) -> Counters;
+    /// Takes the times of the kernels of each run from now on, or no more; what there is to take them by. Times by the host's
+    /// clock are counted from `since`. Whoever does not profile pays nothing.
+    fn profile(&self, _since: Option<Instant>) -> Clock {
+        Clock::None
+    }
+    /// The times of the runs since this was asked last, an entry for each that was accepted, once they are done.
+    fn take_times(&self) -> Pending<Result<RunsTimes>> {
+        Box::pin(ready(Ok(RunsTimes::default())))
+    }
     /// The text of a kernel as this machine compiles it, where there is one.
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String>;
     /// The backend by its own type, where it has something to share with others.

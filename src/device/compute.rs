@@ -2,17 +2,22 @@
 //! recording needs.
 
 use super::pool::Held;
+use super::profiling::Profiling;
 use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
+use crate::debug::{print, shows, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{NodeId, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
+use crate::profile::Phase;
 use crate::shape::Shape;
+use crate::span::span;
 use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use web_time::Instant;
 
 /// A plan, with the nodes and numbers that it is to be run with.
 pub(crate) struct Prepared {
@@ -140,9 +145,33 @@ impl Device {
             }
             state.config.unwrap_or(self.limits().config)
         };
-        let batch = Arc::new(plan(&trace, &Limits { config, ..self.limits().clone() })?);
+        if shows(Debug::Graph) {
+            print(format_args!("{trace}\n"));
+        }
+        let label = || format!("planning {} nodes", trace.nodes.len());
+        let batch = self.noting(Phase::Plan, label, || {
+            span!("plan", nodes = trace.nodes.len());
+            plan(&trace, &Limits { config, ..self.limits().clone() })
+        })?;
+        let batch = Arc::new(batch);
+        self.show(&batch);
         self.state().keep_plan(trace, &batch, &*self.inner.backend);
         Ok(batch)
+    }
+
+    /// Prints a plan, where that is wanted.
+    fn show(&self, batch: &Batch) {
+        if shows(Debug::Plan) {
+            print(format_args!("{batch}"));
+        }
+        if shows(Debug::Kernel) {
+            for (n, dispatch) in batch.dispatches.iter().enumerate() {
+                let text = self.kernel_source(batch, n);
+                let text =
+                    text.as_deref().unwrap_or("the CPU runs it as it is: there is no text\n");
+                print(format_args!("#{n} {} {}\n{text}", dispatch.kernel.kind(), dispatch.label));
+            }
+        }
     }
 
     /// Unlocks the state while a batch is planned and run; then the buffers of its results. Until then no buffer that is
@@ -189,8 +218,16 @@ impl Device {
             [] => Cow::Borrowed(scalars),
             constants => Cow::Owned([scalars, constants].concat()),
         };
-        let ran = backend.run(batch, &buffers, &scalars);
+        self.compile_apart(batch);
+        let begun = Instant::now();
+        let ran = {
+            span!("submit", kernels = batch.dispatches.len());
+            backend.run(batch, &buffers, &scalars)
+        };
         let mut state = self.state();
+        if let (Ok(()), Some(Profiling { recorder, .. })) = (&ran, &mut state.profile) {
+            recorder.submitted(batch, begun);
+        }
         state.give_all(&taken[batch.outputs.len()..], backend);
         taken.truncate(batch.outputs.len());
         if let Err(error) = ran {

@@ -11,7 +11,9 @@ mod compute;
 mod drivers;
 mod eager;
 mod kernel_config;
+mod memory;
 mod pool;
+mod profiling;
 mod reads;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
@@ -26,6 +28,7 @@ pub(crate) use compute::Prepared;
 pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
+pub use memory::{HeldTensor, Memory};
 pub(crate) use reads::Wanted;
 
 use crate::backend::{Backend, Info, Pending};
@@ -35,11 +38,17 @@ use crate::grad::grad;
 use crate::graph::{NodeId, Pullback, Taken};
 use crate::kernel::{Batch, Limits};
 use crate::op::{Op, ShaderCall};
+use crate::profile::Phase;
 use crate::shape::Shape;
+use crate::span::span;
+use pool::Purpose;
+use profiling::Profiling;
 use state::State;
 pub use stats::Stats;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use web_time::Instant;
 
 /// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
 const MOST_WAITING: u64 = 2_000;
@@ -61,9 +70,11 @@ struct Inner {
     turn: Mutex<()>,
     /// Locked for moments only.
     state: Mutex<State>,
+    /// Whether the state has notes of a profile: whoever takes none pays for looking at this.
+    profiling: AtomicBool,
 }
 
-#[cfg_attr(feature = "js", warpweft_macros::js(only(stats, trim, flush, sync)))]
+#[cfg_attr(feature = "js", warpweft_macros::js(only(trim, flush, sync)))]
 impl Device {
     /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
     /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
@@ -103,8 +114,8 @@ impl Device {
 
     /// A device on a backend of one's own.
     pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
-        let (turn, state) = Default::default();
-        Device { inner: Arc::new(Inner { backend, fallback, turn, state }) }
+        let (turn, state, profiling) = Default::default();
+        Device { inner: Arc::new(Inner { backend, fallback, turn, state, profiling }) }
     }
 
     /// What the device is.
@@ -120,33 +131,6 @@ impl Device {
     /// Why it is the CPU, where a GPU was to be expected.
     pub fn fallback(&self) -> Option<&str> {
         self.inner.fallback.as_deref()
-    }
-
-    /// Counters and memory.
-    pub fn stats(&self) -> Stats {
-        let counters = self.inner.backend.counters();
-        let state = self.state();
-        Stats {
-            plans: state.made,
-            plans_held: state.plans.len() as u64,
-            plan_bytes: state.plans.bytes(),
-            plans_evicted: state.plans.evicted(),
-            pipelines: counters.pipelines,
-            pipelines_held: counters.pipelines_held,
-            pipelines_evicted: counters.pipelines_evicted,
-            buffers: counters.buffers,
-            buffers_evicted: state.pool.evicted,
-            bind_groups: counters.bind_groups,
-            bind_groups_held: counters.bind_groups_held,
-            bind_groups_evicted: counters.bind_groups_evicted,
-            submits: counters.submits,
-            kernels: counters.dispatches,
-            bytes: counters.bytes,
-            used_bytes: state.pool.used,
-            pooled_bytes: state.pool.pooled,
-            peak_bytes: state.pool.peak,
-            nodes: state.graph.live() as u64,
-        }
     }
 
     /// Gives memory that is kept for reuse back to the system.
@@ -181,7 +165,7 @@ impl Device {
     /// # Errors
     /// What went wrong with it since something was last waited for.
     pub fn sync(&self) -> Pending<Result<()>> {
-        self.recovering(self.inner.backend.sync())
+        self.recovering(|| "sync".into(), self.inner.backend.sync())
     }
 
     /// Compiles what a batch needs, unless that was done.
@@ -189,9 +173,13 @@ impl Device {
         self.inner.backend.compile(batch)
     }
 
-    /// `work`, after which memory is sorted out if it ran out.
-    fn recovering<T: 'static>(&self, work: Pending<Result<T>>) -> Pending<Result<T>> {
-        let inner = Arc::downgrade(&self.inner);
+    /// `work` that waits, after which memory is sorted out if it ran out.
+    fn recovering(
+        &self,
+        label: impl FnOnce() -> String,
+        work: Pending<Result<()>>,
+    ) -> Pending<Result<()>> {
+        let (work, inner) = (self.noting_wait(label, work), Arc::downgrade(&self.inner));
         Box::pin(async move {
             let result = work.await;
             let short = matches!(&result, Err(error) if error.kind() == ErrorKind::Memory);
@@ -221,10 +209,14 @@ impl Device {
     /// Data from the host, as a source.
     pub(crate) fn upload(&self, shape: Shape, dtype: DType, data: &[u8]) -> Result<NodeId> {
         self.check("tensor", shape, dtype)?;
+        span!("upload", bytes = data.len());
         let mut state = self.state();
-        let backend = &*self.inner.backend;
+        let (backend, begun) =
+            (&*self.inner.backend, state.profile.as_ref().map(|_| Instant::now()));
         state.pool.called(backend);
-        let held = state.pool.take(backend, (data.len() as u64).max(1).next_multiple_of(16))?;
+        let bytes = (data.len() as u64).max(1).next_multiple_of(16);
+        let held = state.pool.take(backend, bytes, Purpose::Upload)?;
+        state.pool.explain_peak(|| format!("an upload of {dtype} {shape}"));
         // Machines write whole words: of an odd number of halves the last is written on its own.
         let (whole, odd) = data.split_at(data.len() / 4 * 4);
         let mut written = backend.write(held.buffer, 0, whole);
@@ -237,6 +229,9 @@ impl Device {
         }
         let node = state.graph.source(shape, dtype);
         state.buffers.insert(node, held);
+        if let (Some(begun), Some(Profiling { recorder, .. })) = (begun, &mut state.profile) {
+            recorder.spent(Phase::Upload, begun, || format!("upload {dtype} {shape}"));
+        }
         Ok(node)
     }
 
@@ -274,7 +269,11 @@ impl Device {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut state = self.state();
+        let begun = state.profile.as_ref().map(|_| Instant::now());
         let node = state.graph.record(op, inputs)?;
+        if let (Some(begun), Some(Profiling { recorder, .. })) = (begun, &mut state.profile) {
+            recorder.recorded(begun);
+        }
         self.run_early(state, &[node], &[node])?;
         Ok(node)
     }

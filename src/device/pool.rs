@@ -16,7 +16,7 @@ pub struct Pool {
     waiting: Option<Vec<Held>>,
     /// Given back since memory ran out, but from before: machines say late that a buffer never came to be, so these are
     /// not handed on.
-    stale: Vec<BufferId>,
+    stale: Vec<Held>,
     /// How often memory ran out.
     shortages: u64,
     /// How many were given back.
@@ -33,8 +33,16 @@ pub struct Pool {
     pub pooled: u64,
     /// Bytes that are in use now.
     pub used: u64,
+    /// Of these, by what they are for.
+    used_of: [u64; 3],
     /// The most bytes that were ever in use at once.
     pub peak: u64,
+    /// Of these, what was uploaded, computed, and needed on the way.
+    pub peak_of: [u64; 3],
+    /// What that was reached by.
+    pub peak_by: String,
+    /// Nobody has said yet what by.
+    peaked: bool,
     /// How many buffers went because too many bytes lay here.
     pub evicted: u64,
 }
@@ -45,6 +53,17 @@ struct Vacant {
     given: u64,
 }
 
+/// What a buffer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Data from the host.
+    Upload,
+    /// The result of a batch.
+    Result,
+    /// What a batch needs on the way.
+    Temporary,
+}
+
 /// A buffer with the size it was made with.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
@@ -53,6 +72,7 @@ pub struct Held {
     shortages: u64,
     /// An app's buffer, which is not handed on. Its bytes are not counted.
     lent: bool,
+    purpose: Purpose,
 }
 
 impl Held {
@@ -64,7 +84,7 @@ impl Held {
     /// An app's buffer.
     #[cfg(feature = "wgpu-interop")]
     pub fn lent(buffer: BufferId) -> Held {
-        Held { buffer, bytes: 0, shortages: 0, lent: true }
+        Held { buffer, bytes: 0, shortages: 0, lent: true, purpose: Purpose::Upload }
     }
 }
 
@@ -101,26 +121,33 @@ impl Pool {
             limit: None,
             pooled: 0,
             used: 0,
+            used_of: [0; 3],
             peak: 0,
+            peak_of: [0; 3],
+            peak_by: "nothing".into(),
+            peaked: false,
             evicted: 0,
         }
     }
 
     /// A buffer of at least `bytes` bytes with any contents.
-    pub fn take(&mut self, backend: &dyn Backend, bytes: u64) -> Result<Held> {
+    pub fn take(&mut self, backend: &dyn Backend, bytes: u64, purpose: Purpose) -> Result<Held> {
         self.free_stale(backend);
         let bytes = class(bytes, backend.limits().binding_bytes);
         // One up to a quarter larger will do: of the smallest, the one used last.
         let near = self.vacant.range(bytes..=bytes + bytes / 4).next().map(|(&size, _)| size);
         let held = match near.and_then(|size| self.pick(size, VecDeque::pop_back)) {
-            Some(held) => held,
+            Some(held) => Held { purpose, ..held },
             None => {
                 let buffer = self.allocate(backend, bytes)?;
-                Held { buffer, bytes, shortages: self.shortages, lent: false }
+                Held { buffer, bytes, shortages: self.shortages, lent: false, purpose }
             }
         };
         self.used += held.bytes;
-        self.peak = self.peak.max(self.used);
+        self.used_of[purpose as usize] += held.bytes;
+        if self.used > self.peak {
+            (self.peak, self.peak_of, self.peaked) = (self.used, self.used_of, true);
+        }
         self.recent[0] = self.recent[0].max(self.used);
         self.shrink(backend);
         Ok(held)
@@ -171,6 +198,7 @@ impl Pool {
             return waiting.push(held);
         }
         self.used -= held.bytes;
+        self.used_of[held.purpose as usize] -= held.bytes;
         if held.lent {
             backend.free(held.buffer);
         } else if held.shortages == self.shortages {
@@ -180,8 +208,20 @@ impl Pool {
             self.pooled += held.bytes;
             self.shrink(backend);
         } else {
-            self.stale.push(held.buffer);
+            self.stale.push(held);
         }
+    }
+
+    /// Says what the peak was reached by, if it was a moment ago.
+    pub fn explain_peak(&mut self, by: impl FnOnce() -> String) {
+        if std::mem::take(&mut self.peaked) {
+            self.peak_by = by();
+        }
+    }
+
+    /// Bytes that will not be handed on.
+    pub fn stale_bytes(&self) -> u64 {
+        self.stale.iter().map(|held| held.bytes).sum()
     }
 
     /// From now on what is given waits.
@@ -231,8 +271,8 @@ impl Pool {
     }
 
     fn free_stale(&mut self, backend: &dyn Backend) {
-        for buffer in std::mem::take(&mut self.stale) {
-            backend.free(buffer);
+        for held in std::mem::take(&mut self.stale) {
+            backend.free(held.buffer);
         }
     }
 

@@ -5,6 +5,7 @@ use super::Device;
 use crate::backend::{Part, Pending, Take};
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
+use crate::span::span;
 use std::future::ready;
 
 /// Elements of a node's value that are to be read, and who takes their bytes.
@@ -51,6 +52,9 @@ impl Device {
         if parts.is_empty() {
             return Ok(Box::pin(ready(Ok(()))));
         }
-        Ok(self.recovering(self.inner.backend.read_parts(parts)))
+        span!("read", parts = parts.len());
+        let bytes: u64 = parts.iter().map(|part| part.len).sum();
+        let label = || format!("read {bytes} bytes");
+        Ok(self.recovering(label, self.inner.backend.read_parts(parts)))
     }
 }

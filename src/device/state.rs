@@ -1,12 +1,15 @@
 //! What changes on a device: the recorded graph, buffers, plans.
 
 use super::checks::Check;
-use super::pool::{Held, Pool};
+use super::pool::{Held, Pool, Purpose};
+use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
+use crate::debug::Place;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace, Traced};
 use crate::kernel::{Batch, KernelConfig};
 use crate::lru::Lru;
+use crate::profile::Ceilings;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -30,6 +33,12 @@ pub(super) struct State {
     /// Indices are looked at when something is read: these are.
     pub check_indices: bool,
     pub checks: Vec<Check>,
+    /// Notes of what the device does, while it is profiled.
+    pub profile: Option<Profiling>,
+    /// Where tensors were made, while somebody wants to know.
+    pub places: FxHashMap<NodeId, Place>,
+    /// The most it can do, once that was measured.
+    pub ceilings: Option<Ceilings>,
 }
 
 impl Default for State {
@@ -48,6 +57,9 @@ impl Default for State {
             eager: false,
             check_indices: false,
             checks: Vec::new(),
+            profile: None,
+            places: FxHashMap::default(),
+            ceilings: None,
         }
     }
 }
@@ -125,8 +137,10 @@ impl State {
     /// Memory for what a batch writes: its results, then what it needs on the way.
     pub fn take_all(&mut self, batch: &Batch, backend: &dyn Backend) -> Result<Vec<Held>> {
         let mut taken: Vec<Held> = Vec::new();
-        for &bytes in batch.outputs.iter().chain(&batch.temporaries) {
-            match self.pool.take(backend, bytes) {
+        let results = batch.outputs.iter().map(|&bytes| (bytes, Purpose::Result));
+        let others = batch.temporaries.iter().map(|&bytes| (bytes, Purpose::Temporary));
+        for (bytes, purpose) in results.chain(others) {
+            match self.pool.take(backend, bytes, purpose) {
                 Ok(held) => taken.push(held),
                 Err(error) => {
                     self.give_all(&taken, backend);
@@ -134,6 +148,12 @@ impl State {
                 }
             }
         }
+        self.pool.explain_peak(|| match &batch.dispatches[..] {
+            [] => "a batch without kernels".to_string(),
+            [first, ..] => {
+                format!("a batch of {} kernels from {} on", batch.dispatches.len(), first.label)
+            }
+        });
         Ok(taken)
     }
 

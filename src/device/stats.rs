@@ -1,5 +1,7 @@
 //! What a device has made and holds, in numbers.
 
+use super::Device;
+
 /// What a device has made and holds. Counts of what was made or evicted only grow; a loop that has settled leaves `plans`,
 /// `pipelines` and `buffers` as they are. How much is held, cache limits say.
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
@@ -43,4 +45,34 @@ pub struct Stats {
     pub peak_bytes: u64,
     /// Recorded nodes alive now: tensors and what they still need.
     pub nodes: u64,
+}
+
+#[cfg_attr(feature = "js", warpweft_macros::js(only(stats)))]
+impl Device {
+    /// Counters and memory.
+    pub fn stats(&self) -> Stats {
+        let counters = self.inner.backend.counters();
+        let state = self.state();
+        Stats {
+            plans: state.made,
+            plans_held: state.plans.len() as u64,
+            plan_bytes: state.plans.bytes(),
+            plans_evicted: state.plans.evicted(),
+            pipelines: counters.pipelines,
+            pipelines_held: counters.pipelines_held,
+            pipelines_evicted: counters.pipelines_evicted,
+            buffers: counters.buffers,
+            buffers_evicted: state.pool.evicted,
+            bind_groups: counters.bind_groups,
+            bind_groups_held: counters.bind_groups_held,
+            bind_groups_evicted: counters.bind_groups_evicted,
+            submits: counters.submits,
+            kernels: counters.dispatches,
+            bytes: counters.bytes,
+            used_bytes: state.pool.used,
+            pooled_bytes: state.pool.pooled,
+            peak_bytes: state.pool.peak,
+            nodes: state.graph.live() as u64,
+        }
+    }
 }

@@ -1,14 +1,17 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
 mod arena;
+mod holders;
 mod pending;
 mod pullback;
+mod show;
 mod trace;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+pub use holders::Holder;
 pub use pullback::Pullback;
 use smallvec::{smallvec, SmallVec};
 use std::cmp::Reverse;
@@ -46,8 +49,11 @@ struct Node {
     kept: bool,
     /// A batch computed it on the way to others, and did not write it.
     computed: bool,
-    /// Tensors that hold it.
+    /// Tensors that hold it, and of these compiled programs' own.
     handles: u32,
+    programs: u32,
+    /// Variables whose value it is.
+    variables: u32,
     /// Users that are to be computed from it.
     uses: u32,
     /// It is one of those to its inputs.
@@ -278,6 +284,8 @@ impl Graph {
             kept: false,
             computed: false,
             handles: 1,
+            programs: 0,
+            variables: 0,
             uses: 0,
             uses_inputs: !data,
             cut: Cut::default(),

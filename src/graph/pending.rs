@@ -3,9 +3,11 @@
 use super::{Graph, NodeId};
 
 impl Graph {
-    /// The node is a result even where others use it, as long as a tensor holds it.
+    /// The node is a variable's value: a result even where others use it, as long as a tensor holds it.
     pub fn keep(&mut self, id: NodeId) {
-        self.node_mut(id).kept = true;
+        let node = self.node_mut(id);
+        node.kept = true;
+        node.variables += 1;
         self.kept.push(id);
         if self.kept.len() > Graph::SLACK + 2 * self.live {
             self.kept();

@@ -82,6 +82,14 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn panicked(this: &Host, message: &str);
 
+    /// Prints a text of some lines.
+    #[wasm_bindgen(method)]
+    pub fn print(this: &Host, text: &str);
+
+    /// Where in the page's own code this is called from.
+    #[wasm_bindgen(method)]
+    pub fn place(this: &Host) -> String;
+
     /// Calls a function with tensors: its results, or what is to be thrown.
     #[wasm_bindgen(method, catch)]
     pub fn build(

@@ -4,6 +4,7 @@
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
+use crate::profile::Profile;
 use crate::tensor::{Batch, ElementFunction, Program, Shader, Tensor, Variable};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,6 +22,7 @@ pub enum Object {
     Plan(Device, Arc<Plan>),
     ElementFunction(Device, Rc<ElementFunction>),
     Shader(Device, Rc<Shader>),
+    Profile(Device, Arc<Profile>),
 }
 
 /// A variable, and the object that was given out for its value.
@@ -38,7 +40,8 @@ impl Object {
             | Object::Program(device, _)
             | Object::Plan(device, _)
             | Object::ElementFunction(device, _)
-            | Object::Shader(device, _) => device,
+            | Object::Shader(device, _)
+            | Object::Profile(device, _) => device,
             Object::Tensor(tensor) => tensor.device(),
             Object::Variable(held) => &held.device,
         }
@@ -293,6 +296,9 @@ shells! {
 
     /// What a submission does, or would do.
     "Plan" JsPlan => (Device, Arc<Plan>), Object::Plan(device, plan) => (device, plan);
+
+    /// What a device did while something was profiled, and how long that took.
+    "Profile" JsProfile => (Device, Arc<Profile>), Object::Profile(device, profile) => (device, profile);
 }
 
 /// The object for the result of an operation, unless it carries an error: JavaScript throws at once.

@@ -140,6 +140,18 @@ impl Value for &'static str {
     }
 }
 
+impl Value for Vec<usize> {
+    fn value(&self) -> JsValue {
+        self.iter().map(Value::value).collect::<js_sys::Array>().into()
+    }
+}
+
+impl Value for DType {
+    fn value(&self) -> JsValue {
+        word_of(*self)
+    }
+}
+
 impl<T: Value> Value for Option<T> {
     fn value(&self) -> JsValue {
         self.as_ref().map_or(JsValue::UNDEFINED, Value::value)

@@ -313,7 +313,89 @@ export interface Device {
    */
   tune(options?: TuneOptions): Promise<Tuned>;
 
+  /**
+   * Does `work`, and says what the device did for it and how long that took: by kernel on the device, by phase on the host. It
+   * ends when all is done that the work recorded and that is still there. What was recorded before is done before.
+   *
+   * By timestamps of a GPU each kernel gets a pass of its own while this lasts, which takes longer than many in one. Browsers
+   * round times: of kernels that take less than {@link ProfileData.resolution} only sums over many runs mean something. While
+   * Chromium's Performance panel records, what ran is there, too.
+   *
+   * ```ts
+   * const { value, profile } = await device.profile(() => x.matmul(w).relu());
+   * console.log(profile.text);
+   * ```
+   *
+   * @throws What the work throws; `Data` if the device is being profiled already.
+   */
+  profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }>;
+
   /** `Device(webgpu: NVIDIA H200)`. */
+  toString(): string;
+}
+
+/** What a kernel took and did while it was profiled; times in milliseconds. */
+export interface KernelProfile {
+  /** `map`, `row`, `matmul`, `conv2d` or `attention`. */
+  readonly kind: string;
+  /** The operations it stands for: `matmul[8,4]x[4,2] + add + relu`. */
+  readonly label: string;
+  /** How often it ran. */
+  readonly runs: number;
+  /** The runs that have a time. */
+  readonly timed: number;
+  /** What these took together. */
+  readonly time: number;
+  /** What a run took on average. */
+  readonly mean: number;
+  /** Bytes that all runs read, each once however often it is read. */
+  readonly bytesRead: number;
+  /** Bytes that they wrote. */
+  readonly bytesWritten: number;
+  /** Whether these are the bytes exactly; otherwise they are the most it can be. */
+  readonly exactBytes: boolean;
+  /** Floating-point operations of all runs. */
+  readonly flops: number;
+  readonly bytesPerSecond?: number;
+  readonly flopsPerSecond?: number;
+  /** The part of the device's speed of copying; there after {@link Device.measureCeilings}, as the next one. */
+  readonly copyShare?: number;
+  /** The part of its speed of multiplying matrices. */
+  readonly productShare?: number;
+}
+
+/** What a device did while something was profiled; times in milliseconds. */
+export interface ProfileData {
+  readonly device: DeviceInfo;
+  /**
+   * What the times of kernels were taken by: the GPU's `timestamps`; the `host`'s clock, of the CPU; of `submissions` alone,
+   * where a GPU has no timestamps; or `none`.
+   */
+  readonly clock: "timestamps" | "host" | "submissions" | "none";
+  /** The time between two that the clock tells apart. */
+  readonly resolution: number;
+  /** From the beginning until all work was done. */
+  readonly total: number;
+  /** What the kernels took together. */
+  readonly deviceTime: number;
+  /** What the host took. What is left of the total is the page's own. */
+  readonly host: Readonly<Record<"recording" | "planning" | "compiling" | "uploading" | "submitting" | "waiting", number>>;
+  /** Operations recorded. */
+  readonly operations: number;
+  /** Batches submitted. */
+  readonly submissions: number;
+  /** Runs of kernels without a time. */
+  readonly untimed: number;
+  /** The most the device can do, after {@link Device.measureCeilings}. */
+  readonly ceilings?: { readonly bytesPerSecond: number; readonly flopsPerSecond: number };
+  /** What took longest first. */
+  readonly kernels: readonly KernelProfile[];
+}
+
+export interface Profile {
+  /** All but the time line. */
+  toJSON(): ProfileData;
+  /** The same as `text`. */
   toString(): string;
 }
 

@@ -5,11 +5,13 @@ mod check;
 mod config;
 mod index;
 mod program;
+mod work;
 
 pub use check::Counts;
 pub use config::{Halves, KernelConfig, Rows, Tile, Transpose};
 pub use index::{Atom, Index};
 pub use program::{Builder, Inst, Program, Store, ValueId};
+pub use work::Work;
 
 use crate::dtype::DType;
 use crate::op::{Conv2d, Shader};

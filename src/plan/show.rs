@@ -2,7 +2,7 @@
 
 use super::kernels::Piece;
 use crate::graph::Trace;
-use crate::kernel::{Batch, Kernel, Place};
+use crate::kernel::{Batch, Place};
 use crate::op::Op;
 use crate::shape::Shape;
 use std::fmt;
@@ -43,31 +43,6 @@ fn compact(text: &mut String, shape: &Shape) {
         *text += &extent.to_string();
     }
     *text += if shape.is_empty() { "[]" } else { "]" };
-}
-
-impl Kernel {
-    /// Its floating-point operations, roughly: two per multiply-add, one per instruction of a loop.
-    pub fn flops(&self) -> u64 {
-        let product =
-            |factors: &[usize]| factors.iter().fold(1u64, |n, &f| n.saturating_mul(f as u64));
-        match self {
-            Kernel::Loop { space, program } => {
-                let insts = program.inlined(&|_| false).0.insts.len();
-                product(&space.dims).saturating_mul(insts as u64)
-            }
-            // Nothing is known of it.
-            Kernel::Shader { .. } => 0,
-            Kernel::Matmul(m) => 2 * product(&m.batch).saturating_mul(product(&[m.m, m.n, m.k])),
-            Kernel::Conv2d(c) => {
-                let window = product(&[c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);
-                2 * window * product(&[c.batch, c.out, c.out_height, c.out_width])
-            }
-            Kernel::Attention(a) => {
-                let scores = product(&[a.batch, a.heads, a.queries, a.keys]);
-                2 * scores * (a.head_size + a.value_size) as u64
-            }
-        }
-    }
 }
 
 impl Batch {

@@ -20,6 +20,7 @@ mod args;
 mod arrange;
 mod batch;
 mod composed;
+mod constant;
 pub(crate) mod conv;
 mod create;
 mod deprecated;
@@ -76,6 +77,7 @@ pub use scatter_reduce::ScatterReduction;
 pub use shader::Shader;
 pub use variable::Variable;
 
+use crate::debug::{shows, Debug};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -103,6 +105,9 @@ impl Tensor {
     /// Takes over the handle that the graph gave to the caller.
     pub(crate) fn adopt(device: &Device, node: NodeId) -> Tensor {
         let (shape, dtype) = device.describe(node);
+        if shows(Debug::Memory) {
+            device.note_place(node);
+        }
         Tensor(Arc::new(Inner { device: device.clone(), state: State::Node(node), shape, dtype }))
     }
 

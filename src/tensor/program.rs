@@ -1,6 +1,7 @@
 //! Programs: computations that are compiled once and run again, with inputs of the same shapes or of other extents along
 //! axes that have names.
 
+use super::constant::Constant;
 use super::{State, Tensor};
 use crate::backend::{Pending, Shared};
 use crate::device::{CacheLimits, Device, Prepared};
@@ -159,7 +160,7 @@ enum Source {
     /// The n-th input.
     Input(usize),
     /// A tensor that the program keeps.
-    Kept(Tensor),
+    Kept(Constant),
 }
 
 /// What a result is.
@@ -211,10 +212,7 @@ impl Compiled {
         for node in nodes {
             sources.push(match input(node) {
                 Some(n) => Source::Input(n),
-                None => {
-                    device.retain(node);
-                    Source::Kept(Tensor::adopt(device, node))
-                }
+                None => Source::Kept(Constant::new(device, node)),
             });
         }
         Ok(Compiled { batch, sources, scalars, computed, results: answers })
@@ -225,7 +223,7 @@ impl Compiled {
         for source in &self.sources {
             sources.push(match source {
                 Source::Input(n) => inputs[*n].node()?,
-                Source::Kept(tensor) => tensor.node()?,
+                Source::Kept(constant) => constant.node()?,
             });
         }
         let mut computed = Vec::with_capacity(self.computed.len());

@@ -88,7 +88,7 @@ impl Variable {
         }
         value.node()?;
         value.keep();
-        held.value = value.clone();
+        std::mem::replace(&mut held.value, value.clone()).let_go();
         drop(held);
         value.device.flush_if_long()
     }
@@ -126,7 +126,20 @@ impl Variable {
     }
 }
 
+impl Drop for Variable {
+    fn drop(&mut self) {
+        self.held().value.let_go();
+    }
+}
+
 impl Tensor {
+    /// It is no variable's value any more.
+    fn let_go(&self) {
+        if let Ok(node) = self.node() {
+            self.device.let_go(node);
+        }
+    }
+
     /// It is to be computed at the next flush even where it is used: else the next step would start from the one before.
     pub(crate) fn keep(&self) {
         if let Ok(node) = self.node() {

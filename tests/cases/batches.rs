@@ -60,6 +60,7 @@ pub fn cases() -> Suite {
     let mut suite = Suite::new("batches");
     one_submission(&mut suite);
     super::eager::cases(&mut suite);
+    super::profile::cases(&mut suite);
     several_reads(&mut suite);
     read_at_once(&mut suite);
     caches(&mut suite);

@@ -34,6 +34,7 @@ pub mod numbers;
 pub mod packed;
 pub mod pointwise;
 pub mod pool;
+pub mod profile;
 pub mod random;
 pub mod ranks;
 pub mod reduce;

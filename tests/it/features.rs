@@ -113,6 +113,8 @@ const WORDS: &[(&str, &str)] = &[
     ("gradients of a function in WGSL", "custom/gradients of a function"),
     ("compute shaders in WGSL", "custom/a shader between other operations"),
     ("gradients of a shader", "custom/gradients of a shader"),
+    ("what each kernel took and did", "batches/a profile says what each kernel did"),
+    ("what memory is held by", "batches/memory is what holds it"),
     ("wrong use is refused", "refusals/"),
 ];
 

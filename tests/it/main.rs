@@ -22,8 +22,10 @@ mod fuzz;
 mod gpu;
 mod interop;
 mod js;
+mod memory;
 mod plan;
 mod poison;
+mod profile;
 #[path = "../programs/mod.rs"]
 mod programs;
 mod readme;

@@ -131,6 +131,21 @@ export class Engine {
     return { operations, kernels, text, labels: [...labels], sources: plan.sources() };
   }
 
+  /**
+   * What a run of what was computed last does, and how long that takes, until an element of its first result is read.
+   * @param {"image" | "attention"} kind
+   */
+  async profile(kind) {
+    const loaded = this.#loaded[kind];
+    if (!loaded) throw new Error(`profile: no ${kind} has been computed yet`);
+    await this.device.measureCeilings();
+    const { profile } = await this.device.profile(() => withOutputs(loaded, ([first]) => first.readRange(0, 1)));
+    const { traceEvents } = JSON.parse(profile.toChromeTrace());
+    const shown = { data: profile.toJSON(), events: traceEvents };
+    profile.dispose();
+    return shown;
+  }
+
   stats() {
     return this.device.stats();
   }

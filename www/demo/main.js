@@ -8,6 +8,7 @@ import { Engine } from "./engine.js";
 import { difference, figures, isSoftware, rowSums } from "./figures.js";
 import { showHeat } from "./heat.js";
 import { kindInWords, showCounters, showDevice, showPlan } from "./panel.js";
+import { showProfile } from "./profile.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
 
@@ -30,6 +31,7 @@ let frames = 0;
 
 const updateMine = latest(() => showMine().catch(failed));
 const updateTheirs = latest(() => showTheirs().catch(failed));
+const updateProfile = latest(() => profileRun().catch(failed));
 const updateImage = () => Promise.all([updateMine(), updateTheirs()]);
 const updateAttention = latest(() => showAttention().catch(failed));
 connect();
@@ -52,7 +54,7 @@ Object.assign(window, {
 });
 
 async function idle() {
-  const updates = [updateMine, updateTheirs, updateAttention];
+  const updates = [updateMine, updateTheirs, updateAttention, updateProfile];
   while (updates.some((update) => update.idle())) await Promise.all(updates.map((update) => update.idle()));
 }
 
@@ -97,6 +99,7 @@ function connect() {
   const head = byId("head", HTMLSelectElement);
   for (let i = 0; i < attention.heads; i++) head.append(make("option", { value: `${i}` }, `Head ${i + 1}`));
   head.addEventListener("change", showWeights);
+  byId("profile", HTMLButtonElement).addEventListener("click", () => void updateProfile());
   for (const kind of /** @type {const} */ (["image", "attention"])) {
     byId(`plan-${kind}`, HTMLButtonElement).addEventListener("click", () => {
       planned = kind;
@@ -168,6 +171,14 @@ async function showAttention() {
       `to 1 within ${tiny(sums)}. It took ${milliseconds(gpuTime)}, and ${milliseconds(cpuTime)} on the CPU.`,
   );
   showPanel();
+}
+
+/** Profiles a run of what the panel shows the plan of. */
+async function profileRun() {
+  byId("profile-summary", HTMLElement).textContent = "Measuring what the device can do at most, and then a run …";
+  showProfile(await engine.profile(planned));
+  byId("profile-table", HTMLElement).hidden = false;
+  showCounters(engine);
 }
 
 /** The weights of the head that is chosen. */

@@ -1,60 +1,19 @@
 // The classes as users have them: what both cores share. The rest of their methods come from the core that an object lives
 // on, whose classes inherit from these (`brand.ts`); the declarations are what wasm-bindgen wrote (`www/tools/build.mjs`).
 
-import { Brand, type CoreClass } from "./brand.js";
+import { Brand } from "./brand.js";
 import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js";
 import { encode, nest, type DType, type NestedArray } from "./data.js";
+import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
 import { dataError } from "./errors.js";
-import { checked, describe, type Host } from "./host.js";
+import { checked, describe } from "./host.js";
 import { shareClasses } from "./load.js";
+import { classOf, explain, hostOf, isGone, Shown } from "./objects.js";
 import { handing, open, type DeviceOptions } from "./open.js";
+import { profile, Profile } from "./profile.js";
 import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
 import { show, type TextOptions } from "./text.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
-
-/** The core that an object lives on; what is no object of a core is refused in the name of an operation. */
-function hostOf(object: unknown, op: string): Host {
-  const host = Brand.owner(object);
-  if (host === undefined) throw dataError(`${op}: ${describe(object)} is no object of this package`);
-  return host as Host;
-}
-
-/** The class of the core that the first object among some arguments lives on. */
-function classOf(kind: string, op: string, values: readonly unknown[]): CoreClass & Record<string, Function> {
-  const found = values.flat().find((value) => Brand.owner(value) !== undefined);
-  if (found === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not a tensor`);
-  return hostOf(found, op).classes[kind] as CoreClass & Record<string, Function>;
-}
-
-/** What says of itself what it is, in the consoles of Node and Deno, too. */
-abstract class Shown {
-  constructor() {
-    throw dataError(`${new.target.name}: is made by its device`);
-  }
-
-  [Symbol.for("nodejs.util.inspect.custom")](): string {
-    return String(this);
-  }
-
-  [Symbol.for("Deno.customInspect")](): string {
-    return String(this);
-  }
-}
-
-/** Shows objects as what they say they are in Chromium's developer tools, where people turned custom formatters on. */
-const formatter = {
-  header: (object: unknown) => (object instanceof Shown && Brand.owner(object) ? ["span", {}, String(object)] : null),
-  hasBody: () => false,
-};
-
-function explain(): void {
-  const tools = globalThis as { devtoolsFormatters?: unknown[] };
-  tools.devtoolsFormatters ??= [];
-  if (!tools.devtoolsFormatters.includes(formatter)) tools.devtoolsFormatters.push(formatter);
-}
-
-/** Whether an object was disposed. */
-const isGone = (object: object) => (object as { disposed: boolean }).disposed;
 
 export class Tensor extends Shown {
   declare readonly device: Device;
@@ -148,6 +107,9 @@ export class Device extends Shown {
   declare measure: () => Promise<number>;
   declare choose: (number: number) => string;
   declare version: () => string;
+  declare beginProfile: () => Promise<void>;
+  declare endProfile: () => Promise<Profile>;
+  declare stopProfile: () => void;
   declare borrow: Parameters<typeof borrow>[0];
 
   static new(options?: DeviceOptions): Promise<Device> {
@@ -264,6 +226,12 @@ export class Device extends Shown {
     return tune(this, options);
   }
 
+  async profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }> {
+    hostOf(this, "profile");
+    if (typeof work !== "function") throw dataError(`profile: ${describe(work)} is not a function`);
+    return profile(this, work);
+  }
+
   override toString(): string {
     return `Device(${this.info.backend}: ${this.info.name})`;
   }
@@ -312,72 +280,4 @@ export class Plan extends Shown {
   }
 }
 
-export class ElementFunction extends Shown {
-  declare readonly name: string;
-
-  override toString(): string {
-    return isGone(this) ? "ElementFunction(disposed)" : `ElementFunction(${this.name})`;
-  }
-}
-
-/** Tensors by the names that a shader has for them. */
-type Tensors = Record<string, Tensor>;
-
-/** What a run of a shader takes. */
-interface ShaderRun {
-  inputs: Tensors;
-  /** The shapes of what it writes. */
-  outputs: Record<string, readonly number[]>;
-  /** How many workgroups it has along each dimension. */
-  workgroups: readonly number[];
-  params?: Record<string, number>;
-}
-
-export class Shader extends Shown {
-  declare names: () => { inputs: string[]; outputs: string[]; params: string[] };
-  declare launch: (...values: unknown[]) => Tensor[];
-
-  run(run: ShaderRun): Tensors {
-    const name = "shader";
-    hostOf(this, name);
-    const given = checked(name, run, ["inputs", "outputs", "workgroups", "params"]);
-    const { inputs, outputs, params = {}, workgroups } = given;
-    const parts = [inputs, outputs, params].map((part, at) => {
-      if (typeof part !== "object" || part === null) {
-        throw dataError(`${name}: ${["inputs", "outputs", "params"][at]} is ${describe(part)}, not an object of them by name`);
-      }
-      return [Object.keys(part), Object.values(part)] as const;
-    });
-    if (!Array.isArray(workgroups)) throw dataError(`${name}: workgroups is ${describe(workgroups)}, not a list of numbers`);
-    const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
-    const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);
-    return Object.fromEntries(this.names().outputs.map((key, at) => [key, made[at]!]));
-  }
-
-  override toString(): string {
-    return isGone(this) ? "Shader(disposed)" : `Shader(${this.names().outputs.join(", ")})`;
-  }
-}
-
-/** Names, and what they stand for. */
-type Part = readonly [string[], unknown[]];
-
-/** What an element function may be given. */
-interface ElementFunctionOptions {
-  gradients?: readonly ElementFunction[];
-  fallback?: (...operands: Tensor[]) => Tensor;
-}
-
-/** What a shader may be given. */
-interface ShaderOptions {
-  gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
-  fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
-}
-
-/** A source. */
-function text(op: string, source: unknown): string {
-  if (typeof source !== "string") throw dataError(`${op}: the source is ${describe(source)}, not a text`);
-  return source;
-}
-
-shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader });
+shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile });

@@ -197,6 +197,22 @@ export class Host implements Owner {
     return build(inputs);
   }
 
+  print(text: string): void {
+    console.log(text);
+  }
+
+  /** Where the page calls the core from: the first frame behind WebAssembly's that is not this package's. */
+  place(): string {
+    const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+/.test(line));
+    const isWasm = (line: string) => /wasm/.test(line) && !line.includes(".js:");
+    const first = frames.findIndex(isWasm);
+    const behind = frames.slice(first).findIndex((line) => !isWasm(line));
+    const rest = frames.slice(first + behind);
+    // A bundle may have put the page's code and this one into one file: then two frames are this package's.
+    const found = rest.find((line) => !line.includes(import.meta.url)) ?? rest[Math.min(2, rest.length - 1)];
+    return (found ?? "").trim().replace(/^at /, "");
+  }
+
   panicked(message: string): void {
     this.#panic = message;
   }

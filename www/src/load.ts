@@ -18,6 +18,7 @@ export interface Core {
 interface Glue {
   guardBy(guard: (exports: WebAssembly.Exports) => WebAssembly.Exports): void;
   start(host: Host): void;
+  setDebug(words: string): void;
   Device: { open: Core["open"] };
 }
 
@@ -105,6 +106,33 @@ function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
   return entry;
 }
 
+/** The cores that run, and what they print. */
+const started = new Set<Glue>();
+let debug = "";
+
+const debugWords = ["graph", "plan", "kernel", "time", "memory"];
+
+/**
+ * Prints on the console, for all devices from now on: any of these words with commas between, or `""` for nothing.
+ *
+ * - `"graph"`: the recorded operations of each batch before it is planned;
+ * - `"plan"`: the kernels that a batch is planned as;
+ * - `"kernel"`: the text of these kernels;
+ * - `"time"`: after each read and each `sync` the profile of what ran since the last;
+ * - `"memory"`: nothing, but {@link Device.memory} says where tensors are made that are made from now on.
+ *
+ * ```ts
+ * setDebug("plan,kernel");
+ * ```
+ */
+export function setDebug(words: string): void {
+  if (typeof words !== "string") throw dataError(`debug: ${describe(words)} is no text`);
+  const odd = words.split(/[, |]/).find((word) => word && !debugWords.includes(word));
+  if (odd !== undefined) throw dataError(`debug: there is no \`${odd}\`; there are ${debugWords.join(", ")}`);
+  debug = words;
+  for (const glue of started) glue.setDebug(debug);
+}
+
 /** The classes that all cores share; `classes.ts` says which, as it knows this file. */
 let roots: Record<string, { prototype: object }> = {};
 
@@ -121,6 +149,8 @@ async function run(name: CoreName, module: WebAssembly.Module): Promise<Core> {
   await start({ module_or_path: module });
   for (const [kind, root] of Object.entries(roots)) adopt(kind, host.classes[kind] as CoreClass, root, host);
   glue.start(host);
+  if (debug) glue.setDebug(debug);
+  started.add(glue);
   return { host, open: (lowPower, fallback) => glue.Device.open(lowPower, fallback) };
 }
 

@@ -1,6 +1,5 @@
 // Choosing the kernels that are fastest on a device.
 
-import type { Device } from "./classes.js";
 import { checked } from "./host.js";
 import { load, store } from "./stored.js";
 
@@ -18,8 +17,16 @@ export interface Tuned {
   measured: boolean;
 }
 
+/** What a device has for it. */
+interface Tunable {
+  readonly info: object;
+  version(): string;
+  measure(): Promise<number>;
+  choose(number: number): string;
+}
+
 /** See {@link Device.tune}. */
-export async function tune(device: Device, options?: TuneOptions): Promise<Tuned> {
+export async function tune(device: Tunable, options?: TuneOptions): Promise<Tuned> {
   const { again = false } = checked("tune", options, ["again"]);
   const key = [device.version(), ...Object.values(device.info), navigator.userAgent].join("\n");
   let number = again ? undefined : await load(key);

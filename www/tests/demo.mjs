@@ -176,6 +176,22 @@ await test("the order of the chain counts, and can be changed and undone", async
   await shown(back.digest);
 });
 
+await test("a run is profiled and drawn", async () => {
+  await preset("Dusk");
+  await settled();
+  await button("Profile a run").click();
+  await page.locator("#profile-kernels tr").first().waitFor();
+  await settled();
+  const kernels = await page.locator("#profile-kernels tr").count();
+  const [drawn, submissions] = [page.locator("#timeline [data-span=kernel]"), page.locator("#timeline [data-span=submission]")];
+  const said = await page.locator("#profile-summary").textContent();
+  expect(/timestamps, in steps of/.test(said), `the clock is: ${said}`);
+  expect(kernels > 0 && (await drawn.count()) >= kernels, `${await drawn.count()} spans of ${kernels} kernels`);
+  expect((await submissions.count()) === 1, `${await submissions.count()} submissions`);
+  const boxes = await drawn.evaluateAll((all) => all.map((one) => one.getBoundingClientRect().width));
+  expect(boxes.every((width) => width > 0), `spans are ${boxes} wide`);
+});
+
 await test("a slider makes no new plan and no new pipeline", async () => {
   await preset("Dusk");
   await settled();

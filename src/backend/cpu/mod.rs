@@ -7,16 +7,19 @@ mod math;
 mod prepared;
 mod routines;
 
-use crate::backend::{Backend, BufferId, CacheLimits, Counters, DeviceKind, Info, Part, Pending};
+use crate::backend::{Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, Part};
+use crate::backend::{Pending, RunTimes, RunsTimes};
 use crate::error::{Error, Result};
 use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
+use crate::span::span;
 use exec::inputs::Inputs;
 use exec::memory;
 use exec::parallel::Pool;
 use prepared::{Key, Prepared};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use web_time::Instant;
 
 /// The CPU. Work is done when it is submitted, so reading and waiting are ready at once.
 pub struct CpuBackend {
@@ -40,6 +43,28 @@ struct State {
     batches: Lru<usize, (Weak<Batch>, Ready)>,
     limits: CacheLimits,
     counters: Counters,
+    /// The times of kernels, where they are taken.
+    profile: Option<Profile>,
+}
+
+/// The times of kernels.
+struct Profile {
+    since: Instant,
+    runs: Vec<RunTimes>,
+    /// How many kernels these have: no more than [`Profile::MOST`] are timed until they were taken.
+    kernels: usize,
+}
+
+impl Profile {
+    const MOST: usize = 1 << 20;
+
+    fn push(&mut self, mut times: RunTimes) {
+        if self.kernels + times.kernels.len() > Profile::MOST {
+            times.kernels = Vec::new();
+        }
+        self.kernels += times.kernels.len();
+        self.runs.push(times);
+    }
 }
 
 impl Default for CpuBackend {
@@ -144,13 +169,22 @@ impl Backend for CpuBackend {
         state.check(batch, buffers, scalars)?;
         let prepared = state.prepare(batch)?;
         state.counters.submits += 1;
+        let since = state.profile.as_ref().map(|profile| profile.since);
+        let now = || since.map(|since| since.elapsed().as_nanos() as u64);
+        let mut times = RunTimes::default();
         self.pool.enter(|| {
             for (dispatch, prepared) in batch.dispatches.iter().zip(prepared.iter()) {
+                let begun = now();
                 state.dispatch(dispatch, prepared, buffers, scalars)?;
+                if let Some(begun) = begun {
+                    times.kernels.push(now().map(|end| (begun, end)));
+                }
                 state.counters.dispatches += 1;
             }
             Ok(())
-        })
+        })?;
+        state.profile.iter_mut().for_each(|profile| profile.push(std::mem::take(&mut times)));
+        Ok(())
     }
 
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
@@ -189,6 +223,22 @@ impl Backend for CpuBackend {
             pipelines_evicted: state.kernels.evicted(),
             ..state.counters
         }
+    }
+
+    fn profile(&self, since: Option<Instant>) -> Clock {
+        self.state().profile = since.map(|since| Profile { since, runs: Vec::new(), kernels: 0 });
+        since.map_or(Clock::None, |_| Clock::Host)
+    }
+
+    fn take_times(&self) -> Pending<Result<RunsTimes>> {
+        let mut state = self.state();
+        let runs = state.profile.as_mut().map(|profile| {
+            profile.kernels = 0;
+            std::mem::take(&mut profile.runs)
+        });
+        // Browsers round the host's clock: to 100 us, or 5 in pages that are isolated.
+        let resolution = if cfg!(target_arch = "wasm32") { 100_000.0 } else { 1.0 };
+        Box::pin(std::future::ready(Ok(RunsTimes { runs: runs.unwrap_or_default(), resolution })))
     }
 
     fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {
@@ -232,6 +282,7 @@ impl State {
             prepared.push(match known {
                 Some(known) => known,
                 None => {
+                    span!("compile", kernel = dispatch.label.as_str());
                     let made = Arc::new(Prepared::new(dispatch)?);
                     self.counters.pipelines += 1;
                     self.kernels.insert(key, made.clone(), 0);

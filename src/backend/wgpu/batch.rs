@@ -7,10 +7,11 @@ use super::memory::{Buffers, Memory, Numbered};
 use super::pipelines::{fold, Compiled, Pipeline, Pipelines, Recipe};
 use super::platform::Gpu;
 use super::shapes::Dynamic;
+use super::times::Timer;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{self, Batch, Dispatch, Limits};
+use crate::kernel::{self, Batch, Limits};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -40,6 +41,8 @@ pub(super) struct Prepared {
 
 /// A dispatch ready to run.
 pub(super) struct Step {
+    /// Its dispatch's number.
+    number: usize,
     pipeline: Arc<Pipeline>,
     grid: [u32; 3],
     /// Where its params begin, and how many bytes of them are bound.
@@ -66,18 +69,35 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Records them into one compute pass.
+    /// The dispatches that they are.
+    pub(super) fn dispatches(&self) -> Vec<usize> {
+        self.all.iter().map(|step| step.number).collect()
+    }
+
+    /// Records them into one compute pass, or, where they are timed, into one each.
     pub(super) fn record(
         &mut self,
         gpu: &Gpu,
         (groups, most): (&mut Groups, usize),
         (uniform, slots): (&Numbered, &[Bound<'_>]),
         encoder: &mut wgpu::CommandEncoder,
+        timer: Option<(&mut Timer, &Batch)>,
     ) {
+        let groups = groups.of_batch(gpu, &mut self.sets, &self.all, (uniform, slots), most);
+        let steps = self.all.iter().zip(groups);
+        if let Some((timer, batch)) = timer {
+            for (step, group) in steps {
+                timer.pass(encoder, &batch.dispatches[step.number].label, |pass| {
+                    pass.set_pipeline(&step.compiled().pipeline);
+                    pass.set_bind_group(0, group, &[step.offset]);
+                    pass.dispatch_workgroups(step.grid[0], step.grid[1], step.grid[2]);
+                });
+            }
+            return;
+        }
         let mut pass = encoder.begin_compute_pass(&Default::default());
         let mut last: Option<&Arc<Pipeline>> = None;
-        let groups = groups.of_batch(gpu, &mut self.sets, &self.all, (uniform, slots), most);
-        for (step, group) in self.all.iter().zip(groups) {
+        for (step, group) in steps {
             if !last.is_some_and(|last| Arc::ptr_eq(last, &step.pipeline)) {
                 pass.set_pipeline(&step.compiled().pipeline);
             }
@@ -114,8 +134,8 @@ impl Prepared {
         };
         prepared.block(1);
         let kernels = Kernels::new(gpu, limits, pipelines, batch, text);
-        for (dispatch, &kernel) in batch.dispatches.iter().zip(&kernels.of_dispatch) {
-            prepared.add(limits, batch, dispatch, &kernels.all[kernel])?;
+        for (number, &kernel) in kernels.of_dispatch.iter().enumerate() {
+            prepared.add(limits, batch, number, &kernels.all[kernel])?;
         }
         let results: Vec<DeferredResult> =
             kernels.all.iter().map(|made| made.pipeline.deferred.clone()).collect();
@@ -137,13 +157,8 @@ impl Prepared {
     }
 
     /// Adds a dispatch.
-    fn add(
-        &mut self,
-        limits: &Limits,
-        batch: &Batch,
-        dispatch: &Dispatch,
-        made: &Made,
-    ) -> Result<()> {
+    fn add(&mut self, limits: &Limits, batch: &Batch, number: usize, made: &Made) -> Result<()> {
+        let dispatch = &batch.dispatches[number];
         let kind = dispatch.kernel.kind();
         let buffers = dispatch.inputs.len() + dispatch.outputs.len();
         if buffers > limits.buffers_per_kernel {
@@ -188,7 +203,7 @@ impl Prepared {
         self.image[offset + 16 * made.params..][..sizes.len()].copy_from_slice(sizes);
         let block = (vectors * 16).next_multiple_of(ALIGNMENT) as u64;
         let (pipeline, offset) = (made.pipeline.clone(), offset as u32);
-        self.steps.all.push(Step { pipeline, grid, offset, block, slots });
+        self.steps.all.push(Step { number, pipeline, grid, offset, block, slots });
         Ok(())
     }
 

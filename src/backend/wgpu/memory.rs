@@ -242,6 +242,11 @@ impl Uniform {
         Ok(self.held.replace(Numbered { number: number(0), buffer }))
     }
 
+    /// The bytes of the buffer.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
     /// The buffer, if there is one yet.
     pub(super) fn buffer(&self) -> Option<&wgpu::Buffer> {
         self.held.as_ref().map(|held| &held.buffer)

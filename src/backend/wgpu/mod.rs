@@ -14,6 +14,7 @@ mod shapes;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod ticket;
+mod times;
 
 #[cfg(not(target_arch = "wasm32"))]
 mod native;
@@ -32,7 +33,9 @@ pub use platform::EXPECTED;
 #[cfg(all(target_arch = "wasm32", feature = "wgpu-interop"))]
 pub use web::sharing as from_javascript;
 
-use super::{Backend, BufferId, CacheLimits, Counters, Info, Listener, Part, Pending};
+use super::{
+    Backend, BufferId, CacheLimits, Clock, Counters, Info, Listener, Part, Pending, RunsTimes,
+};
 use crate::codegen::{self, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
@@ -49,6 +52,8 @@ use readbacks::Wanted;
 use std::any::Any;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard};
+use times::Profiler;
+use web_time::Instant;
 
 /// An open GPU.
 pub struct WgpuBackend {
@@ -71,6 +76,8 @@ struct State {
     caches: CacheLimits,
     submits: u64,
     dispatches: u64,
+    profiler: Option<Profiler>,
+    no_timestamps: bool,
 }
 
 impl WgpuBackend {
@@ -113,7 +120,9 @@ impl WgpuBackend {
         let (gpu, errors) = (&self.gpu, &self.gpu.errors);
         errors.check("run")?;
         let mut guard = self.prepare(batch, text)?;
-        let State { buffers, uniform, groups, batches, caches, submits, dispatches } = &mut *guard;
+        let State {
+            buffers, uniform, groups, batches, caches, submits, dispatches, profiler, ..
+        } = &mut *guard;
         let Some(prepared) = batches.get(&address(batch)) else {
             unreachable!("it was prepared, and the state is locked since")
         };
@@ -124,10 +133,12 @@ impl WgpuBackend {
             // Not run at all: what it would have written means nothing, and reading it says so.
             errors.store(errors.tick(), error.clone());
             prepared.pass_on(ids, buffers, None);
+            profiler.iter_mut().for_each(|profiler| profiler.skipped(batch.dispatches.len()));
             return Ok(());
         }
         prepared.fill(scalars)?;
         if prepared.steps.all.is_empty() {
+            profiler.iter_mut().for_each(|profiler| profiler.skipped(batch.dispatches.len()));
             return Ok(());
         }
         if let Some(old) = uniform.make_room(gpu, prepared.image.len())? {
@@ -136,10 +147,21 @@ impl WgpuBackend {
         }
         let (uniform, params) = uniform.ready(&prepared.image);
         let trial = prepared.history.trial();
+        let mut timing = match profiler {
+            Some(profiler) => {
+                let timer = profiler.timer(gpu, &prepared.steps.dispatches())?;
+                Some((profiler, timer, Instant::now()))
+            }
+            None => None,
+        };
         gpu.submit((&uniform.buffer, params), trial.as_ref(), |encoder| {
             let groups = (&mut *groups, caches.bind_groups);
-            prepared.steps.record(gpu, groups, (uniform, &slots), encoder);
+            let timer = timing.as_mut().and_then(|(_, timer, _)| Some((timer.as_mut()?, &**batch)));
+            prepared.steps.record(gpu, groups, (uniform, &slots), encoder, timer);
         });
+        if let Some((profiler, timer, begun)) = timing {
+            profiler.ran(gpu, batch.dispatches.len(), timer, begun);
+        }
         prepared.pass_on(ids, buffers, trial.as_ref());
         *submits += 1;
         *dispatches += prepared.steps.all.len() as u64;
@@ -331,12 +353,23 @@ impl Backend for WgpuBackend {
             pipelines_evicted: pipelines.all.evicted(),
             buffers: state.buffers.made,
             bytes: state.buffers.bytes,
+            staging_bytes: state.uniform.bytes()
+                + self.gpu.staging_bytes()
+                + state.profiler.as_ref().map_or(0, Profiler::bytes),
             bind_groups: state.groups.made,
             bind_groups_held: state.groups.all.len() as u64,
             bind_groups_evicted: state.groups.all.evicted(),
             submits: state.submits,
             dispatches: state.dispatches,
         }
+    }
+
+    fn profile(&self, since: Option<Instant>) -> Clock {
+        self.set_profile(since)
+    }
+
+    fn take_times(&self) -> Pending<Result<RunsTimes>> {
+        self.times()
     }
 
     fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {

@@ -8,6 +8,7 @@ use crate::codegen::Source;
 use crate::error::{Error, ErrorKind};
 use crate::kernel::Limits;
 use crate::lru::Lru;
+use crate::span::span;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -103,6 +104,7 @@ impl Pipelines {
 impl Recipe<'_> {
     fn compile(&self, gpu: &Gpu, limits: &Limits, layout: &Arc<Layout>) -> Pipeline {
         let ((kind, label), deferred) = (self.labels, DeferredResult::default());
+        span!("compile", kernel = label);
         if let Some(missing) = self.source.features.missing(limits) {
             let message =
                 format!("{kind}: the kernel `{label}` needs {missing}, which this device lacks");

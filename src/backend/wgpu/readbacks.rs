@@ -4,12 +4,15 @@ use super::error_log::lock;
 use super::platform::{discard, Gpu};
 use crate::backend::Take;
 use crate::error::Result;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Buffers to read through that are free now, the oldest first.
 #[derive(Default)]
 pub(super) struct Readbacks {
     free: Mutex<Vec<wgpu::Buffer>>,
+    /// Bytes of all that there are.
+    bytes: AtomicU64,
 }
 
 /// A buffer to read through; where it is not recycled it goes, as it may be mapped still.
@@ -47,6 +50,17 @@ impl Readbacks {
     const MOST_BYTES: u64 = 64 << 20;
     const MOST: usize = 8;
 
+    /// Bytes of all that there are, free or not.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives one back.
+    fn discard(&self, buffer: &wgpu::Buffer) {
+        self.bytes.fetch_sub(buffer.size(), Ordering::Relaxed);
+        discard(buffer);
+    }
+
     /// The smallest free buffer that is large enough and not much too large.
     pub(super) fn vacant(home: &Arc<Readbacks>, len: u64) -> Option<Readback> {
         let mut free = lock(&home.free);
@@ -64,6 +78,7 @@ impl Readbacks {
         }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
         let buffer = gpu.create("read", size_for(len), usage, false, None)?;
+        home.bytes.fetch_add(buffer.size(), Ordering::Relaxed);
         Ok(Readback { buffer: Some(buffer), home: home.clone() })
     }
 }
@@ -95,7 +110,7 @@ impl Readback {
             free.len() > Readbacks::MOST || bytes > Readbacks::MOST_BYTES
         };
         while too_many(&free) {
-            discard(&free.remove(0));
+            self.home.discard(&free.remove(0));
         }
     }
 }
@@ -103,7 +118,7 @@ impl Readback {
 impl Drop for Readback {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            discard(&buffer);
+            self.home.discard(&buffer);
         }
     }
 }

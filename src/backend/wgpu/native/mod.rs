@@ -262,6 +262,27 @@ impl Gpu {
         })
     }
 
+    /// Does something, for others to see, when the work submitted so far is done.
+    pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+        let ticket = Ticket::new();
+        let done = ticket.clone();
+        self.queue.on_submitted_work_done(move || {
+            work();
+            done.settle(true);
+        });
+        self.poller.tickets.open(&ticket, None);
+    }
+
+    /// The nanoseconds of a timestamp's step.
+    pub(super) fn timestamp_period(&self) -> f32 {
+        self.queue.get_timestamp_period()
+    }
+
+    /// Bytes of buffers that uploads and reads go through.
+    pub(super) fn staging_bytes(&self) -> u64 {
+        self.readbacks.bytes() + self.staging.bytes()
+    }
+
     /// Gives a buffer's memory back; work already submitted still sees it.
     pub(super) fn discard(&self, buffer: &wgpu::Buffer) {
         discard(buffer);

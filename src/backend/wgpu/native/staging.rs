@@ -32,6 +32,11 @@ struct Pool {
 }
 
 impl Staging {
+    /// Bytes of the buffers that there are.
+    pub(super) fn bytes(&self) -> u64 {
+        (lock(&self.pool).there * PIECE) as u64
+    }
+
     /// Copies `data` to `offset` of `target` in pieces.
     pub(super) fn upload(
         &self,

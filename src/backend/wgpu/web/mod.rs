@@ -253,6 +253,28 @@ impl Gpu {
         })
     }
 
+    /// Does something when the work submitted so far is done.
+    pub(super) fn when_done(self: &Arc<Self>, work: impl FnOnce() + Send + 'static) {
+        self.flush();
+        let ticket = Ticket::new();
+        let done = ticket.clone();
+        self.queue.on_submitted_work_done(move || {
+            work();
+            done.settle(true);
+        });
+        self.wait_for(&ticket);
+    }
+
+    /// The nanoseconds of a timestamp's step.
+    pub(super) fn timestamp_period(&self) -> f32 {
+        self.queue.get_timestamp_period()
+    }
+
+    /// Bytes of buffers that uploads and reads go through; here the browser uploads.
+    pub(super) fn staging_bytes(&self) -> u64 {
+        self.readbacks.bytes()
+    }
+
     /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
     /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, for Chromium, and more at
     /// growing intervals, as each takes a fifth of a millisecond from a GPU that is computed by the same CPU.

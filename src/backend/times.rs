@@ -1,0 +1,48 @@
+//! When kernels ran, for who profiles.
+
+/// What the times of kernels are taken by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The machine's own: it notes the time before and after each kernel (timestamp queries), each of which then has a pass of
+    /// its own. Its zero is anything.
+    Timestamps,
+    /// The host's, read before and after each kernel: where the host computes them.
+    Host,
+    /// The host's, from the submission of a batch until the host hears that it is done: of kernels nothing is known.
+    Submissions,
+    /// There is none.
+    #[default]
+    None,
+}
+
+impl Clock {
+    /// The word for it: `timestamps`, `host`, `submissions`, `none`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Clock::Timestamps => "timestamps",
+            Clock::Host => "host",
+            Clock::Submissions => "submissions",
+            Clock::None => "none",
+        }
+    }
+}
+
+/// When something began and ended, in nanoseconds.
+pub type Times = (u64, u64);
+
+/// When a run of a batch was at work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunTimes {
+    /// For each dispatch; none for those that had nothing to do or were not timed.
+    pub kernels: Vec<Option<Times>>,
+    /// All of it, where nothing is known of its kernels.
+    pub whole: Option<Times>,
+}
+
+/// The runs since they were asked for last, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunsTimes {
+    pub runs: Vec<RunTimes>,
+    /// The nanoseconds between two times that the clock tells apart, as far as can be told from these.
+    pub resolution: f64,
+}

@@ -1,0 +1,113 @@
+//! The one knob for whoever looks for what is wrong or slow: `WARPWEFT_DEBUG` natively, [`set_debug`] everywhere.
+
+mod place;
+
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+pub(crate) use place::place_by;
+pub(crate) use place::Place;
+
+use crate::error::{Error, Result};
+use std::fmt::Arguments;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
+
+/// What can be printed, or watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Debug {
+    /// `graph`: the recorded operations of each batch before it is planned.
+    Graph = 1,
+    /// `plan`: the kernels that a batch is planned as.
+    Plan = 2,
+    /// `kernel`: the text of these kernels, where the device compiles one.
+    Kernel = 4,
+    /// `time`: after each read and each `sync` the profile of what ran since the last: a table.
+    Time = 8,
+    /// `memory`: where each tensor is made, for [`Device::memory`](crate::device::Device::memory).
+    Memory = 16,
+}
+
+const ALL: [(&str, Debug); 5] = [
+    ("graph", Debug::Graph),
+    ("plan", Debug::Plan),
+    ("kernel", Debug::Kernel),
+    ("time", Debug::Time),
+    ("memory", Debug::Memory),
+];
+
+/// Nobody has said anything yet.
+const UNKNOWN: u8 = 128;
+static SET: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+/// Who prints; natively nobody need be said.
+static PRINTER: OnceLock<fn(&str)> = OnceLock::new();
+
+fn parse(words: &str) -> Result<u8> {
+    let mut set = 0;
+    for word in words.split([',', ' ', '|']).filter(|word| !word.is_empty()) {
+        let Some((_, found)) = ALL.iter().find(|(name, _)| *name == word) else {
+            let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+            let message = format!("debug: there is no `{word}`; there are {}", names.join(", "));
+            return Err(Error::data(message));
+        };
+        set |= *found as u8;
+    }
+    Ok(set)
+}
+
+/// Prints these from now on, for all devices: any of `graph`, `plan`, `kernel`, `time` and `memory` with commas between, or
+/// nothing. They are described at [`Debug`]. Natively `WARPWEFT_DEBUG` says the same at the start, and what is printed goes to
+/// the standard error; in a browser to the console.
+///
+/// ```
+/// warpweft::debug::set_debug("plan,kernel")?;
+/// warpweft::debug::set_debug("")?;
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+///
+/// # Errors
+/// `Data` for any other word.
+pub fn set_debug(words: &str) -> Result<()> {
+    SET.store(parse(words)?, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether this is to be printed.
+pub(crate) fn shows(what: Debug) -> bool {
+    let mut set = SET.load(Ordering::Relaxed);
+    if set == UNKNOWN {
+        let words = std::env::var("WARPWEFT_DEBUG").unwrap_or_default();
+        set = parse(&words).unwrap_or_else(|error| {
+            print(format_args!("WARPWEFT_DEBUG: {}", error.message()));
+            0
+        });
+        SET.store(set, Ordering::Relaxed);
+    }
+    set & what as u8 != 0
+}
+
+/// Prints by this from now on: the first who says so.
+#[cfg(all(target_arch = "wasm32", feature = "js"))]
+pub(crate) fn print_by(printer: fn(&str)) {
+    let _ = PRINTER.set(printer);
+}
+
+/// Prints a text of some lines.
+pub(crate) fn print(text: Arguments<'_>) {
+    match PRINTER.get() {
+        Some(printer) => printer(&text.to_string()),
+        None => eprintln!("{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, Debug};
+
+    #[test]
+    fn words_are_known_or_refused() {
+        assert_eq!(parse("").ok(), Some(0));
+        assert_eq!(parse("plan, time").ok(), Some(Debug::Plan as u8 | Debug::Time as u8));
+        let error = parse("plan,plans").unwrap_err();
+        assert!(error.message().contains("`plans`; there are graph, plan, kernel"), "{error}");
+    }
+}

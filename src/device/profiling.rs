@@ -1,0 +1,193 @@
+//! Profiling: what the device does, and how long it takes.
+
+use super::Device;
+use crate::backend::Pending;
+use crate::debug::{print, shows, Debug};
+use crate::error::{Error, Result};
+use crate::kernel::Batch;
+use crate::profile::{Ceilings, Phase, Profile, Recorder};
+use std::future::Future;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use web_time::Instant;
+
+/// A profile that is being made.
+pub(super) struct Profiling {
+    pub recorder: Recorder,
+    /// Somebody waits for it; otherwise it is printed.
+    asked: bool,
+}
+
+/// A profile that somebody waits for, until it is finished or given up.
+struct Asked<'a>(&'a Device);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.0.stop_profile();
+    }
+}
+
+impl Device {
+    /// Does `work`, and says what the device did for it and how long that took: by kernel on the device, by phase on the
+    /// host, as a table, as JSON and as a trace. It ends when all is done that the work recorded and holds. What was recorded
+    /// before is done before, and is no part of it; what other threads do meanwhile is.
+    ///
+    /// By timestamps of a GPU each kernel gets a pass of its own while this lasts, which takes longer than many in one.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.ones(&[64, 64])?;
+    /// let (y, profile) = device.profile(async { Ok(x.matmul(&x)?.relu()) }).await?;
+    /// println!("{profile}");
+    /// assert_eq!(profile.kernels()[0].work.flops, 64 * 64 * (2 * 64 + 1));
+    /// std::fs::write(std::env::temp_dir().join("trace.json"), profile.to_chrome_trace()).ok();
+    /// assert_eq!(y.read_range::<f32>(0, 1).await?, [64.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the work; `Data` if the device is being profiled already.
+    pub async fn profile<T>(&self, work: impl Future<Output = Result<T>>) -> Result<(T, Profile)> {
+        self.begin_profile().await?;
+        let asked = Asked(self);
+        let value = work.await?;
+        let profile = self.end_profile().await?;
+        drop(asked);
+        Ok((value, profile))
+    }
+
+    /// What [`Device::profile`] does before its work.
+    pub(crate) async fn begin_profile(&self) -> Result<()> {
+        let twice = || Error::data("profile: the device is being profiled already");
+        let asked = |device: &Device| device.state().profile.as_ref().is_some_and(|p| p.asked);
+        if asked(self) {
+            return Err(twice());
+        }
+        self.flush()?;
+        self.sync().await?;
+        if asked(self) {
+            return Err(twice());
+        }
+        self.start_profile(true);
+        Ok(())
+    }
+
+    /// What it does after its work.
+    pub(crate) async fn end_profile(&self) -> Result<Profile> {
+        self.flush()?;
+        self.sync().await?;
+        let profile = self.finish_profile().await?;
+        profile.ok_or_else(|| Error::data("profile: the device is not being profiled"))
+    }
+
+    fn start_profile(&self, asked: bool) {
+        let mut state = self.state();
+        let since = Instant::now();
+        let clock = self.inner.backend.profile(Some(since));
+        state.profile = Some(Profiling { recorder: Recorder::new(since, clock), asked });
+        self.inner.profiling.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing is noted any more.
+    pub(crate) fn stop_profile(&self) {
+        let mut state = self.state();
+        if state.profile.take().is_some() {
+            self.inner.profiling.store(false, Ordering::Relaxed);
+            self.inner.backend.profile(None);
+        }
+    }
+
+    /// Waits for the times of what was submitted; none if nothing was noted.
+    async fn finish_profile(&self) -> Result<Option<Profile>> {
+        let end = Instant::now();
+        let times = self.inner.backend.take_times().await;
+        let (noted, ceilings) = {
+            let mut state = self.state();
+            (state.profile.take(), state.ceilings)
+        };
+        self.inner.profiling.store(false, Ordering::Relaxed);
+        self.inner.backend.profile(None);
+        let Some(Profiling { recorder, .. }) = noted else { return Ok(None) };
+        Ok(Some(recorder.finish(end, self.info(), times?, ceilings)))
+    }
+
+    /// Whether notes are taken.
+    pub(super) fn profiles(&self) -> bool {
+        self.inner.profiling.load(Ordering::Relaxed)
+    }
+
+    /// Does something, of which a note is taken. It must not lock the state for longer.
+    pub(super) fn noting<T>(
+        &self,
+        phase: Phase,
+        label: impl FnOnce() -> String,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        if !self.profiles() {
+            return work();
+        }
+        let begun = Instant::now();
+        let done = work();
+        if let Some(Profiling { recorder, .. }) = &mut self.state().profile {
+            recorder.spent(phase, begun, label);
+        }
+        done
+    }
+
+    /// Compiles a batch before it is run, so that both can be told apart. Where times are to be printed that begins here.
+    pub(super) fn compile_apart(&self, batch: &Arc<Batch>) {
+        if shows(Debug::Time) && !self.profiles() {
+            self.start_profile(false);
+        }
+        if !self.profiles() {
+            return;
+        }
+        let backend = &*self.inner.backend;
+        let (before, begun) = (backend.counters().pipelines, Instant::now());
+        // What is wrong with a kernel is told when it is run.
+        drop(backend.compile(batch));
+        let made = backend.counters().pipelines - before;
+        if let (1.., Some(Profiling { recorder, .. })) = (made, &mut self.state().profile) {
+            recorder.spent(Phase::Compile, begun, || format!("compiling {made} kernels"));
+        }
+    }
+
+    /// `work`, of which a note is taken when it is done.
+    pub(super) fn noting_wait(
+        &self,
+        label: impl FnOnce() -> String,
+        work: Pending<Result<()>>,
+    ) -> Pending<Result<()>> {
+        if !self.profiles() {
+            return work;
+        }
+        let (begun, label, inner) = (Instant::now(), label(), Arc::downgrade(&self.inner));
+        Box::pin(async move {
+            let result = work.await;
+            let Some(inner) = inner.upgrade() else { return result };
+            let device = Device { inner };
+            let mut prints = false;
+            if let Some(Profiling { recorder, asked }) = &mut device.state().profile {
+                recorder.spent(Phase::Wait, begun, || label);
+                prints = !*asked && !recorder.is_idle();
+            }
+            if prints {
+                if let Ok(Some(profile)) = device.finish_profile().await {
+                    print(format_args!("{profile}"));
+                }
+            }
+            result
+        })
+    }
+
+    /// What the device was measured to do at most, if it was.
+    pub(crate) fn ceilings(&self) -> Option<Ceilings> {
+        self.state().ceilings
+    }
+
+    pub(crate) fn set_ceilings(&self, ceilings: Ceilings) {
+        self.state().ceilings = Some(ceilings);
+    }
+}

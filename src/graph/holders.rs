@@ -1,0 +1,62 @@
+//! What holds a node, for reports of memory.
+
+use super::{Graph, NodeId};
+use crate::op::Op;
+
+/// What holds a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A tensor of the program's.
+    Tensor,
+    /// A variable.
+    Variable,
+    /// A compiled program, and nothing else.
+    Constant,
+    /// Nothing: operations need it that are still to be computed.
+    Pending,
+}
+
+impl Holder {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Holder::Tensor => "tensor",
+            Holder::Variable => "variable",
+            Holder::Constant => "constant",
+            Holder::Pending => "pending",
+        }
+    }
+}
+
+impl Graph {
+    /// What holds a node.
+    pub fn holder(&self, id: NodeId) -> Holder {
+        let node = self.node(id);
+        match () {
+            _ if node.variables > 0 => Holder::Variable,
+            _ if node.handles > node.programs => Holder::Tensor,
+            _ if node.programs > 0 => Holder::Constant,
+            _ => Holder::Pending,
+        }
+    }
+
+    /// The operation that a node is the result of.
+    pub fn made_by(&self, id: NodeId) -> &'static str {
+        match &self.node(id).op {
+            Op::Source => "data",
+            op => op.name(),
+        }
+    }
+
+    /// The node is no variable's value any more, or one variable's less.
+    pub fn let_go(&mut self, id: NodeId) {
+        let node = self.node_mut(id);
+        node.variables = node.variables.saturating_sub(1);
+    }
+
+    /// One of the handles of the node is a compiled program's, from now on or no more.
+    pub fn set_constant(&mut self, id: NodeId, whether: bool) {
+        let node = self.node_mut(id);
+        node.programs = if whether { node.programs + 1 } else { node.programs.saturating_sub(1) };
+    }
+}

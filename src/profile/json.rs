@@ -1,0 +1,173 @@
+//! Profiles as JSON: for programs, and for viewers of traces. Written here because this goes into every page: `serde_json`
+//! would be larger than all of it.
+
+use super::{KernelProfile, Phase, Profile};
+use std::fmt::Write;
+
+/// Milliseconds of nanoseconds.
+fn milliseconds(nanoseconds: f64) -> f64 {
+    nanoseconds / 1e6
+}
+
+/// Writes JSON.
+#[derive(Default)]
+pub(super) struct Json {
+    pub text: String,
+}
+
+impl Json {
+    /// A comma, where one is needed.
+    fn next(&mut self) {
+        if !matches!(self.text.as_bytes().last(), None | Some(b'[' | b'{' | b':')) {
+            self.text.push(',');
+        }
+    }
+
+    /// A field's name.
+    pub fn key(&mut self, name: &str) -> &mut Json {
+        self.string(name);
+        self.text.push(':');
+        self
+    }
+
+    /// A text.
+    pub fn string(&mut self, text: &str) -> &mut Json {
+        self.next();
+        self.text.push('"');
+        for c in text.chars() {
+            match c {
+                '"' | '\\' => self.text.extend(['\\', c]),
+                c if c < ' ' => {
+                    let _ = write!(self.text, "\\u{:04x}", c as u32);
+                }
+                c => self.text.push(c),
+            }
+        }
+        self.text.push('"');
+        self
+    }
+
+    /// A number; what is none is `null`.
+    pub fn number(&mut self, number: f64) -> &mut Json {
+        self.next();
+        let _ = match number.is_finite() {
+            true => write!(self.text, "{number}"),
+            false => write!(self.text, "null"),
+        };
+        self
+    }
+
+    /// True or false.
+    pub fn flag(&mut self, flag: bool) -> &mut Json {
+        self.next();
+        self.text.push_str(if flag { "true" } else { "false" });
+        self
+    }
+
+    /// An object with the fields that `fields` writes.
+    pub fn object(&mut self, fields: impl FnOnce(&mut Json)) -> &mut Json {
+        self.next();
+        self.text.push('{');
+        fields(self);
+        self.text.push('}');
+        self
+    }
+
+    /// A list of what `items` writes.
+    pub fn list(&mut self, items: impl FnOnce(&mut Json)) -> &mut Json {
+        self.next();
+        self.text.push('[');
+        items(self);
+        self.text.push(']');
+        self
+    }
+}
+
+impl Profile {
+    /// All but the time line as JSON, times in milliseconds. `copyShare` and `productShare` are parts of the ceilings, from 0
+    /// to 1, where these were measured.
+    pub fn to_json(&self) -> String {
+        let mut json = Json::default();
+        json.object(|json| {
+            json.key("device").object(|json| {
+                let info = &self.info;
+                let words =
+                    [info.backend, &info.name, &info.vendor, info.kind.name(), &info.driver];
+                let names = ["backend", "name", "vendor", "kind", "driver"];
+                for (name, word) in names.into_iter().zip(words) {
+                    json.key(name).string(word);
+                }
+            });
+            json.key("clock").string(self.clock.name());
+            json.key("resolution").number(milliseconds(self.resolution));
+            json.key("total").number(milliseconds(self.total as f64));
+            json.key("deviceTime").number(self.device_time().as_secs_f64() * 1e3);
+            json.key("host").object(|json| {
+                for phase in Phase::ALL {
+                    json.key(phase.name()).number(milliseconds(self.host[phase as usize] as f64));
+                }
+            });
+            json.key("operations").number(self.operations as f64);
+            json.key("submissions").number(self.submissions.len() as f64);
+            json.key("untimed").number(self.untimed() as f64);
+            if let Some(ceilings) = self.ceilings {
+                json.key("ceilings").object(|json| {
+                    json.key("bytesPerSecond").number(ceilings.bytes_per_second);
+                    json.key("flopsPerSecond").number(ceilings.flops_per_second);
+                });
+            }
+            json.key("kernels").list(|json| {
+                self.kernels.iter().for_each(|kernel| self.kernel(kernel, json));
+            });
+        });
+        json.text
+    }
+
+    fn kernel(&self, kernel: &KernelProfile, json: &mut Json) {
+        json.object(|json| {
+            json.key("kind").string(kernel.kind);
+            json.key("label").string(&kernel.label);
+            json.key("runs").number(kernel.runs as f64);
+            json.key("timed").number(kernel.timed as f64);
+            json.key("time").number(kernel.time.as_secs_f64() * 1e3);
+            json.key("mean").number(kernel.mean().as_secs_f64() * 1e3);
+            json.key("bytesRead").number(kernel.work.read as f64);
+            json.key("bytesWritten").number(kernel.work.written as f64);
+            json.key("exactBytes").flag(kernel.work.exact);
+            json.key("flops").number(kernel.work.flops as f64);
+            let (bytes, flops) = (kernel.bytes_per_second(), kernel.flops_per_second());
+            let most = self.ceilings;
+            let shares = [
+                ("bytesPerSecond", bytes),
+                ("flopsPerSecond", flops),
+                ("copyShare", bytes.zip(most).map(|(rate, most)| rate / most.bytes_per_second)),
+                ("productShare", flops.zip(most).map(|(rate, most)| rate / most.flops_per_second)),
+            ];
+            for (name, value) in shares {
+                if let Some(value) = value {
+                    json.key(name).number(value);
+                }
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Json;
+
+    #[test]
+    fn commas_quotes_and_what_is_no_number() {
+        let mut json = Json::default();
+        json.list(|json| {
+            json.number(1.5).string("a\"\\\n").number(f64::NAN).flag(true);
+            json.object(|json| {
+                json.key("x").list(|_| {});
+                json.key("y").number(1e21);
+            });
+        });
+        let expected =
+            "[1.5,\"a\\\"\\\\\\u000a\",null,true,{\"x\":[],\"y\":1000000000000000000000}]";
+        assert_eq!(json.text, expected);
+    }
+}

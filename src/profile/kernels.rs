@@ -1,0 +1,82 @@
+//! What each kernel took and did.
+
+use super::Submission;
+use crate::kernel::{Batch, Work};
+use rustc_hash::FxHashMap;
+use std::time::Duration;
+
+/// All runs of a kernel, or of kernels that are called the same.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KernelProfile {
+    /// `map`, `row`, `matmul`, `conv2d`, `attention` or `shader`.
+    pub kind: &'static str,
+    /// The operations it stands for: `matmul[8,4]x[4,2] + add + relu`.
+    pub label: String,
+    /// How often it ran.
+    pub runs: u64,
+    /// The runs that have a time.
+    pub timed: u64,
+    /// What these took together.
+    pub time: Duration,
+    /// What all runs did. Its bytes are the least that goes to and from memory if they are exact: what is read again counts
+    /// once.
+    pub work: Work,
+}
+
+impl KernelProfile {
+    /// What a run took on average.
+    pub fn mean(&self) -> Duration {
+        self.time / u32::try_from(self.timed.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Of `amount`, which all runs did, what was done in a second; none where nothing has a time.
+    fn rate(&self, amount: u64) -> Option<f64> {
+        let seconds = self.time.as_secs_f64();
+        let timed = amount as f64 * self.timed as f64 / self.runs.max(1) as f64;
+        (seconds > 0.0).then(|| timed / seconds)
+    }
+
+    /// Bytes read and written per second.
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        self.rate(self.work.bytes())
+    }
+
+    /// Floating-point operations per second.
+    pub fn flops_per_second(&self) -> Option<f64> {
+        self.rate(self.work.flops)
+    }
+}
+
+/// All kernels of submissions, what took longest first.
+pub(super) fn kernels(submissions: &[Submission]) -> Vec<KernelProfile> {
+    // What a batch's kernels do is found out once, by its address.
+    let mut works: FxHashMap<*const Batch, Vec<Work>> = FxHashMap::default();
+    let mut places: FxHashMap<(&'static str, &str), usize> = FxHashMap::default();
+    let mut all: Vec<KernelProfile> = Vec::new();
+    for Submission { batch, kernels, .. } in submissions {
+        let works = works.entry(std::sync::Arc::as_ptr(batch)).or_insert_with(|| {
+            batch.dispatches.iter().map(|dispatch| dispatch.work(&batch.slots)).collect()
+        });
+        for (n, dispatch) in batch.dispatches.iter().enumerate() {
+            let (kind, label) = (dispatch.kernel.kind(), dispatch.label.as_str());
+            let place = *places.entry((kind, label)).or_insert_with(|| {
+                let work = Work { exact: true, ..Work::default() };
+                let label = label.to_string();
+                all.push(KernelProfile { kind, label, work, ..KernelProfile::default() });
+                all.len() - 1
+            });
+            let (kernel, work) = (&mut all[place], &works[n]);
+            kernel.runs += 1;
+            kernel.work.flops = kernel.work.flops.saturating_add(work.flops);
+            kernel.work.read = kernel.work.read.saturating_add(work.read);
+            kernel.work.written = kernel.work.written.saturating_add(work.written);
+            kernel.work.exact &= work.exact;
+            if let Some(Some((begin, end))) = kernels.get(n) {
+                kernel.timed += 1;
+                kernel.time += Duration::from_nanos(end - begin);
+            }
+        }
+    }
+    all.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
+    all
+}

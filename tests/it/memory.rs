@@ -1,0 +1,140 @@
+//! What memory is held by: against sizes counted by hand, and against what the backends count.
+
+use crate::suite::{absent, Place};
+use pollster::block_on;
+use warpweft::device::{Device, Memory};
+use warpweft::dtype::DType;
+use warpweft::tensor::Variable;
+
+const PLACES: [Place; 3] = [Place::Cpu, Place::Wgpu, Place::Plain];
+
+fn devices(test: &str) -> Vec<Device> {
+    let open = |place: Place| place.open().map_err(|error| absent(place, test, &error)).ok();
+    PLACES.into_iter().filter_map(open).collect()
+}
+
+/// The report, whose parts are all that the backend has.
+fn report(device: &Device) -> Memory {
+    let (memory, stats) = (device.memory(), device.stats());
+    let Memory { tensors, variables, constants, pending, temporaries, pooled, .. } = memory;
+    let used = tensors + variables + constants + pending + temporaries;
+    assert_eq!((memory.allocated, used + pooled), (stats.bytes, stats.bytes), "{memory}");
+    assert_eq!((used, memory.peak), (stats.used_bytes, stats.peak_bytes), "{memory}");
+    let Memory { peak_uploaded, peak_computed, peak_temporaries, .. } = memory;
+    assert_eq!(peak_uploaded + peak_computed + peak_temporaries, memory.peak, "{memory}");
+    memory
+}
+
+/// Numbers that take so many bytes, which is a size that memory comes in.
+fn data(device: &Device, bytes: usize) -> warpweft::tensor::Tensor {
+    device.tensor(&vec![1.0f32; bytes / 4], &[bytes / 4]).expect("data")
+}
+
+#[test]
+fn each_holder_has_its_bytes() {
+    for device in devices("memory/holders") {
+        let a = data(&device, 1 << 12);
+        let variable = Variable::new(&data(&device, 1 << 13));
+        // The program keeps its own; whoever made it does not.
+        let kept = data(&device, 1 << 14);
+        let shape: &[usize] = &[1 << 12];
+        let program = device
+            .compile(&[(shape, DType::F32)], |x| Ok(vec![x[0].add(&kept)?]))
+            .expect("it is compiled");
+        assert_eq!(report(&device).tensors, (1 << 12) + (1 << 14));
+        drop(kept);
+        // The square is still to be computed.
+        let x = a.exp();
+        x.run().expect("computed");
+        let y = x.square();
+        drop(x);
+        let memory = report(&device);
+        let held = (memory.tensors, memory.variables, memory.constants, memory.pending);
+        assert_eq!(held, (1 << 12, 1 << 13, 1 << 14, 1 << 12), "{memory}");
+        assert_eq!(memory.temporaries, 0);
+        let listed: Vec<(u64, &str, &str)> =
+            memory.largest.iter().map(|held| (held.bytes, held.op, held.holder)).collect();
+        let expected = [
+            (1 << 14, "data", "constant"),
+            (1 << 13, "data", "variable"),
+            (1 << 12, "data", "tensor"),
+            (1 << 12, "exp", "pending"),
+        ];
+        assert_eq!(listed, expected, "{memory}");
+        assert_eq!(memory.largest[0].shape, [1 << 12]);
+        let printed = memory.to_string();
+        assert!(printed.contains("16.00 KiB  f32 [4096] data (constant)"), "{printed}");
+        drop((a, y, program, variable));
+        let memory = report(&device);
+        assert_eq!(memory.allocated, memory.pooled, "{memory}");
+        device.trim();
+        assert_eq!(report(&device).allocated, 0);
+    }
+}
+
+#[test]
+fn a_value_belongs_to_its_variable_while_that_is_there() {
+    for device in devices("memory/variables") {
+        let (first, second) = (data(&device, 1 << 12), data(&device, 1 << 12));
+        let variable = Variable::new(&first);
+        let held = |device: &Device| {
+            let memory = report(device);
+            (memory.tensors, memory.variables)
+        };
+        assert_eq!(held(&device), (1 << 12, 1 << 12));
+        variable.assign(&second).expect("assigned");
+        assert_eq!(held(&device), (1 << 12, 1 << 12));
+        let other = Variable::new(&second);
+        drop(variable);
+        assert_eq!(held(&device), (1 << 12, 1 << 12));
+        drop(other);
+        assert_eq!(held(&device), (2 << 12, 0));
+        // Steps of a loop leave none behind.
+        let variable = Variable::new(&second);
+        for _ in 0..10 {
+            let next = variable.value().mul(0.5).expect("recorded");
+            variable.assign(&next).expect("assigned");
+            device.flush().expect("computed");
+        }
+        drop((first, second));
+        assert_eq!(held(&device), (0, 1 << 12));
+    }
+}
+
+#[test]
+fn the_peak_says_what_it_was() {
+    for device in devices("memory/peak") {
+        let x = data(&device, 1 << 16);
+        let memory = report(&device);
+        assert_eq!((memory.peak, memory.peak_uploaded), (1 << 16, 1 << 16));
+        assert_eq!(memory.peak_by, "an upload of f32 [16384]");
+        let y = x.reshape(&[128, 128]).expect("recorded");
+        let y = y.matmul(&y).expect("recorded").softmax(-1).expect("recorded");
+        y.matmul(&y).expect("recorded").run().expect("computed");
+        let memory = report(&device);
+        let plan = device.last_plan().expect("it was run");
+        let [temporaries, results] =
+            [&plan.temporaries, &plan.outputs].map(|all| all.iter().sum::<u64>());
+        let of = (memory.peak_uploaded, memory.peak_computed, memory.peak_temporaries);
+        assert!(temporaries > 0, "{plan}");
+        assert_eq!(of, (1 << 16, results, temporaries), "{memory}");
+        let first = &plan.dispatches[0].label;
+        let by = format!("a batch of {} kernels from {first} on", plan.dispatches.len());
+        assert_eq!(memory.peak_by, by);
+        // Less later changes nothing.
+        drop(block_on(x.read::<f32>()).expect("read"));
+        assert_eq!(report(&device).peak, memory.peak);
+    }
+}
+
+#[test]
+fn what_goes_through_is_staging() {
+    let Ok(device) = Place::Wgpu.open() else { return };
+    let x = data(&device, 8 << 20);
+    block_on(x.exp().read::<f32>()).expect("read");
+    let memory = report(&device);
+    assert!((8 << 20..64 << 20).contains(&memory.staging), "{memory}");
+    let cpu = Place::Cpu.open().expect("the CPU is there");
+    block_on(data(&cpu, 1 << 16).exp().read::<f32>()).expect("read");
+    assert_eq!(report(&cpu).staging, 0);
+}

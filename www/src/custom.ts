@@ -1,0 +1,74 @@
+// Kernels of one's own: functions of elements and compute shaders.
+
+import type { Tensor } from "./classes.js";
+import { dataError } from "./errors.js";
+import { checked, describe } from "./host.js";
+import { hostOf, isGone, Shown } from "./objects.js";
+
+export class ElementFunction extends Shown {
+  declare readonly name: string;
+
+  override toString(): string {
+    return isGone(this) ? "ElementFunction(disposed)" : `ElementFunction(${this.name})`;
+  }
+}
+
+/** Tensors by the names that a shader has for them. */
+export type Tensors = Record<string, Tensor>;
+
+/** What a run of a shader takes. */
+interface ShaderRun {
+  inputs: Tensors;
+  /** The shapes of what it writes. */
+  outputs: Record<string, readonly number[]>;
+  /** How many workgroups it has along each dimension. */
+  workgroups: readonly number[];
+  params?: Record<string, number>;
+}
+
+export class Shader extends Shown {
+  declare names: () => { inputs: string[]; outputs: string[]; params: string[] };
+  declare launch: (...values: unknown[]) => Tensor[];
+
+  run(run: ShaderRun): Tensors {
+    const name = "shader";
+    hostOf(this, name);
+    const given = checked(name, run, ["inputs", "outputs", "workgroups", "params"]);
+    const { inputs, outputs, params = {}, workgroups } = given;
+    const parts = [inputs, outputs, params].map((part, at) => {
+      if (typeof part !== "object" || part === null) {
+        throw dataError(`${name}: ${["inputs", "outputs", "params"][at]} is ${describe(part)}, not an object of them by name`);
+      }
+      return [Object.keys(part), Object.values(part)] as const;
+    });
+    if (!Array.isArray(workgroups)) throw dataError(`${name}: workgroups is ${describe(workgroups)}, not a list of numbers`);
+    const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
+    const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);
+    return Object.fromEntries(this.names().outputs.map((key, at) => [key, made[at]!]));
+  }
+
+  override toString(): string {
+    return isGone(this) ? "Shader(disposed)" : `Shader(${this.names().outputs.join(", ")})`;
+  }
+}
+
+/** Names, and what they stand for. */
+type Part = readonly [string[], unknown[]];
+
+/** What an element function may be given. */
+export interface ElementFunctionOptions {
+  gradients?: readonly ElementFunction[];
+  fallback?: (...operands: Tensor[]) => Tensor;
+}
+
+/** What a shader may be given. */
+export interface ShaderOptions {
+  gradient?: (inputs: Tensors, outputs: Tensors, gradients: Tensors) => Tensors;
+  fallback?: (inputs: Tensors, params: Record<string, number>) => Tensors;
+}
+
+/** A source. */
+export function text(op: string, source: unknown): string {
+  if (typeof source !== "string") throw dataError(`${op}: the source is ${describe(source)}, not a text`);
+  return source;
+}
