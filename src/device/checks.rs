@@ -1,6 +1,6 @@
 //! Looking whether indices are in range, to find what is wrong with a program.
 
-use super::reads::Wanted;
+use super::wanted::Wanted;
 use super::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};

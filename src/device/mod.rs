@@ -19,6 +19,7 @@ mod reads;
 mod sharing;
 mod state;
 mod stats;
+mod wanted;
 
 pub use crate::backend::CacheLimits;
 pub(crate) use crate::backend::{take, Take};
@@ -29,7 +30,6 @@ pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
 pub use memory::{HeldTensor, Memory};
-pub(crate) use reads::Wanted;
 
 use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;
@@ -48,6 +48,7 @@ pub use stats::Stats;
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+pub(crate) use wanted::Wanted;
 use web_time::Instant;
 
 /// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.

@@ -1,20 +1,12 @@
 //! Reading: values made by one batch, and taken by one submission.
 
 use super::state::no_data;
+use super::wanted::Wanted;
 use super::Device;
 use crate::backend::{Part, Pending, Take};
 use crate::error::{Error, Result};
-use crate::graph::NodeId;
 use crate::span::span;
 use std::future::ready;
-
-/// Elements of a node's value that are to be read, and who takes their bytes.
-pub(crate) struct Wanted {
-    pub node: NodeId,
-    pub start: usize,
-    pub len: usize,
-    pub take: Take,
-}
 
 impl Device {
     /// Makes the nodes' values, as one batch, and has their elements taken.

@@ -1,6 +1,7 @@
 //! The forms in which operations take axes, shapes and the like.
 
-use super::convert::{At, FromJs};
+use super::at::At;
+use super::convert::FromJs;
 use super::options::{Options, Rest};
 use crate::dtype::DType;
 use crate::error::{Error, Result};

@@ -1,5 +1,6 @@
 //! JavaScript's values as arguments: checked, in the name of the operation and the argument.
 
+use super::at::At;
 use super::host::{host, FOREIGN, NUMBER};
 use super::objects::{at, gone, Object};
 use super::options::Rest;
@@ -8,23 +9,6 @@ use crate::error::{Error, Result};
 use crate::tensor::{ElementFunction, Operand, Tensor};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-
-/// Whose argument a value is.
-#[derive(Clone, Copy)]
-pub struct At {
-    pub op: &'static str,
-    pub what: &'static str,
-}
-
-impl At {
-    /// The error for a value that is not what it should be: `add: y is "1", not a number`.
-    #[inline(never)]
-    pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
-        let At { op, what } = self;
-        let found = host(|host| host.describe(value));
-        Error::data(format!("{op}: {what} is {found}, not {wanted}"))
-    }
-}
 
 /// What is made of a value of JavaScript.
 pub trait FromJs: Sized {

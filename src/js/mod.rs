@@ -2,6 +2,7 @@
 //! results. What is here by hand is what JavaScript has in another form.
 
 mod arguments;
+mod at;
 mod calls;
 mod convert;
 mod custom;
@@ -21,8 +22,9 @@ mod variable;
 // What the code that `#[js]` writes names.
 pub use crate::error::Result as CoreResult;
 pub use arguments::spatial;
+pub use at::At;
 pub use calls::{call0, call1, call2, call3, call4};
-pub use convert::{word, At, FromJs};
+pub use convert::{word, FromJs};
 pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProfile, JsProgram, JsShader};
 pub use objects::{JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};

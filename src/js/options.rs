@@ -1,7 +1,7 @@
 //! Objects of options, whose names are checked.
 
+use super::at::At;
 use super::host::host;
-use super::At;
 use crate::error::{Error, Result};
 use std::thread::LocalKey;
 use wasm_bindgen::prelude::*;
@@ -92,7 +92,8 @@ impl Rest<'_> {
         if value.is_undefined() {
             return Ok(usual);
         }
-        super::FromJs::from_js(&value, At { op: self.op(), what })
+        let at = At { op: self.op(), what };
+        value.as_bool().ok_or_else(|| at.refuse(&value, "true or false"))
     }
 }
 

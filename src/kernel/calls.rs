@@ -1,6 +1,7 @@
 //! Programs without the calls that a backend does not know: in their place stands what the functions are made of.
 
-use super::program::{Builder, Inst, Program, Store, ValueId};
+use super::index::ValueId;
+use super::program::{Builder, Inst, Program, Store};
 use super::Kernel;
 use crate::op::Function;
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
 //! Positions in buffers: sums of coordinates and values times strides.
 
-use super::program::ValueId;
+/// The result of an earlier instruction of the same program.
+pub type ValueId = u32;
 
 /// What a linear index is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,8 +9,8 @@ mod work;
 
 pub use check::Counts;
 pub use config::{Halves, KernelConfig, Rows, Tile, Transpose};
-pub use index::{Atom, Index};
-pub use program::{Builder, Inst, Program, Store, ValueId};
+pub use index::{Atom, Index, ValueId};
+pub use program::{Builder, Inst, Program, Store};
 pub use work::Work;
 
 use crate::dtype::DType;

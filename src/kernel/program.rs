@@ -1,15 +1,12 @@
 //! What one thread executes: instructions over loads, coordinates and numbers, and the stores of their results.
 
-use super::index::{Atom, Index};
+use super::index::{Atom, Index, ValueId};
 use crate::dtype::DType;
 use crate::expr::{Binary, Expr, Node, Unary};
 use crate::op::custom::Step;
 use crate::op::{Const, Function, Reduction};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-
-/// The result of an earlier instruction of the same program.
-pub type ValueId = u32;
 
 /// One instruction; its result is the value with its position's number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -7,8 +7,8 @@
 //! fits in the relative error; "error 3e-8" is theirs, before rounding.
 //!
 //! Such a formula is no guide to its derivatives: a branch is right on its own side, not in how it
-//! leaves it. What a gradient uses is therefore smooth as it is written, or a row of the table, or
-//! has a gradient of its own ([`Expr::with_gradient`]).
+//! leaves it. What a gradient uses is therefore smooth as it is written, or has a gradient of its
+//! own ([`Expr::with_gradient`]), as rows of the table have.
 //!
 //! What a backend computes as one function is written for any [`Real`].
 
@@ -21,7 +21,6 @@ pub use powers::*;
 pub use random::*;
 
 use crate::expr::{Expr, Real};
-use crate::op::Pointwise;
 use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};
 
 /// 1 / sqrt(2 pi).
@@ -107,6 +106,11 @@ pub fn sigmoid<R: Real>(x: R) -> R {
     R::choose(x.lt(R::lit(0.0)), e * r, r)
 }
 
+/// The sigmoid in gradients.
+fn smooth_sigmoid(x: Expr) -> Expr {
+    sigmoid(x).with_gradient(&[x], |x, _| vec![sigmoid_slope(x[0])])
+}
+
 /// s' = e^-x / (1 + e^-x)^2, of which the derivative is -s' (2 s - 1).
 pub fn sigmoid_slope(x: Expr) -> Expr {
     let (e, r) = logistic(x);
@@ -138,7 +142,7 @@ pub fn silu<R: Real>(x: R) -> R {
 
 /// The derivative of [`silu`].
 pub fn silu_slope(x: Expr) -> Expr {
-    Pointwise::sigmoid.of(&[x]) + x * sigmoid_slope(x)
+    smooth_sigmoid(x) + x * sigmoid_slope(x)
 }
 
 /// tanh x.
@@ -305,7 +309,7 @@ pub fn gelu_tanh_slope(x: Expr) -> Expr {
     let t = c.square();
     let v = c * t.polynomial(&GELU_TANH);
     let inner = t.polynomial(&[GELU_TANH[0], 3.0 * GELU_TANH[1]]);
-    Pointwise::sigmoid.of(&[v]) + c * inner * sigmoid_slope(v)
+    smooth_sigmoid(v) + c * inner * sigmoid_slope(v)
 }
 
 /// e^c and n = e^c (e^c + 2), c = min(x, 20): tanh(softplus(x)) = n / (n + 2), which is 1 from x =
@@ -339,7 +343,8 @@ pub fn mish_slope(x: Expr) -> Expr {
 pub fn celu_slopes(x: Expr, alpha: Expr) -> [Expr; 2] {
     let z = x / alpha;
     let above = x.gt(0.0);
-    let below = Pointwise::expm1.of(&[z]) - z * z.exp();
+    let expm1 = expm1(z).with_gradient(&[z], |z, _| vec![z[0].exp()]);
+    let below = expm1 - z * z.exp();
     [above.select(1.0, exp_below(z)), above.select(0.0, below)]
 }
 

@@ -1,5 +1,6 @@
 //! What can be asked of a tensor: the pointwise table, structural operations, routines, and what users write.
 
+pub mod constant;
 pub mod custom;
 pub mod formulas;
 pub mod function;
@@ -8,9 +9,10 @@ pub mod routine;
 pub mod spans;
 pub mod structural;
 
+pub use constant::Const;
 pub use custom::{Element, Shader, ShaderCall};
 pub use function::Function;
 pub use pointwise::{Pointwise, Row, Types};
 pub use routine::{Attention, Conv2d, Routine};
 pub use spans::{Margin, Span, Start, Windows};
-pub use structural::{Const, Op, Reduction};
+pub use structural::{Op, Reduction};

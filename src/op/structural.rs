@@ -3,6 +3,7 @@
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::expr::{Binary, Expr};
+use crate::op::constant::Const;
 use crate::op::custom::{Element, ShaderCall};
 use crate::op::function::Function;
 use crate::op::pointwise::Pointwise;
@@ -60,13 +61,6 @@ impl Reduction {
             (Reduction::Min, _) => dtype.bits(f64::INFINITY),
         }
     }
-}
-
-/// A constant of a known type, as bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Const {
-    pub dtype: DType,
-    pub bits: u32,
 }
 
 /// An operation as it is recorded. Matches on it are exhaustive everywhere: a new variant does not compile until every

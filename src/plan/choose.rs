@@ -1,7 +1,8 @@
 //! Loads whose place depends on a comparison or on data: padding and gathering.
 
 use super::index::broadcast;
-use super::lower::{Context, Stop, Writer};
+use super::lower::{Context, Stop};
+use super::writer::Writer;
 use crate::dtype::DType;
 use crate::expr::Binary;
 use crate::graph::Traced;

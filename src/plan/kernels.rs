@@ -2,57 +2,18 @@
 
 use super::collapse::collapse;
 use super::index::Coordinates;
-use super::lower::{Context, Hint, Part, Stop, Writer};
+use super::lower::{Context, Hint, Stop};
+use super::piece::{Param, Piece};
 use super::placement::Placement;
 use super::rewrite::{compact, prune};
 use super::routines::routine_kernel;
 use super::shaders;
+use super::writer::{Part, Writer};
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
 use crate::shape::{pick, Shape};
 use std::sync::Arc;
-
-/// What a word of a kernel's params holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Param {
-    /// The number behind this node.
-    Number(usize),
-    /// The same bits in each run.
-    Constant(u32),
-}
-
-/// A kernel before its buffers are placed.
-#[derive(Clone)]
-pub struct Piece {
-    pub kernel: Arc<Kernel>,
-    /// Nodes it reads.
-    pub inputs: Vec<usize>,
-    /// Nodes it writes.
-    pub outputs: Vec<usize>,
-    /// What its params hold.
-    pub params: Vec<Param>,
-    /// Operations it stands for.
-    pub operations: Vec<usize>,
-}
-
-impl Piece {
-    /// The same with other nodes.
-    pub fn moved(&self, to: &impl Fn(usize) -> usize) -> Piece {
-        let all = |nodes: &[usize]| nodes.iter().map(|&node| to(node)).collect();
-        let param = |param: &Param| match *param {
-            Param::Number(node) => Param::Number(to(node)),
-            constant => constant,
-        };
-        Piece {
-            kernel: self.kernel.clone(),
-            inputs: all(&self.inputs),
-            outputs: all(&self.outputs),
-            params: self.params.iter().map(param).collect(),
-            operations: all(&self.operations),
-        }
-    }
-}
 
 /// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
 /// writes what is new.

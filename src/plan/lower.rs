@@ -2,14 +2,14 @@
 //! becomes instructions, and what does not fit in the kernel is refused with the node that must be computed before it.
 
 use super::cuts::{OPERATIONS_PER_KERNEL, VISITS_PER_KERNEL};
-use super::index::{broadcast, Coordinates, Origins};
+use super::index::{broadcast, Coordinates};
 use super::placement::Placement;
 use super::rewrite::prune_to;
+use super::writer::{Part, Writer};
 use crate::expr::Expr;
 use crate::graph::{Trace, Traced};
-use crate::kernel::{Builder, Index, Inst, Operand, ValueId};
+use crate::kernel::{Index, Inst, Operand, ValueId};
 use crate::op::{Const, Function, Op, Span};
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// Why a kernel cannot be written as it was tried. Small, because it is handed on everywhere.
@@ -56,43 +56,6 @@ pub struct Context<'a> {
     visits: usize,
     /// The reductions whose operand is being computed, the outermost first.
     pub reducing: Vec<usize>,
-}
-
-/// Whether a program is a kernel's body or how a routine reads an operand.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    Body,
-    Operand,
-}
-
-/// Writes one program over a space.
-pub struct Writer {
-    pub builder: Builder,
-    pub dims: Vec<usize>,
-    pub outer: usize,
-    pub origins: Origins,
-    /// The user's numbers that indices are made of, and the most that each can be.
-    pub numbers: Vec<(ValueId, i64)>,
-    pub part: Part,
-    memo: FxHashMap<(usize, Vec<Index>), ValueId>,
-}
-
-impl Writer {
-    pub fn new(dims: &[usize], outer: usize, part: Part) -> Writer {
-        Writer {
-            builder: Builder::default(),
-            dims: dims.to_vec(),
-            outer,
-            origins: Origins::new(),
-            numbers: Vec::new(),
-            part,
-            memo: FxHashMap::default(),
-        }
-    }
-
-    pub fn is_map(&self) -> bool {
-        self.outer == self.dims.len()
-    }
 }
 
 impl<'a> Context<'a> {

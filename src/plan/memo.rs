@@ -1,8 +1,9 @@
 //! Writes the kernel of equal parts of a trace once: layers of a network and steps of a loop differ in nothing but which
 //! nodes they read.
 
-use super::kernels::{self, Piece};
+use super::kernels;
 use super::lower::Stop;
+use super::piece::Piece;
 use super::placement::{Mark, Placement};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;

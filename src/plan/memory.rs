@@ -1,6 +1,6 @@
 //! Gives every value in memory a slot; temporaries whose lifetimes do not meet share one.
 
-use super::kernels::Piece;
+use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Place, Slot};
 use crate::op::Op;

@@ -1,7 +1,7 @@
 //! Puts kernels that run over the same space into one that writes several results: an optimiser's step reads each
 //! parameter once, and many small tensors take few dispatches.
 
-use super::kernels::Piece;
+use super::piece::Piece;
 use super::rewrite::append;
 use crate::kernel::{Builder, Kernel, Limits};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Kernels that differ in nothing but where they begin to write are one, which reads that from its params. The parts of a join
 //! are such: states that a loop stacks would be compiled one by one.
 
-use super::kernels::{Param, Piece};
+use super::piece::{Param, Piece};
 use crate::dtype::DType;
 use crate::kernel::{Atom, Inst, Kernel, Program, ValueId};
 use rustc_hash::{FxHashMap, FxHashSet};

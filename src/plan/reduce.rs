@@ -1,6 +1,7 @@
 //! Reductions inside a kernel: which fit into its rows, and what is to be in memory for those that do not.
 
-use super::lower::{Context, Part, Stop, Writer};
+use super::lower::{Context, Stop};
+use super::writer::{Part, Writer};
 use crate::graph::Traced;
 use crate::kernel::{Index, ValueId};
 use crate::shape::pick;

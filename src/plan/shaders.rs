@@ -1,6 +1,6 @@
 //! Shaders of users as kernels: each runs once, and writes all its results, whether something reads them or not.
 
-use super::kernels::{Param, Piece};
+use super::piece::{Param, Piece};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Kernel;
 use crate::op::{Op, ShaderCall};

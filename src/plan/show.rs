@@ -1,6 +1,6 @@
 //! A batch as people read it: one line per kernel, `#0 matmul[8,4]x[4,2] + add + relu`.
 
-use super::kernels::Piece;
+use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Batch, Place};
 use crate::op::Op;

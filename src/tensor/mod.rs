@@ -84,7 +84,7 @@ use crate::graph::NodeId;
 use crate::op::Op;
 use args::kept;
 use inner::{Inner, State};
-use pointwise::number_bits;
+use operand::number_bits;
 use smallvec::{smallvec, SmallVec};
 use std::fmt;
 use std::future::Future;

@@ -1,6 +1,8 @@
 //! Operands, which are tensors or numbers, and the operators of Rust.
 
-use super::{number_bits, Pointwise, Tensor};
+use super::{Pointwise, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
 use std::ops;
 
 /// An operand: a tensor, or a number that takes the type of the tensor it meets.
@@ -44,6 +46,20 @@ impl From<bool> for Operand {
     fn from(value: bool) -> Operand {
         Operand::Number(f64::from(u8::from(value)))
     }
+}
+
+/// The bits of a number as an element; refuses numbers an integer or `bool` cannot hold.
+pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
+    let (low, high) = match dtype {
+        DType::F32 | DType::F16 => return Ok(dtype.bits(number)),
+        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
+        DType::U32 => (0.0, f64::from(u32::MAX)),
+        DType::Bool => (0.0, 1.0),
+    };
+    if number.fract() != 0.0 || !(low..=high).contains(&number) {
+        return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
+    }
+    Ok(dtype.bits(number))
 }
 
 /// Operators panic where the method would return an error, as those of arrays do.

@@ -1,6 +1,6 @@
 //! One method per row of the table, and casts.
 
-use super::{Operand, State, Tensor};
+use super::{number_bits, Operand, State, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -83,20 +83,6 @@ pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
             Err(Error::data(format!("{name}: the first operand is not a tensor")))
         }
     }
-}
-
-/// The bits of a number as an element; refuses numbers an integer or `bool` cannot hold.
-pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
-    let (low, high) = match dtype {
-        DType::F32 | DType::F16 => return Ok(dtype.bits(number)),
-        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        DType::U32 => (0.0, f64::from(u32::MAX)),
-        DType::Bool => (0.0, 1.0),
-    };
-    if number.fract() != 0.0 || !(low..=high).contains(&number) {
-        return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
-    }
-    Ok(dtype.bits(number))
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]

@@ -146,7 +146,7 @@ impl Tensor {
     pub fn attention(&self, k: &Tensor, v: &Tensor, options: AttentionOptions) -> Result<Tensor> {
         let size = self.shape.last().copied().unwrap_or(1).max(1);
         let scale = options.scale.unwrap_or(1.0 / (size as f64).sqrt());
-        let bits = super::pointwise::number_bits("attention", self.dtype, scale)?;
+        let bits = super::number_bits("attention", self.dtype, scale)?;
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
         let AttentionOptions { causal, window, .. } = options;
         if window == Some(0) {

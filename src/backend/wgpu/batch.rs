@@ -3,10 +3,12 @@
 
 use super::deferred::{DeferredResult, History, Unresolved};
 use super::groups::{Bound, Groups, Sets};
-use super::memory::{Buffers, Memory, Numbered};
-use super::pipelines::{fold, Compiled, Pipeline, Pipelines, Recipe};
+use super::memory::{bound_bytes, Buffers, Memory, Numbered};
+use super::pipeline::{Pipeline, Recipe};
+use super::pipelines::{fold, Pipelines};
 use super::platform::Gpu;
 use super::shapes::Dynamic;
+use super::step::Step;
 use super::times::Timer;
 use crate::backend::BufferId;
 use crate::codegen::{Source, PARAMS_HEAD};
@@ -37,28 +39,6 @@ pub(super) struct Prepared {
     pub(super) image: Vec<u8>,
     /// Where in the image which scalar goes.
     words: Vec<(usize, usize)>,
-}
-
-/// A dispatch ready to run.
-pub(super) struct Step {
-    /// Its dispatch's number.
-    number: usize,
-    pipeline: Arc<Pipeline>,
-    grid: [u32; 3],
-    /// Where its params begin, and how many bytes of them are bound.
-    offset: u32,
-    pub(super) block: u64,
-    /// Each binding's slot.
-    pub(super) slots: Vec<usize>,
-}
-
-impl Step {
-    pub(super) fn compiled(&self) -> &Compiled {
-        match &self.pipeline.compiled {
-            Some(compiled) => compiled,
-            None => unreachable!("what could not be compiled is not run"),
-        }
-    }
 }
 
 /// The dispatches that do something, and the bind groups that they ran with.
@@ -107,11 +87,6 @@ impl Steps {
             pass.dispatch_workgroups(x, y, z);
         }
     }
-}
-
-/// A slot's bytes as they are bound: kernels may read whole `vec4`s.
-pub(super) fn bound_bytes(bytes: u64) -> u64 {
-    bytes.max(1).next_multiple_of(16)
 }
 
 impl Prepared {

@@ -1,9 +1,9 @@
 //! Bind groups, kept as long as their buffers live and there are not too many.
 
-use super::batch::Step;
 use super::memory::Numbered;
-use super::pipelines::Layout;
+use super::pipeline::Layout;
 use super::platform::Gpu;
+use super::step::Step;
 use crate::lru::{Lru, Spot};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;

@@ -1,6 +1,5 @@
 //! Buffers by number, and the uniform buffer that all kernels' params lie in.
 
-use super::batch::bound_bytes;
 use super::deferred::{DeferredResult, Unresolved};
 #[cfg(feature = "wgpu-interop")]
 use super::platform::is_same;
@@ -47,6 +46,11 @@ impl Memory {
     pub(super) fn own(&self) -> Option<&wgpu::Buffer> {
         (self.lent == 0).then_some(&self.held.buffer)
     }
+}
+
+/// A buffer's bytes as they are bound: kernels may read whole `vec4`s.
+pub(super) fn bound_bytes(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(16)
 }
 
 /// All buffers of a device.

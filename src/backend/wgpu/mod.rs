@@ -8,11 +8,13 @@ mod deferred;
 mod error_log;
 mod groups;
 mod memory;
+mod pipeline;
 mod pipelines;
 mod readbacks;
 mod shapes;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
+mod step;
 mod ticket;
 mod times;
 

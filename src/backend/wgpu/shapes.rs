@@ -1,7 +1,7 @@
 //! Dynamic shapes. A batch that was seen with two sizes and comes with a third is compiled anew once more, so that what
 //! differed is read from the params: from then on it fits all sizes. What is computed is the same.
 
-use super::pipelines::Pipeline;
+use super::pipeline::Pipeline;
 use crate::codegen::Source;
 use crate::lru::Lru;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -2,7 +2,7 @@
 //! sides and selected from, functions are written out where they are called, loops are unrolled.
 
 use super::element::{Element, Steps, WHAT};
-use super::steps::{Value, Writer};
+use super::steps::{unsupported, Value, Writer};
 use super::words::located;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::Binary;
@@ -46,11 +46,6 @@ fn steps(element: &Element, module: &Module, function: &Function) -> Result<Step
         return Err(unsupported("it does not return on every way"));
     };
     compiler.writer.finish(last)
-}
-
-/// The error for what has no steps.
-pub(super) fn unsupported(message: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{WHAT}: {message}"))
 }
 
 /// Compiles a module's functions.

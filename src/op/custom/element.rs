@@ -5,7 +5,7 @@ use super::words::{located, Text};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{Binary, Unary};
-use crate::op::structural::Const;
+use crate::op::constant::Const;
 use crate::op::Pointwise;
 use crate::shape::Shape;
 use rustc_hash::FxHasher;

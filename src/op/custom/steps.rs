@@ -1,16 +1,20 @@
 //! Writes the steps of a function: equal ones once, and those of constants not at all.
 
-use super::compile::unsupported;
-use super::element::{Step, Steps};
+use super::element::{Step, Steps, WHAT};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::expr::{Binary, Unary};
-use crate::op::structural::Const;
+use crate::op::constant::Const;
 use crate::op::Pointwise;
 use std::collections::HashMap;
 
 /// Steps that a function may have.
 const MOST_STEPS: usize = 4096;
+
+/// The error for what has no steps.
+pub(super) fn unsupported(message: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{WHAT}: {message}"))
+}
 
 /// What an expression is: a step, or parts that are values themselves.
 #[derive(Clone, Debug, PartialEq)]

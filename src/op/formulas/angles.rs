@@ -4,7 +4,6 @@
 
 use super::{odd_series, signed};
 use crate::expr::Expr;
-use crate::op::Pointwise;
 use std::f64::consts::{FRAC_PI_2, PI};
 
 /// atan(z) for |z| <= 1, error 2e-8.
@@ -48,7 +47,7 @@ pub fn atan2(y: Expr, x: Expr) -> Expr {
 /// none. The next power times -k is its derivative by x, and that times i the one by y: no
 /// difference of large numbers in any of them.
 fn inverse_power(x: Expr, y: Expr, k: Expr) -> [Expr; 2] {
-    let h = Pointwise::hypot.of(&[x, y]);
+    let h = hypot(x, y).with_gradient(&[x, y], |at, h| hypot_slopes(at[0], at[1], h).to_vec());
     let (c, s) = (x / h, y / h);
     let times = k.literal().unwrap_or_default() as u32;
     let (mut real, mut imaginary) = (c, -s);

@@ -1,7 +1,6 @@
 //! Powers, and their derivatives of every order.
 
 use crate::expr::Expr;
-use crate::op::Pointwise;
 
 /// x^y as IEEE 754 has it, from the power of |x|.
 pub fn pow(x: Expr, y: Expr) -> Expr {
@@ -26,7 +25,7 @@ pub fn pow_slopes(x: Expr, y: Expr) -> [Expr; 2] {
 fn slope(x: Expr, y: Expr, k: Expr, j: Expr) -> Expr {
     let count = |order: Expr| order.literal().unwrap_or_default() as usize;
     let factors: Vec<Expr> = (0..count(k)).map(|n| y - n as f64).collect();
-    let power = Pointwise::pow.of(&[x, y - k]);
+    let power = pow(x, y - k).with_gradient(&[x, y - k], |at, _| pow_slopes(at[0], at[1]).to_vec());
     let none = factors.iter().map(|&factor| factor.eq(0.0)).reduce(|a, b| a.or(b));
     let (value, none) = match count(j) {
         // One after the other: the factors' product alone may be infinite, and the power 0.

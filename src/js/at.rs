@@ -1,0 +1,22 @@
+//! Whose argument a value is, for errors.
+
+use super::host::host;
+use crate::error::Error;
+use wasm_bindgen::prelude::*;
+
+/// Whose argument a value is.
+#[derive(Clone, Copy)]
+pub struct At {
+    pub op: &'static str,
+    pub what: &'static str,
+}
+
+impl At {
+    /// The error for a value that is not what it should be: `add: y is "1", not a number`.
+    #[inline(never)]
+    pub fn refuse(self, value: &JsValue, wanted: &str) -> Error {
+        let At { op, what } = self;
+        let found = host(|host| host.describe(value));
+        Error::data(format!("{op}: {what} is {found}, not {wanted}"))
+    }
+}
