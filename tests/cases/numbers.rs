@@ -28,6 +28,8 @@ pub fn cases() -> Suite {
     diagonals(&mut suite);
     margins(&mut suite);
     limits(&mut suite);
+    statistics(&mut suite);
+    pieces(&mut suite);
     norms(&mut suite);
     routines(&mut suite);
     gradients(&mut suite);
@@ -443,6 +445,52 @@ fn limits(suite: &mut Suite) {
             near("clamp_min", a.clamp_min(n)?, x.map(|x| x.max(n)), Tolerance::EXACT),
             near("clamp_max", a.clamp_max(n)?, x.map(|x| x.min(n)), Tolerance::EXACT),
             near("resample", a.resample(0, 10, by)?, resampled, Tolerance::F32),
+        ])
+    });
+}
+
+fn statistics(suite: &mut Suite) {
+    twice(suite, "quantile, histc, arange_step", |device, choice| {
+        let x = integers(&[4, 11], -9, 9, 5);
+        let a = x.f32(device)?;
+        let (q, low, high) = [(0.25, -9.0, 9.0), (0.9, -4.0, 6.0)][choice];
+        let (start, step) = [(1.0, 0.5), (-3.0, 2.0)][choice];
+        let quantile = |row: &[f64]| {
+            let mut row = row.to_vec();
+            row.sort_by(f64::total_cmp);
+            let place = q * (row.len() - 1) as f64;
+            let (at, part) = (place.floor() as usize, place.fract());
+            row[at] * (1.0 - part) + row[(at + 1).min(row.len() - 1)] * part
+        };
+        let counts = line(5, |bin| {
+            let width = (high - low) / 5.0;
+            let (from, to) = (low + bin as f64 * width, low + (bin + 1) as f64 * width);
+            let inside = |x: &&f64| **x >= from && (**x < to || (bin == 4 && **x == high));
+            x.data.iter().filter(inside).count() as f64
+        });
+        let steps = line(6, |n| start + step * n as f64);
+        let by = Tolerance { absolute: 1e-5, relative: 1e-5 };
+        Ok(vec![
+            near("quantile", a.quantile(q, 1)?, by_row(&x, quantile).squeeze(&[1]), by),
+            exact("histc", a.histc(5, low, high)?, DType::I32, counts),
+            near("arange_step", device.arange_step(start, start + 6.0 * step, step)?, steps, by),
+        ])
+    });
+}
+
+fn pieces(suite: &mut Suite) {
+    twice(suite, "narrow, unbind, chunk", |device, choice| {
+        let x = integers(&[9, 4], -9, 9, 6);
+        let a = x.f32(device)?;
+        let start = [2, 5][choice];
+        let rows = |from: usize, count: usize| x.data[4 * from..4 * (from + count)].to_vec();
+        let want = |from: usize, count: usize| Array::new(&[count, 4], rows(from, count));
+        let at = Tolerance::EXACT;
+        Ok(vec![
+            near("narrow", a.narrow(0, start as isize, 3)?, want(start, 3), at),
+            near("narrow from the end", a.narrow(0, start as isize - 9, 3)?, want(start, 3), at),
+            near("unbind", a.unbind(0)?.swap_remove(start), Array::new(&[4], rows(start, 1)), at),
+            near("chunk", a.chunk(3, 0)?.swap_remove(choice), want(3 * choice, 3), at),
         ])
     });
 }

@@ -5,7 +5,7 @@ use super::table::plain;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{AttentionOptions, Tensor, Variable};
 use crate::{DeviceSync, TensorSync};
 use std::time::{Duration, Instant};
 
@@ -62,8 +62,7 @@ fn transformer(device: &Device, width: usize, layers: usize) -> Result<Tensor> {
     (0..layers).try_fold(ones(device, &[1, 2, 4, width])?, |x, _| {
         let h = x.layer_norm(&[-1], None, None, 1e-5)?;
         let (q, k, v) = (h.matmul(&w)?, h.matmul(&w)?, h.matmul(&w)?);
-        let x =
-            x.add(&q.attention(&k, &v, crate::tensor::AttentionOptions::default())?.matmul(&w)?)?;
+        let x = x.add(&q.attention(&k, &v, AttentionOptions::default())?.matmul(&w)?)?;
         let h = x.layer_norm(&[-1], None, None, 1e-5)?;
         x.add(&h.matmul(&w)?.gelu().matmul(&w)?)
     })
@@ -104,6 +103,33 @@ fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
     Ok(())
 }
 
+/// Heads and width of what is decoded, and positions that are filled at the end.
+const HEADS: usize = 8;
+const WIDTH: usize = 64;
+const FILLED: usize = 128;
+
+/// Keys and values of so many positions.
+fn caches(device: &Device, positions: usize) -> Result<[Variable; 2]> {
+    let cache = || Ok(Variable::new(&device.zeros(&[1, HEADS, positions, WIDTH])?));
+    Ok([cache()?, cache()?])
+}
+
+/// The last steps until the caches are filled so far.
+fn decoding(device: &Device, [keys, values]: &[Variable; 2], steps: usize) -> Result<()> {
+    let w = ones(device, &[HEADS * WIDTH, HEADS * WIDTH])?.mul(1e-3)?;
+    let mut x = ones(device, &[1, HEADS * WIDTH])?;
+    for position in FILLED - steps..FILLED {
+        let row = x.matmul(&w)?.reshape([1, HEADS, 1, WIDTH])?;
+        keys.assign_slice(2, position as isize, &row)?;
+        values.assign_slice(2, position as isize, &row)?;
+        let options = AttentionOptions { kv_length: Some(position + 1), ..Default::default() };
+        let mixed = row.attention(&keys.value(), &values.value(), options)?;
+        x = x.add(mixed.reshape([1, HEADS * WIDTH])?)?;
+        x.run()?;
+    }
+    device.wait()
+}
+
 /// Times each program so many times; the medians, as tables.
 ///
 /// # Errors
@@ -111,7 +137,7 @@ fn training(device: &Device, steps: usize, read: bool) -> Result<()> {
 pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let info = device.info();
     let mut plans = plain(&["planning", "operations", "kernels", "ms", "us per operation"], 5);
-    let bar = progress(3 * SHAPES.len() + 4);
+    let bar = progress(3 * SHAPES.len() + 5);
     for (name, record) in SHAPES {
         for count in [1_000, 10_000, 100_000] {
             bar.set_message(name);
@@ -126,7 +152,8 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
     let x = ones(device, &[16])?;
     let inputs: [(&[usize], DType); 1] = [(&[16], DType::F32)];
     let program = device.compile(&inputs, |x| Ok(vec![chain(&x[0], 1_000)?]))?;
-    let work: [[Work<'_>; 2]; 3] = [
+    let (long, short) = (caches(device, 4096)?, caches(device, FILLED)?);
+    let work: [[Work<'_>; 2]; 4] = [
         [
             ("1,000 known operations on as many numbers, recorded and read", &|| {
                 chain(&x, 1_000)?.read_sync::<f32>().map(drop)
@@ -140,6 +167,12 @@ pub fn measure(device: &Device, runs: usize) -> Result<String> {
         [
             ("training, each of 100 losses read", &|| training(device, 100, true)),
             ("only the last", &|| training(device, 100, false)),
+        ],
+        [
+            ("100 steps of decoding, 128 of 4,096 positions used", &|| {
+                decoding(device, &long, 100)
+            }),
+            ("128 of 128", &|| decoding(device, &short, 100)),
         ],
     ];
     for [(name, one), (other, two)] in work {
