@@ -17,53 +17,147 @@ pub enum DType {
     U32,
     /// True or false; four bytes in memory, 0 or 1.
     Bool,
+    /// 8-bit signed integer: a storage type, for quantised weights. It takes one byte, is moved, compared for equality, chosen
+    /// from and cast; other operations ask for a cast first.
+    I8,
+    /// 8-bit unsigned integer: a storage type like [`DType::I8`], for pictures.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let picture = device.tensor(&[0u8, 51, 255], &[3])?;
+    /// let bright = picture.cast(DType::F32)?.mul(2)?.cast(DType::U8)?;
+    /// assert_eq!(bright.read::<u8>().await?, [0, 102, 255]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    U8,
+}
+
+/// What numbers a type has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Numbers {
+    Float,
+    Signed,
+    Unsigned,
+    Bool,
+}
+
+/// What is true of a type. Everything else asks this; only files that lay elements out in memory name the types themselves.
+struct Facts {
+    name: &'static str,
+    /// Bytes of one element in memory.
+    size: usize,
+    numbers: Numbers,
+    /// The type that values have inside a kernel.
+    compute: DType,
+    /// Whether operations compute with it as it is; others move it and cast it.
+    arithmetic: bool,
 }
 
 impl DType {
+    /// All types.
+    pub const ALL: [DType; 7] =
+        [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool, DType::I8, DType::U8];
+
+    const fn facts(self) -> Facts {
+        use DType::{Bool, F16, F32, I32, I8, U32, U8};
+        let (name, size, numbers, compute, arithmetic) = match self {
+            F32 => ("f32", 4, Numbers::Float, F32, true),
+            F16 => ("f16", 2, Numbers::Float, F32, true),
+            I32 => ("i32", 4, Numbers::Signed, I32, true),
+            U32 => ("u32", 4, Numbers::Unsigned, U32, true),
+            Bool => ("bool", 4, Numbers::Bool, Bool, true),
+            I8 => ("i8", 1, Numbers::Signed, I32, false),
+            U8 => ("u8", 1, Numbers::Unsigned, U32, false),
+        };
+        Facts { name, size, numbers, compute, arithmetic }
+    }
+
+    /// Its name: `f32`.
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
     /// Bytes of one element in memory.
-    pub fn size(self) -> usize {
-        match self {
-            DType::F16 => 2,
-            DType::F32 | DType::I32 | DType::U32 | DType::Bool => 4,
-        }
+    pub const fn size(self) -> usize {
+        self.facts().size
     }
 
-    /// The type values of this type have inside a kernel: `F16` computes as `F32`.
-    pub fn compute(self) -> DType {
-        match self {
-            DType::F16 => DType::F32,
-            other => other,
-        }
+    /// What numbers it has.
+    pub const fn numbers(self) -> Numbers {
+        self.facts().numbers
     }
 
-    /// `F32` or `F16`.
+    /// The type values of this type have inside a kernel: `F16` computes as `F32`, integers of 8 bits as those of 32.
+    pub const fn compute(self) -> DType {
+        self.facts().compute
+    }
+
+    /// Whether it is of floats: `F32` or `F16`.
     pub fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F16)
+        self.numbers() == Numbers::Float
     }
 
-    /// `I32` or `U32`.
+    /// Whether it is of integers that are computed with: `I32` or `U32`.
     pub fn is_int(self) -> bool {
-        matches!(self, DType::I32 | DType::U32)
+        self.facts().arithmetic && matches!(self.numbers(), Numbers::Signed | Numbers::Unsigned)
     }
 
-    /// The field's word for it: `f32`, `f16`, `i32`, `u32`, `bool`.
-    pub fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F16 => "f16",
-            DType::I32 => "i32",
-            DType::U32 => "u32",
-            DType::Bool => "bool",
+    /// Whether it is of numbers that are computed with: of floats, or of integers of 32 bits.
+    pub fn is_number(self) -> bool {
+        self.is_float() || self.is_int()
+    }
+
+    /// The least and the greatest integer; `None` for floats.
+    pub fn range(self) -> Option<(f64, f64)> {
+        let bits = 8 * self.size() as i32;
+        match self.numbers() {
+            Numbers::Float => None,
+            Numbers::Signed => Some((-(2f64.powi(bits - 1)), 2f64.powi(bits - 1) - 1.0)),
+            Numbers::Unsigned => Some((0.0, 2f64.powi(bits) - 1.0)),
+            Numbers::Bool => Some((0.0, 1.0)),
         }
     }
 
-    /// The bit pattern `value` has as a kernel value of this type: floats round, integers saturate, NaN is 0 there.
+    /// The bit pattern `value` has as a kernel value of this type: floats round to `f32`, integers saturate, NaN is 0 there.
     pub fn bits(self, value: f64) -> u32 {
-        match self {
-            DType::F32 | DType::F16 => (value as f32).to_bits(),
-            DType::I32 => value as i32 as u32,
-            DType::U32 => value as u32,
-            DType::Bool => u32::from(value != 0.0),
+        let (low, high) = self.range().unwrap_or_default();
+        match self.numbers() {
+            Numbers::Float => (value as f32).to_bits(),
+            Numbers::Signed => value.clamp(low, high) as i32 as u32,
+            Numbers::Unsigned => value.clamp(low, high) as u32,
+            Numbers::Bool => u32::from(value != 0.0),
+        }
+    }
+
+    /// The number that a kernel value's bit pattern stands for.
+    pub fn number(self, bits: u32) -> f64 {
+        match self.numbers() {
+            Numbers::Float => f64::from(f32::from_bits(bits)),
+            Numbers::Signed => f64::from(bits as i32),
+            Numbers::Unsigned | Numbers::Bool => f64::from(bits),
+        }
+    }
+
+    /// The kernel value of an element in memory, of as many of the low bits as it has there.
+    pub fn load(self, stored: u32) -> u32 {
+        let unused = 32 - 8 * self.size() as u32;
+        match self.numbers() {
+            Numbers::Float if self.size() == 2 => f16::from_bits(stored as u16).to_f32().to_bits(),
+            Numbers::Signed => ((stored << unused) as i32 >> unused) as u32,
+            _ => stored << unused >> unused,
+        }
+    }
+
+    /// What an element is in memory, in as many of the low bits as it has there: floats round, integers wrap.
+    pub fn store(self, value: u32) -> u32 {
+        let unused = 32 - 8 * self.size() as u32;
+        match self.numbers() {
+            Numbers::Float if self.size() == 2 => {
+                u32::from(f16::from_f32(f32::from_bits(value)).to_bits())
+            }
+            _ => value << unused >> unused,
         }
     }
 }
@@ -74,7 +168,8 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `bool`, and [`half`]'s `f16` and `bf16`.
+/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `i8`, `u8`, `bool`, and [`half`]'s `f16` and
+/// `bf16`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -122,7 +217,7 @@ impl Element for f32 {
                     bytes.chunks_exact(2).map(|half| f16::from_le_bytes([half[0], half[1]]));
                 into.extend(halves.map(f16::to_f32));
             }
-            DType::I32 | DType::U32 | DType::Bool => return false,
+            _ => return false,
         }
         true
     }
@@ -160,31 +255,25 @@ impl Element for bf16 {
     }
 }
 
-impl Element for i32 {
-    const DTYPE: DType = DType::I32;
-    fn to_bytes(data: &[i32]) -> Option<Cow<'_, [u8]>> {
-        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
-    }
-    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<i32>) -> bool {
-        if dtype == DType::I32 {
-            append(bytes, into);
+/// Types whose elements lie in memory as Rust has them.
+macro_rules! stored_as_they_are {
+    ($($element:ty: $dtype:ident),*) => { $(
+        impl Element for $element {
+            const DTYPE: DType = DType::$dtype;
+            fn to_bytes(data: &[$element]) -> Option<Cow<'_, [u8]>> {
+                Some(Cow::Borrowed(bytemuck::cast_slice(data)))
+            }
+            fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<$element>) -> bool {
+                if dtype == DType::$dtype {
+                    append(bytes, into);
+                }
+                dtype == DType::$dtype
+            }
         }
-        dtype == DType::I32
-    }
+    )* };
 }
 
-impl Element for u32 {
-    const DTYPE: DType = DType::U32;
-    fn to_bytes(data: &[u32]) -> Option<Cow<'_, [u8]>> {
-        Some(Cow::Borrowed(bytemuck::cast_slice(data)))
-    }
-    fn from_bytes(dtype: DType, bytes: &[u8], into: &mut Vec<u32>) -> bool {
-        if dtype == DType::U32 {
-            append(bytes, into);
-        }
-        dtype == DType::U32
-    }
-}
+stored_as_they_are! { i32: I32, u32: U32, i8: I8, u8: U8 }
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;

@@ -19,6 +19,7 @@ mod analysis;
 mod dialect;
 mod helpers;
 mod loops;
+mod memory;
 mod module;
 mod program;
 mod routine;

@@ -2,6 +2,7 @@
 
 use crate::codegen::dialect::{Dialect, Features};
 use crate::codegen::helpers::{parts, Name, HELPERS};
+use crate::codegen::memory::stored_type;
 use crate::codegen::sizes::{take_marks, Signed};
 use crate::codegen::source::Source;
 use crate::dtype::DType;
@@ -21,7 +22,7 @@ pub const ENTRY: [&str; 2] = [
 #[derive(Clone, Copy)]
 pub struct Bound {
     pub dtype: DType,
-    /// Declared as `array<vec4<..>>`.
+    /// Whether it is read or written in whole vectors of four.
     pub quads: bool,
 }
 
@@ -38,29 +39,6 @@ pub struct Module {
     helpers: Cell<u32>,
     /// The users' functions that are called.
     elements: RefCell<Vec<Arc<Element>>>,
-}
-
-/// A type's name inside functions, `vec4` of it where `wide`.
-pub fn type_name(dtype: DType, wide: bool) -> String {
-    let name = dtype.compute().name();
-    if wide {
-        format!("vec4<{name}>")
-    } else {
-        name.to_string()
-    }
-}
-
-/// A type's name in memory.
-pub fn memory_name(dtype: DType, quads: bool) -> String {
-    let name = match dtype {
-        DType::Bool => "u32",
-        other => other.name(),
-    };
-    if quads {
-        format!("vec4<{name}>")
-    } else {
-        name.to_string()
-    }
 }
 
 impl Module {
@@ -146,7 +124,8 @@ impl Module {
         for (name, access, buffers, first) in sides {
             for (i, buffer) in buffers.iter().enumerate() {
                 if let Some(Bound { dtype, quads }) = *buffer {
-                    let of = format!("array<{}>", memory_name(dtype, quads));
+                    let of = stored_type(dtype, quads, name == "out");
+                    let of = format!("array<{of}>");
                     declare(first + i, access, &format!("{name}{i}"), &of);
                 }
             }

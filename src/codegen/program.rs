@@ -1,6 +1,7 @@
 //! Prints a program's instructions as WGSL statements at a place.
 
-use crate::codegen::module::{type_name, Module};
+use crate::codegen::memory::{self, cast, type_name};
+use crate::codegen::module::Module;
 use crate::codegen::sizes::{Signed, Unsigned};
 use crate::dtype::DType;
 use crate::expr::{Binary, Unary};
@@ -58,14 +59,10 @@ impl Place<'_> {
         let at = self.index(&store.index);
         let along = |vector: &Vector| store.index.stride(Atom::Coord(vector.axis)) == 1;
         let wide = self.vector.is_some_and(along);
-        let template = match store.dtype {
-            DType::F16 => "{f16}({x})",
-            DType::Bool => "{u32}({x})",
-            _ => "{x}",
-        };
-        let value = self.module.fill(template, wide, &self.operand(store.value, wide), "");
-        let quads = if wide { " >> 2u" } else { "" };
-        format!("out{number}[{at}{quads}] = {value};\n")
+        let (template, value) =
+            (memory::stored(store.dtype, wide), self.operand(store.value, wide));
+        let value = self.module.fill(template, wide, &value, "");
+        memory::store(store.dtype, number, &at, &value, wide)
     }
 
     /// A position in a buffer, as `u32`.
@@ -179,27 +176,16 @@ impl Place<'_> {
 
     fn load(&self, input: u32, index: &Index, dtype: DType, wide: bool) -> String {
         let quads = self.module.inputs[input as usize].is_some_and(|bound| bound.quads);
-        let at = self.index(index);
-        let mut value = format!("in{input}[{at}");
-        match self.vector {
-            Some(vector) if wide && !quads => {
-                let step = index.stride(Atom::Coord(vector.axis));
-                for i in 1..4 {
-                    let mut index = index.clone();
-                    index.offset += i * step;
-                    put!(value, "], in{input}[{}", self.index(&index));
-                }
-                let name = if dtype == DType::Bool { DType::U32 } else { dtype }.name();
-                value = format!("vec4<{name}>({value}])");
+        let mut places = vec![self.index(index)];
+        if let (Some(vector), true, false) = (self.vector, wide, quads) {
+            let step = index.stride(Atom::Coord(vector.axis));
+            for i in 1..4 {
+                let mut index = index.clone();
+                index.offset += i * step;
+                places.push(self.index(&index));
             }
-            Some(_) if wide => value += " >> 2u]",
-            _ => value += "]",
         }
-        let template = match dtype {
-            DType::F16 => "{f32}({x})",
-            DType::Bool => "{x} != {u32}()",
-            _ => return value,
-        };
+        let (template, value) = memory::load(dtype, input, &places, wide && quads);
         self.module.fill(template, wide, &value, "")
     }
 
@@ -276,25 +262,6 @@ fn binary(op: Binary, dtype: DType) -> &'static str {
     }
 }
 
-/// The template for a conversion.
-fn cast(to: DType, from: DType, wide: bool) -> &'static str {
-    let float = from.is_float();
-    match to {
-        // Rounded as if it had been stored and read again. Not by `quantizeToF16`, which may make subnormal halves 0.
-        DType::F16 if float && wide => {
-            "{f32}(unpack2x16float(pack2x16float({x}.xy)), unpack2x16float(pack2x16float({x}.zw)))"
-        }
-        DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0))).x",
-        _ if to.compute() == from => "{x}",
-        DType::I32 if float => "{to_i32}({x})",
-        DType::U32 if float => "{to_u32}({x})",
-        DType::F32 | DType::F16 => "{f32}({x})",
-        DType::I32 => "{i32}({x})",
-        DType::U32 => "{u32}({x})",
-        DType::Bool => "{bool}({x})",
-    }
-}
-
 /// A constant, exactly. What WGSL has no literal for stands in the params' head.
 pub fn literal(constant: Const) -> String {
     let bits = constant.bits;
@@ -304,7 +271,7 @@ pub fn literal(constant: Const) -> String {
         DType::I32 if bits == 1 << 31 => "bitcast<i32>(0x80000000u)".to_string(),
         DType::I32 => format!("{}i", bits as i32),
         DType::Bool => if bits != 0 { "true" } else { "false" }.to_string(),
-        DType::F32 | DType::F16 => float_literal(f32::from_bits(bits)),
+        _ => float_literal(f32::from_bits(bits)),
     }
 }
 

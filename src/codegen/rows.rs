@@ -6,7 +6,8 @@ mod threads;
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose};
 use crate::codegen::dialect::Dialect;
-use crate::codegen::module::{type_name, Module, ENTRY};
+use crate::codegen::memory::type_name;
+use crate::codegen::module::{Module, ENTRY};
 use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::sizes::Unsigned;
 use crate::codegen::source::Source;

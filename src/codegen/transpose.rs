@@ -3,7 +3,8 @@
 
 use crate::codegen::analysis::{coordinates, decompose};
 use crate::codegen::dialect::Dialect;
-use crate::codegen::module::{type_name, Module, ENTRY};
+use crate::codegen::memory::type_name;
+use crate::codegen::module::{Module, ENTRY};
 use crate::codegen::program::{guarded, Place};
 use crate::codegen::sizes::{Signed, Unsigned};
 use crate::codegen::source::Source;

@@ -3,7 +3,6 @@
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::room::room;
 use crate::tensor::Tensor;
 use image::{ImageBuffer, Pixel};
 use std::future::Future;
@@ -37,16 +36,9 @@ impl Device {
     {
         let shape = [image.height() as usize, image.width() as usize, P::CHANNEL_COUNT.into()];
         let count: usize = shape.iter().product();
-        // A buffer may be longer than its picture; words are whole.
+        // A buffer may be longer than its picture.
         let bytes = &image.as_raw()[..count];
-        let mut words: Vec<u32> = room("tensor", count.div_ceil(4))?;
-        words.extend(
-            bytes
-                .chunks(4)
-                .map(|part| part.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte))),
-        );
-        let fields = self.tensor(&words, &[words.len()])?.unpack(8, false)?;
-        fields.slice(0, ..count as isize)?.cast(DType::F32)?.div(255)?.reshape(shape)
+        self.tensor(bytes, &shape)?.cast(DType::F32)?.div(255)
     }
 }
 
@@ -63,18 +55,16 @@ impl Tensor {
         let begun = self.bytes_of_channels(P::CHANNEL_COUNT.into());
         async move {
             let (width, height, bytes) = begun?;
-            let bytes: Vec<u32> = bytes.await?;
-            let bytes = bytes.into_iter().map(|byte| byte as u8).collect();
-            ImageBuffer::from_raw(width, height, bytes)
+            ImageBuffer::from_raw(width, height, bytes.await?)
                 .ok_or_else(|| Error::shape("to_image: fewer bytes than pixels"))
         }
     }
 
-    /// Width, height, and a number of 0 to 255 for each channel of each pixel.
+    /// Width, height, and a byte for each channel of each pixel.
     fn bytes_of_channels(
         &self,
         channels: usize,
-    ) -> Result<(u32, u32, impl Future<Output = Result<Vec<u32>>> + 'static)> {
+    ) -> Result<(u32, u32, impl Future<Output = Result<Vec<u8>>> + 'static)> {
         let refuse = || {
             let message = format!(
                 "to_image: a tensor of shape {:?} is no picture of {channels} channels",
@@ -90,7 +80,7 @@ impl Tensor {
         if !self.dtype().is_float() {
             return Err(Error::dtype(format!("to_image: a tensor of {}", self.dtype())));
         }
-        let bytes = self.mul(255)?.round().clamp(0, 255)?.cast(DType::U32)?;
+        let bytes = self.mul(255)?.round().cast(DType::U8)?;
         Ok((extent(width)?, extent(height)?, bytes.read()))
     }
 }

@@ -52,6 +52,8 @@ pub enum Values {
     I32(Vec<i32>),
     U32(Vec<u32>),
     Bool(Vec<bool>),
+    I8(Vec<i8>),
+    U8(Vec<u8>),
 }
 
 impl Values {
@@ -63,6 +65,8 @@ impl Values {
             Values::I32(_) => DType::I32,
             Values::U32(_) => DType::U32,
             Values::Bool(_) => DType::Bool,
+            Values::I8(_) => DType::I8,
+            Values::U8(_) => DType::U8,
         }
     }
 
@@ -74,6 +78,8 @@ impl Values {
             Values::I32(values) => values.len(),
             Values::U32(values) => values.len(),
             Values::Bool(values) => values.len(),
+            Values::I8(values) => values.len(),
+            Values::U8(values) => values.len(),
         }
     }
 
@@ -141,6 +147,8 @@ impl Device {
             Values::I32(values) => self.tensor(values, &data.shape),
             Values::U32(values) => self.tensor(values, &data.shape),
             Values::Bool(values) => self.tensor(values, &data.shape),
+            Values::I8(values) => self.tensor(values, &data.shape),
+            Values::U8(values) => self.tensor(values, &data.shape),
         }
     }
 }
@@ -160,6 +168,8 @@ impl Tensor {
                 DType::I32 => Values::I32(decoded(dtype, &bytes)?),
                 DType::U32 => Values::U32(decoded(dtype, &bytes)?),
                 DType::Bool => Values::Bool(decoded(dtype, &bytes)?),
+                DType::I8 => Values::I8(decoded(dtype, &bytes)?),
+                DType::U8 => Values::U8(decoded(dtype, &bytes)?),
             };
             TensorData::new(&shape, values)
         }

@@ -218,11 +218,13 @@ impl Device {
         let bytes = (data.len() as u64).max(1).next_multiple_of(16);
         let held = state.pool.take(backend, bytes, Purpose::Upload)?;
         state.pool.explain_peak(|| format!("an upload of {dtype} {shape}"));
-        // Machines write whole words: of an odd number of halves the last is written on its own.
-        let (whole, odd) = data.split_at(data.len() / 4 * 4);
+        // Machines write whole words: what is left of narrow elements is written on its own.
+        let (whole, rest) = data.split_at(data.len() / 4 * 4);
         let mut written = backend.write(held.buffer, 0, whole);
-        if let (Ok(()), &[a, b]) = (&written, odd) {
-            written = backend.write(held.buffer, whole.len() as u64, &[a, b, 0, 0]);
+        if written.is_ok() && !rest.is_empty() {
+            let mut last = [0; 4];
+            last[..rest.len()].copy_from_slice(rest);
+            written = backend.write(held.buffer, whole.len() as u64, &last);
         }
         if let Err(error) = written {
             state.pool.give(backend, held);

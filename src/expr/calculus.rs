@@ -2,7 +2,6 @@
 //! each of which uses the one before it twice, has 2^100 paths.
 
 use super::{Binary, Expr, Node, Unary};
-use crate::dtype::DType;
 use std::collections::HashMap;
 
 impl Expr {
@@ -29,11 +28,9 @@ impl Expr {
                 let chosen = if c.value(args, done) != 0.0 { a } else { b };
                 chosen.value(args, done)
             }
-            Node::Cast(to, x) => match (to, x.value(args, done)) {
-                (DType::F32 | DType::F16, x) => x,
-                (DType::I32, x) => f64::from(x as i32),
-                (DType::U32, x) => f64::from(x as u32),
-                (DType::Bool, x) => f64::from(x != 0.0),
+            Node::Cast(to, x) => match (to.is_float(), x.value(args, done)) {
+                (true, x) => x,
+                (false, x) => to.number(to.bits(x)),
             },
         };
         done.insert(self.address(), value);
@@ -61,10 +58,8 @@ impl Expr {
                 }
             }
             Node::Select(c, a, b) => choose(c, a.derive(n, done), b.derive(n, done)),
-            Node::Cast(to, x) => match to {
-                DType::F32 | DType::F16 => x.derive(n, done),
-                DType::I32 | DType::U32 | DType::Bool => Expr::lit(0.0),
-            },
+            Node::Cast(to, x) if to.is_float() => x.derive(n, done),
+            Node::Cast(..) => Expr::lit(0.0),
         };
         done.insert(self.address(), derivative);
         derivative

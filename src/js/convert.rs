@@ -50,8 +50,7 @@ pub fn word(value: &JsValue, words: &[&str], at: At) -> Result<usize> {
 impl FromJs for DType {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<DType> {
-        const ALL: [DType; 5] = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
-        Ok(ALL[word(value, &ALL.map(DType::name), at)?])
+        Ok(DType::ALL[word(value, &DType::ALL.map(DType::name), at)?])
     }
 }
 

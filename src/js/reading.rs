@@ -6,7 +6,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use half::f16;
-use js_sys::{Float32Array, Int32Array, Uint32Array, Uint8Array};
+use js_sys::{Float32Array, Int32Array, Int8Array, Uint32Array, Uint8Array};
 use std::cell::OnceCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -17,14 +17,8 @@ const PIECE: usize = 1 << 24;
 
 /// The only element of stored bytes.
 pub fn number(dtype: DType, bytes: &[u8]) -> JsValue {
-    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
-    let bits = word(bytes);
-    JsValue::from_f64(match dtype {
-        DType::F32 => f32::from_bits(bits).into(),
-        DType::F16 => f16::from_bits(bits as u16).to_f32().into(),
-        DType::I32 => (bits as i32).into(),
-        DType::U32 | DType::Bool => bits.into(),
-    })
+    let stored = bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+    JsValue::from_f64(dtype.number(dtype.load(stored)))
 }
 
 /// A tensor, and which of its elements are to be read: so many from one on.
@@ -40,10 +34,10 @@ pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'stati
 
 /// Bytes of an element of JavaScript's.
 fn size(dtype: DType) -> usize {
-    if dtype == DType::Bool {
-        1
-    } else {
-        4
+    match dtype {
+        DType::Bool => 1,
+        DType::F16 => 4,
+        other => other.size(),
     }
 }
 
@@ -70,7 +64,8 @@ pub fn elements(
                 DType::F32 | DType::F16 => Float32Array::new(&buffer).into(),
                 DType::I32 => Int32Array::new(&buffer).into(),
                 DType::U32 => Uint32Array::new(&buffer).into(),
-                DType::Bool => bytes.into(),
+                DType::I8 => Int8Array::new(&buffer).into(),
+                DType::U8 | DType::Bool => bytes.into(),
             });
         }
         Ok(arrays)

@@ -82,10 +82,10 @@ plain! {
     &Device => JsValue, |device| device_object(device);
 }
 
-/// An element type's word. These are the same five all the time.
+/// An element type's word. These are the same few all the time.
 fn word_of(dtype: DType) -> JsValue {
-    thread_local!(static WORDS: [JsValue; 5] = {
-        [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool].map(|dtype| dtype.name().into())
+    thread_local!(static WORDS: [JsValue; DType::ALL.len()] = {
+        DType::ALL.map(|dtype| dtype.name().into())
     });
     WORDS.with(|words| words[dtype as usize].clone())
 }

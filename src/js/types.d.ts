@@ -1,8 +1,9 @@
 /**
  * The type of a tensor's elements: 32-bit float; 16-bit float, which is a storage type and computed as `f32`; 32-bit
- * integers, which wrap on overflow; and `bool`.
+ * integers, which wrap on overflow; `bool`; and 8-bit integers, which are storage types: they are moved, compared for
+ * equality, chosen from and cast, other operations ask for a cast first.
  */
-export type DType = "f32" | "f16" | "i32" | "u32" | "bool";
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8";
 
 /** Extents, outermost first; at most eight. */
 export type Shape = readonly number[];
@@ -30,6 +31,8 @@ export interface DataOf {
   i32: Int32Array;
   u32: Uint32Array;
   bool: Uint8Array;
+  i8: Int8Array;
+  u8: Uint8Array;
 }
 
 /** What any tensor is read into. */
@@ -54,8 +57,9 @@ export type TypedArray =
 
 /**
  * What a tensor can be made from. `Float32Array`, `Float64Array` are `f32`, `Float16Array` is `f16`; signed integers are
- * `i32`, unsigned ones (`Uint8Array` too) `u32`; of plain values, booleans are `bool`, bigints `i32` and numbers `f32`. An
- * `ArrayBuffer` has the elements of the `dtype` beside it, as they are read (`f16` in two bytes, `bool` in one).
+ * `i32`, unsigned ones (`Uint8Array` too) `u32`, unless the `dtype` beside them says otherwise (`i8`, `u8`); of plain values,
+ * booleans are `bool`, bigints `i32` and numbers `f32`. An `ArrayBuffer` has the elements of the `dtype` beside it, as they
+ * are read (`f16` in two bytes, `bool` in one).
  */
 export type TensorSource = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer;
 

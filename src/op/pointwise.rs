@@ -35,11 +35,11 @@ impl Types {
     fn allows(self, dtype: DType) -> bool {
         match self {
             Types::Float => dtype.is_float(),
-            Types::Number => dtype != DType::Bool,
+            Types::Number => dtype.is_number(),
             Types::Signed => dtype.is_float() || dtype == DType::I32,
             Types::Int => dtype.is_int(),
             Types::Bool => dtype == DType::Bool,
-            Types::Bits => !dtype.is_float(),
+            Types::Bits => dtype.is_int() || dtype == DType::Bool,
             Types::U32 => dtype == DType::U32,
             Types::Any | Types::Select => true,
         }

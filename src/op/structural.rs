@@ -229,7 +229,8 @@ impl Op {
             Op::Reduce { op, axes } => {
                 let (from, dtype) = first();
                 let logical = matches!(op, Reduction::Any | Reduction::All);
-                if logical != (dtype == DType::Bool) {
+                let fits = if logical { dtype == DType::Bool } else { dtype.is_number() };
+                if !fits {
                     return Err(Error::dtype(format!(
                         "{name}: does not take {dtype}; cast it first"
                     )));

@@ -1,6 +1,6 @@
 //! What computing a value takes: rules for what is computed again rather than kept in memory.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::graph::{Trace, Traced};
 use crate::kernel::{Builder, Inst};
 use crate::op::{Function, Op};
@@ -74,7 +74,8 @@ impl Costs {
             let plain = costs.free[n] || local;
             costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
             let size = node.shape.numel() as u64 * node.dtype.size() as u64;
-            costs.integers[n] = source && node.dtype.is_int();
+            costs.integers[n] =
+                source && matches!(node.dtype.numbers(), Numbers::Signed | Numbers::Unsigned);
             costs.bytes[n] = if source { size } else { 0 };
             for &input in &node.inputs {
                 costs.integers[n] |= costs.integers[input];

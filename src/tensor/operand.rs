@@ -50,12 +50,7 @@ impl From<bool> for Operand {
 
 /// The bits of a number as an element; refuses numbers an integer or `bool` cannot hold.
 pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
-    let (low, high) = match dtype {
-        DType::F32 | DType::F16 => return Ok(dtype.bits(number)),
-        DType::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        DType::U32 => (0.0, f64::from(u32::MAX)),
-        DType::Bool => (0.0, 1.0),
-    };
+    let Some((low, high)) = dtype.range() else { return Ok(dtype.bits(number)) };
     if number.fract() != 0.0 || !(low..=high).contains(&number) {
         return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
     }

@@ -117,8 +117,19 @@ impl Tensor {
         self.apply(Op::Pointwise(row), &tensors.iter().collect::<Vec<_>>())
     }
 
-    /// Converts the elements: floats to integers truncate towards zero and saturate, NaN becomes 0; to `bool`, what is
-    /// not 0 is true.
+    /// Converts the elements: floats to integers truncate towards zero and saturate, NaN becomes 0; integers to integers keep
+    /// their low bits; to `bool`, what is not 0 is true.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[-1.5f32, f32::NAN, 300.0], &[3])?;
+    /// assert_eq!(x.cast(DType::U8)?.read::<u8>().await?, [0, 0, 255]);
+    /// let x = device.tensor(&[-1i32, 300], &[2])?;
+    /// assert_eq!(x.cast(DType::U8)?.read::<u8>().await?, [255, 44]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
     ///
     /// # Errors
     /// `Unsupported` for `f16` on a device without it.

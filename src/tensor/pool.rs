@@ -2,7 +2,6 @@
 
 use super::conv::Ends;
 use super::{kept, within, Padding, Tensor};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::{Reduction, Windows};
 
@@ -197,8 +196,9 @@ impl Tensor {
                        and dilations are at least 1";
             return Err(Error::shapes(name, &self.shape, asked.size, why));
         }
-        if self.dtype == DType::Bool {
-            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        if !self.dtype.is_number() {
+            let message = format!("{name}: does not take {}; cast it first", self.dtype);
+            return Err(Error::dtype(message));
         }
         within(name, || {
             let ends = self.overhang(asked)?;
@@ -223,11 +223,7 @@ impl Tensor {
 
     /// Padded with the closest that the type has to a number.
     fn padded(&self, amounts: &[(usize, usize)], fill: f64) -> Result<Tensor> {
-        let fill = match self.dtype {
-            DType::I32 => fill.max(f64::from(i32::MIN)),
-            DType::U32 => fill.max(0.0),
-            _ => fill,
-        };
+        let fill = self.dtype.range().map_or(fill, |(low, high)| fill.clamp(low, high));
         self.pad_out(amounts, fill)
     }
 

@@ -45,8 +45,9 @@ impl Tensor {
             return line.scan(name, op, scan)?.squeeze(0);
         }
         let at = self.shape.axis(name, axis)?;
-        if self.dtype == DType::Bool {
-            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        if !self.dtype.is_number() {
+            let message = format!("{name}: does not take {}; cast it first", self.dtype);
+            return Err(Error::dtype(message));
         }
         if self.numel() == 0 {
             return self.reshape(&self.shape);
@@ -144,12 +145,7 @@ impl Tensor {
 
 /// What combining nothing gives.
 pub(super) fn identity(op: Reduction, dtype: DType) -> f64 {
-    let bits = op.identity(dtype);
-    match dtype {
-        DType::F32 | DType::F16 => f64::from(f32::from_bits(bits)),
-        DType::I32 => f64::from(bits as i32),
-        DType::U32 | DType::Bool => f64::from(bits),
-    }
+    dtype.number(op.identity(dtype))
 }
 
 /// The row that combines two.

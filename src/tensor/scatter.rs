@@ -257,8 +257,12 @@ impl Tensor {
             let message = format!("{name}: operands of type {here} and {there}; cast one");
             return Err(Error::dtype(message));
         }
-        let logical = matches!(op, Some(Reduction::Any | Reduction::All));
-        if op.is_some() && logical != (self.dtype == DType::Bool) {
+        let fits = match op {
+            None => true,
+            Some(Reduction::Any | Reduction::All) => self.dtype == DType::Bool,
+            Some(_) => self.dtype.is_number(),
+        };
+        if !fits {
             let message = format!("{name}: does not take {}; cast it first", self.dtype);
             return Err(Error::dtype(message));
         }

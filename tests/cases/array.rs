@@ -271,6 +271,8 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
         DType::I32 => (v as i32).to_le_bytes().to_vec(),
         DType::U32 => (v as u32).to_le_bytes().to_vec(),
         DType::Bool => u32::from(v != 0.0).to_le_bytes().to_vec(),
+        DType::I8 => (v as i8).to_le_bytes().to_vec(),
+        DType::U8 => (v as u8).to_le_bytes().to_vec(),
     };
     values.iter().flat_map(one).collect()
 }
@@ -288,6 +290,8 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
             1 => 1.0,
             _ => f64::NAN,
         },
+        DType::I8 => f64::from(c[0] as i8),
+        DType::U8 => f64::from(c[0]),
     };
     bytes.chunks_exact(dtype.size()).map(one).collect()
 }

@@ -75,10 +75,12 @@ fn values(dtype: DType) -> Vec<f64> {
         DType::I32 => [INTEGERS, NEGATIVE].concat(),
         DType::U32 => [INTEGERS, LARGE].concat(),
         DType::Bool => vec![0.0, 1.0],
+        DType::I8 => vec![0.0, 1.0, 2.0, 127.0, -1.0, -2.0, -128.0],
+        DType::U8 => vec![0.0, 1.0, 2.0, 127.0, 128.0, 255.0],
     }
 }
 
-/// What a cast makes of a value: floats truncate and saturate, NaN is 0; integers keep their low 32 bits.
+/// What a cast makes of a value: floats truncate and saturate, NaN is 0; integers keep their low bits.
 fn cast(value: f64, from: DType, to: DType) -> f64 {
     match to {
         DType::F32 => f64::from(value as f32),
@@ -87,6 +89,10 @@ fn cast(value: f64, from: DType, to: DType) -> f64 {
         DType::Bool => f64::from(value != 0.0),
         DType::I32 if from.is_float() => f64::from(value as i32),
         DType::U32 if from.is_float() => f64::from(value as u32),
+        DType::I8 if from.is_float() => f64::from(value as i8),
+        DType::U8 if from.is_float() => f64::from(value as u8),
+        DType::I8 => f64::from(value as i64 as i8),
+        DType::U8 => f64::from(value as i64 as u8),
         DType::I32 => f64::from(value as i64 as i32),
         DType::U32 => f64::from(value as i64 as u32),
     }
@@ -94,9 +100,8 @@ fn cast(value: f64, from: DType, to: DType) -> f64 {
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("casts");
-    let types = [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool];
-    for from in types {
-        for to in types {
+    for from in DType::ALL {
+        for to in DType::ALL {
             let case = suite.add(format!("{from} to {to}"), move |device| {
                 let values = values(from);
                 let x = Array::new(&[values.len()], values);

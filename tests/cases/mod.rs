@@ -6,6 +6,7 @@ pub mod array;
 pub mod attention;
 pub mod batches;
 pub mod broadcast;
+pub mod bytes;
 pub mod call;
 pub mod casts;
 pub mod check;
@@ -66,7 +67,7 @@ pub struct Group {
 macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
-            arguments attention batches broadcast casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
+            arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
             half large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
             scatter sort statistics variables views
         }

@@ -112,6 +112,8 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::F16 => Kind::F16,
         DType::I32 => Kind::I32,
         DType::U32 | DType::Bool => Kind::U32,
+        DType::I8 => Kind::I8,
+        DType::U8 => Kind::U8,
     };
     known(kind, bytes)
 }

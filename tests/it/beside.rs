@@ -2,7 +2,6 @@
 
 use crate::cases::{Case, Report, GROUPS};
 use crate::suite::{absent, every, run_cases, sampled, say, Place};
-use half::f16;
 use pollster::block_on;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -73,14 +72,11 @@ fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
         return None;
     }
     let numbers = |bytes: &[u8]| -> Vec<f64> {
-        let word = |b: &[u8]| u32::from_le_bytes(b.try_into().expect("four bytes"));
-        let half = |b: &[u8]| f16::from_le_bytes(b.try_into().expect("two bytes")).to_f32();
-        match dtype {
-            DType::F32 => bytes.chunks(4).map(|b| f64::from(f32::from_bits(word(b)))).collect(),
-            DType::F16 => bytes.chunks(2).map(|b| f64::from(half(b))).collect(),
-            DType::I32 => bytes.chunks(4).map(|b| f64::from(word(b) as i32)).collect(),
-            DType::U32 | DType::Bool => bytes.chunks(4).map(|b| f64::from(word(b))).collect(),
-        }
+        let number = |element: &[u8]| {
+            let word = element.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte));
+            dtype.number(dtype.load(word))
+        };
+        bytes.chunks(dtype.size()).map(number).collect()
     };
     let (got, want) = (numbers(got), numbers(want));
     let most = want.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
@@ -88,7 +84,7 @@ fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
     let part = match dtype {
         DType::F32 => 1e-5,
         DType::F16 => 1e-3,
-        DType::I32 | DType::U32 | DType::Bool => 0.0,
+        _ => 0.0,
     };
     let differs = |&(_, (got, want)): &(usize, (&f64, &f64))| {
         let same = got == want || got.is_nan() && want.is_nan();

@@ -16,13 +16,15 @@ fn cpu() -> Device {
 /// Data of every type.
 fn samples() -> Vec<TensorData> {
     let halves = [0.0f32, -1.5, 65504.0, 6e-8].map(f16::from_f32).to_vec();
-    let all: [(&[usize], Values); 6] = [
+    let all: [(&[usize], Values); 8] = [
         (&[2, 2], Values::F32(vec![1.5, -0.0, 3.0e-40, f32::MAX])),
         (&[4, 1], Values::F16(halves)),
         (&[3], Values::I32(vec![i32::MIN, 0, i32::MAX])),
         (&[], Values::U32(vec![u32::MAX])),
         (&[1, 2], Values::Bool(vec![true, false])),
         (&[0, 3], Values::F32(Vec::new())),
+        (&[3], Values::I8(vec![i8::MIN, -1, i8::MAX])),
+        (&[5, 1], Values::U8(vec![0, 1, 127, 128, 255])),
     ];
     all.into_iter()
         .map(|(shape, values)| TensorData::new(shape, values).expect("it fits"))
@@ -113,6 +115,12 @@ fn arrays_of_every_type_and_size() {
     let flags = array![[true], [false]];
     let tensor = device.tensor_from_ndarray(flags.view()).expect("made");
     assert_eq!(block_on(tensor.to_ndarray::<bool>()).expect("read"), flags.into_dyn());
+    let bytes = array![[0u8, 255, 128], [1, 2, 3]];
+    let tensor = device.tensor_from_ndarray(bytes.view()).expect("made");
+    assert_eq!(tensor.dtype(), DType::U8);
+    assert_eq!(block_on(tensor.to_ndarray::<u8>()).expect("read"), bytes.into_dyn());
+    let wrong = block_on(tensor.to_ndarray::<i8>()).expect_err("it is of u8");
+    assert_eq!(wrong.kind(), ErrorKind::DType);
 }
 
 #[test]

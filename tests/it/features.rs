@@ -103,6 +103,8 @@ const WORDS: &[(&str, &str)] = &[
     ("a single element is read", "ranks/item"),
     ("data goes to another device", "create/to"),
     ("halves", "half/"),
+    ("bytes", "bytes/"),
+    ("pictures of bytes", "bytes/u8 pictures convolved"),
     ("nothing runs before it is read", "batches/nothing runs until something is read"),
     ("a batch is one submission", "batches/a batch is one submission"),
     ("several results of one batch", "batches/several reads at once"),

@@ -385,6 +385,26 @@ fn every_test_is_compiled() {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
+/// The files of the library that know a type of elements by its name, in Rust or in TypeScript.
+fn naming(files: &[File], rust: &str, script: &str) -> Vec<String> {
+    let knows = |file: &&File| match (file.path.starts_with("src/"), file.extension()) {
+        (true, "rs") => file.code().any(|(_, code)| code.contains(rust)),
+        (_, "ts") => file.path.contains("src/") && file.text.contains(script),
+        _ => false,
+    };
+    files.iter().filter(knows).map(|file| file.path.clone()).collect()
+}
+
+/// What is true of types stands in one table: a new one needs no more than eight files, those that lay elements out in
+/// memory.
+#[test]
+fn an_element_type_is_known_in_few_files() {
+    for (rust, script) in [("DType::I8", " i8: "), ("DType::U8", " u8: ")] {
+        let naming = naming(&files(), rust, script);
+        assert!((4..=8).contains(&naming.len()), "{rust}: {naming:#?}");
+    }
+}
+
 /// Each check finds what it is for, and does not find what only looks like it.
 #[test]
 fn the_checks_see() {
@@ -436,6 +456,14 @@ fn the_checks_see() {
     for word in UNFINISHED {
         assert_eq!(count(finished, "src/x.rs", &format!("    {word}")), 1);
     }
+    let files = [
+        File::new("src/a.rs", "match x { DType::I8 => 1 } // DType::U8"),
+        File::new("src/b.rs", "// DType::I8"),
+        File::new("www/src/a.ts", "const types = { i8: 1 }"),
+        File::new("www/tests/a.ts", "{ u8: 1 }"),
+    ];
+    assert_eq!(naming(&files, "DType::I8", " i8: ").len(), 2);
+    assert_eq!(naming(&files, "DType::U8", " u8: ").len(), 0);
     let files = [File::new("tests/it/a.rs", ""), File::new("tests/it/a/b.rs", "")];
     assert_eq!(forgotten("mod b;\n", &files).len(), 1);
     assert_eq!(forgotten("mod a;\n", &files).len(), 0);

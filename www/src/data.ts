@@ -3,7 +3,7 @@
 import { dataError, shapeError, WarpweftError } from "./errors.js";
 import { describe } from "./host.js";
 
-export type DType = "f32" | "f16" | "i32" | "u32" | "bool";
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8";
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
 /** Elements in the form in which they are uploaded, what they are then cast to, and the shape they are to have. */
@@ -22,6 +22,8 @@ const types = {
   i32: { Store: Int32Array, low: -(2 ** 31), high: 2 ** 31 - 1 },
   u32: { Store: Uint32Array, low: 0, high: 2 ** 32 - 1 },
   bool: { Store: Uint32Array, low: 0, high: 1 },
+  i8: { Store: Int8Array, low: -128, high: 127 },
+  u8: { Store: Uint8Array, low: 0, high: 255 },
 } as const;
 
 /** The types of arrays' elements, by the arrays' names: classes of other pages are others, and not every browser has all. */
@@ -78,7 +80,7 @@ const isBuffer = (data: unknown): data is ArrayBuffer =>
 /** The elements in a buffer, of a type that must be said. */
 function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
   if (dtype === undefined) throw dataError("tensor: an ArrayBuffer needs a dtype beside it");
-  const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : 4;
+  const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : types[dtype].Store.BYTES_PER_ELEMENT;
   if (buffer.byteLength % size !== 0) {
     throw shapeError(`tensor: ${buffer.byteLength} bytes are no whole number of elements of type ${dtype}`);
   }

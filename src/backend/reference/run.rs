@@ -3,7 +3,6 @@
 use super::scalar::Cell;
 use crate::dtype::DType;
 use crate::kernel::Counts;
-use half::f16;
 
 /// What a kernel does, or what of its contract it breaks.
 pub type Outcome<T = ()> = Result<T, String>;
@@ -33,11 +32,10 @@ impl<'a> Run<'a> {
     pub fn load(&self, input: usize, at: Option<i64>, dtype: DType) -> Cell {
         let (at, size) = (usize::try_from(at?).ok()?, dtype.size());
         let start = at.checked_mul(size)?;
-        match *self.inputs.get(input)?.get(start..start.checked_add(size)?)? {
-            [a, b] => Some(f16::from_le_bytes([a, b]).to_f32().to_bits()),
-            [a, b, c, d] => Some(u32::from_le_bytes([a, b, c, d])),
-            _ => None,
-        }
+        let element = self.inputs.get(input)?.get(start..start.checked_add(size)?)?;
+        let mut word = [0; 4];
+        word[..size].copy_from_slice(element);
+        Some(dtype.load(u32::from_le_bytes(word)))
     }
 
     /// Writes an element of an output; each is written once.
@@ -48,12 +46,7 @@ impl<'a> Run<'a> {
         let place = start..start.saturating_add(dtype.size());
         let memory = self.outputs.get_mut(output).and_then(|output| output.get_mut(place));
         let memory = memory.ok_or("a store behind its buffer")?;
-        match dtype {
-            DType::F16 => {
-                memory.copy_from_slice(&f16::from_f32(f32::from_bits(bits)).to_le_bytes())
-            }
-            _ => memory.copy_from_slice(&bits.to_le_bytes()),
-        }
+        memory.copy_from_slice(&dtype.store(bits).to_le_bytes()[..dtype.size()]);
         match std::mem::replace(&mut self.written[output][start], true) {
             true => Err(format!("element {at} of output {output} is written twice")),
             false => Ok(()),

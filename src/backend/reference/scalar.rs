@@ -1,20 +1,19 @@
 //! What functions give, one value at a time. A value is 32 bits, and its type says how to read them.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::expr::{Binary, Unary};
 use crate::op::Reduction;
-use half::f16;
 
 /// A value's bits; `None` was loaded from outside a buffer and may only be thrown away.
 pub type Cell = Option<u32>;
 
 /// `op` of a value of type `dtype`, where it has a meaning.
 pub fn unary(op: Unary, dtype: DType, bits: u32) -> Option<u32> {
-    match dtype.compute() {
-        DType::F32 | DType::F16 => unary_f32(op, f32::from_bits(bits)),
-        DType::I32 => unary_i32(op, bits as i32).map(|x| x as u32),
-        DType::U32 => unary_u32(op, bits),
-        DType::Bool => (op == Unary::Not).then_some(u32::from(bits == 0)),
+    match dtype.numbers() {
+        Numbers::Float => unary_f32(op, f32::from_bits(bits)),
+        Numbers::Signed => unary_i32(op, bits as i32).map(|x| x as u32),
+        Numbers::Unsigned => unary_u32(op, bits),
+        Numbers::Bool => (op == Unary::Not).then_some(u32::from(bits == 0)),
     }
 }
 
@@ -71,11 +70,11 @@ fn unary_u32(op: Unary, x: u32) -> Option<u32> {
 
 /// `op` of two values of type `dtype`, where it has a meaning.
 pub fn binary(op: Binary, dtype: DType, x: u32, y: u32) -> Option<u32> {
-    match dtype.compute() {
-        DType::F32 | DType::F16 => binary_f32(op, f32::from_bits(x), f32::from_bits(y)),
-        DType::I32 => binary_i32(op, x as i32, y as i32).map(|x| x as u32),
+    match dtype.numbers() {
+        Numbers::Float => binary_f32(op, f32::from_bits(x), f32::from_bits(y)),
+        Numbers::Signed => binary_i32(op, x as i32, y as i32).map(|x| x as u32),
         // Truth values are 0 and 1.
-        DType::U32 | DType::Bool => binary_u32(op, x, y),
+        Numbers::Unsigned | Numbers::Bool => binary_u32(op, x, y),
     }
 }
 
@@ -146,20 +145,18 @@ fn binary_u32(op: Binary, x: u32, y: u32) -> Option<u32> {
     })
 }
 
-/// A conversion as WGSL does it: floats truncate and saturate, NaN becomes 0. Halves are rounded, and stay in 32 bits.
+/// A conversion: floats truncate and saturate, NaN becomes 0, integers wrap. A value stays in 32 bits, rounded or wrapped as
+/// if it had been stored.
 pub fn cast(from: DType, to: DType, bits: u32) -> u32 {
     let x = f32::from_bits(bits);
-    match (from.compute(), to) {
-        (DType::F32, DType::F32) => bits,
-        (DType::F32, DType::F16) => f16::from_f32(x).to_f32().to_bits(),
-        (DType::F32, DType::I32) => x as i32 as u32,
-        (DType::F32, DType::U32) => x as u32,
-        (DType::F32, DType::Bool) => u32::from(x != 0.0),
-        (DType::I32, DType::F32) => (bits as i32 as f32).to_bits(),
-        (_, DType::F32) => (bits as f32).to_bits(),
-        (_, DType::F16) => cast(DType::F32, DType::F16, cast(from, DType::F32, bits)),
-        (_, DType::Bool) => u32::from(bits != 0),
-        (_, DType::I32 | DType::U32) => bits,
+    match (from.numbers(), to.numbers()) {
+        (Numbers::Float, Numbers::Float) => to.load(to.store(bits)),
+        (Numbers::Float, Numbers::Bool) => u32::from(x != 0.0),
+        (Numbers::Float, _) => to.bits(f64::from(x)),
+        (Numbers::Signed, Numbers::Float) => to.load(to.store((bits as i32 as f32).to_bits())),
+        (_, Numbers::Float) => to.load(to.store((bits as f32).to_bits())),
+        (_, Numbers::Bool) => u32::from(bits != 0),
+        _ => to.load(bits),
     }
 }
 

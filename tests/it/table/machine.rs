@@ -176,6 +176,7 @@ fn binary(op: Binary, a: (DType, u32), b: (DType, u32), arithmetic: Arithmetic) 
             Binary::Eq => 1 - (a.1 ^ b.1),
             other => panic!("{other:?} of bool"),
         },
+        other => panic!("no row computes with {other}"),
     }
 }
 

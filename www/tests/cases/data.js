@@ -23,6 +23,14 @@ test("arrays of every kind", async ({ device }) => {
   same(await all(device.tensor(new Uint8Array([0, 200, 255]))), [0, 200, 255], "bytes are numbers");
   same(await all(device.tensor(new Uint8Array([0, 1]), [2], "bool")), [0, 1], "bytes as truths");
   same(await all(device.tensor(new Uint8Array([0, 255]), [2], "f32").div(255)), [0, 1], "a picture's bytes");
+  const bytes = device.tensor(new Uint8Array([0, 200, 255]), [3], "u8");
+  const signed = device.tensor(new Int8Array([-128, 0, 127]), undefined, "i8");
+  same([bytes.dtype, signed.dtype], ["u8", "i8"]);
+  same([await bytes.read(), await signed.read()], [new Uint8Array([0, 200, 255]), new Int8Array([-128, 0, 127])]);
+  same(await all(bytes.cast("f32").div(255).mul(51)), [0, 40, 51]);
+  same(await all(signed.flip(0).cast("i32")), [127, 0, -128]);
+  refuses("DType", "tensor", () => device.tensor([256], [1], "u8"));
+  refuses("DType", "add", () => bytes.add(1));
   same(await all(device.tensor(new Float64Array([2 ** 24 + 1]))), [2 ** 24], "rounded to f32");
   same(await all(device.tensor(5n)), [5]);
   refuses("DType", "tensor", () => device.tensor(new BigInt64Array([2n ** 40n])));

@@ -3,6 +3,7 @@
 use crate::backend::cpu::lower::plan::{After, Level, Target};
 use crate::backend::cpu::lower::walk::Walk;
 use crate::backend::cpu::math::elementary::to_half;
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::cast_slice_mut;
 
@@ -11,14 +12,16 @@ use bytemuck::cast_slice_mut;
 pub enum Elements<'a> {
     Words(&'a mut [u32]),
     Halves(&'a mut [u16]),
+    Bytes(&'a mut [u8]),
 }
 
 impl<'a> Elements<'a> {
     /// The elements of a buffer.
-    pub fn of(buffer: &'a mut [u32], half: bool) -> Elements<'a> {
-        match half {
-            true => Elements::Halves(cast_slice_mut(buffer)),
-            false => Elements::Words(buffer),
+    pub fn of(buffer: &'a mut [u32], dtype: DType) -> Elements<'a> {
+        match dtype.size() {
+            1 => Elements::Bytes(cast_slice_mut(buffer)),
+            2 => Elements::Halves(cast_slice_mut(buffer)),
+            _ => Elements::Words(buffer),
         }
     }
 
@@ -27,6 +30,7 @@ impl<'a> Elements<'a> {
         match self {
             Elements::Words(words) => words.len(),
             Elements::Halves(halves) => halves.len(),
+            Elements::Bytes(bytes) => bytes.len(),
         }
     }
 
@@ -34,24 +38,25 @@ impl<'a> Elements<'a> {
         match self {
             Elements::Words(words) => Elements::Words(words),
             Elements::Halves(halves) => Elements::Halves(halves),
+            Elements::Bytes(bytes) => Elements::Bytes(bytes),
         }
     }
 
     /// Takes the first `len` elements off.
     fn take(&mut self, len: usize) -> Elements<'a> {
         match self {
-            Elements::Words(words) => {
-                let (taken, rest) = std::mem::take(words).split_at_mut(len);
-                *words = rest;
-                Elements::Words(taken)
-            }
-            Elements::Halves(halves) => {
-                let (taken, rest) = std::mem::take(halves).split_at_mut(len);
-                *halves = rest;
-                Elements::Halves(taken)
-            }
+            Elements::Words(words) => Elements::Words(first(words, len)),
+            Elements::Halves(halves) => Elements::Halves(first(halves, len)),
+            Elements::Bytes(bytes) => Elements::Bytes(first(bytes, len)),
         }
     }
+}
+
+/// Takes the first `len` elements off.
+fn first<'a, T>(elements: &mut &'a mut [T], len: usize) -> &'a mut [T] {
+    let (taken, rest) = std::mem::take(elements).split_at_mut(len);
+    *elements = rest;
+    taken
 }
 
 /// A task's part of a target: the elements from position `base` on.
@@ -79,6 +84,7 @@ impl Piece<'_> {
             Elements::Halves(halves) => {
                 walk.store(start, self.base, values, halves, to_half);
             }
+            Elements::Bytes(bytes) => walk.store(start, self.base, values, bytes, |x| x as u8),
         }
     }
 
@@ -110,9 +116,9 @@ impl<'p, 'a> Outputs<'p, 'a> {
         let mut elements = Vec::with_capacity(targets.len());
         for target in targets {
             let found = match target.output {
-                Some((output, half)) => {
+                Some((output, dtype)) => {
                     let buffer = buffers.get_mut(output).and_then(Option::take);
-                    buffer.map(|buffer| Elements::of(buffer, half))
+                    buffer.map(|buffer| Elements::of(buffer, dtype))
                 }
                 None => aside.next().map(|words| Elements::Words(words)),
             };
@@ -163,7 +169,7 @@ pub fn settle(
     values: &[u32],
     positions: Option<&[u32]>,
 ) -> Result<()> {
-    let mut elements = Elements::of(buffer, after.half);
+    let mut elements = Elements::of(buffer, after.dtype);
     let Some(positions) = positions else {
         if !after.walk.inside(elements.len()) {
             return Err(too_short());
@@ -182,6 +188,11 @@ pub fn settle(
             Elements::Halves(halves) => {
                 if let Some(half) = halves.get_mut(at) {
                     *half = to_half(value);
+                }
+            }
+            Elements::Bytes(bytes) => {
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = value as u8;
                 }
             }
         }

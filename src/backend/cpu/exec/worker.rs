@@ -11,6 +11,7 @@ use crate::backend::cpu::lower::tiling::{cut, Tiling};
 use crate::backend::cpu::lower::walk::Walk;
 use crate::backend::cpu::math::elementary::from_half;
 use crate::backend::cpu::math::function;
+use crate::dtype::DType;
 use crate::schedule::Traversal;
 use bytemuck::cast_slice;
 
@@ -189,7 +190,9 @@ impl<'r> Worker<'r> {
                 }
                 return;
             }
-            Work::Load { input, walk, half: false, terms, moves } if terms.is_empty() => {
+            Work::Load { input, walk, dtype, terms, moves }
+                if terms.is_empty() && dtype.size() == size_of::<u32>() =>
+            {
                 let by = self.inputs.moved(moves);
                 let there = walk.contiguous(start, len).map(|at| at.wrapping_add(by));
                 let there = there.and_then(|at| usize::try_from(at).ok());
@@ -219,15 +222,16 @@ impl<'r> Worker<'r> {
         match work {
             Work::Word(word) => out.fill(*word),
             Work::Param(word) => out.fill(self.inputs.params[*word]),
-            Work::Load { input, walk, half, terms, moves } => {
+            Work::Load { input, walk, dtype, terms, moves } => {
                 let buffer = self.inputs.buffers[*input];
-                let by = self.inputs.moved(moves);
-                match (terms.is_empty(), half) {
-                    (true, false) => walk.load((start, by), buffer, out, |x| x),
-                    (true, true) => walk.load((start, by), cast_slice(buffer), out, from_half),
-                    (false, _) => {
-                        self.locate(walk, terms, start, len);
-                        self.gather(buffer, *half, out);
+                let at = (start, self.inputs.moved(moves));
+                let place = (walk, &terms[..], at);
+                match dtype {
+                    DType::F16 => self.load(place, cast_slice(buffer), out, from_half),
+                    DType::I8 => self.load(place, cast_slice(buffer), out, |x: i8| x as u32),
+                    DType::U8 => self.load(place, cast_slice(buffer), out, |x: u8| x.into()),
+                    DType::F32 | DType::I32 | DType::U32 | DType::Bool => {
+                        self.load(place, buffer, out, |x| x);
                     }
                 }
             }
@@ -274,17 +278,21 @@ impl<'r> Worker<'r> {
         self.positions = positions;
     }
 
-    fn gather(&self, buffer: &[u32], half: bool, out: &mut [u32]) {
-        let at = |position: i64| usize::try_from(position).unwrap_or(usize::MAX);
-        if half {
-            let halves: &[u16] = cast_slice(buffer);
-            for (out, &position) in out.iter_mut().zip(&self.positions) {
-                *out = halves.get(at(position)).map_or(0, |&x| from_half(x));
-            }
-        } else {
-            for (out, &position) in out.iter_mut().zip(&self.positions) {
-                *out = buffer.get(at(position)).copied().unwrap_or(0);
-            }
+    /// The elements of a walk, or of an index with values, each as a word.
+    fn load<T: Copy>(
+        &mut self,
+        (walk, terms, at): (&Walk, &[(Register, i64)], (usize, i64)),
+        data: &[T],
+        out: &mut [u32],
+        word: impl Fn(T) -> u32 + Copy,
+    ) {
+        if terms.is_empty() {
+            return walk.load(at, data, out, word);
+        }
+        self.locate(walk, terms, at.0, out.len());
+        for (out, &position) in out.iter_mut().zip(&self.positions) {
+            let place = usize::try_from(position).unwrap_or(usize::MAX);
+            *out = data.get(place).map_or(0, |&x| word(x));
         }
     }
 }

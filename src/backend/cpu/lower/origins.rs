@@ -3,7 +3,6 @@
 
 use super::plan::Origin;
 use super::steps::moves;
-use crate::dtype::DType;
 use crate::kernel::{Atom, Program};
 
 /// Those outputs, and the program whose stores begin there; none where there are no such outputs.
@@ -11,9 +10,9 @@ pub fn origins(program: &Program) -> (Vec<Origin>, Option<Program>) {
     let (mut found, mut without) = (Vec::new(), None);
     for (at, store) in program.stores.iter().enumerate() {
         let alone = program.stores.iter().filter(|s| s.output == store.output).count() == 1;
-        // Two halves share a word: a buffer of words can not begin at the second.
+        // Narrow elements share a word: a buffer of words can not begin at the second.
         let Some(moves) = moves(program, &store.index) else { continue };
-        if moves.is_empty() || !alone || store.dtype == DType::F16 {
+        if moves.is_empty() || !alone || store.dtype.size() < size_of::<u32>() {
             continue;
         }
         found.push(Origin { output: store.output as usize, moves });

@@ -40,7 +40,7 @@ pub enum Work {
     Load {
         input: usize,
         walk: Walk,
-        half: bool,
+        dtype: DType,
         terms: Vec<(Register, i64)>,
         /// Params with strides, which move the whole walk; the terms have the values otherwise.
         moves: Moves,
@@ -92,8 +92,8 @@ pub enum Body {
 /// Something that tasks write to, each its own part.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The output, and whether it has halves. Without one these are words on the side, for an [`After`].
-    pub output: Option<(usize, bool)>,
+    /// The output, and what it has. Without one these are words on the side, for an [`After`].
+    pub output: Option<(usize, DType)>,
     pub level: Level,
     pub walk: Walk,
 }
@@ -109,7 +109,7 @@ pub struct Origin {
 #[derive(Clone, Debug)]
 pub struct After {
     pub output: usize,
-    pub half: bool,
+    pub dtype: DType,
     /// The target that has the values.
     pub values: usize,
     /// The target that has the positions, where values of the program decide them.
@@ -155,10 +155,12 @@ impl LoopPlan {
         let whole = matches!(self.body, Body::Whole(_))
             && self.afters.is_empty()
             && self.origins.is_empty();
-        let [Target { output: Some((_, false)), level: Level::Row, walk }] = &self.targets[..]
+        let [Target { output: Some((_, dtype)), level: Level::Row, walk }] = &self.targets[..]
         else {
             return false;
         };
-        whole && walk.offset_if_contiguous(self.tiling.rows) == Some(0)
+        whole
+            && dtype.size() == size_of::<u32>()
+            && walk.offset_if_contiguous(self.tiling.rows) == Some(0)
     }
 }

@@ -86,16 +86,17 @@ impl<'a> Maker<'a> {
             let level = lists.store_level(number);
             let walk = orders.walk(&store.index, level);
             let by_value = store.index.terms.iter().any(|t| matches!(t.0, Atom::Value(_)));
-            let half = store.dtype == DType::F16;
+            let dtype = store.dtype;
             let output = store.output as usize;
             let target = targets.len();
             if lists.sole(store.output) && !by_value && orders.ascends(&store.index, level) {
                 let offset = walk.offset_if_contiguous(rows);
-                if let (None, Level::Row, false, Some(offset)) = (home, level, half, offset) {
+                let words = dtype.size() == size_of::<u32>();
+                if let (None, Level::Row, true, Some(offset)) = (home, level, words, offset) {
                     let found = Home { target, output, offset };
                     home = lists.follows_accumulator(number).then_some(found);
                 }
-                targets.push(Target { output: Some((output, half)), level, walk });
+                targets.push(Target { output: Some((output, dtype)), level, walk });
                 places.push((target, None));
                 continue;
             }
@@ -108,7 +109,7 @@ impl<'a> Maker<'a> {
                 targets.push(aside());
             }
             let positions = by_value.then_some(target + 1);
-            afters.push(After { output, half, values: target, positions, walk });
+            afters.push(After { output, dtype, values: target, positions, walk });
             places.push((target, positions));
         }
         Maker { program, lists, orders, counts, places, targets, afters, home }
@@ -206,7 +207,7 @@ impl<'a> Maker<'a> {
                 Work::Load {
                     input: *input as usize,
                     walk: self.orders.walk(index, level),
-                    half: *dtype == DType::F16,
+                    dtype: *dtype,
                     terms: if moves.is_some() { Vec::new() } else { terms(index, uses) },
                     moves: moves.unwrap_or_default(),
                 }
@@ -216,7 +217,7 @@ impl<'a> Maker<'a> {
                 None => Work::Load {
                     input: self.counts.inputs,
                     walk: Walk::strided(0, std::iter::once((self.orders.count(level), 1))),
-                    half: false,
+                    dtype: DType::F32,
                     terms: Vec::new(),
                     moves: Vec::new(),
                 },

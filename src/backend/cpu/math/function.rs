@@ -3,7 +3,7 @@
 
 use super::elementary;
 use super::simd::{self, Loop};
-use crate::dtype::{rounded_to_f16, DType};
+use crate::dtype::{rounded_to_f16, DType, Numbers};
 use crate::expr::{Binary, Unary};
 
 /// `out[i] = f(x[i])`.
@@ -129,11 +129,11 @@ pub fn smaller(x: f32, y: f32) -> f32 {
 
 /// `op` on values of type `dtype`, where it has a meaning.
 pub fn unary(op: Unary, dtype: DType) -> Option<UnaryFn> {
-    match dtype.compute() {
-        DType::I32 => unary_i32(op),
-        DType::U32 => unary_u32(op),
-        DType::Bool => matches!(op, Unary::Not).then_some(|o, x| map(o, x, |x: bool| !x)),
-        DType::F32 | DType::F16 => unary_f32(op),
+    match dtype.numbers() {
+        Numbers::Signed => unary_i32(op),
+        Numbers::Unsigned => unary_u32(op),
+        Numbers::Bool => matches!(op, Unary::Not).then_some(|o, x| map(o, x, |x: bool| !x)),
+        Numbers::Float => unary_f32(op),
     }
 }
 
@@ -194,11 +194,11 @@ fn unary_u32(op: Unary) -> Option<UnaryFn> {
 
 /// `op` on two values of type `dtype`, where it has a meaning.
 pub fn binary(op: Binary, dtype: DType) -> Option<BinaryFn> {
-    match dtype.compute() {
-        DType::I32 => binary_i32(op),
+    match dtype.numbers() {
+        Numbers::Signed => binary_i32(op),
         // Truth values are the words 0 and 1.
-        DType::U32 | DType::Bool => binary_u32(op),
-        DType::F32 | DType::F16 => binary_f32(op),
+        Numbers::Unsigned | Numbers::Bool => binary_u32(op),
+        Numbers::Float => binary_f32(op),
     }
 }
 
@@ -286,6 +286,11 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     match (from.compute(), to.compute()) {
         // Rounded as if it had been stored and read again.
         _ if from.is_float() && to == DType::F16 => |o, x| map(o, x, |x: f32| rounded_to_f16(x)),
+        // Integers of 8 bits saturate from floats, and wrap from other integers.
+        (F32, _) if to == DType::I8 => |o, x| map(o, x, |x: f32| i32::from(x as i8)),
+        (F32, _) if to == DType::U8 => |o, x| map(o, x, |x: f32| u32::from(x as u8)),
+        _ if to == DType::I8 => |o, x| map(o, x, |x: i32| i32::from(x as i8)),
+        _ if to == DType::U8 => |o, x| map(o, x, |x: u32| u32::from(x as u8)),
         (F32, I32) => |o, x| map(o, x, |x: f32| x as i32),
         (F32, U32) => |o, x| map(o, x, |x: f32| x as u32),
         (F32, Bool) => |o, x| map(o, x, |x: f32| x != 0.0),
