@@ -55,8 +55,8 @@ fn parse(words: &str) -> Result<u8> {
 }
 
 /// Prints these from now on, for all devices: any of `graph`, `plan`, `kernel`, `time` and `memory` with commas between, or
-/// nothing. They are described at [`Debug`]. Natively `WARPWEFT_DEBUG` says the same at the start, and what is printed goes to
-/// the standard error; in a browser to the console.
+/// nothing. They are described at [`Debug`](enum@Debug). Natively `WARPWEFT_DEBUG` says the same at the start, and what is
+/// printed goes to the standard error; in a browser to the console.
 ///
 /// ```
 /// warpweft::debug::set_debug("plan,kernel")?;

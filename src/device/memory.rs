@@ -9,9 +9,9 @@ use crate::graph::{Holder, NodeId};
 use std::fmt;
 
 /// What a device's memory is held by, in bytes. `tensors` to `pooled` together are `allocated`. It prints as a table.
-#[cfg_attr(feature = "js", warpweft_macros::js(result, name = "MemoryReport"))]
+#[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct MemoryReport {
     /// Values of tensors that the program holds.
     pub tensors: u64,
     /// Values of variables.
@@ -57,7 +57,7 @@ pub struct HeldTensor {
     pub dtype: DType,
     /// The operation that it is the result of; `data` if it was uploaded.
     pub op: &'static str,
-    /// `tensor`, `variable`, `constant` or `pending`, as in [`Memory`].
+    /// `tensor`, `variable`, `constant` or `pending`, as in [`MemoryReport`].
     pub holder: &'static str,
     /// Where the program made it: file and line, or the function where these are not known. Only while `memory` is said in
     /// `WARPWEFT_DEBUG` or to [`set_debug`](crate::debug::set_debug).
@@ -84,7 +84,7 @@ impl Device {
     /// assert_eq!(device.memory().tensors, 0);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    pub fn memory(&self) -> Memory {
+    pub fn memory(&self) -> MemoryReport {
         let state = self.state();
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
@@ -130,14 +130,14 @@ impl Device {
 
 impl State {
     /// All but the largest values.
-    fn memory(&self, backend: &dyn Backend) -> Memory {
+    fn memory(&self, backend: &dyn Backend) -> MemoryReport {
         let counters = backend.counters();
-        let mut memory = Memory {
+        let mut memory = MemoryReport {
             pooled: self.pool.pooled + self.pool.stale_bytes(),
             allocated: counters.bytes,
             staging: counters.staging_bytes,
             peak: self.pool.peak,
-            ..Memory::default()
+            ..MemoryReport::default()
         };
         [memory.peak_uploaded, memory.peak_computed, memory.peak_temporaries] = self.pool.peak_of;
         memory.peak_by.clone_from(&self.pool.peak_by);
@@ -179,7 +179,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-impl fmt::Display for Memory {
+impl fmt::Display for MemoryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
             ("tensors", self.tensors),
@@ -194,7 +194,8 @@ impl fmt::Display for Memory {
         for (name, bytes) in rows {
             writeln!(f, "{:>12}  {name}", Bytes(bytes))?;
         }
-        let Memory { peak, peak_uploaded, peak_computed, peak_temporaries, peak_by, .. } = self;
+        let MemoryReport { peak, peak_uploaded, peak_computed, peak_temporaries, peak_by, .. } =
+            self;
         let parts = [peak_uploaded, peak_computed, peak_temporaries].map(|&bytes| Bytes(bytes));
         let [uploaded, computed, temporaries] = parts;
         writeln!(

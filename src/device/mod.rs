@@ -29,7 +29,7 @@ pub(crate) use compute::Prepared;
 pub use drivers::{register, Driver, Machine, Opening};
 #[allow(deprecated)]
 pub use kernel_config::Variants;
-pub use memory::{HeldTensor, Memory};
+pub use memory::{HeldTensor, MemoryReport};
 
 use crate::backend::{Backend, Info, Pending};
 use crate::dtype::DType;

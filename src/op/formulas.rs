@@ -15,10 +15,12 @@
 mod angles;
 mod powers;
 mod random;
+mod special;
 
 pub use angles::*;
 pub use powers::*;
 pub use random::*;
+pub use special::*;
 
 use crate::expr::{Expr, Real};
 use std::f64::consts::{E, FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2};

@@ -249,6 +249,16 @@ macro_rules! pointwise_rows {
         /// ends.
         unary erfc(x): Float, [(-4.0, 4.0)] => formulas::erfc(x),
             gradient |y| [-formulas::erf_slope(x)];
+        /// The inverse of the error function: `erf(erfinv(x))` is `x`; Inf at 1, -Inf at -1, NaN outside [-1, 1].
+        unary erfinv(x): Float, [(-0.99, 0.99)] => formulas::erfinv(x),
+            gradient |y| [y.square().exp() * std::f64::consts::FRAC_2_SQRT_PI.recip()];
+        /// The logarithm of the absolute value of the gamma function, `log((x - 1)!)` for positive integers; Inf at 0, at
+        /// negative integers, and at both infinities.
+        unary lgamma(x): Float, [(-5.0, 20.0)] => formulas::lgamma(x),
+            gradient |y| [Pointwise::digamma.of(&[x])];
+        /// The derivative of `lgamma`, also called psi; -Inf at 0, NaN at negative integers.
+        unary digamma(x): Float, [(-5.0, 20.0)] => formulas::digamma(x),
+            gradient |y| [formulas::digamma_slope(x)];
 
         // One value: activations.
         /// The rectifier: `x` above 0, else 0; its derivative at 0 is 0.
@@ -368,6 +378,10 @@ macro_rules! pointwise_rows {
         binary copysign(x, y): Float, [(-10.0, 10.0)] =>
             x.sign_bit().xor(y.sign_bit()).select(-x, x),
             gradient |z| [formulas::copysign_slope(x, y), Expr::lit(0.0)];
+        /// The step function: 0 below 0, 1 above, `values` where `x` is 0; NaN stays NaN. Its gradient by `x` is 0.
+        binary heaviside(x, values): Number, [(-10.0, 10.0)] =>
+            x.gt(0.0).select(1.0, x.lt(0.0).select(0.0, x.eq(0.0).select(values, x))),
+            gradient |z| [Expr::lit(0.0), x.eq(0.0).select(1.0, 0.0)];
         /// `(x - y)^2`.
         binary squared_difference(x, y): Number, [(-10.0, 10.0)] => (x - y).square();
         /// Whether `x` equals `y`; NaN equals nothing.

@@ -1,6 +1,7 @@
 //! What the derivatives of the rows are, up to the third, in `f64`: each function is written from its definition in
 //! truncated Taylor arithmetic, and none of the library's formulas goes into it.
 
+use super::gamma::{self, polygamma};
 use super::reference::erfc;
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_10, LN_2, PI, SQRT_2};
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -239,6 +240,13 @@ fn unary(name: &str, x: Jet) -> Option<Jet> {
         "atanh" => (x.ln_1p() - (-x).ln_1p()).scaled(0.5),
         "erf" => x.erf(1.0 - erfc(v)),
         "erfc" => -x.erf(-erfc(v)),
+        "erfinv" => {
+            let y = gamma::erfinv(v);
+            let s = (y * y).exp() / FRAC_2_SQRT_PI;
+            x.map([y, s, 2.0 * y * s * s, (2.0 + 8.0 * y * y) * s * s * s])
+        }
+        "lgamma" => x.map([gamma::lgamma(v), polygamma(0, v), polygamma(1, v), polygamma(2, v)]),
+        "digamma" => x.map([0, 1, 2, 3].map(|n| polygamma(n, v))),
         _ => return None,
     })
 }
@@ -341,6 +349,8 @@ fn several(name: &str, a: &[Jet]) -> Option<Jet> {
         // Of the quotient that is at most 1.
         "hypot" if v.abs() < w.abs() => several(name, &[y, x])?,
         "hypot" => x.abs() * (one + (y / x) * (y / x)).sqrt(),
+        "heaviside" if v == 0.0 => y,
+        "heaviside" => Jet::constant(if v > 0.0 { 1.0 } else { 0.0 }),
         "copysign" => x.abs().scaled(1f64.copysign(w)),
         "squared_difference" => (x - y) * (x - y),
         "where_cond" => {

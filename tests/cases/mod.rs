@@ -21,6 +21,7 @@ pub mod eager;
 pub mod einsum;
 pub mod fft;
 pub mod fuzz;
+pub mod gamma;
 pub mod golden;
 pub mod grad;
 pub mod half;
@@ -47,6 +48,7 @@ pub mod sampling;
 pub mod scan;
 pub mod scatter;
 pub mod sort;
+pub mod special;
 pub mod statistics;
 pub mod tolerance;
 pub mod transposition;
@@ -69,7 +71,7 @@ macro_rules! with_groups {
         $macro! {
             arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
             half large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
-            scatter sort statistics variables views
+            scatter sort special statistics variables views
         }
     };
 }

@@ -1,6 +1,7 @@
 //! What the rows of the table mean, written a second time in `f64` and in integers, with the
 //! tolerances.
 
+use super::gamma;
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// A function of operands and parameters.
@@ -173,6 +174,12 @@ fn unary(name: &str) -> Option<Reference> {
         "atanh" => of(|a| 0.5 * (a[0].ln_1p() - (-a[0]).ln_1p())),
         "erf" => of(|a| erf(a[0])),
         "erfc" => of(|a| erfc(a[0])).tail(),
+        "erfinv" => of(|a| gamma::erfinv(a[0])).slope_rel(5e-6),
+        // Below 0 it is a difference of logarithms.
+        "lgamma" => {
+            of(|a| gamma::lgamma(a[0])).scale(gamma::lgamma_terms).slope_scale(gamma::digamma_terms)
+        }
+        "digamma" => of(|a| gamma::polygamma(0, a[0])).scale(gamma::digamma_terms),
         "is_nan" => of(|a| flag(a[0].is_nan())),
         "is_inf" => of(|a| flag(a[0].is_infinite())),
         "is_finite" => of(|a| flag(a[0].is_finite())),
@@ -240,6 +247,11 @@ fn several(name: &str) -> Option<Reference> {
         "atan2" => of(|a| a[0].atan2(a[1])).joint(),
         "hypot" => of(|a| a[0].hypot(a[1])).joint().smooth(|a| a[0].hypot(a[1]) < 3.4e38),
         "copysign" => of(|a| a[0].copysign(a[1])),
+        "heaviside" => of(|a| match a[0] {
+            x if x > 0.0 => 1.0,
+            x if x < 0.0 => 0.0,
+            _ => a[1],
+        }),
         "squared_difference" => of(|a| (a[0] - a[1]).powi(2)).joint(),
         "eq" => of(|a| flag(a[0] == a[1])),
         "ne" => of(|a| flag(a[0] != a[1])),
@@ -287,6 +299,7 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
                 euclid
             }
         },
+        "heaviside" => |a| if a[0] == 0 { a[1] } else { i64::from(a[0] > 0) },
         "minimum" => |a| a[0].min(a[1]),
         "maximum" => |a| a[0].max(a[1]),
         "squared_difference" => |a| (a[0] - a[1]).wrapping_mul(a[0] - a[1]),
@@ -365,7 +378,7 @@ fn few_periods(a: &[f64]) -> bool {
 }
 
 /// erf by its series of positive terms, 2 / sqrt(pi) e^(-x^2) sum 2^n x^(2n+1) / (2n+1)!!.
-fn erf(x: f64) -> f64 {
+pub fn erf(x: f64) -> f64 {
     if x.abs() > 3.0 {
         return x.signum() * (1.0 - erfc(x.abs()));
     }

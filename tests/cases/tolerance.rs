@@ -105,6 +105,12 @@ pub fn allowance(gpu: bool, name: &str, point: &[f64]) -> Allowance {
         "log" | "log2" | "log10" if (0.5..=2.0).contains(&x) => {
             Allowance { absolute: (-21f64).exp2(), ..plain }
         }
+        // From 3 on the logarithm of x is multiplied by x; below 0.6 it is added.
+        "lgamma" if !(0.6..3.0).contains(&x) => {
+            Allowance { absolute: (-21f64).exp2(), relative: 12.0 * ULP, ..plain }
+        }
+        // A third of the logarithm's error.
+        "erfinv" => Allowance { relative: 2.0 * ULP, ..plain },
         // sin and cos: an absolute 2^-11 within [-pi, pi] and nothing beyond; reducing the angle loses its last
         // places, and all of them at 1e30.
         "sin" | "cos" => {

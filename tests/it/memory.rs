@@ -2,7 +2,7 @@
 
 use crate::suite::{absent, Place};
 use pollster::block_on;
-use warpweft::device::{Device, Memory};
+use warpweft::device::{Device, MemoryReport};
 use warpweft::dtype::DType;
 use warpweft::tensor::Variable;
 
@@ -14,13 +14,13 @@ fn devices(test: &str) -> Vec<Device> {
 }
 
 /// The report, whose parts are all that the backend has.
-fn report(device: &Device) -> Memory {
+fn report(device: &Device) -> MemoryReport {
     let (memory, stats) = (device.memory(), device.stats());
-    let Memory { tensors, variables, constants, pending, temporaries, pooled, .. } = memory;
+    let MemoryReport { tensors, variables, constants, pending, temporaries, pooled, .. } = memory;
     let used = tensors + variables + constants + pending + temporaries;
     assert_eq!((memory.allocated, used + pooled), (stats.bytes, stats.bytes), "{memory}");
     assert_eq!((used, memory.peak), (stats.used_bytes, stats.peak_bytes), "{memory}");
-    let Memory { peak_uploaded, peak_computed, peak_temporaries, .. } = memory;
+    let MemoryReport { peak_uploaded, peak_computed, peak_temporaries, .. } = memory;
     assert_eq!(peak_uploaded + peak_computed + peak_temporaries, memory.peak, "{memory}");
     memory
 }

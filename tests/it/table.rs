@@ -220,6 +220,35 @@ const INF: f64 = f64::INFINITY;
 /// Row, arguments, value.
 const CHOSEN_VALUES: &[(&str, &[f64], f64)] = &[
     ("sign", &[-0.0], -0.0),
+    ("lgamma", &[0.0], INF),
+    ("lgamma", &[-0.0], INF),
+    ("lgamma", &[1.0], -0.0),
+    ("lgamma", &[2.0], 0.0),
+    ("lgamma", &[-3.0], INF),
+    ("lgamma", &[-1e30], INF),
+    ("lgamma", &[INF], INF),
+    ("lgamma", &[-INF], INF),
+    ("lgamma", &[NAN], NAN),
+    ("digamma", &[0.0], -INF),
+    ("digamma", &[-0.0], INF),
+    ("digamma", &[-3.0], NAN),
+    ("digamma", &[-1e30], NAN),
+    ("digamma", &[INF], INF),
+    ("digamma", &[-INF], NAN),
+    ("digamma", &[NAN], NAN),
+    ("erfinv", &[-0.0], -0.0),
+    ("erfinv", &[1.0], INF),
+    ("erfinv", &[-1.0], -INF),
+    ("erfinv", &[1.0000001], NAN),
+    ("erfinv", &[-INF], NAN),
+    ("erfinv", &[NAN], NAN),
+    ("heaviside", &[-0.0, 0.5], 0.5),
+    ("heaviside", &[-1e-30, 0.5], 0.0),
+    ("heaviside", &[INF, 0.5], 1.0),
+    ("heaviside", &[-INF, 0.5], 0.0),
+    ("heaviside", &[0.0, NAN], NAN),
+    ("heaviside", &[1.0, NAN], 1.0),
+    ("heaviside", &[NAN, 0.5], NAN),
     ("sign", &[NAN], NAN),
     ("fract", &[-0.25], 0.75),
     ("round", &[2.5], 2.0),
@@ -279,6 +308,10 @@ const CHOSEN_VALUES: &[(&str, &[f64], f64)] = &[
 const CHOSEN_SLOPES: &[(&str, &[f64], &[f64])] = &[
     ("abs", &[0.0], &[0.0]),
     ("sign", &[0.0], &[0.0]),
+    ("heaviside", &[0.0, 0.5], &[0.0, 1.0]),
+    ("heaviside", &[2.0, 0.5], &[0.0, 0.0]),
+    ("erfinv", &[1.0], &[INF]),
+    ("lgamma", &[0.0], &[-INF]),
     ("relu", &[0.0], &[0.0]),
     ("relu", &[-0.0], &[0.0]),
     ("relu6", &[0.0], &[0.0]),
@@ -354,8 +387,10 @@ fn nan_stays_nan() {
         for n in operands {
             // Arguments that do not matter: the power of 1, the sign alone, the one not chosen,
             // limits.
-            let ignored =
-                matches!((row.name, n), ("copysign" | "clamp", 1) | ("clamp" | "where_cond", 2));
+            let ignored = matches!(
+                (row.name, n),
+                ("copysign" | "clamp" | "heaviside", 1) | ("clamp" | "where_cond", 2)
+            );
             let mut point = vec![0.75; row.arity()];
             point[n] = f64::NAN;
             let got = number(&machine, machine.run(&float_bits(row, &point), Arithmetic::Exact));
@@ -368,7 +403,7 @@ fn nan_stays_nan() {
 #[test]
 fn odd_functions_are_odd() {
     let names =
-        "neg sin tan asin atan sinh tanh asinh atanh erf softsign trunc round expm1 log1p sqrt";
+        "neg sin tan asin atan sinh tanh asinh atanh erf erfinv softsign trunc round expm1 log1p sqrt";
     for name in names.split_whitespace() {
         let row = Pointwise::named(name).expect(name).row();
         let machine = Machine::new(row.expr(), &[DType::F32]);
@@ -376,7 +411,7 @@ fn odd_functions_are_odd() {
         let odd = !matches!(name, "expm1" | "log1p" | "sqrt");
         assert_eq!(at(-0.0), at(0.0) ^ 0x8000_0000, "{name}(-0)");
         let mut random = Points::new(name);
-        for _ in 0..RANDOM_POINTS * usize::from(odd && name != "atanh") {
+        for _ in 0..RANDOM_POINTS * usize::from(odd && !matches!(name, "atanh" | "erfinv")) {
             let x = random.between((-2.0, 2.0)) as f32;
             let (a, b) = (f32::from_bits(at(x)), f32::from_bits(at(-x)));
             assert!(a == -b || a.is_nan() && b.is_nan(), "{name}({x}) = {a}, {name}(-{x}) = {b}");
@@ -455,7 +490,11 @@ fn formulas_are_short() {
         if !takes(row, dtype) {
             continue;
         }
-        let limit = if row.name == "random_bits" { 160 } else { 50 };
+        let limit = match row.name {
+            "random_bits" => 160,
+            "lgamma" | "digamma" => 80,
+            _ => 50,
+        };
         let types = argument_types(row, dtype);
         let machines = [row.expr(), row.derivative(0)].map(|expr| Machine::new(expr, &types));
         for machine in machines {
@@ -470,7 +509,7 @@ fn accepted(name: &str) -> &'static [DType] {
     match name {
         "abs" | "neg" | "sign" => &[F32, F16, I32],
         "square" | "add" | "sub" | "mul" | "div" | "fmod" | "remainder" | "minimum" | "maximum"
-        | "squared_difference" | "lt" | "le" | "gt" | "ge" | "clamp" | "fma" => {
+        | "squared_difference" | "heaviside" | "lt" | "le" | "gt" | "ge" | "clamp" | "fma" => {
             &[F32, F16, I32, U32]
         }
         "eq" | "ne" | "where_cond" => &[F32, F16, I32, U32, Bool],

@@ -1,22 +1,11 @@
 //! Which GPUs there are, and opening one.
 
-use super::platform::{self, Gpu, Handle};
+use super::adapter::Adapter;
+use super::platform::{self, Gpu};
 use super::{Choice, Power, WgpuBackend};
 use crate::backend::{DeviceKind, Info};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Halves, Limits};
-
-/// A GPU that can be opened; in a browser once.
-#[derive(Clone, Debug)]
-pub struct Adapter {
-    /// What it is.
-    pub info: Info,
-    /// What it can do once it is open.
-    pub limits: Limits,
-    /// Bytes of the memory that buffers lie in, where the platform tells.
-    pub memory: Option<u64>,
-    pub(super) handle: Handle,
-}
 
 /// Whether there is a GPU, other than a software one. Opens nothing.
 pub async fn is_available() -> bool {

@@ -24,6 +24,11 @@ const ALIGNMENT: usize = 256;
 /// Bytes of params that one kernel may bind on every device.
 pub(super) const MOST_PARAMS: usize = 64 << 10;
 
+/// What a batch is known by.
+pub(super) fn address(batch: &Arc<Batch>) -> usize {
+    Arc::as_ptr(batch) as usize
+}
+
 /// A batch ready to run.
 pub(super) struct Prepared {
     /// While this is held, no other batch gets the same address.

@@ -1,6 +1,7 @@
 //! GPUs through wgpu: Vulkan, Metal and DX12, and the browser's WebGPU. Batches are checked and packed here, buffers have
 //! numbers, and errors that come late are carried to reads. What differs in a browser is in `web`, its twin is `native`.
 
+mod adapter;
 mod adapters;
 mod batch;
 mod choice;
@@ -27,7 +28,8 @@ mod web;
 #[cfg(target_arch = "wasm32")]
 use web as platform;
 
-pub use adapters::{adapters, is_available, open, Adapter};
+pub use adapter::Adapter;
+pub use adapters::{adapters, is_available, open};
 pub use choice::{Choice, Power};
 #[doc(hidden)]
 pub use pipelines::fold;
@@ -43,7 +45,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Batch, Kernel, KernelConfig, Limits};
 use crate::lru::Lru;
 use crate::schedule::schedule;
-use batch::Prepared;
+use batch::{address, Prepared};
 use deferred::Unresolved;
 use error_log::lock;
 use groups::Groups;
@@ -391,9 +393,4 @@ impl Drop for WgpuBackend {
             self.gpu.discard(buffer);
         }
     }
-}
-
-/// What a batch is known by.
-fn address(batch: &Arc<Batch>) -> usize {
-    Arc::as_ptr(batch) as usize
 }

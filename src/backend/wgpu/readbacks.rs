@@ -1,7 +1,7 @@
 //! Buffers that reads go through: bytes are copied into one, and that is mapped.
 
 use super::error_log::lock;
-use super::platform::{discard, Gpu};
+use super::platform::discard;
 use crate::backend::Take;
 use crate::error::Result;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -71,13 +71,17 @@ impl Readbacks {
         Some(Readback { buffer: Some(buffer), home: home.clone() })
     }
 
-    /// That, or a new one.
-    pub(super) fn take(home: &Arc<Readbacks>, gpu: &Gpu, len: u64) -> Result<Readback> {
+    /// That, or a new one, which `create` makes.
+    pub(super) fn take(
+        home: &Arc<Readbacks>,
+        len: u64,
+        create: impl FnOnce(u64, wgpu::BufferUsages) -> Result<wgpu::Buffer>,
+    ) -> Result<Readback> {
         if let Some(found) = Readbacks::vacant(home, len) {
             return Ok(found);
         }
         let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        let buffer = gpu.create("read", size_for(len), usage, false, None)?;
+        let buffer = create(size_for(len), usage)?;
         home.bytes.fetch_add(buffer.size(), Ordering::Relaxed);
         Ok(Readback { buffer: Some(buffer), home: home.clone() })
     }

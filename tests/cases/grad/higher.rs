@@ -39,12 +39,16 @@ const SEVERAL: [(&str, [usize; 3]); 10] = [
 
 const ONE: &str =
     "abs square expm1 log1p sinh cosh tanh asinh erf erfc relu leaky_relu elu selu celu sigmoid \
-    log_sigmoid silu hard_swish gelu gelu_tanh mish softplus softsign atan asin acos atanh";
+    log_sigmoid silu hard_swish gelu gelu_tanh mish softplus softsign atan asin acos atanh erfinv \
+    lgamma digamma";
 
 fn rows(suite: &mut Suite) {
     for name in ONE.split_whitespace() {
         let places: &[f64] = match name {
-            "asin" | "acos" | "atanh" => &[0.0, -0.0, 1e-10, 0.25, -0.5, 0.5, 0.75],
+            "lgamma" | "digamma" => {
+                &[0.25, 0.5, 0.75, 1.0, 2.0, 3.5, 12.0, 100.0, -0.5, -1.25, -2.75]
+            }
+            "asin" | "acos" | "atanh" | "erfinv" => &[0.0, -0.0, 1e-10, 0.25, -0.5, 0.5, 0.75],
             "log1p" => &[0.0, -0.0, 1e-10, -0.5, 0.5, 1.0, 30.0, 1e4],
             "expm1" | "sinh" | "cosh" => &[0.0, -0.0, 1e-10, 0.5, -0.5, 1.0, -1.0, 3.0],
             _ => &[

@@ -77,7 +77,8 @@ fn has_derivatives(name: &str, point: &[f64]) -> bool {
         "reciprocal" => x != 0.0,
         "sqrt" | "rsqrt" | "log" | "log2" | "log10" => x > 0.0,
         "log1p" => x > -1.0,
-        "asin" | "acos" | "atanh" => x.abs() < 1.0,
+        "asin" | "acos" | "atanh" | "erfinv" => x.abs() < 1.0,
+        "lgamma" | "digamma" => x > 0.0 || x.floor() != x,
         "acosh" => x > 1.0,
         // Larger ones are infinite.
         "exp" | "exp2" | "expm1" | "sinh" | "cosh" => x.abs() < 700.0,

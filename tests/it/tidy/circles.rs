@@ -15,6 +15,9 @@ const FOLDERS: [&str; 5] =
 /// A path of modules from the crate's root.
 type Module = Vec<String>;
 
+/// What a file's names for modules, and for what it imports, mean.
+type Names = HashMap<String, Vec<Module>>;
+
 /// The module that a file is.
 fn module(path: &str) -> Module {
     let path = path.rsplit_once("src/").map_or(path, |(_, path)| path);
@@ -62,9 +65,9 @@ fn paths(tokens: &[String]) -> Vec<(Module, Option<String>)> {
                     }
                     at += 2;
                 }
-                if path.len() > 1 {
-                    let renamed = tokens.get(at + 1).filter(|t| *t == "as").map(|_| at + 2);
-                    let name = renamed.and_then(|at| tokens.get(at)).or(path.last()).cloned();
+                let renamed = tokens.get(at + 1).filter(|t| importing && *t == "as");
+                let name = renamed.and(tokens.get(at + 2)).or(path.last()).cloned();
+                if path.len() > 1 || renamed.is_some() {
                     found.push((path, name.filter(|_| importing)));
                 }
             }
@@ -81,29 +84,31 @@ fn children(tokens: &[String]) -> BTreeSet<&str> {
     declared.map(|three| &*three[1]).collect()
 }
 
-/// A path from the root, if it begins with a word that says where it is.
-fn absolute(path: &[String], here: &Module, names: &HashMap<String, Module>) -> Option<Module> {
-    let mut base = match &*path[0] {
-        "crate" => Module::new(),
-        "self" => here.clone(),
-        "super" => here[..here.len() - 1].to_vec(),
-        name => names.get(name)?.clone(),
+/// Paths from the root, if it begins with a word that says where it is: more than one where a name depends on the machine.
+fn absolute(path: &[String], here: &Module, names: &Names) -> Vec<Module> {
+    let mut bases = match &*path[0] {
+        "crate" => vec![Module::new()],
+        "self" => vec![here.clone()],
+        "super" => vec![here[..here.len() - 1].to_vec()],
+        name => names.get(name).cloned().unwrap_or_default(),
     };
-    for word in &path[1..] {
-        match &**word {
-            "super" => drop(base.pop()),
-            "self" => {}
-            _ => base.push(word.clone()),
+    for base in &mut bases {
+        for word in &path[1..] {
+            match &**word {
+                "super" => drop(base.pop()),
+                "self" => {}
+                _ => base.push(word.clone()),
+            }
         }
     }
-    Some(base)
+    bases
 }
 
-/// What a file says: its module, its paths, and what its names for modules, and for what it imports, mean.
+/// What a file says.
 struct Source {
     here: Module,
     paths: Vec<Module>,
-    names: HashMap<String, Module>,
+    names: Names,
 }
 
 impl Source {
@@ -111,12 +116,14 @@ impl Source {
         let code: Vec<String> = file.code().map(|(_, code)| code).collect();
         let tokens = tokens(&code.join("\n"));
         let here = module(&file.path);
-        let below = |name: &str| (name.to_string(), [&here[..], &[name.to_string()]].concat());
-        let mut names: HashMap<String, Module> = children(&tokens).into_iter().map(below).collect();
+        let below =
+            |name: &str| (name.to_string(), vec![[&here[..], &[name.to_string()]].concat()]);
+        let mut names: Names = children(&tokens).into_iter().map(below).collect();
         let mut paths = Vec::new();
         for (path, name) in self::paths(&tokens) {
-            if let (Some(name), Some(full)) = (name, absolute(&path, &here, &names)) {
-                names.insert(name, full);
+            if let Some(name) = name {
+                let full = absolute(&path, &here, &names);
+                names.entry(name).or_default().extend(full);
             }
             paths.push(path);
         }
@@ -129,25 +136,29 @@ impl Source {
 fn needs<'a>(files: &[&'a File], shared: bool) -> BTreeMap<&'a str, BTreeSet<&'a str>> {
     let modules: HashMap<Module, (&str, Source)> =
         files.iter().map(|file| (module(&file.path), (&*file.path, Source::new(file)))).collect();
-    let owner = |mut path: Module| {
-        // A name that was imported is imported elsewhere a few times at most.
-        for _ in 0..8 {
-            let (len, (file, source)) =
-                (1..=path.len()).rev().find_map(|len| Some((len, modules.get(&path[..len])?)))?;
-            match path.get(len).and_then(|name| source.names.get(name)) {
-                Some(from) if *from != path[..=len] => path = [from, &path[len + 1..]].concat(),
-                _ => return Some(*file),
+    let owners = |path: Module| {
+        let (mut owners, mut open) = (Vec::new(), vec![(path, 0)]);
+        while let Some((path, times)) = open.pop() {
+            let longest = |len: usize| Some((len, modules.get(&path[..len])?));
+            // What was imported is imported elsewhere a few times at most.
+            let found = (1..=path.len()).rev().find_map(longest).filter(|_| times < 8);
+            let Some((len, (file, source))) = found else { continue };
+            let from = path.get(len).and_then(|name| source.names.get(name));
+            let elsewhere = from.into_iter().flatten().filter(|from| **from != path[..=len]);
+            let before = open.len();
+            open.extend(elsewhere.map(|from| ([from, &path[len + 1..]].concat(), times + 1)));
+            if open.len() == before {
+                owners.push(*file);
             }
         }
-        None
+        owners
     };
     let mut needs = BTreeMap::new();
     for (file, source) in modules.values() {
         let below = |other: &str| shared && module(other).starts_with(&source.here);
-        let found = source
-            .paths
-            .iter()
-            .filter_map(|path| owner(absolute(path, &source.here, &source.names)?));
+        let paths =
+            source.paths.iter().flat_map(|path| absolute(path, &source.here, &source.names));
+        let found = paths.flat_map(owners);
         needs.insert(*file, found.filter(|other| other != file && !below(other)).collect());
     }
     needs
@@ -244,6 +255,18 @@ fn circles_are_seen() {
             ("src/n.rs", "pub use crate::m::b::B;"),
         ];
         assert_eq!(found(&texts), [two], "{first}: {text}");
+    }
+    // By each of the names that a module has.
+    for order in [["b", "c"], ["c", "b"]] {
+        let first = order.map(|name| format!("use {name} as other;\nmod {name};")).join("\n");
+        let first = format!("mod b;\nmod c;\n{first}");
+        let texts = [
+            ("src/m/mod.rs", &*first),
+            (two[0], "use super::other::B;"),
+            (two[1], "use super::a::A;"),
+            ("src/m/c.rs", ""),
+        ];
+        assert_eq!(found(&texts), [two], "{first}");
     }
     // By the name under which a module was imported, and over three files.
     let three = found(&[

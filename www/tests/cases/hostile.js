@@ -14,8 +14,8 @@ const CREATION = "tensor zeros ones full iota arange linspace eye uniform normal
 const NUMBERS = [0, 1, 2, 3, 4, 5, 7, -1, -2, -8, 0.5, -0, 64, 255, 2 ** 15, 2 ** 16, 2 ** 24 + 1, 2 ** 31 - 1, 2 ** 31,
   2 ** 32 - 1, 2 ** 32, 2 ** 53, -(2 ** 31), -(2 ** 53), 1e300, -1e300, 5e-324, NaN, Infinity, -Infinity];
 
-const WORDS = ["f32", "f16", "i32", "u32", "bool", "sum", "prod", "max", "min", "any", "all", "linear", "nearest", "cubic",
-  "reflect", "edge", "wrap", "same", "valid", "", "constructor", "__proto__", "length"];
+const WORDS = ["f32", "f16", "i32", "u32", "bool", "u8", "sum", "prod", "max", "min", "any", "all", "linear", "nearest",
+  "cubic", "reflect", "edge", "wrap", "same", "valid", "", "constructor", "__proto__", "length"];
 
 const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "ceilMode", "countIncludePad", "dtype", "std", "axes", "weight", "epsilon",
   "causal", "window", "mask", "scale", "seed", "low", "high", "mean", "exclusive", "reverse", "descending",

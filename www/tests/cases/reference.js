@@ -17,6 +17,27 @@ function erfcTail(x) {
   return Math.exp(-x * x) / Math.sqrt(Math.PI) / fraction;
 }
 
+/** log|Gamma(x)|: up to where Stirling's series is exact, and mirrored below 0. */
+function lgamma(x) {
+  if (x < 0) return Math.log(Math.abs(Math.PI / Math.sin(Math.PI * x))) - lgamma(1 - x);
+  if (x < 12) return lgamma(x + 1) - Math.log(x);
+  return (x - 0.5) * Math.log(x) - x + Math.log(2 * Math.PI) / 2 + 1 / (12 * x) - 1 / (360 * x ** 3);
+}
+
+/** Its derivative. */
+function digamma(x) {
+  if (x < 0) return digamma(1 - x) - Math.PI / Math.tan(Math.PI * x);
+  if (x < 20) return digamma(x + 1) - 1 / x;
+  return Math.log(x) - 1 / (2 * x) - 1 / (12 * x ** 2) + 1 / (120 * x ** 4);
+}
+
+/** The inverse of the error function, by Newton's method from 0. */
+function erfinv(y) {
+  let x = 0;
+  for (let n = 0; n < 60; n++) x += ((y - erf(x)) * Math.sqrt(Math.PI) * Math.exp(x * x)) / 2;
+  return x;
+}
+
 const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 const softplus = (x) => Math.log1p(Math.exp(x));
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -59,6 +80,9 @@ export const unary = {
   atanh: [Math.atanh, [-0.9, 0.1, 0.8]],
   erf: [erf],
   erfc: [(x) => 1 - erf(x), [-2, 0.5, 1.5]],
+  erfinv: [erfinv, [-0.9, 0.1, 0.99]],
+  lgamma: [lgamma, [-2.5, 0.1, 1.5, 40]],
+  digamma: [digamma, [-2.5, 0.1, 1.5, 40]],
   relu: [(x) => Math.max(x, 0)],
   relu6: [(x) => clamp(x, 0, 6)],
   leakyRelu: [(x) => (x > 0 ? x : 0.01 * x)],
@@ -97,6 +121,7 @@ export const binary = {
   maximum: Math.max,
   atan2: Math.atan2,
   hypot: Math.hypot,
+  heaviside: (x, values) => (x === 0 ? values : +(x > 0)),
   copysign: (x, y) => (y < 0 ? -Math.abs(x) : Math.abs(x)),
   squaredDifference: (x, y) => (x - y) ** 2,
   eq: (x, y) => x === y,

@@ -23,13 +23,15 @@ export async function usage(): Promise<void> {
   const { values, indices } = x.topk(1);
   is<typeof values, Tensor<"f32">>(true);
   is<typeof indices, Tensor<"i32">>(true);
-  is<Awaited<ReturnType<Tensor["read"]>>, Float32Array | Int32Array | Uint32Array | Uint8Array>(true);
+  is<Awaited<ReturnType<Tensor["read"]>>, Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array>(true);
   const zeros = device.zeros([2, 3]);
   is<typeof zeros, Tensor<"f32">>(true);
   const counts = device.zeros(3, { dtype: "u32" });
   is<typeof counts, Tensor<"u32">>(true);
   const bytes = device.tensor(new Uint8Array(3));
   is<typeof bytes, Tensor<"u32">>(true);
+  const picture = device.tensor(new Uint8Array(3), [3], "u8");
+  is<Awaited<ReturnType<typeof picture.read>>, Uint8Array>(true);
   const full = device.full([2], true);
   is<typeof full, Tensor<"bool">>(true);
   const product: Tensor = Tensor.einsum("ij,kj->ik", [x, x]);

@@ -1,7 +1,8 @@
 //! The adapters that Vulkan, Metal and DX12 know of, and the devices they open.
 
+use super::objects::Handle;
 use super::{matrices, memory};
-use crate::backend::wgpu::adapters::Adapter;
+use crate::backend::wgpu::adapter::Adapter;
 #[cfg(feature = "wgpu-interop")]
 use crate::backend::wgpu::batch::MOST_PARAMS;
 use crate::backend::wgpu::Power;
@@ -9,9 +10,6 @@ use crate::backend::{DeviceKind, Info};
 use crate::codegen::Dialect;
 use crate::kernel::{KernelConfig, Limits};
 use crate::schedule::{is_software, preset};
-
-/// What opens a device.
-pub(in super::super) type Handle = wgpu::Adapter;
 
 /// What its compiler takes.
 pub(in super::super) const DIALECT: Dialect = Dialect::NAGA;

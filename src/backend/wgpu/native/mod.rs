@@ -4,13 +4,17 @@
 mod adapters;
 mod matrices;
 mod memory;
+mod objects;
 mod polling;
 mod staging;
 
 #[cfg(feature = "wgpu-interop")]
 pub(super) use adapters::known;
 pub use adapters::EXPECTED;
-pub(super) use adapters::{has, list, open, Handle, DIALECT, NONE};
+pub(super) use adapters::{has, list, open, DIALECT, NONE};
+#[cfg(feature = "wgpu-interop")]
+pub(super) use objects::is_same;
+pub(super) use objects::{discard, Handle};
 
 use super::deferred::DeferredResult;
 use super::error_log::{lock, ErrorLog};
@@ -49,15 +53,6 @@ pub(super) struct Gpu {
     readbacks: Arc<Readbacks>,
     staging: Staging,
     unsubmitted: AtomicUsize,
-}
-
-/// Gives a buffer's memory back. Dropping it is enough, and `destroy` would wait for the thread that polls.
-pub(super) fn discard(_: &wgpu::Buffer) {}
-
-/// Whether both are the same buffer.
-#[cfg(feature = "wgpu-interop")]
-pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
-    a == b
 }
 
 impl Gpu {
@@ -210,7 +205,9 @@ impl Gpu {
     ) -> Result<Pending<Option<Result<()>>>> {
         let mut reads = Vec::with_capacity(wanted.len());
         for part in wanted {
-            let readback = Readbacks::take(&self.readbacks, self, part.len)?;
+            let readback = Readbacks::take(&self.readbacks, part.len, |bytes, usage| {
+                self.create("read", bytes, usage, false, None)
+            })?;
             reads.push((part, readback, Ticket::new()));
         }
         let submission = self.watch_for_read("read", None, || {

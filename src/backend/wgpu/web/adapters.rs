@@ -1,8 +1,9 @@
 //! The adapter that the browser offers, and the device it opens. The browser is asked here and not by wgpu, which traps
 //! where it throws, does not know of subgroups, and forgets what an adapter is called: wgpu is given the device.
 
+use super::objects::Handle;
 use super::{pause, raw};
-use crate::backend::wgpu::adapters::Adapter;
+use crate::backend::wgpu::adapter::Adapter;
 use crate::backend::wgpu::Power;
 use crate::backend::{DeviceKind, Info};
 use crate::codegen::Dialect;
@@ -11,9 +12,6 @@ use crate::schedule::{is_software, preset};
 use js_sys::{global, Array, Function, Object, Promise, Reflect};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen_futures::JsFuture;
-
-/// What opens a device: a `GPUAdapter`.
-pub(in super::super) type Handle = JsValue;
 
 /// What its compiler takes.
 pub(in super::super) const DIALECT: Dialect = Dialect::BROWSER;

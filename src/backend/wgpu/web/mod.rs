@@ -2,6 +2,7 @@
 
 mod adapters;
 mod check;
+mod objects;
 mod scopes;
 #[cfg(feature = "wgpu-interop")]
 pub mod sharing;
@@ -9,7 +10,10 @@ pub mod sharing;
 #[cfg(feature = "wgpu-interop")]
 pub(super) use adapters::known;
 pub use adapters::EXPECTED;
-pub(super) use adapters::{has, list, open, Handle, DIALECT, NONE};
+pub(super) use adapters::{has, list, open, DIALECT, NONE};
+#[cfg(feature = "wgpu-interop")]
+pub(super) use objects::is_same;
+pub(super) use objects::{discard, Handle};
 
 use super::deferred::DeferredResult;
 use super::error_log::{lock, ErrorLog};
@@ -62,23 +66,12 @@ struct Batch {
     deferred: Option<DeferredResult>,
 }
 
-/// Gives a buffer's memory back now: nothing else does before JavaScript's collector comes.
-pub(super) fn discard(buffer: &wgpu::Buffer) {
-    buffer.destroy();
-}
-
 /// The browser's own object for a device.
 fn raw(device: &wgpu::Device) -> &JsValue {
     match device.as_webgpu() {
         Some(device) => device.as_ref(),
         None => unreachable!("there is no other backend in a browser"),
     }
-}
-
-/// Whether both are the same buffer.
-#[cfg(feature = "wgpu-interop")]
-pub(super) fn is_same(a: &wgpu::Buffer, b: &wgpu::Buffer) -> bool {
-    a.as_webgpu().map(AsRef::<JsValue>::as_ref) == b.as_webgpu().map(AsRef::<JsValue>::as_ref)
 }
 
 impl Gpu {
@@ -194,7 +187,9 @@ impl Gpu {
         for (part, readback, ticket) in reads {
             let readback = match readback {
                 Some(readback) => readback,
-                None => Readbacks::take(&self.readbacks, self, part.len)?,
+                None => Readbacks::take(&self.readbacks, part.len, |bytes, usage| {
+                    self.create("read", bytes, usage, false, None)
+                })?,
             };
             mapped.push((part, readback, ticket));
         }

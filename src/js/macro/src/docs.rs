@@ -14,6 +14,10 @@ pub fn camel(name: &str) -> String {
     if let Some((_, own)) = KEYWORDS.iter().find(|(rust, _)| *rust == name) {
         return own.to_string();
     }
+    // A variable of the environment.
+    if !name.contains(|c: char| c.is_lowercase()) {
+        return name.to_string();
+    }
     let mut out = String::new();
     let mut up = false;
     for c in name.trim_start_matches("r#").chars() {
