@@ -21,7 +21,10 @@ const rows = [
 ];
 
 /** @param {number} ms */
-const time = (ms) => (ms >= 1 ? `${ms.toPrecision(3)} ms` : `${(ms * 1000).toPrecision(3)} µs`);
+const time = (ms) => {
+  const [size, unit] = ms >= 1 ? [1, "ms"] : ms >= 1e-3 || ms === 0 ? [1e-3, "µs"] : [1e-6, "ns"];
+  return `${(ms / size).toPrecision(3)} ${unit}`;
+};
 
 /**
  * An element of a picture.
