@@ -1,4 +1,4 @@
-//! Where the time goes: two steps of a network by kernel and by phase of the host, and a trace for https://ui.perfetto.dev.
+//! Where the time goes: two steps of a network by kernel and by phase of the host, and a trace in Chrome's format, for a viewer.
 //! `cargo run -p warpweft-native --example profiling`
 
 use warpweft_native::prelude::*;
