@@ -1,5 +1,5 @@
-//! Where the time goes: two steps of a network by kernel and by phase of the host, and a trace in Chrome's format, for a viewer.
-//! `cargo run -p warpweft-native --example profiling`
+//! Where the time goes: two steps of a network by kernel and by phase of the host, and a trace in Chrome's format for
+//! viewers. `cargo run -p warpweft-native --example profiling`
 
 use warpweft_native::prelude::*;
 use warpweft_native::profile::Phase;
