@@ -112,6 +112,9 @@ pub mod data;
 mod ceilings;
 pub mod tune;
 
+pub mod nn;
+pub mod optim;
+
 #[cfg(feature = "wgpu-interop")]
 pub mod interop;
 
