@@ -109,6 +109,9 @@ pub mod tensor;
 
 pub mod data;
 
+pub mod nn;
+pub mod optim;
+
 mod ceilings;
 pub mod tune;
 

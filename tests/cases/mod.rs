@@ -29,6 +29,7 @@ pub mod indices;
 pub mod jets;
 pub mod large;
 pub mod linalg;
+pub mod losses;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
@@ -70,8 +71,8 @@ macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
             arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
-            half large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
-            scatter sort special statistics variables views
+            half large linalg losses matmul movement norm numbers packed pointwise pool random ranks reduce refusals
+            sampling scan scatter sort special statistics variables views
         }
     };
 }

@@ -1,0 +1,5 @@
+//! What neural networks are made of.
+
+mod loss;
+
+pub use loss::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
