@@ -51,7 +51,6 @@ def case(name, scheduler, lr, steps=STEPS, names=None, **options):
 
 
 case("ConstantLr", schedulers.ConstantLR, 0.3, factor=0.25, total_iters=7)
-case("ConstantLr", schedulers.ConstantLR, 0.3, factor=0.25, total_iters=0)
 case("LinearLr", schedulers.LinearLR, 0.3, start_factor=1 / 3, end_factor=1.0, total_iters=5)
 case("LinearLr", schedulers.LinearLR, 0.3, start_factor=1.0, end_factor=0.01, total_iters=55)
 case("StepLr", schedulers.StepLR, 0.5, step_size=7, gamma=0.3)

@@ -1,6 +1,6 @@
 //! Losses of two classes: of probabilities, of scores, and of targets that are 1 and -1.
 
-use super::{hinge, need_like, rest, weigh, within, LossReduction};
+use super::{need_like, rest, weigh, within, LossReduction};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -139,7 +139,7 @@ impl Tensor {
         let name = "hinge_embedding_loss";
         need_like(name, self, target, "target")?;
         within(name, || {
-            let apart = hinge(&self.neg().add(margin)?)?;
+            let apart = self.neg().add(margin)?.relu();
             let apart = target.eq(1.0)?.where_cond(0.0, apart)?;
             let near = target.eq(-1.0)?.where_cond(0.0, self)?;
             reduction.of(&apart.add(near)?)

@@ -89,9 +89,11 @@ impl<'a> Classes<'a> {
             valid = valid.logical_and(target.ne(ignore_index)?)?;
         }
         let numbers = self.spread(&target.device().iota(&[self.count], 0)?)?;
-        // A class that no element of the axis has chooses nothing.
-        let target = valid.where_cond(target, -1)?;
-        let chosen = target.unsqueeze(self.axis as isize)?.eq(numbers)?;
+        // A target that is no class is none of these numbers.
+        let mut chosen = target.unsqueeze(self.axis as isize)?.eq(&numbers)?;
+        if ignored {
+            chosen = chosen.logical_and(numbers.ne(ignore_index)?)?;
+        }
         Ok(Targets { classes: self, chosen, valid })
     }
 }

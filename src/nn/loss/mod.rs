@@ -92,11 +92,6 @@ fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<(
     Err(Error::data(format!("{name}: {what} must be {least} 0, not {number}")))
 }
 
-/// `max(x, 0)`. Unlike [`Tensor::relu`] its derivative at 0 is 1, as that of PyTorch's `clamp_min`.
-fn hinge(x: &Tensor) -> Result<Tensor> {
-    x.lt(0.0)?.where_cond(0.0, x)
-}
-
 /// `1 - x`.
 fn rest(x: &Tensor) -> Result<Tensor> {
     x.neg().add(1.0)

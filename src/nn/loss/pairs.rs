@@ -1,6 +1,6 @@
 //! Losses of several inputs beside each other.
 
-use super::{hinge, need_floats, need_like, within, LossReduction};
+use super::{need_floats, need_like, within, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -57,7 +57,7 @@ impl Tensor {
         let name = "margin_ranking_loss";
         need_like(name, self, other, "other input")?;
         need_like(name, self, target, "target")?;
-        within(name, || reduction.of(&hinge(&other.sub(self)?.mul(target)?.add(margin)?)?))
+        within(name, || reduction.of(&other.sub(self)?.mul(target)?.add(margin)?.relu()))
     }
 
     /// The loss of vectors along the last axis that should point the same way where the target is 1, and apart where it is
@@ -99,7 +99,7 @@ impl Tensor {
             let length = |x: &Tensor| x.square().sum(-1)?.add(1e-12).map(|sum| sum.sqrt());
             let cosine = self.mul(other)?.sum(-1)?.div(length(self)?)?.div(length(other)?)?;
             let near = target.eq(1.0)?.where_cond(cosine.neg().add(1.0)?, 0.0)?;
-            let apart = target.eq(-1.0)?.where_cond(hinge(&cosine.sub(margin)?)?, 0.0)?;
+            let apart = target.eq(-1.0)?.where_cond(cosine.sub(margin)?.relu(), 0.0)?;
             reduction.of(&near.add(apart)?)
         })
     }
@@ -144,7 +144,7 @@ impl Tensor {
             if swap {
                 far = far.minimum(distance(positive, negative)?)?;
             }
-            reduction.of(&hinge(&near.sub(far)?.add(margin)?)?)
+            reduction.of(&near.sub(far)?.add(margin)?.relu())
         })
     }
 }

@@ -46,8 +46,8 @@ impl Schedule for CosineAnnealingLr {
 }
 
 /// Half a wave of the cosine, from `lr` towards `eta_min` in `t_0` steps, then from `lr` again, each time in `t_mult` times as
-/// many steps (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults are a `t_mult` of 1 and an
-/// `eta_min` of 0.)
+/// many steps (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults are a `t_mult` of 1 and
+/// an `eta_min` of 0.)
 ///
 /// ```
 /// use warpweft::optim::{CosineAnnealingWarmRestarts, Schedule};
