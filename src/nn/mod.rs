@@ -2,7 +2,10 @@
 //! recorded runs when something is read, or an optimiser's step is flushed.
 //!
 //! Names, shapes and first values are PyTorch's, so that its weights load: a [`Linear`] has a `weight` of `[outputs, inputs]`.
-//! Batches come first everywhere (`batch_first=True`).
+//! Losses are methods of the [`Tensor`], such as [`Tensor::cross_entropy`]. Batches come first everywhere (`batch_first=True`).
+
+#[cfg(doc)]
+use crate::tensor::Tensor;
 
 mod attention;
 mod container;
@@ -12,6 +15,7 @@ mod generator;
 pub mod init;
 mod linear;
 mod lora;
+mod loss;
 mod module;
 mod norm;
 mod recurrent;
@@ -24,6 +28,7 @@ pub use dropout::Dropout;
 pub use generator::Generator;
 pub use linear::{Embedding, Linear};
 pub use lora::Lora;
+pub use loss::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
 pub use module::{Layer, Member, Members, Mode, Module};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};

@@ -7,6 +7,7 @@ mod average;
 mod elementwise;
 mod matrices;
 mod rule;
+mod schedule;
 mod state;
 
 pub use adam::{Adam, AdamW, Adamax, NAdam, RAdam};
@@ -14,6 +15,11 @@ pub use average::WeightAverage;
 pub use elementwise::{Adadelta, Adagrad, Lion, RmsProp, Sgd};
 pub use matrices::{Lamb, Muon};
 pub use rule::{Rule, Update};
+pub use schedule::{
+    Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, ExponentialLr, LinearLr,
+    MultiStepLr, OneCycleLr, OneCycleOptions, PlateauMode, PlateauOptions, PolynomialLr,
+    ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
+};
 
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};

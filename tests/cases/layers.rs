@@ -218,6 +218,13 @@ fn transformers(s: &mut Suite) {
 
 /// What does not come from PyTorch: randomness is our own.
 fn begin(s: &mut Suite) {
+    spread(s);
+    orthogonal(s);
+    dropout(s);
+    states(s);
+}
+
+fn spread(s: &mut Suite) {
     s.fallible("first values are spread as their formulas say", |device| async move {
         let g = Generator::new(&device, 7);
         let root = |x: f64| x.sqrt();
@@ -268,6 +275,9 @@ fn begin(s: &mut Suite) {
         }
         Ok(())
     });
+}
+
+fn orthogonal(s: &mut Suite) {
     s.add("orthogonal rows or columns", |device| {
         let g = Generator::new(device, 1);
         let mut checks = Vec::new();
@@ -288,6 +298,9 @@ fn begin(s: &mut Suite) {
         }
         Ok(checks)
     });
+}
+
+fn dropout(s: &mut Suite) {
     s.add("dropout drops by the generator, and only while it trains", |device| {
         let x = device.ones(&[100])?;
         let made = |seed| Dropout::new(&Generator::new(device, seed), 0.5);
@@ -307,6 +320,9 @@ fn begin(s: &mut Suite) {
         let all = near("evaluation", dropout.forward(&x)?, each(1.0), Tolerance::EXACT);
         Ok(checks.into_iter().chain([all]).collect())
     });
+}
+
+fn states(s: &mut Suite) {
     s.fallible("a state that does not fit is refused whole, and says why", |device| async move {
         let g = Generator::new(&device, 0);
         let model = Sequential::new()
