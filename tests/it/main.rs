@@ -39,3 +39,4 @@ mod table;
 mod tidy;
 mod toy;
 mod tune;
+mod wrapper;
