@@ -1,4 +1,4 @@
-//! What the CPU is held against: the `gemm` crate's product of `f32` called directly, OpenBLAS by way of NumPy, and copying memory.
+//! What the CPU is held against: the product of `gemm-f32` called directly, OpenBLAS by way of NumPy, and copying memory.
 
 use super::cases::Kind;
 use crate::error::{Error, Result};
