@@ -67,7 +67,7 @@ const METHODS: &[(&str, &str)] = &[
     ("logaddexp logcumsumexp diff trapezoid repeat_interleave cross kron", "statistics/{}"),
     ("movedim narrow unbind meshgrid", "statistics/movedim, narrow, unbind, meshgrid"),
     ("norm", "composed/the norm of"),
-    ("cosine_similarity prelu glu take rot90 kthvalue im2col masked_select", "composed/{}"),
+    ("cosine_similarity prelu glu take rot90 kthvalue im2col pixel_shuffle pixel_unshuffle masked_select", "composed/{}"),
     ("clamp_min clamp_max", "composed/clamp_min and clamp_max"),
     ("diag", "composed/the diagonal"),
     ("grad", "grad/a long chain"),
