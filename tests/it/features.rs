@@ -61,7 +61,7 @@ const METHODS: &[(&str, &str)] = &[
     ("diagonal trace", "einsum/diagonals and traces"),
     ("fft ifft rfft irfft", "fft/of 97 numbers"),
     ("fft2 ifft2 complex_mul", "fft/of two axes"),
-    ("cov quantile median bincount histc searchsorted cdist", "statistics/{}"),
+    ("cov quantile median bincount histc searchsorted bucketize cdist", "statistics/{}"),
     ("nan_to_num", "statistics/is_finite, nan_to_num"),
     ("is_close all_close", "statistics/is_close, all_close"),
     ("logaddexp logcumsumexp diff trapezoid repeat_interleave cross kron", "statistics/{}"),
