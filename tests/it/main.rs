@@ -41,3 +41,4 @@ mod table;
 mod tidy;
 mod toy;
 mod tune;
+mod wrapper;
