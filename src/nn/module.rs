@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Tensor, Variable};
 use std::any::type_name;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -71,12 +71,12 @@ pub trait Module {
         self.parameters().iter().map(|variable| variable.shape().iter().product::<usize>()).sum()
     }
 
-    /// The values of all parameters and buffers by their paths, in the order of the members.
-    fn state_dict(&self) -> Vec<(String, Tensor)> {
-        let mut state = Vec::new();
+    /// The values of all parameters and buffers by their paths: what [`io::save_safetensors`](crate::io) writes.
+    fn state_dict(&self) -> BTreeMap<String, Tensor> {
+        let mut state = BTreeMap::new();
         self.visit(&mut |path, member| {
             if let Member::Parameter(variable) | Member::Buffer(variable) = member {
-                state.push((path.into(), variable.value()));
+                state.insert(path.into(), variable.value());
             }
         });
         state
@@ -85,9 +85,9 @@ pub trait Module {
     /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast.
     ///
     /// # Errors
-    /// `Data` that names what is missing, surplus or there twice, `Shape` if one has another shape: then nothing was
+    /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was
     /// taken.
-    fn load_state_dict(&self, state: &[(String, Tensor)]) -> Result<()> {
+    fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let mut own: Vec<(String, Variable)> = Vec::new();
         self.visit(&mut |path, member| {
             if let Member::Parameter(variable) | Member::Buffer(variable) = member {
@@ -95,15 +95,9 @@ pub trait Module {
             }
         });
         let name = "load_state_dict";
-        let mut given: HashMap<&str, &Tensor> = HashMap::with_capacity(state.len());
-        for (path, tensor) in state {
-            if given.insert(path, tensor).is_some() {
-                return Err(Error::data(format!("{name}: `{path}` is there twice")));
-            }
-        }
         let (mut values, mut missing) = (Vec::with_capacity(own.len()), Vec::new());
         for (path, variable) in &own {
-            match given.remove(&path[..]) {
+            match state.get(path) {
                 Some(tensor) if tensor.shape() == variable.shape() => values.push(tensor),
                 Some(tensor) => {
                     let (new, old) = (tensor.shape(), variable.shape());
@@ -113,11 +107,9 @@ pub trait Module {
                 None => missing.push(&path[..]),
             }
         }
-        let surplus: Vec<&str> = state
-            .iter()
-            .map(|(path, _)| &path[..])
-            .filter(|path| given.contains_key(path))
-            .collect();
+        let known: HashSet<&str> = own.iter().map(|(path, _)| &path[..]).collect();
+        let surplus: Vec<&str> =
+            state.keys().map(String::as_str).filter(|path| !known.contains(path)).collect();
         for (what, paths) in [("missing", missing), ("surplus", surplus)] {
             if !paths.is_empty() {
                 return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));

@@ -161,8 +161,8 @@ impl Optimizer {
         let gradients = self.gradients(loss)?;
         for (shard, gradient) in self.shards_mut().zip(gradients) {
             match &shard.pending {
-                Some(pending) => pending.assign(&pending.value().add(&gradient)?.detach())?,
-                None => shard.pending = Some(Variable::new(&gradient.detach())),
+                Some(pending) => pending.assign(&pending.value().add(&gradient)?.fixed()?)?,
+                None => shard.pending = Some(Variable::new(&gradient.fixed()?)),
             }
         }
         loss.device().flush()
@@ -174,29 +174,24 @@ impl Optimizer {
     /// # Errors
     /// `Data` if there are no gradients at all, or a parameter belongs to another optimiser now; `Limit`, `Memory`.
     pub fn step(&mut self) -> Result<()> {
-        let (mut gradients, mut found) = (Vec::new(), false);
+        let mut gradients = Vec::new();
         for shard in self.shards_mut() {
-            let mut lines = Vec::with_capacity(shard.parameters.len());
-            for (parameter, shape) in shard.parameters.iter().zip(&shard.shapes) {
-                let left = parameter.take_gradient();
-                found |= left.is_some();
-                let count: usize = shape.iter().product();
-                lines.push(match left {
-                    Some(gradient) => gradient.reshape(&[-1])?,
-                    None => parameter.value().device().zeros((&[count], parameter.dtype()))?,
-                });
-            }
-            let mut gradient = Tensor::concat(&lines, 0)?;
-            if let Some(pending) = shard.pending.take() {
-                found = true;
-                gradient = gradient.add(&pending.value())?;
-            }
-            gradients.push(gradient);
+            let pending = shard.pending.take().map(|pending| pending.value());
+            gradients.push(match (shard.left()?, pending) {
+                (Some(left), Some(pending)) => Some(left.add(&pending)?),
+                (left, pending) => left.or(pending),
+            });
         }
-        if !found {
+        if gradients.iter().all(Option::is_none) {
             let message = "optimizer: there are no gradients; `backward` leaves some";
             return Err(Error::data(message.to_string()));
         }
+        let whole = |(gradient, shard): (Option<Tensor>, &Shard)| match gradient {
+            Some(gradient) => Ok(gradient),
+            None => shard.flat.value().device().zeros((&shard.flat.shape(), shard.flat.dtype())),
+        };
+        let gradients: Vec<Tensor> =
+            gradients.into_iter().zip(self.shards()).map(whole).collect::<Result<_>>()?;
         self.update(&gradients)
     }
 
@@ -242,9 +237,10 @@ impl Optimizer {
                     lr: group.lr,
                     step: number,
                 })?;
-                shard.flat.assign(&value.detach())?;
+                // What led to them is past: no gradient goes back into an earlier step.
+                shard.flat.assign(&value.fixed()?)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
-                    variable.assign(&value.detach())?;
+                    variable.assign(&value.fixed()?)?;
                 }
             }
         }
@@ -272,6 +268,22 @@ impl Shard {
         };
         let memory = rule.memory().iter().map(begin).collect::<Result<_>>()?;
         Ok(Shard { parameters, shapes, flat, memory, pending: None })
+    }
+
+    /// The gradients that were left with the parameters, flat: zeros where there are none, nothing if there are none at all.
+    fn left(&self) -> Result<Option<Tensor>> {
+        let left: Vec<Option<Tensor>> =
+            self.parameters.iter().map(Variable::take_gradient).collect();
+        if left.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let (device, dtype) = (self.flat.value().device().clone(), self.flat.dtype());
+        let line = |(gradient, shape): (Option<Tensor>, &Vec<usize>)| match gradient {
+            Some(gradient) => gradient.reshape(&[-1]),
+            None => device.zeros((&[shape.iter().product::<usize>()], dtype)),
+        };
+        let lines: Result<Vec<Tensor>> = left.into_iter().zip(&self.shapes).map(line).collect();
+        Tensor::concat(&lines?, 0).map(Some)
     }
 
     /// Another optimiser may have taken a parameter over.

@@ -3,7 +3,7 @@
 use super::Optimizer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 impl Optimizer {
     /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`. Together with
@@ -11,15 +11,15 @@ impl Optimizer {
     ///
     /// # Errors
     /// `Limit`.
-    pub fn state_dict(&self) -> Result<Vec<(String, Tensor)>> {
+    pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
         let device = self.groups[0].shards[0].flat.value().device().clone();
         let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
-        let mut state = vec![("steps".to_string(), device.tensor(&[steps], &[1])?)];
+        let mut state = BTreeMap::from([("steps".to_string(), device.tensor(&[steps], &[1])?)]);
         for (name, shard, memory, at) in self.places() {
             let (start, shape) = (at.0 as isize, &shard.shapes[at.1]);
             let count = shape.iter().product::<usize>() as isize;
             let flat = shard.memory[memory].value();
-            state.push((name, flat.slice(0, start..start + count)?.reshape(&shape[..])?));
+            state.insert(name, flat.slice(0, start..start + count)?.reshape(&shape[..])?);
         }
         Ok(state)
     }
@@ -29,9 +29,9 @@ impl Optimizer {
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
     /// [`Tensor::read`].
-    pub async fn load_state_dict(&mut self, state: &[(String, Tensor)]) -> Result<()> {
+    pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let op = "load_state_dict";
-        let mut given: HashMap<&str, &Tensor> =
+        let mut given: BTreeMap<&str, &Tensor> =
             state.iter().map(|(name, x)| (&name[..], x)).collect();
         let missing = |name: &str| Error::data(format!("{op}: missing: `{name}`"));
         let steps = given.remove("steps").ok_or_else(|| missing("steps"))?;
@@ -46,7 +46,7 @@ impl Optimizer {
             }
             parts.push(part.cast(shard.flat.dtype())?.reshape(&[-1])?);
         }
-        if let Some(name) = given.keys().min() {
+        if let Some(name) = given.keys().next() {
             return Err(Error::data(format!("{op}: surplus: `{name}`")));
         }
         let mut rest = &parts[..];

@@ -5,7 +5,7 @@ use super::array::Array;
 use super::check::{near, Check, Suite};
 use super::golden::arrays;
 use super::tolerance::Tolerance;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::*;
@@ -30,10 +30,10 @@ fn like<M: Module + 'static>(
     suite.add(format!("like PyTorch: {case}"), move |device| {
         let arrays = arrays(FILE, &case);
         let module = make(&Generator::new(device, 3))?;
-        let mut state = Vec::new();
+        let mut state = BTreeMap::new();
         for (name, array) in &arrays {
             if let Some(path) = name.strip_prefix("p ") {
-                state.push((path.to_string(), array.f32(device)?));
+                state.insert(path.to_string(), array.f32(device)?);
             }
         }
         module.load_state_dict(&state)?;
@@ -329,20 +329,19 @@ fn states(s: &mut Suite) {
             .push(Linear::new(&g, 2, 3)?)
             .push(|x: &Tensor| Ok(x.tanh()))
             .push(Residual::new(Linear::new(&g, 3, 3)?));
-        let before: Vec<f32> = model.state_dict()[0].1.read().await?;
+        let before: Vec<f32> = model.state_dict()["0.weight"].read().await?;
         let state = model.state_dict();
-        let doubled: Vec<(String, Tensor)> =
+        let doubled: BTreeMap<String, Tensor> =
             state.iter().map(|(name, x)| Ok((name.clone(), x.mul(2)?))).collect::<Result<_>>()?;
         let mut short = doubled.clone();
-        short.remove(1);
-        let surplus = [&doubled[..], &[("3.weight".to_string(), device.ones(&[1])?)]].concat();
-        let twice = [&doubled[..], &doubled[..1]].concat();
+        short.remove("0.bias");
+        let mut surplus = doubled.clone();
+        surplus.insert("3.weight".into(), device.ones(&[1])?);
         let mut misshapen = doubled.clone();
-        misshapen[2].1 = device.ones(&[3, 4])?;
+        misshapen.insert("2.layer.weight".into(), device.ones(&[3, 4])?);
         let wrong = [
             (short, "load_state_dict: missing: `0.bias`"),
             (surplus, "load_state_dict: surplus: `3.weight`"),
-            (twice, "load_state_dict: `0.weight` is there twice"),
             (misshapen, "load_state_dict: `2.layer.weight` has shape [3, 3], given was [3, 4]"),
         ];
         for (state, want) in wrong {
@@ -351,9 +350,9 @@ fn states(s: &mut Suite) {
                 return Err(Error::data(format!("{want}: {got:?}")));
             }
         }
-        let after: Vec<f32> = model.state_dict()[0].1.read().await?;
+        let after: Vec<f32> = model.state_dict()["0.weight"].read().await?;
         model.load_state_dict(&doubled)?;
-        let loaded: Vec<f32> = model.state_dict()[0].1.read().await?;
+        let loaded: Vec<f32> = model.state_dict()["0.weight"].read().await?;
         let right =
             before == after && loaded.iter().zip(&before).all(|(new, old)| *new == 2.0 * old);
         right.then_some(()).ok_or_else(|| Error::data("a refused state was taken".to_string()))

@@ -224,7 +224,8 @@ fn ways(s: &mut Suite) {
                 return Err(Error::data(format!("{one:?} and {other:?}")));
             }
         }
-        let short: Vec<(String, Tensor)> = state[..state.len() - 1].to_vec();
+        let mut short = state.clone();
+        short.remove("0.1.max_exp_avg_sq");
         match resumed.load_state_dict(&short).await {
             Err(error) if error.message() == "load_state_dict: missing: `0.1.max_exp_avg_sq`" => {
                 Ok(())
