@@ -43,7 +43,7 @@ impl MultiheadAttention {
         heads: usize,
         dropout: f64,
     ) -> Result<MultiheadAttention> {
-        if heads == 0 || width % heads != 0 {
+        if heads == 0 || !width.is_multiple_of(heads) {
             return Err(Error::shape(format!("attention: a width of {width} in {heads} heads")));
         }
         let device = generator.device();

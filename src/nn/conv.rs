@@ -112,7 +112,7 @@ convolutions! {
 
 /// The channels of each group.
 fn divided(name: &str, inputs: usize, outputs: usize, groups: usize) -> Result<(usize, usize)> {
-    if groups == 0 || inputs % groups != 0 || outputs % groups != 0 {
+    if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
         let message = format!("{name}: {inputs} and {outputs} channels in {groups} groups");
         return Err(Error::shape(message));
     }

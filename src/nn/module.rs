@@ -71,7 +71,7 @@ pub trait Module {
         self.parameters().iter().map(|variable| variable.shape().iter().product::<usize>()).sum()
     }
 
-    /// The values of all parameters and buffers by their paths: what [`io::save_safetensors`](crate::io) writes.
+    /// The values of all parameters and buffers by their paths: what `io::save_safetensors` writes (feature `io`).
     fn state_dict(&self) -> BTreeMap<String, Tensor> {
         let mut state = BTreeMap::new();
         self.visit(&mut |path, member| {
