@@ -6,7 +6,7 @@ use super::objects::{at, gone, Object};
 use super::options::Rest;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{ElementFunction, Operand, Tensor};
+use crate::tensor::{ElementFunction, Operand, Tensor, Variable};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -171,10 +171,10 @@ macro_rules! pairs {
         }
     )* };
 }
-pairs!(usize isize);
+pairs!(usize isize f64);
 
 /// What a value is the object of; nothing for a number.
-fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
+pub fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
     match host(|host| host.handle(value)) {
         NUMBER => Ok(None),
         FOREIGN => {
@@ -207,6 +207,12 @@ impl FromJs for crate::device::Device {
     }
 }
 
+impl FromJs for Variable {
+    fn from_js(value: &JsValue, at: At) -> Result<Variable> {
+        Ok(Rc::<super::objects::Held>::from_js(value, at)?.variable.clone())
+    }
+}
+
 impl FromJs for std::rc::Rc<super::objects::Held> {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Self> {
@@ -233,6 +239,7 @@ macro_rules! lists {
 lists! {
     Tensor, "a list of tensors";
     std::rc::Rc<super::objects::Held>, "a list of variables";
+    Variable, "a list of variables";
 }
 
 impl FromJs for Rc<ElementFunction> {

@@ -10,6 +10,7 @@ mod device;
 mod host;
 #[cfg(feature = "wgpu-interop")]
 mod interop;
+mod nn;
 mod objects;
 mod options;
 mod profile;
@@ -26,6 +27,7 @@ pub use at::At;
 pub use calls::{call0, call1, call2, call3, call4};
 pub use convert::{word, FromJs};
 pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProfile, JsProgram, JsShader};
+pub use objects::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsWeightAverage};
 pub use objects::{JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};
 pub use returns::{given, named, promise, IntoJs, Returned, Value};

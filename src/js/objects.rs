@@ -1,9 +1,11 @@
 //! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
 //! empty once the object, or the device that it lives on, was disposed.
 
+use super::nn::{Average, Layer, Optimizer, Schedule};
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
+use crate::nn::Generator;
 use crate::profile::Profile;
 use crate::tensor::{Batch, ElementFunction, Program, Shader, Tensor, Variable};
 use std::cell::{Cell, RefCell};
@@ -23,6 +25,11 @@ pub enum Object {
     ElementFunction(Device, Rc<ElementFunction>),
     Shader(Device, Rc<Shader>),
     Profile(Device, Arc<Profile>),
+    Generator(Generator),
+    Layer(Layer),
+    Optimizer(Optimizer),
+    WeightAverage(Average),
+    Schedule(Schedule),
 }
 
 /// A variable, and the object that was given out for its value.
@@ -33,8 +40,9 @@ pub struct Held {
 }
 
 impl Object {
-    fn device(&self) -> &Device {
-        match self {
+    /// What it lives on; a schedule is numbers alone.
+    fn device(&self) -> Option<&Device> {
+        Some(match self {
             Object::Device(device)
             | Object::Batch(device, _)
             | Object::Program(device, _)
@@ -44,7 +52,12 @@ impl Object {
             | Object::Profile(device, _) => device,
             Object::Tensor(tensor) => tensor.device(),
             Object::Variable(held) => &held.device,
-        }
+            Object::Generator(generator) => generator.device(),
+            Object::Layer(layer) => &layer.device,
+            Object::Optimizer(optimizer) => &optimizer.device,
+            Object::WeightAverage(average) => &average.device,
+            Object::Schedule(_) => return None,
+        })
     }
 }
 
@@ -151,7 +164,8 @@ pub fn unclaimed() -> bool {
 pub fn dispose_device(device: &Device) {
     let gone: Vec<Option<Object>> = PLACES.with_borrow_mut(|places| {
         let lives = |object: &&mut Option<Object>| {
-            object.as_ref().is_some_and(|object| object.device().is_same(device))
+            let device_of = object.as_ref().and_then(Object::device);
+            device_of.is_some_and(|own| own.is_same(device))
         };
         places.objects.iter_mut().filter(lives).map(Option::take).collect()
     });
@@ -299,6 +313,45 @@ shells! {
 
     /// What a device did while something was profiled, and how long that took.
     "Profile" JsProfile => (Device, Arc<Profile>), Object::Profile(device, profile) => (device, profile);
+
+    /// A device, and random seeds for what is made on it: the first values of parameters, and what dropout drops. The same seed
+    /// gives the same numbers on every device.
+    "Generator" JsGenerator => Generator, Object::Generator(generator) => generator;
+
+    /// A part of a model: its parameters, and what it makes of tensors. Its static methods make the layers there are.
+    ///
+    /// @example
+    /// ```ts
+    /// const generator = new Generator(device, 0);
+    /// const model = new Sequential(
+    ///   Layer.linear(generator, 2, 16), (x) => x.tanh(), Layer.linear(generator, 16, 1));
+    /// const y = model.forward(device.ones([8, 2]));
+    /// ```
+    "Layer" JsLayer => Layer, Object::Layer(layer) => layer;
+
+    /// Changes parameters by their gradients. What it remembers of them lies in a few flat tensors, and so do they: an update is
+    /// one kernel, however many parameters there are. Its static methods make those there are.
+    ///
+    /// @example
+    /// ```ts
+    /// const optimizer = Optimizer.adam(model, { lr: 0.01 });
+    /// for (let step = 0; step < 100; step++) {
+    ///   optimizer.minimize(model.forward(x).mseLoss(y)); // one submission
+    /// }
+    /// ```
+    "Optimizer" JsOptimizer => Optimizer, Object::Optimizer(optimizer) => optimizer;
+
+    /// An exponential moving average of an optimiser's parameters: {@link Optimizer.average} makes it.
+    "WeightAverage" JsWeightAverage => Average, Object::WeightAverage(average) => average;
+
+    /// A learning rate that changes with the steps. Its static methods make the schedules there are.
+    ///
+    /// @example
+    /// ```ts
+    /// const schedule = Schedule.oneCycle(0.02, 1000);
+    /// optimizer.lr = schedule.lr(optimizer.steps);
+    /// ```
+    "Schedule" JsSchedule => Schedule, Object::Schedule(schedule) => schedule;
 }
 
 /// The object for the result of an operation, unless it carries an error: JavaScript throws at once.

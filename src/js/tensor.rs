@@ -248,15 +248,7 @@ impl JsTensor {
         let this = self.core(op)?;
         let k = Tensor::from_js(k, At { op, what: "k" })?;
         let v = Tensor::from_js(v, At { op, what: "v" })?;
-        thread_local!(static KNOWN: Known = Known::new(&["causal window mask scale kvLength"]));
-        let options = Options::open(options, &KNOWN, op)?;
-        let causal = options.after(0).flag(0, "causal", false)?;
-        let window = Option::from_js(&options.get(1), At { op, what: "window" })?;
-        let mask = Option::<Tensor>::from_js(&options.get(2), At { op, what: "mask" })?;
-        let scale = Option::from_js(&options.get(3), At { op, what: "scale" })?;
-        let kv_length = Option::from_js(&options.get(4), At { op, what: "kvLength" })?;
-        let options = AttentionOptions { causal, window, mask: mask.as_ref(), scale, kv_length };
-        given(this.attention(&k, &v, options), op)
+        given(this.attention(&k, &v, Attending::open(options, op)?.options()), op)
     }
 
     /// An axis with `size` elements, the i-th made of those around the place `first + i * step` of this one's. Takes `f32`
@@ -290,5 +282,38 @@ impl JsTensor {
             inside: options.after(5).flag(0, "inside", false)?,
         };
         given(this.resample(axis, size, sampling), op)
+    }
+}
+
+/// Options of attention.
+pub struct Attending {
+    causal: bool,
+    window: Option<usize>,
+    mask: Option<Tensor>,
+    scale: Option<f64>,
+    kv_length: Option<usize>,
+}
+
+impl Attending {
+    /// Those that were passed.
+    ///
+    /// # Errors
+    /// `Data` where it is no object, or has a field that is not known.
+    pub fn open(options: &JsValue, op: &'static str) -> Result<Attending> {
+        thread_local!(static KNOWN: Known = Known::new(&["causal window mask scale kvLength"]));
+        let options = Options::open(options, &KNOWN, op)?;
+        Ok(Attending {
+            causal: options.after(0).flag(0, "causal", false)?,
+            window: Option::from_js(&options.get(1), At { op, what: "window" })?,
+            mask: Option::from_js(&options.get(2), At { op, what: "mask" })?,
+            scale: Option::from_js(&options.get(3), At { op, what: "scale" })?,
+            kv_length: Option::from_js(&options.get(4), At { op, what: "kvLength" })?,
+        })
+    }
+
+    /// As the core takes them.
+    pub fn options(&self) -> AttentionOptions<'_> {
+        let Attending { causal, window, ref mask, scale, kv_length } = *self;
+        AttentionOptions { causal, window, mask: mask.as_ref(), scale, kv_length }
     }
 }

@@ -3,6 +3,7 @@
 use super::host::host;
 use super::objects::{keep, Held, Object, Place};
 use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
+use crate::error::Result;
 use crate::tensor::{Tensor, Variable};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,7 +29,18 @@ impl JsVariable {
     /// stays.
     #[wasm_bindgen(getter, unchecked_return_type = "Tensor")]
     pub fn value(&self) -> Answer<JsValue> {
-        Ok(self.core("value")?.value.borrow().clone())
+        let held = self.core("value")?;
+        let now = held.variable.value();
+        let known = held.value.borrow().clone();
+        // An optimiser may have changed it since, or the object been disposed of.
+        let same = Tensor::from_js(&known, At { op: "value", what: "value" })
+            .is_ok_and(|known| known.is_same(&now));
+        if same {
+            return Ok(known);
+        }
+        let made: JsValue = keep(now)?.into();
+        succeed(&held.value, &made);
+        Ok(made)
     }
 
     /// Takes this value from now on, and disposes of the one before. Where more than 2,000 operations were recorded since
@@ -81,7 +93,10 @@ impl JsVariable {
     pub fn end(&self) {
         if let Ok(held) = self.core("dispose") {
             self.0.clear();
-            host(|host| host.dispose(&held.value.borrow()));
+            let value = held.value.borrow();
+            if !value.is_undefined() {
+                host(|host| host.dispose(&value));
+            }
         }
     }
 }
@@ -90,7 +105,20 @@ impl JsVariable {
 fn succeed(held: &RefCell<JsValue>, value: &JsValue) {
     host(|host| host.release(value));
     let before = held.replace(value.clone());
-    if before != *value {
+    if before != *value && !before.is_undefined() {
         host(|host| host.dispose(&before));
     }
+}
+
+/// The object for a variable of Rust's: the same each time, as long as it is there.
+pub fn object_of(variable: &Variable) -> Result<JsValue> {
+    let known = host(|host| host.known(variable.address()));
+    if !known.is_undefined() {
+        return Ok(known);
+    }
+    let device = variable.value().device().clone();
+    let held = Held { variable: variable.clone(), value: RefCell::new(JsValue::UNDEFINED), device };
+    let made: JsValue = JsVariable(Place::new(Object::Variable(Rc::new(held)))).into();
+    host(|host| host.remember(variable.address(), &made));
+    Ok(made)
 }

@@ -69,7 +69,7 @@ struct Shard {
 
 /// What is done with gradients that are too large.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Clip {
+pub(crate) enum Clip {
     Norm(f64),
     Value(f64),
 }
@@ -108,6 +108,12 @@ impl Optimizer {
     pub fn clip_norm(mut self, max: f64) -> Optimizer {
         self.clip = Some(Clip::Norm(max));
         self
+    }
+
+    /// The same as a setting.
+    #[cfg(feature = "js")]
+    pub(crate) fn set_clip(&mut self, clip: Clip) {
+        self.clip = Some(clip);
     }
 
     /// Before an update each element of a gradient is brought between `-max` and `max`.

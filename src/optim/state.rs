@@ -5,6 +5,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 
+/// What is there of the whole.
+const STEPS: &str = "steps";
+
+const OP: &str = "load_state_dict";
+
+fn missing(name: &str) -> Error {
+    Error::data(format!("{OP}: missing: `{name}`"))
+}
+
 impl Optimizer {
     /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`. Together with
     /// the parameters' values a training that loads it goes on to the same bits.
@@ -14,7 +23,7 @@ impl Optimizer {
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
         let device = self.groups[0].shards[0].flat.value().device().clone();
         let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
-        let mut state = BTreeMap::from([("steps".to_string(), device.tensor(&[steps], &[1])?)]);
+        let mut state = BTreeMap::from([(STEPS.to_string(), device.tensor(&[steps], &[1])?)]);
         for (name, shard, memory, at) in self.places() {
             let (start, shape) = (at.0 as isize, &shard.shapes[at.1]);
             let count = shape.iter().product::<usize>() as isize;
@@ -30,24 +39,33 @@ impl Optimizer {
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
     /// [`Tensor::read`].
     pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
-        let op = "load_state_dict";
+        let steps = Optimizer::saved_steps(state).await?;
+        self.restore(state, steps)
+    }
+
+    /// How many steps a state says were made.
+    pub(crate) async fn saved_steps(state: &BTreeMap<String, Tensor>) -> Result<u64> {
+        let steps = state.get(STEPS).ok_or_else(|| missing(STEPS))?.item::<i32>().await?;
+        Ok(u64::try_from(steps).unwrap_or(0))
+    }
+
+    /// Takes a state of after so many steps.
+    pub(crate) fn restore(&mut self, state: &BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
         let mut given: BTreeMap<&str, &Tensor> =
             state.iter().map(|(name, x)| (&name[..], x)).collect();
-        let missing = |name: &str| Error::data(format!("{op}: missing: `{name}`"));
-        let steps = given.remove("steps").ok_or_else(|| missing("steps"))?;
-        let steps = steps.item::<i32>().await?;
+        given.remove(STEPS);
         let mut parts: Vec<Tensor> = Vec::new();
         for (name, shard, _, at) in self.places() {
             let part = given.remove(&name[..]).ok_or_else(|| missing(&name))?;
             let (wanted, shape) = (&shard.shapes[at.1], part.shape());
             if shape != &wanted[..] {
-                let message = format!("{op}: `{name}` has shape {wanted:?}, given was {shape:?}");
+                let message = format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
                 return Err(Error::new(ErrorKind::Shape, message));
             }
             parts.push(part.cast(shard.flat.dtype())?.reshape(&[-1])?);
         }
         if let Some(name) = given.keys().next() {
-            return Err(Error::data(format!("{op}: surplus: `{name}`")));
+            return Err(Error::data(format!("{OP}: surplus: `{name}`")));
         }
         let mut rest = &parts[..];
         for shard in self.shards() {
@@ -57,7 +75,7 @@ impl Optimizer {
                 memory.assign(&Tensor::concat(own, 0)?.detach())?;
             }
         }
-        self.steps = u64::try_from(steps).unwrap_or(0);
+        self.steps = steps;
         Ok(())
     }
 

@@ -77,6 +77,12 @@ impl Variable {
         Arc::ptr_eq(&self.held, &other.held)
     }
 
+    /// What is the same for all that are the same variable.
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.held) as *const () as usize
+    }
+
     /// One flat variable that has the values of all of these, one after the other. They are parts of it from now on: what is
     /// assigned to it they have, and what is assigned to one of them it has. So whatever is done with all parameters of a
     /// model, as an optimiser does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
@@ -243,7 +249,7 @@ impl Drop for Held {
 
 impl Tensor {
     /// Whether both are the same tensor, not only of the same values.
-    fn is_same(&self, other: &Tensor) -> bool {
+    pub(crate) fn is_same(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

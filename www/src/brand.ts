@@ -45,27 +45,31 @@ class Given {
 /** The private fields of an object of a core. */
 export class Brand extends Given {
   readonly #owner: Owner;
+  /** The class. */
+  readonly #kind: string;
   #pointer: number;
   #handle: number;
   /** What a getter gave, which it gives each time. */
   #facts: Record<string, unknown> | undefined;
 
-  private constructor(object: object, owner: Owner, pointer: number, handle: number) {
+  private constructor(object: object, { name, owner }: Kind, pointer: number, handle: number) {
     super(object);
     this.#owner = owner;
+    this.#kind = name;
     this.#pointer = pointer;
     this.#handle = handle;
   }
 
   /** What wasm-bindgen's code sets: the pointer of an object that it has just made, or 0 when it gives it up. */
-  static set(object: object, { name, owner, claim }: Kind, pointer: number): void {
+  static set(object: object, kind: Kind, pointer: number): void {
+    const { name, owner, claim } = kind;
     if (#owner in object) {
       if (pointer !== 0 || object.#owner !== owner) throw dataError(`${name}: its place is not for others to set`);
       object.#pointer = object.#handle = 0;
       return;
     }
     if (!owner.exports.unclaimed()) throw dataError(`${name}: objects are made by the core alone`);
-    new Brand(object, owner, pointer, claim(pointer));
+    new Brand(object, kind, pointer, claim(pointer));
     if (name === "Tensor") owner.made(object);
   }
 
@@ -84,6 +88,11 @@ export class Brand extends Given {
   /** The core that an object is of; undefined if it is none's. */
   static owner(object: unknown): Owner | undefined {
     return typeof object === "object" && object !== null && #owner in object ? object.#owner : undefined;
+  }
+
+  /** The class that an object of a core is of; undefined if it is none's. */
+  static kind(object: object): string | undefined {
+    return #owner in object ? object.#kind : undefined;
   }
 
   /** What a property is, which is asked for once. */

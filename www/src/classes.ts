@@ -8,6 +8,7 @@ import { ElementFunction, Shader, text, type ElementFunctionOptions, type Shader
 import { dataError } from "./errors.js";
 import { checked, describe } from "./host.js";
 import { shareClasses } from "./load.js";
+import { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./nn.js";
 import { classOf, explain, hostOf, isGone, Shown } from "./objects.js";
 import { handing, open, type DeviceOptions } from "./open.js";
 import { profile, Profile } from "./profile.js";
@@ -23,6 +24,7 @@ export class Tensor extends Shown {
   declare bytes: () => Promise<Uint8Array>;
   declare extents: () => number[];
   declare cast: (dtype: DType) => Tensor;
+  declare add: (other: Tensor) => Tensor;
   declare dispose: () => void;
   declare pin: (() => Pinned) | undefined;
 
@@ -280,4 +282,7 @@ export class Plan extends Shown {
   }
 }
 
-shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile });
+export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage };
+
+const own = { Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile };
+shareClasses({ ...own, Generator, Layer, Optimizer, WeightAverage, Schedule });

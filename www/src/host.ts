@@ -82,7 +82,7 @@ export class Host implements Owner {
   readonly gone: object[] = [];
   /** What was made in each scope that is open, the innermost last. */
   readonly scopes: Set<object>[] = [];
-  /** The objects of devices, by where these are in the core's memory. */
+  /** The objects of devices and of layers' variables, by where these are in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
   /** When the page last had a turn. */
   #turned = performance.now();
@@ -177,8 +177,8 @@ export class Host implements Owner {
     return object && Brand.handle(object, this) > 0 ? object : undefined;
   }
 
-  remember(address: number, object: object & { facts(): object }): void {
-    for (const [name, value] of Object.entries(object.facts())) {
+  remember(address: number, object: object & { facts?(): object }): void {
+    for (const [name, value] of Object.entries(object.facts?.() ?? {})) {
       Object.defineProperty(object, name, { value: Object.freeze(value), enumerable: true });
     }
     this.#objects.set(address, new WeakRef(object));

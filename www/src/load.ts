@@ -6,6 +6,7 @@ import { adopt, type CoreClass } from "./brand.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
 import { describe, Host } from "./host.js";
+import { makeBy } from "./nn.js";
 
 /** A core that runs. */
 export interface Core {
@@ -148,6 +149,7 @@ async function run(name: CoreName, module: WebAssembly.Module): Promise<Core> {
   glue.guardBy((exports) => guarded(exports, host));
   await start({ module_or_path: module });
   for (const [kind, root] of Object.entries(roots)) adopt(kind, host.classes[kind] as CoreClass, root, host);
+  makeBy(host);
   glue.start(host);
   if (debug) glue.setDebug(debug);
   started.add(glue);

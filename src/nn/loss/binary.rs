@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The cross entropy between probabilities and targets from 0 to 1: the mean of
     /// `-(target log(x) + (1 - target) log(1 - x))`, where the logarithms are at least -100. The weight broadcasts to this.
@@ -27,7 +27,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [100.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(weight, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(weight, reduction = LossReduction::Mean)))]
     pub fn binary_cross_entropy(
         &self,
         target: &Tensor,
@@ -70,7 +70,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [1000.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(weight, pos_weight, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(weight, pos_weight, reduction = LossReduction::Mean)))]
     pub fn binary_cross_entropy_with_logits(
         &self,
         target: &Tensor,
@@ -106,7 +106,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [0.0, 1000.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(reduction = LossReduction::Mean)))]
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "soft_margin_loss";
         need_like(name, self, target, "target")?;
@@ -129,7 +129,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [0.5, 0.75, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(margin = 1.0, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(margin = 1.0, reduction = LossReduction::Mean)))]
     pub fn hinge_embedding_loss(
         &self,
         target: &Tensor,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// Parameters of [`Tensor::cross_entropy`].
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CrossEntropyOptions {
     /// Targets of this class count for nothing. Where targets are probabilities it means nothing. The default is -100.
@@ -124,7 +124,7 @@ impl Targets<'_> {
     }
 }
 
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The cross entropy between scores (logits) of classes and a target: the negative logarithm of the softmax of the
     /// target's class. The classes are axis 1 of `[batch, classes, ...]`, or the only axis. (`F.cross_entropy` of
@@ -153,7 +153,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>().await? - 2f32.ln() / 2.0).abs() < 1e-6);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(weight), spread(options)))]
+    #[cfg_attr(feature = "js", js(options(weight), spread(options)))]
     pub fn cross_entropy(
         &self,
         target: &Tensor,
@@ -210,7 +210,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>().await?, 2.5);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(weight, ignore_index = -100, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(weight, ignore_index = -100, reduction = LossReduction::Mean)))]
     pub fn nll_loss(
         &self,
         target: &Tensor,
@@ -244,7 +244,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>().await? - 2f32.ln()).abs() < 1e-6);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(log_target = false, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(log_target = false, reduction = LossReduction::Mean)))]
     pub fn kl_div(
         &self,
         target: &Tensor,

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// What becomes of the losses of the elements. (`reduction` of PyTorch's losses.)
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossReduction {
     /// They stay as they are.
@@ -28,7 +28,7 @@ pub enum LossReduction {
     /// Their sum.
     Sum,
     /// Their sum, divided by the first extent of their shape: the mean over the batch alone.
-    #[cfg_attr(feature = "js-nn", js(name = "batchmean"))]
+    #[cfg_attr(feature = "js", js(name = "batchmean"))]
     BatchMean,
 }
 

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// Parameters of [`Tensor::triplet_margin_loss`].
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TripletMarginOptions {
     /// How much farther away the negative should be. The default is 1.
@@ -28,7 +28,7 @@ impl Default for TripletMarginOptions {
     }
 }
 
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The loss of a ranking: the mean of `max(0, -target (x - other) + margin)`, where a target of 1 wants this to be the
     /// larger one, and -1 the other. PyTorch's margin is 0. (`F.margin_ranking_loss` of PyTorch.)
@@ -46,7 +46,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [2.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
     pub fn margin_ranking_loss(
         &self,
         other: &Tensor,
@@ -79,7 +79,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [1.0, 0.5]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
     pub fn cosine_embedding_loss(
         &self,
         other: &Tensor,
@@ -123,7 +123,7 @@ impl Tensor {
     /// assert!((loss.item::<f32>().await? - 4.0).abs() < 1e-5);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(spread(options)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn triplet_margin_loss(
         &self,
         positive: &Tensor,

@@ -6,7 +6,7 @@ use crate::tensor::Tensor;
 use std::f64::consts::TAU;
 
 /// Parameters of [`Tensor::poisson_nll_loss`].
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoissonNllOptions {
     /// Whether the input is the logarithm of the rate. The default is `true`.
@@ -26,7 +26,7 @@ impl Default for PoissonNllOptions {
     }
 }
 
-#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The mean squared error: the mean of `(x - target)^2`. (`F.mse_loss` of PyTorch.)
     ///
@@ -43,7 +43,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>().await?, 4.5);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(reduction = LossReduction::Mean)))]
     pub fn mse_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "mse_loss";
         need_like(name, self, target, "target")?;
@@ -65,7 +65,7 @@ impl Tensor {
     /// assert_eq!(x.l1_loss(&target, LossReduction::Sum)?.item::<f32>().await?, 3.0);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(reduction = LossReduction::Mean)))]
     pub fn l1_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "l1_loss";
         need_like(name, self, target, "target")?;
@@ -88,7 +88,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [0.25, 3.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(beta = 1.0, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(beta = 1.0, reduction = LossReduction::Mean)))]
     pub fn smooth_l1_loss(
         &self,
         target: &Tensor,
@@ -125,7 +125,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [0.5, 6.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(delta = 1.0, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(delta = 1.0, reduction = LossReduction::Mean)))]
     pub fn huber_loss(
         &self,
         target: &Tensor,
@@ -166,7 +166,7 @@ impl Tensor {
     /// assert_eq!(loss.read::<f32>().await?, [0.5, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(options(full = false, epsilon = 1e-6, reduction = LossReduction::Mean)))]
+    #[cfg_attr(feature = "js", js(options(full = false, epsilon = 1e-6, reduction = LossReduction::Mean)))]
     pub fn gaussian_nll_loss(
         &self,
         target: &Tensor,
@@ -229,7 +229,7 @@ impl Tensor {
     /// assert_eq!(loss.item::<f32>().await?, 1.0);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    #[cfg_attr(feature = "js-nn", js(spread(options)))]
+    #[cfg_attr(feature = "js", js(spread(options)))]
     pub fn poisson_nll_loss(&self, target: &Tensor, options: PoissonNllOptions) -> Result<Tensor> {
         let name = "poisson_nll_loss";
         need_like(name, self, target, "target")?;

@@ -1,6 +1,6 @@
 // All cases that run on one device, and how a page or a worker starts them.
 
-import { Device, setDebug, Tensor, Variable, WarpweftError } from "/dist/index.js";
+import * as warpweft from "/dist/index.js";
 import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";
@@ -15,12 +15,13 @@ import "./safety.js";
 import "./data.js";
 import "./leaks.js";
 import "./profile.js";
+import "./training.js";
 import "./hostile.js";
 
 /** Runs them on the device that is preferred, with so many hostile calls of a seed, and gives the results. */
 export async function run(prefer, hostile) {
-  const device = await Device.new({ prefer });
-  const results = await runAll({ device, Device, setDebug, Tensor, Variable, WarpweftError, hostile });
+  const device = await warpweft.Device.new({ prefer });
+  const results = await runAll({ ...warpweft, device, hostile });
   device.dispose();
   return { info: device.info, results };
 }

@@ -124,6 +124,7 @@ pub fn param(ty: &Type, generics: &Generics) -> syn::Result<Param> {
         }
         // Axes: one, or a list of them.
         "number" if head(element, generics)? == "isize" => "Axes".to_string(),
+        "Variable" => "Module | readonly Variable[]".to_string(),
         one => format!("readonly {one}[]"),
     };
     Ok(found)

@@ -1,0 +1,420 @@
+//! Layers: one class, whose static methods make them.
+
+use super::members::Walked;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::js::objects::{keep, Object, Place};
+use crate::js::tensor::Attending;
+use crate::js::{Answer, At, FromJs, IntoJs, JsLayer, JsTensor, Shell};
+use crate::nn::{self, Generator, Module, RecurrentOptions, TransformerOptions};
+use crate::tensor::{AttentionOptions, ConvOptions, ConvTransposeOptions, Tensor};
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+/// A module of Rust, and how it is run.
+#[derive(Clone)]
+pub struct Layer {
+    pub device: Device,
+    pub module: Rc<dyn Module>,
+    run: Run,
+}
+
+/// What a layer makes of its inputs.
+#[derive(Clone)]
+enum Run {
+    /// Of one.
+    One(Rc<dyn nn::Layer>),
+    /// Of some, of which the first has to be there.
+    Some(usize, Rc<Several>),
+    /// Of as many as this, with options of the attention.
+    Attends(usize, Rc<Attends>),
+}
+
+type Several = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
+type Attends = dyn Fn(&[Tensor], AttentionOptions) -> Result<Tensor>;
+
+impl Layer {
+    fn one(generator: &Generator, layer: impl nn::Layer + 'static) -> Layer {
+        let layer = Rc::new(layer);
+        Layer { device: generator.device().clone(), module: layer.clone(), run: Run::One(layer) }
+    }
+
+    fn of(generator: &Generator, module: impl Module + 'static, run: Run) -> Layer {
+        Layer { device: generator.device().clone(), module: Rc::new(module), run }
+    }
+
+    fn outputs(&self, inputs: &[Tensor], options: AttentionOptions) -> Result<Vec<Tensor>> {
+        let (least, most) = match &self.run {
+            Run::One(_) => (1, 1),
+            Run::Some(most, _) => (1, *most),
+            Run::Attends(count, _) => (*count, *count),
+        };
+        let (kind, count) = (self.module.kind(), inputs.len());
+        if count < least || count > most {
+            let wanted = if least == most { least.to_string() } else { format!("1 to {most}") };
+            return Err(Error::data(format!("forward: {kind} takes {wanted} inputs, not {count}")));
+        }
+        let AttentionOptions { causal, window, mask, scale, kv_length } = options;
+        let attends = causal || mask.is_some() || scale.is_some();
+        match &self.run {
+            Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),
+            _ if attends || window.is_some() || kv_length.is_some() => {
+                Err(Error::data(format!("forward: {kind} has no options of attention")))
+            }
+            Run::Some(_, run) => run(inputs),
+            Run::One(layer) => Ok(vec![layer.forward(&inputs[0])?]),
+        }
+    }
+}
+
+#[warpweft_macros::js]
+impl Layer {
+    /// `x W^T + b`, of `inputs` numbers in the last axis to `outputs`: PyTorch's `Linear`, with its first values.
+    ///
+    /// # Errors
+    /// `Limit` if the weight is too large.
+    #[js(options(bias = true))]
+    pub fn linear(
+        generator: &Generator,
+        inputs: usize,
+        outputs: usize,
+        bias: bool,
+    ) -> Result<Layer> {
+        Ok(Layer::one(
+            generator,
+            match bias {
+                true => nn::Linear::new(generator, inputs, outputs)?,
+                false => nn::Linear::without_bias(generator, inputs, outputs)?,
+            },
+        ))
+    }
+
+    /// A linear layer that stays as it is, and a product of two narrow matrices that is learnt beside it (LoRA, Hu and others
+    /// 2021); its weight has the path `base.weight`.
+    ///
+    /// # Errors
+    /// `Data` if the rank is 0; `Limit`.
+    pub fn lora(
+        generator: &Generator,
+        inputs: usize,
+        outputs: usize,
+        rank: usize,
+        alpha: f64,
+    ) -> Result<Layer> {
+        let base = nn::Linear::new(generator, inputs, outputs)?;
+        Ok(Layer::one(generator, nn::Lora::new(generator, base, rank, alpha)?))
+    }
+
+    /// Rows of a matrix `[count, width]`, chosen by integers: PyTorch's `Embedding`.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn embedding(generator: &Generator, count: usize, width: usize) -> Result<Layer> {
+        Ok(Layer::one(generator, nn::Embedding::new(generator, count, width)?))
+    }
+
+    /// Drops each element with probability `p` while it trains, and scales the others by `1 / (1 - p)`.
+    ///
+    /// # Errors
+    /// `Data` if the probability lies outside `[0, 1)`.
+    #[js(default(p = 0.5))]
+    pub fn dropout(generator: &Generator, p: f64) -> Result<Layer> {
+        Ok(Layer::one(generator, nn::Dropout::new(generator, p)?))
+    }
+
+    /// Normalises each channel over the batch, with running statistics for evaluation: PyTorch's `BatchNorm1d` to `3d`.
+    ///
+    /// # Errors
+    /// `Limit`.
+    #[js(options(epsilon = 1e-5, momentum = 0.1))]
+    pub fn batch_norm(
+        generator: &Generator,
+        channels: usize,
+        epsilon: f64,
+        momentum: f64,
+    ) -> Result<Layer> {
+        let mut layer = nn::BatchNorm::new(generator, channels)?;
+        (layer.epsilon, layer.momentum) = (epsilon, momentum);
+        Ok(Layer::one(generator, layer))
+    }
+
+    /// Normalises over the last axes, which have these extents, with a learnt weight and bias.
+    ///
+    /// # Errors
+    /// `Limit`.
+    #[js(options(epsilon = 1e-5))]
+    pub fn layer_norm(generator: &Generator, shape: &[usize], epsilon: f64) -> Result<Layer> {
+        let layer = nn::LayerNorm::new(generator, shape)?;
+        Ok(Layer::one(generator, nn::LayerNorm { epsilon, ..layer }))
+    }
+
+    /// Divides by the root of the mean of the squares over the last axes, with a learnt weight.
+    ///
+    /// # Errors
+    /// `Limit`.
+    #[js(options(epsilon = 1.1920929e-7))]
+    pub fn rms_norm(generator: &Generator, shape: &[usize], epsilon: f64) -> Result<Layer> {
+        let layer = nn::RmsNorm::new(generator, shape)?;
+        Ok(Layer::one(generator, nn::RmsNorm { epsilon, ..layer }))
+    }
+
+    /// Normalises groups of channels of each image, with a learnt weight and bias for each channel.
+    ///
+    /// # Errors
+    /// `Shape` when it is run if the groups do not divide the channels; `Limit`.
+    #[js(options(epsilon = 1e-5))]
+    pub fn group_norm(
+        generator: &Generator,
+        groups: usize,
+        channels: usize,
+        epsilon: f64,
+    ) -> Result<Layer> {
+        let layer = nn::GroupNorm::new(generator, groups, channels)?;
+        Ok(Layer::one(generator, nn::GroupNorm { epsilon, ..layer }))
+    }
+
+    /// Normalises each channel of each image, with a learnt weight and bias where it is `affine`.
+    ///
+    /// # Errors
+    /// `Limit`.
+    #[js(options(epsilon = 1e-5, affine = false))]
+    pub fn instance_norm(
+        generator: &Generator,
+        channels: usize,
+        epsilon: f64,
+        affine: bool,
+    ) -> Result<Layer> {
+        let layer = match affine {
+            true => nn::InstanceNorm::affine(generator, channels)?,
+            false => nn::InstanceNorm::default(),
+        };
+        Ok(Layer::one(generator, nn::InstanceNorm { epsilon, ..layer }))
+    }
+
+    /// Attention of several heads (PyTorch's `MultiheadAttention`, batch first): `forward([query, key, value])`, each
+    /// `[batch, length, width]`.
+    ///
+    /// # Errors
+    /// `Shape` if the heads do not divide the width; `Data` if the probability lies outside `[0, 1)`.
+    #[js(options(dropout = 0.0))]
+    pub fn multihead_attention(
+        generator: &Generator,
+        width: usize,
+        heads: usize,
+        dropout: f64,
+    ) -> Result<Layer> {
+        let layer = nn::MultiheadAttention::new(generator, width, heads, dropout)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor], options: AttentionOptions<'_>| {
+            own.attend(&x[0], &x[1], &x[2], options)
+        };
+        Ok(Layer::of(generator, layer, Run::Attends(3, Rc::new(run))))
+    }
+
+    /// A layer of a transformer's encoder over `[batch, length, width]`: attention of the sequence to itself, then two matrices
+    /// at each place.
+    ///
+    /// # Errors
+    /// As `multiheadAttention`.
+    #[js(spread(options))]
+    pub fn transformer_encoder_layer(
+        generator: &Generator,
+        width: usize,
+        heads: usize,
+        options: TransformerOptions,
+    ) -> Result<Layer> {
+        let layer = nn::TransformerEncoderLayer::new(generator, width, heads, options)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor], options: AttentionOptions<'_>| own.run(&x[0], options);
+        Ok(Layer::of(generator, layer, Run::Attends(1, Rc::new(run))))
+    }
+
+    /// A layer of a transformer's decoder: `forward([x, memory])`; options of the attention are of that of `x` to itself.
+    ///
+    /// # Errors
+    /// As `multiheadAttention`.
+    #[js(spread(options))]
+    pub fn transformer_decoder_layer(
+        generator: &Generator,
+        width: usize,
+        heads: usize,
+        options: TransformerOptions,
+    ) -> Result<Layer> {
+        let layer = nn::TransformerDecoderLayer::new(generator, width, heads, options)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor], options: AttentionOptions<'_>| {
+            own.run(&x[0], &x[1], options, AttentionOptions::default())
+        };
+        Ok(Layer::of(generator, layer, Run::Attends(2, Rc::new(run))))
+    }
+
+    /// A recurrent network of `tanh` units over `[batch, steps, inputs]`. `run([x, h])` gives the results and the last states.
+    ///
+    /// # Errors
+    /// `Data` for no layers or units, or a probability outside `[0, 1)`; `Limit`.
+    #[js(spread(options))]
+    pub fn rnn(
+        generator: &Generator,
+        inputs: usize,
+        hidden: usize,
+        options: RecurrentOptions,
+    ) -> Result<Layer> {
+        let layer = nn::Rnn::new(generator, inputs, hidden, options)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor]| own.run(&x[0], x.get(1)).map(|(y, h)| vec![y, h]);
+        Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
+    }
+
+    /// Gated recurrent units, as `rnn`.
+    ///
+    /// # Errors
+    /// As `rnn`.
+    #[js(spread(options))]
+    pub fn gru(
+        generator: &Generator,
+        inputs: usize,
+        hidden: usize,
+        options: RecurrentOptions,
+    ) -> Result<Layer> {
+        let layer = nn::Gru::new(generator, inputs, hidden, options)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor]| own.run(&x[0], x.get(1)).map(|(y, h)| vec![y, h]);
+        Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
+    }
+
+    /// Long short-term memory over `[batch, steps, inputs]`. `run([x, h, c])` gives the results, the last hidden and cell states;
+    /// the states begin as zeros where they are left out.
+    ///
+    /// # Errors
+    /// As `rnn`.
+    #[js(spread(options))]
+    pub fn lstm(
+        generator: &Generator,
+        inputs: usize,
+        hidden: usize,
+        options: RecurrentOptions,
+    ) -> Result<Layer> {
+        let layer = nn::Lstm::new(generator, inputs, hidden, options)?;
+        let own = layer.clone();
+        let run = move |x: &[Tensor]| {
+            let state = x.get(1).zip(x.get(2));
+            if state.is_none() && x.len() > 1 {
+                return Err(Error::data("forward: Lstm takes a state of two tensors".to_string()));
+            }
+            own.run(&x[0], state).map(|(y, (h, c))| vec![y, h, c])
+        };
+        Ok(Layer::of(generator, layer, Run::Some(3, Rc::new(run))))
+    }
+}
+
+/// Convolutions over one to three axes.
+macro_rules! convolutions {
+    ($($name:ident $conv:ident, $back_name:ident $back:ident, $n:literal, $axes:literal;)*) => {
+        #[warpweft_macros::js]
+        impl Layer { $(
+            #[doc = concat!("A convolution over `[batch, channels, ", $axes, "]` with a learnt weight, as PyTorch's.")]
+            ///
+            /// # Errors
+            /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.
+            #[js(options(bias = true), spread(options))]
+            pub fn $name(
+                generator: &Generator,
+                inputs: usize,
+                outputs: usize,
+                kernel_size: [usize; $n],
+                bias: bool,
+                options: ConvOptions<$n>,
+            ) -> Result<Layer> {
+                let mut layer = nn::$conv::new(generator, inputs, outputs, kernel_size, options)?;
+                layer.bias = layer.bias.filter(|_| bias);
+                Ok(Layer::one(generator, layer))
+            }
+
+            #[doc = concat!("The transpose of a convolution over `[batch, channels, ", $axes, "]`, as PyTorch's.")]
+            ///
+            /// # Errors
+            /// `Shape` if the groups do not divide the channels; `Limit` if the weight is too large.
+            #[js(options(bias = true), spread(options))]
+            pub fn $back_name(
+                generator: &Generator,
+                inputs: usize,
+                outputs: usize,
+                kernel_size: [usize; $n],
+                bias: bool,
+                options: ConvTransposeOptions<$n>,
+            ) -> Result<Layer> {
+                let mut layer = nn::$back::new(generator, inputs, outputs, kernel_size, options)?;
+                layer.bias = layer.bias.filter(|_| bias);
+                Ok(Layer::one(generator, layer))
+            }
+        )* }
+    };
+}
+
+convolutions! {
+    conv1d Conv1d, conv_transpose1d ConvTranspose1d, 1, "length";
+    conv2d Conv2d, conv_transpose2d ConvTranspose2d, 2, "height, width";
+    conv3d Conv3d, conv_transpose3d ConvTranspose3d, 3, "depth, height, width";
+}
+
+#[wasm_bindgen(js_class = "Layer")]
+impl JsLayer {
+    /// The result for `x`, or for several inputs where the layer takes them; options are those of its attention. Nothing runs:
+    /// it is recorded.
+    ///
+    /// @throws `Shape` and `DType` if the inputs do not fit; `Data` if they are not as many as it takes.
+    #[wasm_bindgen(unchecked_return_type = "Tensor")]
+    pub fn forward(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Tensor | readonly Tensor[]")] x: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "AttentionOptions")] options: &JsValue,
+    ) -> Answer<JsTensor> {
+        let made = self.made(x, options)?.into_iter().next();
+        let none = || Error::data("forward: there is no result".to_string());
+        Ok(keep(made.ok_or_else(none)?)?)
+    }
+
+    /// All results for `x`, or for several inputs: of recurrent layers the last states come after the first one.
+    ///
+    /// @throws As `forward`.
+    #[wasm_bindgen(unchecked_return_type = "Tensor[]")]
+    pub fn run(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Tensor | readonly Tensor[]")] x: &JsValue,
+    ) -> Answer<Vec<JsTensor>> {
+        Ok(self.made(x, &JsValue::UNDEFINED)?.into_js()?)
+    }
+
+    /// The parameter or buffer with this name, such as `weight`.
+    ///
+    /// @throws `Data` if there is none.
+    #[wasm_bindgen(unchecked_return_type = "Variable")]
+    pub fn parameter(&self, name: String) -> Answer<JsValue> {
+        let layer = self.core("parameter")?;
+        let kind = layer.module.kind();
+        let found = Walked::layer(layer).variable(&name);
+        let none = || Error::data(format!("parameter: {kind} has no `{name}`"));
+        Ok(crate::js::variable::object_of(&found.ok_or_else(none)?)?)
+    }
+}
+
+impl JsLayer {
+    fn made(&self, x: &JsValue, options: &JsValue) -> Answer<Vec<Tensor>> {
+        let op = "forward";
+        let layer = self.core(op)?;
+        let inputs = match Tensor::from_js(x, At { op, what: "x" }) {
+            Ok(one) => vec![one],
+            Err(error) if !js_sys::Array::is_array(x) => return Err(error.into()),
+            Err(_) => Vec::<Tensor>::from_js(x, At { op, what: "x" })?,
+        };
+        let attending = Attending::open(options, op)?;
+        Ok(layer.outputs(&inputs, attending.options())?)
+    }
+}
+
+impl IntoJs for Layer {
+    type Js = JsLayer;
+    fn into_js(self) -> Result<JsLayer> {
+        Ok(JsLayer(Place::new(Object::Layer(self))))
+    }
+}

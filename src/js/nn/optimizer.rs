@@ -1,0 +1,204 @@
+//! Optimisers: one class, whose static methods make those of each rule.
+
+use super::members::{pairs, state};
+use crate::device::Device;
+use crate::error::Result;
+use crate::js::objects::{keep_all, Object, Place};
+use crate::js::{promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsWeightAverage, Shell};
+use crate::optim::{self, Clip, Rule, WeightAverage};
+use crate::tensor::{Tensor, Variable};
+use js_sys::{Array, Promise};
+use std::cell::RefCell;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+/// An optimiser. Nothing that is called while it works calls it again, except its promises, which borrow for moments.
+#[derive(Clone)]
+pub struct Optimizer {
+    pub device: Device,
+    inner: Rc<RefCell<optim::Optimizer>>,
+}
+
+fn made(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
+    let inner = optim::Optimizer::new(rule, parameters)?;
+    let device = parameters[0].value().device().clone();
+    Ok(Optimizer { device, inner: Rc::new(RefCell::new(inner)) })
+}
+
+/// A static method for each rule.
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident $rule:ident;)*) => {
+        #[warpweft_macros::js]
+        impl Optimizer { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// `Data` if there are no parameters, one is there twice, or they live on two devices.
+            #[js(spread(options))]
+            pub fn $name(parameters: &[Variable], options: optim::$rule) -> Result<Optimizer> {
+                made(options, parameters)
+            }
+        )* }
+    };
+}
+
+rules! {
+    /// Stochastic gradient descent, with momentum (PyTorch's `SGD`).
+    sgd Sgd;
+    /// Adam (Kingma and Ba 2015).
+    adam Adam;
+    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019).
+    adam_w AdamW;
+    /// Adam by the largest gradient (Kingma and Ba 2015).
+    adamax Adamax;
+    /// Adam with Nesterov's momentum (Dozat 2016).
+    n_adam NAdam;
+    /// Adam, rectified (Liu and others 2020).
+    r_adam RAdam;
+    /// RMSprop (Hinton 2012).
+    rms_prop RmsProp;
+    /// Adagrad (Duchi and others 2011).
+    adagrad Adagrad;
+    /// Adadelta (Zeiler 2012).
+    adadelta Adadelta;
+    /// Lion (Chen and others 2023).
+    lion Lion;
+    /// LAMB (You and others 2020).
+    lamb Lamb;
+    /// Muon, of matrices alone (Jordan 2024).
+    muon Muon;
+}
+
+#[warpweft_macros::js]
+impl Optimizer {
+    /// Takes a step against the gradients of `loss`, a single number, and submits all that was recorded for it, the loss
+    /// included; reading the loss afterwards only waits.
+    ///
+    /// # Errors
+    /// `Shape` if the loss is not a single number; `Data` if a parameter belongs to another optimiser now; `Limit`, `Memory`.
+    pub fn minimize(&self, loss: &Tensor) -> Result<()> {
+        self.inner.borrow_mut().minimize(loss)
+    }
+
+    /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
+    /// computed in parts, each loss divided by their number.
+    ///
+    /// # Errors
+    /// As `minimize`.
+    pub fn accumulate(&self, loss: &Tensor) -> Result<()> {
+        self.inner.borrow_mut().accumulate(loss)
+    }
+
+    /// Takes a step against the gradients that `accumulate` added up, and those that {@link Tensor.backward} left with the
+    /// parameters, which are taken.
+    ///
+    /// # Errors
+    /// `Data` if there are no gradients at all; `Limit`, `Memory`.
+    pub fn step(&self) -> Result<()> {
+        self.inner.borrow_mut().step()
+    }
+
+    /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`.
+    pub fn clip_norm(&self, max: f64) {
+        self.inner.borrow_mut().set_clip(Clip::Norm(max));
+    }
+
+    /// Before an update each element of a gradient is brought between `-max` and `max`.
+    pub fn clip_value(&self, max: f64) {
+        self.inner.borrow_mut().set_clip(Clip::Value(max));
+    }
+
+    /// How many updates were made.
+    #[js(getter)]
+    pub fn steps(&self) -> u64 {
+        self.inner.borrow().steps()
+    }
+
+    /// An exponential moving average of all parameters, of which `decay` stays each time.
+    ///
+    /// # Errors
+    /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
+    pub fn average(&self, decay: f64) -> Result<Average> {
+        let average = WeightAverage::new(&self.inner.borrow(), decay)?;
+        Ok(Average { device: self.device.clone(), inner: Rc::new(average) })
+    }
+}
+
+#[wasm_bindgen(js_class = "Optimizer")]
+impl JsOptimizer {
+    /// The learning rate. It is data: setting it plans nothing again.
+    #[wasm_bindgen(getter)]
+    pub fn lr(&self) -> Answer<f64> {
+        Ok(self.core("lr")?.inner.borrow().lr())
+    }
+
+    /// Sets it.
+    #[wasm_bindgen(setter)]
+    pub fn set_lr(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "number")] lr: &JsValue,
+    ) -> Answer<()> {
+        let op = "lr";
+        let lr = f64::from_js(lr, At { op, what: "lr" })?;
+        self.core(op)?.inner.borrow_mut().set_lr(lr);
+        Ok(())
+    }
+
+    /// The names of what it remembers, and these.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn state(&self) -> Answer<JsValue> {
+        let state = self.core("stateDict")?.inner.borrow().state_dict()?;
+        let (names, values): (Vec<_>, Vec<_>) = state.into_iter().unzip();
+        Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
+    }
+
+    /// Takes such a state.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn load(&self, names: Vec<String>, values: Vec<JsValue>) -> Answer<Promise> {
+        let op = "loadStateDict";
+        let optimizer = self.core(op)?;
+        let state = state(op, names, &values)?;
+        Ok(promise(async move {
+            let steps = optim::Optimizer::saved_steps(&state).await?;
+            optimizer.inner.borrow_mut().restore(&state, steps)
+        }))
+    }
+}
+
+/// A moving average of parameters.
+#[derive(Clone)]
+pub struct Average {
+    pub device: Device,
+    inner: Rc<WeightAverage>,
+}
+
+#[wasm_bindgen(js_class = "WeightAverage")]
+impl JsWeightAverage {
+    /// Takes the values of now in: one kernel, with the next batch that is submitted.
+    ///
+    /// @throws `Limit`, `Memory`.
+    pub fn update(&self) -> Answer<()> {
+        Ok(self.core("average")?.inner.update()?)
+    }
+
+    /// Exchanges the average and the parameters: to evaluate with, and a second time to go on training.
+    ///
+    /// @throws `Limit`, `Memory`.
+    pub fn swap(&self) -> Answer<()> {
+        Ok(self.core("average")?.inner.swap()?)
+    }
+}
+
+impl IntoJs for Optimizer {
+    type Js = JsOptimizer;
+    fn into_js(self) -> Result<JsOptimizer> {
+        Ok(JsOptimizer(Place::new(Object::Optimizer(self))))
+    }
+}
+
+impl IntoJs for Average {
+    type Js = JsWeightAverage;
+    fn into_js(self) -> Result<JsWeightAverage> {
+        Ok(JsWeightAverage(Place::new(Object::WeightAverage(self))))
+    }
+}

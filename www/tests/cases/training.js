@@ -1,0 +1,222 @@
+// Layers, optimisers and schedules, against the same in JavaScript's own numbers.
+
+import { check, close, randoms, refuses, rejects, same, test } from "./harness.js";
+
+/** Rows of `x` by the rows of `w`, and `b`. */
+const linear = (x, w, b) => x.map((row) => w.map((column, at) => column.reduce((sum, c, k) => sum + c * row[k], b[at])));
+
+const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, at) => [...flat].slice(at * width, (at + 1) * width));
+
+test("a linear layer is x W^T + b", async ({ device, Generator, Layer }) => {
+  const layer = Layer.linear(new Generator(device, 3), 3, 2);
+  same(layer.namedParameters().map(([path, variable]) => [path, variable.value.shape]), [["weight", [2, 3]], ["bias", [2]]]);
+  const [w, b] = [await layer.parameter("weight").value.read(), await layer.parameter("bias").value.read()];
+  check([...w, ...b].every((value) => Math.abs(value) <= 1 / Math.sqrt(3) && value !== 0), "first values");
+  const x = rows(randoms(12), 3);
+  close(await layer.forward(device.tensor(x)).read(), linear(x, rows(w, 3), b).flat());
+  const plain = Layer.linear(new Generator(device, 3), 3, 2, { bias: false });
+  same(plain.namedParameters().map(([path]) => path), ["weight"]);
+  // The same seed draws the same numbers.
+  same([...(await plain.parameter("weight").value.read())], [...w]);
+  check(layer.parameter("weight") === layer.parameter("weight"), "the same object each time");
+});
+
+test("modules of one's own", async ({ device, Generator, Layer, Module, Residual, Sequential, Variable }) => {
+  const g = new Generator(device, 0);
+  class Net extends Module {
+    scale = new Variable(device.tensor([2]));
+    first = new Sequential(Layer.linear(g, 2, 4), (x) => x.relu(), Layer.batchNorm(g, 4));
+    blocks = [new Residual(Layer.linear(g, 4, 4)), Layer.dropout(g, 0.5)];
+    name = "not a part";
+
+    forward(x) {
+      const y = this.blocks.reduce((y, block) => block.forward(y), this.first.forward(x));
+      return y.mul(this.scale.value);
+    }
+  }
+  const net = new Net();
+  const paths = ["scale", "first.0.weight", "first.0.bias", "first.2.weight", "first.2.bias"];
+  const all = [...paths, "blocks.0.layer.weight", "blocks.0.layer.bias"];
+  same(net.namedParameters().map(([path]) => path), all);
+  check(net.parameters()[0] === net.scale, "a variable of one's own is that object");
+  same(net.parameterCount, 1 + 8 + 4 + 4 + 4 + 16 + 4);
+  check(/first\.0\.weight.*\n/.test(net.summary()) && net.summary().includes("41 parameters"), net.summary());
+  const x = device.tensor(rows(randoms(64), 2));
+  same(net.forward(x).shape, [32, 4]);
+  const state = net.stateDict();
+  same(Object.keys(state).sort(), [...all, "first.2.running_mean", "first.2.running_var"].sort());
+  // In evaluation nothing is drawn and nothing kept.
+  net.eval();
+  const [one, two] = [await net.forward(x).read(), await net.forward(x).read()];
+  same([...one], [...two]);
+  net.train();
+  check((await net.forward(x).read()).some((value, at) => value !== one[at]), "dropout drops");
+  const other = new Net();
+  other.loadStateDict(net.stateDict());
+  close(await other.eval().forward(x).read(), await net.eval().forward(x).read());
+  const { scale, ...rest } = state;
+  refuses("Data", "load_state_dict: missing: `scale`", () => net.loadStateDict(rest));
+  refuses("Data", "load_state_dict: surplus: `more`", () => net.loadStateDict({ ...state, more: scale }));
+  refuses("Shape", "load_state_dict: `scale`", () => net.loadStateDict({ ...state, scale: device.ones([2]) }));
+  refuses("Data", "loadStateDict", () => net.loadStateDict(3));
+  refuses("Data", "sequential", () => new Sequential(3));
+  refuses("Data", "namedParameters", () => new Sequential((x) => x).namedParameters());
+});
+
+test("layers of each kind", async ({ device, Generator, Layer }) => {
+  const g = new Generator(device, 1);
+  const shape = (layer, ...extents) => layer.forward(device.ones(extents)).shape;
+  same(shape(Layer.conv1d(g, 2, 3, 3, { padding: 1 }), 1, 2, 8), [1, 3, 8]);
+  same(shape(Layer.conv2d(g, 2, 4, 3, { stride: 2, bias: false }), 1, 2, 9, 9), [1, 4, 4, 4]);
+  same(shape(Layer.conv3d(g, 1, 2, [1, 2, 3]), 1, 1, 4, 4, 4), [1, 2, 4, 3, 2]);
+  same(shape(Layer.convTranspose2d(g, 2, 1, 2, { stride: 2 }), 1, 2, 3, 3), [1, 1, 6, 6]);
+  same(shape(Layer.layerNorm(g, [4]), 2, 4), [2, 4]);
+  same(shape(Layer.rmsNorm(g, [4]), 2, 4), [2, 4]);
+  same(shape(Layer.groupNorm(g, 2, 4), 2, 4, 3), [2, 4, 3]);
+  same(shape(Layer.instanceNorm(g, 4, { affine: true }), 2, 4, 3), [2, 4, 3]);
+  same(shape(Layer.lora(g, 4, 3, 2, 4), 2, 4), [2, 3]);
+  same(Layer.embedding(g, 10, 4).forward(device.tensor([1, 9], [2], "i32")).shape, [2, 4]);
+  same(shape(Layer.transformerEncoderLayer(g, 8, 2, { dimFeedforward: 16 }), 2, 5, 8), [2, 5, 8]);
+  const x = device.ones([2, 5, 8]);
+  same(Layer.transformerDecoderLayer(g, 8, 2, { dimFeedforward: 16 }).forward([x, x], { causal: true }).shape, [2, 5, 8]);
+  same(Layer.multiheadAttention(g, 8, 2).forward([x, x, x]).shape, [2, 5, 8]);
+  const lstm = Layer.lstm(g, 8, 6, { layers: 2, bidirectional: true });
+  same(lstm.run(x).map((y) => y.shape), [[2, 5, 12], [4, 2, 6], [4, 2, 6]]);
+  const [, h, c] = lstm.run(x);
+  same(lstm.run([x, h, c])[0].shape, [2, 5, 12]);
+  same(Layer.gru(g, 8, 6).run(x).map((y) => y.shape), [[2, 5, 6], [1, 2, 6]]);
+  same(Layer.rnn(g, 8, 6).forward(x).shape, [2, 5, 6]);
+  refuses("Data", "forward: Linear takes 1 inputs, not 2", () => Layer.linear(g, 8, 2).forward([x, x]));
+  refuses("Data", "forward: Linear has no options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
+  refuses("Data", "forward: Lstm takes a state", () => lstm.run([x, h]));
+  refuses("Data", "parameter: Linear has no `wieght`", () => Layer.linear(g, 8, 2).parameter("wieght"));
+  refuses("Data", "linear: generator", () => Layer.linear(device, 8, 2));
+  refuses("Data", "linear", () => Layer.linear(g, 8, 2, { baias: false }));
+  refuses("Shape", "", () => Layer.multiheadAttention(g, 8, 3));
+});
+
+/** Twenty steps against gradients of `sum(c (w - t)^2)`, by the library and by a rule of JavaScript's. */
+async function follows({ device, Variable, Optimizer }, make, rule) {
+  const [first, target, scale] = [randoms(7, 3), randoms(7, 4), randoms(7, 5).map((x) => Math.abs(x) + 0.1)];
+  const w = new Variable(device.tensor(first));
+  const optimizer = make(Optimizer, [w]);
+  const [t, c] = [device.tensor(target), device.tensor(scale)];
+  const values = [...first];
+  const step = rule(values.length);
+  for (let n = 1; n <= 20; n++) {
+    optimizer.minimize(w.value.sub(t).square().mul(c).sum());
+    step(values, values.map((value, at) => 2 * scale[at] * (value - target[at])), n);
+  }
+  close(await w.value.read(), values, 2e-5);
+  same(optimizer.steps, 20);
+  return optimizer;
+}
+
+test("optimisers follow their rules", async (context) => {
+  const momentum = (count) => {
+    const velocity = new Array(count).fill(0);
+    return (w, g) => w.forEach((_, i) => (w[i] -= 0.05 * (velocity[i] = 0.9 * velocity[i] + g[i])));
+  };
+  await follows(context, (all, w) => all.sgd(w, { lr: 0.05, momentum: 0.9 }), momentum);
+  const adam = (decay) => (count) => {
+    const [m, v] = [new Array(count).fill(0), new Array(count).fill(0)];
+    return (w, g, n) =>
+      w.forEach((_, i) => {
+        w[i] *= 1 - 0.02 * decay;
+        m[i] = 0.8 * m[i] + 0.2 * g[i];
+        v[i] = 0.99 * v[i] + 0.01 * g[i] ** 2;
+        w[i] -= (0.02 * m[i]) / (1 - 0.8 ** n) / (Math.sqrt(v[i] / (1 - 0.99 ** n)) + 1e-8);
+      });
+  };
+  const numbers = { lr: 0.02, betas: [0.8, 0.99] };
+  await follows(context, (all, w) => all.adam(w, numbers), adam(0));
+  const made = await follows(context, (all, w) => all.adamW(w, { ...numbers, weightDecay: 0.1 }), adam(0.1));
+  same(made.lr, 0.02);
+  made.lr = 0.5;
+  same(made.lr, 0.5);
+  const { Optimizer, Variable, device } = context;
+  const w = [new Variable(device.ones([3, 2]))];
+  for (const name of ["adamax", "nAdam", "rAdam", "rmsProp", "adagrad", "adadelta", "lion", "lamb", "muon"]) {
+    Optimizer[name](w).minimize(w[0].value.square().sum());
+    check((await w[0].value.read()).every((value) => Number.isFinite(value) && value !== 1), name);
+    w[0].assign(device.ones([3, 2]));
+  }
+  refuses("Data", "adam: no parameters", () => Optimizer.adam([]));
+  refuses("Data", "adam: parameters", () => Optimizer.adam(3));
+  refuses("Data", "adam", () => Optimizer.adam(w, { learningRate: 1 }));
+  refuses("Shape", "minimize", () => Optimizer.sgd(w).minimize(w[0].value));
+  refuses("Data", "optimizer: there are no gradients", () => Optimizer.sgd(w).step());
+});
+
+test("a training that is saved goes on to the same bits", async ({ device, Generator, Layer, Optimizer, Sequential }) => {
+  const [x, y] = [device.tensor(rows(randoms(64), 4)), device.tensor(randoms(16, 9), [16, 1])];
+  const begin = () => {
+    const g = new Generator(device, 5);
+    const model = new Sequential(Layer.linear(g, 4, 8), Layer.dropout(g, 0.2), Layer.linear(g, 8, 1));
+    return { g, model, optimizer: Optimizer.adam(model, { lr: 0.01 }) };
+  };
+  const train = ({ model, optimizer }) => {
+    for (let n = 0; n < 5; n++) optimizer.minimize(model.forward(x).sub(y).square().mean());
+  };
+  const one = begin();
+  train(one);
+  const saved = [one.model.stateDict(), one.optimizer.stateDict(), one.g.drawn];
+  train(one);
+  const two = begin();
+  two.model.loadStateDict(saved[0]);
+  await two.optimizer.loadStateDict(saved[1]);
+  two.g.drawn = saved[2];
+  train(two);
+  const bits = async ({ model }) => [...(await model.eval().forward(x).read())];
+  same(await bits(two), await bits(one));
+  await rejects("Data", "load_state_dict: missing", () => two.optimizer.loadStateDict({}));
+});
+
+test("learning rates by the step", ({ Schedule }) => {
+  const cosine = Schedule.cosineAnnealing(0.4, 100);
+  close([0, 25, 50, 100].map((n) => cosine.lr(n)), [0.4, 0.2 * (1 + Math.SQRT1_2), 0.2, 0], 1e-12);
+  const warm = Schedule.linear(1, { startFactor: 0.1, endFactor: 1, totalIters: 10 });
+  close([0, 5, 10, 20].map((n) => warm.lr(n)), [0.1, 0.55, 1, 1], 1e-12);
+  close([0, 9, 10, 20].map((n) => Schedule.stepLr(1, 10, 0.5).lr(n)), [1, 1, 0.5, 0.25], 1e-12);
+  close([0, 2, 4].map((n) => Schedule.multiStep(1, [1, 3]).lr(n)), [1, 0.1, 0.01], 1e-12);
+  close([Schedule.exponential(1, 0.9).lr(3), Schedule.polynomial(1, 10, 2).lr(5)], [0.729, 0.25], 1e-12);
+  close([Schedule.constant(0.9).lr(0), Schedule.constant(0.9).lr(5)], [0.3, 0.9], 1e-12);
+  const cycle = Schedule.oneCycle(0.5, 100, { annealStrategy: "linear" });
+  close([cycle.lr(0), cycle.lr(29)], [0.02, 0.5], 1e-12);
+  const plateau = Schedule.reduceOnPlateau(0.8, { factor: 0.5, patience: 1 });
+  same([3, 2, 2, 2, 1].map((loss) => plateau.step(loss)), [0.8, 0.8, 0.8, 0.4, 0.4]);
+  same(plateau.lr(7), 0.4);
+  refuses("Data", "step: this schedule goes by steps", () => cycle.step(1));
+  refuses("Data", "", () => Schedule.stepLr(-1, 10));
+});
+
+test("a network learns two moons; a step is one submission and nothing new", async ({ device, Generator, Layer, Optimizer, Schedule, Sequential }) => {
+  const noise = randoms(400, 7);
+  const points = Array.from({ length: 200 }, (_, n) => {
+    const [upper, angle] = [n % 2, (Math.PI * (n >> 1)) / 99];
+    const [x, y] = upper ? [Math.cos(angle), Math.sin(angle)] : [1 - Math.cos(angle), 0.5 - Math.sin(angle)];
+    return [x + 0.1 * noise[2 * n], y + 0.1 * noise[2 * n + 1]];
+  });
+  const [x, y] = [device.tensor(points), device.tensor(points.map((_, n) => n % 2), [200], "i32")];
+  const g = new Generator(device, 0);
+  const tanh = (x) => x.tanh();
+  const model = new Sequential(Layer.linear(g, 2, 16), tanh, Layer.linear(g, 16, 16), tanh, Layer.linear(g, 16, 2));
+  const optimizer = Optimizer.adam(model, { lr: 0 });
+  optimizer.clipNorm(1);
+  const schedule = Schedule.oneCycle(0.05, 120);
+  const average = optimizer.average(0.9);
+  const grown = (now, then) => ["submits", "plans", "pipelines", "buffers"].map((name) => now[name] - then[name]);
+  for (let n = 0; n < 120; n++) {
+    const before = device.stats();
+    device.scope(() => {
+      optimizer.lr = schedule.lr(n);
+      average.update();
+      optimizer.minimize(model.forward(x).crossEntropy(y));
+    });
+    if (n >= 12) same(grown(device.stats(), before), [1, 0, 0, 0], `step ${n}`);
+  }
+  average.swap();
+  const guess = await model.eval().forward(x).argmax(1).read();
+  const right = [...guess].filter((value, n) => value === n % 2).length;
+  check(right >= 196, `${right} of 200 right`);
+});
