@@ -1,7 +1,7 @@
 //! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
 //! empty once the object, or the device that it lives on, was disposed.
 
-use super::nn::{Average, Layer, Optimizer, Schedule};
+use super::nn::models::{Average, Layer, Optimizer, Schedule};
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
@@ -329,8 +329,8 @@ shells! {
     /// ```
     "Layer" JsLayer => Layer, Object::Layer(layer) => layer;
 
-    /// Changes parameters by their gradients. What it remembers of them lies in a few flat tensors, and so do they: an update is
-    /// one kernel, however many parameters there are. Its static methods make those there are.
+    /// Changes parameters by their gradients. What it remembers of them lies in a few flat tensors, and so do they: an
+    /// update is one kernel, however many parameters there are. Its static methods make those there are.
     ///
     /// @example
     /// ```ts

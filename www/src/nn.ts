@@ -91,8 +91,8 @@ type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) : step.forward(x));
 
 function checkStep(op: string, step: unknown): Step {
-  if (typeof step === "function") return step as Step;
-  if (typeof step === "object" && step !== null && typeof (step as { forward?: unknown }).forward === "function") return step as Step;
+  const { forward } = Object(step) as { forward?: unknown };
+  if (typeof step === "function" || typeof forward === "function") return step as Step;
   throw dataError(`${op}: ${describe(step)} is neither a module nor a function`);
 }
 

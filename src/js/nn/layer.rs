@@ -1,71 +1,15 @@
 //! Layers: one class, whose static methods make them.
 
 use super::members::Walked;
-use crate::device::Device;
+use super::models::{Layer, Run};
 use crate::error::{Error, Result};
 use crate::js::objects::{keep, Object, Place};
 use crate::js::tensor::Attending;
 use crate::js::{Answer, At, FromJs, IntoJs, JsLayer, JsTensor, Shell};
-use crate::nn::{self, Generator, Module, RecurrentOptions, TransformerOptions};
+use crate::nn::{self, Generator, RecurrentOptions, TransformerOptions};
 use crate::tensor::{AttentionOptions, ConvOptions, ConvTransposeOptions, Tensor};
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-
-/// A module of Rust, and how it is run.
-#[derive(Clone)]
-pub struct Layer {
-    pub device: Device,
-    pub module: Rc<dyn Module>,
-    run: Run,
-}
-
-/// What a layer makes of its inputs.
-#[derive(Clone)]
-enum Run {
-    /// Of one.
-    One(Rc<dyn nn::Layer>),
-    /// Of some, of which the first has to be there.
-    Some(usize, Rc<Several>),
-    /// Of as many as this, with options of the attention.
-    Attends(usize, Rc<Attends>),
-}
-
-type Several = dyn Fn(&[Tensor]) -> Result<Vec<Tensor>>;
-type Attends = dyn Fn(&[Tensor], AttentionOptions) -> Result<Tensor>;
-
-impl Layer {
-    fn one(generator: &Generator, layer: impl nn::Layer + 'static) -> Layer {
-        let layer = Rc::new(layer);
-        Layer { device: generator.device().clone(), module: layer.clone(), run: Run::One(layer) }
-    }
-
-    fn of(generator: &Generator, module: impl Module + 'static, run: Run) -> Layer {
-        Layer { device: generator.device().clone(), module: Rc::new(module), run }
-    }
-
-    fn outputs(&self, inputs: &[Tensor], options: AttentionOptions) -> Result<Vec<Tensor>> {
-        let (least, most) = match &self.run {
-            Run::One(_) => (1, 1),
-            Run::Some(most, _) => (1, *most),
-            Run::Attends(count, _) => (*count, *count),
-        };
-        let (kind, count) = (self.module.kind(), inputs.len());
-        if count < least || count > most {
-            let wanted = if least == most { least.to_string() } else { format!("1 to {most}") };
-            return Err(Error::data(format!("forward: {kind} takes {wanted} inputs, not {count}")));
-        }
-        let AttentionOptions { causal, window, mask, scale, kv_length } = options;
-        let attends = causal || mask.is_some() || scale.is_some();
-        match &self.run {
-            Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),
-            _ if attends || window.is_some() || kv_length.is_some() => {
-                Err(Error::data(format!("forward: {kind} has no options of attention")))
-            }
-            Run::Some(_, run) => run(inputs),
-            Run::One(layer) => Ok(vec![layer.forward(&inputs[0])?]),
-        }
-    }
-}
 
 #[warpweft_macros::js]
 impl Layer {
@@ -282,8 +226,8 @@ impl Layer {
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
 
-    /// Long short-term memory over `[batch, steps, inputs]`. `run([x, h, c])` gives the results, the last hidden and cell states;
-    /// the states begin as zeros where they are left out.
+    /// Long short-term memory over `[batch, steps, inputs]`. `run([x, h, c])` gives the results, the last hidden and cell
+    /// states; the states begin as zeros where they are left out.
     ///
     /// # Errors
     /// As `rnn`.

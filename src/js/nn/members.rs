@@ -1,7 +1,7 @@
-//! Modules that are written in JavaScript: JavaScript's side walks their properties, and what it finds is a module here, so that
-//! names, states and tables are what they are in Rust.
+//! Modules that are written in JavaScript: JavaScript's side walks their properties, and what it finds is a module here, so
+//! that names, states and tables are what they are in Rust.
 
-use super::layer::Layer;
+use super::models::Layer;
 use crate::error::Result;
 use crate::js::convert::object;
 use crate::js::objects::{keep_all, Object};

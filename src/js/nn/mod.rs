@@ -3,9 +3,6 @@
 mod generator;
 mod layer;
 mod members;
+pub mod models;
 mod optimizer;
 mod schedule;
-
-pub use layer::Layer;
-pub use optimizer::{Average, Optimizer};
-pub use schedule::Schedule;

@@ -1,29 +1,15 @@
 //! Optimisers: one class, whose static methods make those of each rule.
 
 use super::members::{pairs, state};
-use crate::device::Device;
+use super::models::{Average, Optimizer};
 use crate::error::Result;
 use crate::js::objects::{keep_all, Object, Place};
 use crate::js::{promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsWeightAverage, Shell};
-use crate::optim::{self, Clip, Rule, WeightAverage};
+use crate::optim::{self, Clip, WeightAverage};
 use crate::tensor::{Tensor, Variable};
 use js_sys::{Array, Promise};
-use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
-
-/// An optimiser. Nothing that is called while it works calls it again, except its promises, which borrow for moments.
-#[derive(Clone)]
-pub struct Optimizer {
-    pub device: Device,
-    inner: Rc<RefCell<optim::Optimizer>>,
-}
-
-fn made(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-    let inner = optim::Optimizer::new(rule, parameters)?;
-    let device = parameters[0].value().device().clone();
-    Ok(Optimizer { device, inner: Rc::new(RefCell::new(inner)) })
-}
 
 /// A static method for each rule.
 macro_rules! rules {
@@ -36,7 +22,7 @@ macro_rules! rules {
             /// `Data` if there are no parameters, one is there twice, or they live on two devices.
             #[js(spread(options))]
             pub fn $name(parameters: &[Variable], options: optim::$rule) -> Result<Optimizer> {
-                made(options, parameters)
+                Optimizer::new(options, parameters)
             }
         )* }
     };
@@ -163,13 +149,6 @@ impl JsOptimizer {
             optimizer.inner.borrow_mut().restore(&state, steps)
         }))
     }
-}
-
-/// A moving average of parameters.
-#[derive(Clone)]
-pub struct Average {
-    pub device: Device,
-    inner: Rc<WeightAverage>,
 }
 
 #[wasm_bindgen(js_class = "WeightAverage")]

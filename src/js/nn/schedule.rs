@@ -1,20 +1,12 @@
 //! Learning rates: one class, whose static methods make the schedules.
 
+use super::models::Schedule;
 use crate::error::{Error, Result};
 use crate::js::objects::{Object, Place};
 use crate::js::{IntoJs, JsSchedule};
 use crate::optim::{self, OneCycleOptions, PlateauOptions, ReduceLrOnPlateau};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// A schedule.
-#[derive(Clone)]
-pub enum Schedule {
-    /// By the number of the step.
-    Steps(Rc<dyn optim::Schedule>),
-    /// By how a metric goes.
-    Plateau(Rc<RefCell<ReduceLrOnPlateau>>),
-}
 
 fn steps(schedule: impl optim::Schedule + 'static) -> Schedule {
     Schedule::Steps(Rc::new(schedule))
