@@ -66,14 +66,15 @@ function expect(holds, otherwise) {
 }
 
 async function check(device) {
-  expect(blocks.length === 6, `${blocks.length} blocks of JavaScript in README.md`);
-  const [[shape, values], [plan], [profile], [z]] = await outcome(device);
+  expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md`);
+  const [[shape, values], [plan], [fit], [profile], [z]] = await outcome(device);
   expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
   for (const row of [values.slice(0, 4), values.slice(4)]) {
     const sum = row.reduce((a, b) => a + b);
     expect(Math.abs(sum - 1) < 1e-6 && row.every((x) => x > 0), `${row} are no probabilities`);
   }
   expect(/matmul/.test(plan) && /3 kernels/.test(plan), `the plan is not as the README says: ${plan}`);
+  expect(fit < 0.1, `the network is off by ${fit}`);
   expect(/matmul\[2,3\]x\[3,4\]/.test(profile) && /on the device; recording/.test(profile), `the profile is: ${profile}`);
   expect(String(z.shape) === "2,4" && z.values.every((x) => x >= 0), `relu gave ${z.values}`);
 }
