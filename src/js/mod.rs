@@ -7,6 +7,7 @@ mod calls;
 mod convert;
 mod custom;
 mod device;
+mod files;
 mod host;
 #[cfg(feature = "wgpu-interop")]
 mod interop;

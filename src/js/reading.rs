@@ -125,7 +125,7 @@ fn put(whole: &Uint8Array, at: usize, bytes: &[u8]) {
 }
 
 /// An array of JavaScript's.
-fn room(bytes: usize) -> Result<Uint8Array> {
+pub fn room(bytes: usize) -> Result<Uint8Array> {
     let room = host(|host| host.room(bytes));
     room.ok_or_else(|| {
         let message = format!("read: JavaScript has no room for {bytes} bytes");

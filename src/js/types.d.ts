@@ -215,6 +215,34 @@ export interface Device {
   tensorFromBuffer<T extends DType = "f32">(buffer: GpuBuffer, spec: BufferSpec<T>): Tensor<T>;
 
   /**
+   * The tensors of a safetensors file, and the notes in it. `BF16` becomes `f32`, which holds it exactly. Files are not
+   * trusted: a damaged one is an error that says what is wrong and where.
+   *
+   * ```ts
+   * const { tensors } = await device.loadSafetensors(await fetch("model.safetensors"));
+   * model.loadStateDict(tensors);
+   * ```
+   *
+   * The promise rejects with `Data` if the file is damaged or a tensor has a type that there is not, with the tensor's name.
+   */
+  loadSafetensors(source: FileSource, options?: FileOptions): Promise<Safetensors>;
+  /**
+   * A safetensors file of these tensors and notes.
+   *
+   * ```ts
+   * const bytes = await device.saveSafetensors(model.stateDict());
+   * link.href = URL.createObjectURL(new Blob([bytes]));
+   * ```
+   */
+  saveSafetensors(tensors: Record<string, Tensor>, metadata?: Record<string, string>): Promise<Uint8Array>;
+  /** The array of a `.npy` file of NumPy's. The promise rejects with `Data` if the file is damaged. */
+  loadNpy(source: FileSource): Promise<Tensor>;
+  /** The arrays of an `.npz` file of NumPy's by their names. */
+  loadNpz(source: FileSource): Promise<Record<string, Tensor>>;
+  /** An `.npz` file of these arrays. */
+  saveNpz(tensors: Record<string, Tensor>, options?: { compressed?: boolean }): Promise<Uint8Array>;
+
+  /**
    * All elements of several tensors, in order, each as {@link Tensor.read} gives them: they are computed as one batch, and
    * read as one submission. One that is named twice is read twice.
    *

@@ -8,6 +8,9 @@
  *   heavy?: boolean } & Record<string, any>} Case
  */
 
+/** So many steps of a training are checked, by their losses. */
+export const trained = 3;
+
 /** What each kind takes and gives; parameters are the case's. */
 const kinds = {
   matmul({ m, k, n, batch, ta, tb }) {
@@ -59,6 +62,10 @@ const kinds = {
     const w1 = { shape: [width, wide], scale: 1 / Math.sqrt(width), weight: true };
     const w2 = { shape: [wide, out], scale: 1 / Math.sqrt(wide), weight: true };
     return { inputs: { x: { shape: [longest, width] }, w1, w2 }, output: [rows, out] };
+  },
+  train({ rows, widths }) {
+    const { inputs } = kinds.mlp({ rows, widths });
+    return { inputs: { ...inputs, y: { shape: [rows] } }, output: [trained] };
   },
   transfer: ({ count }) => ({ inputs: { x: { shape: [count] } }, output: [count] }),
 };
@@ -121,6 +128,8 @@ export const cases = [
   make("lengths", "lengths", "softmax(relu(x w1) w2), n x 256 -> 512 -> 64, another n in each run", {
     ...{ rows: 64, longest: 256, widths: [256, 512, 64] },
   }),
+  make("train-mlp-64", "train", "a step of Adam, 64 of 784 -> 512 -> 256 -> 10", { rows: 64, widths: [784, 512, 256, 10] }),
+  make("train-mlp-512", "train", "the same of 512", { rows: 512, widths: [784, 512, 256, 10] }),
   make("transfer", "transfer", "64 MB there, + 1, and back", { count: 1 << 24 }),
 ];
 
@@ -141,7 +150,16 @@ export function dataOf({ name, inputs }) {
   return Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, fill(input)]));
 }
 
-/** The inputs of such a case one after the other, as `{ shape, values }`: first as many rows as its result has. */
+/** The classes that a training is to learn: one for each row. */
+export const labelsOf = ({ widths }, { y }) => Int32Array.from(y, (value) => Math.floor(((value + 1) / 2) * widths.at(-1)));
+
+/** The numbers of Adam, as its authors have them. */
+export const adam = { lr: 1e-3, b1: 0.9, b2: 0.999, eps: 1e-8 };
+
+/** Layers of a training, from 1 on. */
+export const layersOf = ({ widths }) => widths.slice(1).map((_, at) => at + 1);
+
+/** The inputs of a case of lengths one after the other, as `{ shape, values }`: first as many rows as its result has. */
 export function inputsOfLengths({ rows, longest, widths: [width] }, { x }) {
   let count = 0;
   return () => {

@@ -6,9 +6,10 @@ import { discover, isAvailable, type DeviceInfo, type Found } from "./choose.js"
 import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
 import { dataError } from "./errors.js";
+import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
 import { checked, describe } from "./host.js";
 import { shareClasses } from "./load.js";
-import { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./nn.js";
+import { entries, Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./nn.js";
 import { classOf, explain, hostOf, isGone, Shown } from "./objects.js";
 import { handing, open, type DeviceOptions } from "./open.js";
 import { profile, Profile } from "./profile.js";
@@ -98,6 +99,9 @@ function wrapped(device: Device, name: string, work: unknown): ((tensors: Tensor
   if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
   return (tensors) => device.scope(() => results((work as (...tensors: Tensor[]) => unknown)(...tensors), name));
 }
+
+/** The methods for files, which the core has. */
+const filing = (device: unknown) => device as Device & Files;
 
 export class Device extends Shown {
   declare readonly info: DeviceInfo;
@@ -222,6 +226,28 @@ export class Device extends Shown {
         else tensor.dispose();
       }
     }
+  }
+
+  loadSafetensors(source: unknown, options?: FileOptions): Promise<Safetensors> {
+    return loadSafetensors(filing(this), source, options);
+  }
+
+  async saveSafetensors(tensors: unknown, metadata?: unknown): Promise<Uint8Array> {
+    return saveSafetensors(filing(this), tensors, metadata);
+  }
+
+  async loadNpy(source: unknown): Promise<Tensor> {
+    const bytes = await bytesOf("loadNpy", source);
+    return filing(this).fromNpy(bytes);
+  }
+
+  loadNpz(source: unknown): Promise<Record<string, Tensor>> {
+    return loadNpz(filing(this), source);
+  }
+
+  async saveNpz(tensors: unknown, options?: { compressed?: boolean }): Promise<Uint8Array> {
+    const { compressed = false } = checked("saveNpz", options, ["compressed"]);
+    return filing(this).toNpz(...entries("saveNpz", tensors), compressed);
   }
 
   tune(options?: TuneOptions): Promise<Tuned> {

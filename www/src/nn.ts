@@ -7,7 +7,7 @@ import { describe, type Host } from "./host.js";
 import { classOf, isGone, Shown } from "./objects.js";
 
 /** Names, and what has them. */
-interface Named<T> {
+export interface Named<T> {
   names: string[];
   values: T[];
 }
@@ -43,7 +43,7 @@ function ask(module: Module, question: Question, op: string, ...more: unknown[])
 }
 
 /** Lists of names and values as an object. */
-const record = <T>({ names, values }: Named<T>) => Object.fromEntries(names.map((name, at) => [name, values[at]!]));
+export const record = <T>({ names, values }: Named<T>) => Object.fromEntries(names.map((name, at) => [name, values[at]!]));
 
 export abstract class Module {
   namedParameters(): [string, Variable][] {

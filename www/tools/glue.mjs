@@ -22,6 +22,7 @@ const head = `// The classes, their documentation and the types of their argumen
 
 import type { DeviceInfo, Found } from "./choose.js";
 import type { DeviceOptions } from "./open.js";
+import type { FileOptions, FileSource, Safetensors } from "./files.js";
 import type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 import type { TextOptions } from "./text.js";
 import type { Tuned, TuneOptions } from "./tune.js";

@@ -2,7 +2,7 @@
 
 mod generator;
 mod layer;
-mod members;
+pub mod members;
 pub mod models;
 mod optimizer;
 mod schedule;

@@ -1,8 +1,8 @@
 // The cases in jax-js: functions compiled by `jit`. It counts references by hand: an array that is used is gone, unless
 // it was used through `.ref`.
 
-import { defaultDevice, getWebGPUDevice, init, jit, lax, nn, numpy as np } from "@jax-js/jax";
-import { inputsOfLengths, permuted } from "../cases.js";
+import { defaultDevice, getWebGPUDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from "@jax-js/jax";
+import { adam, inputsOfLengths, labelsOf, layersOf, permuted, trained } from "../cases.js";
 import { peek as peekBuffers } from "./peek.js";
 
 /** What it has no operation for, and is composed as its users do. */
@@ -48,6 +48,52 @@ const kinds = {
   },
 };
 
+/** Steps of a training, each compiled as one: each gives its loss. It has no optimisers: Adam is written as its users do. */
+function training(given, inputs, data) {
+  const names = layersOf(given).flatMap((n) => [`w${n}`, `b${n}`]);
+  const last = names.length - 2;
+  const lossOf = (weights, x, y) => {
+    for (let at = 0; at <= last; at += 2) {
+      x = np.matmul(x, weights[at]).add(weights[at + 1]);
+      if (at < last) x = nn.relu(x);
+    }
+    return np.mean(np.sum(nn.logSoftmax(x, -1).mul(y), -1)).mul(-1);
+  };
+  const { lr, b1, b2, eps } = adam;
+  const update = jit((weights, means, squares, rates, x, y) => {
+    const [loss, gradients] = valueAndGrad(lossOf)(weights.map((w) => w.ref), x, y);
+    const [one, two] = [np.sum(rates.ref.slice(0)), np.sum(rates.slice(1))];
+    const made = gradients.map((gradient, at) => {
+      const mean = means[at].mul(b1).add(gradient.ref.mul(1 - b1));
+      const square = squares[at].mul(b2).add(np.square(gradient).mul(1 - b2));
+      const root = np.sqrt(square.ref.mul(two.ref)).add(eps);
+      return [weights[at].sub(mean.ref.mul(one.ref).mul(lr).div(root)), mean, square];
+    });
+    return [loss, ...[0, 1, 2].map((part) => made.map((parts) => parts[part]))];
+  });
+  const of = (name) => inputs[name];
+  let weights = names.map((name) => of(name).ref);
+  let [means, squares] = [1, 2].map(() => names.map((name) => np.zeros(of(name).shape)));
+  const classes = given.widths.at(-1);
+  const chances = new Float32Array(given.rows * classes);
+  labelsOf(given, data).forEach((label, row) => (chances[row * classes + label] = 1));
+  const y = np.array(chances, { shape: [given.rows, classes] });
+  let count = 0;
+  const step = () => {
+    count += 1;
+    const rates = np.array(new Float32Array([1 / (1 - b1 ** count), 1 / (1 - b2 ** count)]));
+    const made = update(weights, means, squares, rates, inputs.x.ref, y.ref);
+    let loss;
+    [loss, weights, means, squares] = made;
+    return loss;
+  };
+  const dispose = () => {
+    update.dispose?.();
+    for (const array of [...weights, ...means, ...squares, y]) array.dispose();
+  };
+  return { step, dispose };
+}
+
 export async function open() {
   await init("webgpu");
   defaultDevice("webgpu");
@@ -92,6 +138,19 @@ export async function open() {
         return nn.softmax(np.matmul(hidden, w2.ref), -1);
       };
       return { peek, free, build() {}, dispose, step, read };
+    }
+    if (given.kind === "train") {
+      const { step, dispose: end } = training(given, Object.fromEntries(names.map((name, i) => [name, inputs[i]])), data);
+      const losses = async (first) => {
+        const all = [...(await read(first))];
+        while (all.length < trained) {
+          const loss = step();
+          all.push(...(await read(loss)));
+          loss.dispose();
+        }
+        return all;
+      };
+      return { peek, free, build() {}, step, read: losses, dispose: () => (end(), dispose()) };
     }
     const compute = (...arrays) =>
       kinds[given.kind](given, Object.fromEntries(names.map((name, i) => [name, arrays[i]])));

@@ -2,7 +2,7 @@
 
 import * as tf from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-webgpu";
-import { inputsOfLengths, permuted } from "../cases.js";
+import { adam, inputsOfLengths, labelsOf, layersOf, permuted, trained } from "../cases.js";
 
 /** What it has no operation for, and is composed as its users do. */
 export const composed = {
@@ -73,6 +73,21 @@ function causalMask({ queries, keys }) {
   return tf.tensor(mask, [queries, keys]);
 }
 
+/** Steps of a training: each gives its loss. */
+function training(given, tensors, data) {
+  const layers = layersOf(given).map((n) => [`w${n}`, `b${n}`].map((name) => tf.variable(tensors[name])));
+  const chances = tf.oneHot(tf.tensor1d(labelsOf(given, data), "int32"), given.widths.at(-1));
+  const optimizer = tf.train.adam(adam.lr, adam.b1, adam.b2, adam.eps);
+  const last = layers.length - 1;
+  const logits = () => layers.reduce((x, [w, b], at) => layer(x, w, b, at < last ? "relu" : undefined), tensors.x);
+  const step = () => optimizer.minimize(() => tf.losses.softmaxCrossEntropy(chances, logits()), true);
+  const dispose = () => {
+    optimizer.dispose();
+    for (const tensor of [...layers.flat(), chances]) tensor.dispose();
+  };
+  return { step, dispose };
+}
+
 export async function open() {
   if (!(await tf.setBackend("webgpu"))) throw new Error("its WebGPU backend does not start");
   await tf.ready();
@@ -109,6 +124,16 @@ export async function open() {
       });
       const dispose = () => free(Object.values(tensors));
       return { peek, free, build() {}, step, read: (result) => result.data(), dispose };
+    }
+    if (given.kind === "train") {
+      const { step, dispose } = training(given, tensors, data);
+      const read = async (first) => {
+        const all = [...(await first.data())];
+        while (all.length < trained) all.push(...(await step().data()));
+        return all;
+      };
+      const end = () => (dispose(), free(Object.values(tensors)));
+      return { peek, free, build() {}, step, read, dispose: end };
     }
     return {
       ...{ peek, free, build() {} },

@@ -1,7 +1,7 @@
 // The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds and what comes with
 // other sizes are recorded anew.
 
-import { inputsOfLengths } from "../cases.js";
+import { adam, inputsOfLengths, labelsOf, layersOf, trained } from "../cases.js";
 
 const attention = (q, k, v, causal) => q.attention(k, v, { causal });
 
@@ -30,8 +30,30 @@ const kinds = {
   },
 };
 
+/** Steps of a training: each gives its loss. */
+function training({ Optimizer, Variable }, device, given, tensors, data) {
+  const layers = layersOf(given).map((n) => [`w${n}`, `b${n}`].map((name) => new Variable(tensors[name])));
+  const labels = device.tensor(labelsOf(given, data));
+  const { lr, b1, b2, eps } = adam;
+  const optimizer = Optimizer.adam(layers.flat(), { lr, betas: [b1, b2], eps });
+  return () => device.scope(() => {
+    const logits = layers.reduce((x, [w, b], at) => (at ? x.relu() : x).matmul(w.value).add(b.value), tensors.x);
+    const loss = logits.crossEntropy(labels);
+    optimizer.minimize(loss);
+    return loss;
+  });
+}
+
+/** The losses of a training's first steps, of which one is known. */
+async function losses(first, step, read) {
+  const all = [...(await read(first))];
+  while (all.length < trained) all.push(...(await read(step())));
+  return all;
+}
+
 /** What the runner needs, of the package whose `Device` it is. */
-export async function open({ Device }) {
+export async function open(entry) {
+  const { Device } = entry;
   const software = !(await Device.isAvailable());
   const device = await Device.new({ prefer: software ? "software" : "gpu" });
   const peek = (results) => Promise.all(results.map((tensor) => tensor.readRange(0, 1)));
@@ -74,6 +96,11 @@ export async function open({ Device }) {
         return device.tensor(values, shape).matmul(w1).relu().matmul(w2).softmax();
       });
       return { ...common, step, build() {}, dispose, plan: () => device.lastPlan()?.text };
+    }
+    if (given.kind === "train") {
+      const step = training(entry, device, given, tensors, data);
+      const read = (first) => losses(first, step, common.read);
+      return { ...common, step, read, build() {}, dispose, plan: () => device.lastPlan()?.text };
     }
     const open = names.filter((name) => !given.inputs[name].weight);
     let program;

@@ -220,3 +220,35 @@ test("a network learns two moons; a step is one submission and nothing new", asy
   const right = [...guess].filter((value, n) => value === n % 2).length;
   check(right >= 196, `${right} of 200 right`);
 });
+
+test("files there and back", async ({ device, Generator, Layer }) => {
+  const layer = Layer.linear(new Generator(device, 2), 3, 2);
+  const file = await device.saveSafetensors(layer.stateDict(), { format: "pt" });
+  // Eight bytes of a length, then JSON.
+  const header = JSON.parse(new TextDecoder().decode(file.slice(8, 8 + Number(new DataView(file.buffer).getBigUint64(0, true)))));
+  same(header.weight, { dtype: "F32", shape: [2, 3], data_offsets: header.weight.data_offsets });
+  same(header.__metadata__, { format: "pt" });
+  const seen = [];
+  const onProgress = (part) => seen.push(part.done);
+  for (const source of [file, file.buffer, new Blob([file]), new Response(file)]) {
+    const { tensors, metadata } = await device.loadSafetensors(source, { onProgress });
+    same(metadata, { format: "pt" });
+    same([...(await tensors.weight.read())], [...(await layer.parameter("weight").value.read())]);
+    layer.loadStateDict(tensors);
+  }
+  same(seen.at(-1), file.length, "progress");
+  const x = device.tensor([[1, 2], [3, 4]], [2, 2], "i32");
+  const npy = await x.saveNpy();
+  check(new TextDecoder().decode(npy.slice(1, 6)) === "NUMPY", "a file of NumPy's");
+  const back = await device.loadNpy(npy);
+  same([back.dtype, back.shape, [...(await back.read())]], ["i32", [2, 2], [1, 2, 3, 4]]);
+  for (const compressed of [false, true]) {
+    const all = await device.loadNpz(await device.saveNpz({ x, y: device.ones([3]) }, { compressed }));
+    same([Object.keys(all), [...(await all.x.read())], all.y.shape], [["x", "y"], [1, 2, 3, 4], [3]]);
+  }
+  await rejects("Data", "load_safetensors", () => device.loadSafetensors(file.slice(0, 20)));
+  await rejects("Data", "load_npy", () => device.loadNpy(file));
+  await rejects("Data", "loadSafetensors", () => device.loadSafetensors("model.safetensors"));
+  await rejects("Data", "loadSafetensors", () => device.loadSafetensors(file, { progress: onProgress }));
+  await rejects("Data", "saveSafetensors", () => device.saveSafetensors({ x: 3 }));
+});

@@ -1,0 +1,93 @@
+//! Files of weights and arrays: bytes of JavaScript's as tensors, and the other way round.
+
+use super::nn::members::{pairs, state};
+use super::objects::{keep, keep_all};
+use super::reading::room;
+use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
+use crate::error::Result;
+use crate::io;
+use crate::tensor::Tensor;
+use js_sys::{Array, Promise, Uint8Array};
+use std::collections::BTreeMap;
+use wasm_bindgen::prelude::*;
+
+/// Bytes as JavaScript's.
+fn given(bytes: &[u8]) -> Result<JsValue> {
+    let all = room(bytes.len())?;
+    all.copy_from(bytes);
+    Ok(all.into())
+}
+
+/// Names and tensors as JavaScript's.
+fn listed(tensors: BTreeMap<String, Tensor>) -> Answer<JsValue> {
+    let (names, values): (Vec<_>, Vec<_>) = tensors.into_iter().unzip();
+    Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
+}
+
+#[wasm_bindgen(js_class = "Device")]
+impl JsDevice {
+    /// The tensors and notes of a safetensors file.
+    #[wasm_bindgen(js_name = fromSafetensors, skip_typescript, skip_jsdoc)]
+    pub fn from_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
+        let file = io::load_safetensors(&self.core("loadSafetensors")?, &bytes.to_vec())?;
+        let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
+        let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
+        Ok(named(&["tensors", "metadata"], [listed(file.tensors)?, notes]))
+    }
+
+    /// A safetensors file of these tensors and notes.
+    #[wasm_bindgen(js_name = toSafetensors, skip_typescript, skip_jsdoc)]
+    pub fn to_safetensors(
+        &self,
+        names: Vec<String>,
+        values: Vec<JsValue>,
+        notes: Vec<String>,
+        said: Vec<JsValue>,
+    ) -> Answer<Promise> {
+        let op = "saveSafetensors";
+        self.core(op)?;
+        let tensors = state(op, names, &values)?;
+        let text = |note: &JsValue| String::from_js(note, At { op, what: "metadata" });
+        let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
+        let metadata = notes.into_iter().zip(said).collect();
+        Ok(promise(async move { given(&io::save_safetensors(&tensors, &metadata).await?) }))
+    }
+
+    /// The array of a `.npy` file.
+    #[wasm_bindgen(js_name = fromNpy, skip_typescript, skip_jsdoc)]
+    pub fn from_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
+        Ok(keep(io::load_npy(&self.core("loadNpy")?, &bytes.to_vec())?)?)
+    }
+
+    /// The arrays of an `.npz` file.
+    #[wasm_bindgen(js_name = fromNpz, skip_typescript, skip_jsdoc)]
+    pub fn from_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
+        listed(io::load_npz(&self.core("loadNpz")?, &bytes.to_vec())?)
+    }
+
+    /// An `.npz` file of these arrays.
+    #[wasm_bindgen(js_name = toNpz, skip_typescript, skip_jsdoc)]
+    pub fn to_npz(
+        &self,
+        names: Vec<String>,
+        values: Vec<JsValue>,
+        compressed: bool,
+    ) -> Answer<Promise> {
+        let op = "saveNpz";
+        self.core(op)?;
+        let tensors = state(op, names, &values)?;
+        Ok(promise(async move { given(&io::save_npz(&tensors, compressed).await?) }))
+    }
+}
+
+#[wasm_bindgen(js_class = "Tensor")]
+impl JsTensor {
+    /// A `.npy` file of it, which NumPy loads.
+    ///
+    /// @throws What {@link Tensor.read} rejects with.
+    #[wasm_bindgen(js_name = saveNpy, unchecked_return_type = "Promise<Uint8Array>")]
+    pub fn save_npy(&self) -> Answer<Promise> {
+        let tensor = self.core("saveNpy")?;
+        Ok(promise(async move { given(&io::save_npy(&tensor).await?) }))
+    }
+}
