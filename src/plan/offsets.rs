@@ -86,7 +86,7 @@ fn common(a: i64, b: i64) -> i64 {
 }
 
 /// The program that writes a kernel's results; users' shaders have none.
-fn stores_of(kernel: &Kernel) -> Option<&Program> {
+pub fn stores_of(kernel: &Kernel) -> Option<&Program> {
     Some(match kernel {
         Kernel::Shader { .. } => return None,
         Kernel::Loop { program, .. } => program,
@@ -96,7 +96,8 @@ fn stores_of(kernel: &Kernel) -> Option<&Program> {
     })
 }
 
-fn stores_of_mut(kernel: &mut Kernel) -> Option<&mut Program> {
+/// As [`stores_of`], to change it.
+pub fn stores_of_mut(kernel: &mut Kernel) -> Option<&mut Program> {
     Some(match kernel {
         Kernel::Shader { .. } => return None,
         Kernel::Loop { program, .. } => program,
