@@ -53,7 +53,8 @@
 //! [`Tensor::to`] brings a tensor from any device to any other. [`tune`] measures which kernels are fastest on one.
 //!
 //! **Features.** `gpu` and `cpu` are the backends, both on. `wgpu-interop` shares a wgpu device and its buffers with an app;
-//! `ndarray`, `image` and `serde` bring tensors from and to what those crates have ([`data`]).
+//! `ndarray`, `image` and `serde` bring tensors from and to what those crates have ([`data`]); `io` reads and writes files of
+//! weights and arrays: safetensors, `.npy` and `.npz`.
 //!
 //! Programs to begin with are in `native/examples`, and `ARCHITECTURE.md` says how all of this works inside.
 //!
@@ -108,6 +109,9 @@ pub mod device;
 pub mod tensor;
 
 pub mod data;
+
+#[cfg(feature = "io")]
+pub mod io;
 
 mod ceilings;
 pub mod tune;

@@ -10,9 +10,8 @@ mod shaders;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId};
-use crate::op::{Const, Op, Pointwise, Reduction, Span};
+use crate::op::{Const, Margin, Op, Pointwise, Reduction, Span};
 use crate::shape::Shape;
-use parts::Part;
 use rustc_hash::FxHashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
@@ -75,6 +74,31 @@ struct Path {
     outputs: FxHashMap<(NodeId, usize), NodeId>,
     /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
     place: FxHashMap<NodeId, usize>,
+}
+
+/// What one use of a tensor adds to its gradient.
+enum Part {
+    /// This, of the tensor's shape.
+    Whole(NodeId),
+    /// The gradient of a slice.
+    Slice(Slice),
+    /// The gradient of a matrix, as a product over rows.
+    Product(Product),
+}
+
+/// What lies where a slice was taken: zeros are to be around it. `starts` are those of the margins that are data.
+struct Slice {
+    node: NodeId,
+    margins: Vec<Margin>,
+    starts: Vec<NodeId>,
+}
+
+/// The product `left^T right` of two matrices with the same number of rows.
+struct Product {
+    left: NodeId,
+    right: NodeId,
+    /// When the use was recorded.
+    born: u64,
 }
 
 /// The place of what depends on nothing wanted.

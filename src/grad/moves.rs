@@ -1,7 +1,6 @@
 //! Gradients of what moves elements: they move them back, and add up what was repeated.
 
-use super::parts::{Part, Slice};
-use super::Tape;
+use super::{Part, Slice, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;

@@ -1,41 +1,16 @@
 //! Gradients that come in many parts. A sequence is sliced at each step, and a weight used at each step: added one by one,
 //! the slices' gradients would be as many tensors of the whole sequence's size, and the weight's as many of its own.
 
-use super::{Path, Tape};
+use super::{Part, Path, Product, Slice, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
-use crate::op::{Margin, Op, Pointwise, Routine, Span, Start};
+use crate::op::{Op, Pointwise, Routine, Span, Start};
 use crate::shape::Shape;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// So many parts are added one by one: one kernel reads them all.
 const FEW: usize = 8;
-
-/// What one use of a tensor adds to its gradient.
-pub(super) enum Part {
-    /// This, of the tensor's shape.
-    Whole(NodeId),
-    /// The gradient of a slice.
-    Slice(Slice),
-    /// The gradient of a matrix, as a product over rows.
-    Product(Product),
-}
-
-/// What lies where a slice was taken: zeros are to be around it. `starts` are those of the margins that are data.
-pub(super) struct Slice {
-    pub node: NodeId,
-    pub margins: Vec<Margin>,
-    pub starts: Vec<NodeId>,
-}
-
-/// The product `left^T right` of two matrices with the same number of rows.
-pub(super) struct Product {
-    pub left: NodeId,
-    pub right: NodeId,
-    /// When the use was recorded.
-    pub born: u64,
-}
 
 impl Tape<'_> {
     /// Adds a part to a node's gradient, or keeps it until all are there.

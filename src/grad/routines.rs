@@ -1,7 +1,6 @@
 //! Gradients of matrix products and convolutions, in terms of themselves.
 
-use super::parts::{Part, Product};
-use super::Tape;
+use super::{Part, Product, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
 use crate::op::{Conv2d, Op, Routine, Span};

@@ -1,7 +1,6 @@
 //! The gradient of each operation by one of its operands, and what an operation is taken apart into for it.
 
-use super::parts::Part;
-use super::Tape;
+use super::{Part, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expand;
@@ -127,9 +126,7 @@ impl Tape<'_> {
                 return Ok(None)
             }
             Op::Gather { axis, paired } => self.scatter(g, &from, (*axis, *paired), inputs[1])?,
-            Op::Routine(Routine::Matmul) => {
-                return self.pull_matmul(node, inputs, g, n).map(Some)
-            }
+            Op::Routine(Routine::Matmul) => return self.pull_matmul(node, inputs, g, n).map(Some),
             Op::Routine(Routine::Conv2d(conv)) if n == 0 => self.conv_input(conv, g, inputs)?,
             Op::Routine(Routine::Conv2d(conv)) => self.conv_weight(conv, g, inputs)?,
             Op::Routine(Routine::Attention(_)) => return Ok(None),

@@ -1,7 +1,6 @@
 //! Gradients of users' shaders, by what users say they are.
 
-use super::parts::Part;
-use super::{Path, Tape};
+use super::{Part, Path, Tape};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{NodeId, Pullback};
 use crate::op::{Op, ShaderCall};

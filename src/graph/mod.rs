@@ -375,10 +375,8 @@ impl Graph {
                 for &index in &node.users.clone() {
                     let (born, user) = &self.nodes[index as usize];
                     // What reaches further by another input: joins of many would be looked through for each of them.
-                    let same = |user: &Node| {
-                        !user.data && before.cut == past.cut && user.past.reach > reach
-                    };
-                    if !user.as_ref().is_some_and(same) {
+                    let same = |user: &Node| !user.data && user.past.reach > reach;
+                    if before.cut != past.cut || !user.as_ref().is_some_and(same) {
                         pending.push(NodeId { index, born: *born });
                     }
                 }

@@ -3,8 +3,8 @@
 
 mod choose;
 mod collapse;
-mod cost;
 mod copies;
+mod cost;
 mod cuts;
 mod index;
 mod kernels;

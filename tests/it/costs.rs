@@ -309,6 +309,32 @@ fn steps_of_a_loop_share_their_kernels() {
 }
 
 #[test]
+fn a_sequence_takes_few_kernels_a_step_forward_and_backward() {
+    let device = reference::device();
+    let made = |steps: usize| -> Result<Plan> {
+        let [w, u] = [ones(&device, &[16, 16])?, ones(&device, &[16, 16])?];
+        let (b, x) = (ones(&device, &[16])?, ones(&device, &[steps, 2, 16])?);
+        let mut h = device.zeros(&[2, 16])?;
+        for t in 0..steps {
+            h = (x.select(0, t as isize)?.matmul(&w)? + h.matmul(&u)? + &b).tanh();
+        }
+        let gradients = h.square().sum(())?.grad(&[&w, &u, &b, &x])?;
+        let mut batch = device.batch();
+        for gradient in &gradients {
+            batch.add(gradient)?;
+        }
+        Ok((*batch.plan()?).clone())
+    };
+    for steps in [100, 400] {
+        let plan = made(steps).expect("a plan");
+        // Two products and a state; backward a product for the step before and one for the input.
+        let kernels = plan.dispatches.len();
+        assert!(kernels <= 5 * steps + steps / 5 + 10, "{kernels} kernels for {steps} steps");
+        assert!(distinct(&plan) <= 30, "{} kernels for {steps} steps", distinct(&plan));
+    }
+}
+
+#[test]
 fn what_was_recorded_and_dropped_leaves_nothing() {
     let device = reference::device();
     let x = ones(&device, &[4]).expect("data");

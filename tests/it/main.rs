@@ -21,6 +21,7 @@ mod features;
 mod fuzz;
 mod gpu;
 mod interop;
+mod io;
 mod js;
 mod memory;
 mod plan;

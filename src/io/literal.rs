@@ -1,0 +1,131 @@
+//! The header of an `.npy` file: a literal of Python, a dictionary with three entries.
+
+/// What the header says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The type of the elements, as in `<f4`.
+    pub descr: String,
+    pub fortran: bool,
+    pub shape: Vec<u64>,
+}
+
+/// Why a header cannot be read, and where in it.
+pub(super) type Wrong = (usize, String);
+
+/// Reads a header's text.
+pub(super) fn header(text: &str) -> Result<Header, Wrong> {
+    let mut reader = Reader { text, at: 0 };
+    let (mut descr, mut fortran, mut shape) = (None, None, None);
+    reader.expect('{')?;
+    while !reader.takes('}') {
+        let at = reader.at;
+        let key = reader.text()?;
+        reader.expect(':')?;
+        let again = match key.as_str() {
+            "descr" => descr.replace(reader.text()?).is_some(),
+            "fortran_order" => fortran.replace(reader.truth()?).is_some(),
+            "shape" => shape.replace(reader.extents()?).is_some(),
+            _ => return Err((at, format!("{key:?} is no entry of it"))),
+        };
+        if again {
+            return Err((at, format!("{key:?} stands twice")));
+        }
+        if !reader.takes(',') {
+            reader.expect('}')?;
+            break;
+        }
+    }
+    reader.skip();
+    if reader.at != text.len() {
+        return Err((reader.at, "there is more behind the dictionary".into()));
+    }
+    let missing = |name: &str| (text.len(), format!("{name:?} is missing"));
+    Ok(Header {
+        descr: descr.ok_or_else(|| missing("descr"))?,
+        fortran: fortran.ok_or_else(|| missing("fortran_order"))?,
+        shape: shape.ok_or_else(|| missing("shape"))?,
+    })
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn skip(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start_matches([' ', '\n', '\t', '\r']).len();
+    }
+
+    fn takes(&mut self, mark: char) -> bool {
+        self.skip();
+        let is_next = self.text[self.at..].starts_with(mark);
+        if is_next {
+            self.at += mark.len_utf8();
+        }
+        is_next
+    }
+
+    fn expect(&mut self, mark: char) -> Result<(), Wrong> {
+        match self.takes(mark) {
+            true => Ok(()),
+            false => Err((self.at, format!("{mark:?} is missing"))),
+        }
+    }
+
+    /// Text in either kind of quotes; none that is meant has an escape.
+    fn text(&mut self) -> Result<String, Wrong> {
+        let quote = if self.takes('"') { '"' } else { '\'' };
+        if quote == '\'' {
+            match self.takes('[') {
+                true => return Err((self.at - 1, "elements of several parts are not read".into())),
+                false => self.expect('\'')?,
+            }
+        }
+        let rest = &self.text[self.at..];
+        let Some(length) = rest.find(quote).filter(|&length| !rest[..length].contains('\\')) else {
+            return Err((self.at, "a text has no end, or an escape".into()));
+        };
+        self.at += length + 1;
+        Ok(rest[..length].to_string())
+    }
+
+    fn truth(&mut self) -> Result<bool, Wrong> {
+        self.skip();
+        let rest = &self.text[self.at..];
+        for (word, truth) in [("True", true), ("False", false)] {
+            if rest.starts_with(word) {
+                self.at += word.len();
+                return Ok(truth);
+            }
+        }
+        Err((self.at, "neither True nor False".into()))
+    }
+
+    /// Numbers in parentheses; Python 2 wrote an `L` behind them.
+    fn extents(&mut self) -> Result<Vec<u64>, Wrong> {
+        let mut all = Vec::new();
+        self.expect('(')?;
+        while !self.takes(')') {
+            let rest = &self.text[self.at..];
+            let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            let Ok(extent) = rest[..digits].parse() else {
+                return Err((self.at, "an extent that is no number, or too large".into()));
+            };
+            all.push(extent);
+            self.at += digits;
+            if self.text[self.at..].starts_with('L') {
+                self.at += 1;
+            }
+            if !self.takes(',') {
+                match all.len() {
+                    1 => return Err((self.at, "',' is missing: a number is no shape".into())),
+                    _ => self.expect(')')?,
+                }
+                break;
+            }
+        }
+        Ok(all)
+    }
+}

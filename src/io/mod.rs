@@ -1,0 +1,30 @@
+//! Tensors in files: weights as [safetensors](https://huggingface.co/docs/safetensors), arrays as NumPy's `.npy` and `.npz`.
+//!
+//! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`. Files are not trusted: one
+//! that is damaged is a `Data` error that says what is wrong and where, and no memory is taken for what a file only claims
+//! to hold.
+//!
+//! ```
+//! # pollster::block_on(async {
+//! # use warpweft::device::{Device, Preference};
+//! use std::collections::BTreeMap;
+//! use warpweft::io;
+//!
+//! let device = Device::with(Preference::Cpu).await?;
+//! let weights = BTreeMap::from([("w".to_string(), device.ones(&[2, 3])?)]);
+//! let file = io::save_safetensors(&weights, &BTreeMap::new()).await?;
+//! let loaded = io::load_safetensors(&device, &file)?;
+//! assert_eq!(loaded.tensors["w"].shape(), [2, 3]);
+//! # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+//! ```
+
+mod elements;
+mod literal;
+mod npy;
+mod npz;
+mod safetensors;
+mod zip;
+
+pub use npy::{load_npy, save_npy};
+pub use npz::{load_npz, save_npz};
+pub use safetensors::{load_safetensors, load_safetensors_from, save_safetensors, Safetensors};

@@ -1,0 +1,163 @@
+//! NumPy's `.npy`: one array. (`numpy.lib.format` says what is in it.)
+
+use super::elements::{about, bytes_of, encoded, Stored};
+use super::literal;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+const LOAD: &str = "load_npy";
+const SAVE: &str = "save_npy";
+const MAGIC: &[u8] = b"\x93NUMPY";
+/// The elements begin at a multiple of this.
+const ALIGNED: usize = 64;
+
+/// Loads an array that NumPy saved: versions 1 to 3 of the format, either byte order, row-major or column-major.
+///
+/// `bool`, `int8`, `uint8`, `int32`, `uint32`, `float16` and `float32` stay what they are. `int16` and `int64` become
+/// `i32`, `uint16` and `uint64` become `u32`, and `float64` is rounded to `f32`.
+///
+/// # Errors
+/// `Data` if the file is damaged, has elements of another type, or an integer does not fit 32 bits; `Limit` or `Shape` if it
+/// has more than 2^31-1 elements or more than eight axes; `Memory`.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, io};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let file = io::save_npy(&device.tensor(&[1.0f32, 2.0], &[2])?).await?;
+/// assert_eq!(&file[1..6], b"NUMPY");
+/// assert_eq!(io::load_npy(&device, &file)?.read::<f32>().await?, [1.0, 2.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub fn load_npy(device: &Device, bytes: &[u8]) -> Result<Tensor> {
+    array(device, LOAD, bytes)
+}
+
+/// The array in an `.npy` file. `what` says in errors whose it is.
+pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor> {
+    let short = |end: usize| {
+        let length = bytes.len();
+        Error::data(format!("{what}: it ends at offset {length}, in a header that goes to {end}"))
+    };
+    if !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
+        return Err(Error::data(format!("{what}: it does not begin as an .npy file does")));
+    }
+    let &[major, minor] = bytes.get(6..8).ok_or_else(|| short(8))? else { return Err(short(8)) };
+    let wide = match (major, minor) {
+        (1, 0) => 2,
+        (2 | 3, 0) => 4,
+        _ => {
+            let message = format!("{what}: version {major}.{minor} of the format at offset 6");
+            return Err(Error::data(message));
+        }
+    };
+    let begin = 8 + wide;
+    let length = bytes.get(8..begin).ok_or_else(|| short(begin))?;
+    let length = length.iter().rev().fold(0usize, |all, &byte| all << 8 | usize::from(byte));
+    let end = begin.saturating_add(length);
+    let text = bytes.get(begin..end).ok_or_else(|| short(end))?;
+    let text = std::str::from_utf8(text).map_err(|error| {
+        let at = begin + error.valid_up_to();
+        Error::data(format!("{what}: the header is not UTF-8 at offset {at}"))
+    })?;
+    let header = literal::header(text).map_err(|(at, why)| {
+        Error::data(format!("{what}: the header at offset {}: {why}", begin + at))
+    })?;
+    let Some((stored, big_endian)) = stored(&header.descr) else {
+        let message =
+            format!("{what}: elements of type {:?} are not held by tensors", header.descr);
+        return Err(Error::data(message));
+    };
+    let mut shape = Vec::with_capacity(header.shape.len());
+    for &extent in &header.shape {
+        shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
+    }
+    let held = (bytes.len() - end) as u64;
+    if bytes_of(&shape, stored) != Some(held) {
+        let (shown, descr) = (&header.shape, &header.descr);
+        let want = bytes_of(&shape, stored).map_or("too many".into(), |bytes| bytes.to_string());
+        let message = format!(
+            "{what}: {held} bytes from offset {end} on, and {descr:?} of shape {shown:?} takes {want}"
+        );
+        return Err(Error::data(message));
+    }
+    let elements = bytes[end..].to_vec();
+    if !header.fortran || shape.len() < 2 {
+        return stored.tensor(device, what, &shape, elements, big_endian);
+    }
+    // Column-major is row-major with the axes the other way round.
+    shape.reverse();
+    let turned = stored.tensor(device, what, &shape, elements, big_endian)?;
+    let order: Vec<isize> = (0..shape.len() as isize).rev().collect();
+    turned.permute(&order)
+}
+
+/// The type that a text such as `<f4` stands for, and whether its bytes are the other way round.
+fn stored(descr: &str) -> Option<(Stored, bool)> {
+    let (order, kind) = descr.split_at_checked(1)?;
+    let stored = match kind {
+        "b1" | "?" => Stored::Bool,
+        "i1" => Stored::I8,
+        "i2" => Stored::I16,
+        "i4" => Stored::I32,
+        "i8" => Stored::I64,
+        "u1" => Stored::U8,
+        "u2" => Stored::U16,
+        "u4" => Stored::U32,
+        "u8" => Stored::U64,
+        "f2" => Stored::F16,
+        "f4" => Stored::F32,
+        "f8" => Stored::F64,
+        _ => return None,
+    };
+    match order {
+        "<" => Some((stored, false)),
+        ">" => Some((stored, true)),
+        // Bytes have no order.
+        "|" if stored.size() == 1 => Some((stored, false)),
+        _ => None,
+    }
+}
+
+/// Writes a tensor as an `.npy` file, little-endian and row-major.
+///
+/// # Errors
+/// As [`Tensor::read`].
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, io};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let file = io::save_npy(&device.zeros(&[2, 3])?).await?;
+/// assert_eq!(file.len(), 128 + 2 * 3 * 4);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub async fn save_npy(tensor: &Tensor) -> Result<Vec<u8>> {
+    written(tensor).await.map_err(|error| about(SAVE, &error))
+}
+
+pub(super) async fn written(tensor: &Tensor) -> Result<Vec<u8>> {
+    let data = tensor.to_data().await?;
+    let descr = match Stored::of(data.values()) {
+        Stored::Bool => "|b1",
+        Stored::I8 => "|i1",
+        Stored::U8 => "|u1",
+        Stored::I32 => "<i4",
+        Stored::U32 => "<u4",
+        Stored::F16 => "<f2",
+        _ => "<f4",
+    };
+    let extents: Vec<String> = data.shape().iter().map(usize::to_string).collect();
+    let shape = if let [one] = &extents[..] { format!("{one},") } else { extents.join(", ") };
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
+    let before = MAGIC.len() + 4;
+    while !(before + text.len() + 1).is_multiple_of(ALIGNED) {
+        text.push(' ');
+    }
+    text.push('\n');
+    let mut file = [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes()].concat();
+    file.extend(text.into_bytes());
+    file.extend(encoded(data.values()));
+    Ok(file)
+}

@@ -1,0 +1,275 @@
+//! ZIP archives as far as NumPy's are: members stored or deflated, below 4 GiB. (PKWARE, APPNOTE.TXT 6.3.10)
+
+use crate::error::{Error, ErrorKind, Result};
+use flate2::read::{DeflateDecoder, DeflateEncoder};
+use flate2::{Compression, Crc};
+use std::io::Read;
+
+const LOCAL: [u8; 4] = *b"PK\x03\x04";
+const CENTRAL: [u8; 4] = *b"PK\x01\x02";
+const END: [u8; 4] = *b"PK\x05\x06";
+const LOCAL_SIZE: usize = 30;
+const CENTRAL_SIZE: usize = 46;
+const END_SIZE: usize = 22;
+/// What stands for a number that a 64-bit field has.
+const ELSEWHERE: u32 = u32::MAX;
+/// So many bytes are unpacked at once.
+const CHUNK: usize = 1 << 16;
+/// Version 2.0 of the format, which has deflated members.
+const VERSION: u16 = 20;
+/// Names are UTF-8.
+const UTF8: u16 = 1 << 11;
+/// The first of January 1980: equal arrays are equal files.
+const DATE: u16 = 1 << 5 | 1;
+
+/// A member of an archive.
+pub(super) struct Member {
+    pub name: String,
+    deflated: bool,
+    crc: u32,
+    packed: usize,
+    size: usize,
+    /// Where its bytes begin.
+    start: usize,
+}
+
+/// The members of an archive, in the order of its directory, or what is wrong with it.
+pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> {
+    let end = end_of(bytes).ok_or("there is no end of a ZIP archive's directory")?;
+    let [disk, first, here, all] = [4, 6, 8, 10].map(|at| word(bytes, end + at));
+    if disk != 0 || first != 0 || here != all {
+        return Err(format!("the archive has several parts, says offset {end}"));
+    }
+    let (size, start) = (long(bytes, end + 12), long(bytes, end + 16));
+    if size == ELSEWHERE || start == ELSEWHERE || all == u16::MAX {
+        return Err(format!("the archive is of the 64-bit form, says offset {end}"));
+    }
+    let (size, start) = (size as usize, start as usize);
+    if start.checked_add(size) != Some(end) {
+        return Err(format!("a directory of {size} bytes at {start} does not end at offset {end}"));
+    }
+    let (mut at, mut members) = (start, Vec::new());
+    while at < end {
+        let (member, next) = member(bytes, at, end)?;
+        members.push((at, member));
+        at = next;
+    }
+    if members.len() != usize::from(all) {
+        return Err(format!(
+            "{} members, of which the end at offset {end} says {all}",
+            members.len()
+        ));
+    }
+    let mut spaces: Vec<(usize, usize, usize)> = Vec::with_capacity(members.len());
+    for (at, member) in &members {
+        spaces.push((member.start, member.start.saturating_add(member.packed), *at));
+    }
+    spaces.sort_unstable();
+    let mut before = 0;
+    for (begin, behind, at) in spaces {
+        if begin < before || behind > start {
+            return Err(format!(
+                "the member at offset {at} lies from {begin} to {behind}, where something else is"
+            ));
+        }
+        before = behind;
+    }
+    Ok(members.into_iter().map(|(_, member)| member).collect())
+}
+
+/// Where the end of the directory is: the last place from which it, and the comment behind it, fill the file.
+fn end_of(bytes: &[u8]) -> Option<usize> {
+    let last = bytes.len().checked_sub(END_SIZE)?;
+    let first = last.saturating_sub(usize::from(u16::MAX));
+    let is_end = |&at: &usize| {
+        bytes[at..].starts_with(&END)
+            && at + END_SIZE + usize::from(word(bytes, at + 20)) == bytes.len()
+    };
+    (first..=last).rev().find(is_end)
+}
+
+/// The member that the directory has at an offset, and where the next begins.
+fn member(bytes: &[u8], at: usize, end: usize) -> std::result::Result<(Member, usize), String> {
+    let wrong = |what: &str| Err(format!("the member at offset {at} {what}"));
+    if at + CENTRAL_SIZE > end || bytes[at..at + 4] != CENTRAL {
+        return wrong("is none of a directory");
+    }
+    let [flags, method, name, extra, comment] = [8, 10, 28, 30, 32].map(|n| word(bytes, at + n));
+    let [crc, packed, size, local] = [16, 20, 24, 42].map(|n| long(bytes, at + n));
+    let next = at + CENTRAL_SIZE + [name, extra, comment].map(usize::from).iter().sum::<usize>();
+    if next > end {
+        return wrong("goes beyond the directory");
+    }
+    let name = &bytes[at + CENTRAL_SIZE..][..usize::from(name)];
+    let Ok(text) = std::str::from_utf8(name) else {
+        return wrong("has a name that is not UTF-8");
+    };
+    let wrong = |what: &str| Err(format!("{text:?} at offset {at} {what}"));
+    if flags & 1 != 0 {
+        return wrong("is encrypted");
+    }
+    if method != 0 && method != 8 {
+        return wrong(&format!("is packed by method {method}, neither stored nor deflated"));
+    }
+    if packed == ELSEWHERE || size == ELSEWHERE || local == ELSEWHERE {
+        return wrong("is of the 64-bit form");
+    }
+    let local = local as usize;
+    if local.saturating_add(LOCAL_SIZE) > at || bytes[local..local + 4] != LOCAL {
+        return wrong(&format!("is said to begin at {local}, and does not"));
+    }
+    let [own, more] = [26, 28].map(|n| usize::from(word(bytes, local + n)));
+    let start = local + LOCAL_SIZE + own + more;
+    if bytes.get(local + LOCAL_SIZE..local + LOCAL_SIZE + own) != Some(name) {
+        return wrong(&format!("has another name at {local}"));
+    }
+    if word(bytes, local + 8) != method {
+        return wrong(&format!("is packed by another method at {local}"));
+    }
+    let (packed, size) = (packed as usize, size as usize);
+    if method == 0 && packed != size {
+        return wrong(&format!("is stored, {size} bytes as {packed}"));
+    }
+    let name = text.to_string();
+    Ok((Member { name, deflated: method == 8, crc, packed, size, start }, next))
+}
+
+fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn long(bytes: &[u8], at: usize) -> u32 {
+    u32::from(word(bytes, at)) | u32::from(word(bytes, at + 2)) << 16
+}
+
+impl Member {
+    /// Its bytes. Memory is taken as they come, not as the archive says.
+    pub fn unpack(&self, archive: &[u8]) -> Result<Vec<u8>> {
+        let packed = &archive[self.start..self.start + self.packed];
+        let start = self.start;
+        let unpacked = match self.deflated {
+            false => packed.to_vec(),
+            true => {
+                let mut decoder = DeflateDecoder::new(packed);
+                let wrong = |error| Error::data(format!("deflated at offset {start}: {error}"));
+                let unpacked = inflate(&mut decoder, self.size)?.map_err(wrong)?;
+                if decoder.total_in() != packed.len() as u64 {
+                    let (read, all) = (decoder.total_in(), packed.len());
+                    let message = format!(
+                        "deflated at offset {start}: {all} bytes, of which {read} are read"
+                    );
+                    return Err(Error::data(message));
+                }
+                unpacked
+            }
+        };
+        if unpacked.len() != self.size {
+            let message = format!(
+                "at offset {start}: {} bytes or more instead of {}",
+                unpacked.len(),
+                self.size
+            );
+            return Err(Error::data(message));
+        }
+        let mut crc = Crc::new();
+        crc.update(&unpacked);
+        if crc.sum() != self.crc {
+            let (sum, want) = (crc.sum(), self.crc);
+            let message =
+                format!("at offset {start}: its checksum is {sum:08x} instead of {want:08x}");
+            return Err(Error::data(message));
+        }
+        Ok(unpacked)
+    }
+}
+
+/// What a decoder gives, as far as one byte more than is wanted.
+fn inflate(decoder: &mut impl Read, size: usize) -> Result<std::io::Result<Vec<u8>>> {
+    let mut unpacked: Vec<u8> = Vec::new();
+    let mut chunk = [0; CHUNK];
+    while unpacked.len() <= size {
+        let most = CHUNK.min(size + 1 - unpacked.len());
+        match decoder.read(&mut chunk[..most]) {
+            Ok(0) => break,
+            Ok(count) => {
+                let refused = unpacked.try_reserve(count).is_err();
+                if refused {
+                    let message = format!("no memory for {size} bytes");
+                    return Err(Error::new(ErrorKind::Memory, message));
+                }
+                unpacked.extend_from_slice(&chunk[..count]);
+            }
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(unpacked))
+}
+
+/// An archive that is written.
+#[derive(Default)]
+pub(super) struct Writer {
+    file: Vec<u8>,
+    directory: Vec<u8>,
+    members: usize,
+    /// A name is longer than its length can say.
+    long: bool,
+}
+
+impl Writer {
+    /// Adds a member.
+    pub fn add(&mut self, name: &str, bytes: &[u8], deflated: bool) {
+        let mut crc = Crc::new();
+        crc.update(bytes);
+        let packed = match deflated {
+            false => bytes.to_vec(),
+            true => {
+                let mut packed = Vec::new();
+                let mut encoder = DeflateEncoder::new(bytes, Compression::default());
+                encoder.read_to_end(&mut packed).expect("memory is read without errors");
+                packed
+            }
+        };
+        let method = if deflated { 8u16 } else { 0 };
+        let begin = self.file.len() as u32;
+        // What a member's own header and the directory both say; sizes that do not fit are refused at the end.
+        let mut both = Vec::new();
+        for word in [VERSION, UTF8, method, 0, DATE] {
+            both.extend(word.to_le_bytes());
+        }
+        for long in [crc.sum(), packed.len() as u32, bytes.len() as u32] {
+            both.extend(long.to_le_bytes());
+        }
+        both.extend((name.len() as u16).to_le_bytes());
+        both.extend([0; 2]);
+        self.file.extend([&LOCAL[..], &both, name.as_bytes(), &packed].concat());
+        let head = [&CENTRAL[..], &VERSION.to_le_bytes(), &both, &[0; 10], &begin.to_le_bytes()];
+        self.directory.extend([&head.concat()[..], name.as_bytes()].concat());
+        self.members += 1;
+        self.long |= name.len() > usize::from(u16::MAX);
+        // A member below 4 GiB may be unpacked from less, but not from more.
+        self.long |= bytes.len() as u64 >= u64::from(ELSEWHERE);
+    }
+
+    /// The archive.
+    pub fn finish(self) -> Result<Vec<u8>> {
+        let Writer { mut file, directory, members, long } = self;
+        let whole = (file.len() + directory.len()) as u64;
+        if long || whole >= u64::from(ELSEWHERE) || members >= usize::from(u16::MAX) {
+            let message =
+                format!("{members} arrays of {whole} bytes are more than a ZIP archive holds");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let start = file.len() as u32;
+        let size = directory.len() as u32;
+        file.extend(directory);
+        file.extend(END);
+        for word in [0, 0, members as u16, members as u16] {
+            file.extend(word.to_le_bytes());
+        }
+        for long in [size, start] {
+            file.extend(long.to_le_bytes());
+        }
+        file.extend([0; 2]);
+        Ok(file)
+    }
+}

@@ -1,0 +1,302 @@
+//! Safetensors files that are damaged, in all the ways that came to mind: each is refused, and the message says why. Then
+//! files that are damaged by chance.
+
+use super::{cpu, golden};
+use crate::cases::array::word;
+use warpweft::device::Device;
+use warpweft::error::{Error, ErrorKind};
+use warpweft::io;
+
+/// A file with this header, and so many bytes behind it.
+fn file(header: &str, data: usize) -> Vec<u8> {
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.extend(vec![0; data]);
+    bytes
+}
+
+/// The same of a header that says another length.
+fn says(length: u64, header: &str, data: usize) -> Vec<u8> {
+    let mut bytes = file(header, data);
+    bytes[..8].copy_from_slice(&length.to_le_bytes());
+    bytes
+}
+
+fn x(dtype: &str, shape: &str, offsets: &str) -> String {
+    format!(r#"{{"x":{{"dtype":{dtype},"shape":{shape},"data_offsets":{offsets}}}}}"#)
+}
+
+fn two(first: &str, second: &str) -> String {
+    let one = |name: &str, offsets: &str| {
+        format!(r#""{name}":{{"dtype":"F32","shape":[2],"data_offsets":{offsets}}}"#)
+    };
+    format!("{{{},{}}}", one("x", first), one("y", second))
+}
+
+/// What is wrong, a file, and what the message has to say.
+type Damage = (&'static str, Vec<u8>, &'static str);
+
+fn outside() -> Vec<Damage> {
+    let whole = file(&x("\"F32\"", "[2]", "[0,8]"), 8);
+    let cut = |at: usize| whole[..at].to_vec();
+    let header = whole.len() - 16;
+    vec![
+        ("nothing", Vec::new(), "0 bytes are too few"),
+        ("a byte", cut(1), "1 bytes are too few"),
+        ("no length", cut(7), "7 bytes are too few"),
+        ("a length alone", cut(8), "leaves a file of 8"),
+        ("cut in the header", cut(20), "leaves a file of 20"),
+        ("cut before the last of the header", cut(8 + header - 1), "from offset 8 on leaves"),
+        ("cut behind the header", cut(8 + header), "tensor \"x\": offsets 0 to 8 of 0"),
+        ("cut in the elements", cut(whole.len() - 1), "tensor \"x\": offsets 0 to 8 of 7"),
+        (
+            "a byte more",
+            [&whole[..], &[0]].concat(),
+            "9 bytes behind the header, of which tensors fill 8",
+        ),
+        ("twice", [&whole[..], &whole].concat(), "of which tensors fill 8"),
+        ("a header of 2^60 bytes", says(1 << 60, "{}", 0), "1152921504606846976 bytes is longer"),
+        (
+            "a header of 2^64-1 bytes",
+            says(u64::MAX, "{}", 0),
+            "18446744073709551615 bytes is longer",
+        ),
+        ("a header of 100 MB and a byte", says(100_000_001, "{}", 0), "longer than 100000000"),
+        ("a header of 100 MB", says(100_000_000, "{}", 0), "leaves a file of 10"),
+        ("a header of no bytes", says(0, "", 0), "does not begin with an object at offset 8"),
+        (
+            "a length that is one short",
+            says(header as u64 - 1, &x("\"F32\"", "[2]", "[0,8]"), 8),
+            "EOF",
+        ),
+        (
+            "a length that is one long",
+            says(header as u64 + 1, &x("\"F32\"", "[2]", "[0,8]"), 8),
+            "the header",
+        ),
+        ("a big-endian length", says(2u64.swap_bytes(), "{}", 0), "is longer than"),
+        ("another format", b"PK\x03\x04 and so on, no weights at all".to_vec(), "is longer than"),
+    ]
+}
+
+fn texts() -> Vec<Damage> {
+    let nested = format!("{{\"x\":{}", "[".repeat(100_000));
+    let deep = format!("{{\"x\":{{\"dtype\":{}", "{\"a\":".repeat(100_000));
+    let mut latin = file(&x("\"F32\"", "[2]", "[0,8]"), 8);
+    latin[10] = 0xe4;
+    let split = [&file("{\"", 0)[..], &[0xf0, 0x9f, b'"', b'}']].concat();
+    let mut split = split;
+    split[..8].copy_from_slice(&6u64.to_le_bytes());
+    vec![
+        ("not UTF-8", latin, "not UTF-8 at offset 10"),
+        ("a letter that is cut", split, "not UTF-8 at offset 10"),
+        ("a list", file("[]", 0), "does not begin with an object"),
+        ("a space first", file(" {}", 0), "does not begin with an object"),
+        ("a byte order mark", file("\u{feff}{}", 0), "does not begin with an object"),
+        ("a number", file("1", 0), "does not begin with an object"),
+        ("no end", file("{", 0), "EOF"),
+        ("more behind it", file("{} {}", 0), "trailing characters"),
+        ("a comma too many", file("{\"x\":{},}", 0), "\"x\": missing field"),
+        ("no quotes", file("{x:1}", 0), "key must be a string"),
+        ("zeros behind it", file("{}\0\0", 0), "trailing characters"),
+        ("a comment", file("{/*x*/}", 0), "key must be a string"),
+        ("deep lists", file(&nested, 0), "\"x\""),
+        ("deep objects", file(&deep, 0), "\"x\""),
+        ("half a surrogate", file("{\"\\ud800\":1}", 0), "the header"),
+        (
+            "notes that are no object",
+            file("{\"__metadata__\":3}", 0),
+            "\"__metadata__\": invalid type",
+        ),
+        (
+            "a note that is no text",
+            file("{\"__metadata__\":{\"a\":1}}", 0),
+            "\"__metadata__\": invalid type",
+        ),
+        (
+            "a note twice",
+            file("{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", 0),
+            "\"a\" stands twice",
+        ),
+        (
+            "notes twice",
+            file("{\"__metadata__\":{},\"__metadata__\":{}}", 0),
+            "\"__metadata__\": stands twice",
+        ),
+        ("a tensor that is null", file("{\"x\":null}", 0), "\"x\": invalid type: null"),
+        ("a tensor that is a number", file("{\"x\":1}", 0), "\"x\": invalid type"),
+        ("a tensor of nothing", file("{\"x\":{}}", 0), "\"x\": missing field `dtype`"),
+    ]
+}
+
+fn tensors() -> Vec<Damage> {
+    let f = "\"F32\"";
+    let same = x(f, "[2]", "[0,8]");
+    let twice = format!("{},{}", &same[..same.len() - 1], &same[1..]);
+    let huge = "[4294967296,4294967296,4294967296]";
+    vec![
+        ("the same name twice", file(&twice, 8), "\"x\": stands twice"),
+        (
+            "no type",
+            file(r#"{"x":{"shape":[2],"data_offsets":[0,8]}}"#, 8),
+            "missing field `dtype`",
+        ),
+        (
+            "no shape",
+            file(r#"{"x":{"dtype":"F32","data_offsets":[0,8]}}"#, 8),
+            "missing field `shape`",
+        ),
+        (
+            "no offsets",
+            file(r#"{"x":{"dtype":"F32","shape":[2]}}"#, 8),
+            "missing field `data_offsets`",
+        ),
+        (
+            "a type twice",
+            file(&x("\"F32\",\"dtype\":\"I32\"", "[2]", "[0,8]"), 8),
+            "duplicate field `dtype`",
+        ),
+        ("more than is known", file(&x("\"F32\",\"y\":1", "[2]", "[0,8]"), 8), "unknown field `y`"),
+        (
+            "an unknown type",
+            file(&x("\"F31\"", "[2]", "[0,8]"), 8),
+            "tensor \"x\": elements of type \"F31\"",
+        ),
+        (
+            "a type in small letters",
+            file(&x("\"f32\"", "[2]", "[0,8]"), 8),
+            "elements of type \"f32\"",
+        ),
+        ("a type that is a number", file(&x("32", "[2]", "[0,8]"), 8), "\"x\": invalid type"),
+        ("F64", file(&x("\"F64\"", "[1]", "[0,8]"), 8), "tensor \"x\": elements of type \"F64\""),
+        ("I64", file(&x("\"I64\"", "[1]", "[0,8]"), 8), "tensor \"x\": elements of type \"I64\""),
+        ("F8_E4M3", file(&x("\"F8_E4M3\"", "[8]", "[0,8]"), 8), "elements of type \"F8_E4M3\""),
+        ("a negative extent", file(&x(f, "[-2]", "[0,8]"), 8), "invalid value: integer `-2`"),
+        ("a broken extent", file(&x(f, "[2.0]", "[0,8]"), 8), "invalid type: floating point"),
+        ("an extent of 2^64", file(&x(f, "[18446744073709551616]", "[0,8]"), 8), "\"x\""),
+        ("a huge shape", file(&x(f, huge, "[0,8]"), 8), "is too large"),
+        (
+            "a huge shape with a zero",
+            file(&x(f, "[0,18446744073709551615]", "[0,8]"), 8),
+            "takes 0 bytes",
+        ),
+    ]
+}
+
+fn places() -> Vec<Damage> {
+    let f = "\"F32\"";
+    let ones = format!("[{}2]", "1,".repeat(8));
+    vec![
+        ("a shape that is a number", file(&x(f, "2", "[0,8]"), 8), "\"x\": invalid type"),
+        ("nine axes", file(&x(f, &ones, "[0,8]"), 8), "rank 9"),
+        ("too small a shape", file(&x(f, "[1]", "[0,8]"), 8), "takes 4 bytes, not 8 from 0 to 8"),
+        ("too large a shape", file(&x(f, "[3]", "[0,8]"), 8), "takes 12 bytes, not 8 from 0 to 8"),
+        ("another size of type", file(&x("\"F16\"", "[2]", "[0,8]"), 8), "takes 4 bytes, not 8"),
+        ("beyond the file", file(&x(f, "[2]", "[0,9]"), 8), "tensor \"x\": offsets 0 to 9 of 8"),
+        (
+            "far beyond the file",
+            file(&x(f, "[2]", "[0,18446744073709551615]"), 8),
+            "offsets 0 to 18446",
+        ),
+        ("behind the file", file(&x(f, "[2]", "[1000,1008]"), 8), "offsets 1000 to 1008 of 8"),
+        ("the wrong way round", file(&x(f, "[2]", "[8,0]"), 8), "offsets 8 to 0 of 8"),
+        ("a negative offset", file(&x(f, "[2]", "[-8,0]"), 8), "invalid value: integer `-8`"),
+        ("one offset", file(&x(f, "[2]", "[0]"), 8), "invalid length 1"),
+        ("three offsets", file(&x(f, "[2]", "[0,8,8]"), 8), "\"x\""),
+        (
+            "a gap before",
+            file(&x(f, "[1]", "[4,8]"), 8),
+            "tensor \"x\": offset 4 leaves a gap behind what ends at 0",
+        ),
+        (
+            "a gap between",
+            file(&two("[0,8]", "[12,20]"), 20),
+            "tensor \"y\": offset 12 leaves a gap behind what ends at 8",
+        ),
+        (
+            "a gap behind",
+            file(&two("[0,8]", "[8,16]"), 20),
+            "20 bytes behind the header, of which tensors fill 16",
+        ),
+        (
+            "an overlap",
+            file(&two("[0,8]", "[4,12]"), 12),
+            "tensor \"y\": offset 4 overlaps what ends at 8",
+        ),
+        (
+            "the same place",
+            file(&two("[0,8]", "[0,8]"), 8),
+            "tensor \"y\": offset 0 overlaps what ends at 8",
+        ),
+        ("elements of none", file("{}", 8), "8 bytes behind the header, of which tensors fill 0"),
+        (
+            "a bool of 2",
+            {
+                let mut b = file(&x("\"BOOL\"", "[2]", "[0,2]"), 2);
+                let last = b.len() - 1;
+                b[last] = 2;
+                b
+            },
+            "tensor \"x\": element 1 is 2, which is no bool",
+        ),
+    ]
+}
+
+#[test]
+fn damaged_weights_are_refused_with_the_reason() {
+    let device = cpu();
+    let all = [outside(), texts(), tensors(), places()].concat();
+    assert!(all.len() >= 62, "{}", all.len());
+    for (what, bytes, why) in all {
+        let error = io::load_safetensors(&device, &bytes).expect_err(what);
+        assert!(error.message().starts_with("load_safetensors: "), "{what}: {error}");
+        assert!(error.message().contains(why), "{what}: {error}");
+        let kind = if what == "nine axes" { ErrorKind::Shape } else { ErrorKind::Data };
+        assert_eq!(error.kind(), kind, "{what}: {error}");
+    }
+    // The same header without damage.
+    io::load_safetensors(&device, &file(&two("[8,16]", "[0,8]"), 16)).expect("whole");
+    io::load_safetensors(&device, &file("{}", 0)).expect("empty, and whole");
+}
+
+/// Files of the script's with bytes changed, left out, put in, repeated and cut off, by chance.
+pub fn by_chance(name: &str, rounds: usize, load: impl Fn(&Device, &[u8]) -> Result<(), Error>) {
+    let (device, (whole, _)) = (cpu(), golden(name));
+    let seed = 41 + name.len() as u32;
+    let (mut at, mut refused) = (0, 0);
+    let mut next = |below: usize| {
+        at += 1;
+        word(seed, at) as usize % below.max(1)
+    };
+    for _ in 0..rounds {
+        let mut bytes = whole.clone();
+        for _ in 0..=next(4) {
+            // Most of what is said stands at both ends.
+            let from = if next(3) == 0 { bytes.len().saturating_sub(next(300)) } else { 0 };
+            let place = (from + next(400)).min(bytes.len().saturating_sub(1));
+            match next(7) {
+                0 => bytes.truncate(place),
+                1 if !bytes.is_empty() => drop(bytes.remove(place)),
+                2 => bytes.insert(place.min(bytes.len()), next(256) as u8),
+                3 => {
+                    let part = bytes[place.min(bytes.len())..]
+                        .iter()
+                        .take(next(40))
+                        .copied()
+                        .collect::<Vec<u8>>();
+                    bytes.splice(place.min(bytes.len())..place.min(bytes.len()), part);
+                }
+                4 => bytes.iter_mut().skip(place).take(8).for_each(|byte| *byte = 255),
+                5 => bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 1 << next(8)),
+                _ => bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte = next(256) as u8),
+            }
+        }
+        refused += usize::from(load(&device, &bytes).is_err());
+    }
+    assert!(refused > rounds / 4, "{refused} of {rounds} were refused");
+}
+
+#[test]
+fn weights_that_are_damaged_by_chance_do_no_harm() {
+    by_chance("safetensors", 5_000, |device, bytes| io::load_safetensors(device, bytes).map(drop));
+}

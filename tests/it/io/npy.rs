@@ -1,0 +1,228 @@
+//! NumPy's files that are damaged: each is refused, and the message says why.
+
+use super::damaged::by_chance;
+use super::{cpu, golden};
+use warpweft::error::ErrorKind;
+use warpweft::io;
+
+/// A file of version 1 with this header, and so many bytes behind it.
+fn file(header: &str, data: usize) -> Vec<u8> {
+    let length = header.len() as u16;
+    let mut bytes = [b"\x93NUMPY\x01\x00", &length.to_le_bytes()[..], header.as_bytes()].concat();
+    bytes.extend(vec![0; data]);
+    bytes
+}
+
+fn of(descr: &str, shape: &str) -> String {
+    format!("{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n")
+}
+
+/// What is wrong, a file, and what the message has to say.
+type Damage = (&'static str, Vec<u8>, &'static str);
+
+fn arrays() -> Vec<Damage> {
+    let whole = file(&of("'<f4'", "(2,)"), 8);
+    let cut = |at: usize| whole[..at].to_vec();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = whole.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    let f = "'<f4'";
+    let order =
+        |order: &str| format!("{{'descr': '<f4', 'fortran_order': {order}, 'shape': (2,)}}");
+    let nines = "9".repeat(30);
+    vec![
+        ("nothing", Vec::new(), "it ends at offset 0"),
+        ("a part of the beginning", cut(4), "it ends at offset 4"),
+        ("no version", cut(6), "it ends at offset 6"),
+        ("no length", cut(9), "it ends at offset 9, in a header that goes to 10"),
+        ("cut in the header", cut(30), "it ends at offset 30"),
+        ("cut in the elements", cut(whole.len() - 1), "7 bytes from offset"),
+        ("a byte more", [&whole[..], &[0]].concat(), "9 bytes from offset"),
+        ("another beginning", with(0, b'N'), "does not begin as an .npy file"),
+        ("version 0", with(6, 0), "version 0.0"),
+        ("version 4", with(6, 4), "version 4.0"),
+        ("version 1.1", with(7, 1), "version 1.1"),
+        ("version 2 with a length of 2 bytes", with(6, 2), "in a header that goes to"),
+        (
+            "a header of 65535 bytes",
+            {
+                let mut b = whole.clone();
+                b[8] = 255;
+                b[9] = 255;
+                b
+            },
+            "goes to 65545",
+        ),
+        ("not UTF-8", with(12, 0xff), "not UTF-8 at offset 12"),
+        ("no dictionary", file("(1, 2)", 0), "offset 10: '{' is missing"),
+        ("an empty dictionary", file("{}", 0), "\"descr\" is missing"),
+        ("no end", file("{'descr': '<f4'", 0), "'}' is missing"),
+        ("no colon", file("{'descr' '<f4'}", 0), "offset 19: ':' is missing"),
+        ("more behind it", file("{'descr': '<f4'} + {}", 0), "there is more behind"),
+        ("no order", file("{'descr': '<f4', 'shape': (2,)}", 8), "\"fortran_order\" is missing"),
+        ("no shape", file("{'descr': '<f4', 'fortran_order': False}", 8), "\"shape\" is missing"),
+        ("another entry", file("{'descr': '<f4', 'dtype': 'x'}", 8), "\"dtype\" is no entry"),
+        ("an entry twice", file("{'descr': '<f4', 'descr': '<f4'}", 8), "\"descr\" stands twice"),
+        ("an order that is a number", file(&order("0"), 8), "neither True nor False"),
+        ("no end of a text", file("{'descr': '<f4", 0), "a text has no end"),
+        ("an escape", file("{'descr': '\\x3cf4'}", 0), "a text has no end, or an escape"),
+        ("a record", file(&of("[('a', '<f4')]", "(2,)"), 8), "elements of several parts"),
+        ("an object", file(&of("'|O'", "(1,)"), 8), "elements of type \"|O\""),
+        ("complex numbers", file(&of("'<c8'", "(1,)"), 8), "elements of type \"<c8\""),
+        ("texts", file(&of("'<U2'", "(1,)"), 8), "elements of type \"<U2\""),
+        ("no byte order", file(&of("'f4'", "(2,)"), 8), "elements of type \"f4\""),
+        (
+            "a byte order that says nothing",
+            file(&of("'|f4'", "(2,)"), 8),
+            "elements of type \"|f4\"",
+        ),
+        ("no type", file(&of("''", "(2,)"), 8), "elements of type \"\""),
+        ("a type in another alphabet", file(&of("'\u{540d}'", "(2,)"), 8), "elements of type"),
+        ("a shape that is a number", file(&of(f, "2"), 8), "'(' is missing"),
+        ("a number in parentheses", file(&of(f, "(2)"), 8), "a number is no shape"),
+        ("a list", file(&of(f, "[2]"), 8), "'(' is missing"),
+        ("a negative extent", file(&of(f, "(-2,)"), 8), "an extent that is no number"),
+        ("an extent that is too large", file(&of(f, &format!("({nines},)")), 8), "or too large"),
+        ("a huge shape", file(&of(f, "(4294967296, 4294967296, 4294967296)"), 8), "takes too many"),
+        ("too small a shape", file(&of(f, "(1,)"), 8), "takes 4"),
+        ("too large a shape", file(&of(f, "(3,)"), 8), "takes 12"),
+        (
+            "2^31 elements of none",
+            file(&of(f, "(0, 4294967296)"), 0),
+            "has more than 2147483647 elements",
+        ),
+        ("nine axes", file(&of(f, "(1, 1, 1, 1, 1, 1, 1, 1, 2)"), 8), "rank 9"),
+        (
+            "a bool of 3",
+            {
+                let mut b = file(&of("'|b1'", "(1,)"), 1);
+                let last = b.len() - 1;
+                b[last] = 3;
+                b
+            },
+            "element 0 is 3, which is no bool",
+        ),
+    ]
+}
+
+#[test]
+fn damaged_arrays_are_refused_with_the_reason() {
+    let device = cpu();
+    for (what, bytes, why) in arrays() {
+        let error = io::load_npy(&device, &bytes).expect_err(what);
+        assert!(error.message().starts_with("load_npy: "), "{what}: {error}");
+        assert!(error.message().contains(why), "{what}: {error}");
+        let kind = match what {
+            "nine axes" => ErrorKind::Shape,
+            "2^31 elements of none" => ErrorKind::Limit,
+            _ => ErrorKind::Data,
+        };
+        assert_eq!(error.kind(), kind, "{what}: {error}");
+    }
+    io::load_npy(&device, &file(&of("\"<f4\"", "(2L,)"), 8)).expect("Python 2 wrote such");
+}
+
+/// Where a signature first stands.
+fn find(bytes: &[u8], signature: &[u8]) -> usize {
+    bytes.windows(signature.len()).position(|part| part == signature).expect("it stands there")
+}
+
+fn archives() -> Vec<Damage> {
+    let (whole, _) = golden("npz stored");
+    let (packed, _) = golden("npz deflated");
+    let end = whole.len() - 22;
+    let central = find(&whole, b"PK\x01\x02");
+    let with = |from: &[u8], at: usize, bytes: &[u8]| {
+        let mut changed = from.to_vec();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    };
+    let of = |at: usize, bytes: &[u8]| with(&whole, at, bytes);
+    let start = find(&packed, b"a.npy") + 5 + 20;
+    let directory = find(&packed, b"PK\x01\x02");
+    vec![
+        ("nothing", Vec::new(), "no end of a ZIP archive"),
+        ("an array", golden("npy <f4").0, "no end of a ZIP archive"),
+        ("cut at the end", whole[..whole.len() - 1].to_vec(), "no end of a ZIP archive"),
+        ("cut in the middle", whole[..end / 2].to_vec(), "no end of a ZIP archive"),
+        ("a byte more", [&whole[..], &[0]].concat(), "no end of a ZIP archive"),
+        ("a byte before", [&[0], &whole[..]].concat(), "does not end at offset"),
+        ("a second disk", of(end + 4, &[1, 0]), "several parts"),
+        ("another count on the disk", of(end + 8, &[9, 0]), "several parts"),
+        ("too many members", of(end + 8, &[9, 0, 9, 0]), "of which the end at offset"),
+        ("too few members", of(end + 8, &[1, 0, 1, 0]), "of which the end at offset"),
+        ("65535 members", of(end + 8, &[255; 4]), "64-bit form"),
+        (
+            "a directory that is too long",
+            of(end + 12, &[255, 255, 255, 127]),
+            "does not end at offset",
+        ),
+        ("a directory elsewhere", of(end + 16, &[1, 0, 0, 0]), "does not end at offset"),
+        ("64 bits", of(end + 16, &[255; 4]), "64-bit form"),
+        ("no member", of(central, b"PK\x01\x03"), "is none of a directory"),
+        ("encrypted", of(central + 8, &[1]), "\"a.npy\" at offset"),
+        ("another method", of(central + 10, &[12]), "is packed by method 12"),
+        ("a checksum", of(central + 16, &[0; 4]), "its checksum is"),
+        ("stored in fewer bytes", of(central + 20, &[1, 0, 0, 0]), "is stored"),
+        ("larger than 4 GiB", of(central + 20, &[255; 8]), "64-bit form"),
+        (
+            "beyond the archive",
+            of(central + 20, &[0, 0, 0, 112, 0, 0, 0, 112]),
+            "where something else is",
+        ),
+        ("a name that is too long", of(central + 28, &[255, 255]), "goes beyond the directory"),
+        ("a name that is not UTF-8", of(central + 46, &[255]), "is not UTF-8"),
+        ("another name", of(central + 46, b"b"), "has another name at 0"),
+        ("another method before it", of(8, &[8]), "packed by another method at 0"),
+        ("begins nowhere", of(central + 42, &[1, 0, 0, 0]), "is said to begin at 1, and does not"),
+        ("begins in the directory", of(central + 42, &(central as u32).to_le_bytes()), "does not"),
+        (
+            "two in one place",
+            {
+                let second = central + 46 + 5;
+                let mut b = of(second + 42, &[0; 4]);
+                let name = b[central + 46..central + 51].to_vec();
+                assert_eq!(name, b"a.npy");
+                b[second + 46..second + 51].copy_from_slice(&name);
+                b
+            },
+            "at offset",
+        ),
+        ("an element", of(find(&whole, b"\x93NUMPY") + 130, &[1]), "array \"a\": at offset"),
+        ("damaged while deflated", with(&packed, start + 30, &[255; 8]), "array \"a\""),
+        ("no deflated bytes", with(&packed, start, &[255; 20]), "array \"a\": deflated at offset"),
+        (
+            "fewer bytes than are said",
+            with(&packed, directory + 24, &[255, 255, 255, 127]),
+            "instead of 2147483647",
+        ),
+        (
+            "more bytes than are said",
+            with(&packed, directory + 24, &[1, 0, 0, 0]),
+            "2 bytes or more instead of 1",
+        ),
+    ]
+}
+
+#[test]
+fn damaged_archives_are_refused_with_the_reason() {
+    let device = cpu();
+    for (what, bytes, why) in archives() {
+        let error = io::load_npz(&device, &bytes).expect_err(what);
+        assert!(error.message().starts_with("load_npz: "), "{what}: {error}");
+        assert!(error.message().contains(why), "{what}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Data, "{what}: {error}");
+    }
+}
+
+#[test]
+fn arrays_that_are_damaged_by_chance_do_no_harm() {
+    for name in ["npy <f4", "npy >i8 column-major", "npy ? column-major"] {
+        by_chance(name, 3_000, |device, bytes| io::load_npy(device, bytes).map(drop));
+    }
+    for name in ["npz stored", "npz deflated"] {
+        by_chance(name, 3_000, |device, bytes| io::load_npz(device, bytes).map(drop));
+    }
+}
