@@ -19,6 +19,8 @@ pub use warpweft::*;
 
 #[cfg(feature = "cli")]
 pub mod bench;
+#[cfg(feature = "io")]
+pub mod files;
 pub mod tuned;
 
 use device::{Device, Found, Preference};

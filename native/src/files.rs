@@ -1,0 +1,93 @@
+//! Files of weights and arrays on disk, blocking: what [`io`](crate::io) does with bytes.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use warpweft_native::{files, prelude::*};
+//!
+//! let device = Device::with_sync(Preference::Cpu)?;
+//! let weights = BTreeMap::from([("w".to_string(), device.ones(&[2, 3])?)]);
+//! let path = std::env::temp_dir().join(format!("weights-{}.safetensors", std::process::id()));
+//! files::save_safetensors(&path, &weights, &BTreeMap::new())?;
+//! assert_eq!(files::load_safetensors(&device, &path)?.tensors["w"].shape(), [2, 3]);
+//! # std::fs::remove_file(&path).unwrap();
+//! # Ok::<(), Error>(())
+//! ```
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::io::{self, Safetensors};
+use crate::tensor::Tensor;
+use pollster::block_on;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+/// [`io::load_safetensors`] of a file. One tensor after the other is read, so the file need not fit in memory.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be read.
+pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safetensors> {
+    let path = path.as_ref();
+    let mut file = File::open(path).map_err(|error| failed("load_safetensors", path, &error))?;
+    io::load_safetensors_from(device, &mut file)
+}
+
+/// [`io::save_safetensors`] to a file.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be written.
+pub fn save_safetensors(
+    path: impl AsRef<Path>,
+    tensors: &BTreeMap<String, Tensor>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<()> {
+    write("save_safetensors", path.as_ref(), &block_on(io::save_safetensors(tensors, metadata))?)
+}
+
+/// [`io::load_npy`] of a file.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be read.
+pub fn load_npy(device: &Device, path: impl AsRef<Path>) -> Result<Tensor> {
+    io::load_npy(device, &read("load_npy", path.as_ref())?)
+}
+
+/// [`io::save_npy`] to a file.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be written.
+pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
+    write("save_npy", path.as_ref(), &block_on(io::save_npy(tensor))?)
+}
+
+/// [`io::load_npz`] of a file.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be read.
+pub fn load_npz(device: &Device, path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
+    io::load_npz(device, &read("load_npz", path.as_ref())?)
+}
+
+/// [`io::save_npz`] to a file.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be written.
+pub fn save_npz(
+    path: impl AsRef<Path>,
+    arrays: &BTreeMap<String, Tensor>,
+    compressed: bool,
+) -> Result<()> {
+    write("save_npz", path.as_ref(), &block_on(io::save_npz(arrays, compressed))?)
+}
+
+fn read(name: &str, path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).map_err(|error| failed(name, path, &error))
+}
+
+fn write(name: &str, path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).map_err(|error| failed(name, path, &error))
+}
+
+fn failed(name: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::data(format!("{name}: {}: {error}", path.display()))
+}
