@@ -116,6 +116,9 @@ pub mod io;
 mod ceilings;
 pub mod tune;
 
+pub mod nn;
+pub mod optim;
+
 #[cfg(feature = "wgpu-interop")]
 pub mod interop;
 

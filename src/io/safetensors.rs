@@ -336,7 +336,7 @@ pub async fn save_safetensors(
         header.insert((*name).to_string(), entry);
     }
     let mut text = serde_json::Value::Object(header).to_string();
-    while text.len() % 8 != 0 {
+    while !text.len().is_multiple_of(8) {
         text.push(' ');
     }
     let mut file = (text.len() as u64).to_le_bytes().to_vec();

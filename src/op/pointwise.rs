@@ -256,6 +256,11 @@ macro_rules! pointwise_rows {
         /// negative integers, and at both infinities.
         unary lgamma(x): Float, [(-5.0, 20.0)] => formulas::lgamma(x),
             gradient |y| [Pointwise::digamma.of(&[x])];
+        /// The logarithm of the odds, `log(x / (1 - x))`, the inverse of `sigmoid`; -Inf at 0, Inf at 1, NaN outside [0, 1],
+        /// its derivative, too. PyTorch's `eps` is a `clamp` before.
+        unary logit(x): Float, [(0.01, 0.99)] => (x - 0.5).abs().lt(1.0 / 6.0)
+            .select(2.0 * formulas::atanh(x + x - 1.0), (x / (1.0 - x)).log()),
+            gradient |y| [x.lt(0.0).or(x.gt(1.0)).select(y, (x * (1.0 - x)).recip())];
         /// The derivative of `lgamma`, also called psi; -Inf at 0, NaN at negative integers.
         unary digamma(x): Float, [(-5.0, 20.0)] => formulas::digamma(x),
             gradient |y| [formulas::digamma_slope(x)];
@@ -325,6 +330,15 @@ macro_rules! pointwise_rows {
                 x.le(min).select(1.0, 0.0),
                 x.ge(max).select(1.0, 0.0),
             ];
+        /// `x` where its absolute value is above `lambda`, else 0.
+        unary hardshrink(x; lambda = 0.5): Float, [(-3.0, 3.0), (0.2, 1.0)] =>
+            x.abs().le(lambda).select(0.0, x);
+        /// `x` moved towards 0 by `lambda`, and 0 where its absolute value is at most that; `lambda` must not be negative.
+        unary softshrink(x; lambda = 0.5): Float, [(-3.0, 3.0), (0.2, 1.0)] =>
+            x.abs().le(lambda).select(0.0, x.gt(0.0).select(x - lambda, x + lambda));
+        /// `x` above `threshold`, else `value`; its derivative at `threshold` is 0.
+        unary threshold(x; threshold = 0.0, value = 0.0): Float, [(-3.0, 3.0), (-1.0, 1.0), (-2.0, 2.0)] =>
+            x.le(threshold).select(value, x);
 
         // One value: tests and bits.
         /// Whether `x` is NaN.

@@ -114,6 +114,91 @@ impl Tensor {
         all.iter().enumerate().map(spread).collect()
     }
 
+    /// Channels become pixels: each block of `factor * factor` channels is spread over squares of so many pixels,
+    /// `[.., c * factor^2, h, w] -> [.., c, h * factor, w * factor]`. The first of a block is the upper left pixel of each
+    /// square, the next one is right of it. Shi et al. 2016, "Real-time single image and video super-resolution".
+    ///
+    /// # Errors
+    /// `Shape` below rank 3, for a factor of 0, or if the channels are no multiple of its square.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0, 3.0, 4.0], &[4, 1, 1])?;
+    /// let picture = x.pixel_shuffle(2)?;
+    /// assert_eq!(picture.shape(), [1, 2, 2]);
+    /// assert_eq!(picture.read::<f32>().await?, [1.0, 2.0, 3.0, 4.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "depth_to_space")]
+    pub fn pixel_shuffle(&self, factor: usize) -> Result<Tensor> {
+        let name = "pixel_shuffle";
+        let (before, [channels, height, width]) = self.picture(name)?;
+        let square = factor.checked_mul(factor).filter(|&square| square > 0);
+        let Some(blocks) =
+            square.and_then(|square| (channels % square == 0).then(|| channels / square))
+        else {
+            let shape = &self.shape;
+            let message = format!(
+                "{name}: the channels of shape {shape} are no multiple of {factor} * {factor}"
+            );
+            return Err(Error::shape(message));
+        };
+        within(name, || {
+            let count = before.iter().product();
+            let parted = self.reshape(&[count, blocks, factor, factor, height, width])?;
+            let whole = [before, &[blocks, height * factor, width * factor]].concat();
+            parted.permute(&[0, 1, 4, 2, 5, 3])?.reshape(&whole)
+        })
+    }
+
+    /// Pixels become channels, the inverse of [`Tensor::pixel_shuffle`]:
+    /// `[.., c, h * factor, w * factor] -> [.., c * factor^2, h, w]`.
+    ///
+    /// # Errors
+    /// `Shape` below rank 3, for a factor of 0, or if height or width are no multiple of it.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.zeros(&[3, 4, 6])?;
+    /// assert_eq!(x.pixel_unshuffle(2)?.shape(), [12, 2, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "space_to_depth")]
+    pub fn pixel_unshuffle(&self, factor: usize) -> Result<Tensor> {
+        let name = "pixel_unshuffle";
+        let (before, [channels, height, width]) = self.picture(name)?;
+        if factor == 0 || height % factor != 0 || width % factor != 0 {
+            let message = format!(
+                "{name}: height and width of shape {} are no multiple of {factor}",
+                self.shape
+            );
+            return Err(Error::shape(message));
+        }
+        within(name, || {
+            let (rows, columns) = (height / factor, width / factor);
+            let count = before.iter().product();
+            let parted = self.reshape(&[count, channels, rows, factor, columns, factor])?;
+            let whole = [before, &[channels * factor * factor, rows, columns]].concat();
+            parted.permute(&[0, 1, 3, 5, 2, 4])?.reshape(&whole)
+        })
+    }
+
+    /// The axes before a picture's, and its channels, height and width.
+    fn picture(&self, name: &str) -> Result<(&[usize], [usize; 3])> {
+        match self.shape.split_last_chunk() {
+            Some((before, &picture)) => Ok((before, picture)),
+            None => {
+                let message =
+                    format!("{name}: shape {} is no [.., channels, height, width]", self.shape);
+                Err(Error::shape(message))
+            }
+        }
+    }
+
     /// The differences of neighbours along an axis, each element less the one before; `n` times.
     ///
     /// # Errors

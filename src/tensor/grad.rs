@@ -141,7 +141,7 @@ impl Tensor {
     }
 
     /// This itself as a constant; for results that nothing else holds.
-    pub(super) fn fixed(self) -> Result<Tensor> {
+    pub(crate) fn fixed(self) -> Result<Tensor> {
         self.device.detach(self.node()?);
         Ok(self)
     }

@@ -3,6 +3,7 @@
 use super::{kept, within, Axes, Operand, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::op::Pointwise;
 use crate::shape::MAX_ELEMENTS;
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -136,8 +137,8 @@ impl Tensor {
     }
 
     /// Where each of `values` would be put among sorted numbers, the last axis of this, so that they stay sorted: as `i32`,
-    /// how many are less, or, with `right`, not greater. This is one line for all values, or has their shape but for
-    /// the last axis. Takes as many steps for each value as there are numbers.
+    /// how many are less, or, with `right`, not greater; all, for NaN. This is one line for all values, or has their shape but
+    /// for the last axis. Takes a step for each power of two up to the number of numbers.
     ///
     /// # Errors
     /// `Shape` if they do not fit; `DType` if the types differ or are `bool`; `Limit`.
@@ -164,14 +165,51 @@ impl Tensor {
             return Err(Error::shapes(name, &self.shape, &values.shape, why));
         }
         within(name, || {
+            Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
             let count = self.shape[self.rank() - 1];
             let rows: usize = self.shape[..self.rank() - 1].iter().product();
-            let sorted = self.reshape(&[rows, 1, count])?;
+            let sorted = self.reshape(&[rows, count])?;
             let each = values.numel() / rows.max(1);
-            let asked = values.reshape(&[rows, each, 1])?;
-            let before = if right { sorted.le(asked)? } else { sorted.lt(asked)? };
-            before.cast(DType::I32)?.sum(2)?.reshape(&values.shape)
+            let asked = values.reshape(&[rows, each])?;
+            let nan = asked.ne(&asked)?;
+            // Binary search: how many come before is made of powers of two, the largest first.
+            let mut before = self.device.full(&[rows, each], 0.0, DType::I32)?;
+            for power in (0..=count.checked_ilog2().unwrap_or(0)).rev().filter(|_| count > 0) {
+                let more = before.add(1i64 << power)?;
+                let last = sorted.gather(1, &more.minimum(count)?.sub(1)?)?;
+                let goes = if right { last.le(&asked)? } else { last.lt(&asked)? };
+                let goes = goes.logical_or(&nan)?.logical_and(more.le(count)?)?;
+                before = goes.where_cond(more, before)?;
+            }
+            before.reshape(&values.shape)
         })
+    }
+
+    /// Into which of the intervals between sorted `boundaries`, a vector, each element falls: as `i32`, how many boundaries are
+    /// less, or, with `right`, not greater; all, for NaN: [`Tensor::searchsorted`] of one line, called the other way round.
+    ///
+    /// # Errors
+    /// `Shape` unless `boundaries` has rank 1; `DType` if the types differ or are `bool`.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let boundaries = device.tensor(&[0.0f32, 10.0, 20.0], &[3])?;
+    /// let x = device.tensor(&[-1.0f32, 10.0, 15.0, 99.0], &[4])?;
+    /// assert_eq!(x.bucketize(&boundaries, false)?.read::<i32>().await?, [0, 1, 2, 3]);
+    /// assert_eq!(x.bucketize(&boundaries, true)?.read::<i32>().await?, [0, 2, 2, 3]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[doc(alias = "digitize")]
+    #[cfg_attr(feature = "js", js(options(right = false), dtype = I32))]
+    pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
+        let name = "bucketize";
+        if boundaries.rank() != 1 {
+            let message = format!("{name}: boundaries of shape {} are no vector", boundaries.shape);
+            return Err(Error::shape(message));
+        }
+        within(name, || boundaries.searchsorted(self, right))
     }
 
     /// The distances of all vectors of one set from all of another, by the `p`-norm: `[.., m, d], [.., n, d] -> [.., m, n]`.

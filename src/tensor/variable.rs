@@ -3,7 +3,7 @@
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A place for a tensor of one shape and type: what a model learns, or keeps between steps. Tensors taken from it before
 /// stay as they are.
@@ -26,22 +26,38 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// assert!((w.value().item::<f32>().await? - 1.0).abs() < 1e-3);
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
-#[derive(Debug)]
+///
+/// Cloning shares it: both are the same variable.
+#[derive(Clone, Debug)]
 pub struct Variable {
-    held: Mutex<Held>,
+    held: Arc<Mutex<Held>>,
 }
 
 #[derive(Debug)]
 struct Held {
     value: Tensor,
     gradient: Option<Tensor>,
+    part: Option<Part>,
+}
+
+/// A variable that is a part of a flat one.
+#[derive(Debug)]
+struct Part {
+    flat: Variable,
+    start: usize,
+    /// What the flat one's value was when this one's was taken of it.
+    seen: Tensor,
 }
 
 impl Variable {
     /// A variable with this value.
     pub fn new(value: &Tensor) -> Variable {
         value.keep();
-        Variable { held: Mutex::new(Held { value: value.clone(), gradient: None }) }
+        Variable::of(Held { value: value.clone(), gradient: None, part: None })
+    }
+
+    fn of(held: Held) -> Variable {
+        Variable { held: Arc::new(Mutex::new(held)) }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -51,7 +67,70 @@ impl Variable {
 
     /// What was assigned last.
     pub fn value(&self) -> Tensor {
-        self.held().value.clone()
+        let mut held = self.held();
+        held.follow();
+        held.value.clone()
+    }
+
+    /// Whether both are the same variable.
+    pub fn is_same(&self, other: &Variable) -> bool {
+        Arc::ptr_eq(&self.held, &other.held)
+    }
+
+    /// One flat variable that has the values of all of these, one after the other. They are parts of it from now on: what is
+    /// assigned to it they have, and what is assigned to one of them it has. So whatever is done with all parameters of a
+    /// model, as an optimiser does, is done by one operation on the flat one. (The flat parameters of PyTorch's FSDP.)
+    ///
+    /// A variable that was a part of another flat one is taken out of that, whose elements stay.
+    ///
+    /// # Errors
+    /// `Data` if there are none, one is there twice, or they live on two devices; `DType` if their types differ; `Limit` if the
+    /// flat one is too large.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Variable};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let (w, b) = (Variable::new(&device.ones(&[2, 2])?), Variable::new(&device.zeros(&[2])?));
+    /// let flat = Variable::flatten(&[w.clone(), b.clone()])?;
+    /// flat.assign(&flat.value().add(1)?)?;
+    /// assert_eq!(w.value().read::<f32>().await?, [2.0; 4]);
+    /// assert_eq!(b.value().read::<f32>().await?, [1.0; 2]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn flatten(variables: &[Variable]) -> Result<Variable> {
+        let name = "flatten";
+        for (i, variable) in variables.iter().enumerate() {
+            if variables[..i].iter().any(|other| other.is_same(variable)) {
+                return Err(Error::data(format!("{name}: variable {i} is there twice")));
+            }
+        }
+        if variables.is_empty() {
+            return Err(Error::data(format!("{name}: no variables")));
+        }
+        let all = within(name, || {
+            let lines: Result<Vec<Tensor>> =
+                variables.iter().map(|variable| variable.value().reshape(&[-1])).collect();
+            Tensor::concat(&lines?, 0)?.fixed()
+        })?;
+        let flat = Variable::new(&all);
+        let mut start = 0;
+        for variable in variables {
+            let mut held = variable.held();
+            if held.part.is_none() {
+                held.value.let_go();
+            }
+            held.part = Some(Part { flat: flat.clone(), start, seen: all.clone() });
+            held.value = held.cut();
+            start += held.value.numel();
+        }
+        Ok(flat)
+    }
+
+    /// Where it begins in the flat variable that it is a part of, if it is.
+    pub fn start_in(&self, flat: &Variable) -> Option<usize> {
+        let held = self.held();
+        held.part.as_ref().filter(|part| part.flat.is_same(flat)).map(|part| part.start)
     }
 
     /// Its shape, which stays.
@@ -87,6 +166,11 @@ impl Variable {
             ));
         }
         value.node()?;
+        if let Some(Part { flat, start, .. }) = &held.part {
+            let (flat, start) = (flat.clone(), *start as isize);
+            drop(held);
+            return within("assign", || flat.assign_slice(0, start, &value.reshape(&[-1])?));
+        }
         value.keep();
         std::mem::replace(&mut held.value, value.clone()).let_go();
         drop(held);
@@ -126,13 +210,42 @@ impl Variable {
     }
 }
 
-impl Drop for Variable {
+impl Held {
+    /// Takes the value from the flat variable, if that was assigned to.
+    fn follow(&mut self) {
+        let Some(part) = &mut self.part else { return };
+        let now = part.flat.value();
+        if !now.is_same(&part.seen) {
+            part.seen = now;
+            self.value = self.cut();
+        }
+    }
+
+    /// The value, out of what the flat variable had when it was last seen.
+    fn cut(&self) -> Tensor {
+        let Some(Part { start, seen, .. }) = &self.part else {
+            return self.value.clone();
+        };
+        let (start, count) = (*start as isize, self.value.numel() as isize);
+        let taken = seen.slice(0, start..start + count).and_then(|x| x.reshape(&self.value.shape));
+        taken.unwrap_or_else(|error| Tensor::failed(&self.value, error))
+    }
+}
+
+impl Drop for Held {
     fn drop(&mut self) {
-        self.held().value.let_go();
+        if self.part.is_none() {
+            self.value.let_go();
+        }
     }
 }
 
 impl Tensor {
+    /// Whether both are the same tensor, not only of the same values.
+    fn is_same(&self, other: &Tensor) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// It is no variable's value any more.
     fn let_go(&self) {
         if let Ok(node) = self.node() {

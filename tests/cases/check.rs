@@ -246,6 +246,18 @@ impl Suite {
         self.cases.push(Case { name, run, big: false, half: false });
         self.cases.last_mut().expect("it was just put there")
     }
+
+    /// The same for a case that fails by errors of the library, too.
+    pub fn fallible<F: Future<Output = Result<()>> + 'static>(
+        &mut self,
+        name: impl AsRef<str>,
+        run: impl Fn(Device) -> F + 'static,
+    ) -> &mut Case {
+        self.steps(name, move |device| {
+            let ran = run(device);
+            async move { ran.await.map_err(|error| error.to_string()) }
+        })
+    }
 }
 
 impl Case {

@@ -19,6 +19,7 @@ pub fn cases() -> Suite {
     moved(&mut suite);
     chosen(&mut suite);
     scattered(&mut suite);
+    pixels(&mut suite);
     windows(&mut suite);
     suite
 }
@@ -330,6 +331,43 @@ fn scattered(suite: &mut Suite) {
             })
         },
     );
+}
+
+fn pixels(suite: &mut Suite) {
+    both(
+        suite,
+        "pixel_shuffle",
+        vec![apart(&[2, 3, 12, 2, 5], 24)],
+        |x| x[0].pixel_shuffle(2),
+        |x| {
+            Array::from_fn(&[2, 3, 3, 4, 10], |at| {
+                let channel = 4 * at[2] + 2 * (at[3] % 2) + at[4] % 2;
+                x[0].at(&[at[0], at[1], channel, at[3] / 2, at[4] / 2])
+            })
+        },
+    );
+    both(
+        suite,
+        "pixel_unshuffle",
+        vec![apart(&[2, 6, 9], 25)],
+        |x| x[0].pixel_unshuffle(3),
+        |x| {
+            Array::from_fn(&[18, 2, 3], |at| {
+                let (row, column) = (at[0] / 3 % 3, at[0] % 3);
+                x[0].at(&[at[0] / 9, 3 * at[1] + row, 3 * at[2] + column])
+            })
+        },
+    );
+    suite.add("pixels of eight axes, and of none", |device| {
+        let x = apart(&[1, 2, 1, 2, 1, 4, 3, 1], 26);
+        let there = x.f32(device)?.pixel_shuffle(2)?;
+        let none = device.zeros(&[0, 3, 2, 2])?.pixel_unshuffle(2)?;
+        let back = there.pixel_unshuffle(2)?;
+        Ok(vec![
+            exact("there and back", back, DType::F32, x.rounded(DType::F32)),
+            exact("none", none, DType::F32, Array::new(&[0, 12, 1, 1], Vec::new())),
+        ])
+    });
 }
 
 fn windows(suite: &mut Suite) {

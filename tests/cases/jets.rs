@@ -183,7 +183,8 @@ impl Div for Jet {
 /// The row's derivatives at a point along up to three directions, each an argument's number: the n-th part is that by the
 /// directions whose bits n has. Where a function has a kink, it is as PyTorch has it: the derivative is that of
 /// - 0, for `abs`, `copysign` and `hypot` at 0, `atan2` at (0, 0) and for whatever rounds or compares;
-/// - the constant, for `relu`, `relu6`, `hard_tanh`, `hard_sigmoid` at their corners; the piece outside, for
+/// - the constant, for `relu`, `relu6`, `hard_tanh`, `hard_sigmoid`, `hardshrink`, `softshrink` at their corners and for
+///   `threshold` at its; the piece outside, for
 ///   `hard_swish`; the line, `alpha x`, for `leaky_relu`, `elu`, `celu` and `selu` at 0;
 /// - the mean of both, for `minimum` and `maximum` where they are equal; `x`, for `clamp` at the limits.
 ///
@@ -237,6 +238,7 @@ fn unary(name: &str, x: Jet) -> Option<Jet> {
         "asinh" if v < 0.0 => -(-x + (x * x + one).sqrt()).ln(),
         "asinh" => (x + (x * x + one).sqrt()).ln(),
         "acosh" => (x + ((x - one) * (x + one)).sqrt()).ln(),
+        "logit" => x.ln() - (one - x).ln(),
         "atanh" => (x.ln_1p() - (-x).ln_1p()).scaled(0.5),
         "erf" => x.erf(1.0 - erfc(v)),
         "erfc" => -x.erf(-erfc(v)),
@@ -280,6 +282,11 @@ fn activation(name: &str, a: &[Jet]) -> Option<Jet> {
             };
             piece.scaled(scale)
         }
+        "hardshrink" | "softshrink" if v.abs() <= a[1].value() => Jet::constant(0.0),
+        "hardshrink" => x,
+        "softshrink" => x - a[1].scaled(v.signum()),
+        "threshold" if v <= a[1].value() => a[2],
+        "threshold" => x,
         "sigmoid" => x.sigmoid(),
         "log_sigmoid" => -(-x).softplus(),
         "softplus" => x.softplus(),

@@ -28,11 +28,14 @@ pub mod half;
 pub mod indices;
 pub mod jets;
 pub mod large;
+pub mod layers;
 pub mod linalg;
+pub mod losses;
 pub mod matmul;
 pub mod movement;
 pub mod norm;
 pub mod numbers;
+pub mod optimisers;
 pub mod packed;
 pub mod pointwise;
 pub mod pool;
@@ -70,8 +73,8 @@ macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
             arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
-            half large linalg matmul movement norm numbers packed pointwise pool random ranks reduce refusals sampling scan
-            scatter sort special statistics variables views
+            half large layers linalg losses matmul movement norm numbers optimisers packed pointwise pool random ranks reduce
+            refusals sampling scan scatter sort special statistics variables views
         }
     };
 }

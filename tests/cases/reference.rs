@@ -174,6 +174,7 @@ fn unary(name: &str) -> Option<Reference> {
         "atanh" => of(|a| 0.5 * (a[0].ln_1p() - (-a[0]).ln_1p())),
         "erf" => of(|a| erf(a[0])),
         "erfc" => of(|a| erfc(a[0])).tail(),
+        "logit" => of(|a| (a[0] / (1.0 - a[0])).ln()).relative(),
         "erfinv" => of(|a| gamma::erfinv(a[0])).slope_rel(5e-6),
         // Below 0 it is a difference of logarithms.
         "lgamma" => {
@@ -227,6 +228,9 @@ fn activation(name: &str) -> Option<Reference> {
         "softplus" => of(|a| softplus(a[0])),
         "softsign" => of(|a| a[0] / (1.0 + a[0].abs())),
         "hard_tanh" => of(|a| a[0].max(a[1]).min(a[2])),
+        "hardshrink" => of(|a| if a[0] > a[1] || a[0] < -a[1] { a[0] } else { 0.0 }),
+        "softshrink" => of(|a| (a[0] - a[1]).max(0.0) + (a[0] + a[1]).min(0.0)),
+        "threshold" => of(|a| if a[0] > a[1] { a[0] } else { a[2] }),
         _ => return None,
     })
 }

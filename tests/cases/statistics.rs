@@ -116,6 +116,38 @@ fn counted(suite: &mut Suite) {
             exact("one line", line, DType::I32, first),
         ])
     });
+    // One fewer, as many and one more than powers of two; equal ones beside each other; both ends; what is not a number.
+    suite.add("bucketize and searchsorted of every length", |device| {
+        let mut checks = Vec::new();
+        let nan = f64::NAN;
+        let values = [-1.0, 0.0, 0.5, 1.0, 3.0, 7.0, 7.5, 20.0, nan, f64::INFINITY, -f64::INFINITY];
+        let values = Array::new(&[11], values.to_vec());
+        for count in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 100] {
+            let sorted = Array::from_fn(&[count], |at| (at[0] / 2) as f64);
+            let (a, b) = (sorted.f32(device)?, values.f32(device)?);
+            for right in [false, true] {
+                let want = values.map(|value| {
+                    let less = |&&x: &&f64| x < value || right && x == value || value.is_nan();
+                    sorted.data.iter().filter(less).count() as f64
+                });
+                let what = format!("{count}, {right}");
+                let found = a.searchsorted(&b, right)?;
+                checks.push(exact(what.clone(), found, DType::I32, want.clone()));
+                let found = b.reshape(&[1, 11, 1])?.bucketize(&a, right)?;
+                checks.push(exact(what, found, DType::I32, want.reshape(&[1, 11, 1])));
+            }
+        }
+        // NaN stands behind the numbers, as sorting leaves it.
+        let behind = device.tensor(&[1.0f32, 2.0, f32::NAN], &[3])?;
+        let found = device.tensor(&[1.5f32, 2.0, 9.0], &[3])?.bucketize(&behind, false)?;
+        checks.push(exact("NaN behind", found, DType::I32, Array::new(&[3], vec![1.0, 1.0, 2.0])));
+        let whole = Array::new(&[4], vec![-5.0, 2.0, 2.0, 8.0]).on(device, DType::I32)?;
+        let found = integers(&[3], 2, 3, 1).on(device, DType::I32)?.bucketize(&whole, true)?;
+        checks.push(exact("integers", found, DType::I32, Array::new(&[3], vec![3.0; 3])));
+        let none = device.zeros(&[0, 4])?.searchsorted(&device.zeros(&[0, 2])?, false)?;
+        checks.push(exact("no rows", none, DType::I32, Array::new(&[0, 2], Vec::new())));
+        Ok(checks)
+    });
 }
 
 fn compared(suite: &mut Suite) {

@@ -2,15 +2,15 @@
 
 use crate::cases::{Case, Report, GROUPS};
 use crate::suite::{absent, every, run_cases, sampled, say, Place};
+use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
-use warpweft::device::Device;
+use warpweft::backend::{Backend, BufferId, Counters};
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
-use warpweft::kernel::{self, Batch, Dispatch, Kernel, KernelConfig, Limits, Slot};
+use warpweft::kernel::{self, Batch, Dispatch, Slot};
 
 /// A machine whose kernels are held against the reference's.
 struct Beside {
@@ -95,48 +95,18 @@ fn difference(dtype: DType, got: &[u8], want: &[u8]) -> Option<String> {
     first.map(|(at, (got, want))| format!("element {at} is {got}, not {want} ({dtype:?})"))
 }
 
-impl Backend for Beside {
-    fn info(&self) -> &Info {
-        self.inner.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.inner.allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.inner.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.inner.write(buffer, offset, data)
-    }
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
-        self.inner.compile(batch)
+impl Wrapper for Beside {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
     }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.batches.fetch_add(1, Ordering::Relaxed);
         let one = |dispatch| self.dispatch(batch, dispatch, buffers, scalars);
         batch.dispatches.iter().try_for_each(one)
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.inner.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.inner.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.inner.forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.inner.set_cache_limits(limits);
-    }
     fn counters(&self) -> Counters {
         let submits = self.batches.load(Ordering::Relaxed);
         Counters { submits, ..self.inner.counters() }
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.inner.source(kernel, config)
     }
 }
 
@@ -154,7 +124,7 @@ fn compare(place: Place, each: usize) -> Option<usize> {
     };
     let compared = Arc::new(AtomicUsize::new(0));
     let beside = Beside { inner, batches: AtomicU64::new(0), compared: compared.clone() };
-    let device = Device::from_backend(Box::new(beside), None);
+    let device = wrapper::device(beside);
     let mut report = Report::default();
     for group in GROUPS {
         let mut cases: Vec<Case> =

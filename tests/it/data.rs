@@ -72,6 +72,9 @@ fn data_that_does_not_fit_together_is_refused() {
     let error = TensorData::new(&[2, 3], Values::I32(vec![1])).expect_err("too few");
     assert_eq!(error.kind(), ErrorKind::Shape);
     assert!(error.message().contains("[2, 3]"), "{error}");
+    // As many as there are modulo 2^64.
+    let wraps = TensorData::new(&[usize::MAX / 2 + 1, 2], Values::I32(Vec::new()));
+    assert_eq!(wraps.expect_err("too few").kind(), ErrorKind::Shape);
     // Nine axes are data, but no tensor.
     let deep = TensorData::new(&[1; 9], Values::I32(vec![1])).expect("it fits");
     assert_eq!(cpu().tensor_from_data(&deep).expect_err("nine").kind(), ErrorKind::Shape);
@@ -176,6 +179,11 @@ fn pictures_of_several_channels() {
     let two = ImageBuffer::from_fn(3, 2, |x, y| LumaA([x as u8, y as u8]));
     let tensor = device.tensor_from_image(&two).expect("made");
     assert_eq!(block_on(tensor.to_image::<LumaA<u8>>()).expect("read"), two);
+    // A buffer that goes on behind the picture.
+    let behind = RgbImage::from_raw(2, 1, (0..10).collect()).expect("enough");
+    let tensor = device.tensor_from_image(&behind).expect("made");
+    let bytes = block_on(tensor.to_image::<Rgb<u8>>()).expect("read").into_raw();
+    assert_eq!((tensor.shape(), bytes), (&[1, 2, 3][..], (0..6).collect()));
     let none = GrayImage::new(0, 5);
     let tensor = device.tensor_from_image(&none).expect("made");
     assert_eq!(tensor.shape(), [5, 0, 1]);
@@ -195,6 +203,8 @@ fn what_is_no_picture() {
     assert_eq!(refused(block_on(flat.to_image())), ErrorKind::Shape);
     let other = tensor.reshape([3, 2, 1]).expect("recorded");
     assert_eq!(refused(block_on(other.to_image())), ErrorKind::Shape);
+    let deep = device.zeros(&[1, 1, 4]).expect("made");
+    assert_eq!(refused(block_on(deep.to_image())), ErrorKind::Shape);
     let whole = device.tensor(&[1u32, 2, 3], &[1, 1, 3]).expect("made");
     assert_eq!(refused(block_on(whole.to_image())), ErrorKind::DType);
 }

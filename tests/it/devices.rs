@@ -73,6 +73,12 @@ fn selection_by_index() {
 #[test]
 fn selection_by_name() {
     assert_eq!(Preference::parse("GRAPHICS").rank(&laptop()), [1]);
+    // A backend's word goes before names that have it in them.
+    let mut infos = laptop();
+    infos[0].name = "Metal Card".to_string();
+    assert_eq!(Preference::parse("Metal").rank(&infos), [0]);
+    infos[1].backend = "metal";
+    assert_eq!(Preference::parse("Metal").rank(&infos), [1]);
     for it in found() {
         // Half of a name, in capitals.
         let name: String = it.info.name.chars().take(it.info.name.len() / 2).collect();
@@ -116,6 +122,8 @@ fn discovery_says_what_each_can_do_and_why_it_is_not_taken() {
     for it in &all {
         assert_eq!(it.reason.is_some(), !it.recommended, "{it}");
         assert_eq!(it.limits.is_some(), it.is_available(), "{it}");
+        let asked = it.reason.as_deref().is_some_and(|why| why.contains("only when asked for"));
+        assert_eq!(asked, it.info.kind == DeviceKind::Software, "{it}");
         let Some(limits) = &it.limits else { continue };
         let opened = block_on(Device::with(Preference::Name(it.info.name.clone())));
         let opened = opened.expect("it opens");

@@ -2,14 +2,14 @@
 
 use crate::cases::{self, fuzz, Report};
 use crate::suite::{self, Place};
+use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
-use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
 use warpweft::backend::wgpu::{adapters, Power};
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Part, Pending};
 use warpweft::device::{Device, Preference};
 use warpweft::error::{ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::{KernelConfig, Limits};
 use warpweft::tensor::Tensor;
 
 /// A reference with other limits.
@@ -58,7 +58,7 @@ impl Small {
     fn device(bytes: u64, late: bool) -> Device {
         let small =
             Small { reference: ReferenceBackend::new(ReferenceBackend::LIMITS), bytes, late };
-        Device::from_backend(Box::new(small), None)
+        wrapper::device(small)
     }
 
     fn check(&self, bytes: u64) -> Result<()> {
@@ -70,12 +70,9 @@ impl Small {
     }
 }
 
-impl Backend for Small {
-    fn info(&self) -> &Info {
-        self.reference.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.reference.limits()
+impl Wrapper for Small {
+    fn inner(&self) -> &dyn Backend {
+        &self.reference
     }
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
         if !self.late {
@@ -83,35 +80,11 @@ impl Backend for Small {
         }
         self.reference.allocate(bytes)
     }
-    fn free(&self, buffer: BufferId) {
-        self.reference.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.reference.write(buffer, offset, data)
-    }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        self.reference.run(batch, buffers, scalars)
-    }
     fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
         match self.check(0) {
             Ok(()) => self.reference.read_parts(parts),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.reference.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.reference.forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.reference.set_cache_limits(limits);
-    }
-    fn counters(&self) -> Counters {
-        self.reference.counters()
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.reference.source(kernel, config)
     }
 }
 

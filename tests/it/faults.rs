@@ -4,6 +4,7 @@
 use crate::cases::leftovers;
 use crate::shaders::source;
 use crate::suite::{absent, gpu, Place};
+use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -12,11 +13,11 @@ use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, SendError, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Part, Pending};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::Batch;
 use warpweft::tensor::{Tensor, Variable};
 
 const PLACES: [Place; 4] = [Place::Reference, Place::Cpu, Place::Wgpu, Place::Plain];
@@ -79,7 +80,7 @@ fn faulty(place: Place, test: &str) -> Option<(Device, Arc<Faults>)> {
     let machine = machine.map_err(|error| absent(place, test, &error)).ok()?;
     let faults = Arc::new(Faults::default());
     let faulty = Faulty { machine, faults: faults.clone() };
-    Some((Device::from_backend(Box::new(faulty), None), faults))
+    Some((wrapper::device(faulty), faults))
 }
 
 fn error(kind: ErrorKind, operation: &str) -> Error {
@@ -87,13 +88,6 @@ fn error(kind: ErrorKind, operation: &str) -> Error {
 }
 
 impl Faulty {
-    fn inner(&self) -> &dyn Backend {
-        match &self.machine {
-            Machine::Any(backend) => &**backend,
-            Machine::Gpu(backend) => &**backend,
-        }
-    }
-
     /// Counts a call. Machines that cannot be lost answer as if they were.
     fn call(&self, operation: &str) -> Result<()> {
         let (now, lose) =
@@ -112,12 +106,12 @@ impl Faulty {
     }
 }
 
-impl Backend for Faulty {
-    fn info(&self) -> &Info {
-        self.inner().info()
-    }
-    fn limits(&self) -> &Limits {
-        self.inner().limits()
+impl Wrapper for Faulty {
+    fn inner(&self) -> &dyn Backend {
+        match &self.machine {
+            Machine::Any(backend) => &**backend,
+            Machine::Gpu(backend) => &**backend,
+        }
     }
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
         self.call("allocate")?;
@@ -127,9 +121,6 @@ impl Backend for Faulty {
             return Err(error(ErrorKind::Memory, "allocate"));
         }
         self.inner().allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.inner().free(buffer);
     }
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         self.call("write")?;
@@ -170,18 +161,6 @@ impl Backend for Faulty {
             Ok(()) => self.inner().sync(),
             Err(lost) => Box::pin(std::future::ready(Err(lost))),
         }
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.inner().forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.inner().set_cache_limits(limits);
-    }
-    fn counters(&self) -> Counters {
-        self.inner().counters()
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.inner().source(kernel, config)
     }
 }
 

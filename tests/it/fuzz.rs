@@ -9,14 +9,14 @@ use crate::cases::fuzz::shrink::{shrink, text};
 use crate::cases::fuzz::step::{Kind, Op, Reduce, Step, BINARY, UNARY};
 use crate::cases::fuzz::{failure, generator, told};
 use crate::reference;
+use crate::wrapper::{self, Wrapper};
 use expect_test::expect_file;
 use pollster::block_on;
 use std::sync::Arc;
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
-use warpweft::device::Device;
+use warpweft::backend::{Backend, BufferId};
 use warpweft::error::Result;
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits, Place};
+use warpweft::kernel::{Batch, Place};
 use warpweft::tensor::PadMode;
 
 /// Programs of each kind of which some are like `wanted`, made smaller as long as they are.
@@ -79,21 +79,9 @@ fn what_belongs_together_stays() {
 /// A machine that spoils the results of batches with a matrix product.
 struct Spoiled(ReferenceBackend);
 
-impl Backend for Spoiled {
-    fn info(&self) -> &Info {
-        self.0.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.0.limits()
-    }
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.0.allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.0.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.0.write(buffer, offset, data)
+impl Wrapper for Spoiled {
+    fn inner(&self) -> &dyn Backend {
+        &self.0
     }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.0.run(batch, buffers, scalars)?;
@@ -105,29 +93,11 @@ impl Backend for Spoiled {
         }
         Ok(())
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.0.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.0.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.0.forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.0.set_cache_limits(limits);
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.0.source(kernel, config)
-    }
 }
 
 #[test]
 fn a_machine_s_fault_is_told_as_a_test() {
-    let device = Device::from_backend(Box::new(Spoiled(ReferenceBackend::default())), None);
+    let device = wrapper::device(Spoiled(ReferenceBackend::default()));
     let mut seen = 0;
     for seed in 0..60 {
         let program = generator::program(seed, Kind::Whole);

@@ -5,14 +5,15 @@
 
 use crate::cases::{Group, GROUPS};
 use crate::suite::{self, Place};
+use crate::wrapper::{Wrapped, Wrapper};
 use pollster::block_on;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use warpweft::backend::{Backend, BufferId};
 use warpweft::device::Device;
 use warpweft::error::Result;
-use warpweft::kernel::{self, Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::{self, Batch};
 
 /// A machine whose memory is poisoned.
 pub struct Poisoned {
@@ -26,15 +27,15 @@ const PART: u64 = 1 << 20;
 /// This machine, poisoned where `WARPWEFT_POISON` asks for it.
 pub fn as_asked(inner: Box<dyn Backend>) -> Box<dyn Backend> {
     match std::env::var("WARPWEFT_POISON").as_deref() {
-        Ok("1") => Box::new(Poisoned::new(inner)),
+        Ok("1") => Poisoned::machine(inner),
         Ok(other) => panic!("WARPWEFT_POISON={other}; it is 1, or not set"),
         Err(_) => inner,
     }
 }
 
 impl Poisoned {
-    pub fn new(inner: Box<dyn Backend>) -> Poisoned {
-        Poisoned { inner, sizes: Mutex::default() }
+    pub fn machine(inner: Box<dyn Backend>) -> Box<dyn Backend> {
+        Box::new(Wrapped(Poisoned { inner, sizes: Mutex::default() }))
     }
 
     fn size(&self, buffer: BufferId) -> u64 {
@@ -54,12 +55,9 @@ impl Poisoned {
     }
 }
 
-impl Backend for Poisoned {
-    fn info(&self) -> &Info {
-        self.inner.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
+impl Wrapper for Poisoned {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
     }
     fn allocate(&self, bytes: u64) -> Result<BufferId> {
         let buffer = self.inner.allocate(bytes)?;
@@ -78,9 +76,6 @@ impl Backend for Poisoned {
             _ => Ok(()),
         }
     }
-    fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
-        self.inner.compile(batch)
-    }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         for (slot, &buffer) in batch.slots.iter().zip(buffers) {
             if !matches!(slot.place, kernel::Place::Input(_)) {
@@ -88,24 +83,6 @@ impl Backend for Poisoned {
             }
         }
         self.inner.run(batch, buffers, scalars)
-    }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.inner.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.inner.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.inner.forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.inner.set_cache_limits(limits);
-    }
-    fn counters(&self) -> Counters {
-        self.inner.counters()
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.inner.source(kernel, config)
     }
 }
 
@@ -119,7 +96,7 @@ fn groups_pass(place: Place) {
             Ok(backend) => backend,
             Err(error) => return suite::absent(place, &format!("poisoned {ALWAYS:?}"), &error),
         };
-        let device = Device::from_backend(Box::new(Poisoned::new(backend)), None);
+        let device = Device::from_backend(Poisoned::machine(backend), None);
         let report = suite::run_cases(
             place,
             &device,
@@ -152,7 +129,7 @@ fn stale_memory_is_seen() {
     for place in [Place::Cpu, Place::Wgpu, Place::Plain] {
         for poisoned in [false, true] {
             let backend = match place.backend() {
-                Ok(backend) if poisoned => Box::new(Poisoned::new(backend)),
+                Ok(backend) if poisoned => Poisoned::machine(backend),
                 Ok(backend) => backend,
                 Err(error) => return suite::absent(place, "stale_memory_is_seen", &error),
             };

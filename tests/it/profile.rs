@@ -1,17 +1,17 @@
 //! Profiles: what they count is compared with what is counted by hand here, and their JSON is read by `serde_json`.
 
 use crate::suite::{absent, required_name, say, Place};
+use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 use warpweft::backend::cpu::CpuBackend;
 use warpweft::backend::wgpu::WgpuBackend;
-use warpweft::backend::{Backend, BufferId, Clock, Counters, Info, Part, Pending};
+use warpweft::backend::{Backend, Clock};
 use warpweft::device::Device;
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::{Kernel, KernelConfig};
 use warpweft::profile::{KernelProfile, Phase, Profile};
 use warpweft::tensor::Tensor;
 
@@ -292,36 +292,9 @@ fn gpus_without_timestamps_say_so() {
 /// A machine that tells nothing but what every machine must.
 struct Silent(CpuBackend);
 
-impl Backend for Silent {
-    fn info(&self) -> &Info {
-        self.0.info()
-    }
-    fn limits(&self) -> &Limits {
-        self.0.limits()
-    }
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.0.allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.0.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.0.write(buffer, offset, data)
-    }
-    fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
-        self.0.run(batch, buffers, scalars)
-    }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.0.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.0.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.0.forget(batch);
-    }
-    fn counters(&self) -> Counters {
-        self.0.counters()
+impl Wrapper for Silent {
+    fn inner(&self) -> &dyn Backend {
+        &self.0
     }
     fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {
         None
@@ -330,7 +303,7 @@ impl Backend for Silent {
 
 #[test]
 fn machines_without_a_clock_are_counted() {
-    let device = Device::from_backend(Box::new(Silent(CpuBackend::new())), None);
+    let device = wrapper::device(Silent(CpuBackend::new()));
     let x = data(&device, &[16]);
     let (_, profile) = profiled(&device, || x.exp().run());
     assert_eq!((profile.clock(), profile.kernels().len(), profile.untimed()), (Clock::None, 1, 1));

@@ -1,10 +1,12 @@
-//! The README's Rust example is compiled and run: it stands word for word in `readme/example.rs`, which `UPDATE_EXPECT=1`
-//! rewrites.
+//! The README's Rust examples are compiled and run: they stand word for word in `readme/`, which `UPDATE_EXPECT=1` rewrites.
 
 // As the README has it, not as rustfmt would.
 #[rustfmt::skip]
 #[path = "readme/example.rs"]
 mod example;
+#[rustfmt::skip]
+#[path = "readme/training.rs"]
+mod training;
 
 use expect_test::expect_file;
 use std::path::Path;
@@ -25,20 +27,22 @@ fn blocks(markdown: &str, language: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_example_is_the_readmes() {
+fn the_examples_are_the_readmes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
-    let [block] = &blocks(&readme, "rust")[..] else {
-        panic!("not one block of Rust in README.md")
+    let [first, training] = &blocks(&readme, "rust")[..] else {
+        panic!("not two blocks of Rust in README.md")
     };
-    let head = "//! The README's Rust example; `UPDATE_EXPECT=1` rewrites this file.\n\n";
-    let text = format!("{head}{}", block.replacen("fn main", "pub fn main", 1));
-    expect_file!["readme/example.rs"].assert_eq(&text);
+    let head = "//! An example of the README; `UPDATE_EXPECT=1` rewrites this file.\n\n";
+    let text = |block: &str| format!("{head}{}", block.replacen("fn main", "pub fn main", 1));
+    expect_file!["readme/example.rs"].assert_eq(&text(first));
+    expect_file!["readme/training.rs"].assert_eq(&text(training));
 }
 
 #[test]
-fn the_example_runs() {
-    example::main().expect("the README's example runs");
+fn the_examples_run() {
+    example::main().expect("the README's first example runs");
+    training::main().expect("the README's example of training runs");
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Choosing kernels by measuring: on a machine whose time is made up, and on a GPU.
 
 use crate::suite::{absent, Place};
+use crate::wrapper::{self, Wrapper};
 use pollster::block_on;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 use warpweft::backend::cpu::CpuBackend;
-use warpweft::backend::{Backend, BufferId, CacheLimits, Counters, Info, Part, Pending};
+use warpweft::backend::{Backend, BufferId, Info};
 use warpweft::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{self, Batch, Kernel, Limits};
+use warpweft::kernel::{self, Batch, Limits};
 use warpweft::tune::{tune, Tuned};
 use warpweft_native::tuned::Store;
 
@@ -40,25 +41,19 @@ impl MadeUp {
         let limits = Limits { subgroups, cooperative: subgroups, config, ..cpu.limits().clone() };
         let clock = Arc::new(AtomicU64::new(0));
         let machine = MadeUp { cpu, info, limits, act, clock: clock.clone() };
-        (Device::from_backend(Box::new(machine), None), clock)
+        (wrapper::device(machine), clock)
     }
 }
 
-impl Backend for MadeUp {
+impl Wrapper for MadeUp {
+    fn inner(&self) -> &dyn Backend {
+        &self.cpu
+    }
     fn info(&self) -> &Info {
         &self.info
     }
     fn limits(&self) -> &Limits {
         &self.limits
-    }
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.cpu.allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.cpu.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.cpu.write(buffer, offset, data)
     }
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         // Making the operands is not measured.
@@ -79,24 +74,6 @@ impl Backend for MadeUp {
         };
         self.clock.fetch_add(takes, Ordering::Relaxed);
         self.cpu.run(batch, buffers, scalars)
-    }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.cpu.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.cpu.sync()
-    }
-    fn forget(&self, batch: &Arc<Batch>) {
-        self.cpu.forget(batch);
-    }
-    fn set_cache_limits(&self, limits: &CacheLimits) {
-        self.cpu.set_cache_limits(limits);
-    }
-    fn counters(&self) -> Counters {
-        self.cpu.counters()
-    }
-    fn source(&self, kernel: &Kernel, config: KernelConfig) -> Option<String> {
-        self.cpu.source(kernel, config)
     }
 }
 

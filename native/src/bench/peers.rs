@@ -1,7 +1,9 @@
-//! What the CPU is held against: the `gemm` crate called directly, OpenBLAS by way of NumPy, and copying memory.
+//! What the CPU is held against: the product of `gemm-f32` called directly, OpenBLAS by way of NumPy, and copying memory.
 
 use super::cases::Kind;
 use crate::error::{Error, Result};
+use gemm_common::Parallelism;
+use gemm_f32::gemm::f32::get_gemm_fn;
 use rayon::prelude::*;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -41,7 +43,7 @@ pub fn of<'a>(
     Ok(peers)
 }
 
-/// The `gemm` crate, as its README calls it.
+/// The `gemm` crate's product of `f32`, called as the crate itself calls it.
 struct Gemm<'a> {
     size: [usize; 3],
     batch: usize,
@@ -67,28 +69,29 @@ impl Peer for Gemm<'_> {
         for (number, out) in self.out.chunks_exact_mut(m * n).enumerate() {
             let left = &self.data[0][number * m * k..(number + 1) * m * k];
             let right = &self.data[1][number * k * n..(number + 1) * k * n];
+            // The kernels want columns of the result whose numbers lie side by side: the product of what is transposed.
             // SAFETY: the three slices hold m times k, k times n and m times n numbers, and the strides stay in them.
             unsafe {
-                gemm::gemm(
-                    m,
+                get_gemm_fn()(
                     n,
+                    m,
                     k,
                     out.as_mut_ptr(),
-                    1,
                     n as isize,
+                    1,
                     false,
-                    left.as_ptr(),
-                    a.0,
-                    a.1,
                     right.as_ptr(),
-                    b.0,
                     b.1,
-                    0.0f32,
-                    1.0f32,
+                    b.0,
+                    left.as_ptr(),
+                    a.1,
+                    a.0,
+                    0.0,
+                    1.0,
                     false,
                     false,
                     false,
-                    gemm::Parallelism::Rayon(0),
+                    Parallelism::Rayon(0),
                 );
             }
         }

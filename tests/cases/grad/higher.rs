@@ -40,7 +40,7 @@ const SEVERAL: [(&str, [usize; 3]); 10] = [
 const ONE: &str =
     "abs square expm1 log1p sinh cosh tanh asinh erf erfc relu leaky_relu elu selu celu sigmoid \
     log_sigmoid silu hard_swish gelu gelu_tanh mish softplus softsign atan asin acos atanh erfinv \
-    lgamma digamma";
+    lgamma digamma logit hardshrink softshrink threshold";
 
 fn rows(suite: &mut Suite) {
     for name in ONE.split_whitespace() {
@@ -49,6 +49,7 @@ fn rows(suite: &mut Suite) {
                 &[0.25, 0.5, 0.75, 1.0, 2.0, 3.5, 12.0, 100.0, -0.5, -1.25, -2.75]
             }
             "asin" | "acos" | "atanh" | "erfinv" => &[0.0, -0.0, 1e-10, 0.25, -0.5, 0.5, 0.75],
+            "logit" => &[0.125, 0.25, 0.3125, 0.5, 0.625, 0.75, 0.9375],
             "log1p" => &[0.0, -0.0, 1e-10, -0.5, 0.5, 1.0, 30.0, 1e4],
             "expm1" | "sinh" | "cosh" => &[0.0, -0.0, 1e-10, 0.5, -0.5, 1.0, -1.0, 3.0],
             _ => &[
@@ -89,6 +90,8 @@ fn along(suite: &mut Suite, name: &'static str, order: [usize; 3], points: Vec<V
         let parameters: &[f64] = match name {
             "leaky_relu" => &[0.25],
             "elu" | "celu" => &[1.5],
+            "hardshrink" | "softshrink" => &[0.5],
+            "threshold" => &[0.5, -2.0],
             _ => &[],
         };
         let (mut y, mut checks) = (call(name, &operands[0], &rest, parameters)?, Vec::new());

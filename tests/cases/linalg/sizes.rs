@@ -172,7 +172,9 @@ fn special(suite: &mut Suite) {
         let exact = Tolerance::EXACT;
         let bad = Array::new(&[2, 2], vec![1.0, 2.0, 2.0, 1.0]).f32(device)?;
         let dependent = Array::new(&[3, 2], vec![1.0, 2.0, 2.0, 4.0, 3.0, 6.0]);
-        let (q, r) = dependent.f32(device)?.qr()?;
+        let given = dependent.f32(device)?;
+        let (q, r) = given.qr()?;
+        let none = q.sum(())?.add(r.sum(())?)?.grad(&[&given])?.remove(0);
         Ok(vec![
             near("inv", a.inv()?, Array::new(&[2, 2, 2], inverse), exact),
             near("solve", a.solve(&b)?, Array::new(&[2, 2], solved), exact),
@@ -187,6 +189,7 @@ fn special(suite: &mut Suite) {
                 Array::new(&[2, 2], vec![f64::NAN, 0.0, f64::NAN, f64::NAN]),
                 exact,
             ),
+            near("no derivatives", none, Array::new(&[3, 2], vec![0.0; 6]), exact),
             near("dependent columns", q.matmul(&r)?, dependent, near_by(6.0)),
             near(
                 "orthonormal",
@@ -195,6 +198,12 @@ fn special(suite: &mut Suite) {
                 near_by(1.0),
             ),
         ])
+    });
+    // Only the shorter side is limited.
+    suite.add("a matrix of many rows", |device| {
+        let long = random(&[1, 1100, 2], -1.0, 1.0, 9);
+        let (q, r) = long.f32(device)?.qr()?;
+        Ok(vec![near("again", q.matmul(&r)?, long, near_by(1.0))])
     });
     suite.add("matrices of nothing", |device| {
         let none = device.zeros(&[3, 0, 0])?;

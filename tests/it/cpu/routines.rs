@@ -125,6 +125,38 @@ fn matmuls_of_every_layout() {
     }
 }
 
+/// From the last number to the first, along each axis of each operand.
+#[test]
+fn matmuls_of_what_is_read_backwards() {
+    for (m, n, k) in [(33, 65, 31), (130, 1, 70)] {
+        let (x, y) = (noise(m * k, 23), noise(k * n, 24));
+        for backwards in 1..16 {
+            let along = |axis: usize| backwards >> axis & 1 == 1;
+            // The operand's view, and where its number of a row and a column lies.
+            let operand = |input: u32, [rows, columns]: [usize; 2]| {
+                let flips = [along(2 * input as usize), along(2 * input as usize + 1)];
+                let sign = |flip: bool| if flip { -1 } else { 1 };
+                let strides = [sign(flips[0]) * columns as i64, sign(flips[1])];
+                let down = if flips[0] { (rows - 1) * columns } else { 0 };
+                let offset = down + if flips[1] { columns - 1 } else { 0 };
+                let at = move |row: usize, column: usize| {
+                    let row = if flips[0] { rows - 1 - row } else { row };
+                    row * columns + if flips[1] { columns - 1 - column } else { column }
+                };
+                (view(input, offset as i64, &strides), at)
+            };
+            let ((a, a_at), (b, b_at)) = (operand(0, [m, k]), operand(1, [k, n]));
+            let sum = |i: usize, j: usize| -> f64 {
+                (0..k).map(|t| f64::from(x[a_at(i, t)]) * f64::from(y[b_at(t, j)])).sum()
+            };
+            let wanted: Vec<f64> = (0..m * n).map(|at| sum(at / n, at % n)).collect();
+            let epilogue = plain(&[m, n]);
+            let kernel = Kernel::Matmul(Matmul { batch: Vec::new(), m, n, k, a, b, epilogue });
+            close(&run(kernel, &[&x, &y], m * n), &wanted, 1e-5);
+        }
+    }
+}
+
 #[test]
 fn matmuls_in_halves() {
     let (m, n, k) = (20, 30, 40);

@@ -1,4 +1,4 @@
-//! The README's Rust example; `UPDATE_EXPECT=1` rewrites this file.
+//! An example of the README; `UPDATE_EXPECT=1` rewrites this file.
 
 use warpweft_native::prelude::*;
 

@@ -79,6 +79,7 @@ fn has_derivatives(name: &str, point: &[f64]) -> bool {
         "log1p" => x > -1.0,
         "asin" | "acos" | "atanh" | "erfinv" => x.abs() < 1.0,
         "lgamma" | "digamma" => x > 0.0 || x.floor() != x,
+        "logit" => x > 0.0 && x < 1.0,
         "acosh" => x > 1.0,
         // Larger ones are infinite.
         "exp" | "exp2" | "expm1" | "sinh" | "cosh" => x.abs() < 700.0,

@@ -1,16 +1,15 @@
 //! The backend itself: it has each kernel and its schedule, as a driver of a real machine has, and runs what is scheduled on
 //! the plainest machine.
 
+use crate::wrapper::{Wrapped, Wrapper};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use warpweft::backend::reference::ReferenceBackend;
-use warpweft::backend::{
-    Backend, BufferId, Compiling, Counters, DeviceKind, Info, Listener, Part, Pending,
-};
+use warpweft::backend::{Backend, BufferId, Compiling, DeviceKind, Info, Listener, Pending};
 use warpweft::device::{Driver, Machine};
 use warpweft::error::{Error, ErrorKind, Result};
-use warpweft::kernel::{Batch, Kernel, KernelConfig, Limits};
+use warpweft::kernel::{Batch, Kernel, KernelConfig};
 use warpweft::schedule::{schedule, Strategy};
 
 /// Kernels that were lowered to loops, and all kernels, of all machines.
@@ -54,21 +53,12 @@ impl Toy {
     }
 }
 
-impl Backend for Toy {
+impl Wrapper for Toy {
+    fn inner(&self) -> &dyn Backend {
+        &self.plain
+    }
     fn info(&self) -> &Info {
         &self.info
-    }
-    fn limits(&self) -> &Limits {
-        self.plain.limits()
-    }
-    fn allocate(&self, bytes: u64) -> Result<BufferId> {
-        self.plain.allocate(bytes)
-    }
-    fn free(&self, buffer: BufferId) {
-        self.plain.free(buffer);
-    }
-    fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
-        self.plain.write(buffer, offset, data)
     }
     fn compile(&self, batch: &Arc<Batch>) -> Pending<Result<()>> {
         let before = self.counters().pipelines;
@@ -85,21 +75,12 @@ impl Backend for Toy {
     fn run(&self, batch: &Arc<Batch>, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         self.plain.run(&self.scheduled(batch), buffers, scalars)
     }
-    fn read_parts(&self, parts: Vec<Part>) -> Pending<Result<()>> {
-        self.plain.read_parts(parts)
-    }
-    fn sync(&self) -> Pending<Result<()>> {
-        self.plain.sync()
-    }
     fn forget(&self, batch: &Arc<Batch>) {
         let forgotten = self.scheduled.lock().expect("nothing panics here");
         let forgotten = { forgotten }.remove(&(Arc::as_ptr(batch) as usize));
         if let Some([_, batch]) = forgotten {
             self.plain.forget(&batch);
         }
-    }
-    fn counters(&self) -> Counters {
-        self.plain.counters()
     }
     fn source(&self, _: &Kernel, _: KernelConfig) -> Option<String> {
         None
@@ -118,7 +99,7 @@ async fn open(number: usize, kind: DeviceKind) -> Result<Box<dyn Backend>> {
         Some(Machine { info, limits, .. }) if number == 1 => {
             let (plain, scheduled, listener) =
                 (ReferenceBackend::new(limits), Mutex::default(), Mutex::default());
-            Ok(Box::new(Toy { info, plain, scheduled, listener }))
+            Ok(Box::new(Wrapped(Toy { info, plain, scheduled, listener })))
         }
         _ => Err(Error::new(ErrorKind::NoDevice, "open: this toy is broken")),
     }

@@ -74,6 +74,8 @@ test("statistics and arrangements", async ({ device, Tensor }) => {
   same(await all(x.histc(2, 1, 5)), [2, 3]);
   same(await all(device.tensor([1, 2, 2, 4]).searchsorted(device.tensor([2, 5]))), [1, 4]);
   same(await all(device.tensor([1, 2, 2, 4]).searchsorted(device.tensor([2, 5]), { right: true })), [3, 4]);
+  same(await all(device.tensor([2, 5, NaN]).bucketize(device.tensor([1, 2, 2, 4]))), [1, 4, 4]);
+  same(await all(device.tensor([2, 5, NaN]).bucketize(device.tensor([1, 2, 2, 4]), { right: true })), [3, 4, 4]);
   close(await all(device.tensor([[0, 0], [3, 4]]).cdist(device.tensor([[3, 4]]))), [5, 0]);
   const odd = device.tensor([1, NaN, Infinity, -Infinity]);
   same(await all(odd.isFinite()), [1, 0, 0, 0]);

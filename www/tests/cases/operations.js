@@ -262,6 +262,9 @@ test("small operations made of others", async ({ device }) => {
   same([await all(values), await all(indices)], [[-4, 0], [1, 0]], "kthvalue");
   same(await all(await x.maskedSelect(x.gt(0))), [3, 2], "maskedSelect");
   same(await all(x.reshape([1, 1, 2, 2]).im2col([1, 2])), [3, 0, -4, 2], "im2col");
+  const picture = x.reshape([4, 1, 1]).pixelShuffle(2);
+  same([picture.shape, await all(picture)], [[1, 2, 2], [3, -4, 0, 2]], "pixelShuffle");
+  same((await picture.pixelUnshuffle(2)).shape, [4, 1, 1], "pixelUnshuffle");
   same(await all(x.reshape([-1]).flatten()), [3, -4, 0, 2], "reshape with -1");
   same(await all(x.select(0, -1)), [0, 2], "select");
 });

@@ -6,18 +6,19 @@ import { check, refuses, rejects, same, test } from "./harness.js";
 const clockOf = ({ info }) => (info.kind === "cpu" ? "host" : "timestamps");
 
 test("a profile says what each kernel did", async ({ device }) => {
-  const [x, w] = [device.ones([16, 24]), device.ones([24, 8])];
+  // Large enough for a clock that ticks every 0.1 ms.
+  const [x, w] = [device.ones([320, 480]), device.ones([480, 160])];
   const { value, profile } = await device.profile(() => x.matmul(w).relu());
-  same((await value.read())[0], 24);
+  same((await value.read())[0], 480);
   const data = profile.toJSON();
   same(data.clock, clockOf(device), "clock");
   check(data.resolution > 0 && data.total > 0, `times: ${JSON.stringify(data)}`);
   const product = data.kernels.find(({ kind }) => kind === "matmul");
   check(product !== undefined, profile.text);
-  same([product.runs, product.timed, product.bytesWritten], [1, 1, 512]);
+  same([product.runs, product.timed, product.bytesWritten], [1, 1, 4 * 320 * 160]);
   // Two for each multiply-add, one for relu.
-  same(product.flops, 128 * (2 * 24 + 1));
-  check(product.label.startsWith("matmul[16,24]x[24,8]"), product.label);
+  same(product.flops, 320 * 160 * (2 * 480 + 1));
+  check(product.label.startsWith("matmul[320,480]x[480,160]"), product.label);
   check(data.kernels.every(({ time }) => time >= 0) && data.deviceTime <= data.total, profile.text);
   check(profile.text.includes(product.label) && String(profile) === profile.text, profile.text);
   const phases = ["recording", "planning", "compiling", "uploading", "submitting", "waiting"];

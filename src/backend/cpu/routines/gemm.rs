@@ -1,4 +1,7 @@
-//! One matrix product, by the `gemm` crate. This is `unsafe` code: `gemm` takes pointers.
+//! One matrix product, by `gemm-f32`, the part of the `gemm` crate for `f32`. This is `unsafe` code: it takes pointers.
+
+use gemm_common::Parallelism;
+use gemm_f32::gemm::f32::get_gemm_fn;
 
 /// A matrix of numbers that lie in a slice: `data[offset + row * strides[0] + column * strides[1]]`.
 #[derive(Clone, Copy)]
@@ -17,6 +20,13 @@ impl Matrix<'_> {
     /// Rows as columns.
     pub fn transposed(self) -> Self {
         Matrix { strides: [self.strides[1], self.strides[0]], ..self }
+    }
+
+    /// The other way round along an axis of `extent` numbers: the last row or column is the first.
+    fn reversed(mut self, axis: usize, extent: usize) -> Self {
+        self.offset += (extent as i64 - 1) * self.strides[axis];
+        self.strides[axis] = -self.strides[axis];
+        self
     }
 
     /// Whether all of a matrix of `rows` times `columns` numbers lies in the slice.
@@ -58,43 +68,57 @@ pub fn multiply(
         return;
     }
     assert!(a.inside(m, k) && b.inside(k, n));
-    let parallelism = parallelism(threads);
-    // SAFETY: all numbers of a, b and out lie inside their slices, as asserted above; out is borrowed mutably, its
-    // rows do not overlap, and gemm reads and writes nothing else.
+    // The kernels want columns of the result whose numbers lie side by side. Ours are rows: the product of what is transposed.
+    let by_rows = row_stride > 1;
+    let ([m, n], [down, across]) = match by_rows {
+        true => ([n, m], [1, row_stride as isize]),
+        false => ([m, n], [row_stride as isize, 1]),
+    };
+    let (mut left, mut right) = match by_rows {
+        true => (b.transposed(), a.transposed()),
+        false => (a, b),
+    };
+    // They also want `left` to be read forwards from column to column: else from the last to the first, and so is `right`.
+    if left.strides[1] < 0 {
+        left = left.reversed(1, k);
+        right = right.reversed(0, k);
+    }
+    // SAFETY: all numbers of a, b and out lie inside their slices, as asserted above, and the steps since name the same
+    // numbers; out is borrowed mutably, its rows do not overlap, and the function reads and writes nothing else.
     unsafe {
-        gemm::gemm(
+        get_gemm_fn()(
             m,
             n,
             k,
             out.as_mut_ptr(),
-            1,
-            row_stride as isize,
+            across,
+            down,
             add,
-            a.data.as_ptr().offset(a.offset as isize),
-            a.strides[1] as isize,
-            a.strides[0] as isize,
-            b.data.as_ptr().offset(b.offset as isize),
-            b.strides[1] as isize,
-            b.strides[0] as isize,
-            1.0f32,
-            1.0f32,
+            left.data.as_ptr().offset(left.offset as isize),
+            left.strides[1] as isize,
+            left.strides[0] as isize,
+            right.data.as_ptr().offset(right.offset as isize),
+            right.strides[1] as isize,
+            right.strides[0] as isize,
+            1.0,
+            1.0,
             false,
             false,
             false,
-            parallelism,
+            parallelism(threads),
         );
     }
 }
 
 #[cfg(not(target_arch = "wasm32"))]
-fn parallelism(threads: bool) -> gemm::Parallelism {
+fn parallelism(threads: bool) -> Parallelism {
     match threads {
-        true => gemm::Parallelism::Rayon(0),
-        false => gemm::Parallelism::None,
+        true => Parallelism::Rayon(0),
+        false => Parallelism::None,
     }
 }
 
 #[cfg(target_arch = "wasm32")]
-fn parallelism(_: bool) -> gemm::Parallelism {
-    gemm::Parallelism::None
+fn parallelism(_: bool) -> Parallelism {
+    Parallelism::None
 }

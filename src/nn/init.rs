@@ -1,0 +1,140 @@
+//! First values of parameters, by PyTorch's names and formulas (`torch.nn.init`).
+
+use super::Generator;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// How many inputs and outputs an element of a weight `[out, in, window..]` connects.
+///
+/// # Errors
+/// `Shape` below rank 2.
+pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
+    match shape {
+        [outputs, inputs, window @ ..] => {
+            let window: usize = window.iter().product();
+            Ok((inputs * window, outputs * window))
+        }
+        _ => Err(Error::shape(format!("init: shape {shape:?} is no weight of two axes or more"))),
+    }
+}
+
+/// What follows the layer, which says how far values should be spread for it (`calculate_gain`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gain {
+    /// Nothing, or a sigmoid.
+    Linear,
+    /// 5 / 3.
+    Tanh,
+    /// The square root of 2.
+    Relu,
+    /// The square root of 2 / (1 + slope^2).
+    LeakyRelu(f64),
+    /// 3 / 4.
+    Selu,
+}
+
+impl Gain {
+    /// The factor.
+    pub fn value(self) -> f64 {
+        match self {
+            Gain::Linear => 1.0,
+            Gain::Tanh => 5.0 / 3.0,
+            Gain::Relu => 2f64.sqrt(),
+            Gain::LeakyRelu(slope) => (2.0 / (1.0 + slope * slope)).sqrt(),
+            Gain::Selu => 0.75,
+        }
+    }
+}
+
+/// Uniform in `[low, high)`.
+///
+/// # Errors
+/// As [`Device::uniform`](crate::device::Device::uniform).
+pub fn uniform(generator: &Generator, shape: &[usize], low: f64, high: f64) -> Result<Tensor> {
+    generator.device().uniform(shape, low, high, generator.draw())
+}
+
+/// Normal with this mean and deviation.
+///
+/// # Errors
+/// As [`Device::normal`](crate::device::Device::normal).
+pub fn normal(generator: &Generator, shape: &[usize], mean: f64, std: f64) -> Result<Tensor> {
+    generator.device().normal(shape, mean, std, generator.draw())
+}
+
+/// Normal with this mean and deviation, without what lies beyond `low` and `high`: drawn by the inverse of the
+/// distribution, as PyTorch does.
+///
+/// # Errors
+/// `Data` unless `low < high` and the deviation is above 0.
+pub fn trunc_normal(
+    generator: &Generator,
+    shape: &[usize],
+    (mean, std): (f64, f64),
+    (low, high): (f64, f64),
+) -> Result<Tensor> {
+    if !(low < high && std > 0.0) {
+        let message = format!("trunc_normal: deviation {std} between {low} and {high}");
+        return Err(Error::data(message));
+    }
+    // erf of the limits, 2 cdf - 1, in the numbers of the device, so that the inverse stays between them.
+    let ends = generator.device().tensor(&[low, high].map(|x| ((x - mean) / std) as f32), &[2])?;
+    let ends = ends.div(2f64.sqrt())?.erf();
+    let (first, last) = (ends.select(0, 0)?, ends.select(0, 1)?);
+    let unit = uniform(generator, shape, 0.0, 1.0)?;
+    let drawn = unit.mul(&last.sub(&first)?)?.add(&first)?.erfinv();
+    drawn.mul(std * 2f64.sqrt())?.add(mean)?.clamp(low, high)
+}
+
+/// Uniform, spread for equal variance forwards and backwards (Glorot and Bengio 2010).
+///
+/// # Errors
+/// `Shape` below rank 2.
+pub fn xavier_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
+    let (inputs, outputs) = fans(shape)?;
+    let bound = gain.value() * (6.0 / (inputs + outputs).max(1) as f64).sqrt();
+    uniform(generator, shape, -bound, bound)
+}
+
+/// [`xavier_uniform`], but normal.
+///
+/// # Errors
+/// `Shape` below rank 2.
+pub fn xavier_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
+    let (inputs, outputs) = fans(shape)?;
+    normal(generator, shape, 0.0, gain.value() * (2.0 / (inputs + outputs).max(1) as f64).sqrt())
+}
+
+/// Uniform, spread for equal variance forwards (He and others 2015, `fan_in`).
+///
+/// # Errors
+/// `Shape` below rank 2.
+pub fn kaiming_uniform(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
+    let bound = gain.value() * (3.0 / fans(shape)?.0.max(1) as f64).sqrt();
+    uniform(generator, shape, -bound, bound)
+}
+
+/// [`kaiming_uniform`], but normal.
+///
+/// # Errors
+/// `Shape` below rank 2.
+pub fn kaiming_normal(generator: &Generator, shape: &[usize], gain: Gain) -> Result<Tensor> {
+    normal(generator, shape, 0.0, gain.value() / (fans(shape)?.0.max(1) as f64).sqrt())
+}
+
+/// A matrix whose rows, or columns if they are fewer, are orthonormal (Saxe and others 2013); axes after the first are
+/// one.
+///
+/// # Errors
+/// `Shape` below rank 2; `Limit` if both sides have more than 1,024 elements.
+pub fn orthogonal(generator: &Generator, shape: &[usize], gain: f64) -> Result<Tensor> {
+    fans(shape)?;
+    let (rows, columns) = (shape[0], shape[1..].iter().product::<usize>());
+    let tall = [rows.max(columns), rows.min(columns)];
+    let (q, r) = normal(generator, &tall, 0.0, 1.0)?.qr()?;
+    // Signs that make it uniform among all such matrices.
+    let q = q.mul(&r.diag(0)?.sign())?;
+    let q = if rows < columns { q.transpose(0, 1)? } else { q };
+    q.reshape(shape)?.mul(gain)?.cast(DType::F32)
+}

@@ -1,0 +1,105 @@
+//! Matrices that are learnt.
+
+use super::{init, Generator, Layer, Members, Module};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, Variable};
+
+/// `x W^T + b` over the last axis. The weight is `[outputs, inputs]`, the bias `[outputs]`; both begin uniform within
+/// `1 / sqrt(inputs)`.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// # use warpweft::nn::{Generator, Layer, Linear};
+/// # let device = Device::with(Preference::Cpu).await?;
+/// let linear = Linear::new(&Generator::new(&device, 0), 3, 2)?;
+/// assert_eq!(linear.forward(&device.ones(&[5, 3])?)?.shape(), [5, 2]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// `[outputs, inputs]`.
+    pub weight: Variable,
+    /// `[outputs]`.
+    pub bias: Option<Variable>,
+}
+
+impl Linear {
+    /// A layer with a bias.
+    ///
+    /// # Errors
+    /// `Limit` if the weight is too large.
+    pub fn new(generator: &Generator, inputs: usize, outputs: usize) -> Result<Linear> {
+        let mut linear = Linear::without_bias(generator, inputs, outputs)?;
+        let bound = 1.0 / (inputs.max(1) as f64).sqrt();
+        linear.bias = Some(Variable::new(&init::uniform(generator, &[outputs], -bound, bound)?));
+        Ok(linear)
+    }
+
+    /// A layer without a bias.
+    ///
+    /// # Errors
+    /// `Limit` if the weight is too large.
+    pub fn without_bias(generator: &Generator, inputs: usize, outputs: usize) -> Result<Linear> {
+        let bound = 1.0 / (inputs.max(1) as f64).sqrt();
+        let weight = init::uniform(generator, &[outputs, inputs], -bound, bound)?;
+        Ok(Linear { weight: Variable::new(&weight), bias: None })
+    }
+}
+
+/// `x W^T + b`, for weights that are values.
+pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let refused = |error: Error| error.within("linear");
+    let product = x.matmul(&weight.transpose(0, 1).map_err(refused)?).map_err(refused)?;
+    match bias {
+        Some(bias) => product.add(bias).map_err(refused),
+        None => Ok(product),
+    }
+}
+
+impl Module for Linear {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter_if("bias", &self.bias);
+    }
+}
+
+impl Layer for Linear {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let bias = self.bias.as_ref().map(Variable::value);
+        linear(x, &self.weight.value(), bias.as_ref())
+    }
+}
+
+/// A row of a table for each index: `[count, width]`, which begins normal.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    /// `[count, width]`.
+    pub weight: Variable,
+}
+
+impl Embedding {
+    /// A table of `count` rows.
+    ///
+    /// # Errors
+    /// `Limit` if the table is too large.
+    pub fn new(generator: &Generator, count: usize, width: usize) -> Result<Embedding> {
+        let weight = init::normal(generator, &[count, width], 0.0, 1.0)?;
+        Ok(Embedding { weight: Variable::new(&weight) })
+    }
+}
+
+impl Module for Embedding {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight);
+    }
+}
+
+impl Layer for Embedding {
+    /// The rows for indices of any shape: `[.., width]`.
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let weight = self.weight.value();
+        let shape = [x.shape(), &weight.shape()[1..]].concat();
+        let rows = weight.index_select(0, &x.ravel()).and_then(|rows| rows.reshape(&shape));
+        rows.map_err(|error| error.within("embedding"))
+    }
+}

@@ -1,0 +1,267 @@
+//! Losses of scores for classes, and of distributions.
+
+use super::{need_floats, need_like, within, LossReduction};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// Parameters of [`Tensor::cross_entropy`].
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CrossEntropyOptions {
+    /// Targets of this class count for nothing. Where targets are probabilities it means nothing. The default is -100.
+    pub ignore_index: i32,
+    /// How much of the target, 0 to 1, is spread evenly over all classes (Szegedy et al. 2016). The default is 0.
+    pub label_smoothing: f64,
+    /// What becomes of the losses. The default is their mean.
+    pub reduction: LossReduction,
+}
+
+impl Default for CrossEntropyOptions {
+    fn default() -> CrossEntropyOptions {
+        let reduction = LossReduction::Mean;
+        CrossEntropyOptions { ignore_index: -100, label_smoothing: 0.0, reduction }
+    }
+}
+
+/// Where the classes of an input stand.
+struct Classes<'a> {
+    name: &'static str,
+    axis: usize,
+    count: usize,
+    input: &'a Tensor,
+    /// One number for each class, so that it broadcasts.
+    weight: Option<Tensor>,
+}
+
+impl<'a> Classes<'a> {
+    /// The second axis, or the only one. Refuses what has none, and a weight that has not one number for each class.
+    fn new(name: &'static str, input: &'a Tensor, weight: Option<&Tensor>) -> Result<Classes<'a>> {
+        need_floats(name, input, weight.as_slice())?;
+        let axis = usize::from(input.rank() > 1);
+        let Some(&count) = input.shape().get(axis) else {
+            let message = format!("{name}: shape [] has no axis of classes");
+            return Err(Error::shape(message));
+        };
+        let classes = Classes { name, axis, count, input, weight: None };
+        let Some(weight) = weight else { return Ok(classes) };
+        if weight.shape() != [count] {
+            let why = "the weight must have one number for each class";
+            return Err(Error::shapes(name, input.shape(), weight.shape(), why));
+        }
+        Ok(Classes { weight: Some(classes.spread(weight)?), ..classes })
+    }
+
+    /// One number for each class, so that it broadcasts to the input.
+    fn spread(&self, numbers: &Tensor) -> Result<Tensor> {
+        let mut dims = vec![1; self.input.rank()];
+        dims[self.axis] = self.count;
+        numbers.reshape(&dims)
+    }
+
+    /// Times the weight of each class.
+    fn weigh(&self, x: &Tensor) -> Result<Tensor> {
+        self.weight.as_ref().map_or_else(|| Ok(x.clone()), |weight| x.mul(weight))
+    }
+
+    /// The sum over the classes, with the sign changed.
+    fn minus_sum(&self, x: &Tensor) -> Result<Tensor> {
+        Ok(x.sum(self.axis as isize)?.neg())
+    }
+
+    /// What a target of classes chooses.
+    fn targets(&self, target: &Tensor, ignore_index: i32) -> Result<Targets<'_>> {
+        let (name, dtype) = (self.name, target.dtype());
+        if !dtype.is_int() {
+            let message = format!("{name}: targets must be i32 or u32, not {dtype}; cast them");
+            return Err(Error::dtype(message));
+        }
+        let mut dims = self.input.shape().to_vec();
+        dims.remove(self.axis);
+        if target.shape() != dims {
+            let why = "targets must be one class for each place: the input's shape without the axis of classes";
+            return Err(Error::shapes(name, self.input.shape(), target.shape(), why));
+        }
+        let target = target.cast(DType::I32)?;
+        let ignored = usize::try_from(ignore_index).is_ok_and(|class| class < self.count);
+        let mut valid = target.ge(0)?.logical_and(target.lt(self.count)?)?;
+        if ignored {
+            valid = valid.logical_and(target.ne(ignore_index)?)?;
+        }
+        let numbers = self.spread(&target.device().iota(&[self.count], 0)?)?;
+        // A target that is no class is none of these numbers.
+        let mut chosen = target.unsqueeze(self.axis as isize)?.eq(&numbers)?;
+        if ignored {
+            chosen = chosen.logical_and(numbers.ne(ignore_index)?)?;
+        }
+        Ok(Targets { classes: self, chosen, valid })
+    }
+}
+
+/// Classes as targets.
+struct Targets<'a> {
+    classes: &'a Classes<'a>,
+    /// Whether a class is the target, of the input's shape.
+    chosen: Tensor,
+    /// Whether the target is a class, and is not ignored.
+    valid: Tensor,
+}
+
+impl Targets<'_> {
+    /// The negative weighted logarithm of the target's probability, 0 where the target is no class.
+    // A comparison with all classes, in the kernel that makes the logarithms, where gathering would be two kernels more.
+    fn losses(&self, log: &Tensor) -> Result<Tensor> {
+        let weighed = self.classes.weigh(log)?;
+        self.classes.minus_sum(&self.chosen.where_cond(weighed, 0.0)?)
+    }
+
+    /// The weights of the targets, 0 where they are no class.
+    fn weights(&self) -> Result<Tensor> {
+        match &self.classes.weight {
+            Some(weight) => self.chosen.where_cond(weight, 0.0)?.sum(self.classes.axis as isize),
+            None => self.valid.cast(self.classes.input.dtype()),
+        }
+    }
+}
+
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+impl Tensor {
+    /// The cross entropy between scores (logits) of classes and a target: the negative logarithm of the softmax of the
+    /// target's class. The classes are axis 1 of `[batch, classes, ...]`, or the only axis. (`F.cross_entropy` of
+    /// PyTorch.)
+    ///
+    /// A target of integers is the index of a class: `[batch, ...]`. One of floats is the probability of each class, of
+    /// this shape. The weight has one number for each class. The mean over indices divides by the sum of the targets'
+    /// weights, that over probabilities by the number of places. With
+    /// [`label_smoothing`](crate::nn::CrossEntropyOptions::label_smoothing) `s` the target is `1 - s` of itself and
+    /// `s / classes` of each class.
+    ///
+    /// An index that is no class, which PyTorch refuses, counts for nothing, as one that is
+    /// [ignored](crate::nn::CrossEntropyOptions::ignore_index). The mean is NaN where nothing counts, as PyTorch's.
+    ///
+    /// # Errors
+    /// `Shape` unless target and weight have those shapes; `DType` unless this and the weight are of one float type, and the
+    /// target of that one, `i32` or `u32`; `Data` unless the label smoothing is from 0 to 1.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::CrossEntropyOptions};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let scores = device.tensor(&[0.0f32, 0.0, 100.0, 0.0], &[2, 2])?;
+    /// let target = device.tensor(&[1i32, 0], &[2])?;
+    /// let loss = scores.cross_entropy(&target, None, CrossEntropyOptions::default())?;
+    /// assert!((loss.item::<f32>().await? - 2f32.ln() / 2.0).abs() < 1e-6);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(options(weight), spread(options)))]
+    pub fn cross_entropy(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        options: CrossEntropyOptions,
+    ) -> Result<Tensor> {
+        let name = "cross_entropy";
+        let CrossEntropyOptions { ignore_index, label_smoothing, reduction } = options;
+        if !(0.0..=1.0).contains(&label_smoothing) {
+            let message =
+                format!("{name}: the label smoothing must be from 0 to 1, not {label_smoothing}");
+            return Err(Error::data(message));
+        }
+        let classes = Classes::new(name, self, weight)?;
+        let (kept, each) = (1.0 - label_smoothing, label_smoothing / classes.count.max(1) as f64);
+        if target.dtype().is_float() {
+            need_like(name, self, target, "target of probabilities")?;
+            return within(name, || {
+                let log = classes.weigh(&self.log_softmax(classes.axis as isize)?)?;
+                let smooth = match label_smoothing > 0.0 {
+                    true => target.mul(kept)?.add(each)?,
+                    false => target.clone(),
+                };
+                reduction.of(&classes.minus_sum(&log.mul(smooth)?)?)
+            });
+        }
+        within(name, || {
+            let targets = classes.targets(target, ignore_index)?;
+            let log = self.log_softmax(classes.axis as isize)?;
+            let mut losses = targets.losses(&log)?;
+            if label_smoothing > 0.0 {
+                let all = classes.minus_sum(&classes.weigh(&log)?)?;
+                let all = targets.valid.where_cond(all, 0.0)?;
+                losses = losses.mul(kept)?.add(all.mul(each)?)?;
+            }
+            reduction.weighted(&losses, &targets.weights()?)
+        })
+    }
+
+    /// The negative log likelihood: minus the target's element of this, which has logarithms of probabilities, as
+    /// [`Tensor::log_softmax`] gives them. Shapes, weights, ignored targets and the mean are as in
+    /// [`Tensor::cross_entropy`]. PyTorch's `ignore_index` is -100. (`F.nll_loss` of PyTorch.)
+    ///
+    /// # Errors
+    /// As [`Tensor::cross_entropy`], of a target of integers.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[-1.0f32, -2.0, -3.0, -4.0], &[2, 2])?;
+    /// let target = device.tensor(&[1i32, 0], &[2])?;
+    /// let loss = x.nll_loss(&target, None, -100, LossReduction::Mean)?;
+    /// assert_eq!(loss.item::<f32>().await?, 2.5);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(options(weight, ignore_index = -100, reduction = LossReduction::Mean)))]
+    pub fn nll_loss(
+        &self,
+        target: &Tensor,
+        weight: Option<&Tensor>,
+        ignore_index: i32,
+        reduction: LossReduction,
+    ) -> Result<Tensor> {
+        let name = "nll_loss";
+        let classes = Classes::new(name, self, weight)?;
+        within(name, || {
+            let targets = classes.targets(target, ignore_index)?;
+            reduction.weighted(&targets.losses(self)?, &targets.weights()?)
+        })
+    }
+
+    /// The Kullback-Leibler divergence from this, which has logarithms of probabilities, to a target of probabilities: the
+    /// mean over all elements of `target (log(target) - x)`, where a target of 0 gives 0. With `log_target` the target has
+    /// logarithms, too. The divergence of the distributions themselves is [`LossReduction::BatchMean`]. (`F.kl_div` of
+    /// PyTorch.)
+    ///
+    /// # Errors
+    /// As [`Tensor::mse_loss`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[0.5f32, 0.5], &[1, 2])?.log();
+    /// let target = device.tensor(&[0.0f32, 1.0], &[1, 2])?;
+    /// let loss = x.kl_div(&target, false, LossReduction::BatchMean)?;
+    /// assert!((loss.item::<f32>().await? - 2f32.ln()).abs() < 1e-6);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(options(log_target = false, reduction = LossReduction::Mean)))]
+    pub fn kl_div(
+        &self,
+        target: &Tensor,
+        log_target: bool,
+        reduction: LossReduction,
+    ) -> Result<Tensor> {
+        let name = "kl_div";
+        need_like(name, self, target, "target")?;
+        within(name, || {
+            let losses = if log_target {
+                target.exp().mul(target.sub(self)?)?
+            } else {
+                // 0 times the logarithm of 0 would be NaN.
+                let positive = target.eq(0.0)?.where_cond(1.0, target)?;
+                target.mul(positive.log())?.sub(target.mul(self)?)?
+            };
+            reduction.of(&losses)
+        })
+    }
+}

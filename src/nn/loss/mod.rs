@@ -1,0 +1,109 @@
+//! Losses: methods of [`Tensor`] by the names, formulas and defaults of `torch.nn.functional`. They are made of ordinary
+//! operations, so that a loss and its gradient are a few kernels.
+//!
+//! A target never broadcasts: input and target of two shapes are an error. What is in them is data, which is not looked
+//! at: each loss says what it gives for values that PyTorch would refuse.
+
+mod binary;
+mod classes;
+mod pairs;
+mod regression;
+
+pub use classes::CrossEntropyOptions;
+pub use pairs::TripletMarginOptions;
+pub use regression::PoissonNllOptions;
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// What becomes of the losses of the elements. (`reduction` of PyTorch's losses.)
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LossReduction {
+    /// They stay as they are.
+    None,
+    /// Their mean. With weights of classes it is the weighted mean: the sum divided by the weights of the targets.
+    #[default]
+    Mean,
+    /// Their sum.
+    Sum,
+    /// Their sum, divided by the first extent of their shape: the mean over the batch alone.
+    #[cfg_attr(feature = "js-nn", js(name = "batchmean"))]
+    BatchMean,
+}
+
+impl LossReduction {
+    /// Of losses that count equally.
+    fn of(self, loss: &Tensor) -> Result<Tensor> {
+        match self {
+            LossReduction::None => Ok(loss.clone()),
+            LossReduction::Mean => loss.mean(()),
+            LossReduction::Sum => loss.sum(()),
+            LossReduction::BatchMean => {
+                loss.sum(())?.div(loss.shape().first().copied().unwrap_or(1))
+            }
+        }
+    }
+
+    /// Of losses that are weighted already, with these weights.
+    fn weighted(self, loss: &Tensor, weights: &Tensor) -> Result<Tensor> {
+        match self {
+            LossReduction::Mean => loss.sum(())?.div(weights.sum(())?),
+            _ => self.of(loss),
+        }
+    }
+}
+
+/// What a loss that is made of operations returns: their errors as its own.
+fn within(name: &str, work: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
+    work().map_err(|error| error.within(name))
+}
+
+/// Refuses an input that is not of floats, and others of another type.
+fn need_floats(name: &str, input: &Tensor, others: &[&Tensor]) -> Result<()> {
+    let dtype = input.dtype();
+    if !dtype.is_float() {
+        return Err(Error::dtype(format!("{name}: does not take {dtype}; cast it first")));
+    }
+    match others.iter().map(|other| other.dtype()).find(|&other| other != dtype) {
+        Some(other) => {
+            Err(Error::dtype(format!("{name}: operands of type {dtype} and {other}; cast one")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a target (or what else `what` says) that is not of the input's float type and shape.
+fn need_like(name: &str, input: &Tensor, other: &Tensor, what: &str) -> Result<()> {
+    need_floats(name, input, &[other])?;
+    if input.shape() == other.shape() {
+        return Ok(());
+    }
+    let why = format!("the {what} must have the input's shape, it does not broadcast");
+    Err(Error::shapes(name, input.shape(), other.shape(), &why))
+}
+
+/// Refuses a number that is not above 0, or not at least 0 where `or_zero`.
+fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<()> {
+    if number > 0.0 || or_zero && number == 0.0 {
+        return Ok(());
+    }
+    let least = if or_zero { "at least" } else { "above" };
+    Err(Error::data(format!("{name}: {what} must be {least} 0, not {number}")))
+}
+
+/// `1 - x`.
+fn rest(x: &Tensor) -> Result<Tensor> {
+    x.neg().add(1.0)
+}
+
+/// Times a weight that broadcasts to the losses, if there is one.
+fn weigh(name: &str, loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
+    let Some(weight) = weight else { return Ok(loss) };
+    need_floats(name, &loss, &[weight])?;
+    if weight.expand(loss.shape()).is_err() {
+        let why = "the weight must broadcast to the input";
+        return Err(Error::shapes(name, loss.shape(), weight.shape(), why));
+    }
+    loss.mul(weight)
+}

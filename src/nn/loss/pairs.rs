@@ -1,0 +1,150 @@
+//! Losses of several inputs beside each other.
+
+use super::{need_floats, need_like, within, LossReduction};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// Parameters of [`Tensor::triplet_margin_loss`].
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TripletMarginOptions {
+    /// How much farther away the negative should be. The default is 1.
+    pub margin: f64,
+    /// The power of the norm that is the distance. The default is 2.
+    pub p: f64,
+    /// What is added to each difference. The default is 1e-6.
+    pub epsilon: f64,
+    /// Whether the distance of positive and negative counts, too, where it is the smaller one (Balntas et al. 2016). The
+    /// default is `false`.
+    pub swap: bool,
+    /// What becomes of the losses. The default is their mean.
+    pub reduction: LossReduction,
+}
+
+impl Default for TripletMarginOptions {
+    fn default() -> TripletMarginOptions {
+        let reduction = LossReduction::Mean;
+        TripletMarginOptions { margin: 1.0, p: 2.0, epsilon: 1e-6, swap: false, reduction }
+    }
+}
+
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+impl Tensor {
+    /// The loss of a ranking: the mean of `max(0, -target (x - other) + margin)`, where a target of 1 wants this to be the
+    /// larger one, and -1 the other. PyTorch's margin is 0. (`F.margin_ranking_loss` of PyTorch.)
+    ///
+    /// # Errors
+    /// `Shape` unless all have one shape; `DType` unless all are of one float type.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+    /// let other = device.tensor(&[3.0f32, 1.0], &[2])?;
+    /// let loss = x.margin_ranking_loss(&other, &device.ones(&[2])?, 0.0, LossReduction::None)?;
+    /// assert_eq!(loss.read::<f32>().await?, [2.0, 0.0]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
+    pub fn margin_ranking_loss(
+        &self,
+        other: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: LossReduction,
+    ) -> Result<Tensor> {
+        let name = "margin_ranking_loss";
+        need_like(name, self, other, "other input")?;
+        need_like(name, self, target, "target")?;
+        within(name, || reduction.of(&other.sub(self)?.mul(target)?.add(margin)?.relu()))
+    }
+
+    /// The loss of vectors along the last axis that should point the same way where the target is 1, and apart where it is
+    /// -1: the mean of `1 - cos` and of `max(0, cos - margin)`. Other targets give 0, as PyTorch's. The target has this
+    /// shape without the last axis. PyTorch's margin is 0. (`F.cosine_embedding_loss` of PyTorch.)
+    ///
+    /// # Errors
+    /// `Shape` unless both inputs have one shape, of rank 1 at least, and the target that one; `DType` unless all are of
+    /// one float type.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::LossReduction};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 0.0, 2.0, 0.0], &[2, 2])?;
+    /// let other = device.tensor(&[0.0f32, 3.0, 1.0, 0.0], &[2, 2])?;
+    /// let target = device.tensor(&[1.0f32, -1.0], &[2])?;
+    /// let loss = x.cosine_embedding_loss(&other, &target, 0.5, LossReduction::None)?;
+    /// assert_eq!(loss.read::<f32>().await?, [1.0, 0.5]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(options(margin = 0.0, reduction = LossReduction::Mean)))]
+    pub fn cosine_embedding_loss(
+        &self,
+        other: &Tensor,
+        target: &Tensor,
+        margin: f64,
+        reduction: LossReduction,
+    ) -> Result<Tensor> {
+        let name = "cosine_embedding_loss";
+        need_like(name, self, other, "other input")?;
+        need_floats(name, self, &[target])?;
+        if self.shape().split_last().map(|(_, outer)| outer) != Some(target.shape()) {
+            let why = "the target must have the input's shape without its last axis";
+            return Err(Error::shapes(name, self.shape(), target.shape(), why));
+        }
+        within(name, || {
+            // PyTorch's, so that vectors of zeros give no NaN.
+            let length = |x: &Tensor| x.square().sum(-1)?.add(1e-12).map(|sum| sum.sqrt());
+            let cosine = self.mul(other)?.sum(-1)?.div(length(self)?)?.div(length(other)?)?;
+            let near = target.eq(1.0)?.where_cond(cosine.neg().add(1.0)?, 0.0)?;
+            let apart = target.eq(-1.0)?.where_cond(cosine.sub(margin)?.relu(), 0.0)?;
+            reduction.of(&near.add(apart)?)
+        })
+    }
+
+    /// The loss of triplets of vectors along the last axis, of which this is the anchor: the mean of
+    /// `max(0, d(x, positive) - d(x, negative) + margin)`, where the distance `d` is the `p`-norm of `x - y + epsilon`.
+    /// (`F.triplet_margin_loss` of PyTorch.)
+    ///
+    /// # Errors
+    /// `Shape` unless all have one shape, of rank 1 at least; `DType` unless all are of one float type; `Data` if `p` is
+    /// NaN.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, nn::TripletMarginOptions};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let anchor = device.zeros(&[1, 2])?;
+    /// let positive = device.tensor(&[3.0f32, 4.0], &[1, 2])?;
+    /// let negative = device.tensor(&[0.0f32, 2.0], &[1, 2])?;
+    /// let loss = anchor.triplet_margin_loss(&positive, &negative, TripletMarginOptions::default())?;
+    /// assert!((loss.item::<f32>().await? - 4.0).abs() < 1e-5);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js-nn", js(spread(options)))]
+    pub fn triplet_margin_loss(
+        &self,
+        positive: &Tensor,
+        negative: &Tensor,
+        options: TripletMarginOptions,
+    ) -> Result<Tensor> {
+        let name = "triplet_margin_loss";
+        need_like(name, self, positive, "positive")?;
+        need_like(name, self, negative, "negative")?;
+        if self.rank() == 0 {
+            return Err(Error::shape(format!("{name}: shape [] has no axis of vectors")));
+        }
+        let TripletMarginOptions { margin, p, epsilon, swap, reduction } = options;
+        within(name, || {
+            let distance = |x: &Tensor, y: &Tensor| x.sub(y)?.add(epsilon)?.norm(p, -1);
+            let near = distance(self, positive)?;
+            let mut far = distance(self, negative)?;
+            if swap {
+                far = far.minimum(distance(positive, negative)?)?;
+            }
+            reduction.of(&near.sub(far)?.add(margin)?.relu())
+        })
+    }
+}

@@ -1,0 +1,37 @@
+//! Layers, and what models are made of. They stand on the public [`Tensor`] alone: a layer records operations, and what is
+//! recorded runs when something is read, or an optimiser's step is flushed.
+//!
+//! Names, shapes and first values are PyTorch's, so that its weights load: a [`Linear`] has a `weight` of `[outputs, inputs]`.
+//! Losses are methods of the [`Tensor`], such as [`Tensor::cross_entropy`]. Batches come first everywhere (`batch_first=True`).
+
+#[cfg(doc)]
+use crate::tensor::Tensor;
+
+mod attention;
+mod container;
+mod conv;
+mod dropout;
+mod generator;
+pub mod init;
+mod linear;
+mod lora;
+mod loss;
+mod module;
+mod norm;
+mod recurrent;
+mod transformer;
+
+pub use attention::MultiheadAttention;
+pub use container::{Residual, Sequential};
+pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
+pub use dropout::Dropout;
+pub use generator::Generator;
+pub use linear::{Embedding, Linear};
+pub use lora::Lora;
+pub use loss::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
+pub use module::{Layer, Member, Members, Mode, Module};
+pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
+pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
+pub use transformer::{
+    Activation, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions,
+};

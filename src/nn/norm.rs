@@ -1,0 +1,246 @@
+//! Normalisation.
+
+use super::{Generator, Layer, Members, Mode, Module};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, Variable};
+
+/// A weight of ones and a bias of zeros.
+fn scales(generator: &Generator, shape: &[usize]) -> Result<(Variable, Variable)> {
+    let device = generator.device();
+    Ok((Variable::new(&device.ones(shape)?), Variable::new(&device.zeros(shape)?)))
+}
+
+/// The last axes of a tensor.
+fn last(count: usize) -> Vec<isize> {
+    (1..=count as isize).rev().map(|axis| -axis).collect()
+}
+
+/// Each channel (the second axis) minus its mean, by the root of its variance, times a weight, plus a bias (Ioffe and Szegedy
+/// 2015). While it trains, mean and variance are the batch's, and running ones are kept; else it takes those. It serves for any
+/// number of axes: `BatchNorm1d`, `2d` and `3d` of PyTorch.
+#[derive(Clone, Debug)]
+pub struct BatchNorm {
+    /// `[channels]`.
+    pub weight: Variable,
+    /// `[channels]`.
+    pub bias: Variable,
+    /// `[channels]`; a buffer.
+    pub running_mean: Variable,
+    /// `[channels]`; a buffer.
+    pub running_var: Variable,
+    /// What is added to the variance.
+    pub epsilon: f64,
+    /// How much of a batch goes into the running statistics.
+    pub momentum: f64,
+    mode: Mode,
+}
+
+impl BatchNorm {
+    /// With an epsilon of 1e-5 and a momentum of 0.1.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn new(generator: &Generator, channels: usize) -> Result<BatchNorm> {
+        let (weight, bias) = scales(generator, &[channels])?;
+        let (running_var, running_mean) = scales(generator, &[channels])?;
+        let (epsilon, momentum) = (1e-5, 0.1);
+        let mode = Mode::default();
+        Ok(BatchNorm { weight, bias, running_mean, running_var, epsilon, momentum, mode })
+    }
+
+    fn follow(&self, running: &Variable, batch: &Tensor) -> Result<()> {
+        let kept = running.value().mul(1.0 - self.momentum)?;
+        running.assign(&kept.add(&batch.detach().mul(self.momentum)?)?.detach())
+    }
+}
+
+impl Module for BatchNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter("bias", &self.bias);
+        members.buffer("running_mean", &self.running_mean);
+        members.buffer("running_var", &self.running_var).mode(&self.mode);
+    }
+}
+
+impl Layer for BatchNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (self.weight.value(), self.bias.value());
+        let (weight, bias) = (Some(&weight), Some(&bias));
+        if !self.mode.training() {
+            let (mean, variance) = (self.running_mean.value(), self.running_var.value());
+            return x.batch_norm(&mean, &variance, weight, bias, self.epsilon);
+        }
+        let channels = x.shape().get(1).copied().unwrap_or(0);
+        let each = x.numel() / channels.max(1);
+        if x.rank() < 2 || each < 2 {
+            let shape = x.shape();
+            let message =
+                format!("batch_norm: shape {shape:?} has one number a channel to learn of");
+            return Err(Error::shape(message));
+        }
+        let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
+        let (mean, variance) = (x.mean(&axes)?, x.var(&axes, 0.0)?);
+        let y = x.batch_norm(&mean, &variance, weight, bias, self.epsilon)?;
+        self.follow(&self.running_mean, &mean)?;
+        self.follow(&self.running_var, &variance.mul(each as f64 / (each - 1) as f64)?)?;
+        Ok(y)
+    }
+}
+
+/// [`Tensor::layer_norm`] over the last axes, with a learnt weight and bias of their shape.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    /// Of the normalised shape.
+    pub weight: Variable,
+    /// Of the normalised shape.
+    pub bias: Variable,
+    /// What is added to the variance.
+    pub epsilon: f64,
+}
+
+impl LayerNorm {
+    /// With an epsilon of 1e-5.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn new(generator: &Generator, normalized_shape: &[usize]) -> Result<LayerNorm> {
+        let (weight, bias) = scales(generator, normalized_shape)?;
+        Ok(LayerNorm { weight, bias, epsilon: 1e-5 })
+    }
+}
+
+impl Module for LayerNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter("bias", &self.bias);
+    }
+}
+
+impl Layer for LayerNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (self.weight.value(), self.bias.value());
+        fits("layer_norm", x, &weight)?;
+        x.layer_norm(&last(weight.rank()), Some(&weight), Some(&bias), self.epsilon)
+    }
+}
+
+/// [`Tensor::rms_norm`] over the last axes, with a learnt weight of their shape.
+#[derive(Clone, Debug)]
+pub struct RmsNorm {
+    /// Of the normalised shape.
+    pub weight: Variable,
+    /// What is added to the mean of the squares.
+    pub epsilon: f64,
+}
+
+impl RmsNorm {
+    /// With the epsilon of `f32`, 2^-23, as PyTorch.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn new(generator: &Generator, normalized_shape: &[usize]) -> Result<RmsNorm> {
+        let weight = generator.device().ones(normalized_shape)?;
+        Ok(RmsNorm { weight: Variable::new(&weight), epsilon: f32::EPSILON.into() })
+    }
+}
+
+impl Module for RmsNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight);
+    }
+}
+
+impl Layer for RmsNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let weight = self.weight.value();
+        fits("rms_norm", x, &weight)?;
+        x.rms_norm(&last(weight.rank()), Some(&weight), self.epsilon)
+    }
+}
+
+/// The last axes have to be those of the weight: it does not broadcast here.
+fn fits(name: &str, x: &Tensor, weight: &Tensor) -> Result<()> {
+    if x.shape().ends_with(weight.shape()) {
+        return Ok(());
+    }
+    let (x, weight) = (x.shape(), weight.shape());
+    Err(Error::shape(format!("{name}: shape {x:?} does not end with the normalised {weight:?}")))
+}
+
+/// [`Tensor::group_norm`] with a learnt weight and bias for each channel.
+#[derive(Clone, Debug)]
+pub struct GroupNorm {
+    /// `[channels]`.
+    pub weight: Variable,
+    /// `[channels]`.
+    pub bias: Variable,
+    /// How many groups the channels are in.
+    pub groups: usize,
+    /// What is added to the variance.
+    pub epsilon: f64,
+}
+
+impl GroupNorm {
+    /// With an epsilon of 1e-5.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn new(generator: &Generator, groups: usize, channels: usize) -> Result<GroupNorm> {
+        let (weight, bias) = scales(generator, &[channels])?;
+        Ok(GroupNorm { weight, bias, groups, epsilon: 1e-5 })
+    }
+}
+
+impl Module for GroupNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter("bias", &self.bias);
+    }
+}
+
+impl Layer for GroupNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let (weight, bias) = (self.weight.value(), self.bias.value());
+        x.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon)
+    }
+}
+
+/// [`Tensor::instance_norm`], by default without weight and bias, as PyTorch's.
+#[derive(Clone, Debug)]
+pub struct InstanceNorm {
+    /// `[channels]`.
+    pub weight: Option<Variable>,
+    /// `[channels]`.
+    pub bias: Option<Variable>,
+    /// What is added to the variance.
+    pub epsilon: f64,
+}
+
+impl Default for InstanceNorm {
+    fn default() -> InstanceNorm {
+        InstanceNorm { weight: None, bias: None, epsilon: 1e-5 }
+    }
+}
+
+impl InstanceNorm {
+    /// With a learnt weight and bias (`affine=True`).
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn affine(generator: &Generator, channels: usize) -> Result<InstanceNorm> {
+        let (weight, bias) = scales(generator, &[channels])?;
+        Ok(InstanceNorm { weight: Some(weight), bias: Some(bias), epsilon: 1e-5 })
+    }
+}
+
+impl Module for InstanceNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter_if("weight", &self.weight).parameter_if("bias", &self.bias);
+    }
+}
+
+impl Layer for InstanceNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let weight = self.weight.as_ref().map(Variable::value);
+        let bias = self.bias.as_ref().map(Variable::value);
+        x.instance_norm(weight.as_ref(), bias.as_ref(), self.epsilon)
+    }
+}

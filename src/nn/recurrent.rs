@@ -1,0 +1,303 @@
+//! Recurrent layers, by PyTorch's names and formulas. What does not depend on the step before is one product over the whole
+//! sequence; a step is one product and what follows it.
+
+use super::linear::linear;
+use super::{init, Dropout, Generator, Layer, Members, Module};
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, Variable};
+
+/// How recurrent layers are stacked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecurrentOptions {
+    /// Layers, each over the results of the one before.
+    pub layers: usize,
+    /// Whether each layer goes through the sequence from its end as well; the results stand beside each other.
+    pub bidirectional: bool,
+    /// Whether there are biases.
+    pub bias: bool,
+    /// The probability by which results between layers are dropped while it trains.
+    pub dropout: f64,
+}
+
+impl Default for RecurrentOptions {
+    fn default() -> RecurrentOptions {
+        RecurrentOptions { layers: 1, bidirectional: false, bias: true, dropout: 0.0 }
+    }
+}
+
+/// One direction of one layer.
+#[derive(Clone, Debug)]
+struct Cell {
+    /// What PyTorch's names of its parameters end with.
+    suffix: String,
+    weight_ih: Variable,
+    weight_hh: Variable,
+    bias: Option<[Variable; 2]>,
+}
+
+/// What a step of a cell does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Rnn,
+    Lstm,
+    Gru,
+}
+
+impl Kind {
+    fn gates(self) -> usize {
+        match self {
+            Kind::Rnn => 1,
+            Kind::Lstm => 4,
+            Kind::Gru => 3,
+        }
+    }
+
+    /// The state after a step: of the inputs' share `x` and the state's share `h`, both `[batch, gates * hidden]`, and the
+    /// states before.
+    fn step(self, x: &Tensor, h: &Tensor, state: &[Tensor]) -> Result<Vec<Tensor>> {
+        let chunks = |x: &Tensor| x.chunk(self.gates(), -1);
+        match self {
+            Kind::Rnn => Ok(vec![x.add(h)?.tanh()]),
+            Kind::Lstm => {
+                let gates = chunks(&x.add(h)?)?;
+                let (input, forget) = (gates[0].sigmoid(), gates[1].sigmoid());
+                let (cell, output) = (gates[2].tanh(), gates[3].sigmoid());
+                let cell = forget.mul(&state[1])?.add(&input.mul(&cell)?)?;
+                Ok(vec![output.mul(&cell.tanh())?, cell])
+            }
+            Kind::Gru => {
+                let (x, h) = (chunks(x)?, chunks(h)?);
+                let (reset, update) = (x[0].add(&h[0])?.sigmoid(), x[1].add(&h[1])?.sigmoid());
+                let new = x[2].add(&reset.mul(&h[2])?)?.tanh();
+                Ok(vec![new.add(&update.mul(&state[0].sub(&new)?)?)?])
+            }
+        }
+    }
+}
+
+/// Layers of cells of one kind.
+#[derive(Clone, Debug)]
+struct Stack {
+    kind: Kind,
+    /// By layers, then directions.
+    cells: Vec<Cell>,
+    hidden: usize,
+    directions: usize,
+    dropout: Dropout,
+}
+
+impl Stack {
+    fn new(
+        kind: Kind,
+        generator: &Generator,
+        inputs: usize,
+        hidden: usize,
+        options: RecurrentOptions,
+    ) -> Result<Stack> {
+        let RecurrentOptions { layers, bidirectional, bias, dropout } = options;
+        if layers == 0 || hidden == 0 {
+            return Err(Error::data(format!("rnn: {layers} layers of {hidden} hidden units")));
+        }
+        let directions = 1 + usize::from(bidirectional);
+        let bound = 1.0 / (hidden as f64).sqrt();
+        let begin =
+            |shape: &[usize]| Ok(Variable::new(&init::uniform(generator, shape, -bound, bound)?));
+        let rows = kind.gates() * hidden;
+        let mut cells = Vec::with_capacity(layers * directions);
+        for layer in 0..layers {
+            let width = if layer == 0 { inputs } else { hidden * directions };
+            for reverse in ["", "_reverse"].into_iter().take(directions) {
+                cells.push(Cell {
+                    suffix: format!("_l{layer}{reverse}"),
+                    weight_ih: begin(&[rows, width])?,
+                    weight_hh: begin(&[rows, hidden])?,
+                    bias: bias.then(|| Ok([begin(&[rows])?, begin(&[rows])?])).transpose()?,
+                });
+            }
+        }
+        Ok(Stack { kind, cells, hidden, directions, dropout: Dropout::new(generator, dropout)? })
+    }
+
+    fn members(&self, members: &mut Members) {
+        for Cell { suffix, weight_ih, weight_hh, bias } in &self.cells {
+            members.parameter(&format!("weight_ih{suffix}"), weight_ih);
+            members.parameter(&format!("weight_hh{suffix}"), weight_hh);
+            if let Some([ih, hh]) = bias {
+                members.parameter(&format!("bias_ih{suffix}"), ih);
+                members.parameter(&format!("bias_hh{suffix}"), hh);
+            }
+        }
+        self.dropout.members(members);
+    }
+
+    /// The results `[batch, steps, directions * hidden]`, and the last states, each `[layers * directions, batch, hidden]`.
+    fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
+        let &[batch, steps, _] = x.shape() else {
+            let message = format!("rnn: shape {:?} is not [batch, steps, inputs]", x.shape());
+            return Err(Error::shape(message));
+        };
+        if steps == 0 {
+            return Err(Error::shape(format!("rnn: shape {:?} has no steps", x.shape())));
+        }
+        let wanted = [self.cells.len(), batch, self.hidden];
+        if let Some(state) = states.iter().find(|state| state.shape() != wanted) {
+            let why = "a state is [layers * directions, batch, hidden]";
+            let message = format!("rnn: {why}, {wanted:?}, not {:?}", state.shape());
+            return Err(Error::shape(message));
+        }
+        let count = 1 + usize::from(self.kind == Kind::Lstm);
+        let mut last: Vec<Vec<Tensor>> = vec![Vec::with_capacity(self.cells.len()); count];
+        let mut x = x.clone();
+        for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
+            if layer > 0 {
+                x = self.dropout.forward(&x)?;
+            }
+            let mut results = Vec::with_capacity(self.directions);
+            for (direction, cell) in cells.iter().enumerate() {
+                let at = (layer * self.directions + direction) as isize;
+                let state: Vec<Tensor> = match states {
+                    [] => vec![x.device().zeros((&[batch, self.hidden], x.dtype()))?; count],
+                    states => {
+                        states.iter().map(|state| state.select(0, at)).collect::<Result<_>>()?
+                    }
+                };
+                let (result, state) = self.pass(cell, &x, state, direction == 1)?;
+                results.push(result);
+                last.iter_mut().zip(state).for_each(|(last, state)| last.push(state));
+            }
+            x = Tensor::concat(&results, -1)?;
+        }
+        let last = last.iter().map(|states| Tensor::stack(states, 0)).collect::<Result<_>>()?;
+        Ok((x, last))
+    }
+
+    /// One cell over the whole sequence.
+    fn pass(
+        &self,
+        cell: &Cell,
+        x: &Tensor,
+        mut state: Vec<Tensor>,
+        reverse: bool,
+    ) -> Result<(Tensor, Vec<Tensor>)> {
+        let bias = cell.bias.as_ref().map(|both| both.each_ref().map(Variable::value));
+        let [of_x, of_h] = bias.as_ref().map_or([None, None], |[a, b]| [Some(a), Some(b)]);
+        let weight = cell.weight_hh.value();
+        // Steps first: each is a part without gaps.
+        let steps = linear(x, &cell.weight_ih.value(), of_x)?.transpose(0, 1)?.unbind(0)?;
+        let mut results = Vec::with_capacity(steps.len());
+        let mut advance = |step: &Tensor| {
+            state = self.kind.step(step, &linear(&state[0], &weight, of_h)?, &state)?;
+            results.push(state[0].clone());
+            Ok(())
+        };
+        match reverse {
+            false => steps.iter().try_for_each(&mut advance)?,
+            true => steps.iter().rev().try_for_each(&mut advance)?,
+        }
+        if reverse {
+            results.reverse();
+        }
+        Ok((Tensor::stack(&results, 1)?, state))
+    }
+}
+
+/// What the three kinds have in common.
+macro_rules! recurrent {
+    ($($(#[$doc:meta])* $name:ident;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name(Stack);
+
+        impl $name {
+            /// Layers of `hidden` units over `inputs` numbers a step; all parameters begin uniform within
+            /// `1 / sqrt(hidden)`.
+            ///
+            /// # Errors
+            /// `Data` for no layers or units, or a probability outside `[0, 1)`; `Limit`.
+            pub fn new(
+                generator: &Generator,
+                inputs: usize,
+                hidden: usize,
+                options: RecurrentOptions,
+            ) -> Result<$name> {
+                Ok($name(Stack::new(Kind::$name, generator, inputs, hidden, options)?))
+            }
+        }
+
+        impl Module for $name {
+            fn members(&self, members: &mut Members) {
+                self.0.members(members);
+            }
+        }
+
+        impl Layer for $name {
+            /// The results from states of zeros: `[batch, steps, inputs]` to `[batch, steps, directions * hidden]`.
+            fn forward(&self, x: &Tensor) -> Result<Tensor> {
+                Ok(self.0.run(x, &[])?.0)
+            }
+        }
+    )* };
+}
+
+recurrent! {
+    /// `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` (Elman 1990).
+    Rnn;
+    /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate: gates in the order input, forget, cell,
+    /// output.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// # use warpweft::nn::{Generator, Lstm, RecurrentOptions};
+    /// # let device = Device::with(Preference::Cpu).await?;
+    /// let options = RecurrentOptions { layers: 2, ..RecurrentOptions::default() };
+    /// let lstm = Lstm::new(&Generator::new(&device, 0), 3, 8, options)?;
+    /// let (y, (h, c)) = lstm.run(&device.ones(&[5, 10, 3])?, None)?;
+    /// assert_eq!((y.shape(), h.shape(), c.shape()), (&[5, 10, 8][..], &[2, 5, 8][..], &[2, 5, 8][..]));
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    Lstm;
+    /// Gated recurrent units (Cho and others 2014), in PyTorch's form: gates in the order reset, update, new.
+    Gru;
+}
+
+impl Rnn {
+    /// The results, and the last states `[layers * directions, batch, hidden]`, which the next part of a sequence begins
+    /// with; zeros are the first.
+    ///
+    /// # Errors
+    /// `Shape` if a shape does not fit; `DType`.
+    pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let (y, mut last) = self.0.run(x, state.as_slice())?;
+        Ok((y, last.swap_remove(0)))
+    }
+}
+
+impl Gru {
+    /// As [`Rnn::run`].
+    ///
+    /// # Errors
+    /// `Shape` if a shape does not fit; `DType`.
+    pub fn run(&self, x: &Tensor, state: Option<&Tensor>) -> Result<(Tensor, Tensor)> {
+        let (y, mut last) = self.0.run(x, state.as_slice())?;
+        Ok((y, last.swap_remove(0)))
+    }
+}
+
+impl Lstm {
+    /// The results, and the last hidden and cell states, each `[layers * directions, batch, hidden]`, which the next part of a
+    /// sequence begins with; zeros are the first.
+    ///
+    /// # Errors
+    /// `Shape` if a shape does not fit; `DType`.
+    pub fn run(
+        &self,
+        x: &Tensor,
+        state: Option<(&Tensor, &Tensor)>,
+    ) -> Result<(Tensor, (Tensor, Tensor))> {
+        let state = state.map(|(h, c)| [h, c]);
+        let (y, mut last) = self.0.run(x, state.as_ref().map_or(&[], |both| &both[..]))?;
+        let cell = last.swap_remove(1);
+        Ok((y, (last.swap_remove(0), cell)))
+    }
+}

@@ -1,0 +1,211 @@
+//! The layers of a transformer (Vaswani and others 2017).
+
+use super::{Dropout, Generator, Layer, LayerNorm, Linear, Members, Module, MultiheadAttention};
+use crate::error::Result;
+use crate::tensor::{AttentionOptions, Tensor};
+
+/// What stands between the two matrices of a transformer's layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activation {
+    /// `max(x, 0)`.
+    #[default]
+    Relu,
+    /// [`Tensor::gelu`].
+    Gelu,
+}
+
+/// How a transformer's layer is made; the defaults are PyTorch's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TransformerOptions {
+    /// The width between the two matrices.
+    pub dim_feedforward: usize,
+    /// The probability by which results and weights of values are dropped while it trains.
+    pub dropout: f64,
+    /// What stands between the two matrices.
+    pub activation: Activation,
+    /// Whether what goes into each part is normalised, instead of what comes out with the input added.
+    pub norm_first: bool,
+}
+
+impl Default for TransformerOptions {
+    fn default() -> TransformerOptions {
+        let (dim_feedforward, dropout) = (2048, 0.1);
+        TransformerOptions {
+            dim_feedforward,
+            dropout,
+            activation: Activation::Relu,
+            norm_first: false,
+        }
+    }
+}
+
+/// The two matrices, and what encoder and decoder have in common.
+#[derive(Clone, Debug)]
+struct Block {
+    linear1: Linear,
+    linear2: Linear,
+    dropout: Dropout,
+    activation: Activation,
+    norm_first: bool,
+}
+
+impl Block {
+    fn new(generator: &Generator, width: usize, options: TransformerOptions) -> Result<Block> {
+        let TransformerOptions { dim_feedforward, dropout, activation, norm_first } = options;
+        Ok(Block {
+            linear1: Linear::new(generator, width, dim_feedforward)?,
+            linear2: Linear::new(generator, dim_feedforward, width)?,
+            dropout: Dropout::new(generator, dropout)?,
+            activation,
+            norm_first,
+        })
+    }
+
+    fn feed_forward(&self, x: &Tensor) -> Result<Tensor> {
+        let hidden = self.linear1.forward(x)?;
+        let hidden = match self.activation {
+            Activation::Relu => hidden.relu(),
+            Activation::Gelu => hidden.gelu(),
+        };
+        self.linear2.forward(&self.dropout.forward(&hidden)?)
+    }
+
+    /// `x` and what `part` makes of it, normalised before or after.
+    fn add(
+        &self,
+        x: &Tensor,
+        norm: &LayerNorm,
+        part: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        match self.norm_first {
+            true => x.add(&self.dropout.forward(&part(&norm.forward(x)?)?)?),
+            false => norm.forward(&x.add(&self.dropout.forward(&part(x)?)?)?),
+        }
+    }
+}
+
+/// Attention of a sequence to itself, then two matrices at each place; each is added to what goes into it.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// # use warpweft::nn::{Generator, Layer, Module, TransformerEncoderLayer, TransformerOptions};
+/// # let device = Device::with(Preference::Cpu).await?;
+/// let options = TransformerOptions { dim_feedforward: 64, ..TransformerOptions::default() };
+/// let layer = TransformerEncoderLayer::new(&Generator::new(&device, 0), 16, 4, options)?;
+/// assert_eq!(layer.forward(&device.ones(&[2, 5, 16])?)?.shape(), [2, 5, 16]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct TransformerEncoderLayer {
+    self_attn: MultiheadAttention,
+    norm1: LayerNorm,
+    norm2: LayerNorm,
+    block: Block,
+}
+
+impl TransformerEncoderLayer {
+    /// A layer of this width and so many heads.
+    ///
+    /// # Errors
+    /// As [`MultiheadAttention::new`].
+    pub fn new(
+        generator: &Generator,
+        width: usize,
+        heads: usize,
+        options: TransformerOptions,
+    ) -> Result<TransformerEncoderLayer> {
+        Ok(TransformerEncoderLayer {
+            self_attn: MultiheadAttention::new(generator, width, heads, options.dropout)?,
+            norm1: LayerNorm::new(generator, &[width])?,
+            norm2: LayerNorm::new(generator, &[width])?,
+            block: Block::new(generator, width, options)?,
+        })
+    }
+
+    /// The result for `x` of `[batch, length, width]`, with options of the attention: a mask, or `causal`.
+    ///
+    /// # Errors
+    /// As [`MultiheadAttention::attend`].
+    pub fn run(&self, x: &Tensor, options: AttentionOptions) -> Result<Tensor> {
+        let x = self.block.add(x, &self.norm1, |x| self.self_attn.attend(x, x, x, options))?;
+        self.block.add(&x, &self.norm2, |x| self.block.feed_forward(x))
+    }
+}
+
+impl Module for TransformerEncoderLayer {
+    fn members(&self, members: &mut Members) {
+        members.child("self_attn", &self.self_attn);
+        members.child("linear1", &self.block.linear1).child("linear2", &self.block.linear2);
+        members.child("norm1", &self.norm1).child("norm2", &self.norm2);
+        self.block.dropout.members(members);
+    }
+}
+
+impl Layer for TransformerEncoderLayer {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.run(x, AttentionOptions::default())
+    }
+}
+
+/// Attention of a sequence to itself, then to another (`memory`, an encoder's result), then two matrices at each place; each
+/// is added to what goes into it.
+#[derive(Clone, Debug)]
+pub struct TransformerDecoderLayer {
+    self_attn: MultiheadAttention,
+    multihead_attn: MultiheadAttention,
+    norm1: LayerNorm,
+    norm2: LayerNorm,
+    norm3: LayerNorm,
+    block: Block,
+}
+
+impl TransformerDecoderLayer {
+    /// A layer of this width and so many heads.
+    ///
+    /// # Errors
+    /// As [`MultiheadAttention::new`].
+    pub fn new(
+        generator: &Generator,
+        width: usize,
+        heads: usize,
+        options: TransformerOptions,
+    ) -> Result<TransformerDecoderLayer> {
+        Ok(TransformerDecoderLayer {
+            self_attn: MultiheadAttention::new(generator, width, heads, options.dropout)?,
+            multihead_attn: MultiheadAttention::new(generator, width, heads, options.dropout)?,
+            norm1: LayerNorm::new(generator, &[width])?,
+            norm2: LayerNorm::new(generator, &[width])?,
+            norm3: LayerNorm::new(generator, &[width])?,
+            block: Block::new(generator, width, options)?,
+        })
+    }
+
+    /// The result for `x` of `[batch, length, width]`; `options` are those of the attention to itself (`causal` above all),
+    /// `of_memory` those of the attention to `memory`.
+    ///
+    /// # Errors
+    /// As [`MultiheadAttention::attend`].
+    pub fn run(
+        &self,
+        x: &Tensor,
+        memory: &Tensor,
+        options: AttentionOptions,
+        of_memory: AttentionOptions,
+    ) -> Result<Tensor> {
+        let x = self.block.add(x, &self.norm1, |x| self.self_attn.attend(x, x, x, options))?;
+        let x = self
+            .block
+            .add(&x, &self.norm2, |x| self.multihead_attn.attend(x, memory, memory, of_memory))?;
+        self.block.add(&x, &self.norm3, |x| self.block.feed_forward(x))
+    }
+}
+
+impl Module for TransformerDecoderLayer {
+    fn members(&self, members: &mut Members) {
+        members.child("self_attn", &self.self_attn).child("multihead_attn", &self.multihead_attn);
+        members.child("linear1", &self.block.linear1).child("linear2", &self.block.linear2);
+        members.child("norm1", &self.norm1).child("norm2", &self.norm2).child("norm3", &self.norm3);
+        self.block.dropout.members(members);
+    }
+}

@@ -1,0 +1,197 @@
+//! Rules that are not of Adam's family, each element by itself.
+
+use super::rule::{numbers, toward, Rule, Update};
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+numbers! {
+    /// Gradient descent, with momentum if it is above 0 (`torch.optim.SGD`).
+    Sgd {
+        /// The learning rate.
+        lr: f64 = 1e-3,
+        /// How much of the change before goes into the next.
+        momentum: f64 = 0.0,
+        /// How much less than all of a gradient goes into the momentum.
+        dampening: f64 = 0.0,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0,
+        /// Whether the momentum looks one step ahead (Nesterov 1983).
+        nesterov: bool = false,
+    }
+}
+
+impl Rule for Sgd {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        match self.momentum {
+            0.0 => vec![],
+            _ => vec![("momentum_buffer", 0.0)],
+        }
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let [before] = update.memory else {
+            return Ok((update.value.sub(&gradient.mul(update.lr)?)?, vec![]));
+        };
+        // The first gradient is taken whole.
+        let share = if update.step == 1 { 1.0 } else { 1.0 - self.dampening };
+        let buffer = before.mul(self.momentum)?.add(&gradient.mul(share)?)?;
+        let change = match self.nesterov {
+            true => gradient.add(&buffer.mul(self.momentum)?)?,
+            false => buffer.clone(),
+        };
+        Ok((update.value.sub(&change.mul(update.lr)?)?, vec![buffer]))
+    }
+}
+
+numbers! {
+    /// Gradients by the root of a running mean of their squares (Hinton 2012, `torch.optim.RMSprop`).
+    RmsProp {
+        /// The learning rate.
+        lr: f64 = 1e-2,
+        /// How much of the running mean stays.
+        alpha: f64 = 0.99,
+        /// What is added to the root.
+        eps: f64 = 1e-8,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0,
+        /// How much of the change before goes into the next.
+        momentum: f64 = 0.0,
+        /// Whether the squares are of distances from a running mean of the gradients.
+        centered: bool = false,
+    }
+}
+
+impl Rule for RmsProp {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        let mut names = vec![("square_avg", 0.0)];
+        names.extend(self.centered.then_some(("grad_avg", 0.0)));
+        names.extend((self.momentum > 0.0).then_some(("momentum_buffer", 0.0)));
+        names
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let mut before = update.memory.iter();
+        let mut next = || before.next().expect("as many as `memory` says");
+        let square = next().mul(self.alpha)?.add(&gradient.square().mul(1.0 - self.alpha)?)?;
+        let (mut variance, mut memory) = (square.clone(), vec![square]);
+        if self.centered {
+            let mean = toward(next(), &gradient, 1.0 - self.alpha)?;
+            variance = variance.sub(&mean.square())?;
+            memory.push(mean);
+        }
+        let mut change = gradient.div(&variance.sqrt().add(self.eps)?)?;
+        if self.momentum > 0.0 {
+            change = next().mul(self.momentum)?.add(&change)?;
+            memory.push(change.clone());
+        }
+        Ok((update.value.sub(&change.mul(update.lr)?)?, memory))
+    }
+}
+
+numbers! {
+    /// Gradients by the root of the sum of all their squares (Duchi and others 2011, `torch.optim.Adagrad`).
+    Adagrad {
+        /// The learning rate.
+        lr: f64 = 1e-2,
+        /// How the learning rate falls: by `1 / (1 + (step - 1) * lr_decay)`.
+        lr_decay: f64 = 0.0,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0,
+        /// What the sums begin with.
+        initial_accumulator_value: f64 = 0.0,
+        /// What is added to the root.
+        eps: f64 = 1e-10,
+    }
+}
+
+impl Rule for Adagrad {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("sum", self.initial_accumulator_value)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let sum = update.memory[0].add(&gradient.square())?;
+        let lr = update.lr / (1.0 + (update.step - 1) as f64 * self.lr_decay);
+        let change = gradient.div(&sum.sqrt().add(self.eps)?)?.mul(lr)?;
+        Ok((update.value.sub(&change)?, vec![sum]))
+    }
+}
+
+numbers! {
+    /// Changes of the size of earlier changes (Zeiler 2012, `torch.optim.Adadelta`).
+    Adadelta {
+        /// The learning rate.
+        lr: f64 = 1.0,
+        /// How much of the running means stays.
+        rho: f64 = 0.9,
+        /// What is added under the roots.
+        eps: f64 = 1e-6,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0,
+    }
+}
+
+impl Rule for Adadelta {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("square_avg", 0.0), ("acc_delta", 0.0)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let rest = 1.0 - self.rho;
+        let square = update.memory[0].mul(self.rho)?.add(&gradient.square().mul(rest)?)?;
+        let before = &update.memory[1];
+        let scale = before.add(self.eps)?.sqrt().div(&square.add(self.eps)?.sqrt())?;
+        let change = scale.mul(&gradient)?;
+        let changes = before.mul(self.rho)?.add(&change.square().mul(rest)?)?;
+        Ok((update.value.sub(&change.mul(update.lr)?)?, vec![square, changes]))
+    }
+}
+
+numbers! {
+    /// The signs of a running mean of the gradients (Chen and others 2023).
+    Lion {
+        /// The learning rate.
+        lr: f64 = 1e-4,
+        /// How much of the running mean goes into a change, and how much of it stays.
+        betas: (f64, f64) = (0.9, 0.99),
+        /// How much smaller the values become by themselves, times the learning rate.
+        weight_decay: f64 = 0.0,
+    }
+}
+
+impl Rule for Lion {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("exp_avg", 0.0)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let (before, gradient) = (&update.memory[0], &update.gradient);
+        let direction = toward(before, gradient, 1.0 - self.betas.0)?.sign();
+        let value = update.shrunk(self.weight_decay)?.sub(&direction.mul(update.lr)?)?;
+        Ok((value, vec![toward(before, gradient, 1.0 - self.betas.1)?]))
+    }
+}

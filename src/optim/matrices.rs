@@ -1,0 +1,120 @@
+//! Rules that see each parameter as a whole.
+
+use super::rule::{numbers, toward, Rule, Update};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+numbers! {
+    /// [`Adam`](super::Adam), with changes as large as the parameter they are for (You and others 2020).
+    Lamb {
+        /// The learning rate.
+        lr: f64 = 1e-3,
+        /// How much of the two running means stays.
+        betas: (f64, f64) = (0.9, 0.999),
+        /// What is added to the root.
+        eps: f64 = 1e-6,
+        /// How much of the values is added to the changes.
+        weight_decay: f64 = 0.0,
+    }
+}
+
+impl Rule for Lamb {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("exp_avg", 0.0), ("exp_avg_sq", 0.0)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let (gradient, rest) = (&update.gradient, 1.0 - self.betas.1);
+        let mean = toward(&update.memory[0], gradient, 1.0 - self.betas.0)?;
+        let square = update.memory[1].mul(self.betas.1)?.add(&gradient.square().mul(rest)?)?;
+        let root = square.mul(1.0 / update.filled(self.betas.1))?.sqrt().add(self.eps)?;
+        let change = mean.mul(1.0 / update.filled(self.betas.0))?.div(&root)?;
+        let change = change.add(&update.value.mul(self.weight_decay)?)?;
+        let value = update.by_parameter(&[&update.value, &change], |parts| {
+            let [value, change] = parts else { unreachable!("two were given") };
+            let (size, reach) = (value.norm_l2(())?, change.norm_l2(())?);
+            let both = size.gt(0.0)?.logical_and(&reach.gt(0.0)?)?;
+            let one = value.device().full(&[], 1.0, value.dtype())?;
+            let ratio = both.where_cond(&size.div(&reach)?, &one)?;
+            value.sub(&change.mul(&ratio)?.mul(update.lr)?)
+        })?;
+        Ok((value, vec![mean, square]))
+    }
+}
+
+numbers! {
+    /// Momentum whose matrices are made nearly orthogonal by a few steps of Newton and Schulz (Jordan and others 2024,
+    /// `torch.optim.Muon`): for the matrices of a model's middle. Its other parameters take another rule
+    /// ([`Optimizer::add_group`](super::Optimizer::add_group)).
+    Muon {
+        /// The learning rate.
+        lr: f64 = 1e-3,
+        /// How much smaller the values become by themselves, times the learning rate.
+        weight_decay: f64 = 0.1,
+        /// How much of the running mean stays.
+        momentum: f64 = 0.95,
+        /// Whether the momentum looks one step ahead.
+        nesterov: bool = true,
+        /// The coefficients of a step: of the matrix, of its third power and of its fifth.
+        ns_coefficients: (f64, f64, f64) = (3.4445, -4.775, 2.0315),
+        /// The steps.
+        ns_steps: usize = 5,
+        /// The smallest norm that a matrix is divided by.
+        eps: f64 = 1e-7,
+    }
+}
+
+impl Muon {
+    /// The matrix with singular values near 1, and its own directions.
+    fn orthogonal(&self, matrix: &Tensor) -> Result<Tensor> {
+        let (a, b, c) = self.ns_coefficients;
+        let tall = matrix.shape()[0] > matrix.shape()[1];
+        let x = if tall { matrix.transpose(0, 1)? } else { matrix.clone() };
+        let mut x = x.div(&matrix.norm_l2(())?.clamp_min(self.eps)?)?;
+        for _ in 0..self.ns_steps {
+            let gram = x.matmul(&x.transpose(0, 1)?)?;
+            let powers = gram.mul(b)?.add(&gram.matmul(&gram)?.mul(c)?)?;
+            x = x.mul(a)?.add(&powers.matmul(&x)?)?;
+        }
+        if tall {
+            x.transpose(0, 1)
+        } else {
+            Ok(x)
+        }
+    }
+}
+
+impl Rule for Muon {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("momentum_buffer", 0.0)]
+    }
+
+    fn check(&self, shapes: &[Vec<usize>]) -> Result<()> {
+        match shapes.iter().find(|shape| shape.len() != 2) {
+            Some(shape) => Err(Error::shape(format!("muon: shape {shape:?} is no matrix"))),
+            None => Ok(()),
+        }
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let buffer = toward(&update.memory[0], &update.gradient, 1.0 - self.momentum)?;
+        let change = match self.nesterov {
+            true => toward(&update.gradient, &buffer, self.momentum)?,
+            false => buffer.clone(),
+        };
+        let change = update.by_parameter(&[&change], |parts| {
+            let [rows, columns] = parts[0].shape() else { unreachable!("`check` was asked") };
+            let factor = (*rows as f64 / (*columns).max(1) as f64).max(1.0).sqrt();
+            self.orthogonal(&parts[0])?.mul(factor * update.lr)
+        })?;
+        Ok((update.shrunk(self.weight_decay)?.sub(&change)?, vec![buffer]))
+    }
+}

@@ -1,0 +1,112 @@
+//! What a rule is.
+
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// How values follow from gradients. Values, gradients and what is remembered are flat: rank 1, all parameters one after the
+/// other.
+pub trait Rule {
+    /// The learning rate to begin with.
+    fn lr(&self) -> f64;
+
+    /// The names of what it remembers of each element, with the numbers that they begin with.
+    fn memory(&self) -> Vec<(&'static str, f64)>;
+
+    /// Refuses parameters of shapes that it is not for.
+    ///
+    /// # Errors
+    /// `Shape`.
+    fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
+        Ok(())
+    }
+
+    /// The new values, and what is remembered then, in the order of [`Rule::memory`].
+    ///
+    /// # Errors
+    /// Those of the operations that it is made of.
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)>;
+}
+
+/// What an update is made of.
+pub struct Update<'a> {
+    /// The values.
+    pub value: Tensor,
+    /// The gradients.
+    pub gradient: Tensor,
+    /// What was remembered.
+    pub memory: &'a [Tensor],
+    /// The parameters' shapes, in their order.
+    pub shapes: &'a [Vec<usize>],
+    /// The learning rate of this step.
+    pub lr: f64,
+    /// The number of this step; the first is 1.
+    pub step: u64,
+}
+
+impl Update<'_> {
+    /// The gradients with `decay` times the values added.
+    pub(super) fn decayed(&self, decay: f64) -> Result<Tensor> {
+        match decay {
+            0.0 => Ok(self.gradient.clone()),
+            _ => self.gradient.add(&self.value.mul(decay)?),
+        }
+    }
+
+    /// The values, made smaller by `decay` times the learning rate.
+    pub(super) fn shrunk(&self, decay: f64) -> Result<Tensor> {
+        match decay {
+            0.0 => Ok(self.value.clone()),
+            _ => self.value.mul(1.0 - self.lr * decay),
+        }
+    }
+
+    /// `1 - beta^step`: how much of a running mean that began at 0 is there.
+    pub(super) fn filled(&self, beta: f64) -> f64 {
+        1.0 - beta.powf(self.step as f64)
+    }
+
+    /// What `make` makes of each parameter's part of flat tensors, in the parameter's shape, flat again.
+    pub(super) fn by_parameter(
+        &self,
+        flat: &[&Tensor],
+        make: impl Fn(&[Tensor]) -> Result<Tensor>,
+    ) -> Result<Tensor> {
+        let (mut made, mut start) = (Vec::with_capacity(self.shapes.len()), 0);
+        for shape in self.shapes {
+            let end = start + shape.iter().product::<usize>() as isize;
+            let parts: Result<Vec<Tensor>> =
+                flat.iter().map(|x| x.slice(0, start..end)?.reshape(&shape[..])).collect();
+            made.push(make(&parts?)?.reshape(&[-1])?);
+            start = end;
+        }
+        Tensor::concat(&made, 0)
+    }
+}
+
+/// `mean + (x - mean) * rate`: a running mean that takes so much of `x`.
+pub(super) fn toward(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
+    mean.add(&x.sub(mean)?.mul(rate)?)
+}
+
+/// Declares a rule's numbers, with a `Default` of PyTorch's and a `new` of the learning rate.
+macro_rules! numbers {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $ty:ty = $value:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct $name { $($(#[$about])* pub $field: $ty,)* }
+
+        impl Default for $name {
+            fn default() -> $name {
+                $name { $($field: $value,)* }
+            }
+        }
+
+        impl $name {
+            /// With this learning rate, and PyTorch's defaults.
+            pub fn new(lr: f64) -> $name {
+                $name { lr, ..$name::default() }
+            }
+        }
+    };
+}
+pub(super) use numbers;

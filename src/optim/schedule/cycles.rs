@@ -1,0 +1,212 @@
+//! Schedules along half waves of the cosine.
+
+use super::{need_numbers, need_steps, Schedule};
+use crate::error::{Error, Result};
+use std::f64::consts::PI;
+
+/// From `start` at part 0 to `end` at part 1, along half a wave of the cosine.
+fn half_wave(start: f64, end: f64, part: f64) -> f64 {
+    end + (start - end) * (1.0 + (PI * part).cos()) / 2.0
+}
+
+/// Half a wave of the cosine, from `lr` to `eta_min` in `t_max` steps, then back, and so on (Loshchilov and Hutter 2016).
+/// (`CosineAnnealingLR` of PyTorch, whose default `eta_min` is 0.)
+///
+/// ```
+/// use warpweft::optim::{CosineAnnealingLr, Schedule};
+/// let schedule = CosineAnnealingLr::new(0.5, 100, 0.1)?;
+/// assert_eq!([0, 100, 200].map(|step| schedule.lr(step)), [0.5, 0.1, 0.5]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CosineAnnealingLr {
+    lr: f64,
+    t_max: u64,
+    eta_min: f64,
+}
+
+impl CosineAnnealingLr {
+    /// The rate at the start, the steps until it is the least one, and that one.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    pub fn new(lr: f64, t_max: u64, eta_min: f64) -> Result<CosineAnnealingLr> {
+        need_numbers("CosineAnnealingLr", &[("lr", lr), ("eta_min", eta_min)])?;
+        need_steps("CosineAnnealingLr", "t_max", t_max)?;
+        Ok(CosineAnnealingLr { lr, t_max, eta_min })
+    }
+}
+
+impl Schedule for CosineAnnealingLr {
+    fn lr(&self, step: u64) -> f64 {
+        // Within one wave: the cosine of a large argument is less exact.
+        let step = step % self.t_max.saturating_mul(2);
+        half_wave(self.lr, self.eta_min, step as f64 / self.t_max as f64)
+    }
+}
+
+/// Half a wave of the cosine, from `lr` towards `eta_min` in `t_0` steps, then from `lr` again, each time in `t_mult` times as
+/// many steps (Loshchilov and Hutter 2016). (`CosineAnnealingWarmRestarts` of PyTorch, whose defaults are a `t_mult` of 1 and
+/// an `eta_min` of 0.)
+///
+/// ```
+/// use warpweft::optim::{CosineAnnealingWarmRestarts, Schedule};
+/// let schedule = CosineAnnealingWarmRestarts::new(0.5, 10, 2, 0.0)?;
+/// assert_eq!([0, 10, 30].map(|step| schedule.lr(step)), [0.5; 3]);
+/// assert!(schedule.lr(29) < 0.01);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct CosineAnnealingWarmRestarts {
+    lr: f64,
+    t_0: u64,
+    t_mult: u64,
+    eta_min: f64,
+}
+
+impl CosineAnnealingWarmRestarts {
+    /// The rate at each start, the steps until the first restart, by how much each wave is longer than the one before, and the
+    /// least rate.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, or for steps or a `t_mult` of 0.
+    pub fn new(
+        lr: f64,
+        t_0: u64,
+        t_mult: u64,
+        eta_min: f64,
+    ) -> Result<CosineAnnealingWarmRestarts> {
+        let name = "CosineAnnealingWarmRestarts";
+        need_numbers(name, &[("lr", lr), ("eta_min", eta_min)])?;
+        need_steps(name, "t_0", t_0)?;
+        need_steps(name, "t_mult", t_mult)?;
+        Ok(CosineAnnealingWarmRestarts { lr, t_0, t_mult, eta_min })
+    }
+}
+
+impl Schedule for CosineAnnealingWarmRestarts {
+    fn lr(&self, step: u64) -> f64 {
+        let (mut since, mut length) = (step, self.t_0);
+        if self.t_mult == 1 {
+            since %= length;
+        }
+        while since >= length {
+            since -= length;
+            length = length.saturating_mul(self.t_mult);
+        }
+        half_wave(self.lr, self.eta_min, since as f64 / length as f64)
+    }
+}
+
+/// How [`OneCycleLr`] goes from one rate to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Anneal {
+    /// Along half a wave of the cosine.
+    #[default]
+    Cos,
+    /// In a straight line.
+    Linear,
+}
+
+/// Parameters of [`OneCycleLr`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OneCycleOptions {
+    /// The part of the steps in which the rate rises, 0 to 1. The default is 0.3.
+    pub pct_start: f64,
+    /// How it goes from one rate to the next. The default is [`Anneal::Cos`].
+    pub anneal_strategy: Anneal,
+    /// The first rate is the greatest one divided by this. The default is 25.
+    pub div_factor: f64,
+    /// The last rate is the first one divided by this. The default is 1e4.
+    pub final_div_factor: f64,
+    /// Whether the rate falls to the first one in as many steps as it rose, and to the last one in the rest. The default is
+    /// `false`: it falls to the last one at once.
+    pub three_phase: bool,
+}
+
+impl Default for OneCycleOptions {
+    fn default() -> OneCycleOptions {
+        OneCycleOptions {
+            pct_start: 0.3,
+            anneal_strategy: Anneal::Cos,
+            div_factor: 25.0,
+            final_div_factor: 1e4,
+            three_phase: false,
+        }
+    }
+}
+
+/// A rate that rises from a small one to `max_lr` and falls to a smaller one (Smith and Topin 2017). It stays at the last rate,
+/// where PyTorch refuses further steps. (`OneCycleLR` of PyTorch.)
+///
+/// ```
+/// use warpweft::optim::{OneCycleLr, OneCycleOptions, Schedule};
+/// let schedule = OneCycleLr::new(0.5, 100, OneCycleOptions::default())?;
+/// assert!((schedule.lr(0) - 0.02).abs() < 1e-12);
+/// assert_eq!(schedule.lr(29), 0.5);
+/// assert!((schedule.lr(99) - 2e-6).abs() < 1e-12);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct OneCycleLr {
+    max_lr: f64,
+    total_steps: u64,
+    options: OneCycleOptions,
+}
+
+impl OneCycleLr {
+    /// The greatest rate, and the number of all steps.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, factors of 0, a part that is not from 0 to 1, or for no steps.
+    pub fn new(max_lr: f64, total_steps: u64, options: OneCycleOptions) -> Result<OneCycleLr> {
+        let name = "OneCycleLr";
+        let OneCycleOptions { pct_start, div_factor, final_div_factor, .. } = options;
+        let factors = [("div_factor", div_factor), ("final_div_factor", final_div_factor)];
+        need_numbers(name, &[("max_lr", max_lr)])?;
+        need_numbers(name, &factors)?;
+        need_steps(name, "total_steps", total_steps)?;
+        if let Some((what, _)) = factors.iter().find(|(_, factor)| *factor == 0.0) {
+            return Err(Error::data(format!("{name}: {what} must be above 0")));
+        }
+        if !(0.0..=1.0).contains(&pct_start) {
+            let message = format!("{name}: pct_start must be from 0 to 1, not {pct_start}");
+            return Err(Error::data(message));
+        }
+        Ok(OneCycleLr { max_lr, total_steps, options })
+    }
+}
+
+impl Schedule for OneCycleLr {
+    fn lr(&self, step: u64) -> f64 {
+        let options = &self.options;
+        let first = self.max_lr / options.div_factor;
+        let last = first / options.final_div_factor;
+        let steps = self.total_steps as f64;
+        let rise = options.pct_start * steps - 1.0;
+        let end = steps - 1.0;
+        // Where each phase ends, and at which rate. The numbers are PyTorch's, fractions of steps included.
+        let phases = match options.three_phase {
+            true => vec![
+                (rise, self.max_lr),
+                (2.0 * options.pct_start * steps - 2.0, first),
+                (end, last),
+            ],
+            false => vec![(rise, self.max_lr), (end, last)],
+        };
+        let step = step.min(self.total_steps - 1) as f64;
+        let (mut begin, mut from) = (0.0, first);
+        for (until, to) in phases {
+            if step <= until {
+                // A phase of no steps is at its end.
+                let part = if until > begin { (step - begin) / (until - begin) } else { 1.0 };
+                return match options.anneal_strategy {
+                    Anneal::Cos => half_wave(from, to, part),
+                    Anneal::Linear => from + (to - from) * part,
+                };
+            }
+            (begin, from) = (until, to);
+        }
+        last
+    }
+}

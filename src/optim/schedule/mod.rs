@@ -1,0 +1,301 @@
+//! Learning rates that change while training: by the names, formulas and defaults of `torch.optim.lr_scheduler`.
+//!
+//! A [`Schedule`] says the rate of any step and remembers nothing, so a training that goes on needs its step alone. Steps
+//! are what the caller counts: updates or epochs, from 0. [`ReduceLrOnPlateau`] is no such function: it is fed with a metric.
+
+mod cycles;
+mod plateau;
+
+pub use cycles::{
+    Anneal, CosineAnnealingLr, CosineAnnealingWarmRestarts, OneCycleLr, OneCycleOptions,
+};
+pub use plateau::{PlateauMode, PlateauOptions, ReduceLrOnPlateau, ThresholdMode};
+
+use crate::error::{Error, Result};
+use std::fmt::Debug;
+
+/// A learning rate for each step. A number is the schedule that stays at it.
+///
+/// ```
+/// use warpweft::optim::{CosineAnnealingLr, LinearLr, Schedule, SequentialLr};
+///
+/// # fn main() -> warpweft::error::Result<()> {
+/// // Ten steps of linear warm-up, then half a cosine down to 0.
+/// let warm_up = LinearLr::new(0.1, 0.1, 1.0, 10)?;
+/// let decay = CosineAnnealingLr::new(0.1, 90, 0.0)?;
+/// let schedule = SequentialLr::new(vec![Box::new(warm_up), Box::new(decay)], vec![10])?;
+/// assert!((schedule.lr(0) - 0.01).abs() < 1e-12);
+/// assert_eq!(schedule.lr(10), 0.1);
+/// assert_eq!(schedule.lr(100), 0.0);
+/// assert_eq!(0.3.lr(7), 0.3);
+/// # Ok(()) }
+/// ```
+pub trait Schedule: Debug + Send + Sync {
+    /// The learning rate of this step, the first of which is 0.
+    fn lr(&self, step: u64) -> f64;
+}
+
+impl Schedule for f64 {
+    fn lr(&self, _step: u64) -> f64 {
+        *self
+    }
+}
+
+/// Refuses numbers that are infinite, NaN or below 0.
+fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
+    match numbers.iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
+        Some((what, number)) => {
+            Err(Error::data(format!("{name}: {what} must be finite and at least 0, not {number}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses a count of no steps.
+fn need_steps(name: &str, what: &str, steps: u64) -> Result<()> {
+    if steps == 0 {
+        return Err(Error::data(format!("{name}: {what} must be at least 1")));
+    }
+    Ok(())
+}
+
+/// `lr * factor` before step `total_iters`, and `lr` from there on. (`ConstantLR` of PyTorch, whose defaults are a factor of
+/// 1/3 and 5 steps.)
+///
+/// ```
+/// use warpweft::optim::{ConstantLr, Schedule};
+/// let schedule = ConstantLr::new(0.8, 0.5, 2)?;
+/// assert_eq!([0, 1, 2].map(|step| schedule.lr(step)), [0.4, 0.4, 0.8]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConstantLr {
+    lr: f64,
+    factor: f64,
+    total_iters: u64,
+}
+
+impl ConstantLr {
+    /// The rate, what it is multiplied by at first, and for how many steps.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0.
+    pub fn new(lr: f64, factor: f64, total_iters: u64) -> Result<ConstantLr> {
+        need_numbers("ConstantLr", &[("lr", lr), ("factor", factor)])?;
+        Ok(ConstantLr { lr, factor, total_iters })
+    }
+}
+
+impl Schedule for ConstantLr {
+    fn lr(&self, step: u64) -> f64 {
+        if step < self.total_iters {
+            self.lr * self.factor
+        } else {
+            self.lr
+        }
+    }
+}
+
+/// `lr` times a factor that goes from `start_factor` to `end_factor` in a straight line, in `total_iters` steps, and stays
+/// there: a warm-up. (`LinearLR` of PyTorch, whose defaults are 1/3, 1 and 5 steps.)
+///
+/// ```
+/// use warpweft::optim::{LinearLr, Schedule};
+/// let schedule = LinearLr::new(0.5, 0.0, 1.0, 2)?;
+/// assert_eq!([0, 1, 2, 3].map(|step| schedule.lr(step)), [0.0, 0.25, 0.5, 0.5]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearLr {
+    lr: f64,
+    start_factor: f64,
+    end_factor: f64,
+    total_iters: u64,
+}
+
+impl LinearLr {
+    /// The rate, the factors at both ends, and the steps between them.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    pub fn new(lr: f64, start_factor: f64, end_factor: f64, total_iters: u64) -> Result<LinearLr> {
+        let numbers = [("lr", lr), ("start_factor", start_factor), ("end_factor", end_factor)];
+        need_numbers("LinearLr", &numbers)?;
+        need_steps("LinearLr", "total_iters", total_iters)?;
+        Ok(LinearLr { lr, start_factor, end_factor, total_iters })
+    }
+}
+
+impl Schedule for LinearLr {
+    fn lr(&self, step: u64) -> f64 {
+        let part = step.min(self.total_iters) as f64 / self.total_iters as f64;
+        self.lr * (self.start_factor + (self.end_factor - self.start_factor) * part)
+    }
+}
+
+/// `lr`, multiplied by `gamma` after every `step_size` steps. (`StepLR` of PyTorch, whose default gamma is 0.1.)
+///
+/// ```
+/// use warpweft::optim::{Schedule, StepLr};
+/// let schedule = StepLr::new(0.8, 30, 0.5)?;
+/// assert_eq!([0, 29, 30, 60].map(|step| schedule.lr(step)), [0.8, 0.8, 0.4, 0.2]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepLr {
+    lr: f64,
+    step_size: u64,
+    gamma: f64,
+}
+
+impl StepLr {
+    /// The rate, after how many steps it changes, and the factor.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, or for a step size of 0.
+    pub fn new(lr: f64, step_size: u64, gamma: f64) -> Result<StepLr> {
+        need_numbers("StepLr", &[("lr", lr), ("gamma", gamma)])?;
+        need_steps("StepLr", "step_size", step_size)?;
+        Ok(StepLr { lr, step_size, gamma })
+    }
+}
+
+impl Schedule for StepLr {
+    fn lr(&self, step: u64) -> f64 {
+        self.lr * self.gamma.powf((step / self.step_size) as f64)
+    }
+}
+
+/// `lr`, multiplied by `gamma` at each of the milestones; a milestone that is named twice counts twice. (`MultiStepLR` of
+/// PyTorch, whose default gamma is 0.1.)
+///
+/// ```
+/// use warpweft::optim::{MultiStepLr, Schedule};
+/// let schedule = MultiStepLr::new(0.8, [30, 80], 0.5)?;
+/// assert_eq!([29, 30, 80].map(|step| schedule.lr(step)), [0.8, 0.4, 0.2]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultiStepLr {
+    lr: f64,
+    milestones: Vec<u64>,
+    gamma: f64,
+}
+
+impl MultiStepLr {
+    /// The rate, the steps at which it changes, in any order, and the factor.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0.
+    pub fn new(lr: f64, milestones: impl Into<Vec<u64>>, gamma: f64) -> Result<MultiStepLr> {
+        need_numbers("MultiStepLr", &[("lr", lr), ("gamma", gamma)])?;
+        let mut milestones = milestones.into();
+        milestones.sort_unstable();
+        Ok(MultiStepLr { lr, milestones, gamma })
+    }
+}
+
+impl Schedule for MultiStepLr {
+    fn lr(&self, step: u64) -> f64 {
+        let passed = self.milestones.partition_point(|&milestone| milestone <= step);
+        self.lr * self.gamma.powf(passed as f64)
+    }
+}
+
+/// `lr * gamma^step`. (`ExponentialLR` of PyTorch.)
+///
+/// ```
+/// use warpweft::optim::{ExponentialLr, Schedule};
+/// assert_eq!(ExponentialLr::new(0.8, 0.5)?.lr(3), 0.1);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExponentialLr {
+    lr: f64,
+    gamma: f64,
+}
+
+impl ExponentialLr {
+    /// The rate and the factor of each step.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0.
+    pub fn new(lr: f64, gamma: f64) -> Result<ExponentialLr> {
+        need_numbers("ExponentialLr", &[("lr", lr), ("gamma", gamma)])?;
+        Ok(ExponentialLr { lr, gamma })
+    }
+}
+
+impl Schedule for ExponentialLr {
+    fn lr(&self, step: u64) -> f64 {
+        self.lr * self.gamma.powf(step as f64)
+    }
+}
+
+/// `lr * (1 - step / total_iters)^power`, and 0 from `total_iters` on. (`PolynomialLR` of PyTorch, whose defaults are 5 steps
+/// and a power of 1.)
+///
+/// ```
+/// use warpweft::optim::{PolynomialLr, Schedule};
+/// let schedule = PolynomialLr::new(0.8, 4, 2.0)?;
+/// assert_eq!([0, 2, 4, 5].map(|step| schedule.lr(step)), [0.8, 0.2, 0.0, 0.0]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolynomialLr {
+    lr: f64,
+    total_iters: u64,
+    power: f64,
+}
+
+impl PolynomialLr {
+    /// The rate, the steps until it is 0, and the power.
+    ///
+    /// # Errors
+    /// `Data` for numbers that are not finite or below 0, or for no steps.
+    pub fn new(lr: f64, total_iters: u64, power: f64) -> Result<PolynomialLr> {
+        need_numbers("PolynomialLr", &[("lr", lr), ("power", power)])?;
+        need_steps("PolynomialLr", "total_iters", total_iters)?;
+        Ok(PolynomialLr { lr, total_iters, power })
+    }
+}
+
+impl Schedule for PolynomialLr {
+    fn lr(&self, step: u64) -> f64 {
+        let left = self.total_iters.saturating_sub(step) as f64 / self.total_iters as f64;
+        self.lr * left.powf(self.power)
+    }
+}
+
+/// Schedules one after the other: the next one begins at each milestone, with its step 0. (`SequentialLR` of PyTorch.)
+#[derive(Debug)]
+pub struct SequentialLr {
+    schedules: Vec<Box<dyn Schedule>>,
+    milestones: Vec<u64>,
+}
+
+impl SequentialLr {
+    /// The schedules, and the steps at which the second one and those after it begin.
+    ///
+    /// # Errors
+    /// `Data` unless there is one milestone between any two, each greater than the one before.
+    pub fn new(schedules: Vec<Box<dyn Schedule>>, milestones: Vec<u64>) -> Result<SequentialLr> {
+        let rises = milestones.windows(2).all(|pair| pair[0] < pair[1]);
+        if milestones.len() + 1 != schedules.len() || !rises {
+            let message = format!(
+                "SequentialLr: {} schedules need one milestone less, each greater than the one before, not {milestones:?}",
+                schedules.len()
+            );
+            return Err(Error::data(message));
+        }
+        Ok(SequentialLr { schedules, milestones })
+    }
+}
+
+impl Schedule for SequentialLr {
+    fn lr(&self, step: u64) -> f64 {
+        let at = self.milestones.partition_point(|&milestone| milestone <= step);
+        let begin = if at == 0 { 0 } else { self.milestones[at - 1] };
+        self.schedules[at].lr(step - begin)
+    }
+}

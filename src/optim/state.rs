@@ -1,0 +1,83 @@
+//! Saving and loading what an optimiser remembers.
+
+use super::Optimizer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::Tensor;
+use std::collections::BTreeMap;
+
+impl Optimizer {
+    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`. Together with
+    /// the parameters' values a training that loads it goes on to the same bits.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
+        let device = self.groups[0].shards[0].flat.value().device().clone();
+        let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
+        let mut state = BTreeMap::from([("steps".to_string(), device.tensor(&[steps], &[1])?)]);
+        for (name, shard, memory, at) in self.places() {
+            let (start, shape) = (at.0 as isize, &shard.shapes[at.1]);
+            let count = shape.iter().product::<usize>() as isize;
+            let flat = shard.memory[memory].value();
+            state.insert(name, flat.slice(0, start..start + count)?.reshape(&shape[..])?);
+        }
+        Ok(state)
+    }
+
+    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters.
+    ///
+    /// # Errors
+    /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
+    /// [`Tensor::read`].
+    pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
+        let op = "load_state_dict";
+        let mut given: BTreeMap<&str, &Tensor> =
+            state.iter().map(|(name, x)| (&name[..], x)).collect();
+        let missing = |name: &str| Error::data(format!("{op}: missing: `{name}`"));
+        let steps = given.remove("steps").ok_or_else(|| missing("steps"))?;
+        let steps = steps.item::<i32>().await?;
+        let mut parts: Vec<Tensor> = Vec::new();
+        for (name, shard, _, at) in self.places() {
+            let part = given.remove(&name[..]).ok_or_else(|| missing(&name))?;
+            let (wanted, shape) = (&shard.shapes[at.1], part.shape());
+            if shape != &wanted[..] {
+                let message = format!("{op}: `{name}` has shape {wanted:?}, given was {shape:?}");
+                return Err(Error::new(ErrorKind::Shape, message));
+            }
+            parts.push(part.cast(shard.flat.dtype())?.reshape(&[-1])?);
+        }
+        if let Some(name) = given.keys().next() {
+            return Err(Error::data(format!("{op}: surplus: `{name}`")));
+        }
+        let mut rest = &parts[..];
+        for shard in self.shards() {
+            for memory in &shard.memory {
+                let (own, others) = rest.split_at(shard.shapes.len());
+                rest = others;
+                memory.assign(&Tensor::concat(own, 0)?.detach())?;
+            }
+        }
+        self.steps = u64::try_from(steps).unwrap_or(0);
+        Ok(())
+    }
+
+    /// The name of each thing remembered, its shard, its number there, and where the parameter begins and its number: by
+    /// shards, then things, then parameters.
+    fn places(&self) -> Vec<(String, &super::Shard, usize, (usize, usize))> {
+        let mut places = Vec::new();
+        for (g, group) in self.groups.iter().enumerate() {
+            let mut first = 0;
+            for shard in &group.shards {
+                for (m, (what, _)) in group.rule.memory().iter().enumerate() {
+                    let mut start = 0;
+                    for (i, shape) in shard.shapes.iter().enumerate() {
+                        places.push((format!("{g}.{}.{what}", first + i), shard, m, (start, i)));
+                        start += shape.iter().product::<usize>();
+                    }
+                }
+                first += shard.shapes.len();
+            }
+        }
+        places
+    }
+}

@@ -1,0 +1,19 @@
+//! An example of the README; `UPDATE_EXPECT=1` rewrites this file.
+
+use warpweft_native::{nn::*, optim::*, prelude::*};
+
+pub fn main() -> Result<()> {
+    let generator = Generator::new(&Device::new_sync()?, 0);
+    let model = Sequential::new()
+        .push(Linear::new(&generator, 1, 16)?)
+        .push(|x: &Tensor| Ok(x.tanh()))
+        .push(Linear::new(&generator, 16, 1)?);
+    let mut optimizer = Optimizer::new(Adam::new(0.01), &model.parameters())?;
+    let x = generator.device().linspace(-3.0, 3.0, 64)?.reshape(&[64, 1])?;
+    for _ in 0..500 {
+        let loss = model.forward(&x)?.mse_loss(&x.sin(), LossReduction::Mean)?;
+        optimizer.minimize(&loss)?; // one submission, an update of one kernel
+    }
+    assert!(model.forward(&x)?.sub(&x.sin())?.abs().max(())?.item_sync::<f32>()? < 0.1);
+    Ok(())
+}
