@@ -45,7 +45,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
     let trace = shaders::complete(split::split(trace, limits)?);
-    let pieces = copies::forward(pieces(&trace, limits)?, limits);
+    let pieces = copies::forward(&trace, pieces(&trace, limits)?, limits);
     let mut pieces = merge::merge(pieces, limits);
     offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);

@@ -9,6 +9,7 @@ use warpweft::backend::reference::ReferenceBackend;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
+use warpweft::kernel::{Atom, Index, Kernel};
 use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
 
 fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
@@ -331,6 +332,42 @@ fn a_sequence_takes_few_kernels_a_step_forward_and_backward() {
         let kernels = plan.dispatches.len();
         assert!(kernels <= 5 * steps + steps / 5 + 10, "{kernels} kernels for {steps} steps");
         assert!(distinct(&plan) <= 30, "{} kernels for {steps} steps", distinct(&plan));
+    }
+}
+
+#[test]
+fn parts_of_a_gradient_share_their_kernels() {
+    let device = reference::device();
+    // Rows of 20 elements, which are five vectors of four, and rows of 18.
+    for (width, by_fours) in [(20, true), (18, false)] {
+        let made = |count: usize| -> Result<(Plan, Vec<Index>)> {
+            let w = ones(&device, &[4, width])?;
+            let parts = vec![ones(&device, &[1, 4])?; count];
+            let joined = parts.iter().map(|part| part.sin().matmul(&w)).collect::<Result<Vec<_>>>();
+            let loss = Tensor::concat(&joined?, 0)?.exp().sum(())?;
+            let parts: Vec<&Tensor> = parts.iter().collect();
+            let mut batch = device.batch();
+            for gradient in &loss.grad(&parts)? {
+                batch.add(gradient)?;
+            }
+            let plan = (*batch.plan()?).clone();
+            let backward = plan.dispatches.iter().filter_map(|dispatch| match &*dispatch.kernel {
+                Kernel::Matmul(product) if product.k == width => Some(product.a.view()?.1.clone()),
+                _ => None,
+            });
+            let indices = backward.collect();
+            Ok((plan, indices))
+        };
+        let (plan, many) = made(40).expect("a plan");
+        assert!(many.len() == 40 && distinct(&plan) <= 6, "{plan}");
+        let index = &many[0];
+        let fours = index.terms.iter().all(|(atom, n)| *atom == Atom::Coord(1) || n % 4 == 0);
+        assert_eq!((index.offset, fours), (0, by_fours), "{index:?}");
+        assert!(many.iter().all(|other| other == index), "{many:?}");
+        // Compilers know constants better: the kernels of two parts keep theirs.
+        let (plan, two) = made(2).expect("a plan");
+        let offsets: HashSet<i64> = two.iter().map(|index| index.offset).collect();
+        assert_eq!(offsets, HashSet::from([0, width as i64]), "{plan}");
     }
 }
 

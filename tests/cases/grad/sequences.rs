@@ -94,7 +94,8 @@ type Place = (usize, usize, usize, usize);
 fn cubes(x: &Tensor, places: &[Place]) -> Result<Tensor> {
     let mut sum = x.device().zeros(&[])?;
     for (n, &(axis, start, len, step)) in places.iter().enumerate() {
-        let (from, to) = (start as isize, (start + (len - 1) * step + 1) as isize);
+        let to = (start + len * step).min(x.shape()[axis]);
+        let (from, to) = (start as isize, to as isize);
         let part = x.slice_step(axis as isize, from..to, step)?;
         sum = sum + (part.square() * part * factor(n)).sum(())?;
     }
