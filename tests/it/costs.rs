@@ -342,7 +342,7 @@ fn parts_of_a_gradient_share_their_kernels() {
     for (width, by_fours) in [(20, true), (18, false)] {
         let made = |count: usize| -> Result<(Plan, Vec<Index>)> {
             let w = ones(&device, &[4, width])?;
-            let parts = vec![ones(&device, &[1, 4])?; count];
+            let parts = (0..count).map(|_| ones(&device, &[1, 4])).collect::<Result<Vec<_>>>()?;
             let joined = parts.iter().map(|part| part.sin().matmul(&w)).collect::<Result<Vec<_>>>();
             let loss = Tensor::concat(&joined?, 0)?.exp().sum(())?;
             let parts: Vec<&Tensor> = parts.iter().collect();
