@@ -43,8 +43,6 @@ pub enum Unary {
     IsInf,
     /// Whether the sign bit is set (so -0.0 is told from 0.0).
     SignBit,
-    /// The `f32` whose bits an integer is.
-    FromBits,
 }
 
 /// Primitive functions of two values of one type; comparisons give `bool`.
@@ -262,7 +260,7 @@ macro_rules! methods {
 methods!(unary abs Abs, floor Floor, ceil Ceil, round Round, trunc Trunc, exp Exp, exp2 Exp2,
     log Log, log2 Log2, sqrt Sqrt, inverse_sqrt InverseSqrt, sin Sin, cos Cos, tan Tan, asin Asin,
     acos Acos, atan Atan, not Not,
-    is_nan IsNan, is_inf IsInf, sign_bit SignBit, from_bits FromBits);
+    is_nan IsNan, is_inf IsInf, sign_bit SignBit);
 methods!(binary min Min, max Max, pow Pow, atan2 Atan2, and And, or Or, xor Xor, shl Shl,
     shr Shr, rem Rem,
     lt Lt, le Le, eq Eq, ne Ne);

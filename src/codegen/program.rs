@@ -137,12 +137,13 @@ impl Place<'_> {
                 return format!("select({b}, {a}, {c})");
             }
             // Only where there is nothing to reduce over is a reduction met here: one element is its own result.
-            Inst::Unary(_, of) | Inst::Cast(_, of) | Inst::Reduce(_, of) => {
+            Inst::Unary(_, of) | Inst::Cast(_, of) | Inst::Bitcast(_, of) | Inst::Reduce(_, of) => {
                 x = operand(*of);
                 let dtype = self.program.types[*of as usize];
                 match &insts[id as usize] {
                     Inst::Unary(op, _) => unary(*op, dtype),
                     Inst::Cast(to, _) => cast(*to, dtype, wide),
+                    Inst::Bitcast(to, _) => bitcast(*to),
                     _ => "{x}",
                 }
             }
@@ -225,7 +226,15 @@ fn unary(op: Unary, dtype: DType) -> &'static str {
         Unary::IsNan => "{is_nan}({x})",
         Unary::IsInf => "(bitcast<{u32}>({x}) & {u32}(0x7fffffffu)) == {u32}(0x7f800000u)",
         Unary::SignBit => "(bitcast<{u32}>({x}) & {u32}(0x80000000u)) != {u32}()",
-        Unary::FromBits => "bitcast<{f32}>({x})",
+    }
+}
+
+/// The template for the same bits as a number of another type.
+fn bitcast(to: DType) -> &'static str {
+    match to {
+        DType::F32 => "bitcast<{f32}>({x})",
+        DType::I32 => "bitcast<{i32}>({x})",
+        _ => "bitcast<{u32}>({x})",
     }
 }
 

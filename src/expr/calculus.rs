@@ -103,7 +103,6 @@ fn eval_unary(op: Unary, x: f64) -> f64 {
         Unary::IsNan => f64::from(x.is_nan()),
         Unary::IsInf => f64::from(x.is_infinite()),
         Unary::SignBit => f64::from(x.is_sign_negative()),
-        Unary::FromBits => f64::from(f32::from_bits(x as u32)),
     }
 }
 
@@ -158,9 +157,7 @@ fn derive_unary(op: Unary, x: Expr, y: Expr) -> Expr {
         Unary::Acos => -inverse_cosine(),
         Unary::Atan => (x.square() + 1.0).recip(),
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => Expr::lit(0.0),
-        Unary::Not | Unary::IsNan | Unary::IsInf | Unary::SignBit | Unary::FromBits => {
-            Expr::lit(0.0)
-        }
+        Unary::Not | Unary::IsNan | Unary::IsInf | Unary::SignBit => Expr::lit(0.0),
     }
 }
 

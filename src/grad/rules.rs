@@ -39,7 +39,7 @@ impl Tape<'_> {
             | Op::Routine(Routine::Matmul | Routine::Conv2d(_)) => Ok(None),
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => Ok(None),
             Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => Ok(None),
-            Op::Cast(_) | Op::Reshape(_) => Ok(None),
+            Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) => Ok(None),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
             Op::Gather { .. } | Op::Concat { .. } | Op::Shader(_) | Op::Output(..) => Ok(None),
         }
@@ -90,6 +90,7 @@ impl Tape<'_> {
         let from = self.shape(x);
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
+            Op::Bitcast(_) => return Ok(None),
             // The walk itself looks after them.
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
             Op::Pointwise(row) => {

@@ -32,6 +32,8 @@ pub enum Inst {
     Binary(Binary, ValueId, ValueId),
     Select(ValueId, ValueId, ValueId),
     Cast(DType, ValueId),
+    /// The same bits as `f32`, `i32` or `u32`.
+    Bitcast(DType, ValueId),
     /// A function of elements; its result has this compute type. A backend calls it where it can, and else computes what
     /// it is made of ([`Program::inlined`]).
     Call(Function, SmallVec<[ValueId; 3]>, DType),
@@ -135,6 +137,7 @@ impl Builder {
                 Step::Binary(op, x, y) => Inst::Binary(*op, at(x), at(y)),
                 Step::Select(c, a, b) => Inst::Select(at(c), at(a), at(b)),
                 Step::Cast(to, x) => Inst::Cast(*to, at(x)),
+                Step::Bitcast(to, x) => Inst::Bitcast(*to, at(x)),
                 Step::Row(row, x, dtype) => {
                     Inst::Call(Function::Row(*row), x.iter().map(at).collect(), *dtype)
                 }
@@ -189,11 +192,10 @@ impl Builder {
             Inst::Coord(_) => DType::I32,
             Inst::Accumulator => DType::F32,
             Inst::Unary(Unary::IsNan | Unary::IsInf | Unary::SignBit, _) => DType::Bool,
-            Inst::Unary(Unary::FromBits, _) => DType::F32,
             Inst::Binary(op, ..) if op.compares() => DType::Bool,
             Inst::Unary(_, x) | Inst::Binary(_, x, _) | Inst::Reduce(_, x) => self.dtype(*x),
             Inst::Select(_, a, _) => self.dtype(*a),
-            Inst::Cast(to, _) => to.compute(),
+            Inst::Cast(to, _) | Inst::Bitcast(to, _) => to.compute(),
             Inst::Call(.., dtype) => dtype.compute(),
         }
     }
@@ -332,7 +334,9 @@ impl Inst {
         match self {
             Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => Vec::new(),
             Inst::Load { index, .. } => index.values(),
-            Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Reduce(_, x) => vec![*x],
+            Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Bitcast(_, x) | Inst::Reduce(_, x) => {
+                vec![*x]
+            }
             Inst::Binary(_, x, y) => vec![*x, *y],
             Inst::Select(c, a, b) => vec![*c, *a, *b],
             Inst::Call(_, arguments, _) => arguments.to_vec(),
@@ -352,6 +356,7 @@ impl Inst {
             Inst::Binary(op, x, y) => Inst::Binary(*op, value(x), value(y)),
             Inst::Select(c, a, b) => Inst::Select(value(c), value(a), value(b)),
             Inst::Cast(to, x) => Inst::Cast(*to, value(x)),
+            Inst::Bitcast(to, x) => Inst::Bitcast(*to, value(x)),
             Inst::Reduce(op, x) => Inst::Reduce(*op, value(x)),
             Inst::Call(function, arguments, dtype) => {
                 Inst::Call(function.clone(), arguments.iter().map(value).collect(), *dtype)

@@ -139,7 +139,6 @@ fn infer(expr: Expr, arguments: &[DType]) -> Option<DType> {
             use crate::expr::Unary;
             match op {
                 Unary::IsNan | Unary::IsInf | Unary::SignBit => Some(DType::Bool),
-                Unary::FromBits => Some(DType::F32),
                 _ => infer(x, arguments),
             }
         }
@@ -427,9 +426,6 @@ macro_rules! pointwise_rows {
         /// The bits of `x` moved `count` places down, copies of the sign following; the count is
         /// taken modulo 32.
         binary bitwise_right_shift(x, count): Int, [(0.0, 1e6), (0.0, 31.0)] => x.shr(count);
-        /// The `f32` whose bits `x` is: its sign, eight bits of exponent, 23 of fraction. GPUs may make subnormal numbers
-        /// 0.
-        unary from_bits(x) -> F32: U32, [(1056964608.0, 1325400063.0)] => x.from_bits();
 
         // Three values.
         /// `x` where the condition holds, else `y`.

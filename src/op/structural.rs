@@ -91,6 +91,8 @@ pub enum Op {
     /// A user's function of elements, operands broadcast.
     Element(Arc<Element>),
     Cast(DType),
+    /// The bits of each element as a number of this type, which is as large.
+    Bitcast(DType),
     Reshape(Shape),
     /// Axis i of the result is axis `permutation[i]` of the operand.
     Permute(Vec<usize>),
@@ -136,6 +138,7 @@ impl Op {
             Op::Derivative { .. } => "derivative",
             Op::Element(_) => "element_function",
             Op::Cast(_) => "cast",
+            Op::Bitcast(_) => "bitcast",
             Op::Reshape(_) => "reshape",
             Op::Permute(_) => "permute",
             Op::Expand(_) => "expand",
@@ -157,7 +160,8 @@ impl Op {
             Op::Pointwise(row) => Some(Function::Row(*row)),
             Op::Derivative { formula, .. } => Some(Function::Formula(*formula)),
             Op::Element(element) => Some(Function::Element(element.clone())),
-            Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } | Op::Cast(_) => None,
+            Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => None,
+            Op::Cast(_) | Op::Bitcast(_) => None,
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,
             Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => None,
@@ -185,6 +189,16 @@ impl Op {
             }
             Op::Element(element) => element.infer(operands),
             Op::Cast(to) => Ok((first().0, *to)),
+            Op::Bitcast(to) => {
+                let (shape, from) = first();
+                let words = [DType::F32, DType::I32, DType::U32];
+                match words.contains(&from) && words.contains(to) {
+                    true => Ok((shape, *to)),
+                    false => Err(Error::dtype(format!(
+                        "{name}: {from} to {to}: it takes f32, i32 and u32"
+                    ))),
+                }
+            }
             Op::Reshape(shape) => {
                 let (from, dtype) = first();
                 if from.numel() != shape.numel() {

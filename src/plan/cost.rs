@@ -64,7 +64,7 @@ impl Costs {
             let source = matches!(node.op, Op::Source);
             costs.leaves[n] = sum(&costs.leaves).saturating_add(u32::from(source));
             let function = node.op.function();
-            let local = function.is_some() || matches!(node.op, Op::Cast(_));
+            let local = function.is_some() || matches!(node.op, Op::Cast(_) | Op::Bitcast(_));
             let own = function.map_or(u32::from(local), |function| {
                 let length = || length(&function, node.inputs.len());
                 *lengths.entry(function.clone()).or_insert_with(length)
@@ -111,7 +111,7 @@ fn is_free(op: &Op) -> bool {
         Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => true,
         Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) => true,
         Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => false,
-        Op::Cast(_) | Op::Pad(_) => false,
+        Op::Cast(_) | Op::Bitcast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
         Op::Shader(_) | Op::Output(..) => false,
     }

@@ -221,6 +221,10 @@ impl<'a> Context<'a> {
                 let same = writer.builder.dtype(value) == *to;
                 Ok(if same { value } else { writer.builder.push(Inst::Cast(*to, value)) })
             }
+            Op::Bitcast(to) => {
+                let value = self.value(writer, input, coords)?;
+                Ok(writer.builder.push(Inst::Bitcast(*to, value)))
+            }
             Op::Reshape(_) => {
                 let linear = writer.linearise(coords, &traced.shape.strides());
                 let coords = writer.delinearise(&linear, &from);

@@ -182,7 +182,9 @@ impl<'a> Placement<'a> {
                 Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) | Op::Cast(_) => {
                     moved = false;
                 }
-                Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) if self.light[at] => {
+                Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) | Op::Bitcast(_)
+                    if self.light[at] =>
+                {
                     return None;
                 }
                 // The kernel of another routine writes its result where it is moved to.
@@ -244,6 +246,7 @@ impl<'a> Placement<'a> {
                 | Op::Derivative { .. }
                 | Op::Element(_)
                 | Op::Cast(_)
+                | Op::Bitcast(_)
                 | Op::Reduce { .. }
         );
         let mut attached = None;

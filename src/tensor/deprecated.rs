@@ -1,6 +1,7 @@
 //! Names that have changed, for one more release. Each passes its arguments on as they are.
 
 use super::{kept, Operand, Pointwise, Tensor};
+use crate::dtype::DType;
 use crate::error::Result;
 
 /// The old name of [`Operand`].
@@ -23,6 +24,8 @@ macro_rules! renamed {
 }
 
 renamed! {
+    bitcast, "it is `bitcast`":
+        from_bits() -> Result<Tensor> = |x| x.bitcast(DType::F32);
     remainder, "it is `remainder`":
         floor_mod(y: impl Into<Operand>) -> Result<Tensor> = |x| x.remainder(y);
     fmod, "it is `fmod`":

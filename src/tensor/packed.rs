@@ -49,7 +49,7 @@ impl Tensor {
         let halves = self.fields("unpack_bf16", 16, false)?;
         within("unpack_bf16", || {
             let half = self.device.constant(&[], 16.0, DType::U32)?;
-            Ok(halves.cast(DType::U32)?.bitwise_left_shift(&half)?.from_bits())
+            halves.cast(DType::U32)?.bitwise_left_shift(&half)?.bitcast(DType::F32)
         })
     }
 

@@ -143,6 +143,25 @@ impl Tensor {
         self.apply(Op::Cast(dtype), &[])
     }
 
+    /// The same bits read as another type of as many: `f32`, `i32` or `u32`. Nothing is converted: the `u32` of `1.0` is
+    /// `0x3f800000`. PyTorch's `view(dtype)`, JAX's `bitcast_convert_type`. It has no gradient. GPUs may make
+    /// subnormal numbers 0, and change which NaN a NaN is.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, dtype::DType};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, -2.0], &[2])?;
+    /// assert_eq!(x.bitcast(DType::U32)?.read::<u32>().await?, [0x3f80_0000, 0xc000_0000]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// `DType` for other types.
+    pub fn bitcast(&self, dtype: DType) -> Result<Tensor> {
+        self.apply(Op::Bitcast(dtype), &[])
+    }
+
     /// Records an operation with a number that the user passed as its second operand.
     pub(super) fn with_number(&self, op: Op, number: f64, others: &[&Tensor]) -> Result<Tensor> {
         let bits = number_bits(op.name(), self.dtype, number)?;

@@ -180,8 +180,9 @@ impl Variable {
     /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a
     /// row of a cache, or of an embedding. Gradients do not pass to the new value.
     ///
-    /// Where nothing else needs the value before (no tensor that was taken from the variable, and no operation that is still to
-    /// be computed), only these elements are written, in its memory; else the whole is copied. Where it begins is data.
+    /// Where nothing else needs the value before (no tensor that was taken from the variable, no operation that is still to
+    /// be computed, no gradient that a tensor which is held could be asked for), only these elements are written, in its
+    /// memory; else the whole is copied. So what is decoded is best detached. Where it begins is data.
     ///
     /// # Errors
     /// Those of `slice_scatter`; `Data` if the source lives on another device.

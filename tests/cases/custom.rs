@@ -151,8 +151,9 @@ fn types(suite: &mut Suite) {
             "fn is_odd(a: i32) -> bool { return (a & 1) != 0; }",
             "fn halve(a: i32) -> f32 { return f32(a) / 2.0; }",
             "fn bits(a: f32) -> u32 { return u32(a * 3.0); }",
+            "fn exponent(a: f32) -> i32 { return i32((bitcast<u32>(a) >> 23u) & 255u) - 127; }",
         ];
-        check(device, sources, |device, [f, odd, halve, bits]| {
+        check(device, sources, |device, [f, odd, halve, bits, exponent]| {
             let (a, b) = (integers(&[33], -99, 99, 1), integers(&[33], 0, 99, 2));
             let (on, other) = (a.on(device, DType::I32)?, b.on(device, DType::U32)?);
             let chosen = on.gt(0)?;
@@ -165,6 +166,12 @@ fn types(suite: &mut Suite) {
                 exact("odd", odd.call(&[&on])?, DType::Bool, a.map(|a| (a % 2.0).abs())),
                 exact("halves", halve.call(&[&on])?, DType::F32, a.map(|a| a / 2.0)),
                 exact("bits", bits.call(&[&b.f32(device)?])?, DType::U32, b.map(|b| 3.0 * b)),
+                exact(
+                    "exponents",
+                    exponent.call(&[&b.f32(device)?.add(1)?])?,
+                    DType::I32,
+                    b.map(|b| (b + 1.0).log2().floor()),
+                ),
             ])
         })
     });

@@ -144,13 +144,11 @@ fn unary(all: &mut All) {
         IsNan,
         IsInf,
         SignBit,
-        FromBits,
     ];
     for op in ops {
         for dtype in TYPES {
             let takes = match op {
                 Not => !dtype.is_float(),
-                FromBits => dtype == DType::U32,
                 Neg => dtype.is_float() || dtype == DType::I32,
                 Abs => dtype != DType::Bool,
                 _ => floats_only(op) && dtype.is_float(),
@@ -213,6 +211,16 @@ fn casts(all: &mut All) {
                 draft.store(0, to, y, &[1]);
                 all.push((format!("cast {from} {to} {count}"), draft.kernel(&[count], 1)));
             }
+        }
+    }
+    let words = [DType::F32, DType::I32, DType::U32];
+    for (from, to) in words.iter().flat_map(|&from| words.map(|to| (from, to))) {
+        for count in [33, 64] {
+            let mut draft = Draft::default();
+            let x = draft.load(0, from, &[1]);
+            let y = draft.builder.push(Inst::Bitcast(to, x));
+            draft.store(0, to, y, &[1]);
+            all.push((format!("bitcast {from} {to} {count}"), draft.kernel(&[count], 1)));
         }
     }
     for dtype in TYPES {

@@ -203,13 +203,32 @@ fn unlike_the_others(suite: &mut Suite) {
         let got = device.tensor(&words, &[count])?.unit_float();
         Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
     });
-    suite.add("from_bits u32", |device| {
+    suite.add("bitcast", |device| {
         // Neither subnormal nor NaN: GPUs may change those.
         let normal = |n: usize| (word(4, n) % 0x7f00_0000 + 0x80_0000) | word(5, n) & 1 << 31;
         let words: Vec<u32> = (0..300).map(normal).chain([0, 1 << 31, 0x7f80_0000]).collect();
         let count = words.len();
-        let got = device.tensor(&words, &[count])?.from_bits();
-        Ok(vec![same_bits("floats", got, DType::F32, Array::new(&[count], words))])
+        let mut checks = Vec::new();
+        for to in [DType::F32, DType::I32, DType::U32] {
+            let got = device.tensor(&words, &[count])?.bitcast(DType::F32)?.bitcast(to)?;
+            let want = Array::new(&[count], words.clone());
+            checks.push(same_bits(format!("as {to}"), got, to, want));
+        }
+        // Inside a kernel with others: the exponent, and a float made of it.
+        let exponents = words.iter().map(|w| f64::from(w >> 23 & 255) - 127.0).collect();
+        let x = device.tensor(&words, &[count])?.bitcast(DType::F32)?.neg().neg();
+        let got = x.bitcast(DType::U32)?.bitwise_right_shift(23)?.bitwise_and(255)?;
+        let got = got.cast(DType::F32)?.sub(127.0)?;
+        checks.push(near("exponents", got, Array::new(&[count], exponents), Tolerance::EXACT));
+        Ok(checks)
+    });
+    suite.fallible("bitcast refuses other sizes", |device| async move {
+        let x = device.ones(&[2])?;
+        for (x, to, from) in [(x.clone(), DType::I8, "f32"), (x.gt(0.0)?, DType::U32, "bool")] {
+            let error = x.bitcast(to).map(|_| ()).unwrap_err().to_string();
+            assert!(error.contains("bitcast") && error.contains(from), "{error}");
+        }
+        Ok(())
     });
 }
 

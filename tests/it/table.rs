@@ -457,8 +457,7 @@ fn integers_are_exact() {
     let mut rows = 0;
     for row in TABLE {
         for dtype in [DType::I32, DType::U32, DType::Bool] {
-            if !takes(row, dtype) || ["random_bits", "unit_float", "from_bits"].contains(&row.name)
-            {
+            if !takes(row, dtype) || ["random_bits", "unit_float"].contains(&row.name) {
                 continue;
             }
             rows += 1;
@@ -548,7 +547,7 @@ fn accepted(name: &str) -> &'static [DType] {
         "logical_not" | "logical_and" | "logical_or" | "logical_xor" => &[Bool],
         "bitwise_not" | "bitwise_and" | "bitwise_or" | "bitwise_xor" => &[I32, U32, Bool],
         "bitwise_left_shift" | "bitwise_right_shift" => &[I32, U32],
-        "random_bits" | "unit_float" | "from_bits" => &[U32],
+        "random_bits" | "unit_float" => &[U32],
         _ => &[F32, F16],
     }
 }
@@ -569,7 +568,7 @@ fn types_are_refused_by_name() {
                     assert!(fits, "{} took {types:?}", row.name);
                     let bool = tests.split(' ').any(|name| name == row.name);
                     let want = match row.name {
-                        "unit_float" | "from_bits" => DType::F32,
+                        "unit_float" => DType::F32,
                         _ if bool => DType::Bool,
                         _ => values[0],
                     };

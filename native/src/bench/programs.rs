@@ -124,7 +124,8 @@ fn decoding(device: &Device, [keys, values]: &[Variable; 2], steps: usize) -> Re
         values.assign_slice(2, position as isize, &row)?;
         let options = AttentionOptions { kv_length: Some(position + 1), ..Default::default() };
         let mixed = row.attention(&keys.value(), &values.value(), options)?;
-        x = x.add(mixed.reshape([1, HEADS * WIDTH])?)?;
+        // Without gradients: those of the first step would need the caches as they were, which is a copy.
+        x = x.add(mixed.reshape([1, HEADS * WIDTH])?)?.detach();
         x.run()?;
     }
     device.wait()

@@ -93,6 +93,7 @@ impl<'a> Machine<'a> {
                 Some(_) => self.value(a),
             }),
             Inst::Cast(to, x) => Ok(self.value(x).map(|bits| cast(dtype(x), to, bits))),
+            Inst::Bitcast(_, x) => Ok(self.value(x)),
             Inst::Accumulator | Inst::Reduce(..) => Ok(None),
             Inst::Call(..) => Err("calls are written out before".into()),
         }

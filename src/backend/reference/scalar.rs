@@ -42,7 +42,7 @@ fn unary_f32(op: Unary, x: f32) -> Option<u32> {
         Unary::IsNan => return Some(u32::from(x.is_nan())),
         Unary::IsInf => return Some(u32::from(x.is_infinite())),
         Unary::SignBit => return Some(u32::from(x.is_sign_negative())),
-        Unary::Not | Unary::FromBits => return None,
+        Unary::Not => return None,
     };
     Some(value.to_bits())
 }
@@ -62,7 +62,6 @@ fn unary_u32(op: Unary, x: u32) -> Option<u32> {
         Unary::Neg => Some(x.wrapping_neg()),
         Unary::Not => Some(!x),
         Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => Some(x),
-        Unary::FromBits => Some(x),
         Unary::IsNan | Unary::IsInf | Unary::SignBit => Some(0),
         _ => None,
     }

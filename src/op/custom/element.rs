@@ -47,6 +47,7 @@ pub enum Step {
     Binary(Binary, u32, u32),
     Select(u32, u32, u32),
     Cast(DType, u32),
+    Bitcast(DType, u32),
     /// A row of the table, whose result has this type.
     Row(Pointwise, Vec<u32>, DType),
 }

@@ -100,6 +100,13 @@ impl Writer {
         self.push(Step::Const(Const { dtype, bits }), dtype)
     }
 
+    pub fn bitcast(&mut self, to: DType, x: u32) -> u32 {
+        match self.known(x) {
+            Some(bits) => self.constant(to, bits),
+            None => self.push(Step::Bitcast(to, x), to),
+        }
+    }
+
     pub fn number(&mut self, value: f64) -> u32 {
         self.constant(DType::F32, DType::F32.bits(value))
     }
@@ -119,7 +126,6 @@ impl Writer {
     pub fn unary(&mut self, op: Unary, x: u32) -> u32 {
         let dtype = match op {
             Unary::IsNan | Unary::IsInf | Unary::SignBit => DType::Bool,
-            Unary::FromBits => DType::F32,
             _ => self.dtype(x),
         };
         if let (Some(bits), Unary::Neg, DType::F32) = (self.known(x), op, dtype) {

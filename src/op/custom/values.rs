@@ -98,7 +98,7 @@ impl<'a> Compiler<'a> {
                     _ => DType::Bool,
                 };
                 let bits = convert.is_none();
-                self.each(span, &[x], |this, x| this.converted(span, to, bits, x[0]))?
+                self.each(span, &[x], |this, x| Ok(this.converted(to, bits, x[0])))?
             }
             Expression::LocalVariable(_) => return Err(self.refuse(span, "a pointer")),
             other => self.constant(other, span)?,
@@ -210,17 +210,11 @@ impl<'a> Compiler<'a> {
         self.each(span, std::slice::from_ref(x), |this, x| Ok(this.writer.unary(op, x[0])))
     }
 
-    fn converted(&mut self, span: Span, to: DType, bits: bool, x: u32) -> Result<u32> {
+    fn converted(&mut self, to: DType, bits: bool, x: u32) -> u32 {
         let from = self.writer.dtype(x);
-        match (bits, from, to) {
-            (true, DType::F32, DType::I32 | DType::U32) => {
-                Err(self.refuse(span, "the bits of a float as an integer"))
-            }
-            (true, DType::I32 | DType::U32, DType::F32) => {
-                let x = self.writer.cast(DType::U32, x);
-                Ok(self.writer.unary(Unary::FromBits, x))
-            }
-            _ => Ok(self.writer.cast(to, x)),
+        match bits && from != to {
+            true => self.writer.bitcast(to, x),
+            false => self.writer.cast(to, x),
         }
     }
 

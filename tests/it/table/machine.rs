@@ -129,7 +129,6 @@ fn unary(op: Unary, (dtype, bits): (DType, u32), arithmetic: Arithmetic) -> u32 
         return match (op, dtype) {
             (Unary::Not, DType::Bool) => 1 - bits,
             (Unary::Not, _) => !bits,
-            (Unary::FromBits, _) => bits,
             (Unary::Neg, DType::I32) => bits.wrapping_neg(),
             (Unary::Abs, DType::I32) => (bits as i32).wrapping_abs() as u32,
             other => panic!("{other:?} is no primitive"),
@@ -157,7 +156,7 @@ fn unary(op: Unary, (dtype, bits): (DType, u32), arithmetic: Arithmetic) -> u32 
         Unary::IsNan => u32::from(x.is_nan()),
         Unary::IsInf => u32::from(x.is_infinite()),
         Unary::SignBit => u32::from(x.is_sign_negative()),
-        Unary::Not | Unary::FromBits => panic!("{op:?} of a float"),
+        Unary::Not => panic!("{op:?} of a float"),
     }
 }
 

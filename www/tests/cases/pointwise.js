@@ -62,5 +62,6 @@ test("random bits are those of the seed", async ({ device }) => {
 
 test("bits of floats", async ({ device }) => {
   const bits = device.tensor(new Uint32Array([0x3f800000, 0xc0200000, 0x7f800000]));
-  same([...(await bits.fromBits().read())], [1, -2.5, Infinity], "fromBits");
+  same([...(await bits.bitcast("f32").read())], [1, -2.5, Infinity], "bits");
+  same([...(await bits.bitcast("f32").bitcast("u32").read())], [0x3f800000, 0xc0200000, 0x7f800000], "there and back");
 });

@@ -231,6 +231,7 @@ impl<'a> Maker<'a> {
             }
             Inst::Select(..) => Work::Select(uses[0], uses[1], uses[2]),
             Inst::Cast(to, x) => Work::Unary(function::cast(dtype(*x), *to), uses[0]),
+            Inst::Bitcast(..) => Work::Unary(function::bitcast(), uses[0]),
             Inst::Reduce(op, x) => Work::Reduce(*op, dtype(*x), uses[0]),
             Inst::Call(..) => return Err(unknown()),
         })

@@ -165,7 +165,7 @@ fn unary_f32(op: Unary) -> Option<UnaryFn> {
         Unary::IsNan => of!(f32::is_nan),
         Unary::IsInf => of!(f32::is_infinite),
         Unary::SignBit => of!(f32::is_sign_negative),
-        Unary::Not | Unary::FromBits => None,
+        Unary::Not => None,
     }
 }
 
@@ -184,7 +184,7 @@ fn unary_u32(op: Unary) -> Option<UnaryFn> {
     match op {
         Unary::Neg => Some(|o, x| map(o, x, u32::wrapping_neg)),
         Unary::Not => Some(|o, x| map(o, x, |x: u32| !x)),
-        Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc | Unary::FromBits => {
+        Unary::Abs | Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => {
             Some(|o, x| o.copy_from_slice(x))
         }
         Unary::IsNan | Unary::IsInf | Unary::SignBit => Some(|o, _| o.fill(0)),
@@ -301,10 +301,15 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     }
 }
 
+/// The same bits.
+pub fn bitcast() -> UnaryFn {
+    |o, x| o.copy_from_slice(x)
+}
+
 /// Roughly how many additions `op` costs, for cutting work into tasks.
 pub fn unary_cost(op: Unary) -> usize {
     match op {
-        Unary::Neg | Unary::Abs | Unary::Not | Unary::FromBits => 1,
+        Unary::Neg | Unary::Abs | Unary::Not => 1,
         Unary::IsNan | Unary::IsInf | Unary::SignBit => 1,
         Unary::Floor | Unary::Ceil | Unary::Round | Unary::Trunc => 2,
         Unary::Sqrt | Unary::InverseSqrt | Unary::Exp | Unary::Exp2 => 6,
