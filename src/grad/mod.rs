@@ -2,6 +2,7 @@
 //! machine serve them as any others, and gradients of gradients are gradients again.
 
 mod moves;
+mod parts;
 mod routines;
 mod rules;
 mod shaders;
@@ -9,7 +10,7 @@ mod shaders;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{lost, Graph, NodeId};
-use crate::op::{Const, Op, Pointwise, Reduction, Span};
+use crate::op::{Const, Margin, Op, Pointwise, Reduction, Span};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
@@ -24,7 +25,7 @@ pub fn grad(
     seed: Option<NodeId>,
     wrt: &[NodeId],
 ) -> Result<Vec<NodeId>> {
-    let mut tape = Tape { graph, recorded: Vec::new() };
+    let mut tape = Tape { graph, recorded: Vec::new(), joined: FxHashMap::default() };
     let found = tape.gradients(of, seed, wrt);
     let Tape { recorded, .. } = tape;
     if let Ok(nodes) = &found {
@@ -41,6 +42,8 @@ pub fn grad(
 struct Tape<'a> {
     graph: &'a mut Graph,
     recorded: Vec<NodeId>,
+    /// Matrices that were put one below the other, and the result.
+    joined: FxHashMap<Vec<NodeId>, NodeId>,
 }
 
 /// By what is differentiated.
@@ -65,10 +68,37 @@ struct Path {
     nodes: Vec<NodeId>,
     /// The gradients found so far.
     gradients: Vec<Option<NodeId>>,
+    /// What is to be added to them once all of it is known, by their places.
+    parts: FxHashMap<usize, Vec<Part>>,
     /// Those of the results of shaders.
     outputs: FxHashMap<(NodeId, usize), NodeId>,
     /// Of each node that was looked at, its place in `nodes`, or `ASIDE`.
     place: FxHashMap<NodeId, usize>,
+}
+
+/// What one use of a tensor adds to its gradient.
+enum Part {
+    /// This, of the tensor's shape.
+    Whole(NodeId),
+    /// The gradient of a slice.
+    Slice(Slice),
+    /// The gradient of a matrix, as a product over rows.
+    Product(Product),
+}
+
+/// What lies where a slice was taken: zeros are to be around it. `starts` are those of the margins that are data.
+struct Slice {
+    node: NodeId,
+    margins: Vec<Margin>,
+    starts: Vec<NodeId>,
+}
+
+/// The product `left^T right` of two matrices with the same number of rows.
+struct Product {
+    left: NodeId,
+    right: NodeId,
+    /// When the use was recorded.
+    born: u64,
 }
 
 /// The place of what depends on nothing wanted.
@@ -113,6 +143,7 @@ impl Tape<'_> {
         }
         for place in (0..path.nodes.len()).rev() {
             let node = path.nodes[place];
+            self.settle(&mut path, place)?;
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
@@ -138,6 +169,18 @@ impl Tape<'_> {
             if active.is_empty() {
                 continue;
             }
+            if let Op::Concat { axis } = op {
+                let mut before = 0;
+                for &input in &inputs {
+                    let len = self.shape(input)[axis];
+                    if path.place(input).is_some() && self.shape(input).numel() > 0 {
+                        let part = self.part(g, axis, before, len)?;
+                        self.add_to(&mut path, input, Some(Part::Whole(part)))?;
+                    }
+                    before += len;
+                }
+                continue;
+            }
             let Some(meaning) = self.meaning(&op, &inputs)? else {
                 for n in active {
                     let part = self.pull(&op, node, &inputs, g, n)?;
@@ -154,20 +197,10 @@ impl Tape<'_> {
             let parts = self.flow(meaning, g, &ends, true)?;
             for end in ends {
                 let part = parts.place(end).and_then(|place| parts.gradients[place]);
-                self.add_to(&mut path, end, part)?;
+                self.add_to(&mut path, end, part.map(Part::Whole))?;
             }
         }
         Ok(path)
-    }
-
-    fn add_to(&mut self, path: &mut Path, node: NodeId, part: Option<NodeId>) -> Result<()> {
-        let (Some(place), Some(part)) = (path.place(node), part) else { return Ok(()) };
-        let sum = match path.gradients[place] {
-            Some(before) => self.row(Pointwise::add, &[before, part])?,
-            None => part,
-        };
-        path.gradients[place] = Some(sum);
-        Ok(())
     }
 
     /// From `of` to what is wanted; empty if it does not depend on that, else it ends with `of`.

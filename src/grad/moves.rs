@@ -1,6 +1,6 @@
 //! Gradients of what moves elements: they move them back, and add up what was repeated.
 
-use super::Tape;
+use super::{Part, Slice, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
@@ -65,14 +65,14 @@ impl Tape<'_> {
         self.reshape(flat, &dims)
     }
 
-    /// Of a slice: the elements where they came from, zeros elsewhere. `starts` are those that are data.
+    /// Of a slice: the elements as far apart as they were, to be put where they came from. `starts` are those that are data.
     pub(super) fn unslice(
         &mut self,
         g: NodeId,
         from: &Shape,
         spans: &[Span],
         starts: &[NodeId],
-    ) -> Result<NodeId> {
+    ) -> Result<Part> {
         if spans.iter().any(|span| span.step == 0 && span.len > 1) {
             let message = "slice: a step of 0 has no gradient";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -84,7 +84,7 @@ impl Tape<'_> {
                 false => Span::whole(len),
             })?;
         }
-        let (mut margins, mut grows) = (Vec::with_capacity(spans.len()), false);
+        let mut margins = Vec::with_capacity(spans.len());
         for (axis, span) in spans.iter().enumerate() {
             let step = span.step.unsigned_abs();
             g = self.dilate(g, axis, step)?;
@@ -95,13 +95,8 @@ impl Tape<'_> {
             };
             let more = from[axis] - reach - 1;
             margins.push(Margin { before, more });
-            grows |= more > 0;
         }
-        if !grows {
-            return Ok(g);
-        }
-        let zero = self.number(g, 0.0)?;
-        self.push(Op::Pad(margins), &[&[g, zero], starts].concat())
+        Ok(Part::Slice(Slice { node: g, margins, starts: starts.to_vec() }))
     }
 
     /// Of windows: each element is added where it came from.

@@ -1,36 +1,49 @@
 //! Gradients of matrix products and convolutions, in terms of themselves.
 
-use super::Tape;
+use super::{Part, Product, Tape};
 use crate::error::Result;
 use crate::graph::NodeId;
 use crate::op::{Conv2d, Op, Routine, Span};
 
 impl Tape<'_> {
-    /// `g b^T` and `a^T g`.
-    pub(super) fn pull_matmul(&mut self, g: NodeId, inputs: &[NodeId], n: usize) -> Result<NodeId> {
+    /// `g b^T` and `a^T g`: products over rows, where both operands are smaller than the result.
+    pub(super) fn pull_matmul(
+        &mut self,
+        node: NodeId,
+        inputs: &[NodeId],
+        g: NodeId,
+        n: usize,
+    ) -> Result<Part> {
         let (a, b) = (inputs[0], inputs[1]);
         let matmul = Op::Routine(Routine::Matmul);
         let (wide, narrow) = (self.shape(a), self.shape(b));
-        if n == 0 {
-            let b = self.transpose(b)?;
-            let product = self.push(matmul, &[g, b])?;
-            return self.shrink(product, &wide);
-        }
         let columns = narrow[narrow.rank() - 1];
         let inner = wide[wide.rank() - 1];
+        if n == 0 {
+            let b = self.transpose(b)?;
+            if wide.rank() == 2 && narrow.rank() == 2 && is_thin(columns, wide[0], inner) {
+                let left = self.transpose(g)?;
+                return Ok(Part::Product(Product { left, right: b, born: node.born }));
+            }
+            let product = self.push(matmul, &[g, b])?;
+            return self.shrink(product, &wide).map(Part::Whole);
+        }
         let one = narrow.numel() == inner * columns;
         if one && wide.numel() / inner == self.shape(g).numel() / columns {
             // One matrix for all rows: a product over all of them, not a sum of products.
             let rows = wide.numel() / inner;
-            let a = self.reshape(a, &[rows, inner])?;
-            let a = self.transpose(a)?;
-            let g = self.reshape(g, &[rows, columns])?;
-            let product = self.push(matmul, &[a, g])?;
-            return self.reshape(product, &narrow);
+            let left = self.reshape(a, &[rows, inner])?;
+            let right = self.reshape(g, &[rows, columns])?;
+            if is_thin(rows, inner, columns) {
+                return Ok(Part::Product(Product { left, right, born: node.born }));
+            }
+            let left = self.transpose(left)?;
+            let product = self.push(matmul, &[left, right])?;
+            return self.reshape(product, &narrow).map(Part::Whole);
         }
         let a = self.transpose(a)?;
         let product = self.push(matmul, &[a, g])?;
-        self.shrink(product, &narrow)
+        self.shrink(product, &narrow).map(Part::Whole)
     }
 
     /// By the input: the gradient, its elements as far apart as the stride, under the turned kernel with input and
@@ -93,4 +106,10 @@ impl Tape<'_> {
         }
         self.permute(sums, &[1, 0, 2, 3])
     }
+}
+
+/// Whether two matrices of so many rows are smaller together than the product `[m, n]` over their rows: then many pairs are
+/// better joined than multiplied one by one.
+fn is_thin(rows: usize, m: usize, n: usize) -> bool {
+    rows.saturating_mul(m + n) <= m * n
 }

@@ -1,6 +1,6 @@
 //! The gradient of each operation by one of its operands, and what an operation is taken apart into for it.
 
-use super::Tape;
+use super::{Part, Tape};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expand;
@@ -85,19 +85,26 @@ impl Tape<'_> {
         inputs: &[NodeId],
         g: NodeId,
         n: usize,
-    ) -> Result<Option<NodeId>> {
+    ) -> Result<Option<Part>> {
         let x = inputs[n];
         let from = self.shape(x);
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
             Op::Bitcast(_) => return Ok(None),
             // The walk itself looks after them.
-            Op::Shader(_) | Op::Output(..) => return Ok(None),
-            Op::Pointwise(row) => return self.pull_row(*row, None, node, inputs, g, n),
-            Op::Derivative { row, formula } => {
-                return self.pull_row(*row, Some(*formula), node, inputs, g, n)
+            Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
+            Op::Pointwise(row) => {
+                let pulled = self.pull_row(*row, None, node, inputs, g, n)?;
+                return Ok(pulled.map(Part::Whole));
             }
-            Op::Element(element) => return self.pull_element(element, node, inputs, g, n),
+            Op::Derivative { row, formula } => {
+                let pulled = self.pull_row(*row, Some(*formula), node, inputs, g, n)?;
+                return Ok(pulled.map(Part::Whole));
+            }
+            Op::Element(element) => {
+                let pulled = self.pull_element(element, node, inputs, g, n)?;
+                return Ok(pulled.map(Part::Whole));
+            }
             Op::Cast(_) => self.cast(g, self.dtype(x))?,
             Op::Reshape(_) => self.reshape(g, &from)?,
             Op::Permute(order) => {
@@ -108,7 +115,7 @@ impl Tape<'_> {
                 self.permute(g, &back)?
             }
             Op::Expand(_) => self.shrink(g, &from)?,
-            Op::Slice(spans) => self.unslice(g, &from, spans, &inputs[1..])?,
+            Op::Slice(spans) => return self.unslice(g, &from, spans, &inputs[1..]).map(Some),
             Op::Unfold(windows) => self.fold(g, &from, windows)?,
             Op::Pad(margins) if n == 0 => self.unpad(g, &from, margins, &inputs[2..])?,
             Op::Pad(margins) => self.border(g, (inputs[0], from), margins, &inputs[2..])?,
@@ -120,19 +127,12 @@ impl Tape<'_> {
                 return Ok(None)
             }
             Op::Gather { axis, paired } => self.scatter(g, &from, (*axis, *paired), inputs[1])?,
-            Op::Concat { axis } => {
-                let mut before = 0;
-                for &input in &inputs[..n] {
-                    before += self.shape(input)[*axis];
-                }
-                self.part(g, *axis, before, from[*axis])?
-            }
-            Op::Routine(Routine::Matmul) => self.pull_matmul(g, inputs, n)?,
+            Op::Routine(Routine::Matmul) => return self.pull_matmul(node, inputs, g, n).map(Some),
             Op::Routine(Routine::Conv2d(conv)) if n == 0 => self.conv_input(conv, g, inputs)?,
             Op::Routine(Routine::Conv2d(conv)) => self.conv_weight(conv, g, inputs)?,
             Op::Routine(Routine::Attention(_)) => return Ok(None),
         };
-        Ok(Some(pulled))
+        Ok(Some(Part::Whole(pulled)))
     }
 
     /// Of a row, or of a `derivative` of it: the gradient times the derivative by one more argument.

@@ -208,6 +208,12 @@ impl Graph {
         (node.inputs.is_empty() && born < node.cut.before).then_some(node.cut.op)
     }
 
+    /// The bits of a number that the user passed; `None` for all other nodes.
+    pub fn number(&self, id: NodeId) -> Option<u32> {
+        let node = self.node(id);
+        matches!(node.op, Op::Scalar).then_some(node.scalar)
+    }
+
     /// The shape of a node's value.
     pub fn shape(&self, id: NodeId) -> Shape {
         self.node(id).shape
@@ -363,9 +369,16 @@ impl Graph {
             if node.handles > 0 && node.dtype.is_float() {
                 past.reach = id.born + 1;
             }
-            if std::mem::replace(&mut node.past, past) != past {
+            let before = std::mem::replace(&mut node.past, past);
+            if before != past {
+                let reach = before.reach.max(past.reach);
                 for &index in &node.users.clone() {
-                    pending.push(NodeId { index, born: self.nodes[index as usize].0 });
+                    let (born, user) = &self.nodes[index as usize];
+                    // What reaches further by another input: joins of many would be looked through for each of them.
+                    let same = |user: &Node| !user.data && user.past.reach > reach;
+                    if before.cut != past.cut || !user.as_ref().is_some_and(same) {
+                        pending.push(NodeId { index, born: *born });
+                    }
                 }
             }
             if gone {

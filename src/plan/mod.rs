@@ -3,6 +3,7 @@
 
 mod choose;
 mod collapse;
+mod copies;
 mod cost;
 mod cuts;
 mod index;
@@ -44,7 +45,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
     let trace = shaders::complete(split::split(trace, limits)?);
-    let mut pieces = merge::merge(pieces(&trace, limits)?, limits);
+    let pieces = copies::forward(&trace, pieces(&trace, limits)?, limits);
+    let mut pieces = merge::merge(pieces, limits);
     offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {

@@ -126,6 +126,8 @@ impl<'a> Placement<'a> {
     /// From the end to the start: a node's users are placed before it is.
     fn place(&mut self) {
         let mut sizes = vec![Size::default(); self.trace.nodes.len()];
+        // Each operand of a join has a kernel of its own: which one a node's value goes into.
+        let mut operand: Vec<usize> = (0..self.trace.nodes.len()).collect();
         let mut cuts = Cuts::new(self.trace);
         for n in (0..self.trace.nodes.len()).rev() {
             self.decide(n);
@@ -134,10 +136,16 @@ impl<'a> Placement<'a> {
                 operations: usize::from(!self.costs.free[n]),
                 loops: usize::from(matches!(self.trace.nodes[n].op, Op::Reduce { .. })),
             };
-            let root = match self.reach[n] {
+            let mut root = match self.reach[n] {
                 Reach::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
+            if root != n && matches!(self.trace.nodes[root].op, Op::Concat { .. }) {
+                if let Some(&user) = self.users.of_node(n).iter().find(|&&user| user != root) {
+                    operand[n] = operand[user];
+                }
+                root = operand[n];
+            }
             if root != n && own.operations > 0 && cuts.is_cut(n, root, sizes[root], own) {
                 self.forced[n] = true;
                 self.decide(n);

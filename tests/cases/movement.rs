@@ -2,6 +2,7 @@
 
 use super::array::{bits, integers, place, Array};
 use super::check::{exact, near, same_bits, Suite};
+use super::matmul::product;
 use super::tolerance::Tolerance;
 use warpweft::dtype::DType;
 use warpweft::tensor::Tensor;
@@ -378,6 +379,26 @@ fn concats(suite: &mut Suite) {
             exact("joined", joined, DType::F32, want.clone()),
             exact("a part of it", relu, DType::F32, want.slice(1, 3, 4, 1).map(|v| -v)),
             exact("a part alone", doubled, DType::F32, x.map(|x| x * 2.0)),
+        ])
+    });
+    suite.add("concat of the first rows of what is used as a whole, too", |device| {
+        let (few, many) = (integers(&[2, 3], -9, 9, 34), integers(&[6, 3], -9, 9, 35));
+        let w = integers(&[3, 3], -9, 9, 36);
+        let (few_wanted, many_wanted) = (product(&few, &w), product(&many, &w));
+        let weight = w.f32(device)?;
+        let few = few.f32(device)?.matmul(&weight)?;
+        let many = many.f32(device)?.matmul(&weight)?;
+        let joined = Tensor::concat(&[&many.slice(0, ..2)?, &few], 0)?;
+        let mut batch = device.batch();
+        for tensor in [&few, &many, &joined] {
+            batch.add(tensor)?;
+        }
+        batch.run()?;
+        let want = Array::concat(&[many_wanted.slice(0, 0, 2, 1), few_wanted.clone()], 0);
+        Ok(vec![
+            exact("joined", joined, DType::F32, want),
+            exact("the first", many, DType::F32, many_wanted),
+            exact("the second", few, DType::F32, few_wanted),
         ])
     });
     suite.add("concat of all types", |device| {

@@ -9,6 +9,7 @@ use warpweft::backend::reference::ReferenceBackend;
 use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
+use warpweft::kernel::{Atom, Index, Kernel};
 use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
 
 fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
@@ -305,6 +306,68 @@ fn steps_of_a_loop_share_their_kernels() {
         assert!(long.dispatches.len() >= steps / 70, "{}", long.dispatches.len());
         assert!(distinct(&long) <= 6, "{} of {}", distinct(&long), long.dispatches.len());
         assert!(distinct(&stacked) <= 20, "{} of {}", distinct(&stacked), stacked.dispatches.len());
+    }
+}
+
+#[test]
+fn a_sequence_takes_few_kernels_a_step_forward_and_backward() {
+    let device = reference::device();
+    let made = |steps: usize| -> Result<Plan> {
+        let [w, u] = [ones(&device, &[16, 16])?, ones(&device, &[16, 16])?];
+        let (b, x) = (ones(&device, &[16])?, ones(&device, &[steps, 2, 16])?);
+        let mut h = device.zeros(&[2, 16])?;
+        for t in 0..steps {
+            h = (x.select(0, t as isize)?.matmul(&w)? + h.matmul(&u)? + &b).tanh();
+        }
+        let gradients = h.square().sum(())?.grad(&[&w, &u, &b, &x])?;
+        let mut batch = device.batch();
+        for gradient in &gradients {
+            batch.add(gradient)?;
+        }
+        Ok((*batch.plan()?).clone())
+    };
+    for steps in [100, 400] {
+        let plan = made(steps).expect("a plan");
+        // Two products and a state; backward a product for the step before and one for the input.
+        let kernels = plan.dispatches.len();
+        assert!(kernels <= 5 * steps + steps / 5 + 10, "{kernels} kernels for {steps} steps");
+        assert!(distinct(&plan) <= 30, "{} kernels for {steps} steps", distinct(&plan));
+    }
+}
+
+#[test]
+fn parts_of_a_gradient_share_their_kernels() {
+    let device = reference::device();
+    // Rows of 20 elements, which are five vectors of four, and rows of 18.
+    for (width, by_fours) in [(20, true), (18, false)] {
+        let made = |count: usize| -> Result<(Plan, Vec<Index>)> {
+            let w = ones(&device, &[4, width])?;
+            let parts = (0..count).map(|_| ones(&device, &[1, 4])).collect::<Result<Vec<_>>>()?;
+            let joined = parts.iter().map(|part| part.sin().matmul(&w)).collect::<Result<Vec<_>>>();
+            let loss = Tensor::concat(&joined?, 0)?.exp().sum(())?;
+            let parts: Vec<&Tensor> = parts.iter().collect();
+            let mut batch = device.batch();
+            for gradient in &loss.grad(&parts)? {
+                batch.add(gradient)?;
+            }
+            let plan = (*batch.plan()?).clone();
+            let backward = plan.dispatches.iter().filter_map(|dispatch| match &*dispatch.kernel {
+                Kernel::Matmul(product) if product.k == width => Some(product.a.view()?.1.clone()),
+                _ => None,
+            });
+            let indices = backward.collect();
+            Ok((plan, indices))
+        };
+        let (plan, many) = made(40).expect("a plan");
+        assert!(many.len() == 40 && distinct(&plan) <= 6, "{plan}");
+        let index = &many[0];
+        let fours = index.terms.iter().all(|(atom, n)| *atom == Atom::Coord(1) || n % 4 == 0);
+        assert_eq!((index.offset, fours), (0, by_fours), "{index:?}");
+        assert!(many.iter().all(|other| other == index), "{many:?}");
+        // Compilers know constants better: the kernels of two parts keep theirs.
+        let (plan, two) = made(2).expect("a plan");
+        let offsets: HashSet<i64> = two.iter().map(|index| index.offset).collect();
+        assert_eq!(offsets, HashSet::from([0, width as i64]), "{plan}");
     }
 }
 

@@ -30,6 +30,7 @@ pub fn programs() -> Vec<Program> {
         program("Adam by hand", 16, 1e-3, adam, adam_wanted),
         program("momentum with variables", 20, 1e-4, momentum, momentum_wanted),
         program("batches with a norm", 12, 1e-3, normed, normed_wanted),
+        program("gradients through a sequence", 100, 1e-4, sequence, sequence_wanted),
     ]
 }
 
@@ -330,4 +331,69 @@ fn normed_wanted(steps: usize) -> Vec<f64> {
         w.iter_mut().zip(gradient).for_each(|(w, g)| *w -= 0.5 * g);
     }
     [losses, w, mean].concat()
+}
+
+/// Sequences that are learned at once, and numbers of each step.
+const SEQUENCES: usize = 2;
+const STATE: usize = 6;
+
+/// Two weights, a bias and the inputs of all steps.
+fn sequence_data(steps: usize) -> [Vec<f64>; 4] {
+    [
+        random(&[STATE, STATE], -0.5, 0.5, 211).data,
+        random(&[STATE, STATE], -0.5, 0.5, 212).data,
+        random(&[STATE], -0.5, 0.5, 213).data,
+        random(&[steps, SEQUENCES, STATE], -1.0, 1.0, 214).data,
+    ]
+}
+
+/// A recurrent network whose inputs are slices of one tensor: its loss, and the gradients by all that goes into it.
+async fn sequence(device: Device, steps: usize) -> Result<Vec<f64>> {
+    let [w, u, b, x] = sequence_data(steps);
+    let (w, u) = (up(&device, &w, &[STATE, STATE])?, up(&device, &u, &[STATE, STATE])?);
+    let (b, x) = (up(&device, &b, &[STATE])?, up(&device, &x, &[steps, SEQUENCES, STATE])?);
+    let mut h = device.zeros(&[SEQUENCES, STATE])?;
+    let mut states = Vec::new();
+    for step in 0..steps {
+        h = (x.select(0, step as isize)?.matmul(&w)? + h.matmul(&u)? + &b).tanh();
+        states.push(h.clone());
+    }
+    let loss = Tensor::stack(&states, 0)?.square().mean(())?;
+    let mut reads = Reads::default();
+    reads.take(&loss);
+    for gradient in loss.grad(&[&w, &u, &b, &x])? {
+        reads.take(&gradient);
+    }
+    reads.all().await
+}
+
+/// Backpropagation through time (Werbos 1990), written out.
+fn sequence_wanted(steps: usize) -> Vec<f64> {
+    let [w, u, b, x] = sequence_data(steps);
+    let (w, u) = (Matrix::new(STATE, STATE, &w), Matrix::new(STATE, STATE, &u));
+    let inputs: Vec<Matrix> =
+        x.chunks(SEQUENCES * STATE).map(|x| Matrix::new(SEQUENCES, STATE, x)).collect();
+    let mut states = vec![Matrix::new(SEQUENCES, STATE, &[0.0; SEQUENCES * STATE])];
+    for (step, x) in inputs.iter().enumerate() {
+        let sum = x.times(&w).with(&states[step].times(&u), |a, b| a + b);
+        states.push(Matrix::from_fn(SEQUENCES, STATE, |i, j| (sum.at(i, j) + b[j]).tanh()));
+    }
+    let count = (steps * SEQUENCES * STATE) as f64;
+    let loss = states.iter().flat_map(|h| &h.data).map(|h| h * h).sum::<f64>() / count;
+    let zero = Matrix::new(STATE, STATE, &[0.0; STATE * STATE]);
+    let (mut by_w, mut by_u, mut by_b) = (zero.clone(), zero, vec![0.0; STATE]);
+    let mut by_x = vec![Vec::new(); steps];
+    // The gradient by a state, of what comes after it.
+    let mut later = Matrix::new(SEQUENCES, STATE, &[0.0; SEQUENCES * STATE]);
+    for step in (0..steps).rev() {
+        let h = &states[step + 1];
+        let by_h = h.with(&later, |h, later| 2.0 * h / count + later);
+        let by_sum = by_h.with(h, |g, h| g * (1.0 - h * h));
+        by_w = by_w.with(&inputs[step].turned().times(&by_sum), |a, b| a + b);
+        by_u = by_u.with(&states[step].turned().times(&by_sum), |a, b| a + b);
+        (0..SEQUENCES).for_each(|i| by_b.iter_mut().zip(by_sum.row(i)).for_each(|(b, g)| *b += g));
+        by_x[step] = by_sum.times(&w.turned()).data;
+        later = by_sum.times(&u.turned());
+    }
+    [vec![loss], by_w.data, by_u.data, by_b, by_x.concat()].concat()
 }

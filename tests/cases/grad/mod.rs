@@ -9,6 +9,7 @@ mod ordering;
 mod past;
 mod reading;
 mod rows;
+mod sequences;
 mod windows;
 
 pub use agree::{holds, twice};
@@ -20,6 +21,7 @@ pub fn cases() -> Suite {
     rows::cases(&mut suite);
     operations::cases(&mut suite);
     windows::cases(&mut suite);
+    sequences::cases(&mut suite);
     ordering::cases(&mut suite);
     golden::cases(&mut suite);
     past::cases(&mut suite);
