@@ -2,6 +2,7 @@
 
 import * as tf from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-webgpu";
+import "@tensorflow/tfjs-core/dist/register_all_gradients.js";
 import { adam, inputsOfLengths, labelsOf, layersOf, permuted, trained } from "../cases.js";
 
 /** What it has no operation for, and is composed as its users do. */

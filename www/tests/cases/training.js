@@ -145,7 +145,7 @@ test("optimisers follow their rules", async (context) => {
   refuses("Data", "adam: parameters", () => Optimizer.adam(3));
   refuses("Data", "adam", () => Optimizer.adam(w, { learningRate: 1 }));
   refuses("Shape", "minimize", () => Optimizer.sgd(w).minimize(w[0].value));
-  refuses("Data", "optimizer: there are no gradients", () => Optimizer.sgd(w).step());
+  refuses("Data", "step: there are no gradients", () => Optimizer.sgd(w).step());
 });
 
 test("a training that is saved goes on to the same bits", async ({ device, Generator, Layer, Optimizer, Sequential }) => {
@@ -226,7 +226,7 @@ test("files there and back", async ({ device, Generator, Layer }) => {
   const file = await device.saveSafetensors(layer.stateDict(), { format: "pt" });
   // Eight bytes of a length, then JSON.
   const header = JSON.parse(new TextDecoder().decode(file.slice(8, 8 + Number(new DataView(file.buffer).getBigUint64(0, true)))));
-  same(header.weight, { dtype: "F32", shape: [2, 3], data_offsets: header.weight.data_offsets });
+  same([header.weight.dtype, header.weight.shape], ["F32", [2, 3]]);
   same(header.__metadata__, { format: "pt" });
   const seen = [];
   const onProgress = (part) => seen.push(part.done);
