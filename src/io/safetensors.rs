@@ -27,8 +27,9 @@ pub struct Safetensors {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Loads all tensors of a safetensors file. `BF16` becomes `f32`, which holds it exactly; `F32`, `F16`, `I32`, `U32`, `I8`,
-/// `U8` and `BOOL` stay what they are.
+/// Loads all tensors of a safetensors file. `F32`, `F16`, `I32`, `U32`, `I8`, `U8` and `BOOL` stay what they are. `BF16`
+/// becomes `f32`, which holds it exactly, `I16` and `U16` integers of 32 bits; those of 64 bits do too, if they fit, and `F64`
+/// is rounded to `f32`.
 ///
 /// # Errors
 /// `Data` if the file is damaged or a tensor has another type, with the tensor's name; `Limit` or `Shape` if a tensor has
@@ -188,6 +189,11 @@ impl Written {
             "I8" => Stored::I8,
             "U8" => Stored::U8,
             "BOOL" => Stored::Bool,
+            "I16" => Stored::I16,
+            "U16" => Stored::U16,
+            "I64" => Stored::I64,
+            "U64" => Stored::U64,
+            "F64" => Stored::F64,
             other => {
                 let message = format!("{what}: elements of type {other:?} are not held by tensors");
                 return Err(Error::data(message));

@@ -8,6 +8,9 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
+/// What PyTorch's batch norms count, and nothing here needs.
+const COUNTED: &str = "num_batches_tracked";
+
 /// A part of a model: a layer, a block, the whole. A type of one's own says what it is made of in one method; the names of its
 /// parameters, saving, loading and counting follow.
 ///
@@ -82,7 +85,8 @@ pub trait Module {
         state
     }
 
-    /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast.
+    /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast. What PyTorch's batch norms
+    /// count beside (`num_batches_tracked`) is left aside.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was
@@ -108,8 +112,8 @@ pub trait Module {
             }
         }
         let known: HashSet<&str> = own.iter().map(|(path, _)| &path[..]).collect();
-        let surplus: Vec<&str> =
-            state.keys().map(String::as_str).filter(|path| !known.contains(path)).collect();
+        let is_surplus = |path: &&str| !known.contains(path) && !path.ends_with(COUNTED);
+        let surplus: Vec<&str> = state.keys().map(String::as_str).filter(is_surplus).collect();
         for (what, paths) in [("missing", missing), ("surplus", surplus)] {
             if !paths.is_empty() {
                 return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));

@@ -337,6 +337,10 @@ fn states(s: &mut Suite) {
         short.remove("0.bias");
         let mut surplus = doubled.clone();
         surplus.insert("3.weight".into(), device.ones(&[1])?);
+        // What PyTorch's batch norms count is no surplus.
+        let mut counted = state.clone();
+        counted.insert("1.num_batches_tracked".into(), device.ones(&[])?);
+        model.load_state_dict(&counted)?;
         let mut misshapen = doubled.clone();
         misshapen.insert("2.layer.weight".into(), device.ones(&[3, 4])?);
         let wrong = [

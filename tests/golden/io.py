@@ -85,6 +85,8 @@ def tensors():
     spec = safetensors.TensorSpec(dtype="bfloat16", shape=[2, 2], data_ptr=bits.ctypes.data, data_len=bits.nbytes)
     wanted = {"x": (bits.astype("<u4") << 16).view("<f4")}
     file("safetensors of bf16", bytes(safetensors.serialize({"x": spec})), wanted)
+    others = {np.dtype(dtype).name: sample(dtype, (2, 3)) for dtype in ["<i2", "<u2", "<i8", "<u8", "<f8"]}
+    file("safetensors of other types", safetensors.numpy.save(others), others)
 
 
 def read(folder):

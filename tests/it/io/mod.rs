@@ -130,6 +130,17 @@ fn weights_that_safetensors_wrote_are_read() {
     let loaded = io::load_safetensors(&device, &bytes).expect("it is whole");
     assert_eq!(loaded.tensors["x"].dtype(), DType::F32);
     are("bf16", &loaded.tensors, &want);
+    let (bytes, want) = golden("safetensors of other types");
+    assert_eq!(want.len(), 5);
+    let loaded = io::load_safetensors(&device, &bytes).expect("it is whole");
+    are("other types", &loaded.tensors, &want);
+    let mut large = bytes;
+    let last = large.len() - 1;
+    // All elements of all tensors.
+    let elements = 2 * 3 * (2 + 2 + 8 + 8 + 8);
+    large[last + 1 - elements..].fill(0x7f);
+    let error = io::load_safetensors(&device, &large).expect_err("not of 32 bits").to_string();
+    assert!(error.contains("does not fit"), "{error}");
 }
 
 #[test]
