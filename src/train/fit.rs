@@ -111,7 +111,7 @@ impl<M: Module> Trainer<M> {
                 None => drop(self.end_epoch().await?),
             }
         }
-        if self.report_every > 0 && self.steps % self.report_every == 0 {
+        if self.report_every > 0 && self.steps.is_multiple_of(self.report_every) {
             let mean = self.mean_loss().await?;
             self.last.iter_mut().for_each(|step| step.mean_loss = Some(mean));
         }

@@ -10,9 +10,14 @@ fn no_batches(name: &str) -> Error {
     Error::data(format!("{name}: there were no batches"))
 }
 
+/// Whether it is of integers, bytes included.
+fn is_whole(x: &Tensor) -> bool {
+    !x.dtype().is_float() && x.dtype() != DType::Bool
+}
+
 /// Refuses targets that are not classes as integers.
 fn need_classes(name: &str, target: &Tensor) -> Result<()> {
-    match target.dtype().is_int() {
+    match is_whole(target) {
         true => Ok(()),
         false => {
             let dtype = target.dtype();
@@ -37,7 +42,7 @@ fn labels(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, T
     if scored(prediction, target).is_some() {
         return Ok((line(&prediction.argmax(1)?)?, line(target)?));
     }
-    if prediction.shape() == target.shape() && prediction.dtype().is_int() {
+    if prediction.shape() == target.shape() && is_whole(prediction) {
         return Ok((line(prediction)?, line(target)?));
     }
     let why = "predictions are scores [batch, classes, ..] or classes of the targets' shape";

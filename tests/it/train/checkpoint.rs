@@ -1,5 +1,4 @@
 //! Checkpoints: a training that goes on gives the same bits as one that did not end.
-#![cfg(feature = "io")]
 
 use super::{bits, classifier, everywhere, noise};
 use crate::suite::Place;
