@@ -1,7 +1,8 @@
 //! [`warpweft`] with a blocking API: one crate for a Rust program that has no executor.
 //!
 //! Everything of `warpweft` is here under its own name. What is async there has a twin that ends in `_sync`, from the
-//! traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]; [`prelude`] has them together with the types one needs first.
+//! traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]; [`prelude`] has them together with the types one
+//! needs first.
 //!
 //! ```
 //! use warpweft_native::prelude::*;

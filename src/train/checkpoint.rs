@@ -22,9 +22,9 @@ const BAD: &str = "trainer/bad";
 
 impl<M: Module> Trainer<M> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
-    /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`: what
-    /// the optimiser remembers, the best weights, the losses of the epoch. Counters, draws of generators and the history are in
-    /// the note `trainer`, as JSON.
+    /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`:
+    /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, draws of generators and the history
+    /// are in the note `trainer`, as JSON.
     ///
     /// # Errors
     /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].

@@ -1,6 +1,6 @@
 //! Training loops: a [`Trainer`] takes a model, an optimiser and data through epochs, with validation, metrics, schedules,
-//! early stopping, and checkpoints that go on to the same bits. It stands on public calls alone: whatever it does a loop of one's
-//! own can do instead, all of it or a part ([`Trainer::step`]).
+//! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part to
+//! the trainer ([`Trainer::step`]).
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -69,8 +69,8 @@ use web_time::Instant;
 /// Trains a model. (`fit` of Keras, `Trainer` of PyTorch Lightning.) The methods that return it again say how; then
 /// [`Trainer::fit`] does all of it, [`Trainer::next_step`] one step, and [`Trainer::step`] a step on a batch of one's own.
 ///
-/// Steps are recorded ahead of the device by a few, and awaiting is what holds them back. Losses are added up on the device, and
-/// read at an epoch's end, or as often as [`Trainer::report_every`] says.
+/// Steps are recorded ahead of the device by a few, and awaiting is what holds them back. Losses are added up on the device,
+/// and read at an epoch's end, or as often as [`Trainer::report_every`] says.
 ///
 /// Whatever is awaited may be dropped at any time: the next call goes on from there, and no step is lost or taken twice.
 pub struct Trainer<M> {
@@ -116,8 +116,8 @@ enum Per {
 }
 
 impl<M: Module> Trainer<M> {
-    /// A trainer of this model, whose parameters the optimiser has. `forward` gives the loss of a batch, a single number; or the
-    /// loss and what the model predicted, which metrics need.
+    /// A trainer of this model, whose parameters the optimiser has. `forward` gives the loss of a batch, a single number; or
+    /// the loss and what the model predicted, which metrics need.
     ///
     /// # Errors
     /// `Data` if the model has no parameters.

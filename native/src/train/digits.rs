@@ -1,6 +1,6 @@
 //! Handwritten digits, by convolutions.
 
-use super::{Options, Work};
+use super::{learnt, Options, Work};
 use serde_json::json;
 use warpweft_native::nn::{
     Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Module, Sequential,
@@ -56,8 +56,11 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     .validate_on(DataLoader::new(&part(&test)?, 500)?)
     .metric(Accuracy::new())
     .metric(F1::new(10, Average::Macro));
-    let convolution = |name: &str, inputs: usize, outputs: usize| json!({ "layer": "conv2d", "name": name, "inputs": inputs, "outputs": outputs, "kernel_size": 3, "padding": 1 });
-    let dense = |name: &str, inputs: usize, outputs: usize| json!({ "layer": "linear", "name": name, "inputs": inputs, "outputs": outputs });
+    let convolution = |name: &str, inputs: usize, outputs: usize| {
+        let mut layer = learnt("conv2d", name, inputs, outputs);
+        (layer["kernel_size"], layer["padding"]) = (3.into(), 1.into());
+        layer
+    };
     let architecture = json!({
         "net": "digits",
         "input": [1, 8, 8],
@@ -66,7 +69,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
             convolution("0", 1, 8), { "layer": "relu" },
             convolution("2", 8, 16), { "layer": "relu" },
             { "layer": "max_pool", "kernel_size": 2 }, { "layer": "flatten" },
-            dense("6", 256, 64), { "layer": "relu" }, dense("8", 64, 10),
+            learnt("linear", "6", 256, 64), { "layer": "relu" }, learnt("linear", "8", 64, 10),
         ],
         "output": "scores of the digits 0 to 9",
     });

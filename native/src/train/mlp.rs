@@ -1,6 +1,6 @@
 //! Two moons, by dense layers.
 
-use super::{Options, Work};
+use super::{learnt, Options, Work};
 use serde_json::json;
 use std::f64::consts::PI;
 use warpweft_native::files;
@@ -58,11 +58,14 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     })?
     .validate_on(DataLoader::new(&validation, 1000)?)
     .metric(Accuracy::new());
-    let dense = |name: &str, inputs: usize, outputs: usize| json!({ "layer": "linear", "name": name, "inputs": inputs, "outputs": outputs });
     let architecture = json!({
         "net": "mlp",
         "input": [2],
-        "layers": [dense("0", 2, 16), { "layer": "tanh" }, dense("2", 16, 16), { "layer": "tanh" }, dense("4", 16, 1)],
+        "layers": [
+            learnt("linear", "0", 2, 16), { "layer": "tanh" },
+            learnt("linear", "2", 16, 16), { "layer": "tanh" },
+            learnt("linear", "4", 16, 1),
+        ],
         "output": "the logit of class 1",
     });
     Work { trainer, options, architecture, epochs: 30, steps }.run().map(drop)

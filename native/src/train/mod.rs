@@ -23,8 +23,8 @@ pub enum Net {
     Mlp(Options),
     /// Handwritten digits of 8 x 8, by two convolutions and two dense layers
     ///
-    /// --data is an .npz file with `images`, u8 of [count, 8, 8] from 0 to 16, and `labels`, integers of [count]. Every fifth is
-    /// for validation.
+    /// --data is an .npz file with `images`, u8 of [count, 8, 8] from 0 to 16, and `labels`, integers of [count]. Every
+    /// fifth is for validation.
     Digits(Options),
     /// The next character of a text, by a small transformer
     ///
@@ -138,6 +138,11 @@ impl<M: Module> Work<'_, M> {
         }
         Ok(trainer.model)
     }
+}
+
+/// A layer of an architecture whose weights the file has as `name.weight` and `name.bias`.
+fn learnt(layer: &str, name: &str, inputs: usize, outputs: usize) -> serde_json::Value {
+    serde_json::json!({ "layer": layer, "name": name, "inputs": inputs, "outputs": outputs })
 }
 
 fn style() -> ProgressStyle {

@@ -102,6 +102,43 @@ fn a_step_costs_one_kernel_more_than_by_hand() {
     });
 }
 
+/// Seconds of 40 steps, the least of three times.
+fn seconds(mut steps: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut least = f64::INFINITY;
+    for _ in 0..3 {
+        let start = std::time::Instant::now();
+        steps()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+#[test]
+fn running_ahead_is_not_slower_than_awaiting_each_step() {
+    everywhere("running ahead", |device| {
+        let (x, y) = (device.normal(&[256, 3], 0.0, 1.0, 1)?, device.zeros(&[256])?);
+        let y = y.cast(warpweft::dtype::DType::I32)?;
+        let mut trainer = trainer(device)?;
+        let mut run = |awaits: bool| {
+            seconds(|| {
+                for _ in 0..40 {
+                    let step = block_on(trainer.step(&x, &y))?;
+                    if awaits {
+                        block_on(step.loss.item::<f32>())?;
+                    }
+                }
+                block_on(device.sync())
+            })
+        };
+        run(false)?;
+        let (awaiting, ahead) = (run(true)?, run(false)?);
+        println!("{:.1} ms ahead, {:.1} ms awaiting each", ahead * 1e3, awaiting * 1e3);
+        // Other tests run beside it.
+        assert!(ahead < awaiting * 2.0, "{ahead} s ahead, {awaiting} s awaiting each step");
+        Ok(())
+    });
+}
+
 #[test]
 fn it_is_ended_and_goes_on() {
     everywhere("an end and going on", |device| {

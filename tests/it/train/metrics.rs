@@ -70,7 +70,7 @@ fn metrics_of_classes_are_scikit_learns() {
         let among = |n: usize| {
             let row = &scores[n * CLASSES..][..CLASSES];
             let mut order: Vec<usize> = (0..CLASSES).collect();
-            order.sort_by(|&a, &b| row[a].total_cmp(&row[b]));
+            order.sort_by(|&a, &b| row[a].partial_cmp(&row[b]).expect("numbers"));
             order.iter().rev().take(k).any(|&c| c == targets[n] as usize)
         };
         (0..ROWS).filter(|&n| among(n)).count() as f64 / ROWS as f64
