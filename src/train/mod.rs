@@ -1,6 +1,6 @@
 //! Training loops: a [`Trainer`] takes a model, an optimiser and data through epochs, with validation, metrics, schedules,
-//! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part to
-//! the trainer ([`Trainer::step`]).
+//! early stopping, and checkpoints that go on to the same bits. A loop of one's own can do all of it instead, or leave a part
+//! to the trainer ([`Trainer::step`]).
 //!
 //! ```
 //! # pollster::block_on(async {
