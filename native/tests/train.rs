@@ -122,7 +122,7 @@ fn a_text_is_learnt_and_written() {
 
 #[test]
 fn what_cannot_be_trained_is_refused() {
-    for arguments in [&[][..], &["poems"], &["mlp", "--lr", "-1"], &["mlp", "--epochs", "x"]] {
+    for arguments in [&[][..], &["poems"], &["mlp", "--lr=-1"], &["mlp", "--epochs", "x"]] {
         assert_eq!(refused(arguments).0, Some(2), "{arguments:?}");
     }
     let out = Temporary::new("other.safetensors");
