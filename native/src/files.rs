@@ -1,4 +1,4 @@
-//! Files of weights and arrays on disk, blocking: what [`io`](crate::io) does with bytes.
+//! Files of weights and arrays on disk, blocking: what [`io`] does with bytes.
 //!
 //! ```
 //! use std::collections::BTreeMap;

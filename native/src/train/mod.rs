@@ -19,11 +19,11 @@ use warpweft_native::train::{Epoch, Trainer};
 pub enum Net {
     /// Two classes of points, shaped as two moons, by three dense layers (2-16-16-1)
     ///
-    /// --data is an .npz file with `x`, floats of [count, 2], and `y`, integers 0 and 1 of [count].
+    /// --data is an .npz file with `x`, two floats for each point, and `y`, 0 or 1 for each.
     Mlp(Options),
     /// Handwritten digits of 8 x 8, by two convolutions and two dense layers
     ///
-    /// --data is an .npz file with `images`, u8 of [count, 8, 8] from 0 to 16, and `labels`, integers of [count]. Every
+    /// --data is an .npz file with `images`, 8 x 8 numbers from 0 to 16 for each, and `labels`, an integer for each. Every
     /// fifth is for validation.
     Digits(Options),
     /// The next character of a text, by a small transformer
