@@ -119,6 +119,8 @@ pub mod tune;
 pub mod nn;
 pub mod optim;
 
+pub mod train;
+
 #[cfg(feature = "wgpu-interop")]
 pub mod interop;
 

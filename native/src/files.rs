@@ -1,4 +1,4 @@
-//! Files of weights and arrays on disk, blocking: what [`io`](crate::io) does with bytes.
+//! Files of weights and arrays on disk, blocking: what [`io`] does with bytes.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -16,7 +16,9 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::io::{self, Safetensors};
+use crate::nn::Module;
 use crate::tensor::Tensor;
+use crate::train::Trainer;
 use pollster::block_on;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -42,6 +44,34 @@ pub fn save_safetensors(
     metadata: &BTreeMap<String, String>,
 ) -> Result<()> {
     write("save_safetensors", path.as_ref(), &block_on(io::save_safetensors(tensors, metadata))?)
+}
+
+/// [`Trainer::save`] to a file, which is replaced when the new one is whole.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be written.
+pub fn save_checkpoint<M: Module>(
+    path: impl AsRef<Path>,
+    trainer: &Trainer<M>,
+    notes: &BTreeMap<String, String>,
+) -> Result<()> {
+    let (name, path) = ("save_checkpoint", path.as_ref());
+    let bytes = block_on(trainer.save(notes))?;
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    write(name, part.as_ref(), &bytes)?;
+    fs::rename(&part, path).map_err(|error| failed(name, path, &error))
+}
+
+/// [`Trainer::load`] of a file. Returns the notes.
+///
+/// # Errors
+/// As there; `Data` if the file cannot be read.
+pub fn load_checkpoint<M: Module>(
+    path: impl AsRef<Path>,
+    trainer: &mut Trainer<M>,
+) -> Result<BTreeMap<String, String>> {
+    block_on(trainer.load(&read("load_checkpoint", path.as_ref())?))
 }
 
 /// [`io::load_npy`] of a file.

@@ -1,7 +1,8 @@
 //! [`warpweft`] with a blocking API: one crate for a Rust program that has no executor.
 //!
 //! Everything of `warpweft` is here under its own name. What is async there has a twin that ends in `_sync`, from the
-//! traits [`DeviceSync`], [`TensorSync`] and [`ProgramSync`]; [`prelude`] has them together with the types one needs first.
+//! traits [`DeviceSync`], [`TensorSync`], [`ProgramSync`] and [`TrainerSync`]; [`prelude`] has them together with the types one
+//! needs first.
 //!
 //! ```
 //! use warpweft_native::prelude::*;
@@ -21,7 +22,10 @@ pub use warpweft::*;
 pub mod bench;
 #[cfg(feature = "io")]
 pub mod files;
+mod trainer;
 pub mod tuned;
+
+pub use trainer::TrainerSync;
 
 use device::{Device, Found, Preference};
 use dtype::Element;
@@ -43,7 +47,7 @@ pub mod prelude {
         Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
         Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
-    pub use crate::{DeviceSync, ProgramSync, TensorSync};
+    pub use crate::{DeviceSync, ProgramSync, TensorSync, TrainerSync};
 }
 
 /// The blocking calls of a [`Device`].

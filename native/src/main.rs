@@ -1,7 +1,8 @@
-//! The `warpweft` program: which devices there are, the demo, which kernels are fastest, and the benchmark.
+//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, and the benchmark.
 
 mod demo;
 mod devices;
+mod train;
 mod tune;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -15,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   warpweft devices                             what there is to compute on, and what is taken unasked
   warpweft demo --device cpu                   image filters and attention, timed and compared
+  warpweft train digits --out digits.safetensors --loss-svg loss.svg
   warpweft bench --only matmul,conv --runs 5   some cases, each five times
   warpweft bench --device gpu --json out.json  all cases, the figures as JSON too
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
@@ -46,6 +48,9 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Train a small net on data that is here, or on your own, and save it
+    #[command(subcommand)]
+    Train(train::Net),
     /// Measure which kernels are fastest on a device, and keep that for programs to come
     ///
     /// What was measured lies in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Devices that are
@@ -72,6 +77,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Devices { json } => devices::run(json),
         Command::Demo { on, json } => demo::run(on.device, json.as_deref()),
+        Command::Train(net) => train::run(&net),
         Command::Tune { on } => tune::run(on.device),
         Command::Bench(options) => bench::run(&options),
         Command::Completions { shell } => {

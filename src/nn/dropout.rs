@@ -33,7 +33,7 @@ impl Dropout {
 
 impl Module for Dropout {
     fn members(&self, members: &mut Members) {
-        members.mode(&self.mode);
+        members.mode(&self.mode).generator(&self.generator);
     }
 }
 

@@ -24,6 +24,11 @@ impl Generator {
         &self.device
     }
 
+    /// Whether both draw from one sequence: one is a clone of the other.
+    pub fn is_same(&self, other: &Generator) -> bool {
+        Arc::ptr_eq(&self.drawn, &other.drawn)
+    }
+
     /// The next seed, for [`Device::uniform`] and its like.
     pub fn draw(&self) -> u32 {
         let number = self.drawn.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,6 @@
 //! What a model is made of: parameters, buffers and further modules, each with a name.
 
+use super::Generator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Tensor, Variable};
 use std::any::type_name;
@@ -156,7 +157,7 @@ pub trait Module {
             Member::Child(child) => drop(kinds.insert(path.into(), child.kind())),
             Member::Parameter(variable) => own.push((path.to_string(), variable.shape())),
             Member::Buffer(variable) => buffers += variable.shape().iter().product::<usize>(),
-            Member::Mode(_) => (),
+            Member::Mode(_) | Member::Generator(_) => (),
         });
         for (path, shape) in own {
             let (parent, _) = path.rsplit_once('.').unwrap_or_default();
@@ -212,6 +213,8 @@ pub enum Member<'a> {
     Child(&'a dyn Module),
     /// Whether the module trains.
     Mode(&'a Mode),
+    /// Where the module draws random seeds from while it trains.
+    Generator(&'a Generator),
 }
 
 /// The list that a module tells its members to.
@@ -260,6 +263,11 @@ impl Members<'_> {
     /// Whether it trains.
     pub fn mode(&mut self, mode: &Mode) -> &mut Self {
         self.tell("", Member::Mode(mode), |_| ())
+    }
+
+    /// Where it draws random seeds from while it trains: a saved training goes on where the draws were.
+    pub fn generator(&mut self, generator: &Generator) -> &mut Self {
+        self.tell("", Member::Generator(generator), |_| ())
     }
 
     fn tell(&mut self, name: &str, member: Member, then: impl FnOnce(&mut Self)) -> &mut Self {

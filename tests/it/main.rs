@@ -41,6 +41,7 @@ mod suite;
 mod table;
 mod tidy;
 mod toy;
+mod train;
 mod training;
 mod tune;
 mod wrapper;

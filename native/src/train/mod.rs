@@ -1,0 +1,163 @@
+//! `warpweft train`: small nets, trained on data that is here or on one's own, and saved.
+
+mod chars;
+mod digits;
+mod mlp;
+mod plot;
+
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use warpweft_native::files;
+use warpweft_native::nn::Module;
+use warpweft_native::prelude::*;
+use warpweft_native::train::{Epoch, Trainer};
+
+/// What is trained.
+#[derive(Subcommand)]
+pub enum Net {
+    /// Two classes of points, shaped as two moons, by three dense layers (2-16-16-1)
+    ///
+    /// --data is an .npz file with `x`, two floats for each point, and `y`, 0 or 1 for each.
+    Mlp(Options),
+    /// Handwritten digits of 8 x 8, by two convolutions and two dense layers
+    ///
+    /// --data is an .npz file with `images`, 8 x 8 numbers from 0 to 16 for each, and `labels`, an integer for each. Every
+    /// fifth is for validation.
+    Digits(Options),
+    /// The next character of a text, by a small transformer
+    ///
+    /// --data is a text file; else it is the source of this program. The last tenth is for validation.
+    Chars(Options),
+}
+
+/// How it is trained, and what is written.
+#[derive(Args)]
+pub struct Options {
+    /// Train on this file instead of the data that is here
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Save the weights to this safetensors file after each epoch, with all that --resume needs
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// How many epochs in all, those of --resume included
+    #[arg(long)]
+    epochs: Option<u64>,
+    /// The learning rate
+    #[arg(long, value_parser = rate)]
+    lr: Option<f64>,
+    /// Another seed gives other first weights and another order of the examples
+    #[arg(long, default_value_t = 0)]
+    seed: u32,
+    /// Go on from a file that --out wrote, with the same options and data
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Draw the losses of all epochs to this file
+    #[arg(long, value_name = "FILE")]
+    loss_svg: Option<PathBuf>,
+    /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
+    #[arg(long, env = "WARPWEFT_DEVICE", default_value = "auto")]
+    device: Preference,
+}
+
+fn rate(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err("a rate is a number of at least 0".into()),
+    }
+}
+
+/// Trains it.
+///
+/// # Errors
+/// Those of the device and the files; `Data` where the losses are not finite.
+pub fn run(net: &Net) -> Result<()> {
+    let (Net::Mlp(options) | Net::Digits(options) | Net::Chars(options)) = net;
+    let device = Device::with_sync(options.device.clone())?;
+    println!("{} ({})", device.info().name, device.info().backend);
+    if let Some(why) = device.fallback() {
+        println!("{why}");
+    }
+    match net {
+        Net::Mlp(options) => mlp::run(&device, options),
+        Net::Digits(options) => digits::run(&device, options),
+        Net::Chars(options) => chars::run(&device, options),
+    }
+}
+
+/// A trainer that is made, and how it is told and saved.
+struct Work<'a, M> {
+    trainer: Trainer<M>,
+    options: &'a Options,
+    /// What the net is made of, for whoever opens the file: JSON.
+    architecture: serde_json::Value,
+    /// How many epochs there are if nobody says.
+    epochs: u64,
+    /// How many steps an epoch has.
+    steps: usize,
+}
+
+impl<M: Module> Work<'_, M> {
+    /// Goes on from a file, trains, and writes what is to be written. Returns the trained model.
+    fn run(self) -> Result<M> {
+        let Work { trainer, options, architecture, epochs, steps } = self;
+        let epochs = options.epochs.unwrap_or(epochs);
+        let mut trainer = trainer.epochs(epochs);
+        let notes = BTreeMap::from([("architecture".to_string(), architecture.to_string())]);
+        if let Some(file) = &options.resume {
+            let found = files::load_checkpoint(file, &mut trainer)?;
+            if found.get("architecture") != notes.get("architecture") {
+                return Err(Error::data(format!("train: {} is of another net", file.display())));
+            }
+            let (epochs, steps) = (trainer.history().len(), trainer.steps());
+            println!("{}: {epochs} epochs, {steps} steps", file.display());
+        }
+        println!(
+            "{} parameters, {epochs} epochs of {steps} steps",
+            trainer.model.parameter_count()
+        );
+        let bar = ProgressBar::new(epochs * steps as u64).with_style(style());
+        bar.set_position(trainer.steps());
+        while let Some(step) = trainer.next_step_sync()? {
+            bar.set_position(step.step + 1);
+            let Some(epoch) = &step.ended else { continue };
+            bar.suspend(|| println!("{}", line(epoch)));
+            if let Some(file) = &options.out {
+                files::save_checkpoint(file, &trainer, &notes)?;
+            }
+        }
+        bar.finish_and_clear();
+        if let Some(file) = &options.out {
+            println!("saved as {}", file.display());
+        }
+        if let Some(file) = &options.loss_svg {
+            std::fs::write(file, plot::losses(trainer.history())).map_err(|error| {
+                Error::data(format!("train: {} cannot be written: {error}", file.display()))
+            })?;
+        }
+        Ok(trainer.model)
+    }
+}
+
+/// A layer of an architecture whose weights the file has as `name.weight` and `name.bias`.
+fn learnt(layer: &str, name: &str, inputs: usize, outputs: usize) -> serde_json::Value {
+    serde_json::json!({ "layer": layer, "name": name, "inputs": inputs, "outputs": outputs })
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} steps, {eta} left");
+    style.expect("the template is well formed")
+}
+
+/// What came of an epoch, on a line.
+fn line(epoch: &Epoch) -> String {
+    let mut line = format!("epoch {}: loss {:.4}", epoch.epoch + 1, epoch.loss);
+    if let Some(scores) = &epoch.validation {
+        line += &format!(", validation {:.4}", scores.loss);
+        for (name, value) in &scores.metrics {
+            line += &format!(", {name} {value:.4}");
+        }
+    }
+    line + &format!(" ({:.1} s)", epoch.seconds)
+}

@@ -1,0 +1,145 @@
+//! `warpweft train` as a person calls it: what it learns, saves, goes on from and refuses.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use warpweft_native::files;
+use warpweft_native::prelude::*;
+
+fn train(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warpweft"));
+    command.arg("train").args(arguments).env("WARPWEFT_DEVICE", "cpu");
+    command.output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints text")
+}
+
+/// What a call prints that succeeds.
+fn printed(arguments: &[&str]) -> String {
+    let output = train(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What a call says that fails, and the code that it ends with.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = train(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    (output.status.code(), text(&output.stderr))
+}
+
+/// A file that is removed in the end.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        Temporary(std::env::temp_dir().join(format!("warpweft-{}-{name}", std::process::id())))
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("a plain path")
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The number behind `words` in the last line that has them.
+fn number(text: &str, words: &str) -> f64 {
+    let rest = text.lines().rev().find_map(|line| Some(line.split_once(words)?.1));
+    let rest = rest.unwrap_or_else(|| panic!("no line has {words:?} in {text}"));
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    rest[..end].parse().unwrap_or_else(|_| panic!("no number behind {words:?} in {text}"))
+}
+
+/// The bits of all tensors of a file, and what it says of the net.
+fn opened(file: &Temporary) -> (Vec<(String, Vec<u8>)>, Value) {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU is there");
+    let file = files::load_safetensors(&device, &file.0).expect("a file");
+    let bits = |(name, x): (&String, &Tensor)| (name.clone(), x.read_bytes_sync().expect("read"));
+    let note = serde_json::from_str(&file.metadata["architecture"]).expect("JSON");
+    (file.tensors.iter().map(bits).collect(), note)
+}
+
+#[test]
+fn two_moons_are_told_apart_and_drawn() {
+    let (out, svg) = (Temporary::new("moons.safetensors"), Temporary::new("moons.svg"));
+    let said = printed(&["mlp", "--out", out.path(), "--loss-svg", svg.path()]);
+    assert!(number(&said, "accuracy ") > 0.95, "{said}");
+    assert!(said.contains("337 parameters, 30 epochs of 25 steps"), "{said}");
+    let (tensors, note) = opened(&out);
+    assert_eq!(note["layers"][0]["inputs"], 2);
+    let weight = tensors.iter().find(|(name, _)| name == "0.weight").expect("a weight");
+    assert_eq!(weight.1.len(), 16 * 2 * 4);
+    let svg = std::fs::read_to_string(&svg.0).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
+    let line = svg.split("points=\"").nth(1).expect("a line");
+    let points = line.split('"').next().expect("its points");
+    assert_eq!(points.split(' ').count(), 30);
+}
+
+#[test]
+fn digits_are_learnt() {
+    let said = printed(&["digits", "--epochs", "3"]);
+    assert!(number(&said, "accuracy ") > 0.85, "{said}");
+    assert!(said.contains("epoch 3: ") && !said.contains("epoch 4: "), "{said}");
+}
+
+#[test]
+fn what_is_resumed_is_the_same_to_the_bit() {
+    let words = Temporary::new("words.txt");
+    let story: String = (0..400).map(|n| ["one ", "two ", "three "][n * n % 3]).collect();
+    std::fs::write(&words.0, story).expect("a text");
+    for net in [&["mlp"][..], &["chars", "--data", words.path()]] {
+        let (half, rest, whole) =
+            (Temporary::new("half"), Temporary::new("rest"), Temporary::new("whole"));
+        let run = |more: &[&str]| printed(&[net, &["--seed", "3"], more].concat());
+        run(&["--epochs", "2", "--out", half.path()]);
+        let said = run(&["--epochs", "4", "--resume", half.path(), "--out", rest.path()]);
+        assert!(said.contains(": 2 epochs, "), "{said}");
+        assert!(said.contains("epoch 3: ") && !said.contains("epoch 2: "), "{said}");
+        run(&["--epochs", "4", "--out", whole.path()]);
+        let (rest, whole) = (opened(&rest), opened(&whole));
+        assert!(rest == whole, "{net:?}: other bits");
+        assert_ne!(opened(&half).0, whole.0);
+    }
+}
+
+#[test]
+fn a_text_is_learnt_and_written() {
+    let words = Temporary::new("song.txt");
+    std::fs::write(&words.0, "abcdefgh".repeat(300)).expect("a text");
+    let said = printed(&["chars", "--data", words.path(), "--epochs", "15", "--lr", "0.005"]);
+    assert!(number(&said, "accuracy ") > 0.9, "{said}");
+    let written = said.split("it writes:\n").nth(1).expect("it writes");
+    assert!(written.contains("abcdefghabcdefgh"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_trained_is_refused() {
+    for arguments in [&[][..], &["poems"], &["mlp", "--lr=-1"], &["mlp", "--epochs", "x"]] {
+        assert_eq!(refused(arguments).0, Some(2), "{arguments:?}");
+    }
+    let out = Temporary::new("other.safetensors");
+    printed(&["mlp", "--epochs", "1", "--out", out.path()]);
+    let short = Temporary::new("short.txt");
+    std::fs::write(&short.0, "too short").expect("a text");
+    for (arguments, words) in [
+        (&["digits", "--resume", out.path()][..], "load_state_dict: "),
+        (&["mlp", "--resume", "/no/such/file"], "/no/such/file"),
+        (&["mlp", "--data", out.path()], "load_npz: "),
+        (&["chars", "--data", short.path()], "a text of 9 characters"),
+        (&["chars", "--data", "/no/such/text"], "/no/such/text"),
+        (&["mlp", "--epochs", "1", "--out", "/no/such/folder/x"], "/no/such/folder/x"),
+        (&["mlp", "--epochs", "1", "--lr", "1e38"], "is not finite"),
+    ] {
+        let (code, said) = refused(arguments);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.starts_with("warpweft: ") && said.contains(words), "{said}, not {words}");
+    }
+}

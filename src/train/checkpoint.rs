@@ -1,0 +1,227 @@
+//! Checkpoints: all that a training needs to go on to the same bits, in one safetensors file.
+
+use super::record::{Epoch, Scores};
+use super::running::Running;
+use super::stopping::Patience;
+use super::Trainer;
+use crate::error::{Error, Result};
+use crate::io;
+use crate::nn::Module;
+use crate::tensor::Tensor;
+use serde_json::{json, Value};
+use std::collections::BTreeMap;
+
+/// How the names of what is not the model's begin.
+const OWN: &str = "trainer/";
+/// The note of all that is no tensor.
+const STATE: &str = "trainer";
+const OPTIMIZER: &str = "trainer/optimizer/";
+const BEST: &str = "trainer/best/";
+const MEAN: &str = "trainer/mean";
+const BAD: &str = "trainer/bad";
+
+impl<M: Module> Trainer<M> {
+    /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
+    /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`:
+    /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, draws of generators and the history
+    /// are in the note `trainer`, as JSON.
+    ///
+    /// # Errors
+    /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].
+    pub async fn save(&self, notes: &BTreeMap<String, String>) -> Result<Vec<u8>> {
+        let mut tensors = self.model.state_dict();
+        let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
+        if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
+            return Err(Error::data(format!("save: `{name}` is a name of the trainer's own")));
+        }
+        for (name, x) in self.optimizer.state_dict()? {
+            tensors.insert(OPTIMIZER.to_string() + &name, x);
+        }
+        for (name, x) in self.best.iter().flatten() {
+            tensors.insert(BEST.to_string() + name, x.clone());
+        }
+        tensors.insert(MEAN.into(), self.running.mean.clone());
+        tensors.insert(BAD.into(), self.running.bad.clone());
+        let state = json!({
+            "version": 1,
+            "steps": self.steps,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "examples": self.running.examples,
+            "order": self.data.order(),
+            "draws": self.generators.iter().map(|one| one.drawn()).collect::<Vec<_>>(),
+            "history": self.history.iter().map(written).collect::<Vec<_>>(),
+        });
+        let mut metadata = notes.clone();
+        metadata.insert(STATE.into(), state.to_string());
+        io::save_safetensors(&tensors, &metadata).await
+    }
+
+    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Model, optimiser, data and
+    /// all that is said of the training must be made as they were. Returns the notes.
+    ///
+    /// # Errors
+    /// `Data` if the file is damaged or no checkpoint, or of another model, optimiser or number of generators, or of the middle
+    /// of an epoch of other batches; `Shape` if a parameter has another shape. Then nothing was taken.
+    pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
+        let io::Safetensors { mut tensors, mut metadata } =
+            io::load_safetensors(&self.device, file)?;
+        let note = metadata.remove(STATE).ok_or_else(|| wrong("it has no note `trainer`"))?;
+        let state: Value = serde_json::from_str(&note).map_err(|_| wrong("its note is no JSON"))?;
+        let state = State::read(&state)?;
+        let order = self.data.order();
+        if state.batch > 0 && state.order != order {
+            let (saved, batch) = (state.order, state.batch);
+            let message = format!("of batch {batch} of other batches: {saved}; here are {order}");
+            return Err(wrong(&message));
+        }
+        if state.draws.len() != self.generators.len() {
+            let (saved, here) = (state.draws.len(), self.generators.len());
+            return Err(wrong(&format!("of {saved} generators, here are {here}")));
+        }
+        if let Some(rule) = &self.stopping {
+            if state.history.iter().any(|epoch| epoch.get(&rule.monitor).is_none()) {
+                return Err(wrong(&format!("its epochs have no `{}`", rule.monitor)));
+            }
+        }
+        let running = Running {
+            mean: taken(&mut tensors, MEAN, &self.running.mean)?,
+            bad: taken(&mut tensors, BAD, &self.running.bad)?,
+            examples: state.examples,
+        };
+        let best = part(&mut tensors, BEST);
+        let optimizer = part(&mut tensors, OPTIMIZER);
+        let before = self.model.state_dict();
+        self.model.load_state_dict(&tensors)?;
+        if let Err(error) = self.optimizer.load_state_dict(&optimizer).await {
+            self.model.load_state_dict(&before)?;
+            return Err(error);
+        }
+        for (generator, drawn) in self.generators.iter().zip(&state.draws) {
+            generator.set_drawn(*drawn);
+        }
+        (self.steps, self.epoch, self.batch) = (state.steps, state.epoch, state.batch);
+        self.running = running;
+        self.best = (!best.is_empty()).then_some(best);
+        (self.left, self.last, self.begun, self.restored) = (None, None, None, false);
+        // What looks at epochs has seen those of the history.
+        self.patience = Patience::default();
+        if let Some([first, now]) = &mut self.plateau {
+            *now = first.clone();
+        }
+        for epoch in &state.history {
+            self.follow(epoch)?;
+        }
+        self.history = state.history;
+        Ok(metadata)
+    }
+}
+
+fn wrong(why: &str) -> Error {
+    Error::data(format!("load: no checkpoint of this training: {why}"))
+}
+
+/// The tensor of this name, which must be like another.
+fn taken(tensors: &mut BTreeMap<String, Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
+    let found = tensors.remove(name);
+    let fits = |x: &Tensor| x.shape() == like.shape() && x.dtype() == like.dtype();
+    found.filter(fits).ok_or_else(|| wrong(&format!("`{name}` is missing or another thing")))
+}
+
+/// The tensors whose names begin so, without that.
+fn part(tensors: &mut BTreeMap<String, Tensor>, begin: &str) -> BTreeMap<String, Tensor> {
+    let names: Vec<String> =
+        tensors.keys().filter(|name| name.starts_with(begin)).cloned().collect();
+    names
+        .iter()
+        .filter_map(|name| Some((name[begin.len()..].into(), tensors.remove(name)?)))
+        .collect()
+}
+
+/// What the note says.
+struct State {
+    steps: u64,
+    epoch: u64,
+    batch: u64,
+    examples: u64,
+    order: String,
+    draws: Vec<u32>,
+    history: Vec<Epoch>,
+}
+
+impl State {
+    fn read(note: &Value) -> Result<State> {
+        if note["version"] != 1 {
+            return Err(wrong(&format!("of version {}", note["version"])));
+        }
+        let list = |key: &str| note[key].as_array().ok_or_else(|| missing(key));
+        let draw = |value: &Value| value.as_u64().and_then(|draw| u32::try_from(draw).ok());
+        let draws = list("draws")?.iter().map(|value| draw(value).ok_or_else(|| missing("draws")));
+        let state = State {
+            steps: count(note, "steps")?,
+            epoch: count(note, "epoch")?,
+            batch: count(note, "batch")?,
+            examples: count(note, "examples")?,
+            order: note["order"].as_str().ok_or_else(|| missing("order"))?.into(),
+            draws: draws.collect::<Result<_>>()?,
+            history: list("history")?.iter().map(epoch).collect::<Result<_>>()?,
+        };
+        match state.batch <= state.steps {
+            true => Ok(state),
+            false => Err(wrong("more steps in an epoch than in all")),
+        }
+    }
+}
+
+fn missing(key: &str) -> Error {
+    wrong(&format!("its note has no usable `{key}`"))
+}
+
+fn count(note: &Value, key: &str) -> Result<u64> {
+    note[key].as_u64().ok_or_else(|| missing(key))
+}
+
+/// JSON has neither NaN nor infinity, and readers round; texts come back as they were.
+fn number(note: &Value, key: &str) -> Result<f64> {
+    note[key].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| missing(key))
+}
+
+fn written(epoch: &Epoch) -> Value {
+    let text = |x: f64| x.to_string();
+    let validation = epoch.validation.as_ref().map(|scores| {
+        let one = |(name, value): &(String, f64)| json!({ "name": name, "value": text(*value) });
+        let metrics: Vec<Value> = scores.metrics.iter().map(one).collect();
+        json!({ "loss": text(scores.loss), "metrics": metrics })
+    });
+    json!({
+        "epoch": epoch.epoch,
+        "steps": epoch.steps,
+        "loss": text(epoch.loss),
+        "validation": validation,
+        "lr": text(epoch.lr),
+        "seconds": text(epoch.seconds),
+    })
+}
+
+fn epoch(note: &Value) -> Result<Epoch> {
+    let metric = |one: &Value| {
+        let name = one["name"].as_str().ok_or_else(|| missing("metrics"))?;
+        Ok((name.to_string(), number(one, "value")?))
+    };
+    let validation = match &note["validation"] {
+        Value::Null => None,
+        scores => {
+            let metrics = scores["metrics"].as_array().ok_or_else(|| missing("metrics"))?;
+            let metrics = metrics.iter().map(metric).collect::<Result<_>>()?;
+            Some(Scores { loss: number(scores, "loss")?, metrics })
+        }
+    };
+    Ok(Epoch {
+        epoch: count(note, "epoch")?,
+        steps: count(note, "steps")?,
+        loss: number(note, "loss")?,
+        validation,
+        lr: number(note, "lr")?,
+        seconds: number(note, "seconds")?,
+    })
+}

@@ -1,0 +1,78 @@
+//! How well a model does on data that it is not trained on.
+
+use super::ahead::Ahead;
+use super::data::Batches;
+use super::metrics::Metric;
+use super::record::{Outcome, Scores};
+use super::running::Running;
+use super::Trainer;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::nn::Module;
+use crate::tensor::Tensor;
+
+/// The loss of a batch, and what the model predicts for it.
+pub(super) type Forward<M> = Box<dyn Fn(&M, &Tensor, &Tensor) -> Result<Outcome>>;
+
+impl<M: Module> Trainer<M> {
+    /// The mean loss and the metrics over these batches, with the model in evaluation; it trains again afterwards.
+    ///
+    /// # Errors
+    /// Those of the batches, the forward function and the metrics; `Data` if there are no batches, or there are metrics and
+    /// the forward function returns a loss alone.
+    pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
+        scores(&self.device, &self.model, &self.forward, &mut self.metrics, data).await
+    }
+}
+
+/// A model in evaluation until this is dropped, in whichever way that happens.
+struct Evaluating<'a, M: Module>(&'a M);
+
+impl<M: Module> Drop for Evaluating<'_, M> {
+    fn drop(&mut self) {
+        self.0.train();
+    }
+}
+
+/// [`Trainer::evaluate`], of the trainer's parts.
+pub(super) async fn scores<M: Module>(
+    device: &Device,
+    model: &M,
+    forward: &Forward<M>,
+    metrics: &mut [Box<dyn Metric>],
+    data: &dyn Batches,
+) -> Result<Scores> {
+    model.eval();
+    let _evaluating = Evaluating(model);
+    metrics.iter_mut().for_each(|metric| metric.reset());
+    let mut running = Running::new(device)?;
+    let mut ahead = Ahead::default();
+    for (n, batch) in data.epoch(0)?.enumerate() {
+        ahead.wait().await?;
+        let (x, y) = batch?;
+        let Outcome { loss, prediction } = forward(model, &x, &y)?;
+        let examples = x.shape().first().copied().unwrap_or(1);
+        running = running.with(&loss, n as u64, examples)?;
+        if !metrics.is_empty() {
+            let why = "train: metrics need predictions: the forward function returns a loss alone";
+            let prediction = prediction.ok_or_else(|| Error::data(why))?.detach();
+            metrics.iter_mut().try_for_each(|metric| metric.update(&prediction, &y))?;
+        }
+        drop(loss);
+        device.flush()?;
+        ahead.push(device);
+    }
+    if running.examples == 0 {
+        return Err(Error::data("evaluate: there were no batches"));
+    }
+    let mut values = vec![running.mean];
+    for metric in &*metrics {
+        values.push(metric.value()?.cast(DType::F32)?.reshape(&[1])?);
+    }
+    let read = device.read::<f32>(&values.iter().collect::<Vec<_>>()).await?;
+    let mut numbers = read.into_iter().flatten().map(f64::from);
+    let loss = numbers.next().unwrap_or(f64::NAN);
+    let names = metrics.iter().map(|metric| metric.name());
+    Ok(Scores { loss, metrics: names.zip(numbers).collect() })
+}

@@ -1,0 +1,245 @@
+//! The loop: steps, epochs, and where they end.
+
+use super::evaluate::scores;
+use super::record::{Epoch, Step};
+use super::running::Running;
+use super::{Per, Trainer};
+use crate::error::{Error, Result};
+use crate::nn::Module;
+use crate::tensor::{Tensor, Variable};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use web_time::Instant;
+
+impl<M: Module> Trainer<M> {
+    /// Trains until all epochs are over or early stopping ends it. Returns what came of each epoch.
+    ///
+    /// # Errors
+    /// As [`Trainer::next_step`].
+    pub async fn fit(&mut self) -> Result<&[Epoch]> {
+        self.fit_with(|_| ControlFlow::Continue(())).await
+    }
+
+    /// [`Trainer::fit`], where `each` hears of every step, and ends it by `Break`. Nothing is lost then: the next call goes on.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// # use warpweft::nn::{Generator, Layer, Linear, LossReduction, Module};
+    /// # use warpweft::optim::{Optimizer, Sgd};
+    /// # use warpweft::train::{DataLoader, Dataset, Trainer};
+    /// # use std::ops::ControlFlow;
+    /// # let device = Device::with(Preference::Cpu).await?;
+    /// # let x = device.uniform(&[64, 1], -1.0, 1.0, 1)?;
+    /// # let data = Dataset::new(&x, &x.mul(3)?)?;
+    /// # let model = Linear::new(&Generator::new(&device, 0), 1, 1)?;
+    /// # let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+    /// # let forward = |model: &Linear, x: &_, y: &_| model.forward(x)?.mse_loss(y, LossReduction::Mean);
+    /// let mut trainer = Trainer::new(model, optimizer, DataLoader::new(&data, 16)?, forward)?.epochs(5);
+    /// let done = trainer.fit_with(|step| match &step.ended {
+    ///     Some(epoch) if epoch.loss < 0.5 => ControlFlow::Break(()),
+    ///     _ => ControlFlow::Continue(()),
+    /// });
+    /// assert!(done.await?.len() <= 5);
+    /// trainer.fit().await?; // the epochs that are left
+    /// assert_eq!(trainer.history().len(), 5);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Trainer::next_step`].
+    pub async fn fit_with(
+        &mut self,
+        mut each: impl FnMut(&Step) -> ControlFlow<()>,
+    ) -> Result<&[Epoch]> {
+        while let Some(step) = self.next_step().await? {
+            if each(&step).is_break() {
+                break;
+            }
+        }
+        Ok(&self.history)
+    }
+
+    /// Takes the next step, and ends the epoch after its last one: [`Step::ended`]. Nothing when the training is over. What is
+    /// done between two steps, such as saving, is up to the caller.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// # use warpweft::nn::{Generator, Layer, Linear, LossReduction, Module};
+    /// # use warpweft::optim::{Optimizer, Sgd};
+    /// # use warpweft::train::{DataLoader, Dataset, Trainer};
+    /// # let device = Device::with(Preference::Cpu).await?;
+    /// # let x = device.uniform(&[64, 1], -1.0, 1.0, 1)?;
+    /// # let data = Dataset::new(&x, &x.mul(3)?)?;
+    /// # let model = Linear::new(&Generator::new(&device, 0), 1, 1)?;
+    /// # let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+    /// # let forward = |model: &Linear, x: &_, y: &_| model.forward(x)?.mse_loss(y, LossReduction::Mean);
+    /// # let mut trainer = Trainer::new(model, optimizer, DataLoader::new(&data, 16)?, forward)?.epochs(5);
+    /// while let Some(step) = trainer.next_step().await? {
+    ///     if let Some(epoch) = &step.ended {
+    ///         println!("epoch {}: {:.3}", epoch.epoch, epoch.loss);
+    ///     }
+    /// }
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches. A step that
+    /// failed was not taken, and comes again.
+    pub async fn next_step(&mut self) -> Result<Option<Step>> {
+        // A step whose report, or whose epoch's end, was not awaited to the end is already taken.
+        while self.last.is_none() {
+            if self.is_over() {
+                self.restore_best()?;
+                return Ok(None);
+            }
+            // Whoever drops this while it waits has lost no batch: none is taken yet.
+            self.ahead.wait().await?;
+            match self.next_batch()? {
+                Some((x, y)) => {
+                    let taken = self.step(&x, &y).await;
+                    if taken.is_err() {
+                        self.left = None;
+                    }
+                    self.last = Some(taken?);
+                }
+                None if self.batch == 0 => {
+                    return Err(Error::data(format!("train: epoch {} has no batches", self.epoch)));
+                }
+                // A checkpoint of the end of an epoch.
+                None => drop(self.end_epoch().await?),
+            }
+        }
+        if self.report_every > 0 && self.steps.is_multiple_of(self.report_every) {
+            let mean = self.mean_loss().await?;
+            self.last.iter_mut().for_each(|step| step.mean_loss = Some(mean));
+        }
+        if self.left.as_mut().is_none_or(|left| left.peek().is_none()) {
+            let ended = self.end_epoch().await?;
+            self.last.iter_mut().for_each(|step| step.ended = Some(ended.clone()));
+        }
+        Ok(self.last.take())
+    }
+
+    /// Whether no step is left to take.
+    pub fn is_over(&self) -> bool {
+        let stopped = self.stopping.as_ref().is_some_and(|rule| self.patience.is_out(rule));
+        stopped || self.epoch >= self.epochs
+    }
+
+    /// The next batch of the epoch; those that were taken are passed over.
+    fn next_batch(&mut self) -> Result<Option<super::Batch>> {
+        if self.left.is_none() {
+            self.model.train();
+            let mut left = self.data.epoch(self.epoch)?;
+            if let Some(before) = self.batch.checked_sub(1) {
+                left.nth(before as usize).transpose()?;
+            }
+            self.left = Some(left.peekable());
+        }
+        let next = self.left.as_mut().and_then(Iterator::next).transpose();
+        if next.is_err() {
+            self.left = None;
+        }
+        next
+    }
+
+    /// Takes a step on a batch: records its loss, gradients and new parameters, and submits them. It waits only where the
+    /// device is a few steps behind. This is for loops of one's own, which end epochs by [`Trainer::end_epoch`].
+    ///
+    /// # Errors
+    /// Those of the forward function and of [`Optimizer::minimize`](crate::optim::Optimizer::minimize); `Shape` if the loss is
+    /// not one number; what went wrong with earlier steps.
+    pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
+        self.ahead.wait().await?;
+        self.begun.get_or_insert_with(Instant::now);
+        self.restored = false;
+        let lr = match (&self.schedule, &self.plateau) {
+            (Some((schedule, Per::Step)), _) => schedule.lr(self.steps),
+            (Some((schedule, Per::Epoch)), _) => schedule.lr(self.epoch),
+            (None, Some([_, plateau])) => plateau.lr(),
+            (None, None) => self.optimizer.lr(),
+        };
+        if self.schedule.is_some() || self.plateau.is_some() {
+            self.optimizer.set_lr(lr);
+        }
+        let loss = (self.forward)(&self.model, x, y)?.loss;
+        let examples = x.shape().first().copied().unwrap_or(1);
+        let running = self.running.with(&loss, self.batch, examples)?;
+        // It is computed with the step, though the mean is made of it.
+        let kept = Variable::new(&loss);
+        self.optimizer.minimize(&loss)?;
+        drop(kept);
+        self.running = running;
+        let (step, epoch, batch) = (self.steps, self.epoch, self.batch);
+        self.steps += 1;
+        self.batch += 1;
+        self.ahead.push(&self.device);
+        Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
+    }
+
+    /// Ends an epoch: reads its mean loss, validates, and begins the next. [`Trainer::next_step`] does it by itself.
+    ///
+    /// # Errors
+    /// `Data` if a loss of the epoch was not finite, with the step's number; if early stopping looks at a number that is not
+    /// there; as [`Trainer::evaluate`].
+    pub async fn end_epoch(&mut self) -> Result<Epoch> {
+        let loss = self.mean_loss().await?;
+        let validation = match &self.validation {
+            Some(data) => {
+                let (forward, metrics) = (&self.forward, &mut self.metrics);
+                Some(scores(&self.device, &self.model, forward, metrics, &**data).await?)
+            }
+            None => None,
+        };
+        let seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
+        let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.lr());
+        let ended = Epoch { epoch, steps, loss, validation, lr, seconds };
+        let running = Running::new(&self.device)?;
+        if self.follow(&ended)? {
+            self.best = Some(self.weights());
+        }
+        self.history.push(ended.clone());
+        self.running = running;
+        (self.epoch, self.batch, self.left, self.begun) = (epoch + 1, 0, None, None);
+        Ok(ended)
+    }
+
+    /// Takes an epoch in, for what looks at epochs. Whether its weights are to be kept.
+    pub(super) fn follow(&mut self, epoch: &Epoch) -> Result<bool> {
+        let best = match &self.stopping {
+            Some(rule) => self.patience.take(rule, epoch)? && rule.restore_best,
+            None => false,
+        };
+        if let Some([_, plateau]) = &mut self.plateau {
+            plateau.step(epoch.get("validation_loss").unwrap_or(epoch.loss));
+        }
+        Ok(best)
+    }
+
+    /// The model's values as they are now.
+    fn weights(&self) -> BTreeMap<String, Tensor> {
+        let copy = |(name, x): (String, Tensor)| (name, x.detach());
+        self.model.state_dict().into_iter().map(copy).collect()
+    }
+
+    /// Gives the model its best weights, once.
+    fn restore_best(&mut self) -> Result<()> {
+        if let Some(best) = self.best.as_ref().filter(|_| !self.restored) {
+            self.model.load_state_dict(best)?;
+            self.restored = true;
+        }
+        Ok(())
+    }
+
+    /// The mean loss of the epoch so far.
+    async fn mean_loss(&self) -> Result<f64> {
+        let (mean, bad) = self.running.read().await?;
+        let Some(batch) = bad else { return Ok(mean) };
+        let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
+        let what = format!("the loss of step {step} (epoch {epoch}, batch {batch}) is not finite");
+        let why = "a lower learning rate or clipped gradients may help; a checkpoint goes back";
+        Err(Error::data(format!("train: {what}; {why}")))
+    }
+}

@@ -1,0 +1,307 @@
+//! Metrics of classes.
+
+use super::Metric;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// What a metric without batches says.
+fn no_batches(name: &str) -> Error {
+    Error::data(format!("{name}: there were no batches"))
+}
+
+/// Whether it is of integers, bytes included.
+fn is_whole(x: &Tensor) -> bool {
+    !x.dtype().is_float() && x.dtype() != DType::Bool
+}
+
+/// Refuses targets that are not classes as integers.
+fn need_classes(name: &str, target: &Tensor) -> Result<()> {
+    match is_whole(target) {
+        true => Ok(()),
+        false => {
+            let dtype = target.dtype();
+            Err(Error::dtype(format!("{name}: the targets are {dtype}, not classes as integers")))
+        }
+    }
+}
+
+/// The number of classes, if these are their scores: `[batch, classes, ..]` beside targets of `[batch, ..]`.
+fn scored(prediction: &Tensor, target: &Tensor) -> Option<usize> {
+    let (scores, shape) = (prediction.shape(), target.shape());
+    let beside = scores.len() == shape.len() + 1
+        && scores[..1] == shape[..shape.len().min(1)]
+        && scores[2..] == shape[1..];
+    (beside && prediction.dtype().is_float()).then(|| scores[1])
+}
+
+/// The class of each prediction, and the target's, as `i32` in one line.
+fn labels(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, Tensor)> {
+    need_classes(name, target)?;
+    let line = |x: &Tensor| x.cast(DType::I32)?.reshape(&[-1]);
+    if scored(prediction, target).is_some() {
+        return Ok((line(&prediction.argmax(1)?)?, line(target)?));
+    }
+    if prediction.shape() == target.shape() && is_whole(prediction) {
+        return Ok((line(prediction)?, line(target)?));
+    }
+    let why = "predictions are scores [batch, classes, ..] or classes of the targets' shape";
+    Err(Error::shapes(name, prediction.shape(), target.shape(), why))
+}
+
+/// What was right, of how many.
+#[derive(Clone, Debug, Default)]
+struct Share {
+    right: Option<Tensor>,
+    all: usize,
+}
+
+impl Share {
+    fn add(&mut self, right: &Tensor) -> Result<()> {
+        let count = right.cast(DType::I32)?.sum(())?;
+        self.right = Some(match &self.right {
+            Some(before) => before.add(&count)?.detach(),
+            None => count.detach(),
+        });
+        self.all += right.numel();
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Result<Tensor> {
+        let right = self.right.as_ref().filter(|_| self.all > 0).ok_or_else(|| no_batches(name))?;
+        right.cast(DType::F32)?.div(self.all)
+    }
+}
+
+/// The share of predictions that are the target. (`accuracy_score`.) Predictions are scores of classes, `[batch, classes, ..]`,
+/// of which the largest counts, or classes as integers.
+#[derive(Clone, Debug, Default)]
+pub struct Accuracy(Share);
+
+impl Accuracy {
+    /// Of no batches yet.
+    pub fn new() -> Accuracy {
+        Accuracy::default()
+    }
+}
+
+impl Metric for Accuracy {
+    fn name(&self) -> String {
+        "accuracy".into()
+    }
+
+    fn reset(&mut self) {
+        self.0 = Share::default();
+    }
+
+    fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
+        let (prediction, target) = labels("accuracy", prediction, target)?;
+        self.0.add(&prediction.eq(&target)?)
+    }
+
+    fn value(&self) -> Result<Tensor> {
+        self.0.value("accuracy")
+    }
+}
+
+/// The share of targets that are among the `k` classes of the highest scores. (`top_k_accuracy_score`.) Of equal scores the
+/// later class is the higher, as there; a target whose score is NaN is not among them.
+#[derive(Clone, Debug)]
+pub struct TopKAccuracy {
+    k: usize,
+    share: Share,
+}
+
+impl TopKAccuracy {
+    /// Among the first `k`.
+    pub fn new(k: usize) -> TopKAccuracy {
+        TopKAccuracy { k, share: Share::default() }
+    }
+}
+
+impl Metric for TopKAccuracy {
+    fn name(&self) -> String {
+        format!("top_{}_accuracy", self.k)
+    }
+
+    fn reset(&mut self) {
+        self.share = Share::default();
+    }
+
+    fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
+        let name = "top_k_accuracy";
+        need_classes(name, target)?;
+        let Some(classes) = scored(prediction, target) else {
+            let why = "predictions are scores [batch, classes, ..]";
+            return Err(Error::shapes(name, prediction.shape(), target.shape(), why));
+        };
+        let target = target.cast(DType::I32)?.unsqueeze(1)?;
+        let mut along = vec![1; prediction.rank()];
+        along[1] = classes;
+        let numbers = prediction.device().iota(&[classes], 0)?.reshape(&along[..])?;
+        // A target that is no class has the score NaN, and is not among the first.
+        let own = numbers.eq(&target)?;
+        let known = own.any(1)?;
+        let score = own.where_cond(prediction, 0.0)?.sum(1)?;
+        let score = known.where_cond(score, f64::NAN)?;
+        let beside = score.unsqueeze(1)?;
+        let later = prediction.eq(&beside)?.logical_and(numbers.gt(&target)?)?;
+        let higher = prediction.gt(&beside)?.logical_or(later)?.cast(DType::I32)?.sum(1)?;
+        self.share.add(&higher.lt(self.k)?.logical_and(score.is_nan().logical_not())?)
+    }
+
+    fn value(&self) -> Result<Tensor> {
+        self.share.value("top_k_accuracy")
+    }
+}
+
+/// How often each class (a row) was taken for each class (a column). (`confusion_matrix` with `labels=range(classes)`.) Pairs
+/// of which one is no class do not count.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, train::metrics::ConfusionMatrix};
+/// # let device = Device::with(Preference::Cpu).await?;
+/// let mut confusion = ConfusionMatrix::new(2);
+/// let target = device.tensor(&[0i32, 1, 1], &[3])?;
+/// confusion.update(&device.tensor(&[0i32, 0, 1], &[3])?, &target)?;
+/// assert_eq!(confusion.matrix()?.read::<i32>().await?, [1, 0, 1, 1]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct ConfusionMatrix {
+    classes: usize,
+    counts: Option<Tensor>,
+}
+
+impl ConfusionMatrix {
+    /// Of so many classes, and no batches yet.
+    pub fn new(classes: usize) -> ConfusionMatrix {
+        ConfusionMatrix { classes, counts: None }
+    }
+
+    /// Takes a batch in; predictions are as for [`Accuracy`].
+    ///
+    /// # Errors
+    /// As [`Metric::update`]; `Shape` if there are scores of another number of classes.
+    pub fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
+        let (name, classes) = ("confusion_matrix", self.classes);
+        if scored(prediction, target).is_some_and(|count| count != classes) {
+            let shape = prediction.shape();
+            return Err(Error::shape(format!("{name}: scores {shape:?} of {classes} classes")));
+        }
+        let (prediction, target) = labels(name, prediction, target)?;
+        let is_class = prediction.ge(0)?.logical_and(prediction.lt(classes)?)?;
+        // What lies outside is not counted; targets that are no class are outside by themselves.
+        let place = target.mul(classes)?.add(&prediction)?;
+        let counts = is_class.where_cond(&place, -1)?.bincount(classes * classes)?;
+        let counts = counts.reshape(&[classes, classes])?;
+        self.counts = Some(match &self.counts {
+            Some(before) => before.add(&counts)?.detach(),
+            None => counts.detach(),
+        });
+        Ok(())
+    }
+
+    /// The counts, `i32` of `[classes, classes]`.
+    ///
+    /// # Errors
+    /// `Data` if there were no batches.
+    pub fn matrix(&self) -> Result<Tensor> {
+        self.counts.clone().ok_or_else(|| no_batches("confusion_matrix"))
+    }
+
+    /// Forgets all batches.
+    pub fn reset(&mut self) {
+        self.counts = None;
+    }
+
+    /// True positives, what was taken for each class, and what it was: `f32` of `[classes]`, or of `[1]` over all.
+    fn totals(&self, average: Average) -> Result<[Tensor; 3]> {
+        let matrix = self.matrix()?.cast(DType::F32)?;
+        let all = [matrix.diag(0)?, matrix.sum(0)?, matrix.sum(1)?];
+        match average {
+            Average::Macro => Ok(all),
+            Average::Micro => {
+                let [right, taken, there] = all.map(|x| x.sum(0)?.reshape(&[1]));
+                Ok([right?, taken?, there?])
+            }
+        }
+    }
+}
+
+/// How the values of classes become one. (`average` of scikit-learn.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Average {
+    /// Their mean: each class counts alike. A class that is not there counts as 0.
+    #[default]
+    Macro,
+    /// Of the counts of all classes together: each example counts alike.
+    Micro,
+}
+
+impl Average {
+    fn name(self) -> &'static str {
+        match self {
+            Average::Macro => "macro",
+            Average::Micro => "micro",
+        }
+    }
+}
+
+/// `a / b`, and 0 where b is 0 (`zero_division=0`): the mean of all.
+fn mean_ratio(a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    b.gt(0.0)?.where_cond(a.div(b.maximum(1.0)?)?, 0.0)?.mean(())
+}
+
+macro_rules! of_confusion {
+    ($(#[$doc:meta])* $name:ident, $word:literal, |$right:ident, $taken:ident, $there:ident| $value:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            confusion: ConfusionMatrix,
+            average: Average,
+        }
+
+        impl $name {
+            /// Of so many classes; predictions are as for [`Accuracy`].
+            pub fn new(classes: usize, average: Average) -> $name {
+                $name { confusion: ConfusionMatrix::new(classes), average }
+            }
+        }
+
+        impl Metric for $name {
+            fn name(&self) -> String {
+                format!(concat!($word, "_{}"), self.average.name())
+            }
+
+            fn reset(&mut self) {
+                self.confusion.reset();
+            }
+
+            fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
+                self.confusion.update(prediction, target).map_err(|error| error.within($word))
+            }
+
+            fn value(&self) -> Result<Tensor> {
+                let [$right, $taken, $there] =
+                    self.confusion.totals(self.average).map_err(|error| error.within($word))?;
+                $value
+            }
+        }
+    };
+}
+
+of_confusion! {
+    /// How much of what was taken for a class is of it. (`precision_score` with `zero_division=0` and
+    /// `labels=range(classes)`.)
+    Precision, "precision", |right, taken, _there| mean_ratio(&right, &taken)
+}
+of_confusion! {
+    /// How much of a class was taken for it. (`recall_score` with `zero_division=0` and `labels=range(classes)`.)
+    Recall, "recall", |right, _taken, there| mean_ratio(&right, &there)
+}
+of_confusion! {
+    /// The harmonic mean of precision and recall of a class. (`f1_score` with `zero_division=0` and `labels=range(classes)`.)
+    F1, "f1", |right, taken, there| mean_ratio(&right.mul(2.0)?, &taken.add(&there)?)
+}

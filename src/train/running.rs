@@ -1,0 +1,54 @@
+//! The losses of an epoch, added up where they are.
+
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+/// The mean of losses so far, on the device, and which of them was the first that is no finite number. It is read rarely.
+#[derive(Clone, Debug)]
+pub(super) struct Running {
+    /// `f32` of `[1]`: the mean over examples.
+    pub mean: Tensor,
+    /// `i32` of `[1]`: the number, in the epoch, of the first batch whose loss is not finite, or -1.
+    pub bad: Tensor,
+    /// How many examples there were.
+    pub examples: u64,
+}
+
+impl Running {
+    /// Of no losses.
+    pub fn new(device: &Device) -> Result<Running> {
+        // Data, so that the first step is like the others.
+        let (mean, bad) = (device.tensor(&[0f32], &[1])?, device.tensor(&[-1i32], &[1])?);
+        Ok(Running { mean, bad, examples: 0 })
+    }
+
+    /// With the loss of batch number `batch` of so many examples.
+    pub fn with(&self, loss: &Tensor, batch: u64, examples: usize) -> Result<Running> {
+        if loss.numel() != 1 {
+            let shape = loss.shape();
+            return Err(Error::shape(format!(
+                "train: a loss of shape {shape:?} is not one number"
+            )));
+        }
+        let loss = loss.detach().cast(DType::F32)?.reshape(&[1])?;
+        let all = self.examples + examples as u64;
+        let share = examples as f64 / all.max(1) as f64;
+        let mean = self.mean.add(&loss.sub(&self.mean)?.mul(share)?)?;
+        // Beyond 2^31 batches of an epoch the number is the last that there is.
+        let number = i32::try_from(batch).unwrap_or(i32::MAX);
+        let first = self.bad.lt(0)?.logical_and(loss.is_finite().logical_not())?;
+        let bad = first.where_cond(number, &self.bad)?;
+        Ok(Running { mean: mean.detach(), bad: bad.detach(), examples: all })
+    }
+
+    /// The mean, and the number of the first loss that was not finite, if there is one.
+    pub async fn read(&self) -> Result<(f64, Option<u64>)> {
+        let read = self.mean.device().read_bytes(&[&self.mean, &self.bad]).await?;
+        let word = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap_or_default();
+        let [mean, bad] = &read[..] else { return Err(Error::data("train: nothing was read")) };
+        let bad = u64::try_from(i32::from_le_bytes(word(bad))).ok();
+        Ok((f64::from(f32::from_le_bytes(word(mean))), bad))
+    }
+}
