@@ -321,6 +321,10 @@ fn rates_follow_schedules() {
     assert_eq!(fallen, all(&|n| if n < 16 { 0.01 } else { 0.005 }));
 }
 
+fn bits_of(x: &Tensor) -> Result<u32> {
+    Ok(block_on(x.item::<f32>())?.to_bits())
+}
+
 #[test]
 fn validation_is_in_evaluation_and_changes_nothing() {
     everywhere("validation", |device| {
@@ -336,6 +340,9 @@ fn validation_is_in_evaluation_and_changes_nothing() {
         let scores = block_on(validated.evaluate(&loader))?;
         assert_eq!(last.validation.as_ref(), Some(&scores));
         assert_eq!(last.get("accuracy"), scores.metric("accuracy"));
+        // It trains again: dropout draws anew each time.
+        let again = || bits_of(&loss(&validated.model, other.features(), other.targets())?.0);
+        assert_ne!(again()?, again()?);
         // By hand, of all examples at once.
         validated.model.eval();
         let (want, predicted) = loss(&validated.model, other.features(), other.targets())?;
