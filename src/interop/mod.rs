@@ -22,6 +22,8 @@
 //! # });
 //! encoder.copy_buffer_to_buffer(&buffer, 0, &vertices, 0, buffer.byte_len());
 //! queue.submit([encoder.finish()]);
+//! # // Some drivers crash where a program ends while they work.
+//! # gpu.poll(wgpu::PollType::wait_indefinitely()).expect("it ends");
 //! # Ok::<(), warpweft::error::Error>(())
 //! # }).unwrap();
 //! ```
