@@ -57,7 +57,7 @@ export class HeatMap {
     for (let place = 0; place < data.length / 4; place++) {
       const v = Math.max(-1, Math.min(1, value(place)));
       const end = ends[v < 0 ? 0 : 2];
-      const part = 0.85 * Math.abs(v);
+      const part = 0.7 * Math.abs(v);
       for (let n = 0; n < 3; n++) data[4 * place + n] = ends[1][n] + part * (end[n] - ends[1][n]);
       data[4 * place + 3] = 255;
     }

@@ -33,9 +33,11 @@ export class NetPicture {
       tile / 2 + 2 + (column * (width - tile - 4)) / (sizes.length - 1),
       18 + ((row + 0.5) * (height - 18)) / sizes[column],
     ];
-    layers.forEach(({ weights }, n) => this.#wires(context, weights, sizes[n], (row) => centre(n, row), (row) => centre(n + 1, row)));
-    const side = this.#side;
-    const inputs = [(place) => (2 * (place % side)) / (side - 1) - 1, (place) => 1 - (2 * Math.floor(place / side)) / (side - 1)];
+    layers.forEach(({ weights }, n) => {
+      this.#wires(context, weights, sizes[n], (row) => centre(n, row), (row) => centre(n + 1, row));
+    });
+    const along = (/** @type {number} */ n) => (2 * n) / (this.#side - 1) - 1;
+    const inputs = [(place) => along(place % this.#side), (place) => -along(Math.floor(place / this.#side))];
     inputs.forEach((value, row) => this.#tile(context, centre(0, row), tile, value));
     layers.forEach(({ outputs }, n) => {
       const count = sizes[n + 1];
