@@ -59,7 +59,7 @@ export class Curve {
       context.moveTo(margin.left, y(part * top));
       context.lineTo(width - margin.right, y(part * top));
       context.stroke();
-      context.fillText(`${Number((part * top).toPrecision(2))}`, margin.left - 5, y(part * top));
+      context.fillText(`${Number((part * top).toPrecision(3))}`, margin.left - 5, y(part * top));
     }
     context.textBaseline = "bottom";
     context.fillText(`step ${end.toLocaleString("en")}`, width - margin.right, height - 2);
@@ -74,8 +74,8 @@ export class Curve {
   }
 }
 
-/** The next of 1, 2 and 5 times a power of ten. @param {number} value */
+/** The next round number. @param {number} value */
 function nice(value) {
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * ([1, 2, 5].find((n) => n * power >= value) ?? 10);
+  return power * ([1, 1.5, 2, 2.5, 3, 4, 5, 6, 8].find((n) => n * power >= value) ?? 10);
 }

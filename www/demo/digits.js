@@ -119,6 +119,10 @@ function connect() {
     pad.clear();
     void see(data.test.pixels.slice(64 * n, 64 * (n + 1)));
   });
+  byId("trained", HTMLButtonElement).addEventListener("click", () => {
+    // Made by `warpweft train digits --epochs 20 --out www/demo/digits.safetensors`.
+    void fetch("digits.safetensors").then(take).catch(failed);
+  });
   byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(save));
   const file = byId("file", HTMLInputElement);
   file.addEventListener("change", () => {

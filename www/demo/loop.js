@@ -42,7 +42,7 @@ export class Loop {
    */
   constructor(work) {
     this.#work = work;
-    this.#start.addEventListener("click", () => (this.running ? this.pause() : this.start()));
+    this.#start.addEventListener("click", () => void (this.running ? this.pause() : this.start()));
     byId("once", HTMLButtonElement).addEventListener("click", () => void this.once());
     byId("reset", HTMLButtonElement).addEventListener("click", () => void this.reset());
   }
@@ -53,7 +53,7 @@ export class Loop {
    */
   turn(work) {
     const failed = (/** @type {unknown} */ error) => {
-      this.pause();
+      this.#mark(false);
       this.#work.failed(error);
     };
     return (this.#last = this.#last.then(work).catch(failed));
@@ -69,20 +69,21 @@ export class Loop {
     this.#rounds = true;
     const round = async () => {
       await this.turn(() => this.#round());
-      if (this.running) return void requestAnimationFrame(round);
-      this.#rounds = false;
-      await this.turn(() => this.#work.show(undefined, true));
+      this.#rounds = this.running;
+      if (this.running) requestAnimationFrame(round);
     };
     requestAnimationFrame(round);
   }
 
+  /** Resolves when the last step that was begun is shown. */
   pause() {
     this.#mark(false);
+    return this.turn(() => this.#work.show(undefined, true));
   }
 
   /** One step. */
   once() {
-    this.pause();
+    this.#mark(false);
     return this.turn(() => this.#take(1, true));
   }
 
@@ -105,7 +106,7 @@ export class Loop {
     await this.#take(this.#due, false);
     this.#due %= 1;
     const seconds = (performance.now() - this.#counted.since) / 1000;
-    if (seconds < 1) return;
+    if (seconds < 1 || !this.running) return;
     const rate = (this.steps - this.#counted.steps) / seconds;
     byId("rate", HTMLElement).textContent = `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} a second`;
     this.#counted = { steps: this.steps, since: performance.now() };

@@ -44,7 +44,8 @@ export function showConfusion(scores, labels) {
     const all = row.reduce((sum, x) => sum + x, 0);
     const cells = row.map((count, said) => {
       const title = `${count} of ${all} images of ${digit} are read as ${said}`;
-      const style = `--share: ${(count / Math.max(1, all)).toFixed(3)}`;
+      // By the root: a single wrong one is to be seen, too.
+      const style = `--share: ${Math.sqrt(count / Math.max(1, all)).toFixed(3)}`;
       return make("td", { title, style, ...(digit === said ? {} : { class: "wrong" }) }, count ? `${count}` : "");
     });
     return make("tr", {}, make("th", { scope: "row" }, `${digit}`), ...cells);

@@ -89,14 +89,16 @@ function connect() {
   }
   choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = number("lr"))));
   byId("empty", HTMLButtonElement).addEventListener("click", () => void replace([], []));
-  plane.addEventListener("pointerdown", (event) => {
+  const add = (/** @type {MouseEvent} */ event, /** @type {0 | 1} */ label) => {
     const box = plane.getBoundingClientRect();
     const x = ((event.clientX - box.left) / box.width) * 2 * reach - reach;
     const y = reach - ((event.clientY - box.top) / box.height) * 2 * reach;
-    const label = event.button === 2 || choice("class").value === "1" ? 1 : 0;
+    event.preventDefault();
     if (data.train.list.length < most) void replace([...data.train.list, [x, y, label]], data.test.list);
-  });
-  plane.addEventListener("contextmenu", (event) => event.preventDefault());
+  };
+  const chosen = () => (choice("class").value === "1" ? 1 : 0);
+  plane.addEventListener("click", (event) => add(event, chosen()));
+  plane.addEventListener("contextmenu", (event) => add(event, chosen() ? 0 : 1));
   new ResizeObserver(() => void loop.turn(() => show(undefined, true))).observe(plane);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void loop.turn(() => show(undefined, true)));
 }
