@@ -1,13 +1,13 @@
 // The page: joins the picture, the sentence and the panel to an engine on the device and one on the CPU.
 
-import { Device } from "../dist/index.js";
 import * as attention from "./attention.js";
 import { ChainEditor } from "./chain.js";
+import { failed, openDevice, standing, tell } from "./device.js";
 import { byId, latest, make, milliseconds, tiny } from "./dom.js";
 import { Engine } from "./engine.js";
-import { difference, figures, isSoftware, rowSums } from "./figures.js";
+import { difference, figures, rowSums } from "./figures.js";
 import { showHeat } from "./heat.js";
-import { kindInWords, showCounters, showDevice, showPlan } from "./panel.js";
+import { showCounters, showDevice, showPlan } from "./panel.js";
 import { showProfile } from "./profile.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
@@ -15,9 +15,6 @@ import { Source } from "./source.js";
 /** How far the device's values may lie from the CPU's; the largest are about 1. */
 const near = 1e-4;
 
-const notice = byId("notice", HTMLElement);
-/** What is to be known about the device. */
-let standing = "";
 const cpu = new Remote();
 const engine = await begin();
 const source = new Source(() => void updateImage(), failed);
@@ -58,35 +55,15 @@ async function idle() {
   while (updates.some((update) => update.idle())) await Promise.all(updates.map((update) => update.idle()));
 }
 
-/** Opens the device that the address asks for, `?device=`, and offers the others. */
+/** An engine on the device that the address asks for. */
 async function begin() {
-  const select = byId("device", HTMLSelectElement);
   try {
-    const wanted = new URLSearchParams(location.search).get("device") ?? "auto";
-    const found = (await Device.discover()).filter(({ available }) => available);
-    const names = found.map(({ info, recommended }, i) => {
-      const text = `${info.backend}: ${info.name} (${kindInWords(info.kind)})`;
-      return make("option", { value: `${i}` }, recommended ? `${text}, recommended` : text);
-    });
-    const words = { auto: "Chosen for you", software: "WebGPU in software", cpu: "The CPU" };
-    const known = Object.entries(words).map(([word, text]) => make("option", { value: word }, text));
-    select.append(...known.slice(0, 1), ...names);
-    if (![...select.options].some((option) => option.value === wanted)) {
-      select.append(known.find((option) => option.value === wanted) ?? make("option", { value: wanted }, wanted));
-    }
-    select.value = wanted;
-    select.disabled = false;
-    select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
-    const engine = await Engine.open(/^\d+$/.test(wanted) ? Number(wanted) : wanted);
-    const about = engine.about();
-    if (about.fallback) standing = `${about.fallback}. Both pictures are computed by the CPU.`;
-    else if (isSoftware(about.kind)) standing = "This is a software GPU: good for tests, and slow.";
-    tell(standing);
+    const engine = new Engine(await openDevice());
+    tell(standing(engine.device));
     showDevice(engine);
     return engine;
   } catch (error) {
     failed(error);
-    select.disabled = false;
     throw error;
   }
 }
@@ -127,7 +104,7 @@ async function showTheirs() {
   const apart = difference(mine.values, theirs.values);
   const text = `The largest difference between the two is ${tiny(apart)}, on a scale from 0 to 1.`;
   judge("image-difference", apart <= near, text);
-  tell(standing);
+  tell(standing(engine.device));
   showPanel();
   if (source.live) {
     byId("cpu-time", HTMLElement).textContent = milliseconds(theirs.ms);
@@ -217,17 +194,4 @@ function judge(id, good, text) {
   const verdict = byId(id, HTMLElement);
   verdict.className = `verdict ${good ? "good" : "bad"}`;
   verdict.textContent = text;
-}
-
-/** @param {string} text */
-function tell(text) {
-  notice.textContent = text;
-  notice.className = "notice";
-  notice.hidden = !text;
-}
-
-/** @param {unknown} error */
-function failed(error) {
-  tell(error instanceof Error ? error.message : String(error));
-  notice.classList.add("error");
 }

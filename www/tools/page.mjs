@@ -18,9 +18,12 @@ const types = {
   ".wasm": "application/wasm",
 };
 
+/** What pages find beside www/: the folder of an address's first part. */
+const beside = { data: join(root, "native", "data") };
+
 /**
- * Serves www/ to this machine alone, at a port that is free; gives the address, and a function that ends it. With
- * `deployed` files are compressed and kept by browsers, as a site's are that does not change.
+ * Serves www/, and native/data as /data/, to this machine alone, at a port that is free; gives the address, and a function
+ * that ends it. With `deployed` files are compressed and kept by browsers, as a site's are that does not change.
  */
 export async function serve({ deployed = false } = {}) {
   const packed = new Map();
@@ -55,8 +58,10 @@ function fileFor(www, url) {
   } catch {
     return undefined;
   }
-  const file = join(www, path.endsWith("/") ? `${path}index.html` : path);
-  const there = file.startsWith(www + sep) && !path.includes("\0");
+  const [, first, ...rest] = path.split("/");
+  const [folder, inside] = Object.hasOwn(beside, first) ? [beside[first], rest.join("/")] : [www, path];
+  const file = join(folder, inside.endsWith("/") ? `${inside}index.html` : inside);
+  const there = file.startsWith(folder + sep) && !path.includes("\0");
   return there && statSync(file, { throwIfNoEntry: false })?.isFile() ? file : undefined;
 }
 
@@ -71,13 +76,13 @@ export function launchProfile(folder) {
 }
 
 /**
- * Opens the demo in a browser's page and waits for its first results: on the default device, but on a software GPU
- * instead of the CPU. Gives why, if it is so.
+ * Opens the demo, or another page of its folder, in a browser's page and waits for its first results: on the default
+ * device, but on a software GPU instead of the CPU. Gives why, if it is so.
  */
-export async function openDemo(page, url) {
-  await goto(page, `${url}/demo/`);
+export async function openDemo(page, url, name = "") {
+  await goto(page, `${url}/demo/${name}`);
   const { backend, fallback } = await page.evaluate(() => window.demo.device);
-  if (backend === "cpu") await goto(page, `${url}/demo/?device=software`);
+  if (backend === "cpu") await goto(page, `${url}/demo/${name}?device=software`);
   return fallback;
 }
 

@@ -1,0 +1,196 @@
+// The page that learns a text: joins its controls to a transformer, and lets it write while it learns.
+
+import { Generator, Optimizer } from "../dist/index.js";
+import { Curve } from "./curve.js";
+import { failed, openDevice, standing, tell } from "./device.js";
+import { byId } from "./dom.js";
+import { isSoftware } from "./figures.js";
+import { showCode } from "./ink.js";
+import { Loop } from "./loop.js";
+import { randoms } from "./points.js";
+import { draw, Text } from "./text.js";
+import { lossOf, step, Transformer } from "./transformer.js";
+
+/** @import { Tensor } from "../dist/index.js" */
+
+/** What is read at first: the modules of this demo. */
+const modules = ["image", "attention", "picture", "engine", "chain", "main", "panel", "figures", "loop", "digits", "train"];
+/** How many characters the net looks back on. */
+const length = 64;
+/** Pieces of the text in a step, and in a test. */
+const batch = 16;
+/** Characters that it writes after a round of steps. */
+const stroke = 3;
+/** How many of those that it wrote are shown. */
+const kept = 1200;
+/** The shortest time between two tests, in milliseconds. */
+const pause = 1000;
+
+const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
+const source = byId("text", HTMLTextAreaElement);
+const device = await begin();
+const random = randoms(3);
+const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
+/** @type {Text} */
+let text;
+let seed = 0;
+let tested = 0;
+/** The loss of late, and that of the part that is not learnt. @type {{ train?: number, test?: number }} */
+let losses = {};
+/** What was written, as numbers. @type {number[]} */
+let written = [];
+/** @type {Transformer} */
+let net;
+/** @type {Optimizer} */
+let optimizer;
+/** Pieces of the text's last tenth. @type {Tensor} */
+let test;
+
+const loop = new Loop({ step: learn, show, reset, failed });
+connect();
+const ready = read();
+showCode("code", "transformer.js").catch(failed);
+
+// For programs that look at the page.
+Object.assign(window, {
+  demo: {
+    device: { backend: device.info.backend, fallback: device.fallback },
+    ready,
+    loop,
+    stats: () => device.stats(),
+    get losses() {
+      return losses;
+    },
+  },
+});
+
+async function begin() {
+  try {
+    const device = await openDevice();
+    tell(standing(device));
+    // What takes a GPU milliseconds would have the page wait here.
+    const slow = device.info.backend === "cpu" || isSoftware(device.info.kind);
+    choice("width").value = slow ? "32" : "64";
+    return device;
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+}
+
+function connect() {
+  for (const id of ["width", "layers"]) choice(id).addEventListener("change", () => void loop.reset());
+  choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = Number(choice("lr").value))));
+  byId("learn", HTMLButtonElement).addEventListener("click", () => void take(source.value));
+  byId("write", HTMLButtonElement).addEventListener("click", () => {
+    for (let n = 0; n < 100 / stroke; n++) void loop.turn(write);
+  });
+  const again = () => void loop.turn(() => curve.draw());
+  new ResizeObserver(again).observe(byId("curve", HTMLCanvasElement));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+}
+
+/** The text that is learnt at first. */
+async function read() {
+  try {
+    const parts = await Promise.all(modules.map(async (name) => (await fetch(`${name}.js`)).text()));
+    source.value = parts.join("\n");
+    await take(source.value);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/**
+ * Another text, and a new net for it.
+ * @param {string} words
+ */
+async function take(words) {
+  const least = 20 * length;
+  const found = new Text(words);
+  if (found.numbers.length < least) {
+    failed(new Error(`A text of ${found.numbers.length} characters is too short: it takes ${least}.`));
+    return;
+  }
+  tell(standing(device));
+  await loop.turn(() => {
+    text = found;
+    test?.dispose();
+    const end = text.numbers.length;
+    const pieces = text.pieces(batch, length + 1, [learnt(), end], randoms(5));
+    test = device.tensor(pieces, [batch, length + 1]);
+  });
+  const [count, chance] = [text.numbers.length.toLocaleString("en"), Math.log(text.known.length).toFixed(2)];
+  byId("about-text", HTMLElement).textContent =
+    `${count} characters, ${text.known.length} different ones: by chance alone the loss is ${chance}.`;
+  await loop.reset();
+}
+
+/** Where the part begins that is not learnt: the last tenth. */
+const learnt = () => Math.trunc(0.9 * text.numbers.length);
+
+/** A new net, and what teaches it. */
+function reset() {
+  const { token, position, layers, norm, head } = net ?? { layers: [] };
+  for (const layer of [token, position, ...layers, norm, head, optimizer]) layer?.dispose();
+  seed += 1;
+  const shape = { length, heads: 4, width: Number(choice("width").value), layers: Number(choice("layers").value) };
+  net = new Transformer(new Generator(device, seed), { characters: text.known.length, ...shape });
+  optimizer = Optimizer.adamW(net, { lr: Number(choice("lr").value) });
+  optimizer.clipNorm(1);
+  losses = {};
+  written = [...text.numbers.subarray(0, 1)];
+  byId("parameters", HTMLElement).textContent = net.parameterCount.toLocaleString("en");
+  byId("written", HTMLElement).textContent = "";
+  curve.clear();
+}
+
+/** A step on pieces from anywhere in the text but its last tenth. */
+function learn() {
+  const pieces = text.pieces(batch, length + 1, [0, learnt()], random);
+  return step(device, net, optimizer, pieces, [batch, length + 1]);
+}
+
+/** Writes some more: one character after the other, each by the scores of those before it. */
+async function write() {
+  for (let n = 0; n < stroke; n++) {
+    const seen = written.slice(-length);
+    // Places look back alone: what stands behind makes no difference, and all of it has one shape.
+    const padded = new Int32Array(length);
+    padded.set(seen);
+    const scores = device.scope(() => net.forward(device.tensor(padded, [1, length])));
+    const count = text.known.length;
+    const next = await scores.readRange((seen.length - 1) * count, count);
+    scores.dispose();
+    written.push(draw(next, Number(choice("temperature").value), random()));
+  }
+  written = written.slice(-kept);
+  const box = byId("written", HTMLElement);
+  box.textContent = written.map((number) => text.decode(number)).join("");
+  box.scrollTop = box.scrollHeight;
+}
+
+/**
+ * Shows the loss, lets the net write, and now and then tests it.
+ * @param {number | undefined} loss
+ * @param {boolean} now
+ */
+async function show(loss, now) {
+  if (!net) return;
+  if (loss !== undefined) {
+    losses.train = losses.train === undefined ? loss : 0.9 * losses.train + 0.1 * loss;
+    curve.add(0, loop.steps, losses.train);
+    await write();
+  }
+  if (!now && performance.now() - tested < pause) return;
+  const value = device.scope(() => lossOf(net, test));
+  losses.test = await value.item();
+  value.dispose();
+  curve.add(1, loop.steps, losses.test);
+  curve.draw();
+  for (const part of /** @type {const} */ (["train", "test"])) {
+    byId(`${part}-loss`, HTMLElement).textContent = losses[part]?.toFixed(3) ?? "–";
+  }
+  byId("steps", HTMLElement).textContent = loop.steps.toLocaleString("en");
+  tested = performance.now();
+}

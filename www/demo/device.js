@@ -1,0 +1,59 @@
+// The device of a page: the one that the address asks for, `?device=`, and a list of the others.
+
+import { Device } from "../dist/index.js";
+import { byId, make } from "./dom.js";
+import { isSoftware } from "./figures.js";
+import { kindInWords } from "./panel.js";
+
+/**
+ * Opens the device that the address asks for, and offers the others in the list `#device`: the page opens anew with one.
+ * @returns {Promise<Device>}
+ */
+export async function openDevice() {
+  const select = byId("device", HTMLSelectElement);
+  try {
+    const wanted = new URLSearchParams(location.search).get("device") ?? "auto";
+    const found = (await Device.discover()).filter(({ available }) => available);
+    const names = found.map(({ info, recommended }, i) => {
+      const text = `${info.backend}: ${info.name} (${kindInWords(info.kind)})`;
+      return make("option", { value: `${i}` }, recommended ? `${text}, recommended` : text);
+    });
+    const words = { auto: "Chosen for you", software: "WebGPU in software", cpu: "The CPU" };
+    const known = Object.entries(words).map(([word, text]) => make("option", { value: word }, text));
+    select.append(...known.slice(0, 1), ...names);
+    if (![...select.options].some((option) => option.value === wanted)) {
+      select.append(known.find((option) => option.value === wanted) ?? make("option", { value: wanted }, wanted));
+    }
+    select.value = wanted;
+    select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
+    return await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
+  } finally {
+    select.disabled = false;
+  }
+}
+
+/**
+ * What is to be known about a device: that it is not the one expected, or slow.
+ * @param {Device} device
+ */
+export function standing(device) {
+  if (device.fallback) return `${device.fallback}. The CPU computes all of it.`;
+  return isSoftware(device.info.kind) ? "This is a software GPU: good for tests, and slow." : "";
+}
+
+/**
+ * Says something at the top of the page, or nothing.
+ * @param {string} text
+ */
+export function tell(text) {
+  const notice = byId("notice", HTMLElement);
+  notice.textContent = text;
+  notice.className = "notice";
+  notice.hidden = !text;
+}
+
+/** @param {unknown} error */
+export function failed(error) {
+  tell(error instanceof Error ? error.message : String(error));
+  byId("notice", HTMLElement).classList.add("error");
+}

@@ -1,0 +1,256 @@
+// The page that learns handwritten digits: joins its controls to a net, and shows what it reads.
+
+import { Generator, Optimizer } from "../dist/index.js";
+import { cnn, step } from "./cnn.js";
+import { Curve } from "./curve.js";
+import { failed, openDevice, standing, tell } from "./device.js";
+import { byId, make } from "./dom.js";
+import { showCode } from "./ink.js";
+import { Loop } from "./loop.js";
+import { drawPixels, Pad } from "./pad.js";
+import { randoms } from "./points.js";
+import { best, scoresOf, showConfusion, showGuess, showMisread } from "./scores.js";
+
+/** @import { Device, Sequential, Tensor } from "../dist/index.js" */
+
+const batch = 32;
+/** The shortest time between two looks at the test images, in milliseconds. */
+const pause = 400;
+/** What the net is made of, as `warpweft train digits` notes it in its files. */
+const architecture = {
+  input: [1, 8, 8],
+  layers: [
+    { inputs: 1, kernel_size: 3, layer: "conv2d", name: "0", outputs: 8, padding: 1 },
+    { layer: "relu" },
+    { inputs: 8, kernel_size: 3, layer: "conv2d", name: "2", outputs: 16, padding: 1 },
+    { layer: "relu" },
+    { kernel_size: 2, layer: "max_pool" },
+    { layer: "flatten" },
+    { inputs: 256, layer: "linear", name: "6", outputs: 64 },
+    { layer: "relu" },
+    { inputs: 64, layer: "linear", name: "8", outputs: 10 },
+  ],
+  net: "digits",
+  output: "scores of the digits 0 to 9",
+  range: [0, 1],
+};
+
+const device = await begin();
+const data = await load();
+const random = randoms(1);
+const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
+const pad = new Pad(byId("pad", HTMLCanvasElement), () => void see(pad.pixels()));
+let seed = 0;
+let drawn = 0;
+/** The loss of late. @type {number | undefined} */
+let smooth;
+/** The numbers of the images that the epoch has still to show. @type {Int32Array} */
+let order = new Int32Array();
+/** @type {Sequential} */
+let net;
+/** @type {Optimizer} */
+let optimizer;
+/** What is on the pad, as the net sees it. @type {Float32Array | undefined} */
+let seen;
+/** Its scores. @type {Float32Array | undefined} */
+let guess;
+/** What was read last. @type {Float32Array | undefined} */
+let readLast;
+let accuracy = 0;
+
+const loop = new Loop({ step: learn, show, reset, failed });
+connect();
+const ready = loop.reset();
+showCode("code", "cnn.js").catch(failed);
+
+// For programs that look at the page.
+Object.assign(window, {
+  demo: {
+    device: { backend: device.info.backend, fallback: device.fallback },
+    ready,
+    loop,
+    stats: () => device.stats(),
+    get accuracy() {
+      return accuracy;
+    },
+    get guess() {
+      return guess && best(guess);
+    },
+  },
+});
+
+async function begin() {
+  try {
+    const device = await openDevice();
+    tell(standing(device));
+    return device;
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+}
+
+/** The digits, from 0 to 1; every fifth is for testing. */
+async function load() {
+  try {
+    const response = await fetch("../data/digits.npz");
+    if (!response.ok) throw new Error(`the digits cannot be had: ${response.status}`);
+    const arrays = await device.loadNpz(response);
+    const images = arrays.images.cast("f32").div(16).unsqueeze(1);
+    const labels = arrays.labels.cast("i32");
+    const all = Int32Array.from({ length: images.shape[0] }, (_, n) => n);
+    const tested = device.tensor(all.filter((n) => n % 5 === 0));
+    const test = { images: images.indexSelect(0, tested), labels: labels.indexSelect(0, tested) };
+    const [pixels, digits] = await device.read([test.images, test.labels]);
+    return { images, labels, numbers: all.filter((n) => n % 5 !== 0), test: { images: test.images, pixels, digits } };
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+}
+
+function connect() {
+  byId("clear", HTMLButtonElement).addEventListener("click", () => {
+    pad.clear();
+    void see(undefined);
+  });
+  byId("example", HTMLButtonElement).addEventListener("click", () => {
+    const n = Math.trunc(random() * data.test.digits.length);
+    pad.clear();
+    void see(data.test.pixels.slice(64 * n, 64 * (n + 1)));
+  });
+  byId("trained", HTMLButtonElement).addEventListener("click", () => {
+    // Made by `warpweft train digits --epochs 20 --out www/demo/digits.safetensors`.
+    void fetch("digits.safetensors").then(take).catch(failed);
+  });
+  byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(save));
+  const file = byId("file", HTMLInputElement);
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    file.value = ""; // The same file can be chosen again.
+    if (chosen) void take(chosen);
+  });
+  const again = () => {
+    pad.draw();
+    void loop.turn(() => show(undefined, true));
+  };
+  new ResizeObserver(again).observe(byId("pad", HTMLCanvasElement));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+}
+
+/** A new net, and what teaches it. */
+function reset() {
+  for (const part of Object.values(net ?? {})) part.dispose?.();
+  optimizer?.dispose();
+  seed += 1;
+  net = cnn(new Generator(device, seed));
+  optimizer = Optimizer.adam(net, { lr: 0.002 });
+  order = new Int32Array();
+  smooth = undefined;
+  curve.clear();
+}
+
+/** A step on the next images; whole batches alone, so that all steps have one shape. */
+function learn() {
+  if (order.length < batch) order = shuffled(data.numbers);
+  const numbers = order.subarray(0, batch);
+  order = order.subarray(batch);
+  return step(device, net, optimizer, data, numbers);
+}
+
+/** @param {Int32Array} numbers */
+function shuffled(numbers) {
+  const mixed = numbers.slice();
+  for (let n = mixed.length - 1; n > 0; n--) {
+    const other = Math.trunc(random() * (n + 1));
+    [mixed[n], mixed[other]] = [mixed[other], mixed[n]];
+  }
+  return mixed;
+}
+
+/** What the net is to read from now on. @param {Float32Array | undefined} pixels */
+function see(pixels) {
+  seen = pixels;
+  drawPixels(byId("seen", HTMLCanvasElement), seen ?? []);
+  return loop.turn(read);
+}
+
+/** Reads what is on the pad; once for all that came meanwhile. */
+async function read() {
+  if (!seen) guess = undefined;
+  else if (readLast !== seen) {
+    readLast = seen;
+    const input = device.tensor(seen, [1, 1, 8, 8]);
+    const scores = device.scope(() => net.forward(input));
+    guess = await scores.read();
+    scores.dispose();
+    input.dispose();
+  }
+  showGuess(guess);
+}
+
+/**
+ * Tests the net, and shows what came of it.
+ * @param {number | undefined} loss
+ * @param {boolean} now
+ */
+async function show(loss, now) {
+  if (loss !== undefined) {
+    smooth = smooth === undefined ? loss : 0.8 * smooth + 0.2 * loss;
+    curve.add(0, loop.steps, smooth);
+  }
+  byId("epochs", HTMLElement).textContent = ((loop.steps * batch) / data.numbers.length).toFixed(1);
+  if (!net || (!now && performance.now() - drawn < pause)) return;
+  const tested = device.scope(() => net.forward(data.test.images));
+  const scores = await tested.read();
+  tested.dispose();
+  const { digits, pixels } = data.test;
+  accuracy = showConfusion(scores, digits);
+  showMisread(scores, digits, pixels);
+  if (loop.steps > 0) curve.add(1, loop.steps, crossEntropy(scores, digits));
+  byId("accuracy", HTMLElement).textContent = `${(100 * accuracy).toFixed(1)} %`;
+  byId("loss", HTMLElement).textContent = smooth === undefined ? "–" : smooth.toFixed(4);
+  byId("steps", HTMLElement).textContent = loop.steps.toLocaleString("en");
+  curve.draw();
+  readLast = undefined;
+  await read();
+  drawn = performance.now();
+}
+
+/** The mean loss of images. */
+function crossEntropy(scores, labels) {
+  let sum = 0;
+  labels.forEach((label, n) => {
+    const row = scoresOf(scores, n);
+    const most = Math.max(...row);
+    sum += most + Math.log(row.reduce((sum, score) => sum + Math.exp(score - most), 0)) - row[label];
+  });
+  return sum / labels.length;
+}
+
+/** Hands the weights out as a file. */
+async function save() {
+  const bytes = await device.saveSafetensors(net.stateDict(), { architecture: JSON.stringify(architecture) });
+  const url = URL.createObjectURL(new Blob([bytes]));
+  make("a", { href: url, download: "digits.safetensors" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/**
+ * Goes on with the weights of a file. What else is in it, `warpweft train` needs to go on training.
+ * @param {Blob | Response} source
+ */
+function take(source) {
+  return loop.turn(async () => {
+    try {
+      const { tensors } = await device.loadSafetensors(source);
+      const own = net.namedParameters().filter(([name]) => tensors[name]);
+      net.loadStateDict(Object.fromEntries(own.map(([name]) => [name, tensors[name]])));
+      for (const tensor of Object.values(tensors)) tensor.dispose();
+      tell(standing(device));
+      await show(undefined, true);
+    } catch (error) {
+      failed(error);
+    }
+  });
+}

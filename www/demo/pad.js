@@ -1,0 +1,113 @@
+// A pad to draw a digit on, and the 8 x 8 numbers that the net sees of it.
+
+import { colour, sheet } from "./ink.js";
+
+/** How wide a line is, of a picture that is 32 wide: as those of the data. */
+const pen = 4;
+
+/** @typedef {[x: number, y: number]} Place on the pad, from 0 to 1. */
+
+export class Pad {
+  /** The lines that were drawn. @type {Place[][]} */
+  #lines = [];
+  #canvas;
+  #changed;
+
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {() => void} changed is called after each piece of a line.
+   */
+  constructor(canvas, changed) {
+    this.#canvas = canvas;
+    this.#changed = changed;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.#lines.push([]);
+      this.#add(event);
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      if (canvas.hasPointerCapture(event.pointerId)) this.#add(event);
+    });
+  }
+
+  /** Whether there is nothing on it. */
+  get empty() {
+    return this.#lines.length === 0;
+  }
+
+  clear() {
+    this.#lines = [];
+    this.draw();
+  }
+
+  draw() {
+    const { context, width } = sheet(this.#canvas);
+    context.strokeStyle = colour("--ink");
+    stroke(context, this.#lines, (width * pen) / 40, ([x, y]) => [x * width, y * width]);
+  }
+
+  /**
+   * What is drawn, as the data were made: it fills a square of 32 x 32, upright; each 4 x 4 of that is one number, how much
+   * of it is ink, of 1. Sixteenths, as the data have them.
+   * @returns {Float32Array}
+   */
+  pixels() {
+    const places = this.#lines.flat();
+    const [xs, ys] = [places.map(([x]) => x), places.map(([, y]) => y)];
+    const [left, right, top, bottom] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+    // A dot must not fill it all.
+    const scale = (32 - pen) / Math.max(right - left, bottom - top, 0.2);
+    const context = new OffscreenCanvas(32, 32).getContext("2d", { willReadFrequently: true });
+    if (!context) throw new Error("the browser gives no canvas to draw on");
+    stroke(context, this.#lines, pen, ([x, y]) => [
+      16 + (x - (left + right) / 2) * scale,
+      16 + (y - (top + bottom) / 2) * scale,
+    ]);
+    const { data } = context.getImageData(0, 0, 32, 32);
+    const pixels = new Float32Array(64);
+    for (let n = 0; n < 32 * 32; n++) pixels[8 * (n >> 7) + ((n & 31) >> 2)] += data[4 * n + 3] / 255 / 16;
+    return pixels.map((ink) => Math.round(16 * ink) / 16);
+  }
+
+  /** @param {PointerEvent} event */
+  #add({ clientX, clientY }) {
+    const { left, top, width, height } = this.#canvas.getBoundingClientRect();
+    this.#lines.at(-1)?.push([(clientX - left) / width, (clientY - top) / height]);
+    this.draw();
+    this.#changed();
+  }
+}
+
+/**
+ * @param {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} context
+ * @param {Place[][]} lines
+ * @param {number} width
+ * @param {(place: Place) => Place} to
+ */
+function stroke(context, lines, width, to) {
+  context.lineWidth = width;
+  context.lineCap = context.lineJoin = "round";
+  for (const line of lines) {
+    context.beginPath();
+    context.moveTo(...to(line[0]));
+    for (const place of line) context.lineTo(...to(place));
+    context.stroke();
+  }
+}
+
+/**
+ * Draws 8 x 8 numbers from 0, paper, to 1, ink.
+ * @param {HTMLCanvasElement} canvas
+ * @param {ArrayLike<number>} pixels
+ */
+export function drawPixels(canvas, pixels) {
+  if (canvas.width !== 8) Object.assign(canvas, { width: 8, height: 8 });
+  const context = canvas.getContext("2d");
+  context?.clearRect(0, 0, 8, 8);
+  for (let n = 0; n < 64; n++) {
+    if (!context || !(pixels[n] > 0)) continue;
+    context.globalAlpha = pixels[n];
+    context.fillStyle = colour("--ink");
+    context.fillRect(n % 8, n >> 3, 1, 1);
+  }
+}

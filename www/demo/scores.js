@@ -1,0 +1,73 @@
+// What a net makes of digits, for people: how sure it is, what it takes for what, and what it misreads.
+
+import { byId, make } from "./dom.js";
+import { drawPixels } from "./pad.js";
+
+const ten = Array.from({ length: 10 }, (_, n) => n);
+
+/** The place of the largest of ten scores. @param {Float32Array} scores */
+export const best = (scores) => scores.indexOf(Math.max(...scores));
+
+/** The ten scores of an image. @param {Float32Array} scores @param {number} n */
+export const scoresOf = (scores, n) => scores.subarray(10 * n, 10 * (n + 1));
+
+/**
+ * How sure the net is of each digit; nothing without scores.
+ * @param {Float32Array | undefined} scores
+ */
+export function showGuess(scores) {
+  const exps = scores && [...scores].map((score) => Math.exp(score - Math.max(...scores)));
+  const sum = exps?.reduce((sum, x) => sum + x, 0) ?? 1;
+  const guess = scores && best(scores);
+  byId("guess", HTMLElement).textContent = guess === undefined ? "?" : `${guess}`;
+  const rows = ten.map((digit) => {
+    const share = exps ? exps[digit] / sum : 0;
+    const bar = make("div", { style: `--share: ${share.toFixed(3)}` });
+    const row = make("tr", digit === guess ? { class: "best" } : {}, make("th", { scope: "row" }, `${digit}`));
+    row.append(make("td", {}, bar), make("td", {}, `${(100 * share).toFixed(1)} %`));
+    return row;
+  });
+  byId("bars", HTMLTableSectionElement).replaceChildren(...rows);
+}
+
+/**
+ * Counts what is taken for what, and shows it: a row is a digit, a column what the net says.
+ * @param {Float32Array} scores
+ * @param {Int32Array} labels
+ * @returns {number} how many of them are right, of 1.
+ */
+export function showConfusion(scores, labels) {
+  const counts = ten.map(() => ten.map(() => 0));
+  labels.forEach((label, n) => (counts[label][best(scoresOf(scores, n))] += 1));
+  const head = make("tr", {}, make("th"), ...ten.map((digit) => make("th", { scope: "col" }, `${digit}`)));
+  const rows = counts.map((row, digit) => {
+    const all = row.reduce((sum, x) => sum + x, 0);
+    const cells = row.map((count, said) => {
+      const title = `${count} of ${all} images of ${digit} are read as ${said}`;
+      // By the root: a single wrong one is to be seen, too.
+      const style = `--share: ${Math.sqrt(count / Math.max(1, all)).toFixed(3)}`;
+      return make("td", { title, style, ...(digit === said ? {} : { class: "wrong" }) }, count ? `${count}` : "");
+    });
+    return make("tr", {}, make("th", { scope: "row" }, `${digit}`), ...cells);
+  });
+  byId("confusion", HTMLTableElement).replaceChildren(head, ...rows);
+  return counts.reduce((sum, row, digit) => sum + row[digit], 0) / labels.length;
+}
+
+/**
+ * The images that are misread, the first twelve.
+ * @param {Float32Array} scores
+ * @param {Int32Array} labels
+ * @param {Float32Array} images
+ */
+export function showMisread(scores, labels, images) {
+  const wrong = [...labels.keys()].filter((n) => best(scoresOf(scores, n)) !== labels[n]);
+  const shown = wrong.slice(0, 12).map((n) => {
+    const said = `${labels[n]} as ${best(scoresOf(scores, n))}`;
+    const canvas = make("canvas", { class: "pixels", role: "img", "aria-label": `An image of ${said}` });
+    drawPixels(canvas, images.subarray(64 * n, 64 * (n + 1)));
+    return make("figure", {}, canvas, make("span", {}, said));
+  });
+  byId("misread", HTMLElement).replaceChildren(...shown);
+  byId("misread-count", HTMLElement).textContent = `${wrong.length} of ${labels.length} are misread`;
+}

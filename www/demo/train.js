@@ -1,0 +1,208 @@
+// The page with two classes of points: joins its controls to a net, and draws what it learns.
+
+import { Optimizer } from "../dist/index.js";
+import { Curve } from "./curve.js";
+import { failed, openDevice, standing, tell } from "./device.js";
+import { byId, make } from "./dom.js";
+import { colour, HeatMap, sheet, showCode } from "./ink.js";
+import { Loop } from "./loop.js";
+import { Mlp, step } from "./mlp.js";
+import { NetPicture } from "./network.js";
+import { points, reach, shapes } from "./points.js";
+
+/**
+ * @import { Device, Tensor } from "../dist/index.js"
+ * @import { Point } from "./points.js"
+ * @typedef {{ list: Point[], x?: Tensor, y?: Tensor }} Data
+ */
+
+/** Places in a row of the plane that the net is asked about. */
+const side = 40;
+/** Points to learn, and as many others to test with. */
+const count = 200;
+/** The shortest time between two pictures, in milliseconds. */
+const pause = 60;
+/** Most points of one's own. */
+const most = 1000;
+
+const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
+/** A number that is chosen. @param {string} id */
+const number = (id) => Number(choice(id).value);
+
+const device = await begin();
+const plane = byId("plane", HTMLCanvasElement);
+const map = new HeatMap(side);
+const picture = new NetPicture(byId("net", HTMLCanvasElement), side);
+const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
+const grid = device.tensor(
+  Array.from({ length: side * side }, (_, n) => [
+    (2 * reach * ((n % side) + 0.5)) / side - reach,
+    reach - (2 * reach * (Math.floor(n / side) + 0.5)) / side,
+  ]),
+);
+/** What is learnt, and what is only looked at. @type {{ train: Data, test: Data }} */
+const data = { train: { list: [] }, test: { list: [] } };
+let seed = 0;
+let drawn = 0;
+/** @type {Mlp} */
+let net;
+/** @type {Optimizer} */
+let optimizer;
+/** What is right of the points, of 1; undefined without points. @type {Record<string, number | undefined>} */
+let accuracy = {};
+
+const loop = new Loop({ step: learn, show, reset, failed });
+connect();
+const ready = choose();
+showCode("code", "mlp.js").catch(failed);
+
+// For programs that look at the page.
+Object.assign(window, {
+  demo: {
+    device: { backend: device.info.backend, fallback: device.fallback },
+    ready,
+    loop,
+    stats: () => device.stats(),
+    get accuracy() {
+      return accuracy;
+    },
+  },
+});
+
+async function begin() {
+  try {
+    const device = await openDevice();
+    tell(standing(device));
+    return device;
+  } catch (error) {
+    failed(error);
+    throw error;
+  }
+}
+
+function connect() {
+  const names = { moons: "Two moons", circles: "Circles", spirals: "Spirals", corners: "Corners" };
+  for (const name of Object.keys(shapes)) choice("data").append(make("option", { value: name }, names[name]));
+  choice("data").addEventListener("change", () => void choose());
+  for (const id of ["layers", "units", "activation", "optimizer"]) {
+    choice(id).addEventListener("change", () => void loop.reset());
+  }
+  choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = number("lr"))));
+  byId("empty", HTMLButtonElement).addEventListener("click", () => void replace([], []));
+  const add = (/** @type {MouseEvent} */ event, /** @type {0 | 1} */ label) => {
+    const box = plane.getBoundingClientRect();
+    const x = ((event.clientX - box.left) / box.width) * 2 * reach - reach;
+    const y = reach - ((event.clientY - box.top) / box.height) * 2 * reach;
+    event.preventDefault();
+    if (data.train.list.length < most) void replace([...data.train.list, [x, y, label]], data.test.list);
+  };
+  const chosen = () => (choice("class").value === "1" ? 1 : 0);
+  plane.addEventListener("click", (event) => add(event, chosen()));
+  plane.addEventListener("contextmenu", (event) => add(event, chosen() ? 0 : 1));
+  new ResizeObserver(() => void loop.turn(() => show(undefined, true))).observe(plane);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void loop.turn(() => show(undefined, true)));
+}
+
+/** The points that are chosen, and a new net for them. */
+async function choose() {
+  const shape = choice("data").value;
+  seed += 1;
+  await replace(points(shape, count, 2 * seed), points(shape, count, 2 * seed + 1), true);
+}
+
+/**
+ * Other points.
+ * @param {Point[]} train
+ * @param {Point[]} test
+ * @param {boolean} [anew] whether a new net begins with them.
+ */
+async function replace(train, test, anew = false) {
+  const done = loop.turn(async () => {
+    for (const [part, list] of Object.entries({ train, test })) {
+      data[part].x?.dispose();
+      data[part].y?.dispose();
+      const x = list.length ? device.tensor(list.map(([x, y]) => [x, y])) : undefined;
+      const y = list.length ? device.tensor(list.map(([, , label]) => label)) : undefined;
+      data[part] = { list, x, y };
+    }
+    if (!anew) await show(undefined, true);
+  });
+  await (anew ? loop.reset() : done);
+}
+
+/** A new net, and what teaches it. */
+function reset() {
+  for (const layer of net?.layers ?? []) layer.dispose();
+  optimizer?.dispose();
+  seed += 1;
+  net = new Mlp(device, { layers: number("layers"), units: number("units"), activation: choice("activation").value, seed });
+  const rule = choice("optimizer").value;
+  optimizer = Optimizer[rule](net, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
+  curve.clear();
+}
+
+/** One step on all points. */
+function learn() {
+  const { x, y } = data.train;
+  return x && y && step(device, net, optimizer, x, y);
+}
+
+/**
+ * Asks the net about all places and points, and draws what it says.
+ * @param {number | undefined} loss
+ * @param {boolean} now
+ */
+async function show(loss, now) {
+  curve.add(0, loop.steps, loss);
+  if (!net || (!now && performance.now() - drawn < pause)) return;
+  const sets = Object.entries(data).filter(([, { x }]) => x);
+  const asked = device.scope(() => [...net.outputs(grid), ...sets.map(([, { x }]) => net.forward(/** @type {Tensor} */ (x)))]);
+  const weights = net.layers.map((layer) => layer.parameter("weight").value);
+  const values = await device.read([...asked, ...weights]);
+  for (const tensor of asked) tensor.dispose();
+  const depth = net.layers.length;
+  const layers = net.layers.map((_, n) => ({ outputs: values[n], weights: values[asked.length + n] }));
+  accuracy = {};
+  sets.forEach(([part, { list }], n) => {
+    const scores = values[depth + n];
+    accuracy[part] = list.filter(([, , label], i) => scores[i] > 0 === (label === 1)).length / list.length;
+    if (part === "test" && loop.steps > 0) curve.add(1, loop.steps, crossEntropy(scores, list));
+  });
+  drawPlane(layers[depth - 1].outputs);
+  picture.draw(layers);
+  curve.draw();
+  tellScores(loss);
+  drawn = performance.now();
+}
+
+/** The mean loss of points. */
+function crossEntropy(scores, list) {
+  const loss = (score, label) => Math.max(score, 0) - score * label + Math.log1p(Math.exp(-Math.abs(score)));
+  return list.reduce((sum, [, , label], n) => sum + loss(scores[n], label), 0) / list.length;
+}
+
+/** @param {Float32Array} logits of all places. */
+function drawPlane(logits) {
+  const { context, width } = sheet(plane);
+  context.drawImage(map.paint((place) => Math.tanh(logits[place] / 2)), 0, 0, width, width);
+  const colours = [colour("--thread"), colour("--accent")];
+  context.strokeStyle = colour("--card");
+  context.lineWidth = 1;
+  for (const [x, y, label] of data.train.list) {
+    context.fillStyle = colours[label];
+    context.beginPath();
+    context.arc(((x + reach) / (2 * reach)) * width, ((reach - y) / (2 * reach)) * width, 4, 0, 2 * Math.PI);
+    context.fill();
+    context.stroke();
+  }
+}
+
+/** @param {number | undefined} loss */
+function tellScores(loss) {
+  const percent = (part) => (accuracy[part] === undefined ? "–" : `${(100 * accuracy[part]).toFixed(1)} %`);
+  byId("train-accuracy", HTMLElement).textContent = percent("train");
+  byId("test-accuracy", HTMLElement).textContent = percent("test");
+  byId("steps", HTMLElement).textContent = loop.steps.toLocaleString("en");
+  if (loss !== undefined) byId("loss", HTMLElement).textContent = loss.toFixed(4);
+  else if (loop.steps === 0) byId("loss", HTMLElement).textContent = "–";
+}

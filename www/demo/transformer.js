@@ -1,0 +1,38 @@
+// A transformer over characters, and a step of its training.
+
+import { Layer, Module } from "../dist/index.js";
+
+export class Transformer extends Module {
+  constructor(generator, { characters, length, width, heads, layers }) {
+    super();
+    const options = { dimFeedforward: 4 * width, activation: "gelu", normFirst: true, dropout: 0 };
+    const layer = () => Layer.transformerEncoderLayer(generator, width, heads, options);
+    this.token = Layer.embedding(generator, characters, width);
+    this.position = Layer.embedding(generator, length, width);
+    this.layers = Array.from({ length: layers }, layer);
+    this.norm = Layer.layerNorm(generator, [width]);
+    this.head = Layer.linear(generator, width, characters);
+  }
+
+  /** From the numbers of characters, `[batch, length]`, to scores of the next one, `[batch, length, characters]`. */
+  forward(text) {
+    let x = this.token.forward(text).add(this.position.parameter("weight").value);
+    for (const layer of this.layers) x = layer.forward(x, { causal: true });
+    return this.head.forward(this.norm.forward(x));
+  }
+}
+
+/** The loss of pieces of a text, `[batch, length + 1]`: each character is to follow from those before it. */
+export function lossOf(net, pieces) {
+  const scores = net.forward(pieces.slice(1, 0, -1));
+  return scores.permute([0, 2, 1]).crossEntropy(pieces.slice(1, 1));
+}
+
+/** The optimiser is `Optimizer.adamW(net, { lr: 0.002 })`, with gradients clipped by `clipNorm(1)`. */
+export function step(device, net, optimizer, numbers, shape) {
+  return device.scope(() => {
+    const loss = lossOf(net, device.tensor(numbers, shape));
+    optimizer.minimize(loss);
+    return loss;
+  });
+}
