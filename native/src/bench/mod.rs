@@ -10,6 +10,7 @@ mod programs;
 mod ready;
 mod reference;
 mod table;
+mod training;
 
 pub use cases::{all, Case, Input, Kind};
 pub use ready::Ready;
@@ -21,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::{DeviceSync, TensorSync};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use peers::Numpy;
+use peers::{Python, NUMPY};
 use std::ffi::OsString;
 use std::iter::once;
 use std::num::NonZeroUsize;
@@ -60,6 +61,12 @@ pub struct Options {
     /// Instead of cases: what programs cost that come with other sizes
     #[arg(long, conflicts_with = "programs")]
     pub lengths: bool,
+    /// Instead of cases: what steps of training cost
+    #[arg(long, conflicts_with_all = ["programs", "lengths"])]
+    pub training: bool,
+    /// With --training: time PyTorch by this Python, too
+    #[arg(long, value_name = "PYTHON", requires = "training")]
+    pub torch: Option<String>,
     // What cargo says to every benchmark.
     #[arg(long = "bench", hide = true)]
     cargo: bool,
@@ -111,9 +118,13 @@ pub fn run(options: &Options) -> Result<()> {
         print!("{}", programs::measure(&device, runs)?);
         return Ok(());
     }
+    if options.training {
+        print!("{}", training::measure(&device, runs, options.torch.as_deref())?);
+        return Ok(());
+    }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";
     let mut numpy = match &options.numpy {
-        Some(python) if on_cpu => Some(Numpy::new(python)?),
+        Some(python) if on_cpu => Some(Python::new(python, NUMPY)?),
         _ => None,
     };
     let mut rows = Vec::new();
@@ -151,7 +162,7 @@ fn measure(
     device: &Device,
     runs: usize,
     on_cpu: bool,
-    numpy: Option<&mut Numpy>,
+    numpy: Option<&mut Python>,
 ) -> Result<Row> {
     let data = case.kind.data(&case.name);
     let ready = Ready::new(&case.kind, device, data.clone())?;

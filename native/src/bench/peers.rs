@@ -25,7 +25,7 @@ pub trait Peer {
 pub fn of<'a>(
     kind: &Kind,
     data: &'a [Vec<f32>],
-    numpy: Option<&'a mut Numpy>,
+    numpy: Option<&'a mut Python>,
 ) -> Result<Vec<Box<dyn Peer + 'a>>> {
     let mut peers: Vec<Box<dyn Peer + 'a>> = Vec::new();
     match *kind {
@@ -126,14 +126,15 @@ impl Peer for Copy {
     }
 }
 
-/// A Python with NumPy, that multiplies when asked to.
-pub struct Numpy {
+/// A Python that does a script's work when asked to.
+pub struct Python {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
-const SCRIPT: &str = "
+/// Multiplies by NumPy.
+pub const NUMPY: &str = "
 import sys, time
 import numpy
 for line in sys.stdin:
@@ -154,33 +155,36 @@ for line in sys.stdin:
     print(took, flush=True)
 ";
 
-impl Numpy {
-    /// Starts `python`.
+impl Python {
+    /// Starts `python` with a script that answers each line with seconds.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn new(python: &str) -> Result<Numpy> {
+    pub fn new(python: &str, script: &str) -> Result<Python> {
         let refuse = |why: &str| Error::data(format!("bench: {python}: {why}"));
         let mut command = Command::new(python);
-        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
         command.env("OPENBLAS_THREAD_TIMEOUT", "20");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
-        Ok(Numpy { child, to, from: BufReader::new(from) })
+        Ok(Python { child, to, from: BufReader::new(from) })
     }
 
     /// Sends a line, and gives the seconds that come back.
-    fn ask(&mut self, line: &str) -> Result<f64> {
+    ///
+    /// # Errors
+    /// `Data` if it does not.
+    pub fn ask(&mut self, line: &str) -> Result<f64> {
         let mut answer = String::new();
         let sent = writeln!(self.to, "{line}").and_then(|()| self.from.read_line(&mut answer));
         let seconds = sent.ok().and_then(|_| answer.trim().parse().ok());
-        seconds.ok_or_else(|| Error::data("bench: the Python with NumPy does not answer"))
+        seconds.ok_or_else(|| Error::data("bench: the Python does not answer"))
     }
 }
 
-impl Drop for Numpy {
+impl Drop for Python {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = self.child.kill();
@@ -190,7 +194,7 @@ impl Drop for Numpy {
 
 /// OpenBLAS.
 struct Blas<'a> {
-    numpy: &'a mut Numpy,
+    numpy: &'a mut Python,
 }
 
 impl Peer for Blas<'_> {
