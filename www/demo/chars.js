@@ -48,13 +48,13 @@ let test;
 
 const loop = new Loop({ step: learn, show, reset, failed });
 connect();
-const ready = read();
-showCode("code", "transformer.js").catch(failed);
+const ready = Promise.all([read(), showCode("code", "transformer.js").catch(failed)]);
 
 // For programs that look at the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
+    /** It is shown as it is at first. */
     ready,
     loop,
     stats: () => device.stats(),

@@ -60,13 +60,13 @@ let accuracy = 0;
 
 const loop = new Loop({ step: learn, show, reset, failed });
 connect();
-const ready = loop.reset();
-showCode("code", "cnn.js").catch(failed);
+const ready = Promise.all([loop.reset(), showCode("code", "cnn.js").catch(failed)]);
 
 // For programs that look at the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
+    /** It is shown as it is at first. */
     ready,
     loop,
     stats: () => device.stats(),

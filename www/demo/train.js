@@ -53,13 +53,13 @@ let accuracy = {};
 
 const loop = new Loop({ step: learn, show, reset, failed });
 connect();
-const ready = choose();
-showCode("code", "mlp.js").catch(failed);
+const ready = Promise.all([choose(), showCode("code", "mlp.js").catch(failed)]);
 
 // For programs that look at the page.
 Object.assign(window, {
   demo: {
     device: { backend: device.info.backend, fallback: device.fallback },
+    /** It is shown as it is at first. */
     ready,
     loop,
     stats: () => device.stats(),

@@ -1,5 +1,5 @@
 // The demo pages that train, as a user meets them: on a large screen by WebGPU, on a phone's by the CPU; nets that learn,
-// points and digits by the mouse, weights as files, and a console that stays silent.
+// points and digits by the mouse, weights as files, a text, and a console that stays silent.
 //
 // Prints `N passed, M failed`.
 
@@ -68,7 +68,7 @@ async function visit(page, name, device) {
   if (!device) return openDemo(page, server.url, name);
   await page.goto(`${server.url}/demo/${name}?device=${device}`);
   await page.waitForFunction(() => window.demo);
-  await page.evaluate(() => window.demo.ready);
+  await page.evaluate(() => window.demo.ready.then(() => undefined));
 }
 
 const text = (page, id) => page.locator(`#${id}`).textContent();
@@ -95,9 +95,9 @@ async function trainFor(page, count) {
 }
 
 /** What must not grow from step to step. */
-async function stands(page, count) {
+async function stands(page, count, first = 100) {
   const stats = () => page.evaluate(() => window.demo.stats());
-  await trainFor(page, 100);
+  await trainFor(page, first);
   const before = await stats();
   await trainFor(page, count);
   const after = await stats();
@@ -241,7 +241,8 @@ async function digitsPage(page, where, device) {
   await test(`${where}: digits that nobody has learnt yet`, async () => {
     await page.getByRole("link", { name: "Handwritten digits" }).click();
     await page.waitForURL("**/digits.html");
-    await page.waitForFunction(() => window.demo?.ready);
+    await page.waitForFunction(() => window.demo);
+    await page.evaluate(() => window.demo.ready.then(() => undefined));
     await visit(page, "digits.html", device);
     expect(Number.parseFloat(await text(page, "accuracy")) < 50, `${await text(page, "accuracy")} are right by chance`);
     const cells = await page.locator("#confusion td").evaluateAll((all) => all.map((cell) => Number(cell.textContent)));
@@ -312,10 +313,55 @@ async function digitsPage(page, where, device) {
   });
 }
 
+/** A text that is all one sentence. */
+const sentence = "Warp threads are held, and weft threads go through. ";
+
+async function textPage(page, where, device) {
+  await test(`${where}: a text, and what an untrained net writes`, async () => {
+    await visit(page, "chars.html", device);
+    await page.locator("#width").selectOption("32");
+    await press(page, "Step");
+    await settled(page);
+    const said = await text(page, "about-text");
+    const [, count, known] = said.match(/^([\d,]+) characters, (\d+) different/);
+    expect(Number(count.replace(",", "")) === [...(await page.locator("#text").inputValue())].length, said);
+    // Embeddings of variance 1 are sure of something wrong at first.
+    const loss = await page.evaluate(() => window.demo.losses.test);
+    expect(loss > 0.8 * Math.log(known) && loss < 1.5 * Math.log(known), `${loss} after one step, of ${known} characters`);
+    expect((await text(page, "written")).length === 4, `it wrote ${await text(page, "written")}`);
+    expect((await text(page, "code")).includes("Layer.transformerEncoderLayer("), "the code is not shown");
+    await wellMade(page);
+  });
+
+  await test(`${where}: a sentence is learnt and written`, async () => {
+    await page.locator("#text").fill("Too short.");
+    await press(page, "Learn this text");
+    await page.locator("#notice.error").waitFor();
+    await page.locator("#text").fill(sentence.repeat(40));
+    await press(page, "Learn this text");
+    await page.locator("#notice.error").waitFor({ state: "hidden" });
+    for (const [id, value] of Object.entries({ layers: "1", lr: "0.01", temperature: "0.2" })) {
+      await page.locator(`#${id}`).selectOption(value);
+    }
+    await settled(page);
+    await trainUntil(page, () => window.demo.losses.test < 0.05);
+    await press(page, "Write on");
+    await settled(page);
+    // What it wrote before it could stands before it, and may lead it astray: not all need be the sentence, but most.
+    const last = (await text(page, "written")).slice(-60);
+    const threes = Array.from({ length: last.length - 2 }, (_, n) => last.slice(n, n + 3));
+    const known = threes.filter((three) => sentence.repeat(2).includes(three));
+    expect(last.length === 60 && known.length > 0.7 * threes.length, `it writes: ${last}`);
+  });
+
+  await test(`${where}: nothing grows by fifty steps`, () => stands(page, 50, 10));
+}
+
 for (const [where, width, height, device] of [["desktop", 1180, 900, undefined], ["phone", 390, 844, "cpu"]]) {
   const page = await open(width, height);
   await pointsPage(page, where, device);
   await digitsPage(page, where, device);
+  await textPage(page, where, device);
   await page.context().close();
 }
 
