@@ -51,6 +51,8 @@ export function classes(declarations) {
   const typed = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
     .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
-  const own = typed.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
+  // Comments that come through Rust's macros by example are raw strings.
+  const plain = typed.replace(/^( +\*) r"/gm, "$1");
+  const own = plain.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
   return head + own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();
 }

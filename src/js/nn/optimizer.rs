@@ -104,6 +104,7 @@ impl Optimizer {
     ///
     /// # Errors
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
+    #[js(returns = "WeightAverage")]
     pub fn average(&self, decay: f64) -> Result<Average> {
         let average = WeightAverage::new(&self.inner.borrow(), decay)?;
         Ok(Average { device: self.device.clone(), inner: Rc::new(average) })

@@ -341,8 +341,11 @@ fn validation_is_in_evaluation_and_changes_nothing() {
         assert_eq!(last.validation.as_ref(), Some(&scores));
         assert_eq!(last.get("accuracy"), scores.metric("accuracy"));
         // It trains again: dropout draws anew each time.
+        let kept = validated.model.state_dict();
         let again = || bits_of(&loss(&validated.model, other.features(), other.targets())?.0);
         assert_ne!(again()?, again()?);
+        // Batch norms kept statistics of it.
+        validated.model.load_state_dict(&kept)?;
         // By hand, of all examples at once.
         validated.model.eval();
         let (want, predicted) = loss(&validated.model, other.features(), other.targets())?;

@@ -1,6 +1,7 @@
 // What the declarations say, checked by TypeScript's compiler alone: `npm run check` compiles it, nobody runs it.
 
-import { Device, Tensor, Variable, WarpweftError, type ErrorCode } from "../../dist/index.js";
+import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential } from "../../dist/index.js";
+import { Tensor, Variable, WarpweftError, type ErrorCode } from "../../dist/index.js";
 
 /** Compiles only for a value of exactly this type. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -81,6 +82,18 @@ export async function usage(): Promise<void> {
   own.call("x");
   // @ts-expect-error: there is no such option
   void device.shader("", { gradients: [] });
+  const generator = new Generator(device, 0);
+  class Net extends Module {
+    first = Layer.linear(generator, 2, 4, { bias: false });
+    rest = new Sequential((y) => y.relu(), Layer.conv2d(generator, 1, 1, 3, { padding: "same" }));
+  }
+  const net = new Net();
+  const optimizer = Optimizer.adam(net, { lr: 0.1, betas: [0.9, 0.99] });
+  optimizer.lr = Schedule.oneCycle(0.1, 10).lr(optimizer.steps);
+  net.loadStateDict((await device.loadSafetensors(await device.saveSafetensors(net.stateDict()))).tensors);
+  const variables: Variable[] = net.parameters();
+  // @ts-expect-error: there is no such option
+  Optimizer.adam(variables, { learningRate: 1 });
   const code: ErrorCode = new WarpweftError("Data", "").code;
   console.log(kept);
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");

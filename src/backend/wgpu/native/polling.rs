@@ -9,6 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+/// How long a wait may take before it is begun again. wgpu-core 30 panics where a wait ends too early while a submission on
+/// another thread finds the queue empty (mended by its pull request 9958), and what was awaited is lost then: so it is longer
+/// than any submission should take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Finds out what is done.
 pub(super) struct Poller {
     device: wgpu::Device,
@@ -48,10 +53,10 @@ impl Poller {
         self.tickets.changed.notify_all();
     }
 
-    /// Lets wgpu find out what is done: waits for a submission, or for the last one, at most so long.
+    /// Lets wgpu find out what is done: waits for a submission, or for the last one.
     /// wgpu panics here where the driver reports a loss; that is a loss then, and no panic.
-    pub(super) fn poll(&self, submission: super::Awaited, timeout: Duration) {
-        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(timeout) };
+    pub(super) fn poll(&self, submission: super::Awaited) {
+        let wait = wgpu::PollType::Wait { submission_index: submission, timeout: Some(PATIENCE) };
         match catch_unwind(AssertUnwindSafe(|| self.device.poll(wait))) {
             Ok(Ok(_) | Err(wgpu::PollError::Timeout)) => {}
             // The submission failed, so nothing waits for it; what was mapped after it is mapped now.
@@ -91,14 +96,14 @@ pub(super) fn start(poller: Arc<Poller>, queue: wgpu::Queue) -> Result<()> {
             loop {
                 match poller.next(released) {
                     Next::Ticket(ticket, submission) => {
-                        poller.poll(submission, Duration::from_millis(100));
+                        poller.poll(submission);
                         if !ticket.settled() {
                             std::thread::sleep(Duration::from_micros(200));
                         }
                     }
                     Next::Release => {
                         released = true;
-                        poller.poll(None, Duration::from_millis(100));
+                        poller.poll(None);
                     }
                     Next::Stop => break,
                 }

@@ -4,7 +4,6 @@ use super::{lock, Gpu};
 use crate::error::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// Bytes of one staging buffer.
 const PIECE: usize = 8 << 20;
@@ -108,7 +107,7 @@ impl Staging {
                 }
                 return made;
             };
-            gpu.poller.poll(oldest, Duration::from_millis(100));
+            gpu.poller.poll(oldest);
         }
     }
 }

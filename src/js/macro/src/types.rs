@@ -168,6 +168,8 @@ pub fn typescript(ty: &Type, generics: &Generics) -> syn::Result<String> {
             Ok(format!("[{}]", parts?.join(", ")))
         }
         Type::Array(_) => Ok("PerAxis".to_string()),
+        // Through macros by example types come as groups.
+        Type::Group(group) => typescript(&group.elem, generics),
         Type::Reference(to) => typescript(&to.elem, generics),
         Type::Slice(list) => Ok(format!("readonly {}[]", typescript(&list.elem, generics)?)),
         _ => {
@@ -197,7 +199,6 @@ fn head(ty: &Type, generics: &Generics) -> syn::Result<String> {
             }
         }
         Type::Tuple(_) | Type::Array(_) => Ok(String::new()),
-        // Through macros by example types come as groups.
         Type::Group(group) => head(&group.elem, generics),
         _ => Err(unknown(ty)),
     }
