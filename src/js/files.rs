@@ -28,7 +28,7 @@ fn listed(tensors: BTreeMap<String, Tensor>) -> Answer<JsValue> {
 impl JsDevice {
     /// The tensors and notes of a safetensors file.
     #[wasm_bindgen(js_name = fromSafetensors, skip_typescript, skip_jsdoc)]
-    pub fn from_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
+    pub fn read_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         let file = io::load_safetensors(&self.core("loadSafetensors")?, &bytes.to_vec())?;
         let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
         let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
@@ -37,7 +37,7 @@ impl JsDevice {
 
     /// A safetensors file of these tensors and notes.
     #[wasm_bindgen(js_name = toSafetensors, skip_typescript, skip_jsdoc)]
-    pub fn to_safetensors(
+    pub fn write_safetensors(
         &self,
         names: Vec<String>,
         values: Vec<JsValue>,
@@ -55,19 +55,19 @@ impl JsDevice {
 
     /// The array of a `.npy` file.
     #[wasm_bindgen(js_name = fromNpy, skip_typescript, skip_jsdoc)]
-    pub fn from_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
+    pub fn read_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
         Ok(keep(io::load_npy(&self.core("loadNpy")?, &bytes.to_vec())?)?)
     }
 
     /// The arrays of an `.npz` file.
     #[wasm_bindgen(js_name = fromNpz, skip_typescript, skip_jsdoc)]
-    pub fn from_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
+    pub fn read_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
         listed(io::load_npz(&self.core("loadNpz")?, &bytes.to_vec())?)
     }
 
     /// An `.npz` file of these arrays.
     #[wasm_bindgen(js_name = toNpz, skip_typescript, skip_jsdoc)]
-    pub fn to_npz(
+    pub fn write_npz(
         &self,
         names: Vec<String>,
         values: Vec<JsValue>,
