@@ -101,7 +101,8 @@ async function stands(page, count, first = 100) {
   const before = await stats();
   await trainFor(page, count);
   const after = await stats();
-  const limits = { plans: 1, pipelines: 1, bytes: 1.1, usedBytes: 1.1, nodes: 3 };
+  // What is in use differs by what a step that is under way needs.
+  const limits = { plans: 1, pipelines: 1, bytes: 1.1, usedBytes: 1.5, nodes: 3 };
   for (const [name, times] of Object.entries(limits)) {
     expect(after[name] <= times * before[name], `${name}: ${before[name]}, then ${after[name]}`);
   }
