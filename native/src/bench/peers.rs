@@ -165,7 +165,7 @@ impl Python {
         let mut command = Command::new(python);
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
-        command.env("OPENBLAS_THREAD_TIMEOUT", "20");
+        command.env("OPENBLAS_THREAD_TIMEOUT", "20").env("OMP_WAIT_POLICY", "passive");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
