@@ -2,9 +2,8 @@
 
 import { Generator, Optimizer } from "../dist/index.js";
 import { Curve } from "./curve.js";
-import { failed, openDevice, standing, tell } from "./device.js";
+import { failed, isSlow, openDevice, standing, tell } from "./device.js";
 import { byId } from "./dom.js";
-import { isSoftware } from "./figures.js";
 import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { randoms } from "./points.js";
@@ -28,7 +27,9 @@ const pause = 1000;
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
 const source = byId("text", HTMLTextAreaElement);
-const device = await begin();
+const device = await openDevice();
+// What takes a GPU milliseconds would have the page wait here.
+if (isSlow(device)) choice("width").value = "32";
 const random = randoms(3);
 const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
 /** @type {Text} */
@@ -63,20 +64,6 @@ Object.assign(window, {
     },
   },
 });
-
-async function begin() {
-  try {
-    const device = await openDevice();
-    tell(standing(device));
-    // What takes a GPU milliseconds would have the page wait here.
-    const slow = device.info.backend === "cpu" || isSoftware(device.info.kind);
-    choice("width").value = slow ? "32" : "64";
-    return device;
-  } catch (error) {
-    failed(error);
-    throw error;
-  }
-}
 
 function connect() {
   for (const id of ["width", "layers"]) choice(id).addEventListener("change", () => void loop.reset());

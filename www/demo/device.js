@@ -6,7 +6,8 @@ import { isSoftware } from "./figures.js";
 import { kindInWords } from "./panel.js";
 
 /**
- * Opens the device that the address asks for, and offers the others in the list `#device`: the page opens anew with one.
+ * Opens the device that the address asks for, and offers the others in the list `#device`: the page opens anew with one. What
+ * is to be known about it, or that there is none, is told.
  * @returns {Promise<Device>}
  */
 export async function openDevice() {
@@ -26,7 +27,12 @@ export async function openDevice() {
     }
     select.value = wanted;
     select.addEventListener("change", () => location.assign(`?device=${encodeURIComponent(select.value)}`));
-    return await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
+    const device = await Device.new({ prefer: /^\d+$/.test(wanted) ? Number(wanted) : wanted });
+    tell(standing(device));
+    return device;
+  } catch (error) {
+    failed(error);
+    throw error;
   } finally {
     select.disabled = false;
   }
@@ -40,6 +46,12 @@ export function standing(device) {
   if (device.fallback) return `${device.fallback}. The CPU computes all of it.`;
   return isSoftware(device.info.kind) ? "This is a software GPU: good for tests, and slow." : "";
 }
+
+/**
+ * Whether a device computes on the CPU: nets begin smaller there.
+ * @param {Device} device
+ */
+export const isSlow = ({ info }) => info.backend === "cpu" || isSoftware(info.kind);
 
 /**
  * Says something at the top of the page, or nothing.

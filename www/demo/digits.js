@@ -35,7 +35,7 @@ const architecture = {
   range: [0, 1],
 };
 
-const device = await begin();
+const device = await openDevice();
 const data = await load();
 const random = randoms(1);
 const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
@@ -78,17 +78,6 @@ Object.assign(window, {
     },
   },
 });
-
-async function begin() {
-  try {
-    const device = await openDevice();
-    tell(standing(device));
-    return device;
-  } catch (error) {
-    failed(error);
-    throw error;
-  }
-}
 
 /** The digits, from 0 to 1; every fifth is for testing. */
 async function load() {

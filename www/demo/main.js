@@ -8,6 +8,7 @@ import { Engine } from "./engine.js";
 import { difference, figures, rowSums } from "./figures.js";
 import { showHeat } from "./heat.js";
 import { showCounters, showDevice, showPlan } from "./panel.js";
+import { picture } from "./picture.js";
 import { showProfile } from "./profile.js";
 import { Remote } from "./remote.js";
 import { Source } from "./source.js";
@@ -16,8 +17,9 @@ import { Source } from "./source.js";
 const near = 1e-4;
 
 const cpu = new Remote();
-const engine = await begin();
-const source = new Source(() => void updateImage(), failed);
+const engine = new Engine(await openDevice());
+showDevice(engine);
+const source = new Source(byId("size", HTMLSelectElement), own, () => void updateImage(), failed);
 const editor = new ChainEditor(() => void updateImage());
 
 /** @type {"image" | "attention"} */
@@ -55,17 +57,13 @@ async function idle() {
   while (updates.some((update) => update.idle())) await Promise.all(updates.map((update) => update.idle()));
 }
 
-/** An engine on the device that the address asks for. */
-async function begin() {
-  try {
-    const engine = new Engine(await openDevice());
-    tell(standing(engine.device));
-    showDevice(engine);
-    return engine;
-  } catch (error) {
-    failed(error);
-    throw error;
-  }
+/**
+ * The demo's own picture.
+ * @param {string} wide
+ */
+function own(wide) {
+  const [width, height] = [Number(wide), (Number(wide) * 2) / 3];
+  return { pixels: picture(width, height), width, height };
 }
 
 function connect() {

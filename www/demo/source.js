@@ -1,7 +1,6 @@
-// Where the picture comes from: the demo's own, a file, or the camera.
+// Where a picture comes from: one of the page's own, a file that was chosen or dropped, or the camera.
 
 import { byId, make } from "./dom.js";
-import { picture } from "./picture.js";
 
 /** @import { Picture } from "./engine.js" */
 
@@ -9,7 +8,6 @@ const longest = 1440;
 const cameraWidth = 640;
 
 export class Source {
-  #size = byId("size", HTMLSelectElement);
   #file = byId("file", HTMLInputElement);
   #camera = byId("camera", HTMLButtonElement);
   #changed;
@@ -20,15 +18,28 @@ export class Source {
   #still;
 
   /**
+   * Connects the list of the page's own pictures, `#file` and `#camera`; a picture may be dropped anywhere.
+   * @param {HTMLSelectElement} list
+   * @param {(value: string) => Picture} own draws the picture with this value of the list.
    * @param {() => void} changed is called when there is another picture.
    * @param {(error: unknown) => void} failed
    */
-  constructor(changed, failed) {
+  constructor(list, own, changed, failed) {
     this.#changed = changed;
     this.#failed = failed;
-    this.#still = own(480);
-    this.#size.addEventListener("change", () => this.#show(own(Number(this.#size.value))));
-    this.#file.addEventListener("change", () => this.#open().catch(failed));
+    this.#still = own(list.value);
+    list.addEventListener("change", () => this.#show(own(list.value)));
+    this.#file.addEventListener("change", () => {
+      const file = this.#file.files?.[0];
+      this.#file.value = ""; // The same file can be chosen again.
+      if (file) this.#open(file).catch(failed);
+    });
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      const file = event.dataTransfer?.files[0];
+      if (file) this.#open(file).catch(failed);
+    });
     this.#camera.addEventListener("click", () => (this.#video ? this.#stop() : this.#start().catch(failed)));
   }
 
@@ -51,10 +62,8 @@ export class Source {
     this.#changed();
   }
 
-  async #open() {
-    const file = this.#file.files?.[0];
-    if (!file) return;
-    this.#file.value = ""; // The same file can be chosen again.
+  /** @param {Blob} file */
+  async #open(file) {
     const bitmap = await createImageBitmap(file);
     const scale = Math.min(1, longest / Math.max(bitmap.width, bitmap.height));
     this.#show(draw(bitmap, bitmap.width * scale, bitmap.height * scale));
@@ -87,16 +96,6 @@ export class Source {
     this.#camera.textContent = "Camera";
     this.#changed();
   }
-}
-
-/**
- * The demo's own picture.
- * @param {number} width
- * @returns {Picture}
- */
-function own(width) {
-  const height = (width * 2) / 3;
-  return { pixels: picture(width, height), width, height };
 }
 
 /** @type {OffscreenCanvas | undefined} */

@@ -2,7 +2,7 @@
 
 import { Optimizer } from "../dist/index.js";
 import { Curve } from "./curve.js";
-import { failed, openDevice, standing, tell } from "./device.js";
+import { failed, openDevice } from "./device.js";
 import { byId, make } from "./dom.js";
 import { colour, HeatMap, sheet, showCode } from "./ink.js";
 import { Loop } from "./loop.js";
@@ -29,7 +29,7 @@ const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
 /** A number that is chosen. @param {string} id */
 const number = (id) => Number(choice(id).value);
 
-const device = await begin();
+const device = await openDevice();
 const plane = byId("plane", HTMLCanvasElement);
 const map = new HeatMap(side);
 const picture = new NetPicture(byId("net", HTMLCanvasElement), side);
@@ -68,17 +68,6 @@ Object.assign(window, {
     },
   },
 });
-
-async function begin() {
-  try {
-    const device = await openDevice();
-    tell(standing(device));
-    return device;
-  } catch (error) {
-    failed(error);
-    throw error;
-  }
-}
 
 function connect() {
   const names = { moons: "Two moons", circles: "Circles", spirals: "Spirals", corners: "Corners" };

@@ -1,0 +1,20 @@
+// The buttons of a training, for `Loop`. A plain script, where the buttons are to be. Its attribute `data-speed` is how many
+// steps a second are chosen at first; without it as many as there can be.
+
+{
+  const speeds = { 1: "1 step a second", 10: "10 steps a second", 60: "60 steps a second", 1000000: "As fast as it goes" };
+  const first = document.currentScript.dataset.speed ?? "1000000";
+  const options = Object.entries(speeds).map(
+    ([speed, name]) => `<option value="${speed}"${speed === first ? " selected" : ""}>${name}</option>`,
+  );
+  document.currentScript.outerHTML = `
+    <div class="row" role="group" aria-label="The training">
+      <button id="start" type="button" aria-pressed="false">Start</button>
+      <button id="once" type="button">Step</button>
+      <button id="reset" type="button">Reset</button>
+      <label class="choice">
+        <span class="hidden">Steps per second</span>
+        <select id="speed">${options.join("")}</select>
+      </label>
+    </div>`;
+}

@@ -1,0 +1,32 @@
+// The head of each page of the demo, and below it the line for news. A plain script, the first thing in the body: what it
+// makes takes its place before anything is shown. Its attribute `data-about` says what the page is.
+
+{
+  const pages = {
+    "./": "Filters and attention",
+    "train.html": "Two classes of points",
+    "digits.html": "Handwritten digits",
+    "chars.html": "A text",
+    "field.html": "A picture",
+  };
+  const here = location.pathname.split("/").pop() || "./";
+  const current = (page) => (page === here || (page === "./" && here === "index.html") ? ' aria-current="page"' : "");
+  const links = Object.entries(pages).map(([page, name]) => `<a href="${page}"${current(page)}>${name}</a>`);
+  const about = document.currentScript.dataset.about ?? "A net that learns in this page. Nothing leaves it.";
+  document.currentScript.outerHTML = `
+    <header>
+      <div class="brand">
+        <img src="icon.svg" alt="" width="40" height="40" />
+        <div>
+          <h1>warpweft</h1>
+          <p>${about}</p>
+        </div>
+      </div>
+      <label class="device">
+        <span>Device</span>
+        <select id="device" disabled></select>
+      </label>
+      <nav aria-label="Demos">${links.join("\n")}</nav>
+    </header>
+    <p id="notice" class="notice" role="status" hidden></p>`;
+}
