@@ -8,7 +8,7 @@
     ([speed, name]) => `<option value="${speed}"${speed === first ? " selected" : ""}>${name}</option>`,
   );
   document.currentScript.outerHTML = `
-    <div class="row" role="group" aria-label="The training">
+    <div class="row training" role="group" aria-label="The training">
       <button id="start" type="button" aria-pressed="false">Start</button>
       <button id="once" type="button">Step</button>
       <button id="reset" type="button">Reset</button>

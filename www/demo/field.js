@@ -5,7 +5,7 @@ import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
 import { byId, latest, make } from "./dom.js";
 import { Field, step } from "./fourier.js";
-import { colour, sheet, showCode } from "./ink.js";
+import { sheet, showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { names, numbersOf, own, pictureOf, placesOf, psnr } from "./pixels.js";
 import { randoms } from "./points.js";
@@ -73,7 +73,7 @@ Object.assign(window, {
 
 function connect() {
   say("batch", batch.toLocaleString("en"));
-  say("pixels", `${side} × ${side} pixels, ${(3 * side * side).toLocaleString("en")} numbers`);
+  say("pixels", `${side} × ${side} × 3 numbers`);
   for (const id of ["frequencies", "sharpness", "layers", "width", "optimizer"]) {
     choice(id).addEventListener("change", () => void loop.reset());
   }
@@ -185,8 +185,9 @@ async function showPart() {
   for (const [id, numbers] of /** @type {const} */ ([["original", wanted], ["learnt", learnt]])) {
     const picture = pictureOf(numbers, side);
     const { context, width } = paint(canvas(id), picture, 0, 0, side);
-    for (const [name, line] of [["--card", 4], ["--ink", 1.5]]) {
-      context.strokeStyle = colour(name);
+    // On dark or light, by day or night.
+    for (const [colour, line] of [["white", 4], ["black", 1.5]]) {
+      context.strokeStyle = colour;
       context.lineWidth = line;
       context.strokeRect(left * width, top * width, width / closer, width / closer);
     }

@@ -20,7 +20,7 @@ export class Field extends Module {
   }
 }
 
-/** A step on the pixels with these numbers. The optimiser is `Optimizer.adam(field, { lr: 0.003 })` or another. */
+/** A step on the pixels with these numbers. The optimiser is `Optimizer.adam(field, { lr: 0.01 })` or another. */
 export function step(device, field, optimizer, { places, colours }, numbers) {
   return device.scope(() => {
     const batch = device.tensor(numbers);

@@ -24,7 +24,7 @@ export function showGuess(scores) {
     const share = exps ? exps[digit] / sum : 0;
     const bar = make("div", { style: `--share: ${share.toFixed(3)}` });
     const row = make("tr", digit === guess ? { class: "best" } : {}, make("th", { scope: "row" }, `${digit}`));
-    row.append(make("td", {}, bar), make("td", {}, `${(100 * share).toFixed(1)} %`));
+    row.append(make("td", {}, bar), make("td", {}, exps ? `${(100 * share).toFixed(1)} %` : "–"));
     return row;
   });
   byId("bars", HTMLTableSectionElement).replaceChildren(...rows);

@@ -2,29 +2,11 @@
 //
 // Prints `N passed, M failed`.
 
-import { deflateSync } from "node:zlib";
 import { check } from "../tools/demo.mjs";
 import { launch, openDemo, serve } from "../tools/page.mjs";
 import { hash, picture } from "../demo/picture.js";
-
-const failures = [];
-let passed = 0;
-
-/** One test: passes unless it throws. */
-async function test(name, body) {
-  try {
-    await body();
-    passed += 1;
-    console.log(`ok      ${name}`);
-  } catch (error) {
-    failures.push(name);
-    console.log(`FAILED  ${name}: ${error.message}`);
-  }
-}
-
-function expect(holds, otherwise) {
-  if (!holds) throw new Error(otherwise);
-}
+import { end, expect, listen, named, test } from "./support/demo.js";
+import { discPng } from "./support/png.js";
 
 const server = await serve();
 const browser = await launch(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]);
@@ -34,13 +16,7 @@ const page = await context.newPage();
 page.setDefaultTimeout(60_000);
 
 const said = [];
-page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
-page.on("pageerror", (error) => said.push(`exception: ${error.message}`));
-page.on("requestfailed", (request) => {
-  // Where the CPU is chosen after all, the GPU's core is left unfetched half-way.
-  const left = request.url().endsWith("/gpu.wasm") && request.failure()?.errorText === "net::ERR_ABORTED";
-  if (!left) said.push(`not loaded: ${request.url()}`);
-});
+listen(page, said);
 
 /** A digest of a canvas, and how much of it differs from its first pixel. */
 const look = (id) =>
@@ -80,36 +56,6 @@ async function shown(before) {
   expect(gpu.digest !== before, "the picture did not change");
   await verdict("image-difference");
   return gpu;
-}
-
-/** A PNG of a red disc on a blue gradient. */
-function discPng(width, height) {
-  const rows = Buffer.alloc((width * 3 + 1) * height);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const inside = (x - width / 2) ** 2 + (y - height / 2) ** 2 < (height / 3) ** 2;
-      const colour = inside ? [220, 40, 30] : [10, 30, Math.trunc((255 * x) / width)];
-      rows.set(colour, y * (width * 3 + 1) + 1 + x * 3);
-    }
-  }
-  const header = Buffer.alloc(13);
-  header.writeUInt32BE(width, 0);
-  header.writeUInt32BE(height, 4);
-  header.set([8, 2, 0, 0, 0], 8);
-  const chunks = [["IHDR", header], ["IDAT", deflateSync(rows)], ["IEND", Buffer.alloc(0)]];
-  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-  return Buffer.concat([signature, ...chunks.map(([type, data]) => pngChunk(type, data))]);
-}
-
-function pngChunk(type, data) {
-  const body = Buffer.concat([Buffer.from(type), data]);
-  let crc = 0xffffffff;
-  for (const byte of body) {
-    crc ^= byte;
-    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
-  }
-  const number = (value) => Buffer.from([value >>> 24, value >>> 16, value >>> 8, value].map((b) => b & 255));
-  return Buffer.concat([number(data.length), body, number(~crc)]);
 }
 
 const button = (name) => page.getByRole("button", { name, exact: true });
@@ -304,15 +250,7 @@ await test("the plan and the kernels are shown", async () => {
   expect(about.includes("webgpu"), `the device is: ${about}`);
 });
 
-await test("everything has a name for those who do not see it", async () => {
-  const nameless = await page.evaluate(() => {
-    const controls = [...document.querySelectorAll("button, input, select, canvas, [role=img]")];
-    const named = (one) =>
-      one.ariaLabel || one.getAttribute("aria-labelledby") || one.labels?.length || one.textContent.trim();
-    return controls.filter((one) => !named(one)).map((one) => one.outerHTML);
-  });
-  expect(nameless.length === 0, nameless.join(" "));
-});
+await test("everything has a name for those who do not see it", () => named(page));
 
 await test("a phone shows it all without scrolling aside", async () => {
   await page.setViewportSize({ width: 360, height: 740 });
@@ -339,9 +277,6 @@ await test("a device that is not there is an error that can be read", async () =
   if (about >= 0) said.splice(about, 1); // The exception that it is.
 });
 
-await test("the console stayed silent", () => expect(said.length === 0, [...new Set(said)].join("; ")));
-
 await browser.close();
 server.close();
-console.log(`${passed} passed, ${failures.length} failed`);
-process.exit(failures.length ? 1 : 0);
+await end(said);

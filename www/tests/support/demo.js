@@ -1,0 +1,126 @@
+// The pages of the demo, as a user meets them: tests by name, a console that is listened to, and what is done on each page that
+// trains.
+
+import { launch, openDemo, serve } from "../../tools/page.mjs";
+import { finish } from "./browser.js";
+
+const results = [];
+
+/** One test: passes unless it throws. */
+export async function test(name, body) {
+  try {
+    await body();
+    results.push({ name });
+    console.log(`ok      ${name}`);
+  } catch (error) {
+    results.push({ name, error: error.message });
+  }
+}
+
+export function expect(holds, otherwise) {
+  if (!holds) throw new Error(otherwise);
+}
+
+/** Adds to a list what a page says on its console, and what it cannot load. */
+export function listen(page, said) {
+  page.on("console", (message) => said.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => said.push(`exception: ${error.message}`));
+  page.on("requestfailed", (request) => {
+    // Where the CPU is chosen after all, the GPU's core is left unfetched half-way.
+    const left = request.url().endsWith("/gpu.wasm") && request.failure()?.errorText === "net::ERR_ABORTED";
+    if (!left) said.push(`not loaded: ${request.url()}`);
+  });
+}
+
+/** Ends the process as tests do, after the last one: nothing was said. */
+export async function end(said) {
+  await test("the console stayed silent", () => expect(said.length === 0, [...new Set(said)].join("; ")));
+  finish(results);
+}
+
+/**
+ * Tests a page that trains on a large screen by WebGPU, and on a phone's by the CPU; then ends the process. The function hears
+ * the page, where it is, and `visit`, which opens a page of the demo.
+ */
+export async function testPage(body) {
+  const server = await serve();
+  const browser = await launch(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]);
+  const said = [];
+  for (const [where, width, height, device] of [["desktop", 1180, 900, undefined], ["phone", 390, 844, "cpu"]]) {
+    const context = await browser.newContext({ viewport: { width, height }, acceptDownloads: true });
+    await context.grantPermissions(["camera"], { origin: server.url });
+    const page = await context.newPage();
+    page.setDefaultTimeout(60_000);
+    listen(page, said);
+    await body(page, where, async (name) => {
+      if (!device) return openDemo(page, server.url, name);
+      await page.goto(`${server.url}/demo/${name}?device=${device}`);
+      await opened(page);
+    });
+    await context.close();
+  }
+  await browser.close();
+  server.close();
+  await end(said);
+}
+
+/** Waits until a page is shown as it is at first. */
+export async function opened(page) {
+  await page.waitForFunction(() => window.demo);
+  await page.evaluate(() => window.demo.ready.then(() => undefined));
+}
+
+export const text = (page, id) => page.locator(`#${id}`).textContent();
+export const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
+export const steps = (page) => page.evaluate(() => window.demo.loop.steps);
+/** Waits until the page has done what it was asked for. */
+export const settled = (page) => page.evaluate(() => window.demo.loop.turn(() => undefined));
+
+/** Trains until this holds in the page, at most a minute, as fast as it goes. */
+export async function trainUntil(page, holds, argument) {
+  await page.locator("#speed").selectOption({ label: "As fast as it goes" });
+  await press(page, "Start");
+  try {
+    await page.waitForFunction(holds, argument);
+  } finally {
+    await press(page, "Pause");
+    await settled(page);
+  }
+}
+
+/** Trains for so many steps more. */
+export async function trainFor(page, count) {
+  await trainUntil(page, (end) => window.demo.loop.steps >= end, (await steps(page)) + count);
+}
+
+/** What must not grow from step to step. */
+export async function stands(page, count, first = 100) {
+  const stats = () => page.evaluate(() => window.demo.stats());
+  await trainFor(page, first);
+  const before = await stats();
+  await trainFor(page, count);
+  const after = await stats();
+  // What is in use differs by what a step that is under way needs.
+  const limits = { plans: 1, pipelines: 1, bytes: 1.1, usedBytes: 1.5, nodes: 3 };
+  for (const [name, times] of Object.entries(limits)) {
+    expect(after[name] <= times * before[name], `${name}: ${before[name]}, then ${after[name]}`);
+  }
+}
+
+/** Everything that is used has a name. */
+export async function named(page) {
+  const nameless = await page.evaluate(() => {
+    const controls = [...document.querySelectorAll("button, input, select, canvas, [role=img]")];
+    const named = (one) =>
+      one.ariaLabel || one.getAttribute("aria-labelledby") || one.labels?.length || one.textContent.trim();
+    return controls.filter((one) => !named(one)).map((one) => one.outerHTML);
+  });
+  expect(nameless.length === 0, nameless.join(" "));
+}
+
+/** The same, and nothing is wider than the screen. */
+export async function wellMade(page) {
+  await named(page);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect(wide <= page.viewportSize().width, `the page is ${wide} wide`);
+}
