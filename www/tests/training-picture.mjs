@@ -140,9 +140,14 @@ await testPage(async (page, where, visit) => {
   await test(`${where}: the camera, which the net follows`, async () => {
     await press(page, "Camera");
     await page.getByRole("button", { name: "Stop the camera", exact: true }).waitFor();
-    await trainFor(page, 10);
+    const first = (await cells(page, "original", 16)).join();
+    await trainFor(page, 20);
+    expect((await cells(page, "original", 16)).join() !== first, "the picture stands still");
     const before = await steps(page);
+    expect(before >= 20, `${before} steps: each frame has a new net`);
     await press(page, "Stop the camera");
+    await page.getByRole("button", { name: "Camera", exact: true }).waitFor();
+    await page.waitForTimeout(500);
     await settled(page);
     expect((await steps(page)) === before, "the net is a new one");
   });
