@@ -132,6 +132,18 @@ await testPage(async (page, where, visit) => {
     const shown = await cells(page, "original", 3);
     const [corner, middle] = [0, 4].map((n) => shown.slice(3 * n, 3 * n + 3).map((part) => Math.round(255 * part)));
     expect(middle.join() === "220,40,30" && corner[0] === 10, `the middle is ${middle}, a corner ${corner}`);
+    // Dropped on the page, a picture that is all blue.
+    await page.evaluate(async () => {
+      const canvas = new OffscreenCanvas(30, 20);
+      Object.assign(canvas.getContext("2d"), { fillStyle: "#0000ff" }).fillRect(0, 0, 30, 20);
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File([await canvas.convertToBlob()], "blue.png", { type: "image/png" }));
+      document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+    });
+    await page.waitForTimeout(500);
+    await settled(page);
+    const dropped = (await cells(page, "original", 3)).slice(0, 3).join();
+    expect(dropped === "0,0,1", `what was dropped is ${dropped}`);
     await page.locator("#file").setInputFiles({ name: "no.png", mimeType: "image/png", buffer: Buffer.from("no") });
     await page.locator("#notice.error").waitFor();
     await trainFor(page, 10);
