@@ -3,7 +3,8 @@
 // Prints `N passed, M failed`.
 
 import { readFileSync } from "node:fs";
-import { expect, opened, press, settled, stands, test, testPage, text, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { expect, opened, press, settled, stands, test, testPage } from "./support/demo.js";
+import { text, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** How many of the test images are of each digit: NumPy's `bincount(labels[::5])`. */
 const imagesOf = [42, 28, 26, 48, 38, 39, 30, 26, 36, 47];

@@ -105,7 +105,8 @@ await testPage(async (page, where, visit) => {
   });
 
   await test(`${where}: other nets, rules and pictures`, async () => {
-    for (const [id, value] of Object.entries({ layers: "1", width: "32", sharpness: "3", lr: "0.003" })) await choose(page, id, value);
+    const choices = { layers: "1", width: "32", sharpness: "3", lr: "0.003" };
+    for (const [id, value] of Object.entries(choices)) await choose(page, id, value);
     for (const rule of ["adamW", "rmsProp", "nAdam", "sgd", "adam"]) {
       await choose(page, "optimizer", rule);
       await settled(page);
