@@ -106,6 +106,15 @@ impl Tape<'_> {
         let before: usize = from[..axis].iter().product();
         let after: usize = from[axis + 1..].iter().product();
         let apart = self.reshape(g, &[before, count, after, size])?;
+        // Windows that do not meet are put one behind the other: nothing is added up.
+        if dilation == 1 && step >= size {
+            let rows = self.permute(apart, &[0, 1, 3, 2])?;
+            let rows = self.place(rows, &[(0, 0), (0, 0), (0, (step - size) as isize), (0, 0)])?;
+            let flat = self.reshape(rows, &[before, count * step, after])?;
+            let missing = extent as isize - (count * step) as isize;
+            let flat = self.place(flat, &[(0, 0), (0, missing), (0, 0)])?;
+            return self.reshape(flat, from);
+        }
         let apart = self.permute(apart, &[0, 3, 1, 2])?;
         let apart = self.dilate(apart, 2, step)?;
         // The n-th elements lie n times the dilation further on. Rows that are longer than the axis by the dilation,

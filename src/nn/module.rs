@@ -54,15 +54,7 @@ pub trait Module {
 
     /// What is learnt, with the path to it: `layers.0.weight`. A parameter that is there under several names has the first.
     fn named_parameters(&self) -> Vec<(String, Variable)> {
-        let mut found: Vec<(String, Variable)> = Vec::new();
-        self.visit(&mut |path, member| {
-            if let Member::Parameter(variable) = member {
-                if !found.iter().any(|(_, other)| other.is_same(variable)) {
-                    found.push((path.into(), variable.clone()));
-                }
-            }
-        });
-        found
+        parameters(&|see| self.visit(see))
     }
 
     /// What is learnt, each once.
@@ -72,18 +64,12 @@ pub trait Module {
 
     /// The number of all parameters' elements.
     fn parameter_count(&self) -> usize {
-        self.parameters().iter().map(|variable| variable.shape().iter().product::<usize>()).sum()
+        count(&self.named_parameters())
     }
 
     /// The values of all parameters and buffers by their paths: what `io::save_safetensors` writes (feature `io`).
     fn state_dict(&self) -> BTreeMap<String, Tensor> {
-        let mut state = BTreeMap::new();
-        self.visit(&mut |path, member| {
-            if let Member::Parameter(variable) | Member::Buffer(variable) = member {
-                state.insert(path.into(), variable.value());
-            }
-        });
-        state
+        values(&|see| self.visit(see)).into_iter().map(|(path, x)| (path, x.value())).collect()
     }
 
     /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast. What PyTorch's batch norms
@@ -93,37 +79,7 @@ pub trait Module {
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was
     /// taken.
     fn load_state_dict(&self, state: &BTreeMap<String, Tensor>) -> Result<()> {
-        let mut own: Vec<(String, Variable)> = Vec::new();
-        self.visit(&mut |path, member| {
-            if let Member::Parameter(variable) | Member::Buffer(variable) = member {
-                own.push((path.into(), variable.clone()));
-            }
-        });
-        let name = "load_state_dict";
-        let (mut values, mut missing) = (Vec::with_capacity(own.len()), Vec::new());
-        for (path, variable) in &own {
-            match state.get(path) {
-                Some(tensor) if tensor.shape() == variable.shape() => values.push(tensor),
-                Some(tensor) => {
-                    let (new, old) = (tensor.shape(), variable.shape());
-                    let message = format!("{name}: `{path}` has shape {old:?}, given was {new:?}");
-                    return Err(Error::new(ErrorKind::Shape, message));
-                }
-                None => missing.push(&path[..]),
-            }
-        }
-        let known: HashSet<&str> = own.iter().map(|(path, _)| &path[..]).collect();
-        let is_surplus = |path: &&str| !known.contains(path) && !path.ends_with(COUNTED);
-        let surplus: Vec<&str> = state.keys().map(String::as_str).filter(is_surplus).collect();
-        for (what, paths) in [("missing", missing), ("surplus", surplus)] {
-            if !paths.is_empty() {
-                return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));
-            }
-        }
-        for ((_, variable), tensor) in own.iter().zip(values) {
-            variable.assign(&tensor.cast(variable.dtype())?.detach())?;
-        }
-        Ok(())
+        load(&values(&|see| self.visit(see)), state)
     }
 
     /// Changes to training: dropout drops, batch norm takes the batch's own statistics and keeps a running mean of them. A
@@ -148,32 +104,7 @@ pub trait Module {
 
     /// A table of all parameters and of how many there are, for people.
     fn summary(&self) -> String {
-        let mut rows =
-            vec![["module".into(), "parameter".into(), "shape".into(), "elements".into()]];
-        let mut kinds: HashMap<String, &str> = HashMap::new();
-        kinds.insert(String::new(), self.kind());
-        let (mut own, mut buffers) = (Vec::new(), 0);
-        self.visit(&mut |path, member| match member {
-            Member::Child(child) => drop(kinds.insert(path.into(), child.kind())),
-            Member::Parameter(variable) => own.push((path.to_string(), variable.shape())),
-            Member::Buffer(variable) => buffers += variable.shape().iter().product::<usize>(),
-            Member::Mode(_) | Member::Generator(_) => (),
-        });
-        for (path, shape) in own {
-            let (parent, _) = path.rsplit_once('.').unwrap_or_default();
-            let kind = kinds.get(parent).copied().unwrap_or_default();
-            let count = shape.iter().product::<usize>();
-            rows.push([kind.into(), path, format!("{shape:?}"), count.to_string()]);
-        }
-        let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-        let [a, b, c, d] = [0, 1, 2, 3].map(width);
-        let mut text = String::new();
-        for [kind, path, shape, count] in &rows {
-            let _ = writeln!(text, "{kind:<a$}  {path:<b$}  {shape:<c$}  {count:>d$}");
-        }
-        let _ =
-            write!(text, "{} parameters, {buffers} elements of buffers", self.parameter_count());
-        text
+        table(self.kind(), &|see| self.visit(see))
     }
 
     /// Calls `see` with the path to each member, and members of members, in order.
@@ -298,6 +229,97 @@ impl Mode {
     pub fn training(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+// What all modules do with their members is no part of the trait, so that it is compiled once and not for each type.
+
+/// Walks a module: calls what it is given with the path to each member.
+type Walk<'a> = dyn Fn(&mut dyn FnMut(&str, Member<'_>)) + 'a;
+
+/// Each parameter once, with its first path.
+fn parameters(walk: &Walk) -> Vec<(String, Variable)> {
+    let mut found: Vec<(String, Variable)> = Vec::new();
+    walk(&mut |path, member| {
+        if let Member::Parameter(variable) = member {
+            if !found.iter().any(|(_, other)| other.is_same(variable)) {
+                found.push((path.into(), variable.clone()));
+            }
+        }
+    });
+    found
+}
+
+/// How many elements they have.
+fn count(parameters: &[(String, Variable)]) -> usize {
+    parameters.iter().map(|(_, variable)| variable.shape().iter().product::<usize>()).sum()
+}
+
+/// Parameters and buffers under all their paths.
+fn values(walk: &Walk) -> Vec<(String, Variable)> {
+    let mut found = Vec::new();
+    walk(&mut |path, member| {
+        if let Member::Parameter(variable) | Member::Buffer(variable) = member {
+            found.push((path.to_string(), variable.clone()));
+        }
+    });
+    found
+}
+
+/// Gives `own` the values of `state`, all or none.
+fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<()> {
+    let name = "load_state_dict";
+    let (mut values, mut missing) = (Vec::with_capacity(own.len()), Vec::new());
+    for (path, variable) in own {
+        match state.get(path) {
+            Some(tensor) if tensor.shape() == variable.shape() => values.push(tensor),
+            Some(tensor) => {
+                let (new, old) = (tensor.shape(), variable.shape());
+                let message = format!("{name}: `{path}` has shape {old:?}, given was {new:?}");
+                return Err(Error::new(ErrorKind::Shape, message));
+            }
+            None => missing.push(&path[..]),
+        }
+    }
+    let known: HashSet<&str> = own.iter().map(|(path, _)| &path[..]).collect();
+    let is_surplus = |path: &&str| !known.contains(path) && !path.ends_with(COUNTED);
+    let surplus: Vec<&str> = state.keys().map(String::as_str).filter(is_surplus).collect();
+    for (what, paths) in [("missing", missing), ("surplus", surplus)] {
+        if !paths.is_empty() {
+            return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));
+        }
+    }
+    for ((_, variable), tensor) in own.iter().zip(values) {
+        variable.assign(&tensor.cast(variable.dtype())?.detach())?;
+    }
+    Ok(())
+}
+
+/// A table of all parameters of a module of this kind.
+fn table(kind: &str, walk: &Walk) -> String {
+    let mut rows = vec![["module".into(), "parameter".into(), "shape".into(), "elements".into()]];
+    let mut kinds: HashMap<String, &str> = HashMap::from([(String::new(), kind)]);
+    let (mut own, mut buffers) = (Vec::new(), 0);
+    walk(&mut |path, member| match member {
+        Member::Child(child) => drop(kinds.insert(path.into(), child.kind())),
+        Member::Parameter(variable) => own.push((path.to_string(), variable.shape())),
+        Member::Buffer(variable) => buffers += variable.shape().iter().product::<usize>(),
+        Member::Mode(_) | Member::Generator(_) => (),
+    });
+    for (path, shape) in own {
+        let (parent, _) = path.rsplit_once('.').unwrap_or_default();
+        let kind = kinds.get(parent).copied().unwrap_or_default();
+        let count = shape.iter().product::<usize>();
+        rows.push([kind.into(), path, format!("{shape:?}"), count.to_string()]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let [a, b, c, d] = [0, 1, 2, 3].map(width);
+    let mut text = String::new();
+    for [kind, path, shape, count] in &rows {
+        let _ = writeln!(text, "{kind:<a$}  {path:<b$}  {shape:<c$}  {count:>d$}");
+    }
+    let total = count(&parameters(walk));
+    let _ = write!(text, "{total} parameters, {buffers} elements of buffers");
+    text
 }
 
 /// The first few of many names.

@@ -25,6 +25,9 @@ pub fn varying(program: &Program, outer: usize) -> Vec<bool> {
     varying
 }
 
+/// What is fewer numbers than this is no run.
+const SHORT: usize = 8;
+
 /// The order in which `index` finds neighbours side by side; `None` where it does in both or in neither, or has the same
 /// elements for every row.
 fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
@@ -34,6 +37,11 @@ fn contiguous(space: &Space, index: &Index) -> Option<Traversal> {
     let along = |d: usize| index.stride(Atom::Coord(d as u32)).unsigned_abs();
     if (0..space.outer).all(|d| along(d) == 0) {
         return None;
+    }
+    // A run of two or three is worth less than a long walk that leaves out as many: windows that are reduced.
+    let short = space.dims[inner] < SHORT && space.dims[inner] < space.dims[outer];
+    if short && (1..SHORT as u64).contains(&along(outer)) {
+        return Some(Traversal::ColumnMajor);
     }
     match (along(outer) == 1, along(inner) == 1) {
         (true, false) => Some(Traversal::ColumnMajor),

@@ -10,9 +10,13 @@ use crate::backend::cpu::lower::tiling::count;
 use crate::error::{Error, Result};
 use crate::kernel::{Convolution, Counts};
 use crate::op::Conv2d;
+use std::borrow::Cow;
 
 /// Numbers in a stretch's matrix of windows: as many as stay in a core's own cache.
 const WINDOWS: usize = 1 << 17;
+
+/// Fewer numbers than this in a row of a product are few.
+const FEW: usize = 32;
 
 /// A convolution, prepared.
 pub struct ConvPlan {
@@ -144,16 +148,25 @@ impl ConvPlan {
     fn by_windows(&self, out: &mut [f32], x: &Strided<'_>, w: &Strided<'_>) {
         let groups = self.params.groups;
         let size = self.out / groups * self.out_height * self.out_width;
-        let each = self.batch * groups;
-        let spread = each >= 2 * parallel::threads();
+        let spread = self.batch * groups >= 2 * parallel::threads();
+        // Weights lie as a matrix unless somebody permuted them.
+        let weights: Vec<Weights> = (0..groups).map(|group| self.weights(group, w)).collect();
         let one = |(number, out): (usize, &mut [f32])| {
-            self.group(number / groups, number % groups, out, x, w, !spread);
+            let (image, group) = (number / groups, number % groups);
+            let (data, offset, strides) = &weights[group];
+            let weights = Matrix { data, offset: *offset, strides: *strides };
+            self.group(image, group, out, x, weights, !spread);
         };
         let tasks: Vec<(usize, &mut [f32])> = out.chunks_mut(size).enumerate().collect();
         match spread {
             true => parallel::for_each(tasks, one),
             false => tasks.into_iter().for_each(one),
         }
+    }
+
+    /// Numbers that a group's weights multiply.
+    fn depth(&self) -> usize {
+        self.channels * self.kernel[0] * self.kernel[1]
     }
 
     /// A group's channels of one image's result.
@@ -163,46 +176,85 @@ impl ConvPlan {
         group: usize,
         out: &mut [f32],
         x: &Strided<'_>,
-        w: &Strided<'_>,
+        weights: Matrix<'_>,
         threads: bool,
     ) {
-        let [kernel_height, kernel_width] = self.kernel;
-        let taps = kernel_height * kernel_width;
-        let (m, k) = (self.out / self.params.groups, self.channels * taps);
+        let (m, k) = (self.out / self.params.groups, self.depth());
         let area = self.out_height * self.out_width;
         let rows = (WINDOWS / (k * self.out_width).max(1)).clamp(1, self.out_height);
         let mut windows = vec![0f32; k * rows * self.out_width];
-        // Weights lie as a matrix unless somebody permuted them.
-        let weights = self.weights(group, w, k);
-        let a = Matrix { data: &weights.0, offset: weights.1, strides: weights.2 };
+        // What is copied together is as long as it can be: a window's row, or a row of the result.
+        let whole = self.kernel[1] > self.out_width;
         for top in (0..self.out_height).step_by(rows) {
             let n = rows.min(self.out_height - top) * self.out_width;
-            let fill = |(number, windows): (usize, &mut [f32])| {
-                let (channel, tap) = (group * self.channels + number / taps, number % taps);
-                let at = [image, channel, tap / kernel_width, tap % kernel_width];
-                windows.fill(0.0);
-                for (y, out) in windows.chunks_mut(self.out_width).enumerate() {
-                    self.window_row(x, at, top + y, out, |out, x| *out = x);
-                }
+            let windows = &mut windows[..k * n];
+            let fill = |(number, windows): (usize, &mut [f32])| match whole {
+                true => self.window([image, group], top * self.out_width + number, x, windows),
+                false => self.tap([image, group], number, top, x, windows),
             };
-            let each = windows[..k * n].chunks_mut(n.max(1)).enumerate();
+            let each = windows.chunks_mut(if whole { k } else { n.max(1) }).enumerate();
             match threads {
                 true => parallel::for_each(each.collect(), fill),
                 false => each.for_each(fill),
             }
-            let b = Matrix { data: &windows, offset: 0, strides: [n as i64, 1] };
+            let strides = if whole { [1, k as i64] } else { [n as i64, 1] };
+            let windows = Matrix { data: windows, offset: 0, strides };
             let out = &mut out[top * self.out_width..];
-            multiply([m, n, k], out, area, a, b, (false, threads));
+            if n >= FEW || n >= m {
+                multiply([m, n, k], out, area, weights, windows, (false, threads));
+                continue;
+            }
+            // A product is fast along many numbers that lie side by side: here those are channels, moved where they belong.
+            let mut product = vec![0f32; n * m];
+            let (left, right) = (windows.transposed(), weights.transposed());
+            multiply([n, m, k], &mut product, m, left, right, (false, threads));
+            for (place, row) in product.chunks_exact(m).enumerate() {
+                out[place..].iter_mut().step_by(area).zip(row).for_each(|(out, &x)| *out = x);
+            }
         }
     }
 
-    /// A group's weights as a matrix of `k` columns: numbers, offset, strides.
-    fn weights<'w>(
+    /// What one weight of a channel multiplies: a row of the matrix of windows, from row `top` of the result on.
+    fn tap(
         &self,
-        group: usize,
-        w: &'w Strided<'_>,
-        k: usize,
-    ) -> (std::borrow::Cow<'w, [f32]>, i64, [i64; 2]) {
+        [image, group]: [usize; 2],
+        number: usize,
+        top: usize,
+        x: &Strided<'_>,
+        out: &mut [f32],
+    ) {
+        let [height, width] = self.kernel;
+        let (channel, tap) = (number / (height * width), number % (height * width));
+        let at = [image, group * self.channels + channel, tap / width, tap % width];
+        out.fill(0.0);
+        for (y, out) in out.chunks_mut(self.out_width).enumerate() {
+            self.window_row(x, at, top + y, out, |out, x| *out = x);
+        }
+    }
+
+    /// What all weights multiply for one number of the result: a column of that matrix.
+    fn window(&self, [image, group]: [usize; 2], place: usize, x: &Strided<'_>, out: &mut [f32]) {
+        let [height, width] = self.kernel;
+        let Conv2d { stride, padding, dilation, .. } = self.params;
+        let (y, left) = (place / self.out_width, place % self.out_width * stride[1]);
+        let inside = |at: usize, before: usize, extent: usize| {
+            at.checked_sub(before).filter(|&at| at < extent)
+        };
+        for (number, out) in out.chunks_mut(width).enumerate() {
+            let (channel, ky) = (group * self.channels + number / height, number % height);
+            out.fill(0.0);
+            let row = inside(y * stride[0] + ky * dilation[0], padding[0].0, self.height);
+            let Some(row) = row else { continue };
+            let start = x.at(&[image, channel, row]);
+            for (kx, out) in out.iter_mut().enumerate() {
+                let column = inside(left + kx * dilation[1], padding[1].0, self.width);
+                *out = column.map_or(0.0, |at| x.data[(start + at as i64 * x.strides[3]) as usize]);
+            }
+        }
+    }
+
+    /// A group's weights as a matrix.
+    fn weights<'w>(&self, group: usize, w: &'w Strided<'_>) -> Weights<'w> {
         let [height, width] = self.kernel;
         let first = group * (self.out / self.params.groups);
         let (s, taps) = (&w.strides, (height * width) as i64);
@@ -213,17 +265,22 @@ impl ConvPlan {
         if even {
             return ((&w.data[..]).into(), w.at(&[first]), [s[0], across]);
         }
+        let k = self.depth();
         let mut copy = Vec::with_capacity(self.out / self.params.groups * k);
         for to in first..first + self.out / self.params.groups {
             for channel in 0..self.channels {
-                copy.extend(
-                    self.taps().map(|(ky, kx)| w.data[w.at(&[to, channel, ky, kx]) as usize]),
-                );
+                for ky in 0..height {
+                    let start = w.at(&[to, channel, ky]);
+                    copy.extend((0..width as i64).map(|kx| w.data[(start + kx * s[3]) as usize]));
+                }
             }
         }
         (copy.into(), 0, [k as i64, 1])
     }
 }
+
+/// A matrix of weights: numbers, offset, strides.
+type Weights<'w> = (Cow<'w, [f32]>, i64, [i64; 2]);
 
 trait DivCeilBy {
     fn div_ceil_by(self, divisor: i64) -> i64;
