@@ -63,7 +63,13 @@ pub fn layout(sizes: &[Point], inputs: &[Vec<usize>]) -> Layout {
         let mut points = Vec::with_capacity(way.len());
         for (n, &item) in way.iter().enumerate() {
             let Item { at, size, .. } = &items[item];
-            points.push((at.0 + if n == 0 { size.0 } else { 0.0 }, at.1 + size.1 / 2.0));
+            let y = at.1 + size.1 / 2.0;
+            if n > 0 {
+                points.push((at.0, y));
+            }
+            if n + 1 < way.len() {
+                points.push((at.0 + size.0, y));
+            }
         }
         (way[way.len() - 1], points)
     };
@@ -138,6 +144,10 @@ fn place(items: &mut [Item], order: &[Vec<usize>]) -> Point {
         let wide = column.iter().map(|&item| items[item].size.0).fold(0.0, f64::max);
         let mut y = MARGIN + (tallest - height(items, column)) / 2.0;
         for &item in column {
+            if items[item].size.0 == 0.0 {
+                // An edge goes straight through a column, beside its boxes.
+                items[item].size.0 = wide;
+            }
             let size = items[item].size;
             items[item].at = (x + (wide - size.0) / 2.0, y);
             y += size.1 + GAP.1;
