@@ -33,7 +33,7 @@ use error::Result;
 use pollster::block_on;
 use profile::{Ceilings, Profile};
 use std::time::Instant;
-use tensor::{ElementFunction, Program, Shader, Tensor};
+use tensor::{ComputationGraph, ElementFunction, NonFinite, Program, Shader, Tensor};
 use tune::Tuned;
 
 /// What most programs need: `use warpweft_native::prelude::*;`.
@@ -47,7 +47,7 @@ pub mod prelude {
         Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
         Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
-    pub use crate::{DeviceSync, ProgramSync, TensorSync, TrainerSync};
+    pub use crate::{ComputationGraphSync, DeviceSync, ProgramSync, TensorSync, TrainerSync};
 }
 
 /// The blocking calls of a [`Device`].
@@ -250,6 +250,12 @@ pub trait TensorSync: Sized {
     /// As there.
     fn masked_select_sync(&self, mask: &Self) -> Result<Self>;
 
+    /// [`Tensor::find_non_finite`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn find_non_finite_sync(&self) -> Result<Option<NonFinite>>;
+
     /// [`Tensor::to`], blocking.
     ///
     /// # Errors
@@ -273,6 +279,32 @@ pub trait ProgramSync {
     /// # Errors
     /// As there.
     fn ready_sync(&self) -> Result<()>;
+}
+
+/// The blocking calls of a [`ComputationGraph`].
+///
+/// ```
+/// use warpweft_native::prelude::*;
+///
+/// let device = Device::with_sync(Preference::Cpu)?;
+/// let x = Variable::new(&device.tensor(&[3.0f32], &[])?);
+/// let y = &x * &x;
+/// let svg = y.graph(&[("x", &x.value()), ("y", &y)])?.with_values_sync()?.svg();
+/// assert!(svg.contains("gradient 6"));
+/// # Ok::<(), Error>(())
+/// ```
+pub trait ComputationGraphSync: Sized {
+    /// [`ComputationGraph::with_values`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn with_values_sync(self) -> Result<Self>;
+}
+
+impl ComputationGraphSync for ComputationGraph {
+    fn with_values_sync(self) -> Result<ComputationGraph> {
+        block_on(self.with_values())
+    }
 }
 
 impl ProgramSync for Program {
@@ -300,6 +332,10 @@ impl TensorSync for Tensor {
 
     fn masked_select_sync(&self, mask: &Tensor) -> Result<Tensor> {
         block_on(self.masked_select(mask))
+    }
+
+    fn find_non_finite_sync(&self) -> Result<Option<NonFinite>> {
+        block_on(self.find_non_finite())
     }
 
     fn to_sync(&self, device: &Device) -> Result<Tensor> {

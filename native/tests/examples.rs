@@ -105,6 +105,21 @@ fn custom_kernel() {
 }
 
 #[test]
+fn micrograd() {
+    let text = printed("micrograd", "cpu");
+    // e = tanh(d^2 / 10 - a), d = a b + c = 4: its derivatives by a, b and c.
+    let slope = 1.0 - (-0.4f64).tanh().powi(2);
+    let by_d = slope * 0.8;
+    near(&numbers(&text, "gradients: "), &[by_d * -3.0 - slope, by_d * 2.0, by_d], 1e-4);
+    let file = text.lines().find_map(|line| line.strip_prefix("its graph: ")).expect("a file");
+    let svg = std::fs::read_to_string(file).expect("it was written");
+    assert!(svg.contains("e = tanh") && svg.contains("value 4<"), "{svg}");
+    near(&numbers(&text, "2-16-16-1: "), &[(3 * 16 + 17 * 16 + 17) as f64], 0.0);
+    let last = numbers(&text, "step 100: loss ");
+    assert!(last[0] < 0.1 && last[1] >= 97.0, "{text}");
+}
+
+#[test]
 fn tokio() {
     let text = printed("tokio", "cpu");
     for n in [10u32, 100, 200] {

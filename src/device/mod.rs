@@ -10,6 +10,7 @@ mod compiling;
 mod compute;
 mod drivers;
 mod eager;
+mod history;
 mod kernel_config;
 mod memory;
 mod pool;

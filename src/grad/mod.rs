@@ -1,6 +1,7 @@
 //! Reverse-mode gradients, graph to graph: they only record further operations, so that planning, fusion and every
 //! machine serve them as any others, and gradients of gradients are gradients again.
 
+mod checkpoint;
 mod moves;
 mod parts;
 mod routines;
@@ -153,6 +154,10 @@ impl Tape<'_> {
                     // It has no value: that there is one says that it is to be looked at.
                     path.gradients[place] = Some(g);
                 }
+                continue;
+            }
+            if let Some(ends) = self.graph.checkpoint(node) {
+                self.pull_checkpoint(&mut path, node, g, &[&ends[..], wrt].concat())?;
                 continue;
             }
             if let Op::Shader(call) = &op {

@@ -1,7 +1,10 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
 mod arena;
+mod checkpoint;
+mod history;
 mod holders;
+mod past;
 mod pending;
 mod pullback;
 mod show;
@@ -11,7 +14,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::op::Op;
 use crate::shape::Shape;
+pub use checkpoint::Again;
+pub use history::Recorded;
 pub use holders::Holder;
+use past::{Cut, Past};
 pub use pullback::Pullback;
 use smallvec::{smallvec, SmallVec};
 use std::cmp::Reverse;
@@ -64,44 +70,14 @@ struct Node {
     past: Past,
     /// How gradients pass it, for `Op::Shader`.
     pullback: Option<Arc<Pullback>>,
+    /// Gradients pass it by recording it again, out of these.
+    checkpoint: Option<Arc<[NodeId]>>,
+    /// It was recorded again.
+    again: bool,
 }
 
 /// Few enough to need no memory of their own.
 type Inputs = SmallVec<[NodeId; 3]>;
-
-/// What a node depends on, itself included, as far as gradients pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Past {
-    /// Tensors hold nodes there: recorded before this number, the youngest just before.
-    reach: u64,
-    cut: Cut,
-}
-
-impl Past {
-    /// Of two inputs; the younger cut, and of two as young the first.
-    fn join(self, other: Past) -> Past {
-        let cut = if other.cut.before > self.cut.before { other.cut } else { self.cut };
-        Past { reach: self.reach.max(other.reach), cut }
-    }
-}
-
-/// Where gradients end.
-#[derive(Clone, Copy, Debug, Default)]
-struct Cut {
-    /// They do not get to nodes recorded before this number.
-    before: u64,
-    /// The operation whose result is gone.
-    op: &'static str,
-}
-
-/// The number decides. Comparing names, empty ones mostly, took half the time of recording.
-impl PartialEq for Cut {
-    fn eq(&self, other: &Cut) -> bool {
-        self.before == other.before
-    }
-}
-
-impl Eq for Cut {}
 
 impl Node {
     fn is_needed(&self) -> bool {
@@ -297,6 +273,8 @@ impl Graph {
             cut: Cut::default(),
             past: Past::default(),
             pullback: None,
+            checkpoint: None,
+            again: false,
         };
         let born = self.count;
         self.count += 1;

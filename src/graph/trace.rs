@@ -27,6 +27,8 @@ pub struct Trace {
     pub outputs: Vec<usize>,
     /// Those of them that are written where their second operand lies, which nothing else reads.
     pub in_place: Vec<usize>,
+    /// Parts of it are computed again rather than kept: its order is the one to compute it in.
+    pub by_age: bool,
 }
 
 /// A trace with what it was taken from.
@@ -151,6 +153,10 @@ impl Graph {
         }
         taken.trace.outputs = places.all(outputs);
         self.places = places;
+        self.order_again(&mut taken);
+        for (at, id) in taken.nodes.iter().enumerate().filter(|_| taken.trace.by_age) {
+            self.places.at[id.index as usize].1 = at;
+        }
         taken
     }
 

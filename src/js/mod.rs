@@ -9,6 +9,7 @@ mod custom;
 mod device;
 mod files;
 mod host;
+mod inspect;
 #[cfg(feature = "wgpu-interop")]
 mod interop;
 mod nn;

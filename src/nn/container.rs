@@ -75,3 +75,47 @@ impl<L: Layer> Layer for Residual<L> {
         x.add(&self.layer.forward(x)?)
     }
 }
+
+/// A layer that is computed again for gradients, so that what it computes on the way is not kept until then:
+/// [`Tensor::checkpoint`]. It is meant for parts of some layers, as of a deep [`Sequential`].
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, tensor::Tensor};
+/// # use warpweft::nn::{Checkpoint, Generator, Layer, Linear, Module, Sequential};
+/// # let device = Device::with(Preference::Cpu).await?;
+/// let generator = Generator::new(&device, 0);
+/// let part = || Ok::<_, warpweft::error::Error>(Sequential::new()
+///     .push(Linear::new(&generator, 8, 8)?)
+///     .push(|x: &Tensor| Ok(x.tanh()))
+///     .push(Linear::new(&generator, 8, 8)?));
+/// let model = Sequential::new().push(Checkpoint::new(part()?)).push(Checkpoint::new(part()?));
+/// assert_eq!(model.named_parameters()[0].0, "0.0.weight"); // The same names as without.
+/// let loss = model.forward(&device.ones(&[4, 8])?)?.square().mean(())?;
+/// let parameters = model.parameters();
+/// loss.backward(&parameters.iter().collect::<Vec<_>>())?;
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub struct Checkpoint<L> {
+    layer: L,
+}
+
+impl<L: Layer> Checkpoint<L> {
+    /// The same layer, computed again for gradients.
+    pub fn new(layer: L) -> Checkpoint<L> {
+        Checkpoint { layer }
+    }
+}
+
+impl<L: Layer> Module for Checkpoint<L> {
+    fn members(&self, members: &mut Members) {
+        // It adds no name: what was saved without it loads.
+        self.layer.members(members);
+    }
+}
+
+impl<L: Layer> Layer for Checkpoint<L> {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        x.checkpoint(|x| self.layer.forward(x))
+    }
+}

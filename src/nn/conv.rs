@@ -1,5 +1,6 @@
 //! Convolutions whose windows are learnt.
 
+use super::module::{like, like_if};
 use super::{init, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{ConvOptions, ConvTransposeOptions, Tensor, Variable};
@@ -53,8 +54,8 @@ macro_rules! convolutions {
 
         impl Layer for $conv {
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                let bias = self.bias.as_ref().map(Variable::value);
-                x.$conv_fn(&self.weight.value(), bias.as_ref(), self.options)
+                let bias = like_if(self.bias.as_ref(), x)?;
+                x.$conv_fn(&like(self.weight.value(), x)?, bias.as_ref(), self.options)
             }
         }
 
@@ -97,8 +98,8 @@ macro_rules! convolutions {
 
         impl Layer for $transposed {
             fn forward(&self, x: &Tensor) -> Result<Tensor> {
-                let bias = self.bias.as_ref().map(Variable::value);
-                x.$transposed_fn(&self.weight.value(), bias.as_ref(), self.options)
+                let bias = like_if(self.bias.as_ref(), x)?;
+                x.$transposed_fn(&like(self.weight.value(), x)?, bias.as_ref(), self.options)
             }
         }
     )* };

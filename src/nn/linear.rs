@@ -1,5 +1,6 @@
 //! Matrices that are learnt.
 
+use super::module::like;
 use super::{init, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
@@ -47,12 +48,13 @@ impl Linear {
     }
 }
 
-/// `x W^T + b`, for weights that are values.
+/// `x W^T + b`, for weights that are values, in the type of `x`.
 pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     let refused = |error: Error| error.within("linear");
-    let product = x.matmul(&weight.transpose(0, 1).map_err(refused)?).map_err(refused)?;
+    let weight = like(weight.clone(), x).and_then(|weight| weight.transpose(0, 1));
+    let product = x.matmul(&weight.map_err(refused)?).map_err(refused)?;
     match bias {
-        Some(bias) => product.add(bias).map_err(refused),
+        Some(bias) => product.add(like(bias.clone(), x)?).map_err(refused),
         None => Ok(product),
     }
 }

@@ -22,7 +22,7 @@ mod recurrent;
 mod transformer;
 
 pub use attention::MultiheadAttention;
-pub use container::{Residual, Sequential};
+pub use container::{Checkpoint, Residual, Sequential};
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use generator::Generator;

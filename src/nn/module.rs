@@ -231,6 +231,19 @@ impl Mode {
     }
 }
 
+/// A parameter in the type of what it meets, if that is of floats: a layer computes in the type of its input.
+pub(super) fn like(parameter: Tensor, x: &Tensor) -> Result<Tensor> {
+    match x.dtype().is_float() && parameter.dtype().is_float() {
+        true => parameter.cast(x.dtype()),
+        false => Ok(parameter),
+    }
+}
+
+/// The same of one that may not be there.
+pub(super) fn like_if(parameter: Option<&Variable>, x: &Tensor) -> Result<Option<Tensor>> {
+    parameter.map(|parameter| like(parameter.value(), x)).transpose()
+}
+
 // What all modules do with their members is no part of the trait, so that it is compiled once and not for each type.
 
 /// Walks a module: calls what it is given with the path to each member.

@@ -1,5 +1,6 @@
 //! Normalisation.
 
+use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
@@ -50,7 +51,8 @@ impl BatchNorm {
 
     fn follow(&self, running: &Variable, batch: &Tensor) -> Result<()> {
         let kept = running.value().mul(1.0 - self.momentum)?;
-        running.assign(&kept.add(&batch.detach().mul(self.momentum)?)?.detach())
+        let batch = batch.detach().cast(running.dtype())?;
+        running.assign(&kept.add(&batch.mul(self.momentum)?)?.detach())
     }
 }
 
@@ -64,10 +66,11 @@ impl Module for BatchNorm {
 
 impl Layer for BatchNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = (self.weight.value(), self.bias.value());
+        let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         let (weight, bias) = (Some(&weight), Some(&bias));
         if !self.mode.training() {
-            let (mean, variance) = (self.running_mean.value(), self.running_var.value());
+            let mean = like(self.running_mean.value(), x)?;
+            let variance = like(self.running_var.value(), x)?;
             return x.batch_norm(&mean, &variance, weight, bias, self.epsilon);
         }
         let channels = x.shape().get(1).copied().unwrap_or(0);
@@ -117,7 +120,7 @@ impl Module for LayerNorm {
 
 impl Layer for LayerNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = (self.weight.value(), self.bias.value());
+        let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         fits("layer_norm", x, &weight)?;
         x.layer_norm(&last(weight.rank()), Some(&weight), Some(&bias), self.epsilon)
     }
@@ -151,7 +154,7 @@ impl Module for RmsNorm {
 
 impl Layer for RmsNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let weight = self.weight.value();
+        let weight = like(self.weight.value(), x)?;
         fits("rms_norm", x, &weight)?;
         x.rms_norm(&last(weight.rank()), Some(&weight), self.epsilon)
     }
@@ -198,7 +201,7 @@ impl Module for GroupNorm {
 
 impl Layer for GroupNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let (weight, bias) = (self.weight.value(), self.bias.value());
+        let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         x.group_norm(self.groups, Some(&weight), Some(&bias), self.epsilon)
     }
 }
@@ -239,8 +242,8 @@ impl Module for InstanceNorm {
 
 impl Layer for InstanceNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
-        let weight = self.weight.as_ref().map(Variable::value);
-        let bias = self.bias.as_ref().map(Variable::value);
+        let weight = like_if(self.weight.as_ref(), x)?;
+        let bias = like_if(self.bias.as_ref(), x)?;
         x.instance_norm(weight.as_ref(), bias.as_ref(), self.epsilon)
     }
 }

@@ -6,6 +6,7 @@ mod adam;
 mod average;
 mod elementwise;
 mod matrices;
+mod mixed;
 mod rule;
 mod schedule;
 mod state;
@@ -14,6 +15,7 @@ pub use adam::{Adam, AdamW, Adamax, NAdam, RAdam};
 pub use average::WeightAverage;
 pub use elementwise::{Adadelta, Adagrad, Lion, RmsProp, Sgd};
 pub use matrices::{Lamb, Muon};
+pub use mixed::LossScale;
 pub use rule::{Rule, Update};
 pub use schedule::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, ExponentialLr, LinearLr,
@@ -23,6 +25,7 @@ pub use schedule::{
 
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
+use mixed::Scaling;
 
 /// Changes parameters by their gradients, by a [`Rule`] such as [`Adam`].
 ///
@@ -47,6 +50,7 @@ pub struct Optimizer {
     groups: Vec<Group>,
     steps: u64,
     clip: Option<Clip>,
+    scaling: Option<Scaling>,
 }
 
 /// Parameters that one rule changes.
@@ -81,7 +85,7 @@ impl Optimizer {
     /// # Errors
     /// `Data` if there are none, one is there twice, or they live on two devices; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-        let mut optimizer = Optimizer { groups: Vec::new(), steps: 0, clip: None };
+        let mut optimizer = Optimizer { groups: Vec::new(), steps: 0, clip: None, scaling: None };
         optimizer.add_group(rule, parameters)?;
         Ok(optimizer)
     }
@@ -205,7 +209,7 @@ impl Optimizer {
     fn gradients(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
         let values: Vec<Tensor> =
             self.shards().flat_map(|s| &s.parameters).map(Variable::value).collect();
-        let all = loss.grad(&values.iter().collect::<Vec<_>>())?;
+        let all = self.scale_loss(loss)?.grad(&values.iter().collect::<Vec<_>>())?;
         let mut rest = &all[..];
         let mut flat = Vec::new();
         for shard in self.shards() {
@@ -221,12 +225,18 @@ impl Optimizer {
         for shard in self.shards() {
             shard.check()?;
         }
+        let (plain, finite) = match &self.scaling {
+            Some(scaling) => {
+                scaling.undo(gradients).map(|(plain, finite)| (plain, Some(finite)))?
+            }
+            None => (gradients.to_vec(), None),
+        };
         let factor = match self.clip {
-            Some(Clip::Norm(max)) => Some(shrinking(gradients, max)?),
+            Some(Clip::Norm(max)) => Some(shrinking(&plain, max)?),
             _ => None,
         };
         let number = self.steps + 1;
-        let mut gradients = gradients.iter();
+        let mut gradients = plain.iter();
         for group in &self.groups {
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
                 let gradient = match (self.clip, &factor) {
@@ -244,11 +254,20 @@ impl Optimizer {
                     step: number,
                 })?;
                 // What led to them is past: no gradient goes back into an earlier step.
-                shard.flat.assign(&value.fixed()?)?;
+                let assign = |variable: &Variable, value: Tensor| match &finite {
+                    Some(finite) => {
+                        variable.assign(&finite.where_cond(&value, variable.value())?.fixed()?)
+                    }
+                    None => variable.assign(&value.fixed()?),
+                };
+                assign(&shard.flat, value)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
-                    variable.assign(&value.fixed()?)?;
+                    assign(variable, value)?;
                 }
             }
+        }
+        if let (Some(scaling), Some(finite)) = (&self.scaling, &finite) {
+            scaling.follow(finite)?;
         }
         self.steps = number;
         self.groups[0].shards[0].flat.value().device().flush()

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 /// What is there of the whole.
 const STEPS: &str = "steps";
 
+/// Of mixed precision: what losses are multiplied by, and the good steps in a row.
+const SCALE: &str = "loss_scale";
+const GOOD: &str = "good_steps";
+
 const OP: &str = "load_state_dict";
 
 fn missing(name: &str) -> Error {
@@ -15,7 +19,8 @@ fn missing(name: &str) -> Error {
 }
 
 impl Optimizer {
-    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`. Together with
+    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`; in mixed
+    /// precision `loss_scale` and `good_steps`. Together with
     /// the parameters' values a training that loads it goes on to the same bits.
     ///
     /// # Errors
@@ -24,6 +29,10 @@ impl Optimizer {
         let device = self.groups[0].shards[0].flat.value().device().clone();
         let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
         let mut state = BTreeMap::from([(STEPS.to_string(), device.tensor(&[steps], &[1])?)]);
+        if let Some(scaling) = &self.scaling {
+            state.insert(SCALE.to_string(), scaling.scale.value());
+            state.insert(GOOD.to_string(), scaling.good.value());
+        }
         for (name, shard, memory, at) in self.places() {
             let (start, shape) = (at.0 as isize, &shard.shapes[at.1]);
             let count = shape.iter().product::<usize>() as isize;
@@ -54,6 +63,14 @@ impl Optimizer {
         let mut given: BTreeMap<&str, &Tensor> =
             state.iter().map(|(name, x)| (&name[..], x)).collect();
         given.remove(STEPS);
+        let mut scaled = Vec::new();
+        for (variable, name) in
+            self.scaling.iter().flat_map(|own| [(&own.scale, SCALE), (&own.good, GOOD)])
+        {
+            let value = given.remove(name).ok_or_else(|| missing(name))?;
+            let value = value.cast(variable.dtype())?.reshape(&[1])?.detach();
+            scaled.push((variable, value));
+        }
         let mut parts: Vec<Tensor> = Vec::new();
         for (name, shard, _, at) in self.places() {
             let part = given.remove(&name[..]).ok_or_else(|| missing(&name))?;
@@ -67,6 +84,7 @@ impl Optimizer {
         if let Some(name) = given.keys().next() {
             return Err(Error::data(format!("{OP}: surplus: `{name}`")));
         }
+        scaled.iter().try_for_each(|(variable, value)| variable.assign(value))?;
         let mut rest = &parts[..];
         for shard in self.shards() {
             for memory in &shard.memory {

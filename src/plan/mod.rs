@@ -6,6 +6,7 @@ mod collapse;
 mod copies;
 mod cost;
 mod cuts;
+mod early;
 mod index;
 mod kernels;
 mod lower;
@@ -44,8 +45,13 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         // Data and numbers were there before.
         operations += usize::from(!matches!(node.op, Op::Source | Op::Scalar));
     }
+    let by_age = trace.by_age;
     let trace = shaders::complete(split::split(trace, limits)?);
-    let pieces = copies::forward(&trace, pieces(&trace, limits)?, limits);
+    let mut pieces = pieces(&trace, limits)?;
+    if by_age {
+        pieces = early::early(pieces);
+    }
+    let pieces = copies::forward(&trace, pieces, limits);
     let mut pieces = merge::merge(pieces, limits);
     offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);

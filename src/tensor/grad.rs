@@ -124,6 +124,38 @@ impl Tensor {
         Ok(())
     }
 
+    /// What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take
+    /// no memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint` in
+    /// PyTorch, `jax.checkpoint`; Chen and others 2016.) Values and gradients are the same as without, those of
+    /// variables that `work` uses included. [`nn::Checkpoint`](crate::nn::Checkpoint) is the same as a layer.
+    ///
+    /// What is wrapped is best a part of some layers: their input is kept for each part, and what one part has in between
+    /// lies in memory once.
+    ///
+    /// # Errors
+    /// Those of `work`; `Data` if its result lives on another device.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 2.0], &[2])?;
+    /// let y = x.checkpoint(|x| x.square().exp().sum(()))?;
+    /// let gradient = y.grad(&[&x])?.remove(0).read::<f32>().await?;
+    /// assert!((gradient[1] / (4.0 * 4.0f32.exp()) - 1.0).abs() < 1e-5);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(skip))]
+    pub fn checkpoint(&self, work: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+        let since = self.device.recorded();
+        let result = work(self)?;
+        if !self.device.is_same(&result.device) {
+            return Err(Error::data("checkpoint: the result lives on another device"));
+        }
+        self.device.set_checkpoint(result.node()?, since);
+        Ok(result)
+    }
+
     /// The same values, that gradients do not pass: a constant to whatever is made of it.
     ///
     /// ```

@@ -16,6 +16,7 @@
 //! Axes count from the end where they are negative; [`Axes`], [`Operand`] and [`Integers`] say what arguments may be.
 
 mod adaptive;
+mod anomaly;
 mod args;
 mod arrange;
 mod batch;
@@ -25,6 +26,7 @@ pub(crate) mod conv;
 mod create;
 mod deprecated;
 mod diagonal;
+mod drawing;
 mod einsum;
 mod element;
 mod fft;
@@ -57,11 +59,13 @@ mod variable;
 
 pub use crate::dtype::DType;
 pub use crate::op::{Pointwise, Reduction};
+pub use anomaly::{FiniteOperand, NonFinite};
 pub use args::{Amounts, Axes, Extents, Integers, Scan, Sections, TensorSpec};
 pub use batch::Batch;
 pub use conv::{Conv2dOptions, ConvOptions, ConvTransposeOptions, Padding};
 #[allow(deprecated)]
 pub use deprecated::Value;
+pub use drawing::ComputationGraph;
 pub use element::ElementFunction;
 pub use fft::FftNorm;
 pub use linalg::MatrixNorm;

@@ -1,13 +1,14 @@
 //! Operands, which are tensors or numbers, and the operators of Rust.
 
-use super::{Pointwise, Tensor};
+use super::{Pointwise, Tensor, Variable};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::ops;
 
 /// An operand: a tensor, or a number that takes the type of the tensor it meets.
 ///
-/// Tensors convert by reference or by value, numbers and `bool` by value. Integers are exact up to 2^53.
+/// Tensors convert by reference or by value, variables by reference (as their value), numbers and `bool` by value. Integers are
+/// exact up to 2^53. Operators (`+`, `-`, `*`, `/`, `%`) take the same.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -33,6 +34,12 @@ impl From<&Tensor> for Operand {
 impl From<Tensor> for Operand {
     fn from(tensor: Tensor) -> Operand {
         Operand::Tensor(tensor)
+    }
+}
+
+impl From<&Variable> for Operand {
+    fn from(variable: &Variable) -> Operand {
+        Operand::Tensor(variable.value())
     }
 }
 
@@ -107,6 +114,13 @@ macro_rules! on_the_left {
                 turned(Pointwise::$row, f64::from(self), &y)
             }
         }
+        impl ops::$trait<&Variable> for $number {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, y: &Variable) -> Tensor {
+                turned(Pointwise::$row, f64::from(self), &y.value())
+            }
+        }
     )* };
 }
 // One type of floats and one of integers: else `(1.0 - &x).relu()` would not say which its 1.0 is.
@@ -114,7 +128,20 @@ on_the_left!(f64: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fm
 on_the_left!(i32: Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
 
 macro_rules! operators {
-    ($($trait:ident $method:ident $row:ident;)*) => { $(
+    ($($trait:ident $method:ident $row:ident $assign:ident $assign_method:ident;)*) => { $(
+        impl<R: Into<Operand>> ops::$trait<R> for &Variable {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, other: R) -> Tensor {
+                row(Pointwise::$row, &self.value(), other.into())
+            }
+        }
+        impl<R: Into<Operand>> ops::$assign<R> for Tensor {
+            #[track_caller]
+            fn $assign_method(&mut self, other: R) {
+                *self = row(Pointwise::$row, self, other.into());
+            }
+        }
         impl<R: Into<Operand>> ops::$trait<R> for &Tensor {
             type Output = Tensor;
             #[track_caller]
@@ -131,7 +158,20 @@ macro_rules! operators {
         }
     )* };
 }
-operators!(Add add add; Sub sub sub; Mul mul mul; Div div div; Rem rem fmod;);
+operators! {
+    Add add add AddAssign add_assign;
+    Sub sub sub SubAssign sub_assign;
+    Mul mul mul MulAssign mul_assign;
+    Div div div DivAssign div_assign;
+    Rem rem fmod RemAssign rem_assign;
+}
+
+impl ops::Neg for &Variable {
+    type Output = Tensor;
+    fn neg(self) -> Tensor {
+        self.value().neg()
+    }
+}
 
 impl ops::Neg for &Tensor {
     type Output = Tensor;

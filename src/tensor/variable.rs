@@ -211,6 +211,22 @@ impl Variable {
         self.assign(&after?)
     }
 
+    /// What [`Tensor::backward`] has left, added up. (`grad` of PyTorch.) It stays until it is taken.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Variable};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let (a, b) = (Variable::new(&device.full(&[], 2.0, warpweft::dtype::DType::F32)?), device.ones(&[])?);
+    /// let loss = &a * &a - 3.0 * &b;
+    /// loss.backward(&[&a])?;
+    /// assert_eq!(a.gradient().expect("backward left one").item::<f32>().await?, 4.0);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn gradient(&self) -> Option<Tensor> {
+        self.held().gradient.clone()
+    }
+
     /// What [`Tensor::backward`] has left, added up, until it is taken.
     pub fn take_gradient(&self) -> Option<Tensor> {
         self.held().gradient.take()

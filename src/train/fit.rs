@@ -6,7 +6,7 @@ use super::running::Running;
 use super::{Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{NonFinite, Tensor, Variable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use web_time::Instant;
@@ -165,6 +165,9 @@ impl<M: Module> Trainer<M> {
             self.optimizer.set_lr(lr);
         }
         let loss = (self.forward)(&self.model, x, y)?.loss;
+        if self.detect_anomaly {
+            self.look_at(&loss).await?;
+        }
         let examples = x.shape().first().copied().unwrap_or(1);
         let running = self.running.with(&loss, self.batch, examples)?;
         // It is computed with the step, though the mean is made of it.
@@ -177,6 +180,35 @@ impl<M: Module> Trainer<M> {
         self.batch += 1;
         self.ahead.push(&self.device);
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
+    }
+
+    /// An error if a loss or its gradients are not finite.
+    async fn look_at(&self, loss: &Tensor) -> Result<()> {
+        let wrong = |what: &str, found: NonFinite| {
+            Error::data(format!("train: step {}: {what} is not finite: {found}", self.steps))
+        };
+        if let Some(found) = loss.find_non_finite().await? {
+            return Err(wrong("the loss", found));
+        }
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        for (name, parameter) in self.model.named_parameters() {
+            names.push(name);
+            values.push(parameter.value());
+        }
+        let gradients = loss.grad(&values.iter().collect::<Vec<_>>())?;
+        let mut finite = Vec::with_capacity(gradients.len());
+        for gradient in &gradients {
+            finite.push(gradient.is_finite().all(())?);
+        }
+        let read = self.device.read::<bool>(&finite.iter().collect::<Vec<_>>()).await?;
+        for ((name, gradient), finite) in names.iter().zip(&gradients).zip(read) {
+            if finite == [false] {
+                if let Some(found) = gradient.find_non_finite().await? {
+                    return Err(wrong(&format!("the gradient by `{name}`"), found));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Ends an epoch: reads its mean loss, validates, and begins the next. [`Trainer::next_step`] does it by itself.

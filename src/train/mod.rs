@@ -85,6 +85,7 @@ pub struct Trainer<M> {
     metrics: Vec<Box<dyn Metric>>,
     epochs: u64,
     report_every: u64,
+    detect_anomaly: bool,
     schedule: Option<(Box<dyn Schedule>, Per)>,
     /// As it was given, and as it is now.
     plateau: Option<[ReduceLrOnPlateau; 2]>,
@@ -150,6 +151,7 @@ impl<M: Module> Trainer<M> {
             metrics: Vec::new(),
             epochs: 1,
             report_every: 0,
+            detect_anomaly: false,
             schedule: None,
             plateau: None,
             stopping: None,
@@ -222,6 +224,15 @@ impl<M: Module> Trainer<M> {
     #[must_use]
     pub fn report_every(mut self, steps: u64) -> Trainer<M> {
         self.report_every = steps;
+        self
+    }
+
+    /// Looks, before each step is taken, whether its loss and gradients are finite. If not, the step is an error that names the
+    /// first operation whose result is not ([`Tensor::find_non_finite`]); the parameters are then as they were before. It takes
+    /// several times as long, and is for looking for what is wrong. (`detect_anomaly` of PyTorch Lightning.)
+    #[must_use]
+    pub fn detect_anomaly(mut self, whether: bool) -> Trainer<M> {
+        self.detect_anomaly = whether;
         self
     }
 

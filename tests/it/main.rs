@@ -39,6 +39,7 @@ mod schedules;
 mod shaders;
 mod suite;
 mod table;
+mod teaching;
 mod tidy;
 mod toy;
 mod train;

@@ -3,8 +3,10 @@
 use super::members::{pairs, state};
 use super::models::{Average, Optimizer};
 use crate::error::Result;
-use crate::js::objects::{keep_all, Object, Place};
-use crate::js::{promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsWeightAverage, Shell};
+use crate::js::objects::{keep, keep_all, Object, Place};
+use crate::js::{
+    promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsTensor, JsWeightAverage, Shell,
+};
 use crate::optim::{self, Clip, WeightAverage};
 use crate::tensor::{Tensor, Variable};
 use js_sys::{Array, Promise};
@@ -94,6 +96,18 @@ impl Optimizer {
         self.inner.borrow_mut().set_clip(Clip::Value(max));
     }
 
+    /// Trains with gradients of 16 bits: losses are multiplied by a number before their gradients are taken, and gradients
+    /// divided by it. A step where one is not finite is skipped, and the number becomes smaller; after many good steps it
+    /// grows.
+    /// The parameters stay `f32`: layers compute in the type of their input, so cast that to `f16`, and what comes out back.
+    ///
+    /// # Errors
+    /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
+    #[js(spread(scale))]
+    pub fn mixed_precision(&self, scale: optim::LossScale) -> Result<()> {
+        self.inner.borrow_mut().set_mixed_precision(scale)
+    }
+
     /// How many updates were made.
     #[js(getter)]
     pub fn steps(&self) -> u64 {
@@ -113,6 +127,13 @@ impl Optimizer {
 
 #[wasm_bindgen(js_class = "Optimizer")]
 impl JsOptimizer {
+    /// The number that losses are multiplied by now; undefined without {@link Optimizer.mixedPrecision}.
+    #[wasm_bindgen(js_name = lossScale)]
+    pub fn loss_scale(&self) -> Answer<Option<JsTensor>> {
+        let scale = self.core("lossScale")?.inner.borrow().loss_scale();
+        Ok(scale.map(keep).transpose()?)
+    }
+
     /// The learning rate. It is data: setting it plans nothing again.
     #[wasm_bindgen(getter)]
     pub fn lr(&self) -> Answer<f64> {

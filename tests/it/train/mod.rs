@@ -1,10 +1,13 @@
 //! Training loops: batches, epochs, metrics, checkpoints.
 
+mod anomaly;
 mod checkpoint;
+mod checkpointing;
 mod data;
 mod digits;
 mod fit;
 mod metrics;
+mod mixed;
 
 use crate::suite::{absent, Place};
 use pollster::block_on;

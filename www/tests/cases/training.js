@@ -252,3 +252,48 @@ test("files there and back", async ({ device, Generator, Layer }) => {
   await rejects("Data", "loadSafetensors", () => device.loadSafetensors(file, { progress: onProgress }));
   await rejects("Data", "saveSafetensors", () => device.saveSafetensors({ x: 3 }));
 });
+
+test("the graph of an expression has names, values and gradients", async ({ device }) => {
+  const [a, b, c] = [2, -3, 6.5].map((x) => device.tensor([x], []));
+  const d = a.mul(b);
+  const e = d.add(c).tanh();
+  const { dot, svg } = await e.graph({ a, b, c, d, e });
+  const slope = 1 - Math.tanh(0.5) ** 2;
+  check(dot.includes(`[label="a\\nf32 []\\nvalue 2\\ngradient ${(-3 * slope).toFixed(4)}"]`), dot);
+  check(dot.includes(`[label="d = mul\\nf32 []\\nvalue -6\\ngradient ${slope.toFixed(4)}"]`), dot);
+  check(svg.startsWith("<svg") && svg.includes("e = tanh"), svg);
+  same(svg.split("<rect").length - 1, 7, "boxes and the ground");
+  check((await e.graph()).dot.includes("data"), "names can be left out");
+  await rejects("Data", "graph", () => e.graph({ a: 3 }));
+  let long = a;
+  for (let n = 0; n < 500; n++) {
+    long = long.exp();
+  }
+  await rejects("Limit", "graph", () => long.graph());
+});
+
+test("what made a value that is not finite is found", async ({ device }) => {
+  const x = device.tensor([2, 1]);
+  const loss = x.sub(1).log().square().sum();
+  same(await loss.findNonFinite(), "log gave an infinity, f32 [2], for sub f32 [2]");
+  same(await x.sum().findNonFinite(), undefined);
+});
+
+test("mixed precision skips a step that overflows, and halves the scale", async ({ device, Optimizer, Variable }) => {
+  const w = new Variable(device.tensor([1]));
+  const optimizer = Optimizer.sgd([w], { lr: 0.25 });
+  check(optimizer.lossScale() === undefined, "no scale");
+  if (!device.limits.f16) {
+    refuses("Unsupported", "mixedPrecision", () => optimizer.mixedPrecision());
+    return;
+  }
+  refuses("Data", "mixedPrecision", () => optimizer.mixedPrecision({ backoff: -1 }));
+  optimizer.mixedPrecision({ initial: 1024 });
+  const step = async (x) => {
+    optimizer.minimize(w.value.mul(x).sum());
+    return [await w.value.item(), await optimizer.lossScale().item()];
+  };
+  same(await step(1), [0.75, 1024]);
+  same(await step(3e38), [0.75, 512]);
+  same(await step(1), [0.5, 512]);
+});

@@ -1,0 +1,27 @@
+//! Gradients of parts that are computed again.
+
+use super::{Part, Path, Tape};
+use crate::error::Result;
+use crate::graph::{Again, NodeId};
+
+impl Tape<'_> {
+    /// Carries the gradient of a checkpoint to what it was made of, by recording it again.
+    pub(super) fn pull_checkpoint(
+        &mut self,
+        path: &mut Path,
+        node: NodeId,
+        g: NodeId,
+        ends: &[NodeId],
+    ) -> Result<()> {
+        let Again { result, recorded, ends } = self.graph.again(node, ends);
+        self.recorded.extend(recorded);
+        let active = |end: &NodeId| path.place(*end).is_some() && *end != node;
+        let ends: Vec<NodeId> = ends.into_iter().filter(active).collect();
+        let parts = self.flow(result, g, &ends, true)?;
+        for end in ends {
+            let part = parts.place(end).and_then(|place| parts.gradients[place]);
+            self.add_to(path, end, part.map(Part::Whole))?;
+        }
+        Ok(())
+    }
+}

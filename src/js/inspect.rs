@@ -1,0 +1,74 @@
+//! Looking at what tensors were made of.
+
+use super::{named, promise, Answer, At, FromJs, JsTensor, Shell};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use js_sys::{Array, Object, Promise};
+use wasm_bindgen::prelude::*;
+use wasm_bindgen::JsCast;
+
+#[wasm_bindgen(js_class = "Tensor")]
+impl JsTensor {
+    /// The operations that this was made of, as text in the DOT language of Graphviz and as a picture. The tensors of `names`
+    /// have their name in it; each single number has its value, and, if this is a single number of floats, the gradient by it.
+    ///
+    /// @throws `Limit` if there are more than 500 operations and operands; as {@link Tensor.grad} and {@link Tensor.read}.
+    ///
+    /// @example
+    /// ```ts
+    /// const [a, b] = [device.tensor(2), device.tensor(-3)];
+    /// const { svg } = await a.mul(b).tanh().graph({ a, b });
+    /// document.body.insertAdjacentHTML("beforeend", svg);
+    /// ```
+    #[wasm_bindgen(unchecked_return_type = "Promise<{ dot: string; svg: string }>")]
+    pub fn graph(
+        &self,
+        #[wasm_bindgen(unchecked_optional_param_type = "Readonly<Record<string, Tensor>>")]
+        names: &JsValue,
+    ) -> Answer<Promise> {
+        let op = "graph";
+        let this = self.core(op)?;
+        let mut known: Vec<(String, Tensor)> = Vec::new();
+        if let Some(names) = names.dyn_ref::<Object>() {
+            for entry in Object::entries(names).iter() {
+                let entry = Array::from(&entry);
+                let name = String::from_js(&entry.get(0), At { op, what: "names" })?;
+                known.push((name, Tensor::from_js(&entry.get(1), At { op, what: "names" })?));
+            }
+        } else if !names.is_undefined() {
+            return Err(Error::data(format!("{op}: names is not an object of tensors")).into());
+        }
+        let lent: Vec<(&str, &Tensor)> = known.iter().map(|(name, x)| (&name[..], x)).collect();
+        let graph = this.graph(&lent)?;
+        Ok(promise(async move {
+            let graph = graph.with_values().await?;
+            let texts = [graph.dot(), graph.svg()].map(JsValue::from);
+            Ok(named(&["dot", "svg"], texts))
+        }))
+    }
+
+    /// The first operation that made a value of this tensor NaN or infinite out of values that are finite, as a sentence that
+    /// names it and the shapes of its operands; undefined if this tensor is finite. All that is known of how it was made is
+    /// computed again for it.
+    ///
+    /// @throws What {@link Tensor.read} rejects with.
+    ///
+    /// @example
+    /// ```ts
+    /// const loss = device.tensor([1, 0]).log().sum();
+    /// console.log(await loss.findNonFinite()); // log gave an infinity, f32 [2], for data f32 [2]
+    /// ```
+    #[wasm_bindgen(
+        js_name = findNonFinite,
+        unchecked_return_type = "Promise<string | undefined>"
+    )]
+    pub fn find_non_finite(&self) -> Answer<Promise> {
+        let this = self.core("findNonFinite")?;
+        Ok(promise(async move {
+            let found = this.find_non_finite().await?;
+            let said: Result<JsValue> =
+                Ok(found.map_or(JsValue::UNDEFINED, |found| found.to_string().into()));
+            said
+        }))
+    }
+}

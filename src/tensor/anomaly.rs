@@ -1,0 +1,134 @@
+//! Finding the operation that made the first value that is not finite.
+
+use super::Tensor;
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::graph::Recorded;
+use rustc_hash::FxHashSet;
+use std::fmt;
+
+/// The first operation whose result is not finite though all that it was made of is ([`Tensor::find_non_finite`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NonFinite {
+    /// The operation; `data` if the value was given.
+    pub op: &'static str,
+    /// The extents of its result.
+    pub shape: Vec<usize>,
+    /// The type of its result.
+    pub dtype: DType,
+    /// Whether there is a NaN among its elements; else there are infinities alone.
+    pub nan: bool,
+    /// What it was made of.
+    pub operands: Vec<FiniteOperand>,
+}
+
+/// An operand of the operation that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FiniteOperand {
+    /// The operation that it is the result of; `data` or `number` if it was given.
+    pub op: &'static str,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// The type of its elements.
+    pub dtype: DType,
+}
+
+impl Tensor {
+    /// The first operation, in the order in which they were recorded, that made a value of this tensor NaN or infinite out of
+    /// values that are finite; nothing if this tensor is finite. (`detect_anomaly` of PyTorch, `debug_nans` of JAX.) An
+    /// infinity that does not get to this tensor, as that of a mask before a softmax, is passed over.
+    ///
+    /// All operations that are known of are computed again for it, and looked at: it is for looking for what is wrong. A
+    /// gradient is a tensor like others: its operations are those of the loss, and what was recorded for the gradient.
+    ///
+    /// # Errors
+    /// As [`Tensor::read`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[2.0f32, 1.0], &[2])?;
+    /// let loss = x.sub(1)?.log().square().sum(())?;
+    /// let found = loss.find_non_finite().await?.expect("the logarithm of 0");
+    /// assert_eq!((found.op, &found.shape[..], found.nan), ("log", &[2][..], false));
+    /// assert_eq!(found.to_string(), "log gave an infinity, f32 [2], for sub f32 [2]");
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub async fn find_non_finite(&self) -> Result<Option<NonFinite>> {
+        let (device, of) = (self.device.clone(), self.node()?);
+        let found = device.history(of, usize::MAX, &FxHashSet::default());
+        let history = found.ok_or_else(|| Error::data("find_non_finite: no history"))?;
+        let mut flags: Vec<(usize, Tensor)> = Vec::new();
+        for (n, recorded) in history.iter().enumerate() {
+            if let Some(x) = tensor_of(&device, recorded) {
+                flags.push((n, x.is_finite().all(())?));
+            }
+        }
+        let read = device.read::<bool>(&flags.iter().map(|(_, flag)| flag).collect::<Vec<_>>());
+        let read = read.await?;
+        // Users' shaders have no value of their own: they hand on what they were given.
+        let mut bad: Vec<Option<bool>> = vec![None; history.len()];
+        for ((n, _), finite) in flags.iter().zip(read) {
+            bad[*n] = Some(finite.first() == Some(&false));
+        }
+        let mut flags: Vec<bool> = Vec::with_capacity(history.len());
+        for (recorded, bad) in history.iter().zip(bad) {
+            let through = !recorded.has_value && recorded.inputs.iter().any(|&input| flags[input]);
+            flags.push(bad.unwrap_or(through));
+        }
+        let Some(first) = origin(&history, &flags) else { return Ok(None) };
+        let found = &history[first];
+        let nan = match tensor_of(&device, found) {
+            Some(x) => x.is_nan().any(())?.item::<bool>().await?,
+            None => false,
+        };
+        let operand = |&input: &usize| {
+            let Recorded { name, shape, dtype, .. } = &history[input];
+            FiniteOperand { op: name, shape: shape.to_vec(), dtype: *dtype }
+        };
+        Ok(Some(NonFinite {
+            op: found.name,
+            shape: found.shape.to_vec(),
+            dtype: found.dtype,
+            nan,
+            operands: found.inputs.iter().map(operand).collect(),
+        }))
+    }
+}
+
+/// The tensor of a node that may have values that are not finite.
+fn tensor_of(device: &Device, recorded: &Recorded) -> Option<Tensor> {
+    let wanted = recorded.has_value && recorded.dtype.is_float() && recorded.shape.numel() > 0;
+    wanted.then(|| {
+        device.retain(recorded.id);
+        Tensor::adopt(device, recorded.id)
+    })
+}
+
+/// The one recorded first of those that are not finite and made the last node so; if that is.
+fn origin(history: &[Recorded], bad: &[bool]) -> Option<usize> {
+    let last = history.len().checked_sub(1).filter(|&last| bad[last])?;
+    let (mut first, mut seen, mut stack) = (last, FxHashSet::default(), vec![last]);
+    while let Some(n) = stack.pop() {
+        if seen.insert(n) {
+            if history[n].id.born < history[first].id.born {
+                first = n;
+            }
+            stack.extend(history[n].inputs.iter().filter(|&&input| bad[input]));
+        }
+    }
+    Some(first)
+}
+
+impl fmt::Display for NonFinite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.nan { "a NaN" } else { "an infinity" };
+        write!(f, "{} gave {what}, {} {:?}", self.op, self.dtype, self.shape)?;
+        for (i, FiniteOperand { op, shape, dtype }) in self.operands.iter().enumerate() {
+            write!(f, "{} {op} {dtype} {shape:?}", if i == 0 { ", for" } else { "," })?;
+        }
+        Ok(())
+    }
+}

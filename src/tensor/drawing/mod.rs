@@ -1,0 +1,182 @@
+//! The operations that a tensor was made of, as a graph to look at.
+
+mod layout;
+mod svg;
+
+use super::{within, Tensor};
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::graph::Recorded;
+use crate::shape::Shape;
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// What is drawn has at most so many operations and operands.
+const MOST: usize = 500;
+
+/// The operations that a tensor was made of ([`Tensor::graph`]), to be drawn: as text in Graphviz's DOT language, or as SVG.
+/// (What `torchviz` draws in PyTorch.)
+#[derive(Debug)]
+pub struct ComputationGraph {
+    /// Operands first; the last is the tensor itself.
+    nodes: Vec<Node>,
+    of: Tensor,
+}
+
+/// A box of the drawing.
+#[derive(Debug)]
+struct Node {
+    name: Option<String>,
+    op: &'static str,
+    inputs: Vec<usize>,
+    shape: Shape,
+    dtype: DType,
+    value: Option<f64>,
+    gradient: Option<f64>,
+    /// The tensor, if it is a single number that is not known yet.
+    number: Option<Tensor>,
+}
+
+impl Tensor {
+    /// The operations that this was made of, as far as that is known: tensors forget their past, as [`Tensor::grad`] says.
+    /// Tensors among `names` have their name in the drawing. Nothing is computed:
+    /// [`ComputationGraph::with_values`] does that.
+    ///
+    /// # Errors
+    /// `Limit` if there are more than 500 operations and operands; the tensor's own error if it carries one.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::{device::{Device, Preference}, tensor::Variable};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let number = |x: f32| Ok::<_, warpweft::error::Error>(Variable::new(&device.tensor(&[x], &[])?));
+    /// let (a, b, c) = (number(2.0)?, number(-3.0)?, number(0.5)?);
+    /// let loss = &a * &b + c.value().tanh();
+    /// let names = [("a", &a.value()), ("b", &b.value()), ("c", &c.value()), ("loss", &loss)];
+    /// let graph = loss.graph(&names)?.with_values().await?;
+    /// assert!(graph.dot().contains("a\\nf32 []\\nvalue 2\\ngradient -3"));
+    /// assert!(graph.svg().starts_with("<svg")); // `std::fs::write("loss.svg", graph.svg())`
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    pub fn graph(&self, names: &[(&str, &Tensor)]) -> Result<ComputationGraph> {
+        let name = "graph";
+        let of = self.node()?;
+        let mut named = FxHashMap::default();
+        for (name, tensor) in names {
+            if self.device.is_same(&tensor.device) {
+                named.insert(tensor.node()?, name.to_string());
+            }
+        }
+        let leaves = named.keys().copied().collect();
+        let history = self.device.history(of, MOST, &leaves).ok_or_else(|| {
+            let message =
+                format!("{name}: more than the {MOST} operations and operands that are drawn");
+            Error::new(ErrorKind::Limit, message)
+        })?;
+        let mut nodes = Vec::with_capacity(history.len());
+        for Recorded { id, name: op, inputs, shape, dtype, number, has_value } in history {
+            let unknown = shape.numel() == 1 && number.is_none() && has_value;
+            let tensor = unknown.then(|| {
+                self.device.retain(id);
+                Tensor::adopt(&self.device, id)
+            });
+            let (value, name) = (number, named.get(&id).cloned());
+            nodes.push(Node {
+                name,
+                op,
+                inputs,
+                shape,
+                dtype,
+                value,
+                gradient: None,
+                number: tensor,
+            });
+        }
+        Ok(ComputationGraph { nodes, of: self.clone() })
+    }
+}
+
+impl ComputationGraph {
+    /// The same with the value of each single number in it, and with the gradient by it of the tensor that the graph is of, if
+    /// that is a single number of floats. It reads them all at once, and waits for them.
+    ///
+    /// # Errors
+    /// As [`Tensor::grad`] and [`Device::read`](crate::device::Device::read).
+    pub async fn with_values(mut self) -> Result<ComputationGraph> {
+        let (mut values, mut by) = (Vec::new(), Vec::new());
+        for (n, node) in self.nodes.iter().enumerate() {
+            let Some(tensor) = &node.number else { continue };
+            values.push((n, tensor.cast(DType::F32)?));
+            if node.dtype.is_float() {
+                by.push((n, tensor));
+            }
+        }
+        let mut gradients = Vec::new();
+        if self.of.numel() == 1 && self.of.dtype().is_float() && !by.is_empty() {
+            let wrt: Vec<&Tensor> = by.iter().map(|(_, tensor)| *tensor).collect();
+            let found = within("graph", || self.of.grad(&wrt))?;
+            for ((n, _), gradient) in by.iter().zip(found) {
+                gradients.push((*n, gradient.cast(DType::F32)?));
+            }
+        }
+        let all: Vec<&Tensor> = values.iter().chain(&gradients).map(|(_, x)| x).collect();
+        let read = self.of.device().read::<f32>(&all).await?;
+        let mut read = read.into_iter().map(|one| one.first().copied().map(f64::from));
+        for (n, _) in &values {
+            self.nodes[*n].value = read.next().flatten();
+        }
+        for (n, _) in &gradients {
+            self.nodes[*n].gradient = read.next().flatten();
+        }
+        Ok(self)
+    }
+
+    /// The graph in the DOT language, for Graphviz and what else reads that: `dot -Tpdf`.
+    pub fn dot(&self) -> String {
+        let mut text =
+            "digraph {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n".to_string();
+        for (n, node) in self.nodes.iter().enumerate() {
+            let mut label = String::new();
+            for (i, line) in node.lines().iter().enumerate() {
+                label.push_str(if i > 0 { "\\n" } else { "" });
+                for c in line.chars().filter(|c| !c.is_control()) {
+                    label.push_str(if matches!(c, '"' | '\\') { "\\" } else { "" });
+                    label.push(c);
+                }
+            }
+            // Writing to a text does not fail.
+            let _ = writeln!(text, "  n{n} [label=\"{label}\"];");
+            for input in &node.inputs {
+                let _ = writeln!(text, "  n{input} -> n{n};");
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+impl Node {
+    /// What stands in its box.
+    fn lines(&self) -> Vec<String> {
+        let title = match (&self.name, self.inputs.is_empty()) {
+            (Some(name), true) => name.clone(),
+            (Some(name), false) => format!("{name} = {}", self.op),
+            (None, _) => self.op.to_string(),
+        };
+        let mut lines = vec![title, format!("{} {}", self.dtype, self.shape)];
+        lines.extend(self.value.map(|value| format!("value {}", number(value))));
+        lines.extend(self.gradient.map(|gradient| format!("gradient {}", number(gradient))));
+        lines
+    }
+}
+
+/// A number of about five digits.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        0.0 => "0".to_string(),
+        _ if !value.is_finite() => value.to_string(),
+        _ if !(1e-3..1e5).contains(&size) => format!("{value:.3e}"),
+        _ => format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_string(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Finding what made a value that is not finite.
+
+use super::everywhere;
+use pollster::block_on;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::{ErrorKind, Result};
+use warpweft::nn::*;
+use warpweft::optim::*;
+use warpweft::tensor::{NonFinite, Tensor};
+use warpweft::train::*;
+
+fn found(x: &Tensor) -> Result<Option<NonFinite>> {
+    block_on(x.find_non_finite())
+}
+
+/// What was found, as a sentence.
+fn said(x: &Tensor) -> Result<String> {
+    Ok(found(x)?.expect("it is not finite").to_string())
+}
+
+#[test]
+fn the_first_operation_is_named_with_its_operands() {
+    everywhere("values that are not finite", |device| {
+        let x = device.tensor(&[3.0f32, 1.0, 0.5], &[3])?;
+        let loss = x.sub(1)?.sqrt().exp().sum(())?;
+        assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
+        // It is the same after the loss was read.
+        block_on(loss.item::<f32>())?;
+        assert_eq!(said(&loss)?, "sqrt gave a NaN, f32 [3], for sub f32 [3]");
+        assert_eq!(found(&x.square().sum(())?)?, None);
+        let far = x.mul(100)?.exp();
+        assert_eq!(said(&far.sum(())?)?, "exp gave an infinity, f32 [3], for mul f32 [3]");
+        let given = device.tensor(&[1.0f32, f32::NAN], &[2])?;
+        let got = found(&given.add(1)?)?.expect("it is not finite");
+        let want = NonFinite {
+            op: "data",
+            shape: vec![2],
+            dtype: DType::F32,
+            nan: true,
+            operands: vec![],
+        };
+        assert_eq!(got, want);
+        // Nor do integers and shapes without elements matter.
+        assert_eq!(found(&x.argmax(0)?)?, None);
+        assert_eq!(found(&device.zeros(&[0])?.log())?, None);
+        Ok(())
+    });
+}
+
+#[test]
+fn infinities_that_do_not_matter_are_passed_over() {
+    everywhere("a mask of infinities", |device| {
+        let x = device.tensor(&[1.0f32, 2.0, -1.0], &[3])?;
+        let masked = x.gt(0)?.where_cond(&x, f64::NEG_INFINITY)?.softmax(-1)?;
+        assert_eq!(found(&masked)?, None);
+        assert_eq!(
+            said(&masked.log())?,
+            "log gave an infinity, f32 [3], for div f32 [3]",
+            "the mask is older, and is not it"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn gradients_are_looked_through_as_well() {
+    everywhere("gradients that are not finite", |device| {
+        let x = device.tensor(&[4.0f32, 0.0], &[2])?;
+        let loss = x.sqrt().sum(())?;
+        assert_eq!(found(&loss)?, None);
+        let gradient = loss.grad(&[&x])?.remove(0);
+        let got = found(&gradient)?.expect("the slope at 0");
+        assert_eq!((&got.shape[..], got.nan), (&[2][..], false), "{got}");
+        Ok(())
+    });
+}
+
+/// A trainer whose third batch has a logarithm of 0.
+fn trainer(device: &Device, of_gradient: bool) -> Result<Trainer<Linear>> {
+    let mut x = vec![1.0f32; 8];
+    x[5] = 0.0;
+    let data = Dataset::new(&device.tensor(&x, &[8, 1])?, &device.ones(&[8, 1])?)?;
+    let model = Linear::without_bias(&Generator::new(device, 1), 1, 1)?;
+    let optimizer = Optimizer::new(Sgd::new(0.01), &model.parameters())?;
+    Trainer::new(model, optimizer, DataLoader::new(&data, 2)?, move |model, x, y| {
+        let y = y.mul(model.weight.value().square().sum(())?)?;
+        match of_gradient {
+            // The slope of the root at 0 is infinite, times 0 it is none.
+            true => x.mul(&y)?.sqrt().mean(()),
+            false => x.log().mul(&y)?.mean(()),
+        }
+    })
+}
+
+#[test]
+fn a_trainer_names_the_step_and_the_operation() {
+    everywhere("a trainer that looks", |device| {
+        let mut trainer = trainer(device, false)?.detect_anomaly(true);
+        let error = block_on(trainer.fit()).map(drop).expect_err("the third batch is bad");
+        assert_eq!(error.kind(), ErrorKind::Data);
+        let want = "train: step 2: the loss is not finite: log gave an infinity, f32 [2, 1], for ";
+        assert!(error.message().starts_with(want), "{error}");
+        assert_eq!(trainer.steps(), 2);
+        let weight = block_on(trainer.model.weight.value().item::<f32>())?;
+        assert!(weight.is_finite(), "{weight}");
+
+        let mut trainer = super::anomaly::trainer(device, true)?.detect_anomaly(true);
+        let error = block_on(trainer.fit()).map(drop).expect_err("its gradient is bad");
+        let want = "train: step 2: the gradient by `weight` is not finite: ";
+        assert!(error.message().starts_with(want), "{error}");
+        assert_eq!(trainer.steps(), 2);
+        Ok(())
+    });
+}

@@ -1,0 +1,207 @@
+//! Mixed precision: it learns what `f32` learns, and follows overflows by PyTorch's rule, exactly and on the device.
+
+use super::{everywhere, noise};
+use pollster::block_on;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::{Error, ErrorKind, Result};
+use warpweft::nn::*;
+use warpweft::optim::*;
+use warpweft::tensor::{ConvOptions, Tensor, Variable};
+
+/// Runs where there is `f16`; elsewhere the error says that there is none.
+fn with_half(what: &str, work: impl Fn(&Device) -> Result<()>) {
+    everywhere(what, |device| {
+        if device.limits().f16 {
+            return work(device);
+        }
+        let parameter = Variable::new(&device.ones(&[2])?);
+        let refused = Optimizer::new(Sgd::new(0.1), &[parameter])?
+            .mixed_precision(LossScale::default())
+            .map(drop)
+            .expect_err("there is no f16");
+        assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+        Ok(())
+    });
+}
+
+/// A net with norms, whose parameters are `f32`.
+fn net(device: &Device) -> Result<Sequential> {
+    let generator = Generator::new(device, 11);
+    Ok(Sequential::new()
+        .push(Linear::new(&generator, 3, 32)?)
+        .push(LayerNorm::new(&generator, &[32])?)
+        .push(|x: &Tensor| Ok(x.relu()))
+        .push(Linear::new(&generator, 32, 32)?)
+        .push(BatchNorm::new(&generator, 32)?)
+        .push(|x: &Tensor| Ok(x.tanh()))
+        .push(Linear::new(&generator, 32, 1)?))
+}
+
+/// The loss after training, computed in a type, and what the last steps took.
+fn learnt(device: &Device, dtype: DType) -> Result<f32> {
+    let model = net(device)?;
+    let mut optimizer = Optimizer::new(Adam::new(0.01), &model.parameters())?.clip_norm(10.0);
+    if dtype == DType::F16 {
+        optimizer = optimizer.mixed_precision(LossScale::default())?;
+    }
+    let x = noise(300, 3);
+    let y: Vec<f32> = x.chunks(3).map(|x| (2.0 * x[0]).sin() + x[1] * x[2]).collect();
+    let (x, y) = (device.tensor(&x, &[100, 3])?, device.tensor(&y, &[100, 1])?);
+    let mut last = 0.0;
+    for step in 0..200 {
+        let before = device.stats();
+        let prediction = model.forward(&x.cast(dtype)?)?;
+        assert_eq!(prediction.dtype(), dtype);
+        let loss = prediction.cast(DType::F32)?.mse_loss(&y, LossReduction::Mean)?;
+        optimizer.minimize(&loss)?;
+        let after = device.stats();
+        if step >= 2 {
+            let grown = [after.submits - before.submits, after.plans - before.plans];
+            assert_eq!(grown, [1, 0], "step {step} in {dtype}");
+        }
+        if step == 199 {
+            last = block_on(loss.item::<f32>())?;
+        }
+    }
+    assert!(model.parameters().iter().all(|parameter| parameter.dtype() == DType::F32));
+    Ok(last)
+}
+
+#[test]
+fn it_learns_what_f32_learns() {
+    with_half("mixed precision", |device| {
+        let (whole, half) = (learnt(device, DType::F32)?, learnt(device, DType::F16)?);
+        println!("{}: loss {whole:.5} in f32, {half:.5} in f16", device.info().backend);
+        assert!(whole < 0.02 && half < 0.02, "{whole} in f32, {half} in f16");
+        Ok(())
+    });
+}
+
+fn item(x: &Tensor) -> Result<f32> {
+    block_on(x.item::<f32>())
+}
+
+#[test]
+fn an_overflow_skips_the_step_and_halves_the_scale() {
+    with_half("overflows", |device| {
+        let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+        let rule = LossScale { initial: 1024.0, interval: 3, ..LossScale::default() };
+        let momentum = Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() };
+        let mut optimizer = Optimizer::new(momentum, &[w.clone()])?.mixed_precision(rule)?;
+        // GradScaler's rule, for gradients of `x`: the large one is too large for `f32` times 1024, and not times 512.
+        let (mut scale, mut good, large) = (1024.0f32, 0, 3.4e35);
+        let steps = [1.0f32, large, 1.0, 1.0, 1.0, 1.0, large, large];
+        for (step, x) in steps.into_iter().enumerate() {
+            let overflows = !(x * scale).is_finite();
+            assert_eq!(overflows, [1, 6].contains(&step));
+            let before = (item(&w.value())?, optimizer.state_dict()?);
+            let x = device.tensor(&[x], &[1])?;
+            optimizer.minimize(&w.value().mul(&x)?)?;
+            if overflows {
+                (scale, good) = (scale / 2.0, 0);
+                assert_eq!(item(&w.value())?.to_bits(), before.0.to_bits(), "step {step}");
+                let after = optimizer.state_dict()?;
+                let memory = [&before.1, &after].map(|state| item(&state["0.0.momentum_buffer"]));
+                assert_eq!(memory[0].clone()?.to_bits(), memory[1].clone()?.to_bits());
+            } else {
+                good += 1;
+                if good == 3 {
+                    (scale, good) = (scale * 2.0, 0);
+                }
+                assert!(item(&w.value())? < before.0, "step {step}");
+            }
+            let found = item(&optimizer.loss_scale().expect("it has one"))?;
+            assert_eq!(found, scale, "step {step}");
+            let state = optimizer.state_dict()?;
+            assert_eq!(block_on(state["good_steps"].item::<i32>())?, good);
+        }
+        // What is saved is loaded.
+        let state = optimizer.state_dict()?;
+        let fresh = || Optimizer::new(momentum, &[w.clone()])?.mixed_precision(rule);
+        let mut other = fresh()?;
+        block_on(other.load_state_dict(&state))?;
+        assert_eq!(item(&other.loss_scale().expect("it has one"))?, scale);
+        let mut without = state.clone();
+        without.remove("loss_scale");
+        let error = block_on(fresh()?.load_state_dict(&without)).expect_err("it is missing");
+        assert!(error.message().contains("missing: `loss_scale`"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn gradients_left_by_hand_are_scaled_by_hand() {
+    with_half("scaling by hand", |device| {
+        let step = |by_hand: bool| -> Result<f32> {
+            let w = Variable::new(&device.tensor(&[1.5f32], &[1])?);
+            let mut optimizer = Optimizer::new(Sgd::new(0.25), &[w.clone()])?
+                .mixed_precision(LossScale { initial: 8.0, ..LossScale::default() })?;
+            let loss = w.value().square();
+            match by_hand {
+                true => optimizer.scale_loss(&loss)?.backward(&[&w])?,
+                false => optimizer.accumulate(&loss)?,
+            }
+            optimizer.step()?;
+            item(&w.value())
+        };
+        // 1.5 - 0.25 * 3.
+        assert_eq!((step(true)?, step(false)?), (0.75, 0.75));
+        Ok(())
+    });
+}
+
+#[test]
+fn rules_that_make_no_sense_are_refused() {
+    with_half("rules of scales", |device| {
+        for rule in [
+            LossScale { initial: 0.0, ..LossScale::default() },
+            LossScale { growth: f64::NAN, ..LossScale::default() },
+            LossScale { backoff: -0.5, ..LossScale::default() },
+            LossScale { interval: 0, ..LossScale::default() },
+        ] {
+            let w = Variable::new(&device.ones(&[1])?);
+            let error: Error = Optimizer::new(Sgd::new(0.25), &[w])?
+                .mixed_precision(rule)
+                .map(drop)
+                .expect_err("it is refused");
+            assert_eq!(error.kind(), ErrorKind::Data);
+            assert!(error.message().starts_with("mixed_precision: "), "{error}");
+        }
+        let w = Variable::new(&device.ones(&[2])?);
+        let mut optimizer =
+            Optimizer::new(Sgd::new(0.25), &[w.clone()])?.mixed_precision(LossScale::default())?;
+        let error = optimizer.minimize(&w.value()).expect_err("it is two numbers");
+        assert_eq!(error.kind(), ErrorKind::Shape);
+        Ok(())
+    });
+}
+
+#[test]
+fn layers_compute_in_the_type_of_their_input() {
+    with_half("layers in f16", |device| {
+        let generator = Generator::new(device, 2);
+        let conv = ConvOptions::default();
+        let lstm = Lstm::new(&generator, 4, 4, RecurrentOptions::default())?;
+        let sequences: Vec<Box<dyn Layer>> = vec![
+            Box::new(Linear::new(&generator, 4, 4)?),
+            Box::new(LayerNorm::new(&generator, &[4])?),
+            Box::new(RmsNorm::new(&generator, &[4])?),
+            Box::new(MultiheadAttention::new(&generator, 4, 2, 0.0)?),
+            Box::new(lstm),
+            Box::new(BatchNorm::new(&generator, 3)?),
+            Box::new(GroupNorm::new(&generator, 3, 3)?),
+            Box::new(InstanceNorm::affine(&generator, 3)?),
+            Box::new(Conv1d::new(&generator, 3, 4, [3], conv)?),
+        ];
+        let x = device.tensor(&noise(24, 9), &[2, 3, 4])?.cast(DType::F16)?;
+        for layer in sequences {
+            let (half, whole) = (layer.forward(&x)?, layer.forward(&x.cast(DType::F32)?)?);
+            assert_eq!((half.dtype(), whole.dtype()), (DType::F16, DType::F32));
+            let (half, whole) = (block_on(half.read::<f32>())?, block_on(whole.read::<f32>())?);
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-2 + 1e-2 * b.abs();
+            assert!(half.iter().zip(&whole).all(near), "{}: {half:?}, {whole:?}", layer.kind());
+        }
+        Ok(())
+    });
+}
