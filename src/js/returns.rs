@@ -2,7 +2,7 @@
 
 use super::host::host;
 use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
-use super::Thrown;
+use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -187,6 +187,16 @@ where
     T: IntoJs + 'static,
     T::Js: Settled,
 {
+    let work = async move { work.await.map_err(Thrown::from) };
+    settle(work, |done| Ok(done.into_js()?.settled()))
+}
+
+/// The same of work that may end with what a user threw; `made` makes of its result what the promise resolves to, when
+/// nothing of the caller's is under way any more.
+pub fn settle<T: 'static>(
+    work: impl Future<Output = Answer<T>> + 'static,
+    made: impl FnOnce(T) -> Answer<JsValue> + 'static,
+) -> js_sys::Promise {
     let mut work = Box::pin(work);
     // What it begins with is done now: others may be waiting for just that.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
@@ -198,8 +208,7 @@ where
         if let Some(turn) = host(|host| host.turn()) {
             JsFuture::from(turn).await.ok();
         }
-        let done = done.and_then(IntoJs::into_js);
-        done.map(Settled::settled).map_err(|error| Thrown::from(error).into())
+        done.and_then(made).map_err(JsValue::from)
     });
     host(|host| host.waiting(&promise))
 }

@@ -4,6 +4,7 @@ mod checkpoint;
 mod data;
 mod digits;
 mod fit;
+mod long;
 mod metrics;
 
 use crate::suite::{absent, Place};
