@@ -607,8 +607,8 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    */
   nextStep(): Promise<TrainingStep | undefined>;
   /**
-   * Trains until all epochs are over or early stopping ends it; `onStep` hears of each step, and ends it by `false`. Returns
-   * what came of each epoch. However it ends, the next call goes on.
+   * Trains until all epochs are over or early stopping ends it; `onStep` hears of each step, and is awaited. Returns what came
+   * of each epoch. However it ends, the next call goes on; who wants to end it in between iterates, and breaks.
    *
    * @example
    * ```ts

@@ -41,9 +41,9 @@ const isPair = (data: unknown): data is Batch =>
 async function opened(data: unknown, epoch: number): Promise<Iterator<unknown> | AsyncIterator<unknown>> {
   const found: unknown = typeof data === "function" ? await data(epoch) : data;
   const list = Object(found) as Partial<Iterable<unknown> & AsyncIterable<unknown>>;
-  const begin = list[Symbol.asyncIterator] ?? list[Symbol.iterator];
-  if (typeof begin !== "function") throw dataError(`train: the data are ${describe(found)}, neither [x, y] nor batches`);
-  return begin.call(found);
+  if (typeof list[Symbol.asyncIterator] === "function") return list[Symbol.asyncIterator]!();
+  if (typeof list[Symbol.iterator] === "function") return list[Symbol.iterator]!();
+  throw dataError(`train: the data are ${describe(found)}, neither [x, y] nor batches`);
 }
 
 function batchOf(value: unknown): unknown[] {
@@ -216,7 +216,8 @@ export class Trainer extends Shown {
       for (;;) {
         signal?.throwIfAborted();
         const step = await this.nextStep();
-        if (step === undefined || (await onStep?.(step)) === false) return this.history;
+        if (step === undefined) return this.history;
+        await onStep?.(step);
       }
     } finally {
       loop.isFitting = false;

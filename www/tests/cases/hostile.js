@@ -5,7 +5,7 @@ import { check, test } from "./harness.js";
 
 /** Methods that wait, free or run things, and those that are not for users. */
 const ASIDE = new Set(
-  "constructor dispose read readRange readNested item bytes run to text print toString backward maskedSelect claim extents __destroy_into_raw".split(" "),
+  "constructor dispose read readRange readNested item bytes run to text print toString backward maskedSelect saveNpy claim extents __destroy_into_raw".split(" "),
 );
 
 /** What creates tensors. */
