@@ -7,7 +7,7 @@ use warpweft_native::files;
 use warpweft_native::nn::*;
 use warpweft_native::optim::{Adam, Optimizer};
 use warpweft_native::prelude::*;
-use warpweft_native::train::{DataLoader, Dataset, Trainer, TrainerSync};
+use warpweft_native::train::{DataLoader, Dataset, Trainer};
 
 /// Dense layers, as `www/demo/mlp.js`.
 struct Mlp(Vec<Linear>);

@@ -59,7 +59,8 @@ for (const prefer of ["webgpu", "cpu"]) {
     const first = await visit(prefer, { until: 7, keep: true });
     const second = await visit(prefer, { until: 13, keep: true });
     const last = await visit(prefer, { until: undefined, keep: true });
-    same([first, second, last].map(({ found, from, steps }) => [found?.at, from, steps]), [[undefined, 0, 7], ["6", 7, 13], ["12", 13, 20]], "steps");
+    const steps = [first, second, last].map(({ found, from, steps }) => [found?.at, from, steps]);
+    same(steps, [[undefined, 0, 7], ["6", 7, 13], ["12", 13, 20]], "notes, steps before, steps after");
     same(last.losses, whole.losses, "losses");
     same(last.bits, whole.bits, "weights");
   };

@@ -12,7 +12,8 @@ rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const names = ["mlp", "cnn", "transformer"];
 const www = (name) => join(root, "www", name);
-const { address, close } = await serve({ "/dist/": www("dist"), "/demo/": www("demo"), "/cases/": join(www("tests"), "cases") });
+const folders = { "/dist/": www("dist"), "/demo/": www("demo"), "/cases/": join(www("tests"), "cases") };
+const { address, close } = await serve(folders);
 const browser = await launch();
 const results = [];
 
@@ -56,9 +57,11 @@ async function inPage(files) {
     }
     if (files) return { off };
     const model = cnn(new Generator(device, 5));
-    const [x, y] = [device.tensor(randoms(24 * 64), [24, 1, 8, 8]), device.tensor(randoms(24).map((n) => Math.floor(5 + 5 * n)), [24], "i32")];
+    const labels = randoms(24).map((n) => Math.floor(5 + 5 * n));
+    const [x, y] = [device.tensor(randoms(24 * 64), [24, 1, 8, 8]), device.tensor(labels, [24], "i32")];
     const forward = (x, y) => model.forward(x).crossEntropy(y);
-    const trainer = new Trainer(model, Optimizer.adam(model, { lr: 0.002 }), [x, y], forward, { batchSize: 8, shuffle: 3, epochs: 3 });
+    const training = { batchSize: 8, shuffle: 3, epochs: 3 };
+    const trainer = new Trainer(model, Optimizer.adam(model, { lr: 0.002 }), [x, y], forward, training);
     while (trainer.steps < 4) await trainer.nextStep();
     out["training.page"] = texts(await trainer.save({ by: "a page" }));
     const next = (await trainer.nextStep()).loss.reshape([1]);

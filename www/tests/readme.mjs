@@ -46,8 +46,11 @@ async function checkTraining(prefer) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(
     async ([code, prefer]) => {
-      const here = code.replace('"warpweft"', `"${location.origin}/dist/index.js"`).replace("Device.new()", `Device.new({ prefer: "${prefer}" })`);
-      const body = `${here}\nexport const made = [trainer.history.length, trainer.history.at(-1).validation.metrics.accuracy];`;
+      const here = code.replace('"warpweft"', `"${location.origin}/dist/index.js"`);
+      const there = here.replace("Device.new()", `Device.new({ prefer: "${prefer}" })`);
+      const body = `${there}
+        const { length, [length - 1]: last } = trainer.history;
+        export const made = [length, last.validation.metrics.accuracy];`;
       const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
       return (await import(module)).made;
     },
