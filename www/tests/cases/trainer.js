@@ -276,15 +276,16 @@ test("a checkpoint goes on to the same bits", async (context) => {
     return { model, trainer: new Trainer(model, optimizer, data, forward, { batchSize: 4, shuffle: 7, epochs: 4, validation: [x, y] }) };
   };
   for (const data of [[x, y], batches]) {
-    for (const saved of [4, 6]) {
+    // In the epoch that the other is in, in a later one, and at an end.
+    for (const saved of [2, 4, 6]) {
       const whole = begin(data);
       while (whole.trainer.steps < saved) await whole.trainer.nextStep();
       const file = await whole.trainer.save({ by: "hand" });
       await whole.trainer.fit();
       const later = begin(data);
-      await later.trainer.nextStep();
+      for (let n = 0; n < 2; n++) await later.trainer.nextStep();
       same(await later.trainer.load(new Blob([file])), { by: "hand" });
-      same([later.trainer.steps, later.trainer.history.length], [saved, saved === 4 ? 1 : 2]);
+      same([later.trainer.steps, later.trainer.history.length], [saved, Math.floor(saved / 3)]);
       await later.trainer.fit();
       same(await bits(later.model), await bits(whole.model), `from ${saved}`);
       const losses = ({ trainer }) => trainer.history.map(({ loss, validation }) => [loss, validation.loss]);
