@@ -8,6 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasm_bindgen::prelude::*;
@@ -187,17 +188,17 @@ where
     T: IntoJs + 'static,
     T::Js: Settled,
 {
-    let work = async move { work.await.map_err(Thrown::from) };
-    settle(work, |done| Ok(done.into_js()?.settled()))
+    settle(Box::pin(async move {
+        let done = work.await?;
+        Ok(Box::new(move || Ok(done.into_js()?.settled())) as Made)
+    }))
 }
 
-/// The same of work that may end with what a user threw; `made` makes of its result what the promise resolves to, when
-/// nothing of the caller's is under way any more.
-pub fn settle<T: 'static>(
-    work: impl Future<Output = Answer<T>> + 'static,
-    made: impl FnOnce(T) -> Answer<JsValue> + 'static,
-) -> js_sys::Promise {
-    let mut work = Box::pin(work);
+/// Makes of a result what a promise resolves to, when nothing of the caller's is under way any more.
+pub type Made = Box<dyn FnOnce() -> Answer<JsValue>>;
+
+/// The same of work that may end with what a user threw. It is one function for all work: that is much less code.
+pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
     // What it begins with is done now: others may be waiting for just that.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let promise = future_to_promise(async move {
@@ -208,7 +209,7 @@ pub fn settle<T: 'static>(
         if let Some(turn) = host(|host| host.turn()) {
             JsFuture::from(turn).await.ok();
         }
-        done.and_then(made).map_err(JsValue::from)
+        done.and_then(|made| made()).map_err(JsValue::from)
     });
     host(|host| host.waiting(&promise))
 }

@@ -9,13 +9,15 @@ use crate::js::nn::members::{pairs, Walked};
 use crate::js::nn::models::Optimizer;
 use crate::js::objects::{keep, keep_all, Object, Place};
 use crate::js::reading::room;
-use crate::js::returns::settle;
+use crate::js::returns::{settle, Made};
 use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::{self, Batch, DataLoader, Dataset, Outcome};
 use js_sys::{Array, Promise, Uint8Array};
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
 
@@ -84,25 +86,28 @@ impl Trainer {
     }
 
     /// Lets Rust's trainer do something that calls `forward`.
-    fn work<T>(&self, op: &'static str, forward: &JsValue, work: T) -> Answer<Promise>
-    where
-        T: AsyncFnOnce(&mut Inner) -> Result<JsValue> + 'static,
-    {
+    fn work(&self, op: &'static str, forward: &JsValue, work: Work) -> Answer<Promise> {
         let shared = self.shared.clone();
         let mut inner = shared.take(op)?;
         shared.forward.replace(forward.clone());
-        let working = async move {
+        Ok(settle(Box::pin(async move {
             let done = work(&mut inner).await;
             shared.put(inner);
             shared.forward.replace(JsValue::UNDEFINED);
             match (done, shared.thrown.take()) {
                 (Err(_), Some(thrown)) => Err(Thrown::from(thrown)),
-                (done, _) => Ok(done?),
+                (done, _) => {
+                    let done = done?;
+                    Ok(Box::new(move || Ok(done)) as Made)
+                }
             }
-        };
-        Ok(settle(working, Ok))
+        })))
     }
 }
+
+/// What Rust's trainer does for a call; boxed, so that what surrounds it is there once.
+type Work =
+    Box<dyn for<'a> FnOnce(&'a mut Inner) -> Pin<Box<dyn Future<Output = Result<JsValue>> + 'a>>>;
 
 #[wasm_bindgen(js_class = "Trainer")]
 impl JsTrainer {
@@ -248,9 +253,15 @@ impl JsTrainer {
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn advance(&self, forward: &JsValue) -> Answer<Promise> {
         let op = "nextStep";
-        self.core(op)?.work(op, forward, async |trainer| {
-            trainer.next_step().await?.map_or(Ok(JsValue::UNDEFINED), told::step)
-        })
+        self.core(op)?.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    trainer.next_step().await?.map_or(Ok(JsValue::UNDEFINED), told::step)
+                })
+            }),
+        )
     }
 
     /// Takes a step on a batch.
@@ -259,15 +270,23 @@ impl JsTrainer {
         let op = "step";
         let core = self.core(op)?;
         let (x, y) = pair(&batch, "a batch")?.ok_or_else(|| Error::data("step: no batch"))?;
-        core.work(op, forward, async move |trainer| told::step(trainer.step(&x, &y).await?))
+        core.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move { told::step(trainer.step(&x, &y).await?) })
+            }),
+        )
     }
 
     /// Ends an epoch: what came of it.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn close(&self, forward: &JsValue) -> Answer<Promise> {
         let op = "endEpoch";
-        self.core(op)?
-            .work(op, forward, async |trainer| Ok(told::epoch(&trainer.end_epoch().await?)))
+        let end: Work = Box::new(|trainer| {
+            Box::pin(async move { Ok(told::epoch(&trainer.end_epoch().await?)) })
+        });
+        self.core(op)?.work(op, forward, end)
     }
 
     /// Scores of these data: two tensors of all examples, in batches of so many, or nothing for batches that were brought.
@@ -282,9 +301,13 @@ impl JsTrainer {
             }
             None => Box::new(core.shared.evaluated.clone()),
         };
-        core.work(op, forward, async move |trainer| {
-            Ok(told::scores(&trainer.evaluate(&*data).await?))
-        })
+        core.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move { Ok(told::scores(&trainer.evaluate(&*data).await?)) })
+            }),
+        )
     }
 
     /// A checkpoint, with notes.
@@ -294,12 +317,18 @@ impl JsTrainer {
         let text = |note: &JsValue| String::from_js(note, At { op, what: "a note" });
         let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
         let notes: BTreeMap<String, String> = notes.into_iter().zip(said).collect();
-        self.core(op)?.work(op, &JsValue::UNDEFINED, async move |trainer| {
-            let bytes = trainer.save(&notes).await?;
-            let all = room(bytes.len())?;
-            all.copy_from(&bytes);
-            Ok(all.into())
-        })
+        self.core(op)?.work(
+            op,
+            &JsValue::UNDEFINED,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    let bytes = trainer.save(&notes).await?;
+                    let all = room(bytes.len())?;
+                    all.copy_from(&bytes);
+                    Ok(all.into())
+                })
+            }),
+        )
     }
 
     /// Goes on from a checkpoint: its notes.
@@ -307,10 +336,17 @@ impl JsTrainer {
     pub fn resume(&self, bytes: &Uint8Array) -> Answer<Promise> {
         let op = "load";
         let bytes = bytes.to_vec();
-        self.core(op)?.work(op, &JsValue::UNDEFINED, async move |trainer| {
-            let (names, notes): (Vec<_>, Vec<_>) = trainer.load(&bytes).await?.into_iter().unzip();
-            let notes = notes.iter().map(|note: &String| note.value());
-            Ok(pairs(&names, Array::from_iter(notes)))
-        })
+        self.core(op)?.work(
+            op,
+            &JsValue::UNDEFINED,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    let (names, notes): (Vec<_>, Vec<_>) =
+                        trainer.load(&bytes).await?.into_iter().unzip();
+                    let notes = notes.iter().map(|note: &String| note.value());
+                    Ok(pairs(&names, Array::from_iter(notes)))
+                })
+            }),
+        )
     }
 }
