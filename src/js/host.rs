@@ -70,6 +70,14 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn release(this: &Host, tensor: &JsValue);
 
+    /// From now on tensors are noted that are made.
+    #[wasm_bindgen(method, js_name = openScope)]
+    pub fn open_scope(this: &Host);
+
+    /// Disposes of those that were made since.
+    #[wasm_bindgen(method, js_name = closeScope)]
+    pub fn close_scope(this: &Host);
+
     /// Disposes of an object.
     #[wasm_bindgen(method)]
     pub fn dispose(this: &Host, object: &JsValue);

@@ -20,6 +20,7 @@ mod programs;
 mod reading;
 mod returns;
 mod tensor;
+mod train;
 mod variable;
 
 // What the code that `#[js]` writes names.
@@ -29,7 +30,7 @@ pub use at::At;
 pub use calls::{call0, call1, call2, call3, call4};
 pub use convert::{word, FromJs};
 pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProfile, JsProgram, JsShader};
-pub use objects::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsWeightAverage};
+pub use objects::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsTrainer, JsWeightAverage};
 pub use objects::{JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};
 pub use returns::{given, named, promise, IntoJs, Returned, Value};

@@ -2,6 +2,7 @@
 //! empty once the object, or the device that it lives on, was disposed.
 
 use super::nn::models::{Average, Layer, Optimizer, Schedule};
+use super::train::core::Trainer;
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
@@ -30,6 +31,7 @@ pub enum Object {
     Optimizer(Optimizer),
     WeightAverage(Average),
     Schedule(Schedule),
+    Trainer(Trainer),
 }
 
 /// A variable, and the object that was given out for its value.
@@ -56,6 +58,7 @@ impl Object {
             Object::Layer(layer) => &layer.device,
             Object::Optimizer(optimizer) => &optimizer.device,
             Object::WeightAverage(average) => &average.device,
+            Object::Trainer(trainer) => &trainer.device,
             Object::Schedule(_) => return None,
         })
     }
@@ -352,6 +355,22 @@ shells! {
     /// optimizer.lr = schedule.lr(optimizer.steps);
     /// ```
     "Schedule" JsSchedule => Schedule, Object::Schedule(schedule) => schedule;
+
+    /// Trains a model: batches, epochs, validation, metrics, learning rates, early stopping, and checkpoints that go on to the
+    /// same bits. It is Rust's own trainer. Whatever ends a training loses nothing: the next call goes on.
+    ///
+    /// @example
+    /// ```ts
+    /// const trainer = new Trainer(model, Optimizer.adam(model), [x, y], (x, y) => model.forward(x).mseLoss(y), {
+    ///   batchSize: 32,
+    ///   shuffle: 1,
+    ///   epochs: 10,
+    /// });
+    /// for await (const { step, ended } of trainer) {
+    ///   if (ended) console.log(`epoch ${ended.epoch}, step ${step}: ${ended.loss}`);
+    /// }
+    /// ```
+    "Trainer" JsTrainer => Trainer, Object::Trainer(trainer) => trainer;
 }
 
 /// The object for the result of an operation, unless it carries an error: JavaScript throws at once.

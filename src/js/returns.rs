@@ -2,12 +2,13 @@
 
 use super::host::host;
 use super::objects::{keep, JsDevice, JsPlan, JsTensor, Object, Place};
-use super::Thrown;
+use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use wasm_bindgen::prelude::*;
@@ -187,7 +188,17 @@ where
     T: IntoJs + 'static,
     T::Js: Settled,
 {
-    let mut work = Box::pin(work);
+    settle(Box::pin(async move {
+        let done = work.await?;
+        Ok(Box::new(move || Ok(done.into_js()?.settled())) as Made)
+    }))
+}
+
+/// Makes of a result what a promise resolves to, when nothing of the caller's is under way any more.
+pub type Made = Box<dyn FnOnce() -> Answer<JsValue>>;
+
+/// The same of work that may end with what a user threw. It is one function for all work: that is much less code.
+pub fn settle(mut work: Pin<Box<dyn Future<Output = Answer<Made>>>>) -> js_sys::Promise {
     // What it begins with is done now: others may be waiting for just that.
     let begun = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     let promise = future_to_promise(async move {
@@ -198,8 +209,7 @@ where
         if let Some(turn) = host(|host| host.turn()) {
             JsFuture::from(turn).await.ok();
         }
-        let done = done.and_then(IntoJs::into_js);
-        done.map(Settled::settled).map_err(|error| Thrown::from(error).into())
+        done.and_then(|made| made()).map_err(JsValue::from)
     });
     host(|host| host.waiting(&promise))
 }

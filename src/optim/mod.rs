@@ -107,6 +107,25 @@ impl Optimizer {
         Ok(())
     }
 
+    /// Takes all groups of another one, which has none then, and can not be used any more.
+    #[cfg(feature = "js")]
+    pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
+        if other.steps > 0 || other.shards().any(|shard| shard.pending.is_some()) {
+            return Err(Error::data("optimizer: the other has begun to train"));
+        }
+        let known =
+            |new: &Variable| self.shards().flat_map(|s| &s.parameters).any(|x| x.is_same(new));
+        if let Some(i) = other.shards().flat_map(|shard| &shard.parameters).position(known) {
+            return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
+        }
+        let device = |of: &Optimizer| of.groups[0].shards[0].flat.value().device().clone();
+        if !device(self).is_same(&device(other)) {
+            return Err(Error::data("optimizer: the other lives on another device"));
+        }
+        self.groups.append(&mut other.groups);
+        Ok(())
+    }
+
     /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`
     /// (Pascanu and others 2013).
     pub fn clip_norm(mut self, max: f64) -> Optimizer {

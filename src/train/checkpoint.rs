@@ -3,10 +3,11 @@
 use super::record::{Epoch, Scores};
 use super::running::Running;
 use super::stopping::Patience;
-use super::Trainer;
+use super::{Access, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::nn::Module;
+use crate::optim::Optimizer;
 use crate::tensor::Tensor;
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ const BEST: &str = "trainer/best/";
 const MEAN: &str = "trainer/mean";
 const BAD: &str = "trainer/bad";
 
-impl<M: Module> Trainer<M> {
+impl<M: Module, O: Access> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
     /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`:
     /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, draws of generators and the history
@@ -34,7 +35,7 @@ impl<M: Module> Trainer<M> {
         if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
             return Err(Error::data(format!("save: `{name}` is a name of the trainer's own")));
         }
-        for (name, x) in self.optimizer.state_dict()? {
+        for (name, x) in self.optimizer.look(Optimizer::state_dict)? {
             tensors.insert(OPTIMIZER.to_string() + &name, x);
         }
         for (name, x) in self.best.iter().flatten() {
@@ -91,9 +92,10 @@ impl<M: Module> Trainer<M> {
         };
         let best = part(&mut tensors, BEST);
         let optimizer = part(&mut tensors, OPTIMIZER);
+        let made = Optimizer::saved_steps(&optimizer).await?;
         let before = self.model.state_dict();
         self.model.load_state_dict(&tensors)?;
-        if let Err(error) = self.optimizer.load_state_dict(&optimizer).await {
+        if let Err(error) = self.optimizer.change(|own| own.restore(&optimizer, made)) {
             self.model.load_state_dict(&before)?;
             return Err(error);
         }

@@ -5,7 +5,7 @@ use super::data::Batches;
 use super::metrics::Metric;
 use super::record::{Outcome, Scores};
 use super::running::Running;
-use super::Trainer;
+use super::{Access, Trainer};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 /// The loss of a batch, and what the model predicts for it.
 pub(super) type Forward<M> = Box<dyn Fn(&M, &Tensor, &Tensor) -> Result<Outcome>>;
 
-impl<M: Module> Trainer<M> {
+impl<M: Module, O: Access> Trainer<M, O> {
     /// The mean loss and the metrics over these batches, with the model in evaluation; it trains again afterwards.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::evaluate::scores;
 use super::record::{Epoch, Step};
 use super::running::Running;
-use super::{Per, Trainer};
+use super::{Access, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
 use crate::tensor::{NonFinite, Tensor, Variable};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use web_time::Instant;
 
-impl<M: Module> Trainer<M> {
+impl<M: Module, O: Access> Trainer<M, O> {
     /// Trains until all epochs are over or early stopping ends it. Returns what came of each epoch.
     ///
     /// # Errors
@@ -159,10 +159,13 @@ impl<M: Module> Trainer<M> {
             (Some((schedule, Per::Step)), _) => schedule.lr(self.steps),
             (Some((schedule, Per::Epoch)), _) => schedule.lr(self.epoch),
             (None, Some([_, plateau])) => plateau.lr(),
-            (None, None) => self.optimizer.lr(),
+            (None, None) => self.optimizer.look(|own| Ok(own.lr()))?,
         };
         if self.schedule.is_some() || self.plateau.is_some() {
-            self.optimizer.set_lr(lr);
+            self.optimizer.change(|own| {
+                own.set_lr(lr);
+                Ok(())
+            })?;
         }
         let loss = (self.forward)(&self.model, x, y)?.loss;
         if self.detect_anomaly {
@@ -172,7 +175,7 @@ impl<M: Module> Trainer<M> {
         let running = self.running.with(&loss, self.batch, examples)?;
         // It is computed with the step, though the mean is made of it.
         let kept = Variable::new(&loss);
-        self.optimizer.minimize(&loss)?;
+        self.optimizer.change(|own| own.minimize(&loss))?;
         drop(kept);
         self.running = running;
         let (step, epoch, batch) = (self.steps, self.epoch, self.batch);
@@ -226,7 +229,7 @@ impl<M: Module> Trainer<M> {
             None => None,
         };
         let seconds = self.begun.map_or(0.0, |begun| begun.elapsed().as_secs_f64());
-        let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.lr());
+        let (epoch, steps, lr) = (self.epoch, self.steps, self.optimizer.look(|own| Ok(own.lr()))?);
         let ended = Epoch { epoch, steps, loss, validation, lr, seconds };
         let running = Running::new(&self.device)?;
         if self.follow(&ended)? {

@@ -37,6 +37,7 @@
 //! # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 //! ```
 
+mod access;
 mod ahead;
 #[cfg(feature = "io")]
 mod checkpoint;
@@ -48,6 +49,7 @@ mod record;
 mod running;
 mod stopping;
 
+pub use access::Access;
 pub use data::{Batch, BatchIter, Batches, DataLoader, Dataset};
 pub use record::{Epoch, Outcome, Scores, Step};
 pub use stopping::EarlyStopping;
@@ -73,11 +75,13 @@ use web_time::Instant;
 /// and read at an epoch's end, or as often as [`Trainer::report_every`] says.
 ///
 /// Whatever is awaited may be dropped at any time: the next call goes on from there, and no step is lost or taken twice.
-pub struct Trainer<M> {
+///
+/// The optimiser is the trainer's own, or in an `Rc<RefCell<Optimizer>>` one that others look at between steps ([`Access`]).
+pub struct Trainer<M, O = Optimizer> {
     /// What is trained.
     pub model: M,
     /// How.
-    pub optimizer: Optimizer,
+    pub optimizer: O,
     forward: Forward<M>,
     device: Device,
     data: Box<dyn Batches>,
@@ -116,7 +120,7 @@ enum Per {
     Epoch,
 }
 
-impl<M: Module> Trainer<M> {
+impl<M: Module, O: Access> Trainer<M, O> {
     /// A trainer of this model, whose parameters the optimiser has. `forward` gives the loss of a batch, a single number; or
     /// the loss and what the model predicted, which metrics need.
     ///
@@ -124,10 +128,10 @@ impl<M: Module> Trainer<M> {
     /// `Data` if the model has no parameters.
     pub fn new<R: Into<Outcome>>(
         model: M,
-        optimizer: Optimizer,
+        optimizer: O,
         data: impl Batches + 'static,
         forward: impl Fn(&M, &Tensor, &Tensor) -> Result<R> + 'static,
-    ) -> Result<Trainer<M>> {
+    ) -> Result<Trainer<M, O>> {
         let parameters = model.parameters();
         let first = parameters.first().ok_or_else(|| Error::data("train: no parameters"))?;
         let device = first.value().device().clone();
@@ -172,49 +176,49 @@ impl<M: Module> Trainer<M> {
 
     /// How many epochs there are in all, those of a checkpoint included. The default is 1. It can be set again, to go on.
     #[must_use]
-    pub fn epochs(mut self, epochs: u64) -> Trainer<M> {
+    pub fn epochs(mut self, epochs: u64) -> Trainer<M, O> {
         self.epochs = epochs;
         self
     }
 
     /// After each epoch the loss and the metrics of these batches are computed, by the model in evaluation.
     #[must_use]
-    pub fn validate_on(mut self, data: impl Batches + 'static) -> Trainer<M> {
+    pub fn validate_on(mut self, data: impl Batches + 'static) -> Trainer<M, O> {
         self.validation = Some(Box::new(data));
         self
     }
 
     /// Another metric, of the validation. `forward` must return predictions then.
     #[must_use]
-    pub fn metric(mut self, metric: impl Metric + 'static) -> Trainer<M> {
+    pub fn metric(mut self, metric: impl Metric + 'static) -> Trainer<M, O> {
         self.metrics.push(Box::new(metric));
         self
     }
 
     /// The learning rate of each step.
     #[must_use]
-    pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M> {
+    pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Step));
         self
     }
 
     /// The learning rate of each epoch.
     #[must_use]
-    pub fn schedule_by_epoch(mut self, schedule: impl Schedule + 'static) -> Trainer<M> {
+    pub fn schedule_by_epoch(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Epoch));
         self
     }
 
     /// A learning rate that falls where the validation's loss stays, or without validation the loss.
     #[must_use]
-    pub fn reduce_on_plateau(mut self, plateau: ReduceLrOnPlateau) -> Trainer<M> {
+    pub fn reduce_on_plateau(mut self, plateau: ReduceLrOnPlateau) -> Trainer<M, O> {
         self.plateau = Some([plateau.clone(), plateau]);
         self
     }
 
     /// It may end before its last epoch.
     #[must_use]
-    pub fn early_stopping(mut self, stopping: EarlyStopping) -> Trainer<M> {
+    pub fn early_stopping(mut self, stopping: EarlyStopping) -> Trainer<M, O> {
         self.stopping = Some(stopping);
         self
     }
@@ -222,7 +226,7 @@ impl<M: Module> Trainer<M> {
     /// At every so many steps the mean loss of the epoch so far is read, which waits for the device: [`Step::mean_loss`]. The
     /// default is 0: at the end of epochs alone.
     #[must_use]
-    pub fn report_every(mut self, steps: u64) -> Trainer<M> {
+    pub fn report_every(mut self, steps: u64) -> Trainer<M, O> {
         self.report_every = steps;
         self
     }
@@ -238,7 +242,7 @@ impl<M: Module> Trainer<M> {
 
     /// Another generator whose draws checkpoints note: one that `forward` draws from. Those of the model's dropout are known.
     #[must_use]
-    pub fn generator(mut self, generator: &Generator) -> Trainer<M> {
+    pub fn generator(mut self, generator: &Generator) -> Trainer<M, O> {
         if !self.generators.iter().any(|known| known.is_same(generator)) {
             self.generators.push(generator.clone());
         }
@@ -248,6 +252,21 @@ impl<M: Module> Trainer<M> {
     /// What came of each epoch.
     pub fn history(&self) -> &[Epoch] {
         &self.history
+    }
+
+    /// How many epochs there are in all: [`Trainer::epochs`] says it.
+    pub fn planned_epochs(&self) -> u64 {
+        self.epochs
+    }
+
+    /// How many epochs were ended: the number of the one that is under way.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// How many steps of the epoch that is under way were taken.
+    pub fn batch(&self) -> u64 {
+        self.batch
     }
 
     /// How many steps were taken.

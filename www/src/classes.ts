@@ -15,6 +15,7 @@ import { handing, open, type DeviceOptions } from "./open.js";
 import { profile, Profile } from "./profile.js";
 import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
 import { show, type TextOptions } from "./text.js";
+import { Trainer } from "./train.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
 
 export class Tensor extends Shown {
@@ -308,7 +309,7 @@ export class Plan extends Shown {
   }
 }
 
-export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage };
+export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, WeightAverage };
 
 const own = { Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile };
-shareClasses({ ...own, Generator, Layer, Optimizer, WeightAverage, Schedule });
+shareClasses({ ...own, Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer });

@@ -189,6 +189,14 @@ export class Host implements Owner {
     for (const made of this.scopes) made.delete(tensor);
   }
 
+  openScope(): void {
+    this.scopes.push(new Set());
+  }
+
+  closeScope(): void {
+    for (const tensor of this.scopes.pop() ?? []) this.dispose(tensor as { dispose(): void });
+  }
+
   dispose(object: { dispose(): void }): void {
     object.dispose();
   }

@@ -11,4 +11,5 @@ export { preload } from "./open.js";
 export type { DeviceOptions } from "./open.js";
 export type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 export type { TextOptions } from "./text.js";
+export type { FitOptions, Forward, TrainingData } from "./train.js";
 export type { Tuned, TuneOptions } from "./tune.js";

@@ -22,7 +22,7 @@ export function entries(op: string, state: unknown): [string[], unknown[]] {
 }
 
 /** The parts of a module by their paths: variables and layers. */
-function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
+export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
   if (typeof value !== "object" || value === null || seen.has(value)) return;
   const kind = Brand.kind(value);
   if (kind === "Layer" || kind === "Variable") {
@@ -121,6 +121,7 @@ export class Residual extends Module {
   }
 
   forward(x: Tensor): Tensor {
+    if (Brand.kind(Object(x) as object) !== "Tensor") throw dataError(`forward: x is ${describe(x)}, not a tensor`);
     return x.add(apply(this.layer, x));
   }
 }

@@ -38,6 +38,30 @@ async function checkKernels(prefer) {
   expect(blurred.every((x, i) => Math.abs(x - ring[i]) < 1e-5), `blurred is ${blurred}, not ${ring}`);
 }
 
+/** What the document on training trains: which of two numbers is larger. */
+async function checkTraining(prefer) {
+  const documented = readFileSync(join(root, "docs", "training.md"), "utf8");
+  const [code, ...more] = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
+  expect(code && more.length === 0, `${more.length + 1} blocks of JavaScript in training.md`);
+  const { page, errors } = await open(browser, address);
+  const seen = await page.evaluate(
+    async ([code, prefer]) => {
+      const here = code.replace('"warpweft"', `"${location.origin}/dist/index.js"`);
+      const there = here.replace("Device.new()", `Device.new({ prefer: "${prefer}" })`);
+      const body = `${there}
+        const { length, [length - 1]: last } = trainer.history;
+        export const made = [length, last.validation.metrics.accuracy];`;
+      const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
+      return (await import(module)).made;
+    },
+    [code, prefer],
+  );
+  await page.close();
+  if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
+  const [epochs, accuracy] = seen;
+  expect(epochs > 1 && accuracy > 0.9, `after ${epochs} epochs an accuracy of ${accuracy}`);
+}
+
 /** What the blocks print, and `z`, which one of them makes. `device` stands for the one they ask for. */
 async function outcome(device) {
   const { page, errors } = await open(browser, address);
@@ -85,6 +109,9 @@ for (const device of ["software", "cpu"]) {
   const other = `the JavaScript on kernels of one's own, on ${device}`;
   const told = (error) => results.push({ name: other, error: String(error.stack) });
   await checkKernels(device).then(() => results.push({ name: other }), told);
+  const training = `the JavaScript on training, on ${device}`;
+  const failed = (error) => results.push({ name: training, error: String(error.stack) });
+  await checkTraining(device).then(() => results.push({ name: training }), failed);
 }
 await browser.close();
 close();

@@ -25,6 +25,7 @@ import type { DeviceOptions } from "./open.js";
 import type { FileOptions, FileSource, Safetensors } from "./files.js";
 import type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 import type { TextOptions } from "./text.js";
+import type { FitOptions, Forward, TrainingData } from "./train.js";
 import type { Tuned, TuneOptions } from "./tune.js";
 
 declare global {

@@ -333,8 +333,13 @@ impl JsLayer {
     ///
     /// @throws `Data` if there is none.
     #[wasm_bindgen(unchecked_return_type = "Variable")]
-    pub fn parameter(&self, name: String) -> Answer<JsValue> {
-        let layer = self.core("parameter")?;
+    pub fn parameter(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "string")] name: &JsValue,
+    ) -> Answer<JsValue> {
+        let op = "parameter";
+        let layer = self.core(op)?;
+        let name = String::from_js(name, At { op, what: "name" })?;
         let kind = layer.module.kind();
         let found = Walked::layer(layer).variable(&name);
         let none = || Error::data(format!("parameter: {kind} has no `{name}`"));

@@ -52,7 +52,11 @@ impl Module for Walked {
 }
 
 impl Walked {
-    fn new(paths: Vec<String>, parts: &[JsValue]) -> Result<Walked> {
+    /// What was found at these paths.
+    ///
+    /// # Errors
+    /// `Data` where one is no layer and no variable.
+    pub fn new(paths: Vec<String>, parts: &[JsValue]) -> Result<Walked> {
         let at = At { op: "module", what: "a part" };
         let one = |(path, part)| Ok((path, Part::from_js(part, at)?));
         Ok(Walked(paths.into_iter().zip(parts).map(one).collect::<Result<_>>()?))

@@ -5,8 +5,10 @@ use crate::error::{Error, Result};
 use crate::nn::{self, Generator, Module};
 use crate::optim::{self, ReduceLrOnPlateau, Rule, WeightAverage};
 use crate::tensor::{AttentionOptions, Tensor, Variable};
+use crate::train::Access;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A module of Rust, and how it is run.
 #[derive(Clone)]
@@ -70,7 +72,7 @@ impl Layer {
     }
 }
 
-/// An optimiser. Nothing that is called while it works calls it again, except its promises, which borrow for moments.
+/// An optimiser, which trainers have, too.
 #[derive(Clone)]
 pub struct Optimizer {
     pub device: Device,
@@ -78,6 +80,14 @@ pub struct Optimizer {
 }
 
 impl Optimizer {
+    /// Does something with it.
+    ///
+    /// # Errors
+    /// Those of the work; `Data` where it is at work already: what computes gradients may call the user.
+    pub fn with<T>(&self, work: impl FnOnce(&mut optim::Optimizer) -> Result<T>) -> Result<T> {
+        self.inner.clone().change(work)
+    }
+
     /// By a rule.
     ///
     /// # Errors
@@ -100,7 +110,7 @@ pub struct Average {
 #[derive(Clone)]
 pub enum Schedule {
     /// By the number of the step.
-    Steps(Rc<dyn optim::Schedule>),
+    Steps(Arc<dyn optim::Schedule>),
     /// By how a metric goes.
     Plateau(Rc<RefCell<ReduceLrOnPlateau>>),
 }

@@ -2,7 +2,9 @@
 
 use super::members::{pairs, state};
 use super::models::{Average, Optimizer};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::js::convert::object;
+use crate::js::host::host;
 use crate::js::objects::{keep, keep_all, Object, Place};
 use crate::js::{
     promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsTensor, JsWeightAverage, Shell,
@@ -65,7 +67,7 @@ impl Optimizer {
     /// # Errors
     /// `Shape` if the loss is not a single number; `Data` if a parameter belongs to another optimiser now; `Limit`, `Memory`.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
-        self.inner.borrow_mut().minimize(loss)
+        self.with(|inner| inner.minimize(loss))
     }
 
     /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
@@ -74,7 +76,7 @@ impl Optimizer {
     /// # Errors
     /// As `minimize`.
     pub fn accumulate(&self, loss: &Tensor) -> Result<()> {
-        self.inner.borrow_mut().accumulate(loss)
+        self.with(|inner| inner.accumulate(loss))
     }
 
     /// Takes a step against the gradients that `accumulate` added up, and those that {@link Tensor.backward} left with the
@@ -83,17 +85,40 @@ impl Optimizer {
     /// # Errors
     /// `Data` if there are no gradients at all; `Limit`, `Memory`.
     pub fn step(&self) -> Result<()> {
-        self.inner.borrow_mut().step()
+        self.with(|inner| inner.step())
     }
 
     /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`.
-    pub fn clip_norm(&self, max: f64) {
-        self.inner.borrow_mut().set_clip(Clip::Norm(max));
+    ///
+    /// # Errors
+    /// `Data` while gradients are computed.
+    pub fn clip_norm(&self, max: f64) -> Result<()> {
+        self.clip(Clip::Norm(max))
     }
 
     /// Before an update each element of a gradient is brought between `-max` and `max`.
-    pub fn clip_value(&self, max: f64) {
-        self.inner.borrow_mut().set_clip(Clip::Value(max));
+    ///
+    /// # Errors
+    /// `Data` while gradients are computed.
+    pub fn clip_value(&self, max: f64) -> Result<()> {
+        self.clip(Clip::Value(max))
+    }
+
+    fn clip(&self, clip: Clip) -> Result<()> {
+        self.with(|inner| {
+            inner.set_clip(clip);
+            Ok(())
+        })
+    }
+
+    /// Sets the learning rate of one group, in the order in which they were added: {@link Optimizer.addGroup}. Setting `lr`
+    /// sets that of all.
+    ///
+    /// # Errors
+    /// `Data` if there is no such group.
+    #[js(example = "optimizer.setGroupLr(1, 0.05);")]
+    pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
+        self.with(|inner| inner.set_group_lr(group, lr))
     }
 
     /// Trains with gradients of 16 bits: losses are multiplied by a number before their gradients are taken, and gradients
@@ -105,13 +130,16 @@ impl Optimizer {
     /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
     #[js(spread(scale))]
     pub fn mixed_precision(&self, scale: optim::LossScale) -> Result<()> {
-        self.inner.borrow_mut().set_mixed_precision(scale)
+        self.with(|inner| inner.set_mixed_precision(scale))
     }
 
     /// How many updates were made.
     #[js(getter)]
-    pub fn steps(&self) -> u64 {
-        self.inner.borrow().steps()
+    ///
+    /// # Errors
+    /// `Data` while gradients are computed.
+    pub fn steps(&self) -> Result<u64> {
+        self.with(|inner| Ok(inner.steps()))
     }
 
     /// An exponential moving average of all parameters, of which `decay` stays each time.
@@ -120,7 +148,7 @@ impl Optimizer {
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
     #[js(returns = "WeightAverage")]
     pub fn average(&self, decay: f64) -> Result<Average> {
-        let average = WeightAverage::new(&self.inner.borrow(), decay)?;
+        let average = self.with(|inner| WeightAverage::new(inner, decay))?;
         Ok(Average { device: self.device.clone(), inner: Rc::new(average) })
     }
 }
@@ -130,14 +158,14 @@ impl JsOptimizer {
     /// The number that losses are multiplied by now; undefined without {@link Optimizer.mixedPrecision}.
     #[wasm_bindgen(js_name = lossScale)]
     pub fn loss_scale(&self) -> Answer<Option<JsTensor>> {
-        let scale = self.core("lossScale")?.inner.borrow().loss_scale();
+        let scale = self.core("lossScale")?.with(|inner| Ok(inner.loss_scale()))?;
         Ok(scale.map(keep).transpose()?)
     }
 
     /// The learning rate. It is data: setting it plans nothing again.
     #[wasm_bindgen(getter)]
     pub fn lr(&self) -> Answer<f64> {
-        Ok(self.core("lr")?.inner.borrow().lr())
+        Ok(self.core("lr")?.with(|inner| Ok(inner.lr()))?)
     }
 
     /// Sets it.
@@ -148,14 +176,48 @@ impl JsOptimizer {
     ) -> Answer<()> {
         let op = "lr";
         let lr = f64::from_js(lr, At { op, what: "lr" })?;
-        self.core(op)?.inner.borrow_mut().set_lr(lr);
+        let set = |inner: &mut optim::Optimizer| {
+            inner.set_lr(lr);
+            Ok(())
+        };
+        Ok(self.core(op)?.with(set)?)
+    }
+
+    /// Takes the parameters of another optimiser over, as a group with its rule, and disposes of that one: so parts of a model
+    /// have rules and rates of their own.
+    ///
+    /// @throws `Data` if the other has made steps, shares parameters with this one, or a trainer has it.
+    ///
+    /// @example
+    /// ```ts
+    /// const optimizer = Optimizer.adam(model.body, { lr: 1e-3 });
+    /// optimizer.addGroup(Optimizer.sgd(model.head, { lr: 0.1 }));
+    /// optimizer.setGroupLr(1, 0.05);
+    /// ```
+    #[wasm_bindgen(js_name = addGroup)]
+    pub fn add_group(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "Optimizer")] other: &JsValue,
+    ) -> Answer<()> {
+        let op = "addGroup";
+        let own = self.core(op)?;
+        let taken = Optimizer::from_js(other, At { op, what: "other" })?;
+        if Rc::ptr_eq(&own.inner, &taken.inner) {
+            return Err(Error::data(format!("{op}: an optimizer is no group of its own")).into());
+        }
+        // One is the object's, one is here.
+        if Rc::strong_count(&taken.inner) > 2 {
+            return Err(Error::data(format!("{op}: the other optimizer is in use")).into());
+        }
+        own.with(|inner| taken.with(|other| inner.take_groups(other)))?;
+        host(|host| host.dispose(other));
         Ok(())
     }
 
     /// The names of what it remembers, and these.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn state(&self) -> Answer<JsValue> {
-        let state = self.core("stateDict")?.inner.borrow().state_dict()?;
+        let state = self.core("stateDict")?.with(|inner| inner.state_dict())?;
         let (names, values): (Vec<_>, Vec<_>) = state.into_iter().unzip();
         Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
     }
@@ -168,7 +230,7 @@ impl JsOptimizer {
         let state = state(op, names, &values)?;
         Ok(promise(async move {
             let steps = optim::Optimizer::saved_steps(&state).await?;
-            optimizer.inner.borrow_mut().restore(&state, steps)
+            optimizer.with(|inner| inner.restore(&state, steps))
         }))
     }
 }
@@ -187,6 +249,15 @@ impl JsWeightAverage {
     /// @throws `Limit`, `Memory`.
     pub fn swap(&self) -> Answer<()> {
         Ok(self.core("average")?.inner.swap()?)
+    }
+}
+
+impl FromJs for Optimizer {
+    fn from_js(value: &JsValue, at: At) -> Result<Optimizer> {
+        match object(value, at, "an optimizer")? {
+            Some(Object::Optimizer(optimizer)) => Ok(optimizer),
+            _ => Err(at.refuse(value, "an optimizer")),
+        }
     }
 }
 

@@ -7,9 +7,10 @@ use crate::js::{IntoJs, JsSchedule};
 use crate::optim::{self, OneCycleOptions, PlateauOptions, ReduceLrOnPlateau};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 fn steps(schedule: impl optim::Schedule + 'static) -> Schedule {
-    Schedule::Steps(Rc::new(schedule))
+    Schedule::Steps(Arc::new(schedule))
 }
 
 #[warpweft_macros::js]

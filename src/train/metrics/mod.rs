@@ -41,3 +41,22 @@ pub trait Metric {
     /// `Data` if there were none.
     fn value(&self) -> Result<Tensor>;
 }
+
+/// A metric of a kind that is known when the program runs.
+impl Metric for Box<dyn Metric> {
+    fn name(&self) -> String {
+        (**self).name()
+    }
+
+    fn reset(&mut self) {
+        (**self).reset();
+    }
+
+    fn update(&mut self, prediction: &Tensor, target: &Tensor) -> Result<()> {
+        (**self).update(prediction, target)
+    }
+
+    fn value(&self) -> Result<Tensor> {
+        (**self).value()
+    }
+}

@@ -6,6 +6,7 @@ mod checkpointing;
 mod data;
 mod digits;
 mod fit;
+mod long;
 mod metrics;
 mod mixed;
 

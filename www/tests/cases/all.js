@@ -16,7 +16,9 @@ import "./data.js";
 import "./leaks.js";
 import "./profile.js";
 import "./training.js";
+import "./trainer.js";
 import "./hostile.js";
+import "./hostile-models.js";
 
 /** Runs them on the device that is preferred, with so many hostile calls of a seed, and gives the results. */
 export async function run(prefer, hostile) {

@@ -5,7 +5,7 @@ import { check, test } from "./harness.js";
 
 /** Methods that wait, free or run things, and those that are not for users. */
 const ASIDE = new Set(
-  "constructor dispose read readRange readNested item bytes run to text print toString backward maskedSelect claim extents __destroy_into_raw".split(" "),
+  "constructor dispose read readRange readNested item bytes run to text print toString backward maskedSelect saveNpy claim extents __destroy_into_raw".split(" "),
 );
 
 /** What creates tensors. */
@@ -22,7 +22,7 @@ const KEYS = ["stride", "padding", "dilation", "groups", "bias", "kernelSize", "
   "axis", "largest", "correction", "keepDims", "outputPadding", "filter", "antialias", "first", "step", "includeSelf"];
 
 /** Numbers that only the seed decides (Tommy Ettinger's mulberry32). */
-function chance(seed) {
+export function chance(seed) {
   let state = seed;
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;
@@ -35,7 +35,7 @@ function chance(seed) {
 }
 
 /** Something to pass, mostly of a kind that is expected somewhere. */
-function argument(random, tensors, depth = 0) {
+export function argument(random, tensors, depth = 0) {
   const list = (most, item) => Array.from({ length: random.below(most + 1) }, item);
   switch (random.below(depth < 2 ? 12 : 8)) {
     case 0: case 1: case 2:
@@ -60,7 +60,7 @@ function argument(random, tensors, depth = 0) {
 }
 
 /** How a call would be written. */
-function written(value) {
+export function written(value) {
   if (Array.isArray(value)) return `[${value.map(written).join(", ")}]`;
   if (value?.shape && value.dtype) return `${value.dtype}[${value.shape}]`;
   if (value?.constructor === Object) return `{ ${Object.entries(value).map(([key, x]) => `${key}: ${written(x)}`).join(", ")} }`;
@@ -70,7 +70,7 @@ function written(value) {
 const elements = ({ shape }) => shape.reduce((product, extent) => product * extent, 1);
 
 /** The names of all methods, inherited ones too. */
-function methods(prototype) {
+export function methods(prototype) {
   if (prototype === Object.prototype) return [];
   const own = Object.entries(Object.getOwnPropertyDescriptors(prototype));
   const named = own.filter(([name, { value }]) => typeof value === "function" && !ASIDE.has(name));

@@ -35,32 +35,52 @@ test("ten thousand tensors freed at the end of a block", async ({ device }) => {
   notMore(device.stats(), settled, "at the end");
 });
 
-test("ten thousand tensors that are let go", async ({ device }) => {
+/** What is there once the collector has found all there is to find, or nothing beyond `most`. */
+async function collected(device, most) {
   const gc = globalThis.gc;
   check(typeof gc === "function", "start the browser with --js-flags=--expose-gc");
+  const there = () => device.stats().nodes + device.stats().usedBytes;
+  for (let tries = 0; tries < 100 && there() > most; tries++) {
+    gc();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return device.stats();
+}
+
+test("ten thousand tensors that are let go", async ({ device }) => {
   const data = new Float32Array(256).fill(1);
-  /** What is there once the collector has found all there is to find, or nothing beyond `most`. */
-  const collected = async (most) => {
-    const there = () => device.stats().nodes + device.stats().usedBytes;
-    for (let tries = 0; tries < 100 && there() > most; tries++) {
-      gc();
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
-    return device.stats();
-  };
   // What other tests have let go is not counted: it is looked for a hundred times.
-  const before = await collected(0);
+  const before = await collected(device, 0);
   const most = before.nodes + before.usedBytes;
   let settled;
   for (let n = 0; n < COUNT / 2; n++) {
     device.tensor(data).add(n).run();
     if (n % 500 !== 499) continue;
     if (n === 499) check(device.stats().nodes > before.nodes, "nothing was there to collect");
-    const now = await collected(most);
+    const now = await collected(device, most);
     settled ??= now;
     notMore(now, before, `after step ${n}`);
     same([now.plans, now.pipelines], [settled.plans, settled.pipelines], `plans and pipelines after step ${n}`);
     // How many are there at once depends on when the collector comes by itself: no more than one round's.
     check(now.bytes <= before.bytes + 2 * 500 * 1024, `${now.bytes} bytes after step ${n}, ${before.bytes} before`);
   }
+});
+
+/** Steps of a trainer whose function holds the trainer, as those of pages do. */
+async function forgotten({ device, Generator, Layer, Optimizer, Trainer }) {
+  const model = Layer.linear(new Generator(device, 1), 8, 8);
+  const x = device.ones([32, 8]);
+  const forward = (x, y) => model.forward(x).mseLoss(y).add(0 * trainer.steps);
+  const trainer = new Trainer(model, Optimizer.adam(model), [x, x], forward, { batchSize: 8, validation: [[x, x]] });
+  for await (const { step } of trainer) if (step === 2) break;
+}
+
+test("trainers that are let go", async (context) => {
+  const { device } = context;
+  await forgotten(context);
+  const before = await collected(device, 0);
+  for (let n = 0; n < 20; n++) await forgotten(context);
+  await device.sync();
+  check(device.stats().nodes > before.nodes, "nothing was there to collect");
+  notMore(await collected(device, before.nodes + before.usedBytes), before, "after twenty trainings");
 });

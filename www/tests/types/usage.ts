@@ -1,7 +1,7 @@
 // What the declarations say, checked by TypeScript's compiler alone: `npm run check` compiles it, nobody runs it.
 
-import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential } from "../../dist/index.js";
-import { Tensor, Variable, WarpweftError, type ErrorCode } from "../../dist/index.js";
+import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential, Trainer } from "../../dist/index.js";
+import { Tensor, Variable, WarpweftError, type Epoch, type ErrorCode, type TrainingStep } from "../../dist/index.js";
 
 /** Compiles only for a value of exactly this type. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
@@ -94,6 +94,34 @@ export async function usage(): Promise<void> {
   const variables: Variable[] = net.parameters();
   // @ts-expect-error: there is no such option
   Optimizer.adam(variables, { learningRate: 1 });
+  optimizer.addGroup(Optimizer.sgd([new Variable(device.ones([2]))]));
+  optimizer.setGroupLr(1, 0.01);
+  const targets = device.tensor([0, 1], [2], "i32");
+  const [train, validation] = Trainer.split([x, targets], 0.2, 1);
+  const y: Tensor = targets;
+  const trainer = new Trainer(net, optimizer, train, (x, y) => [net.rest.forward(x).mseLoss(y), x], {
+    validation,
+    epochs: 3,
+    metrics: ["accuracy", { metric: "f1", classes: 3, average: "micro" }],
+    earlyStopping: { monitor: "accuracy", mode: "max" },
+  });
+  for await (const { step, loss, ended } of trainer) {
+    console.log(step satisfies number, await loss.item(), ended?.validation?.metrics.accuracy);
+  }
+  const { signal } = new AbortController();
+  const history: readonly Epoch[] = await trainer.fit(({ lr }) => console.log(lr), { signal });
+  const step: TrainingStep | undefined = await trainer.nextStep();
+  const notes: Record<string, string> = await trainer.load(await trainer.save({ by: "hand" }));
+  await trainer.saveTo("net");
+  console.log(history, step?.meanLoss, notes, (await trainer.evaluate(validation)).loss, await trainer.loadFrom("net"));
+  new Trainer(net, optimizer, async function* () { yield [x, y] as const; }, (x, y) => x.mseLoss(y));
+  new Trainer(net, optimizer, [[x, y]], (x, y) => x.mseLoss(y), { schedule: Schedule.oneCycle(0.1, 10) });
+  // @ts-expect-error: f1 needs the number of classes
+  new Trainer(net, optimizer, train, (x, y) => x.mseLoss(y), { metrics: ["f1"] });
+  // @ts-expect-error: there is no such option
+  new Trainer(net, optimizer, train, (x, y) => x.mseLoss(y), { epoch: 3 });
+  // @ts-expect-error: a loss is no number
+  new Trainer(net, optimizer, train, () => 3);
   const code: ErrorCode = new WarpweftError("Data", "").code;
   console.log(kept);
   console.log(code, gradient, device.limits.f16, device.info.kind, device.stats().nodes, x.shape[0], x.dtype satisfies "f32");

@@ -7,7 +7,8 @@ use syn::{Attribute, Expr, Lit, Meta};
 const KEYWORDS: &[(&str, &str)] = &[("where_cond", "where"), ("keepdim", "keepDims")];
 
 /// The classes that JavaScript has, too.
-const CLASSES: &[&str] = &["Tensor", "Device", "Variable", "Batch", "Program", "Plan", "Profile"];
+const CLASSES: &[&str] =
+    &["Tensor", "Device", "Variable", "Batch", "Program", "Plan", "Profile", "Trainer"];
 
 /// `index_select` as `indexSelect`.
 pub fn camel(name: &str) -> String {

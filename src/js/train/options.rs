@@ -1,0 +1,248 @@
+//! How a trainer is told to train.
+
+use super::core::{Counted, Inner};
+use super::told::camel;
+use crate::error::{Error, Result};
+use crate::js::convert::object;
+use crate::js::host::host;
+use crate::js::nn::models::Schedule;
+use crate::js::objects::Object;
+use crate::js::{At, FromJs, FromOptions, Known, Options};
+use crate::nn::Generator;
+use crate::optim;
+use crate::tensor::Tensor;
+use crate::train::metrics::{
+    Accuracy, Average, MeanAbsoluteError, MeanSquaredError, Metric, Precision, Recall,
+    TopKAccuracy, F1, R2,
+};
+use crate::train::{DataLoader, Dataset, EarlyStopping};
+use std::sync::Arc;
+use wasm_bindgen::prelude::*;
+
+const OP: &str = "train";
+/// Examples of a batch, if nobody says.
+pub const BATCH: usize = 32;
+
+/// The words of metrics; from the fifth on they take numbers of their own.
+const METRICS: [&str; 9] = [
+    "accuracy",
+    "meanAbsoluteError",
+    "meanSquaredError",
+    "r2Score",
+    "topKAccuracy",
+    "precision",
+    "recall",
+    "f1",
+    "confusionMatrix",
+];
+
+/// What the object of options says.
+pub struct Told {
+    options: Options,
+    metrics: Vec<Box<dyn Metric>>,
+    pub confusion: Option<Counted>,
+    /// The names of the metrics, and of the losses.
+    names: Vec<String>,
+}
+
+/// A field of the options, unless it was left out.
+fn field<T: FromJs>(options: &Options, n: usize, what: &'static str) -> Result<Option<T>> {
+    let at = At { op: options.op(), what };
+    Option::from_js(&options.get(n), at)
+}
+
+impl Told {
+    /// Looks at what was passed.
+    ///
+    /// # Errors
+    /// `Data` for what there is not.
+    pub fn open(given: &JsValue) -> Result<Told> {
+        thread_local!(static KNOWN: Known = Known::new(&[
+            "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
+            "reduceOnPlateau earlyStopping generators validation",
+        ]));
+        let options = Options::open(given, &KNOWN, OP)?;
+        let mut told = Told { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
+        let list = told.options.get(5);
+        if !list.is_undefined() {
+            let at = At { op: OP, what: "metrics" };
+            let items = host(|host| host.items(&list));
+            for item in items.ok_or_else(|| at.refuse(&list, "a list of metrics"))? {
+                told.metric(&item)?;
+            }
+        }
+        told.names = ["loss", "validation_loss"].map(str::to_string).to_vec();
+        told.names.extend(told.metrics.iter().map(|metric| metric.name()));
+        Ok(told)
+    }
+
+    fn metric(&mut self, given: &JsValue) -> Result<()> {
+        thread_local!(static KNOWN: Known = Known::new(&["metric classes average k"]));
+        let at = At { op: OP, what: "a metric" };
+        let (word, options) = match given.as_string() {
+            Some(_) => (given.clone(), Options::none(OP)),
+            None => {
+                let options = Options::open(given, &KNOWN, OP)?;
+                (options.get(0), options)
+            }
+        };
+        let which = METRICS[crate::js::word(&word, &METRICS, at)?];
+        let number = |n: usize, what: &'static str| -> Result<usize> {
+            field(&options, n, what)?.ok_or_else(|| {
+                let why = format!("{{ metric: \"{which}\", {what} }}");
+                Error::data(format!("{OP}: the metric {which} needs {what}: {why}"))
+            })
+        };
+        let average = field::<Average>(&options, 2, "average")?.unwrap_or_default();
+        let taken = |n: usize| !options.get(n).is_undefined();
+        let (of_classes, of_average, of_k) = match which {
+            "precision" | "recall" | "f1" => (true, true, false),
+            "confusionMatrix" => (true, false, false),
+            "topKAccuracy" => (false, false, true),
+            _ => (false, false, false),
+        };
+        for (n, what, fits) in
+            [(1, "classes", of_classes), (2, "average", of_average), (3, "k", of_k)]
+        {
+            if taken(n) && !fits {
+                return Err(Error::data(format!("{OP}: the metric {which} has no {what}")));
+            }
+        }
+        let metric: Box<dyn Metric> = match which {
+            "accuracy" => Box::new(Accuracy::new()),
+            "meanAbsoluteError" => Box::new(MeanAbsoluteError::new()),
+            "meanSquaredError" => Box::new(MeanSquaredError::new()),
+            "r2Score" => Box::new(R2::new()),
+            "topKAccuracy" => Box::new(TopKAccuracy::new(number(3, "k")?)),
+            "precision" => Box::new(Precision::new(number(1, "classes")?, average)),
+            "recall" => Box::new(Recall::new(number(1, "classes")?, average)),
+            "f1" => Box::new(F1::new(number(1, "classes")?, average)),
+            _ => {
+                let counted = Counted::new(number(1, "classes")?);
+                Box::new(self.confusion.insert(counted).clone())
+            }
+        };
+        if self.metrics.iter().any(|known| known.name() == metric.name()) {
+            return Err(Error::data(format!("{OP}: the metric {which} is there twice")));
+        }
+        self.metrics.push(metric);
+        Ok(())
+    }
+
+    /// What the validation is of, if there is one: two tensors, or nothing for batches that are brought.
+    ///
+    /// # Errors
+    /// `Data` if it is no list.
+    pub fn validation(&self) -> Result<Option<Vec<JsValue>>> {
+        let given = self.options.get(11);
+        if given.is_undefined() {
+            return Ok(None);
+        }
+        let at = At { op: OP, what: "validation" };
+        let items = host(|host| host.items(&given));
+        items.map(Some).ok_or_else(|| at.refuse(&given, "[x, y] or batches"))
+    }
+
+    /// Batches of features and targets.
+    ///
+    /// # Errors
+    /// Those of the data set and the loader.
+    pub fn loader(&self, x: &Tensor, y: &Tensor, is_training: bool) -> Result<DataLoader> {
+        let size = field(&self.options, 0, "batchSize")?.unwrap_or(BATCH);
+        let loader = DataLoader::new(&Dataset::new(x, y)?, size)?;
+        if !is_training {
+            return Ok(loader);
+        }
+        let drop_last = field(&self.options, 2, "dropLast")?.unwrap_or(false);
+        let loader = loader.drop_last(drop_last);
+        Ok(match field(&self.options, 1, "shuffle")? {
+            Some(seed) => loader.shuffle(seed),
+            None => loader,
+        })
+    }
+
+    /// Tells a trainer the rest.
+    ///
+    /// # Errors
+    /// `Data`, `Shape` for what the options should not be.
+    pub fn tell(self, mut trainer: Inner) -> Result<Inner> {
+        let options = &self.options;
+        trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
+        trainer = trainer.report_every(field(options, 4, "reportEvery")?.unwrap_or(0));
+        for metric in self.metrics {
+            trainer = trainer.metric(metric);
+        }
+        let rates = [6, 7, 8].map(|n| !options.get(n).is_undefined());
+        if rates.into_iter().filter(|is_there| *is_there).count() > 1 {
+            let why = "schedule, scheduleByEpoch and reduceOnPlateau exclude each other";
+            return Err(Error::data(format!("{OP}: {why}")));
+        }
+        let by_steps = |n, what| {
+            Ok(match field::<Schedule>(options, n, what)? {
+                None => None,
+                Some(Schedule::Steps(schedule)) => Some(Lent(schedule)),
+                Some(Schedule::Plateau(_)) => {
+                    let why = "this schedule goes by losses: it is for reduceOnPlateau";
+                    return Err(Error::data(format!("{OP}: {what}: {why}")));
+                }
+            })
+        };
+        if let Some(schedule) = by_steps(6, "schedule")? {
+            trainer = trainer.schedule(schedule);
+        }
+        if let Some(schedule) = by_steps(7, "scheduleByEpoch")? {
+            trainer = trainer.schedule_by_epoch(schedule);
+        }
+        match field::<Schedule>(options, 8, "reduceOnPlateau")? {
+            None => {}
+            Some(Schedule::Plateau(plateau)) => {
+                trainer = trainer.reduce_on_plateau(plateau.borrow().clone());
+            }
+            Some(Schedule::Steps(_)) => {
+                let why = "reduceOnPlateau takes what Schedule.reduceOnPlateau makes";
+                return Err(Error::data(format!("{OP}: {why}")));
+            }
+        }
+        let stopping = options.get(9);
+        if !stopping.is_undefined() {
+            thread_local!(static KNOWN: Known = Known::new(&[EarlyStopping::KNOWN]));
+            let given = Options::open(&stopping, &KNOWN, OP)?;
+            let mut rule = EarlyStopping::from_options(given.after(0))?;
+            let known = self.names.iter().find(|name| camel(name) == camel(&rule.monitor));
+            rule.monitor = known.cloned().ok_or_else(|| {
+                let names: Vec<String> = self.names.iter().map(|name| camel(name)).collect();
+                let (monitor, names) = (&rule.monitor, names.join(", "));
+                Error::data(format!("{OP}: earlyStopping monitors `{monitor}`; there are {names}"))
+            })?;
+            trainer = trainer.early_stopping(rule);
+        }
+        let generators = options.get(10);
+        if !generators.is_undefined() {
+            let at = At { op: OP, what: "generators" };
+            let items = host(|host| host.items(&generators));
+            for item in items.ok_or_else(|| at.refuse(&generators, "a list of generators"))? {
+                trainer = trainer.generator(&Generator::from_js(&item, at)?);
+            }
+        }
+        Ok(trainer)
+    }
+}
+
+/// A schedule that JavaScript has, too.
+#[derive(Debug)]
+struct Lent(Arc<dyn optim::Schedule>);
+
+impl optim::Schedule for Lent {
+    fn lr(&self, step: u64) -> f64 {
+        self.0.lr(step)
+    }
+}
+
+impl FromJs for Schedule {
+    fn from_js(value: &JsValue, at: At) -> Result<Schedule> {
+        match object(value, at, "a schedule")? {
+            Some(Object::Schedule(schedule)) => Ok(schedule),
+            _ => Err(at.refuse(value, "a schedule")),
+        }
+    }
+}

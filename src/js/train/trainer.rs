@@ -1,0 +1,352 @@
+//! The class of trainers, as far as it is the core's; what JavaScript's side adds is in `www/src/train.ts`.
+
+use super::core::{Inner, Model, Shared, Trainer};
+use super::options::{Told, BATCH};
+use super::told;
+use crate::error::{Error, Result};
+use crate::js::host::host;
+use crate::js::nn::members::{pairs, Walked};
+use crate::js::nn::models::Optimizer;
+use crate::js::objects::{keep, keep_all, Object, Place};
+use crate::js::reading::room;
+use crate::js::returns::{settle, Made};
+use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
+use crate::nn::Module;
+use crate::tensor::Tensor;
+use crate::train::{self, Batch, DataLoader, Dataset, Outcome};
+use js_sys::{Array, Promise, Uint8Array};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use wasm_bindgen::prelude::*;
+
+const OP: &str = "train";
+
+/// A pair of tensors; nothing for what is none.
+fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
+    let at = At { op: OP, what };
+    match values {
+        [] => Ok(None),
+        [x, y] => Ok(Some((Tensor::from_js(x, at)?, Tensor::from_js(y, at)?))),
+        _ => Err(Error::data(format!("{OP}: {what} is not two tensors"))),
+    }
+}
+
+/// Calls the user's function with a batch. What it makes on the way is disposed of.
+fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<Outcome> {
+    let build = shared.forward.borrow().clone();
+    let inputs = keep_all(&[x.clone(), y.clone()])?;
+    let made = host(|host| host.build(&build, inputs))?;
+    let at = |what| At { op: OP, what };
+    let loss = made.first().cloned().unwrap_or(JsValue::UNDEFINED);
+    let loss = Tensor::from_js(&loss, at("the loss"))?;
+    let prediction = made.get(1).map(|made| Tensor::from_js(made, at("the prediction")));
+    Ok(Outcome { loss, prediction: prediction.transpose()? })
+}
+
+/// [`called`], for Rust's trainer: what was thrown waits for who asked.
+fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<Outcome> {
+    host(|host| host.open_scope());
+    let made = called(shared, x, y);
+    host(|host| host.close_scope());
+    made.map_err(|thrown| {
+        shared.thrown.set(Some(thrown.into()));
+        Error::data("train: the function threw")
+    })
+}
+
+impl Trainer {
+    fn new(model: Model, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
+        let first = model.parameters().into_iter().next();
+        let first = first.ok_or_else(|| Error::data("train: no parameters"))?;
+        let device = first.value().device().clone();
+        let shared = Rc::new(Shared::new(told.confusion.clone()));
+        // What is kept by what it holds would never go.
+        let weak = Rc::downgrade(&shared);
+        let forward = move |_: &Model, x: &Tensor, y: &Tensor| match weak.upgrade() {
+            Some(shared) => forward(&shared, x, y),
+            None => Err(Error::data("train: the trainer is gone")),
+        };
+        let optimizer = optimizer.inner.clone();
+        let mut inner: Inner = match pair(data, "the data")? {
+            Some((x, y)) => {
+                train::Trainer::new(model, optimizer, told.loader(&x, &y, true)?, forward)?
+            }
+            None => train::Trainer::new(model, optimizer, shared.queue.clone(), forward)?,
+        };
+        if let Some(validation) = told.validation()? {
+            inner = match pair(&validation, "the validation")? {
+                Some((x, y)) => inner.validate_on(told.loader(&x, &y, false)?),
+                None => inner.validate_on(shared.validation.clone()),
+            };
+        }
+        shared.put(told.tell(inner)?);
+        Ok(Trainer { device, shared })
+    }
+
+    /// Lets Rust's trainer do something that calls `forward`.
+    fn work(&self, op: &'static str, forward: &JsValue, work: Work) -> Answer<Promise> {
+        let shared = self.shared.clone();
+        let mut inner = shared.take(op)?;
+        shared.forward.replace(forward.clone());
+        Ok(settle(Box::pin(async move {
+            let done = work(&mut inner).await;
+            shared.put(inner);
+            shared.forward.replace(JsValue::UNDEFINED);
+            match (done, shared.thrown.take()) {
+                (Err(_), Some(thrown)) => Err(Thrown::from(thrown)),
+                (done, _) => {
+                    let done = done?;
+                    Ok(Box::new(move || Ok(done)) as Made)
+                }
+            }
+        })))
+    }
+}
+
+/// What Rust's trainer does for a call; boxed, so that what surrounds it is there once.
+type Work =
+    Box<dyn for<'a> FnOnce(&'a mut Inner) -> Pin<Box<dyn Future<Output = Result<JsValue>> + 'a>>>;
+
+#[wasm_bindgen(js_class = "Trainer")]
+impl JsTrainer {
+    /// A trainer of a model, whose parameters the optimizer has. `forward` gives the loss of a batch, a single number, or the
+    /// loss and what the model predicts, which metrics need. What it makes else is disposed of, as by {@link Device.scope}, and
+    /// so are its arguments.
+    ///
+    /// The data are tensors of all examples, `[x, y]`, whose first axes count them; or batches of them: an iterable, or a
+    /// function of the epoch that gives one. Both may be asynchronous. Such a function should give the same batches for the
+    /// same epoch. Two batches are brought ahead; a generator may dispose of its tensors after the `yield`.
+    ///
+    /// @throws `Data` for what there is not among the options, or a model without parameters; `Shape` for data whose first axes
+    /// differ.
+    ///
+    /// @example
+    /// ```ts
+    /// const forward = (x, y) => {
+    ///   const scores = model.forward(x);
+    ///   return [scores.crossEntropy(y), scores];
+    /// };
+    /// const trainer = new Trainer(model, Optimizer.adam(model), [x, y], forward, {
+    ///   validation: [xTest, yTest],
+    ///   metrics: ["accuracy"],
+    ///   earlyStopping: { patience: 3 },
+    ///   epochs: 50,
+    /// });
+    /// ```
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        #[wasm_bindgen(unchecked_param_type = "Module")] model: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Optimizer")] optimizer: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "TrainingData")] data: &JsValue,
+        #[wasm_bindgen(unchecked_param_type = "Forward")] forward: &JsValue,
+        #[wasm_bindgen(unchecked_optional_param_type = "TrainerOptions")] options: &JsValue,
+    ) -> Answer<JsTrainer> {
+        let at = |what| At { op: OP, what };
+        let optimizer = Optimizer::from_js(optimizer, at("the optimizer"))?;
+        if !forward.is_function() {
+            return Err(at("forward").refuse(forward, "a function").into());
+        }
+        // JavaScript's side has found paths and parts of the model; no data are batches that it brings.
+        let list = |value: &JsValue| host(|host| host.items(value)).unwrap_or_default();
+        let found = list(model);
+        let paths = list(found.first().unwrap_or(model));
+        let paths = paths.iter().filter_map(JsValue::as_string).collect();
+        let model = Walked::new(paths, &list(found.get(1).unwrap_or(model)))?;
+        let trainer =
+            Trainer::new(Model(Box::new(model)), &optimizer, &list(data), Told::open(options)?)?;
+        Ok(JsTrainer(Place::new(Object::Trainer(trainer))))
+    }
+
+    /// Two parts of data.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn parted(data: Vec<JsValue>, fraction: &JsValue, seed: &JsValue) -> Answer<Vec<JsTensor>> {
+        let op = "split";
+        let fraction = f64::from_js(fraction, At { op, what: "fraction" })?;
+        let seed = u32::from_js(seed, At { op, what: "seed" })?;
+        let (x, y) = pair(&data, "the data")?.ok_or_else(|| Error::data("split: no data"))?;
+        let (first, second) = Dataset::new(&x, &y)?.split(fraction, seed)?;
+        let all = [first.features(), first.targets(), second.features(), second.targets()];
+        Ok(all.into_iter().map(|part| keep(part.clone())).collect::<Result<_>>()?)
+    }
+
+    /// How many steps were taken.
+    #[wasm_bindgen(getter)]
+    pub fn steps(&self) -> Answer<f64> {
+        Ok(self.core("steps")?.shared.known.borrow().steps as f64)
+    }
+
+    /// How many epochs there are in all, those of a checkpoint included. It can be set again, to go on.
+    #[wasm_bindgen(getter)]
+    pub fn epochs(&self) -> Answer<f64> {
+        Ok(self.core("epochs")?.shared.known.borrow().epochs as f64)
+    }
+
+    /// Sets it.
+    #[wasm_bindgen(setter)]
+    pub fn set_epochs(
+        &self,
+        #[wasm_bindgen(unchecked_param_type = "number")] epochs: &JsValue,
+    ) -> Answer<()> {
+        let op = "epochs";
+        let shared = self.core(op)?.shared;
+        let epochs = u64::from_js(epochs, At { op, what: "epochs" })?;
+        let inner = shared.take(op)?;
+        shared.put(inner.epochs(epochs));
+        Ok(())
+    }
+
+    /// Whether no step is left to take.
+    #[wasm_bindgen(getter, js_name = isOver)]
+    pub fn is_over(&self) -> Answer<bool> {
+        Ok(self.core("isOver")?.shared.known.borrow().is_over)
+    }
+
+    /// What came of each epoch. It is the same list until another epoch has ended.
+    #[wasm_bindgen(getter, unchecked_return_type = "readonly Epoch[]")]
+    pub fn history(&self) -> Answer<JsValue> {
+        let shared = self.core("history")?.shared;
+        let mut known = shared.known.borrow_mut();
+        if known.listed.is_undefined() {
+            known.listed = told::history(&known.history);
+        }
+        Ok(known.listed.clone())
+    }
+
+    /// How often each class (a row) was taken for each class (a column), in the last validation or evaluation: `i32` of
+    /// `[classes, classes]`. The metric `confusionMatrix` counts it.
+    ///
+    /// @throws `Data` if it was not among the metrics, or nothing was evaluated.
+    #[wasm_bindgen(js_name = confusionMatrix, unchecked_return_type = "Tensor<\"i32\">")]
+    pub fn confusion_matrix(&self) -> Answer<JsTensor> {
+        let op = "confusionMatrix";
+        let shared = self.core(op)?.shared;
+        let none = || Error::data(format!("{op}: it is not among the metrics"));
+        let counted = shared.confusion.as_ref().ok_or_else(none)?;
+        Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
+    }
+
+    /// Where the training is: the epoch, the steps of it that were taken, and batches that were brought.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn place(&self) -> Answer<Vec<f64>> {
+        let shared = self.core(OP)?.shared;
+        let known = shared.known.borrow();
+        Ok(vec![known.epoch as f64, known.batch as f64, shared.queue.len() as f64])
+    }
+
+    /// Brings a batch: of the epoch, of the validation, of what is evaluated. Without one those that are there are let go.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn bring(&self, place: u32, batch: Vec<JsValue>) -> Answer<()> {
+        let shared = self.core(OP)?.shared;
+        let list = if place == 1 { &shared.validation } else { &shared.evaluated };
+        match (pair(&batch, "a batch")?, place) {
+            (Some(batch), 0) => shared.queue.push(batch),
+            (None, 0) => shared.queue.clear(),
+            (Some(batch), _) => list.push(batch),
+            (None, _) => list.clear(),
+        }
+        Ok(())
+    }
+
+    /// Takes the next step: what it tells, or nothing.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn advance(&self, forward: &JsValue) -> Answer<Promise> {
+        let op = "nextStep";
+        self.core(op)?.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    trainer.next_step().await?.map_or(Ok(JsValue::UNDEFINED), told::step)
+                })
+            }),
+        )
+    }
+
+    /// Takes a step on a batch.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn learn(&self, forward: &JsValue, batch: Vec<JsValue>) -> Answer<Promise> {
+        let op = "step";
+        let core = self.core(op)?;
+        let (x, y) = pair(&batch, "a batch")?.ok_or_else(|| Error::data("step: no batch"))?;
+        core.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move { told::step(trainer.step(&x, &y).await?) })
+            }),
+        )
+    }
+
+    /// Ends an epoch: what came of it.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn close(&self, forward: &JsValue) -> Answer<Promise> {
+        let op = "endEpoch";
+        let end: Work = Box::new(|trainer| {
+            Box::pin(async move { Ok(told::epoch(&trainer.end_epoch().await?)) })
+        });
+        self.core(op)?.work(op, forward, end)
+    }
+
+    /// Scores of these data: two tensors of all examples, in batches of so many, or nothing for batches that were brought.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn score(&self, forward: &JsValue, data: Vec<JsValue>, size: &JsValue) -> Answer<Promise> {
+        let op = "evaluate";
+        let core = self.core(op)?;
+        let data: Box<dyn train::Batches> = match pair(&data, "the data")? {
+            Some((x, y)) => {
+                let size = Option::from_js(size, At { op, what: "batchSize" })?.unwrap_or(BATCH);
+                Box::new(DataLoader::new(&Dataset::new(&x, &y)?, size)?)
+            }
+            None => Box::new(core.shared.evaluated.clone()),
+        };
+        core.work(
+            op,
+            forward,
+            Box::new(move |trainer| {
+                Box::pin(async move { Ok(told::scores(&trainer.evaluate(&*data).await?)) })
+            }),
+        )
+    }
+
+    /// A checkpoint, with notes.
+    #[wasm_bindgen(js_name = toFile, skip_typescript, skip_jsdoc)]
+    pub fn to_file(&self, notes: Vec<String>, said: Vec<JsValue>) -> Answer<Promise> {
+        let op = "save";
+        let text = |note: &JsValue| String::from_js(note, At { op, what: "a note" });
+        let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
+        let notes: BTreeMap<String, String> = notes.into_iter().zip(said).collect();
+        self.core(op)?.work(
+            op,
+            &JsValue::UNDEFINED,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    let bytes = trainer.save(&notes).await?;
+                    let all = room(bytes.len())?;
+                    all.copy_from(&bytes);
+                    Ok(all.into())
+                })
+            }),
+        )
+    }
+
+    /// Goes on from a checkpoint: its notes.
+    #[wasm_bindgen(js_name = resume, skip_typescript, skip_jsdoc)]
+    pub fn resume(&self, bytes: &Uint8Array) -> Answer<Promise> {
+        let op = "load";
+        let bytes = bytes.to_vec();
+        self.core(op)?.work(
+            op,
+            &JsValue::UNDEFINED,
+            Box::new(move |trainer| {
+                Box::pin(async move {
+                    let (names, notes): (Vec<_>, Vec<_>) =
+                        trainer.load(&bytes).await?.into_iter().unzip();
+                    let notes = notes.iter().map(|note: &String| note.value());
+                    Ok(pairs(&names, Array::from_iter(notes)))
+                })
+            }),
+        )
+    }
+}

@@ -1,0 +1,71 @@
+// Files that a site keeps in the browser: in the origin private file system, in a folder of this package's.
+
+import { dataError, WarpweftError } from "./errors.js";
+import { describe } from "./host.js";
+
+const place = "warpweft";
+
+/** Beside the standard's: browsers have it that let a file have another name. */
+interface Movable extends FileSystemFileHandle {
+  move?(name: string): Promise<void>;
+}
+
+function checkName(op: string, name: unknown): string {
+  if (typeof name !== "string") throw dataError(`${op}: the name is ${describe(name)}, not a text`);
+  if (/^$|[/\\\0]|^\.\.?$/.test(name)) throw dataError(`${op}: ${describe(name)} is no name of a file`);
+  return name;
+}
+
+async function folder(op: string): Promise<FileSystemDirectoryHandle> {
+  // Not everywhere, whatever the declarations say: only for sites of https and localhost, and not in Node.
+  const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
+  if (typeof storage?.getDirectory !== "function") {
+    throw new WarpweftError("Unsupported", `${op}: there are no files of a site's own here`);
+  }
+  try {
+    return await (await storage.getDirectory()).getDirectoryHandle(place, { create: true });
+  } catch (cause) {
+    throw new WarpweftError("Unsupported", `${op}: the browser denies files of a site's own: ${String(cause)}`, { cause });
+  }
+}
+
+/**
+ * Keeps bytes under a name. Under it lies the file before or all of this one, whatever happens: the bytes get their name when
+ * they are written.
+ */
+export async function writeStored(op: string, name: unknown, bytes: () => Promise<Uint8Array>): Promise<void> {
+  const known = checkName(op, name);
+  const files = await folder(op);
+  const content = (await bytes()) as Uint8Array<ArrayBuffer>;
+  const part = `${known}.${Date.now()}-${Math.random()}.part`;
+  try {
+    const file: Movable = await files.getFileHandle(part, { create: true });
+    await write(file, content);
+    if (file.move) return await file.move(known);
+    // The browser itself puts what a stream wrote into its place as a whole.
+    await write(await files.getFileHandle(known, { create: true }), content);
+    await files.removeEntry(part);
+  } catch (cause) {
+    await files.removeEntry(part).catch(() => {});
+    const code = (cause as Error).name === "QuotaExceededError" ? "Memory" : "Unsupported";
+    throw new WarpweftError(code, `${op}: ${describe(known)} can not be written: ${String(cause)}`, { cause });
+  }
+}
+
+async function write(file: FileSystemFileHandle, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  const stream = await file.createWritable();
+  await stream.write(bytes);
+  await stream.close();
+}
+
+/** The file that was kept under a name; nothing if there is none. */
+export async function readStored(op: string, name: unknown): Promise<Blob | undefined> {
+  const known = checkName(op, name);
+  const files = await folder(op);
+  try {
+    return await (await files.getFileHandle(known)).getFile();
+  } catch (cause) {
+    if ((cause as Error).name === "NotFoundError") return undefined;
+    throw new WarpweftError("Unsupported", `${op}: ${describe(known)} can not be read: ${String(cause)}`, { cause });
+  }
+}

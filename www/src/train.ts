@@ -1,0 +1,276 @@
+// Training: Rust's trainer, with the batches that JavaScript brings, and files that it goes on from.
+
+import type { Tensor } from "./classes.js";
+import { Brand } from "./brand.js";
+import { dataError } from "./errors.js";
+import { bytesOf, type FileOptions } from "./files.js";
+import { checked, describe } from "./host.js";
+import { entries, parts, record, type Named } from "./nn.js";
+import { classOf, isGone, Shown } from "./objects.js";
+import { readStored, writeStored } from "./opfs.js";
+
+/** Features and targets. */
+type Batch = readonly [x: Tensor, y: Tensor];
+
+type Batches = Iterable<Batch> | AsyncIterable<Batch>;
+
+/** What a trainer learns from: see {@link Trainer}. */
+export type TrainingData = Batch | Batches | ((epoch: number) => Batches | Promise<Batches>);
+
+/** The loss of a batch, or the loss and what the model predicts. */
+export type Forward = (x: Tensor, y: Tensor) => Tensor | readonly [loss: Tensor, prediction: Tensor];
+
+/** A step that was taken, as the core tells it. */
+interface Step {
+  readonly loss: Tensor;
+}
+
+/** How {@link Trainer.fit} goes on. */
+export interface FitOptions {
+  /** Ends it between two steps: it is rejected with the signal's reason, and can go on later. */
+  signal?: AbortSignal;
+}
+
+/** Where batches are brought to, as the core numbers it. */
+const [epochs, validation, evaluated] = [0, 1, 2];
+
+const isPair = (data: unknown): data is Batch =>
+  Array.isArray(data) && data.length === 2 && data.every((part) => Object(part) === part && Brand.kind(part) === "Tensor");
+
+/** The batches of an epoch, one after the other. */
+async function opened(data: unknown, epoch: number): Promise<Iterator<unknown> | AsyncIterator<unknown>> {
+  const found: unknown = typeof data === "function" ? await data(epoch) : data;
+  const list = Object(found) as Partial<Iterable<unknown> & AsyncIterable<unknown>>;
+  if (typeof list[Symbol.asyncIterator] === "function") return list[Symbol.asyncIterator]!();
+  if (typeof list[Symbol.iterator] === "function") return list[Symbol.iterator]!();
+  throw dataError(`train: the data are ${describe(found)}, neither [x, y] nor batches`);
+}
+
+function batchOf(value: unknown): unknown[] {
+  if (Array.isArray(value) && value.length === 2) return value;
+  throw dataError(`train: a batch is ${describe(value)}, not [x, y]`);
+}
+
+/** Brings all batches at once. */
+async function gather(trainer: Trainer, data: unknown, place: number): Promise<void> {
+  trainer.bring(place, []);
+  const batches = await opened(data, 0);
+  for (let next; !(next = await batches.next()).done; ) trainer.bring(place, batchOf(next.value));
+}
+
+/** Brings the batches of an epoch, two ahead: so the trainer knows which one is the last. */
+class Feed {
+  readonly #data: unknown;
+  #batches: Iterator<unknown> | AsyncIterator<unknown> | undefined;
+  #epoch = 0;
+  #isDone = false;
+
+  constructor(data: unknown) {
+    this.#data = data;
+  }
+
+  async fill(trainer: Trainer): Promise<void> {
+    if (trainer.isOver) return;
+    const [epoch, taken] = trainer.place() as [number, number, number];
+    if (!this.#batches || this.#epoch !== epoch) {
+      await this.reset();
+      trainer.bring(epochs, []);
+      this.#batches = await opened(this.#data, epoch);
+      [this.#epoch, this.#isDone] = [epoch, false];
+      for (let n = 0; n < taken && !this.#isDone; n++) await this.#next();
+    }
+    while (!this.#isDone && trainer.place()[2]! < 2) {
+      const value = await this.#next();
+      if (!this.#isDone) trainer.bring(epochs, batchOf(value));
+    }
+  }
+
+  async #next(): Promise<unknown> {
+    const { done, value } = await this.#batches!.next();
+    this.#isDone = done === true;
+    return value;
+  }
+
+  /** The next step begins where the trainer is, whatever was brought. */
+  async reset(): Promise<void> {
+    const batches = this.#batches;
+    this.#batches = undefined;
+    if (!this.#isDone) await batches?.return?.();
+  }
+}
+
+/** What belongs to a trainer beside the core's. */
+interface Loop {
+  readonly forward: (tensors: Tensor[]) => unknown[];
+  readonly batchSize: unknown;
+  readonly feed: Feed | undefined;
+  /** Batches of the validation that were not brought yet. */
+  validation: unknown;
+  /** The loss of the last step, which goes with the next. */
+  loss: Tensor | undefined;
+  isBusy: boolean;
+  isFitting: boolean;
+}
+
+const loops = new WeakMap<object, Loop>();
+
+function loopOf(trainer: unknown, op: string): Loop {
+  const loop = loops.get(Object(trainer) as object);
+  if (loop === undefined) throw dataError(`${op}: ${describe(trainer)} is no trainer`);
+  return loop;
+}
+
+/** Does something that nothing else of the trainer's may come into. */
+async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Promise<T>): Promise<T> {
+  const loop = loopOf(trainer, op);
+  if (loop.isBusy) throw dataError(`${op}: the trainer is at work: await what was called before`);
+  loop.isBusy = true;
+  try {
+    return await work(loop);
+  } catch (error) {
+    // The step comes again, and so does its batch. What the data say when they are let go is not why.
+    await loop.feed?.reset().catch(() => {});
+    throw error;
+  } finally {
+    loop.isBusy = false;
+  }
+}
+
+/** Brings what a step needs; the core takes it. */
+async function taken<T extends Step | undefined>(trainer: Trainer, loop: Loop, take: () => Promise<T>): Promise<T> {
+  if (loop.validation !== undefined) await gather(trainer, loop.validation, validation);
+  loop.validation = undefined;
+  const step = await take();
+  loop.loss?.dispose();
+  loop.loss = step?.loss;
+  return step;
+}
+
+/** The user's function, as the core calls it. */
+function wrapped(forward: unknown): Loop["forward"] {
+  return (tensors) => {
+    const made: unknown = (forward as (...tensors: Tensor[]) => unknown)(...tensors);
+    if (made instanceof Promise) throw dataError("train: the function returned a promise: it must not be async");
+    const list = Array.isArray(made) ? made : [made];
+    if (list.length === 1 || list.length === 2) return list;
+    throw dataError("train: the function returned neither a loss nor [loss, prediction]");
+  };
+}
+
+export class Trainer extends Shown {
+  declare readonly isOver: boolean;
+  declare readonly history: readonly object[];
+  declare place: () => number[];
+  declare bring: (place: number, batch: readonly unknown[]) => void;
+  declare advance: (forward: Loop["forward"]) => Promise<Step | undefined>;
+  declare learn: (forward: Loop["forward"], batch: readonly unknown[]) => Promise<Step>;
+  declare close: (forward: Loop["forward"]) => Promise<object>;
+  declare score: (forward: Loop["forward"], data: readonly unknown[], size: unknown) => Promise<object>;
+  declare toFile: (notes: string[], said: unknown[]) => Promise<Uint8Array>;
+  declare resume: (bytes: Uint8Array) => Promise<Named<string>>;
+
+  // @ts-expect-error: the core's object stands for this one.
+  constructor(model: unknown, optimizer: unknown, data: unknown, forward: unknown, options?: unknown) {
+    const found = [...parts(model, "", new Set())];
+    if (found.length === 0) throw dataError("train: the model has no layers and no variables among its properties");
+    const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
+    const core = classOf("Trainer", "train", objects) as unknown as new (...values: unknown[]) => Trainer;
+    const known = typeof options === "object" && options !== null ? (options as Record<string, unknown>) : {};
+    const later = known.validation === undefined || isPair(known.validation) ? undefined : known.validation;
+    const told = later === undefined ? options : { ...known, validation: [] };
+    const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, told);
+    const feed = isPair(data) ? undefined : new Feed(data);
+    const rest = { loss: undefined, isBusy: false, isFitting: false };
+    loops.set(trainer, { forward: wrapped(forward), batchSize: known.batchSize, feed, validation: later, ...rest });
+    return trainer;
+  }
+
+  static split(data: unknown, fraction: number, seed: number): [Batch, Batch] {
+    if (!isPair(data)) throw dataError(`split: ${describe(data)} is not [x, y]`);
+    const [x, y, x2, y2] = classOf("Trainer", "split", data).parted!(data, fraction, seed) as Tensor[];
+    return [[x!, y!], [x2!, y2!]];
+  }
+
+  nextStep(): Promise<Step | undefined> {
+    return alone(this, "nextStep", async (loop) => {
+      await loop.feed?.fill(this);
+      return taken(this, loop, () => this.advance(loop.forward));
+    });
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Step, void, undefined> {
+    for (let step; (step = await this.nextStep()); ) yield step;
+  }
+
+  async fit(onStep?: (step: Step) => unknown, options?: FitOptions): Promise<readonly object[]> {
+    const op = "fit";
+    const loop = loopOf(this, op);
+    const { signal } = checked(op, options, ["signal"]);
+    if (onStep !== undefined && typeof onStep !== "function") throw dataError(`${op}: ${describe(onStep)} is not a function`);
+    if (signal !== undefined && typeof Object(signal).throwIfAborted !== "function") {
+      throw dataError(`${op}: signal is ${describe(signal)}, not an AbortSignal`);
+    }
+    if (loop.isFitting) throw dataError(`${op}: the trainer is at work: await what was called before`);
+    loop.isFitting = true;
+    try {
+      for (;;) {
+        signal?.throwIfAborted();
+        const step = await this.nextStep();
+        if (step === undefined) return this.history;
+        await onStep?.(step);
+      }
+    } finally {
+      loop.isFitting = false;
+    }
+  }
+
+  step(x: unknown, y: unknown): Promise<Step> {
+    return alone(this, "step", (loop) => taken(this, loop, () => this.learn(loop.forward, [x, y])));
+  }
+
+  endEpoch(): Promise<object> {
+    return alone(this, "endEpoch", async (loop) => {
+      if (loop.validation !== undefined) await gather(this, loop.validation, validation);
+      loop.validation = undefined;
+      return this.close(loop.forward);
+    });
+  }
+
+  evaluate(data: unknown): Promise<object> {
+    return alone(this, "evaluate", async (loop) => {
+      if (isPair(data)) return this.score(loop.forward, data, loop.batchSize);
+      await gather(this, data, evaluated);
+      try {
+        return await this.score(loop.forward, [], undefined);
+      } finally {
+        this.bring(evaluated, []);
+      }
+    });
+  }
+
+  async save(notes: unknown = {}): Promise<Uint8Array> {
+    const given = entries("save", notes);
+    return alone(this, "save", () => this.toFile(...given));
+  }
+
+  load(source: unknown, options?: FileOptions): Promise<Record<string, string>> {
+    return alone(this, "load", async (loop) => {
+      const notes = await this.resume(await bytesOf("load", source, options));
+      await loop.feed?.reset();
+      return record(notes);
+    });
+  }
+
+  async saveTo(name: unknown, notes: unknown = {}): Promise<void> {
+    await writeStored("saveTo", name, () => this.save(notes));
+  }
+
+  async loadFrom(name: unknown): Promise<Record<string, string> | undefined> {
+    const file = await readStored("loadFrom", name);
+    return file && this.load(file);
+  }
+
+  override toString(): string {
+    return isGone(this) ? "Trainer(disposed)" : "Trainer";
+  }
+}

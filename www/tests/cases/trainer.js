@@ -1,0 +1,427 @@
+// The trainer, against the same steps in JavaScript's own numbers, and against itself where it may not make a difference.
+
+import { check, close, randoms, refuses, rejects, same, test } from "./harness.js";
+
+const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, at) => flat.slice(at * width, (at + 1) * width));
+const mean = (list) => list.reduce((sum, value) => sum + value, 0) / list.length;
+const bits = async (model) => Promise.all(Object.values(model.stateDict()).map(async (x) => [...(await x.read())]));
+
+/** Ten examples of two numbers, and of one. */
+const [features, targets] = [rows(randoms(20, 3), 2), rows(randoms(10, 4), 1)];
+
+/** A linear model without a bias, by plain steps. */
+function line({ device, Generator, Layer, Optimizer, Trainer }, options, data) {
+  const model = Layer.linear(new Generator(device, 1), 2, 1, { bias: false });
+  const optimizer = Optimizer.sgd(model, { lr: 0.2 });
+  const forward = (x, y) => {
+    const guess = model.forward(x);
+    return [guess.sub(y).square().mean(), guess];
+  };
+  data ??= [device.tensor(features), device.tensor(targets)];
+  return { model, optimizer, data, trainer: new Trainer(model, optimizer, data, forward, options) };
+}
+
+/** The same in numbers of 64 bits: the loss of each step, of each epoch, and the weights; `lr` is that of a step. */
+function plain([...w], { batchSize, epochs, lr = () => 0.2 }) {
+  const off = ([a, b], [y]) => a * w[0] + b * w[1] - y;
+  const [losses, ends, validation] = [[], [], []];
+  for (let epoch = 0; epoch < epochs; epoch++) {
+    let sum = 0;
+    for (let at = 0; at < features.length; at += batchSize) {
+      const batch = features.slice(at, at + batchSize).map((x, n) => [x, off(x, targets[at + n])]);
+      const loss = mean(batch.map(([, d]) => d * d));
+      sum += loss * batch.length;
+      const rate = lr(losses.length);
+      const slope = [0, 1].map((k) => mean(batch.map(([x, d]) => 2 * d * x[k])));
+      slope.forEach((value, k) => (w[k] -= rate * value));
+      losses.push(loss);
+    }
+    ends.push(sum / features.length);
+    validation.push(mean(features.map((x, n) => off(x, targets[n]) ** 2)));
+  }
+  return { losses, ends, validation, w };
+}
+
+test("a trainer takes the steps of its optimizer", async (context) => {
+  const { model, trainer, optimizer, data } = line(context, { batchSize: 4, epochs: 3 });
+  const wanted = plain(await model.parameter("weight").value.read(), { batchSize: 4, epochs: 3 });
+  const [losses, seen] = [[], []];
+  for await (const step of trainer) {
+    losses.push(await step.loss.item());
+    seen.push([step.step, step.epoch, step.batch, step.ended?.epoch]);
+  }
+  close(losses, wanted.losses);
+  close(await model.parameter("weight").value.read(), wanted.w);
+  same(seen.slice(0, 4), [[0, 0, 0, undefined], [1, 0, 1, undefined], [2, 0, 2, 0], [3, 1, 0, undefined]]);
+  close(trainer.history.map(({ loss }) => loss), wanted.ends);
+  same(trainer.history.map(({ epoch, steps, validation, lr }) => [epoch, steps, validation, lr]), [[0, 3, undefined, 0.2], [1, 6, undefined, 0.2], [2, 9, undefined, 0.2]]);
+  same([trainer.steps, trainer.epochs, trainer.isOver, optimizer.steps], [9, 3, true, 9]);
+  check(trainer.history === trainer.history && Object.isFrozen(trainer.history), "the same list each time");
+  same(await trainer.nextStep(), undefined);
+  const scores = await trainer.evaluate(data);
+  close([scores.loss], [wanted.validation.at(-1)]);
+  same(scores.metrics, {});
+  trainer.epochs = 4;
+  same([(await trainer.fit()).length, trainer.steps], [4, 12]);
+});
+
+test("all forms of data are the same batches", async (context) => {
+  const { device } = context;
+  const batch = (at) => [device.tensor(features.slice(at, at + 4)), device.tensor(targets.slice(at, at + 4))];
+  const places = [0, 4, 8];
+  const epochs = [];
+  function* generated(epoch) {
+    epochs.push(epoch);
+    for (const [x, y] of places.map(batch)) {
+      yield [x, y];
+      // The trainer has it until the step is taken.
+      x.dispose();
+      y.dispose();
+    }
+  }
+  async function* fetched() {
+    for (const [x, y] of places.map(batch)) {
+      await new Promise((resolve) => setTimeout(resolve));
+      yield [x, y];
+      x.dispose();
+      y.dispose();
+    }
+  }
+  const list = places.map(batch);
+  const forms = { list, generated, fetched, promised: async () => list, tensors: undefined };
+  const results = {};
+  for (const [name, data] of Object.entries(forms)) {
+    const { model, trainer } = line(context, { batchSize: 4, epochs: 3, validation: name === "tensors" ? batch(0) : [batch(0)] }, data);
+    const history = await trainer.fit();
+    results[name] = [await bits(model), history.map(({ loss, validation }) => [loss, validation.loss])];
+    same(results[name], results.list, name);
+  }
+  same(epochs, [0, 1, 2]);
+  const { trainer } = line(context, {}, list);
+  close([(await trainer.evaluate(fetched)).loss], [(await trainer.evaluate(list)).loss]);
+});
+
+test("a training that is left goes on as if it was not", async (context) => {
+  const { device } = context;
+  const batches = () => [0, 4, 8].map((at) => [device.tensor(features.slice(at, at + 4)), device.tensor(targets.slice(at, at + 4))]);
+  for (const data of [undefined, batches(), async function* () { yield* batches(); }]) {
+    const whole = line(context, { batchSize: 4, epochs: 4 }, data);
+    await whole.trainer.fit();
+    const wanted = await bits(whole.model);
+    const { model, trainer } = line(context, { batchSize: 4, epochs: 4 }, data);
+    for await (const { step } of trainer) if (step === 1) break;
+    same(trainer.steps, 2);
+    for await (const { step } of trainer) if (step === 3) break;
+    same(trainer.steps, 4);
+    const stop = new AbortController();
+    const reason = new Error("enough");
+    const ended = await trainer.fit(({ step }) => step === 5 && stop.abort(reason), { signal: stop.signal }).catch((error) => error);
+    check(ended === reason, `the signal's reason: ${ended}`);
+    same(trainer.steps, 6);
+    const thrown = await trainer.fit(() => { throw reason; }).catch((error) => error);
+    check(thrown === reason, `what onStep threw: ${thrown}`);
+    same(trainer.steps, 7);
+    await trainer.fit();
+    same(await bits(model), wanted, "weights");
+    same(trainer.history.map(({ loss }) => loss), whole.trainer.history.map(({ loss }) => loss), "losses");
+  }
+});
+
+test("what the user's functions throw comes through, and loses nothing", async (context) => {
+  const { device, Generator, Layer, Optimizer, Trainer } = context;
+  const whole = line(context, { batchSize: 4, epochs: 3 });
+  await whole.trainer.fit();
+  const wanted = await bits(whole.model);
+  const cause = new Error("why");
+  const mine = new TypeError("mine", { cause });
+  let [calls, pulls] = [0, 0];
+  function* data() {
+    for (const at of [0, 4, 8]) {
+      pulls += 1;
+      if (pulls === 5 || pulls === 9) throw mine;
+      yield [device.tensor(features.slice(at, at + 4)), device.tensor(targets.slice(at, at + 4))];
+    }
+  }
+  const model = Layer.linear(new Generator(device, 1), 2, 1, { bias: false });
+  const forward = (x, y) => {
+    calls += 1;
+    if ([1, 3, 6, 9, 10, 20].includes(calls)) throw mine;
+    return model.forward(x).sub(y).square().mean();
+  };
+  const trainer = new Trainer(model, Optimizer.sgd(model, { lr: 0.2 }), data, forward, { epochs: 3, validation: data });
+  let errors = 0;
+  while (!trainer.isOver) {
+    const thrown = await trainer.fit().catch((error) => error);
+    if (thrown === trainer.history) break;
+    check(thrown === mine && thrown.cause === cause, `another error: ${thrown?.stack}`);
+    errors += 1;
+    check(errors < 40, "it does not end");
+  }
+  check(errors > 3, `${errors} errors`);
+  same(await bits(model), wanted);
+  same(trainer.steps, 9);
+});
+
+test("a trainer that is at work says so", async (context) => {
+  const { device, Optimizer, Trainer } = context;
+  const { trainer, model, data } = line(context, { batchSize: 4, epochs: 2 });
+  const first = trainer.nextStep();
+  const calls = {
+    nextStep: () => trainer.nextStep(),
+    save: () => trainer.save(),
+    evaluate: () => trainer.evaluate(data),
+    step: () => trainer.step(...data),
+    endEpoch: () => trainer.endEpoch(),
+    load: () => trainer.load(new Blob()),
+  };
+  // All of them while the first is under way.
+  const all = Object.entries(calls).map(([op, call]) => rejects("Data", `${op}: the trainer is at work`, call));
+  await Promise.all(all);
+  same((await first).step, 0);
+  const fitting = trainer.fit(() => new Promise((resolve) => setTimeout(resolve)));
+  await rejects("Data", "fit: the trainer is at work", () => trainer.fit());
+  await fitting;
+  // From inside of the function, too.
+  const inner = [];
+  const nested = new Trainer(model, Optimizer.sgd(model), data, (x, y) => {
+    inner.push(nested.nextStep().catch(({ code }) => code));
+    refuses("Data", "epochs: the trainer is at work", () => (nested.epochs = 3));
+    return model.forward(x).sub(y).square().mean();
+  }, { batchSize: 5 });
+  await nested.fit();
+  same(await Promise.all(inner), ["Data", "Data"]);
+  trainer.dispose();
+  await rejects("Data", "", () => trainer.nextStep());
+  refuses("Data", "history: used after dispose", () => trainer.history);
+  check(String(trainer) === "Trainer(disposed)" && String(nested) === "Trainer", String(trainer));
+  device.flush();
+});
+
+test("metrics by scikit-learn's formulas", async ({ device, Module, Optimizer, Trainer, Variable }) => {
+  class Given extends Module {
+    w = new Variable(device.zeros([1]));
+  }
+  const model = new Given();
+  const scores = rows(randoms(60, 5), 3);
+  const classes = randoms(20, 6).map((x) => Math.floor((x + 1) * 1.5));
+  const forward = (x) => [model.w.value.square().sum(), x];
+  const metrics = [
+    ...["accuracy", { metric: "topKAccuracy", k: 2 }, { metric: "precision", classes: 3 }, { metric: "recall", classes: 3 }],
+    ...[{ metric: "f1", classes: 3 }, { metric: "f1", classes: 3, average: "micro" }, { metric: "confusionMatrix", classes: 3 }],
+  ];
+  const data = [device.tensor(scores), device.tensor(classes, [20], "i32")];
+  const trainer = new Trainer(model, Optimizer.sgd(model), data, forward, { metrics, batchSize: 7 });
+  refuses("Data", "confusionMatrix", () => trainer.confusionMatrix());
+  const { metrics: told } = await trainer.evaluate(data);
+  const guesses = scores.map((row) => row.indexOf(Math.max(...row)));
+  const counts = [0, 1, 2].map((a) => [0, 1, 2].map((b) => classes.filter((c, n) => c === a && guesses[n] === b).length));
+  const column = (k) => counts.reduce((sum, row) => sum + row[k], 0);
+  const row = (k) => counts[k].reduce((sum, count) => sum + count, 0);
+  const ratio = (a, b) => (b ? a / b : 0);
+  const each = (of) => mean([0, 1, 2].map((k) => of(counts[k][k], column(k), row(k))));
+  const accuracy = mean(classes.map((c, n) => Number(c === guesses[n])));
+  const top = mean(classes.map((c, n) => Number(scores[n].filter((score) => score > scores[n][c]).length < 2)));
+  same(Object.keys(told), ["accuracy", "top2Accuracy", "precisionMacro", "recallMacro", "f1Macro", "f1Micro"]);
+  const f1 = each((right, taken, there) => ratio(2 * right, taken + there));
+  const wanted = [accuracy, top, each((right, taken) => ratio(right, taken)), each((right, _, there) => ratio(right, there)), f1, accuracy];
+  close(Object.values(told), wanted);
+  same([...(await trainer.confusionMatrix().read())], counts.flat());
+  const [x, y] = [randoms(12, 7), randoms(12, 8)];
+  const numbers = [device.tensor(x, [12, 1]), device.tensor(y, [12, 1])];
+  const other = new Trainer(model, Optimizer.sgd(model), numbers, forward, { metrics: ["meanAbsoluteError", "meanSquaredError", "r2Score"], batchSize: 5, validation: numbers });
+  const [epoch] = await other.fit();
+  const off = x.map((value, n) => value - y[n]);
+  const around = y.reduce((sum, value) => sum + (value - mean(y)) ** 2, 0);
+  const square = off.reduce((sum, d) => sum + d * d, 0);
+  close(Object.values(epoch.validation.metrics), [mean(off.map(Math.abs)), square / 12, 1 - square / around], 1e-4);
+  same(Object.keys(epoch.validation.metrics), ["meanAbsoluteError", "meanSquaredError", "r2Score"]);
+});
+
+test("rates, reports and an early end", async (context) => {
+  const { Schedule } = context;
+  const schedule = Schedule.linear(0.2, { startFactor: 0.1, endFactor: 1, totalIters: 5 });
+  const { model, trainer, optimizer } = line(context, { batchSize: 4, epochs: 2, schedule, reportEvery: 2 });
+  const wanted = plain(await model.parameter("weight").value.read(), { batchSize: 4, epochs: 2, lr: (n) => 0.2 * Math.min(1, 0.1 + 0.18 * n) });
+  const steps = [];
+  await trainer.fit(({ lr, meanLoss }) => void steps.push([lr, meanLoss]));
+  close(steps.map(([lr]) => lr), [0, 1, 2, 3, 4, 5].map((n) => schedule.lr(n)), 1e-12);
+  same(steps.map(([, loss]) => loss !== undefined), [false, true, false, true, false, true]);
+  close([steps[1][1], steps[5][1]], [mean(wanted.losses.slice(0, 2)), wanted.ends[1]]);
+  close(await model.parameter("weight").value.read(), wanted.w);
+  close([optimizer.lr], [0.2], 1e-12);
+  const byEpoch = line(context, { batchSize: 4, epochs: 3, scheduleByEpoch: Schedule.exponential(0.2, 0.5) });
+  close((await byEpoch.trainer.fit()).map(({ lr }) => lr), [0.2, 0.1, 0.05], 1e-12);
+  // No loss is better than the best by ten times that: it falls after each epoch.
+  const rate = Schedule.reduceOnPlateau(0.2, { factor: 0.5, patience: 0, threshold: 10 });
+  const plateau = line(context, { batchSize: 4, epochs: 3, reduceOnPlateau: rate });
+  close((await plateau.trainer.fit()).map(({ lr }) => lr), [0.2, 0.1, 0.05], 1e-12);
+  close([rate.lr(0)], [0.2], 1e-12, "the schedule of the user's");
+  const stopping = { monitor: "validationLoss", patience: 2 };
+  const still = line(context, { epochs: 20, scheduleByEpoch: Schedule.stepLr(1e-30, 1), earlyStopping: stopping, validation: [[...line(context).data]] });
+  same((await still.trainer.fit()).length, 3);
+  check(still.trainer.isOver, "it is over");
+});
+
+test("a checkpoint goes on to the same bits", async (context) => {
+  const { device, Generator, Layer, Optimizer, Sequential, Trainer } = context;
+  const [x, y] = [device.tensor(features), device.tensor(targets)];
+  async function* batches() {
+    for (const at of [0, 4, 8]) yield [x.slice(0, at, Math.min(at + 4, 10)), y.slice(0, at, Math.min(at + 4, 10))];
+  }
+  const begin = (data, seed = 5) => {
+    const g = new Generator(device, seed);
+    const model = new Sequential(Layer.linear(g, 2, 8), Layer.dropout(g, 0.3), Layer.linear(g, 8, 1));
+    const optimizer = Optimizer.adam(model, { lr: 0.01 });
+    const forward = (x, y) => model.forward(x).mseLoss(y);
+    return { model, trainer: new Trainer(model, optimizer, data, forward, { batchSize: 4, shuffle: 7, epochs: 4, validation: [x, y] }) };
+  };
+  for (const data of [[x, y], batches]) {
+    // In the epoch that the other is in, in a later one, and at an end.
+    for (const saved of [2, 4, 6]) {
+      const whole = begin(data);
+      while (whole.trainer.steps < saved) await whole.trainer.nextStep();
+      const file = await whole.trainer.save({ by: "hand" });
+      await whole.trainer.fit();
+      const later = begin(data);
+      for (let n = 0; n < 2; n++) await later.trainer.nextStep();
+      same(await later.trainer.load(new Blob([file])), { by: "hand" });
+      same([later.trainer.steps, later.trainer.history.length], [saved, Math.floor(saved / 3)]);
+      await later.trainer.fit();
+      same(await bits(later.model), await bits(whole.model), `from ${saved}`);
+      const losses = ({ trainer }) => trainer.history.map(({ loss, validation }) => [loss, validation.loss]);
+      same(losses(later), losses(whole));
+      const { tensors, metadata } = await device.loadSafetensors(file);
+      same([metadata.by, Object.keys(tensors).filter((name) => !name.startsWith("trainer/")).sort()], ["hand", Object.keys(whole.model.stateDict()).sort()]);
+    }
+  }
+  const { trainer } = begin([x, y]);
+  await rejects("Data", "load: no checkpoint", async () => trainer.load(await device.saveSafetensors({ x })));
+  await rejects("Data", "load", () => trainer.load(3));
+  await rejects("Data", "load_safetensors", () => trainer.load(new Uint8Array(3)));
+  await rejects("Data", "save", () => trainer.save({ note: 3 }));
+  await rejects("Data", "save: `trainer/x`", () => trainer.save({ "trainer/x": "" }));
+  same((await trainer.nextStep()).step, 0);
+});
+
+test("files that a site keeps", async (context) => {
+  const { trainer } = line(context, { batchSize: 4, epochs: 2 });
+  same(await trainer.loadFrom("not there"), undefined);
+  await trainer.nextStep();
+  await trainer.saveTo("line", { n: "1" });
+  await trainer.nextStep();
+  await trainer.saveTo("line", { n: "2" });
+  const other = line(context, { batchSize: 4, epochs: 2 });
+  same(await other.trainer.loadFrom("line"), { n: "2" });
+  same(other.trainer.steps, 2);
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("warpweft");
+  const names = [];
+  for await (const name of folder.keys()) names.push(name);
+  same(names, ["line"], "files");
+  for (const name of ["", "..", "a/b", 3]) await rejects("Data", "saveTo", () => trainer.saveTo(name));
+  await rejects("Data", "loadFrom", () => trainer.loadFrom("a/b"));
+  await folder.removeEntry("line");
+});
+
+test("what a trainer refuses", async (context) => {
+  const { device, Optimizer, Schedule, Trainer } = context;
+  const { model, data } = line(context);
+  const optimizer = Optimizer.sgd(model);
+  const loss = (x, y) => model.forward(x).sub(y).square().mean();
+  const made = (options) => () => new Trainer(model, optimizer, data, loss, options);
+  refuses("Data", "train", made({ epoch: 3 }));
+  refuses("Data", "train", made(3));
+  refuses("Shape", "train: epochs", made({ epochs: -1 }));
+  refuses("Data", "loader", made({ batchSize: 0 }));
+  refuses("Data", "train: a metric", made({ metrics: ["f2"] }));
+  refuses("Data", "train: the metric f1 needs classes", made({ metrics: ["f1"] }));
+  refuses("Data", "train: the metric accuracy has no k", made({ metrics: [{ metric: "accuracy", k: 3 }] }));
+  refuses("Data", "train: the metric accuracy is there twice", made({ metrics: ["accuracy", "accuracy"] }));
+  refuses("Data", "train: metrics", made({ metrics: "accuracy" }));
+  refuses("Data", "train: earlyStopping monitors `f1`", made({ earlyStopping: { monitor: "f1" } }));
+  refuses("Data", "train", made({ earlyStopping: { patiense: 1 } }));
+  refuses("Data", "train: schedule", made({ schedule: Schedule.reduceOnPlateau(1) }));
+  refuses("Data", "train: reduceOnPlateau", made({ reduceOnPlateau: Schedule.constant(1) }));
+  refuses("Data", "train: schedule", made({ schedule: 0.1 }));
+  refuses("Data", "train: schedule, scheduleByEpoch", made({ schedule: Schedule.constant(1), scheduleByEpoch: Schedule.constant(1) }));
+  refuses("Data", "train: generators", made({ generators: [3] }));
+  refuses("Data", "train: the optimizer", () => new Trainer(model, 3, data, loss));
+  refuses("Data", "train: forward", () => new Trainer(model, optimizer, data, 3));
+  refuses("Data", "train: the model has no layers", () => new Trainer(3, optimizer, data, loss));
+  refuses("Shape", "dataset", () => new Trainer(model, optimizer, [data[0], device.ones([3])], loss));
+  const failing = async (code, start, data, forward, options) => rejects(code, start, () => new Trainer(model, optimizer, data, forward, options).fit());
+  await failing("Data", "train: the data are 3", 3, loss);
+  await failing("Data", "train: a batch is 1", [1, 2], loss);
+  await failing("Data", "train: a batch is", [[1, 2]], loss);
+  await failing("Data", "train: epoch 0 has no batches", () => [], loss);
+  await failing("Data", "train: the loss is 3", data, () => 3);
+  await failing("Data", "train: the function returned a promise", data, async (x, y) => loss(x, y));
+  await failing("Data", "train: the function returned neither", data, () => []);
+  await failing("Shape", "train: a loss of shape", data, (x) => x);
+  await failing("Data", "train: metrics need predictions", data, loss, { metrics: ["accuracy"], validation: data });
+  await failing("Data", "early stopping", data, loss, { earlyStopping: {} });
+  await failing("Data", "train: the loss of step 0", data, (x, y) => loss(x, y).mul(NaN));
+  const trainer = made({})();
+  await rejects("Data", "fit", () => trainer.fit(3));
+  await rejects("Data", "fit: signal", () => trainer.fit(undefined, { signal: 3 }));
+  await rejects("Data", "fit", () => trainer.fit(undefined, { signla: 3 }));
+  await rejects("Data", "train: a batch", () => trainer.step(1, 2));
+  await rejects("Data", "train: the data are undefined", () => trainer.evaluate());
+  refuses("Data", "split", () => Trainer.split(3, 0.5, 1));
+  refuses("Data", "split: 2 of 10", () => Trainer.split(data, 2, 1));
+  refuses("Data", "split: seed", () => Trainer.split(data, 0.5));
+  const [most, rest] = Trainer.split(data, 0.2, 1);
+  same([most, rest].map(([x, y]) => [x.shape, y.shape]), [[[8, 2], [8, 1]], [[2, 2], [2, 1]]]);
+  const all = [...(await most[1].read()), ...(await rest[1].read())].sort();
+  close(all, targets.flat().map(Math.fround).sort(), 1e-7);
+});
+
+test("steps leave nothing behind, whatever is read", async (context) => {
+  const { device } = context;
+  for (const every of [1, 10, 0]) {
+    const { trainer, data } = line(context, { batchSize: 4, epochs: 100, shuffle: 1 });
+    const seen = [];
+    for await (const { step, loss } of trainer) {
+      if (every && step % every === 0) await loss.item();
+      const { usedBytes, nodes, plans, pipelines } = device.stats();
+      if (step % 3 === 1 && step > 60) seen.push([usedBytes, nodes, plans, pipelines]);
+    }
+    await device.sync();
+    const most = (part) => seen.slice(part).reduce((a, b) => a.map((x, n) => Math.max(x, b[n])));
+    const [early, late] = [most(0), most(-20)];
+    check(late.every((x, n) => x <= early[n]) && seen.length > 60, `every ${every}: ${early} grew to ${late}`);
+    check(new Set(seen.map(String)).size < 8, `every ${every}: ${[...new Set(seen.map(String))].join("; ")}`);
+    for (const x of data) x.dispose();
+    trainer.dispose();
+  }
+});
+
+test("groups of parameters have rules and rates of their own", async ({ device, Generator, Layer, Optimizer, Sequential, Trainer, Variable }) => {
+  const [a, b] = [1, 2].map((value) => new Variable(device.tensor([value])));
+  const optimizer = Optimizer.sgd([a], { lr: 0.1 });
+  const other = Optimizer.sgd([b], { lr: 0.5, momentum: 0.9 });
+  optimizer.addGroup(other);
+  check(other.disposed, "the other is gone");
+  let [x, y, v] = [1, 2, 0];
+  for (let n = 0; n < 5; n++) {
+    if (n === 3) optimizer.setGroupLr(1, 0.01);
+    optimizer.minimize(a.value.square().add(b.value.square()).sum());
+    [x, v] = [x - 0.1 * 2 * x, 0.9 * v + 2 * y];
+    y -= (n < 3 ? 0.5 : 0.01) * v;
+  }
+  close([await a.value.item(), await b.value.item()], [x, y]);
+  same(Object.keys(optimizer.stateDict()).sort(), ["1.0.momentum_buffer", "steps"]);
+  refuses("Data", "setGroupLr", () => optimizer.setGroupLr(2, 1));
+  refuses("Data", "addGroup", () => optimizer.addGroup(optimizer));
+  refuses("Data", "addGroup: other", () => optimizer.addGroup([a]));
+  refuses("Data", "addGroup: used after dispose", () => optimizer.addGroup(other));
+  refuses("Data", "", () => optimizer.addGroup(Optimizer.sgd([b])));
+  const begun = Optimizer.sgd([new Variable(device.ones([1]))]);
+  refuses("Data", "step", () => begun.step());
+  const model = new Sequential(Layer.linear(new Generator(device, 0), 2, 1));
+  const used = Optimizer.sgd(model);
+  const data = [device.tensor(features), device.tensor(targets)];
+  const trainer = new Trainer(model, used, data, (x, y) => model.forward(x).mseLoss(y));
+  refuses("Data", "addGroup: the other optimizer is in use", () => optimizer.addGroup(used));
+  await trainer.fit();
+  same(used.steps, 1);
+});

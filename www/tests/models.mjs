@@ -1,0 +1,97 @@
+// Models and trainings between a page and a native program: the names of a model's parts are the same in both languages. A
+// page saves weights, predictions and a checkpoint, `native/tests/page_models.rs` reads them and writes weights of its own,
+// and the page reads those.
+
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { nativeTestEnv, root, run } from "../tools/env.mjs";
+import { finish, launch, open, serve } from "./support/browser.js";
+
+const folder = join(root, "out", "page-models");
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+const names = ["mlp", "cnn", "transformer"];
+const www = (name) => join(root, "www", name);
+const folders = { "/dist/": www("dist"), "/demo/": www("demo"), "/cases/": join(www("tests"), "cases") };
+const { address, close } = await serve(folders);
+const browser = await launch();
+const results = [];
+
+async function test(name, body) {
+  await body().then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
+}
+
+/** What a page makes of models of this seed, or of files; bytes are text there and back. */
+async function inPage(files) {
+  const { page, errors } = await open(browser, address);
+  const made = await page.evaluate(async (files) => {
+    const { Device, Generator, Optimizer, Trainer } = await import("/dist/index.js");
+    const { Mlp } = await import("/demo/mlp.js");
+    const { cnn } = await import("/demo/cnn.js");
+    const { Transformer } = await import("/demo/transformer.js");
+    const { randoms } = await import("/cases/harness.js");
+    const device = await Device.new({ prefer: "cpu" });
+    const texts = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const g = new Generator(device, 5);
+    const text = [0, 1, 2, 3, 4, 0, 4, 3, 2, 1, 0, 4];
+    const options = { characters: 5, length: 6, width: 8, heads: 2, layers: 2 };
+    const models = {
+      mlp: [new Mlp(device, { layers: 2, units: 8, activation: "tanh", seed: 5 }), device.tensor(randoms(20), [10, 2])],
+      cnn: [cnn(g), device.tensor(randoms(3 * 64), [3, 1, 8, 8])],
+      transformer: [new Transformer(g, options), device.tensor(text, [2, 6], "i32")],
+    };
+    const out = {};
+    const off = {};
+    for (const [name, [model, input]] of Object.entries(models)) {
+      model.eval();
+      if (files) {
+        model.loadStateDict((await device.loadSafetensors(bytes(files[`${name}.native`]))).tensors);
+        const { prediction } = (await device.loadSafetensors(bytes(files[`${name}.told`]))).tensors;
+        const [have, want] = [await model.forward(input).read(), await prediction.read()];
+        off[name] = Math.max(...Array.from(have, (value, n) => Math.abs(value - want[n])));
+      } else {
+        out[`${name}.page`] = texts(await device.saveSafetensors(model.stateDict()));
+        out[`${name}.values`] = texts(await device.saveSafetensors({ input, prediction: model.forward(input) }));
+      }
+    }
+    if (files) return { off };
+    const model = cnn(new Generator(device, 5));
+    const labels = randoms(24).map((n) => Math.floor(5 + 5 * n));
+    const [x, y] = [device.tensor(randoms(24 * 64), [24, 1, 8, 8]), device.tensor(labels, [24], "i32")];
+    const forward = (x, y) => model.forward(x).crossEntropy(y);
+    const training = { batchSize: 8, shuffle: 3, epochs: 3 };
+    const trainer = new Trainer(model, Optimizer.adam(model, { lr: 0.002 }), [x, y], forward, training);
+    while (trainer.steps < 4) await trainer.nextStep();
+    out["training.page"] = texts(await trainer.save({ by: "a page" }));
+    const next = (await trainer.nextStep()).loss.reshape([1]);
+    const epoch = device.tensor([trainer.history[0].loss]);
+    out["training.values"] = texts(await device.saveSafetensors({ x, y, next, epoch }));
+    return { out };
+  }, files);
+  await page.close();
+  if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
+  return made;
+}
+
+const path = (name) => join(folder, `${name}.safetensors`);
+
+await test("a page saves models and a training", async () => {
+  const { out } = await inPage();
+  for (const [name, text] of Object.entries(out)) writeFileSync(path(name), Buffer.from(text, "base64"));
+});
+
+await test("a native program reads them, goes on, and writes models of its own", () =>
+  run("cargo", ["test", "-p", "warpweft-native", "--test", "page_models"], {
+    env: { ...nativeTestEnv(), WARPWEFT_PAGE_MODELS: folder },
+  }));
+
+await test("the page reads those, and predicts the same", async () => {
+  const files = names.flatMap((name) => [`${name}.native`, `${name}.told`]);
+  const { off } = await inPage(Object.fromEntries(files.map((name) => [name, readFileSync(path(name), "base64")])));
+  for (const name of names) if (!(off[name] < 1e-5)) throw new Error(`${name}: ${off[name]} off`);
+});
+
+await browser.close();
+close();
+finish(results);
