@@ -235,7 +235,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// first operation whose result is not ([`Tensor::find_non_finite`]); the parameters are then as they were before. It takes
     /// several times as long, and is for looking for what is wrong. (`detect_anomaly` of PyTorch Lightning.)
     #[must_use]
-    pub fn detect_anomaly(mut self, whether: bool) -> Trainer<M> {
+    pub fn detect_anomaly(mut self, whether: bool) -> Trainer<M, O> {
         self.detect_anomaly = whether;
         self
     }
