@@ -30,7 +30,7 @@ impl Access for Optimizer {
     }
 }
 
-/// What computes gradients may call the user, who may come back here.
+/// Nothing that it calls comes back here; what does so all the same gets an error, and no panic.
 fn busy() -> Error {
     Error::data("optimizer: it is at work, and can not be used meanwhile")
 }

@@ -83,7 +83,7 @@ impl Optimizer {
     /// Does something with it.
     ///
     /// # Errors
-    /// Those of the work; `Data` where it is at work already: what computes gradients may call the user.
+    /// Those of the work; `Data` where it is at work already.
     pub fn with<T>(&self, work: impl FnOnce(&mut optim::Optimizer) -> Result<T>) -> Result<T> {
         self.inner.clone().change(work)
     }

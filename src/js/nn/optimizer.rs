@@ -91,7 +91,7 @@ impl Optimizer {
     /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`.
     ///
     /// # Errors
-    /// `Data` while gradients are computed.
+    /// `Data` if it is at work.
     pub fn clip_norm(&self, max: f64) -> Result<()> {
         self.clip(Clip::Norm(max))
     }
@@ -99,7 +99,7 @@ impl Optimizer {
     /// Before an update each element of a gradient is brought between `-max` and `max`.
     ///
     /// # Errors
-    /// `Data` while gradients are computed.
+    /// `Data` if it is at work.
     pub fn clip_value(&self, max: f64) -> Result<()> {
         self.clip(Clip::Value(max))
     }
@@ -137,7 +137,7 @@ impl Optimizer {
     #[js(getter)]
     ///
     /// # Errors
-    /// `Data` while gradients are computed.
+    /// `Data` if it is at work.
     pub fn steps(&self) -> Result<u64> {
         self.with(|inner| Ok(inner.steps()))
     }

@@ -4,3 +4,9 @@ pub mod core;
 mod options;
 mod told;
 mod trainer;
+
+use wasm_bindgen::prelude::*;
+
+/// What TypeScript is told of it beside the class.
+#[wasm_bindgen(typescript_custom_section)]
+const TYPES: &str = include_str!("types.d.ts");

@@ -217,6 +217,12 @@ impl JsTrainer {
     /// How often each class (a row) was taken for each class (a column), in the last validation or evaluation: `i32` of
     /// `[classes, classes]`. The metric `confusionMatrix` counts it.
     ///
+    /// @example
+    /// ```ts
+    /// await trainer.evaluate([xTest, yTest]);
+    /// console.log(await trainer.confusionMatrix().text());
+    /// ```
+    ///
     /// @throws `Data` if it was not among the metrics, or nothing was evaluated.
     #[wasm_bindgen(js_name = confusionMatrix, unchecked_return_type = "Tensor<\"i32\">")]
     pub fn confusion_matrix(&self) -> Answer<JsTensor> {

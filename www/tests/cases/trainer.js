@@ -65,6 +65,23 @@ test("a trainer takes the steps of its optimizer", async (context) => {
   same([(await trainer.fit()).length, trainer.steps], [4, 12]);
 });
 
+test("steps on batches of one's own", async (context) => {
+  const { device } = context;
+  const { model, trainer } = line(context, { validation: [device.tensor(features), device.tensor(targets)] });
+  const wanted = plain(await model.parameter("weight").value.read(), { batchSize: 5, epochs: 2 });
+  const losses = [];
+  for (let n = 0; n < 4; n++) {
+    const at = (n % 2) * 5;
+    const batch = [device.tensor(features.slice(at, at + 5)), device.tensor(targets.slice(at, at + 5))];
+    losses.push(await (await trainer.step(...batch)).loss.item());
+    if (at === 0) continue;
+    const { epoch, loss, validation } = await trainer.endEpoch();
+    close([loss, validation.loss], [wanted.ends[epoch], wanted.validation[epoch]]);
+  }
+  close(losses, wanted.losses);
+  same(trainer.history.map(({ steps }) => steps), [2, 4]);
+});
+
 test("all forms of data are the same batches", async (context) => {
   const { device } = context;
   const batch = (at) => [device.tensor(features.slice(at, at + 4)), device.tensor(targets.slice(at, at + 4))];
