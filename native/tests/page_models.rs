@@ -65,7 +65,6 @@ impl Transformer {
             activation: Activation::Gelu,
             norm_first: true,
             dropout: 0.0,
-            ..TransformerOptions::default()
         };
         let layer = |_| TransformerEncoderLayer::new(generator, 8, 2, options);
         Ok(Transformer {
