@@ -120,7 +120,7 @@ async fn forward(device: Device, steps: usize) -> Result<Vec<f64>> {
     for step in 0..steps {
         let all = state.matmul(&next)? * says.select(1, symbol(step) as isize)?;
         let sum = all.sum(())?;
-        likelihood = likelihood + sum.log();
+        likelihood += sum.log();
         state = all / sum;
     }
     let mut reads = Reads::default();

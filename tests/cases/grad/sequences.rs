@@ -97,7 +97,7 @@ fn cubes(x: &Tensor, places: &[Place]) -> Result<Tensor> {
         let to = (start + len * step).min(x.shape()[axis]);
         let (from, to) = (start as isize, to as isize);
         let part = x.slice_step(axis as isize, from..to, step)?;
-        sum = sum + (part.square() * part * factor(n)).sum(())?;
+        sum += (part.square() * part * factor(n)).sum(())?;
     }
     Ok(sum)
 }

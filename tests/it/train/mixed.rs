@@ -88,7 +88,8 @@ fn an_overflow_skips_the_step_and_halves_the_scale() {
         let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
         let rule = LossScale { initial: 1024.0, interval: 3, ..LossScale::default() };
         let momentum = Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() };
-        let mut optimizer = Optimizer::new(momentum, &[w.clone()])?.mixed_precision(rule)?;
+        let mut optimizer =
+            Optimizer::new(momentum, std::slice::from_ref(&w))?.mixed_precision(rule)?;
         // GradScaler's rule, for gradients of `x`: the large one is too large for `f32` times 1024, and not times 512.
         let (mut scale, mut good, large) = (1024.0f32, 0, 3.4e35);
         let steps = [1.0f32, large, 1.0, 1.0, 1.0, 1.0, large, large];
@@ -118,7 +119,7 @@ fn an_overflow_skips_the_step_and_halves_the_scale() {
         }
         // What is saved is loaded.
         let state = optimizer.state_dict()?;
-        let fresh = || Optimizer::new(momentum, &[w.clone()])?.mixed_precision(rule);
+        let fresh = || Optimizer::new(momentum, std::slice::from_ref(&w))?.mixed_precision(rule);
         let mut other = fresh()?;
         block_on(other.load_state_dict(&state))?;
         assert_eq!(item(&other.loss_scale().expect("it has one"))?, scale);
@@ -135,7 +136,7 @@ fn gradients_left_by_hand_are_scaled_by_hand() {
     with_half("scaling by hand", |device| {
         let step = |by_hand: bool| -> Result<f32> {
             let w = Variable::new(&device.tensor(&[1.5f32], &[1])?);
-            let mut optimizer = Optimizer::new(Sgd::new(0.25), &[w.clone()])?
+            let mut optimizer = Optimizer::new(Sgd::new(0.25), std::slice::from_ref(&w))?
                 .mixed_precision(LossScale { initial: 8.0, ..LossScale::default() })?;
             let loss = w.value().square();
             match by_hand {
@@ -169,8 +170,8 @@ fn rules_that_make_no_sense_are_refused() {
             assert!(error.message().starts_with("mixed_precision: "), "{error}");
         }
         let w = Variable::new(&device.ones(&[2])?);
-        let mut optimizer =
-            Optimizer::new(Sgd::new(0.25), &[w.clone()])?.mixed_precision(LossScale::default())?;
+        let mut optimizer = Optimizer::new(Sgd::new(0.25), std::slice::from_ref(&w))?
+            .mixed_precision(LossScale::default())?;
         let error = optimizer.minimize(&w.value()).expect_err("it is two numbers");
         assert_eq!(error.kind(), ErrorKind::Shape);
         Ok(())
