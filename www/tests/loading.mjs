@@ -10,7 +10,7 @@ import { root } from "../tools/env.mjs";
 import { finish, launch, serve } from "./support/browser.js";
 
 /** What a page on a GPU should load at most, gzipped. A guide: whoever has a reason changes it. */
-const GUIDE = 870_000;
+const GUIDE = 920_000;
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist });
