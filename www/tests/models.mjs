@@ -82,7 +82,8 @@ await test("a page saves models and a training", async () => {
 });
 
 await test("a native program reads them, goes on, and writes models of its own", () =>
-  run("cargo", ["test", "-p", "warpweft-native", "--test", "page_models"], {
+  // As all tests are built: nothing is compiled anew.
+  run("cargo", ["test", "--workspace", "--test", "page_models"], {
     env: { ...nativeTestEnv(), WARPWEFT_PAGE_MODELS: folder },
   }));
 
