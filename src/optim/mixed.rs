@@ -12,9 +12,9 @@ use crate::tensor::{Tensor, Variable};
 pub struct LossScale {
     /// What it begins with.
     pub initial: f64,
-    /// What it is multiplied by after so many good steps in a row
+    /// What it is multiplied by after `interval` good steps in a row.
     pub growth: f64,
-    /// as this says.
+    /// How many good steps in a row let it grow.
     pub interval: u32,
     /// What it is multiplied by after a step whose gradients are not finite, which is skipped.
     pub backoff: f64,

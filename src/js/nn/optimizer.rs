@@ -123,8 +123,8 @@ impl Optimizer {
 
     /// Trains with gradients of 16 bits: losses are multiplied by a number before their gradients are taken, and gradients
     /// divided by it. A step where one is not finite is skipped, and the number becomes smaller; after many good steps it
-    /// grows.
-    /// The parameters stay `f32`: layers compute in the type of their input, so cast that to `f16`, and what comes out back.
+    /// grows. The parameters stay `f32`: layers compute in the type of their input, so cast that to `f16`, and what comes out
+    /// back.
     ///
     /// # Errors
     /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
