@@ -1,8 +1,8 @@
 //! Files of weights and arrays: bytes of JavaScript's as tensors, and the other way round.
 
-use super::nn::members::{pairs, state};
 use super::objects::{keep, keep_all};
 use super::reading::room;
+use super::states::{pairs, state};
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::Result;
 use crate::io;

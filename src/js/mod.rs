@@ -12,6 +12,7 @@ mod host;
 mod inspect;
 #[cfg(feature = "wgpu-interop")]
 mod interop;
+#[cfg(feature = "js-nn")]
 mod nn;
 mod objects;
 mod options;
@@ -19,7 +20,9 @@ mod profile;
 mod programs;
 mod reading;
 mod returns;
+mod states;
 mod tensor;
+#[cfg(feature = "js-nn")]
 mod train;
 mod variable;
 
@@ -29,8 +32,9 @@ pub use arguments::spatial;
 pub use at::At;
 pub use calls::{call0, call1, call2, call3, call4};
 pub use convert::{word, FromJs};
+#[cfg(feature = "js-nn")]
+pub use nn::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsTrainer, JsWeightAverage};
 pub use objects::{JsBatch, JsDevice, JsElementFunction, JsPlan, JsProfile, JsProgram, JsShader};
-pub use objects::{JsGenerator, JsLayer, JsOptimizer, JsSchedule, JsTrainer, JsWeightAverage};
 pub use objects::{JsTensor, JsVariable, Shell};
 pub use options::{random_seed, FromOptions, Known, Options, Rest};
 pub use returns::{given, named, promise, IntoJs, Returned, Value};

@@ -1,12 +1,11 @@
 //! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
 //! empty once the object, or the device that it lives on, was disposed.
 
-use super::nn::models::{Average, Layer, Optimizer, Schedule};
-use super::train::core::Trainer;
+#[cfg(feature = "js-nn")]
+use super::nn;
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
-use crate::nn::Generator;
 use crate::profile::Profile;
 use crate::tensor::{Batch, ElementFunction, Program, Shader, Tensor, Variable};
 use std::cell::{Cell, RefCell};
@@ -26,12 +25,8 @@ pub enum Object {
     ElementFunction(Device, Rc<ElementFunction>),
     Shader(Device, Rc<Shader>),
     Profile(Device, Arc<Profile>),
-    Generator(Generator),
-    Layer(Layer),
-    Optimizer(Optimizer),
-    WeightAverage(Average),
-    Schedule(Schedule),
-    Trainer(Trainer),
+    #[cfg(feature = "js-nn")]
+    Nn(nn::Object),
 }
 
 /// A variable, and the object that was given out for its value.
@@ -42,7 +37,7 @@ pub struct Held {
 }
 
 impl Object {
-    /// What it lives on; a schedule is numbers alone.
+    /// What it lives on, if it does.
     fn device(&self) -> Option<&Device> {
         Some(match self {
             Object::Device(device)
@@ -54,12 +49,8 @@ impl Object {
             | Object::Profile(device, _) => device,
             Object::Tensor(tensor) => tensor.device(),
             Object::Variable(held) => &held.device,
-            Object::Generator(generator) => generator.device(),
-            Object::Layer(layer) => &layer.device,
-            Object::Optimizer(optimizer) => &optimizer.device,
-            Object::WeightAverage(average) => &average.device,
-            Object::Trainer(trainer) => &trainer.device,
-            Object::Schedule(_) => return None,
+            #[cfg(feature = "js-nn")]
+            Object::Nn(object) => return object.device(),
         })
     }
 }
@@ -227,6 +218,8 @@ macro_rules! shells {
         }
     )* };
 }
+#[cfg(feature = "js-nn")]
+pub(super) use shells;
 
 shells! {
     /// A machine that tensors live on. Nothing runs when an operation is called: it is recorded. Reading a tensor,
@@ -316,61 +309,6 @@ shells! {
 
     /// What a device did while something was profiled, and how long that took.
     "Profile" JsProfile => (Device, Arc<Profile>), Object::Profile(device, profile) => (device, profile);
-
-    /// A device, and random seeds for what is made on it: the first values of parameters, and what dropout drops. The same seed
-    /// gives the same numbers on every device.
-    "Generator" JsGenerator => Generator, Object::Generator(generator) => generator;
-
-    /// A part of a model: its parameters, and what it makes of tensors. Its static methods make the layers there are.
-    ///
-    /// @example
-    /// ```ts
-    /// const generator = new Generator(device, 0);
-    /// const model = new Sequential(
-    ///   Layer.linear(generator, 2, 16), (x) => x.tanh(), Layer.linear(generator, 16, 1));
-    /// const y = model.forward(device.ones([8, 2]));
-    /// ```
-    "Layer" JsLayer => Layer, Object::Layer(layer) => layer;
-
-    /// Changes parameters by their gradients. What it remembers of them lies in a few flat tensors, and so do they: an
-    /// update is one kernel, however many parameters there are. Its static methods make those there are.
-    ///
-    /// @example
-    /// ```ts
-    /// const optimizer = Optimizer.adam(model, { lr: 0.01 });
-    /// for (let step = 0; step < 100; step++) {
-    ///   optimizer.minimize(model.forward(x).mseLoss(y)); // one submission
-    /// }
-    /// ```
-    "Optimizer" JsOptimizer => Optimizer, Object::Optimizer(optimizer) => optimizer;
-
-    /// An exponential moving average of an optimiser's parameters: {@link Optimizer.average} makes it.
-    "WeightAverage" JsWeightAverage => Average, Object::WeightAverage(average) => average;
-
-    /// A learning rate that changes with the steps. Its static methods make the schedules there are.
-    ///
-    /// @example
-    /// ```ts
-    /// const schedule = Schedule.oneCycle(0.02, 1000);
-    /// optimizer.lr = schedule.lr(optimizer.steps);
-    /// ```
-    "Schedule" JsSchedule => Schedule, Object::Schedule(schedule) => schedule;
-
-    /// Trains a model: batches, epochs, validation, metrics, learning rates, early stopping, and checkpoints that go on to the
-    /// same bits. It is Rust's own trainer. Whatever ends a training loses nothing: the next call goes on.
-    ///
-    /// @example
-    /// ```ts
-    /// const trainer = new Trainer(model, Optimizer.adam(model), [x, y], (x, y) => model.forward(x).mseLoss(y), {
-    ///   batchSize: 32,
-    ///   shuffle: 1,
-    ///   epochs: 10,
-    /// });
-    /// for await (const { step, ended } of trainer) {
-    ///   if (ended) console.log(`epoch ${ended.epoch}, step ${step}: ${ended.loss}`);
-    /// }
-    /// ```
-    "Trainer" JsTrainer => Trainer, Object::Trainer(trainer) => trainer;
 }
 
 /// The object for the result of an operation, unless it carries an error: JavaScript throws at once.

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
 /// How recurrent layers are stacked.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecurrentOptions {
     /// Layers, each over the results of the one before.

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::tensor::{AttentionOptions, Tensor};
 
 /// What stands between the two matrices of a transformer's layer.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activation {
     /// `max(x, 0)`.
@@ -16,7 +16,7 @@ pub enum Activation {
 }
 
 /// How a transformer's layer is made; the defaults are PyTorch's.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TransformerOptions {
     /// The width between the two matrices.

@@ -60,7 +60,7 @@ numbers! {
         /// Whether the momentum looks one step ahead.
         nesterov: bool = true,
         /// The coefficients of a step: of the matrix, of its third power and of its fifth.
-        #[cfg_attr(feature = "js", js(skip))]
+        #[cfg_attr(feature = "js-nn", js(skip))]
         ns_coefficients: (f64, f64, f64) = (3.4445, -4.775, 2.0315),
         /// The steps.
         ns_steps: usize = 5,

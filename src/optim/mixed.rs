@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Tensor, Variable};
 
 /// How the number follows that losses are multiplied by. (`torch.amp.GradScaler`, with its defaults.)
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossScale {
     /// What it begins with.

@@ -108,7 +108,7 @@ impl Optimizer {
     }
 
     /// Takes all groups of another one, which has none then, and can not be used any more.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "js-nn")]
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
         if other.steps > 0 || other.shards().any(|shard| shard.pending.is_some()) {
             return Err(Error::data("optimizer: the other has begun to train"));
@@ -134,7 +134,7 @@ impl Optimizer {
     }
 
     /// The same as a setting.
-    #[cfg(feature = "js")]
+    #[cfg(feature = "js-nn")]
     pub(crate) fn set_clip(&mut self, clip: Clip) {
         self.clip = Some(clip);
     }

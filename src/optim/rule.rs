@@ -92,7 +92,7 @@ pub(super) fn toward(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
 macro_rules! numbers {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $ty:ty = $value:expr,)* }) => {
         $(#[$doc])*
-        #[cfg_attr(feature = "js", warpweft_macros::js)]
+        #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct $name { $($(#[$about])* pub $field: $ty,)* }
 

@@ -12,7 +12,7 @@ use crate::optim::PlateauMode;
 /// let stopping = EarlyStopping { patience: 3, ..EarlyStopping::default() };
 /// assert_eq!(stopping.monitor, "validation_loss");
 /// ```
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlyStopping {
     /// The name of the number: `validation_loss`, which is the default, `loss`, or a metric's.

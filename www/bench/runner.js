@@ -12,7 +12,7 @@ async function warpweft(load) {
 }
 
 const importers = {
-  warpweft: () => warpweft(() => import("../dist/index.js")),
+  warpweft: () => warpweft(() => import("../dist/nn.js")),
   before: () => warpweft(() => import("warpweft-before")),
   tfjs: () => import("./libraries/tfjs.js"),
   ort: () => import("./libraries/ort.js"),

@@ -5,7 +5,7 @@
 
 import { hash } from "./picture.js";
 
-/** @import { Device, Program, Tensor } from "../dist/index.js" */
+/** @import { Device, Program, Tensor } from "../dist/nn.js" */
 
 /** What figures are taken with. */
 export const sentence = "the boat sails on the lake because the wind moves the boat";

@@ -1,6 +1,6 @@
 // The page that learns a text: joins its controls to a transformer, and lets it write while it learns.
 
-import { Generator, Optimizer } from "../dist/index.js";
+import { Generator, Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
 import { byId } from "./dom.js";
@@ -10,7 +10,7 @@ import { randoms } from "./points.js";
 import { draw, Text } from "./text.js";
 import { lossOf, step, Transformer } from "./transformer.js";
 
-/** @import { Tensor } from "../dist/index.js" */
+/** @import { Tensor } from "../dist/nn.js" */
 
 /** What is read at first: the modules of this demo. */
 const modules = ["image", "attention", "picture", "engine", "chain", "main", "panel", "figures", "loop", "digits", "train"];

@@ -1,6 +1,6 @@
 // A net of convolutions for digits of 8 x 8, and a step of its training.
 
-import { Layer, Sequential } from "../dist/index.js";
+import { Layer, Sequential } from "../dist/nn.js";
 
 const relu = (x) => x.relu();
 const same = { padding: 1 };

@@ -1,6 +1,6 @@
 // The device of a page: the one that the address asks for, `?device=`, and a list of the others.
 
-import { Device } from "../dist/index.js";
+import { Device } from "../dist/nn.js";
 import { byId, make } from "./dom.js";
 import { isSoftware } from "./figures.js";
 import { kindInWords } from "./panel.js";

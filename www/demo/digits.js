@@ -1,6 +1,6 @@
 // The page that learns handwritten digits: joins its controls to a net, and shows what it reads.
 
-import { Generator, Optimizer } from "../dist/index.js";
+import { Generator, Optimizer } from "../dist/nn.js";
 import { cnn, step } from "./cnn.js";
 import { Curve } from "./curve.js";
 import { failed, openDevice, standing, tell } from "./device.js";
@@ -11,7 +11,7 @@ import { drawPixels, Pad } from "./pad.js";
 import { randoms } from "./points.js";
 import { best, scoresOf, showConfusion, showGuess, showMisread } from "./scores.js";
 
-/** @import { Device, Sequential, Tensor } from "../dist/index.js" */
+/** @import { Device, Sequential, Tensor } from "../dist/nn.js" */
 
 const batch = 32;
 /** The shortest time between two looks at the test images, in milliseconds. */

@@ -1,11 +1,11 @@
 // A device with the demo's programs on it. The page has one for the GPU; its worker has one for the CPU.
 
-import { Device } from "../dist/index.js";
+import { Device } from "../dist/nn.js";
 import * as attention from "./attention.js";
 import * as image from "./image.js";
 
 /**
- * @import { Program, Tensor } from "../dist/index.js"
+ * @import { Program, Tensor } from "../dist/nn.js"
  * @import { Filter } from "./image.js"
  * @typedef {{ pixels: Uint8ClampedArray<ArrayBuffer>, width: number, height: number }} Picture
  * @typedef {{ pixels: Uint8ClampedArray<ArrayBuffer>, ms: number }} Frame

@@ -1,6 +1,6 @@
 // The page that learns a picture: joins its controls to a neural field, and draws what it has learnt.
 
-import { Optimizer } from "../dist/index.js";
+import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
 import { byId, latest, make } from "./dom.js";
@@ -12,7 +12,7 @@ import { randoms } from "./points.js";
 import { Source } from "./source.js";
 import { stepsPerSecond, stepsPerSecondOfCpu } from "./speed.js";
 
-/** @import { Tensor } from "../dist/index.js" */
+/** @import { Tensor } from "../dist/nn.js" */
 
 /** How much closer the part is seen. */
 const closer = 4;

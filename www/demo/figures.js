@@ -7,7 +7,7 @@ import * as image from "./image.js";
 import { hash, picture, usual } from "./picture.js";
 
 /**
- * @import { Device } from "../dist/index.js"
+ * @import { Device } from "../dist/nn.js"
  * @import { Picture } from "./engine.js"
  * @import { Remote } from "./remote.js"
  * @typedef {{ ms: number, mean: number, difference: number, samples: number[] }} Measured

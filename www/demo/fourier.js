@@ -1,6 +1,6 @@
 // A neural field: a small net with Fourier features that gives the colour at a place, and a step of its training.
 
-import { Generator, Layer, Module, Tensor } from "../dist/index.js";
+import { Generator, Layer, Module, Tensor } from "../dist/nn.js";
 
 export class Field extends Module {
   constructor(device, { frequencies, sharpness, layers, width, seed }) {

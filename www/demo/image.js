@@ -3,7 +3,7 @@
 // `native/src/demo/image.rs` has the same filters under the same names.
 
 /**
- * @import { Device, Program, Tensor } from "../dist/index.js"
+ * @import { Device, Program, Tensor } from "../dist/nn.js"
  * @typedef {keyof typeof filters} FilterName
  * @typedef {{ name: FilterName, strength: number }} Filter
  */

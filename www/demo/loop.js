@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 
 /**
- * @import { Tensor } from "../dist/index.js"
+ * @import { Tensor } from "../dist/nn.js"
  * @typedef {{
  *   step: () => Tensor | undefined,
  *   show: (loss: number | undefined, now: boolean) => Promise<void>,

@@ -1,6 +1,6 @@
 // A net of dense layers for two classes of points, and a step of its training.
 
-import { Generator, Layer, Module } from "../dist/index.js";
+import { Generator, Layer, Module } from "../dist/nn.js";
 
 export class Mlp extends Module {
   constructor(device, { layers, units, activation, seed }) {

@@ -3,7 +3,7 @@
 import { byId, make } from "./dom.js";
 
 /**
- * @import { ProfileData } from "../dist/index.js"
+ * @import { ProfileData } from "../dist/nn.js"
  * @typedef {{ name: string, ph: string, cat: string, ts: number, dur: number, tid: number, args: Record<string, unknown> }} TraceEvent
  * @typedef {{ data: ProfileData, events: TraceEvent[] }} Profiled
  */

@@ -1,6 +1,6 @@
 // How many steps a second a device takes. As a worker it says so of the CPU: the page stays awake meanwhile.
 
-import { Device, Optimizer } from "../dist/index.js";
+import { Device, Optimizer } from "../dist/nn.js";
 import { Field, step } from "./fourier.js";
 import { placesOf } from "./pixels.js";
 

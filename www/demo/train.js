@@ -1,6 +1,6 @@
 // The page with two classes of points: joins its controls to a net, and draws what it learns.
 
-import { Optimizer } from "../dist/index.js";
+import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
 import { failed, openDevice } from "./device.js";
 import { byId, make } from "./dom.js";
@@ -11,7 +11,7 @@ import { NetPicture } from "./network.js";
 import { points, reach, shapes } from "./points.js";
 
 /**
- * @import { Device, Tensor } from "../dist/index.js"
+ * @import { Device, Tensor } from "../dist/nn.js"
  * @import { Point } from "./points.js"
  * @typedef {{ list: Point[], x?: Tensor, y?: Tensor }} Data
  */

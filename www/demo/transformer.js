@@ -1,6 +1,6 @@
 // A transformer over characters, and a step of its training.
 
-import { Layer, Module } from "../dist/index.js";
+import { Layer, Module } from "../dist/nn.js";
 
 export class Transformer extends Module {
   constructor(generator, { characters, length, width, heads, layers }) {

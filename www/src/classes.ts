@@ -9,13 +9,12 @@ import { dataError } from "./errors.js";
 import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
 import { checked, describe } from "./host.js";
 import { shareClasses } from "./load.js";
-import { entries, Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, WeightAverage } from "./nn.js";
+import { entries } from "./named.js";
 import { classOf, explain, hostOf, isGone, Shown } from "./objects.js";
 import { handing, open, type DeviceOptions } from "./open.js";
 import { profile, Profile } from "./profile.js";
 import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
 import { show, type TextOptions } from "./text.js";
-import { Trainer } from "./train.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
 
 export class Tensor extends Shown {
@@ -309,7 +308,4 @@ export class Plan extends Shown {
   }
 }
 
-export { Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, WeightAverage };
-
-const own = { Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile };
-shareClasses({ ...own, Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer });
+shareClasses({ Tensor, Device, Variable, Batch, Program, Plan, ElementFunction, Shader, Profile });

@@ -3,7 +3,7 @@
 import type { Device, Tensor } from "./classes.js";
 import { dataError } from "./errors.js";
 import { checked, describe } from "./host.js";
-import { entries, record, type Named } from "./nn.js";
+import { entries, record, type Named } from "./named.js";
 
 /** What a file is read from. */
 export type FileSource = Blob | Response | ArrayBuffer | ArrayBufferView;

@@ -2,6 +2,7 @@
 // may throw, which must not leave WebAssembly half-way.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
+import { entry, mark } from "./entry.js";
 import { dataError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
@@ -18,7 +19,10 @@ export function describe(value: unknown): string {
   if (value === null || value === undefined || typeof value === "bigint" || typeof value === "number") return String(value);
   if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
   if (look(() => Array.isArray(value))) return "an array";
-  return Brand.owner(value) ? "an object of another kind" : `a value of type ${typeof value}`;
+  if (Brand.owner(value)) return "an object of another kind";
+  const other = look(() => (value as { [mark]?: unknown })[mark]);
+  if (typeof other === "string") return `an object of ${JSON.stringify(other.slice(0, 40))}, and this is another build, "${entry()}"`;
+  return `a value of type ${typeof value}`;
 }
 
 /** What a getter of the browser's says of an object: nothing if it is none of that kind, whatever it claims to be. */

@@ -1,15 +1,13 @@
 // warpweft: tensors on the GPU, or on the CPU where there is none.
 
-export type { DeviceInfo, Found } from "./choose.js";
-export * from "./classes.js";
-export { WarpweftError } from "./errors.js";
-export type { ErrorCode } from "./errors.js";
-export type { FileOptions, FileSource, Safetensors } from "./files.js";
-export { setDebug } from "./load.js";
-export type { WasmSource, WasmSources } from "./load.js";
-export { preload } from "./open.js";
-export type { DeviceOptions } from "./open.js";
-export type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
-export type { TextOptions } from "./text.js";
-export type { FitOptions, Forward, TrainingData } from "./train.js";
-export type { Tuned, TuneOptions } from "./tune.js";
+import startCpu, * as cpu from "./cpu/warpweft.js";
+import startGpu, * as gpu from "./gpu/warpweft.js";
+import { provide } from "./load.js";
+
+export * from "./base.js";
+
+// The addresses are written out, so that bundlers find the files.
+provide("warpweft", {
+  gpu: { glue: gpu, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  cpu: { glue: cpu, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
+});

@@ -1,12 +1,10 @@
 // Loading: a core's WebAssembly is fetched and compiled while it arrives, once for all devices.
 
-import startCpu, * as cpu from "./cpu/warpweft.js";
-import startGpu, * as gpu from "./gpu/warpweft.js";
 import { adopt, type CoreClass } from "./brand.js";
+import { enter } from "./entry.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
 import { describe, Host } from "./host.js";
-import { makeBy } from "./nn.js";
 
 /** A core that runs. */
 export interface Core {
@@ -37,11 +35,22 @@ export interface WasmSources {
   cpu?: WasmSource | PromiseLike<WasmSource>;
 }
 
-// The addresses are written out, so that bundlers find the files.
-const cores = {
-  gpu: { glue: gpu as object as Glue, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
-  cpu: { glue: cpu as object as Glue, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
-};
+/** A core as an entry of the package has it. */
+interface Provided {
+  /** What wasm-bindgen wrote around it. */
+  glue: object;
+  start(wasm: { module_or_path: WebAssembly.Module }): Promise<unknown>;
+  /** Where it is. */
+  usual(): URL;
+}
+
+let cores: Record<CoreName, Provided>;
+
+/** Says which entry of the package this is, and what its cores are. */
+export function provide(name: string, own: typeof cores): void {
+  enter(name);
+  cores = own;
+}
 
 /** Where a core is, unless somebody says otherwise. */
 function usual(name: CoreName): WasmSource {
@@ -50,7 +59,7 @@ function usual(name: CoreName): WasmSource {
     place = cores[name].usual();
   } catch (cause) {
     // Classic scripts made of modules may not know where they came from.
-    const help = `say where ${name}.wasm is (\`wasm\`), or import "warpweft/inline"`;
+    const help = `say where its .wasm is (\`wasm\`), or import "warpweft/inline"`;
     throw new Error(`this script does not know its own address: ${help}`, { cause });
   }
   // Vite 5 to 7 copy modules, but not what lies beside them, while one develops.
@@ -134,22 +143,25 @@ export function setDebug(words: string): void {
   for (const glue of started) glue.setDebug(debug);
 }
 
-/** The classes that all cores share; `classes.ts` says which, as it knows this file. */
-let roots: Record<string, { prototype: object }> = {};
+/** The classes that all cores share; `classes.ts` and `models.ts` say which, as they know this file. */
+const roots: Record<string, { prototype: object }> = {};
+/** What else is done to a core that runs. */
+const preparing: ((host: Host) => void)[] = [];
 
-/** See {@link roots}. */
-export function shareClasses(shared: typeof roots): void {
-  roots = shared;
+/** See {@link roots} and {@link preparing}. */
+export function shareClasses(shared: typeof roots, prepare?: (host: Host) => void): void {
+  Object.assign(roots, shared);
+  if (prepare) preparing.push(prepare);
 }
 
 /** Starts a core, and makes its classes those of the user. */
 async function run(name: CoreName, module: WebAssembly.Module): Promise<Core> {
-  const { glue, start } = cores[name];
+  const { glue, start } = cores[name] as { glue: Glue; start: Provided["start"] };
   const host = new Host(name, glue as unknown as Host["classes"]);
   glue.guardBy((exports) => guarded(exports, host));
   await start({ module_or_path: module });
   for (const [kind, root] of Object.entries(roots)) adopt(kind, host.classes[kind] as CoreClass, root, host);
-  makeBy(host);
+  for (const prepare of preparing) prepare(host);
   glue.start(host);
   if (debug) glue.setDebug(debug);
   started.add(glue);

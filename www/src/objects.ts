@@ -1,6 +1,7 @@
 // What the classes have in common: the core that an object lives on, and how it shows itself.
 
 import { Brand, type CoreClass } from "./brand.js";
+import { entry, mark } from "./entry.js";
 import { dataError } from "./errors.js";
 import { describe, type Host } from "./host.js";
 
@@ -22,6 +23,10 @@ export function classOf(kind: string, op: string, values: readonly unknown[]): C
 export abstract class Shown {
   constructor() {
     throw dataError(`${new.target.name}: is made by its device`);
+  }
+
+  get [mark](): string {
+    return entry();
   }
 
   [Symbol.for("nodejs.util.inspect.custom")](): string {

@@ -5,7 +5,8 @@ import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
 import { checked, describe } from "./host.js";
-import { entries, parts, record, type Named } from "./nn.js";
+import { parts } from "./modules.js";
+import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
 import { readStored, writeStored } from "./opfs.js";
 

@@ -20,7 +20,7 @@ async function visit(prefer, { until, keep }) {
     page.on("pageerror", (error) => errors.push(String(error)));
     await page.goto(address);
     const seen = await page.evaluate(async ([wanted, until, keep]) => {
-      const { Device, Generator, Layer, Optimizer, Sequential, Trainer } = await import("/dist/index.js");
+      const { Device, Generator, Layer, Optimizer, Sequential, Trainer } = await import("/dist/nn.js");
       const { randoms } = await import("/cases/harness.js");
       const gpu = (await Device.isAvailable()) ? "gpu" : "software";
       const device = await Device.new({ prefer: wanted === "webgpu" ? gpu : wanted });

@@ -62,7 +62,7 @@ const quiet = async (page) => same(await page.evaluate(() => globalThis.errors),
 await test("what it says of its adapter", async () => {
   const page = await open();
   const { found, info, fallback, told } = await page.evaluate(async () => {
-    const { Device } = await import("/dist/index.js");
+    const { Device } = await import("/dist/nn.js");
     const found = await Device.discover();
     const [device, adapter] = [await Device.new(), await navigator.gpu.requestAdapter()];
     const { isFallbackAdapter, vendor, architecture, description } = adapter.info;
@@ -87,7 +87,7 @@ for (const prefer of ["webgpu", "cpu"]) {
     const page = await open();
     const done = await page.evaluate(async ([wanted, hostile]) => {
       globalThis.gc = () => void TestUtils.gc();
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const gpu = (await Device.isAvailable()) ? "gpu" : "software";
       return (await import("/cases/all.js")).run(wanted === "webgpu" ? gpu : wanted, hostile);
     }, [prefer, HOSTILE]);
@@ -101,7 +101,7 @@ for (const prefer of ["webgpu", "cpu"]) {
 await test("a read does not wait until Firefox looks by itself, which is every 100 ms (its bug 1870699)", async () => {
   const page = await open();
   const times = await page.evaluate(async () => {
-    const { Device } = await import("/dist/index.js");
+    const { Device } = await import("/dist/nn.js");
     const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software" });
     const x = device.ones([16]);
     const times = [];
@@ -122,7 +122,7 @@ await test("a read does not wait until Firefox looks by itself, which is every 1
 await test("a lost GPU", async () => {
   const page = await open();
   const codes = await page.evaluate(async () => {
-    const { Device } = await import("/dist/index.js");
+    const { Device } = await import("/dist/nn.js");
     const real = GPUAdapter.prototype.requestDevice;
     let machine;
     GPUAdapter.prototype.requestDevice = async function (...options) {

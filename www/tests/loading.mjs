@@ -198,26 +198,34 @@ await test("a page that Vite 5 to 7 serve, which copied the module elsewhere", a
   moved.close();
 });
 
-await test("a module with the WebAssembly inside fetches none, and is a build of its own", async (page) => {
+await test("each entry is a build of its own, and one with the WebAssembly inside fetches none", async (page) => {
   await page.goto(address);
   const loaded = watch(page);
   const seen = await page.evaluate(async () => {
-    const [plain, inline] = await Promise.all(["index", "inline"].map((name) => import(`/dist/${name}.js`)));
+    const [plain, nn, inline] = await Promise.all(["index", "nn", "inline"].map((name) => import(`/dist/${name}.js`)));
     const devices = await Promise.all(["software", "cpu"].map((prefer) => inline.Device.new({ prefer })));
     const values = await Promise.all(devices.map(async (device) => (await device.tensor([21]).mul(2).read())[0]));
     const fetched = performance.getEntriesByType("resource").filter(({ name }) => name.endsWith(".wasm")).length;
     const stranger = (await plain.Device.new({ prefer: "cpu" })).tensor([1]);
-    let refused = "taken";
-    try {
-      devices[1].tensor([1]).add(stranger);
-    } catch ({ code, message }) {
-      refused = `${code}: ${message}`;
-    }
-    return { values, fetched, backends: devices.map(({ info }) => info.backend), refused };
+    const own = await nn.Device.new({ prefer: "cpu" });
+    const refused = [devices[1].tensor([1]), own.tensor([1])].map((tensor) => {
+      try {
+        return tensor.add(stranger);
+      } catch ({ code, message }) {
+        return `${code}: ${message}`;
+      }
+    });
+    const more = Object.keys(nn).filter((name) => !(name in plain)).sort();
+    const lacking = Object.keys(plain).filter((name) => !(name in nn));
+    return { values, fetched, backends: devices.map(({ info }) => info.backend), more, lacking, refused };
   });
-  const { refused, ...rest } = seen;
+  const { refused, more, lacking, ...rest } = seen;
   same(rest, { values: [42, 42], fetched: 0, backends: ["webgpu", "cpu"] }, "values, fetches, devices");
-  says(refused, "Data: add:");
+  for (const [at, entry] of ["warpweft/inline", "warpweft/nn"].entries()) {
+    says(refused[at], "Data: add:", '"warpweft"', `"${entry}"`);
+  }
+  const models = ["Generator", "Layer", "Module", "Optimizer", "Residual", "Schedule", "Sequential", "Trainer", "WeightAverage"];
+  same([more, lacking], [models, []], "what one entry has and the other has not");
   same(loaded, ["/dist/cpu.wasm"], "wasm loaded");
 });
 
@@ -244,7 +252,7 @@ for (const [name, kind] of Object.entries(kinds)) {
   await test(`the cores from elsewhere: ${name}`, async (page) => {
     // Where they usually are there is nothing.
     await page.route("**/dist/?pu.wasm", (route) => route.abort());
-    for (const core of ["gpu", "cpu"]) {
+    for (const core of ["gpu", "gpu-nn", "cpu"]) {
       await page.route(`**/elsewhere/${core}`, (route) =>
         route.fulfill({ path: join(dist, `${core}.wasm`), contentType: "application/wasm" }),
       );
@@ -318,7 +326,7 @@ await test("the classes have their names, and a map leads to the sources", async
   same(sourcesContent?.[at], readFileSync(join(root, "www", "src", "load.ts"), "utf8"), "a source in the map");
 });
 
-for (const entry of ["warpweft", "warpweft/inline"]) await test(`Node computes on the CPU by ${entry}`, async () => {
+for (const entry of ["warpweft", "warpweft/nn", "warpweft/inline"]) await test(`Node computes on the CPU by ${entry}`, async () => {
   const script = `
     import { Device, preload } from "${entry}";
     preload();
@@ -332,15 +340,15 @@ for (const entry of ["warpweft", "warpweft/inline"]) await test(`Node computes o
 await test("the tarball has what it needs", () => {
   const listed = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" });
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
-  const names = ["index.js", "index.js.map", "index.d.ts", "inline.js", "gpu.wasm", "cpu.wasm"];
+  const names = ["index.js", "index.js.map", "index.d.ts", "nn.js", "nn.d.ts", "inline.js", "gpu.wasm", "gpu-nn.wasm", "cpu.wasm"];
   const built = names.map((name) => `www/dist/${name}`);
   for (const file of [...built, "LICENSE-MIT", "LICENSE-APACHE", "README.md"]) {
     if (!files.includes(file)) throw new Error(`${file} is missing`);
   }
-  const odd = files.filter((file) => /\.built|\/snippets\/|(gpu|cpu)\/.*\.js$|_bg\.wasm$/.test(file));
+  const odd = files.filter((file) => /\.built|\/snippets\/|(gpu|gpu-nn|cpu)\/.*\.js$|_bg\.wasm$/.test(file));
   same(odd, [], "files that are of no use");
   const { resolve } = createRequire(join(root, "package.json"));
-  for (const core of ["gpu", "cpu"]) {
+  for (const core of ["gpu", "gpu-nn", "cpu"]) {
     if (!existsSync(resolve(`warpweft/${core}.wasm`))) throw new Error(`warpweft/${core}.wasm is nowhere`);
   }
 });

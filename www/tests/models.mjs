@@ -25,7 +25,7 @@ async function test(name, body) {
 async function inPage(files) {
   const { page, errors } = await open(browser, address);
   const made = await page.evaluate(async (files) => {
-    const { Device, Generator, Optimizer, Trainer } = await import("/dist/index.js");
+    const { Device, Generator, Optimizer, Trainer } = await import("/dist/nn.js");
     const { Mlp } = await import("/demo/mlp.js");
     const { cnn } = await import("/demo/cnn.js");
     const { Transformer } = await import("/demo/transformer.js");

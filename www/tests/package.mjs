@@ -34,7 +34,7 @@ async function cases(browser, prefer) {
   const { page, errors } = await open(browser, address);
   await test(`cases on ${prefer}`, async () => {
     const done = await page.evaluate(async ([wanted, hostile]) => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const gpu = (await Device.isAvailable()) ? "gpu" : "software";
       return (await import("/cases/all.js")).run(wanted === "webgpu" ? gpu : wanted, hostile);
     }, [prefer, HOSTILE]);
@@ -54,7 +54,7 @@ async function withWebGpu() {
     const loaded = [];
     page.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(new URL(request.url()).pathname));
     const found = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       return { all: await Device.discover(), available: await Device.isAvailable() };
     });
     same(loaded, [], "wasm loaded by discovery");
@@ -66,7 +66,7 @@ async function withWebGpu() {
     same(reasons, [], "those without a reason, and the recommended with one");
     same([gpu.available, typeof gpu.subgroups, typeof gpu.timestamps], [true, "boolean", "boolean"], "features");
     const opened = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const devices = await Promise.all([0, 1, "cpu", "auto"].map((prefer) => Device.new({ prefer })));
       return devices.map(({ info, fallback }) => ({ kind: info.kind, fallback }));
     });
@@ -78,7 +78,7 @@ async function withWebGpu() {
   });
   await test("an adapter without a name", async () => {
     const seen = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const real = Object.getOwnPropertyDescriptor(GPUAdapter.prototype, "info");
       const none = { vendor: "", architecture: "", device: "", description: "" };
       const seen = [];
@@ -100,7 +100,7 @@ async function withWebGpu() {
   await test("a worker", async () => {
     for (const prefer of ["webgpu", "cpu"]) {
       const answer = await page.evaluate(async (wanted) => {
-        const { Device } = await import("/dist/index.js");
+        const { Device } = await import("/dist/nn.js");
         const gpu = (await Device.isAvailable()) ? "gpu" : "software";
         const worker = new Worker("/cases/worker.js", { type: "module" });
         const message = new Promise((resolve, reject) => {
@@ -116,7 +116,7 @@ async function withWebGpu() {
   await test("two workers at once, each with a device of its own", async () => {
     for (const prefer of ["webgpu", "cpu"]) {
       const answers = await page.evaluate(async (wanted) => {
-        const { Device } = await import("/dist/index.js");
+        const { Device } = await import("/dist/nn.js");
         const gpu = (await Device.isAvailable()) ? "gpu" : "software";
         const work = (scale) => {
           const worker = new Worker("/cases/busy-worker.js", { type: "module" });
@@ -137,7 +137,7 @@ async function withWebGpu() {
   });
   await test("`using` frees at the end of the block", async () => {
     const used = await page.evaluate(`(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const device = await Device.new({ prefer: "cpu" });
       const used = [device.stats().usedBytes];
       { using x = device.tensor([1, 2, 3]); used.push(device.stats().usedBytes > used[0]); }
@@ -148,7 +148,7 @@ async function withWebGpu() {
   });
   await test("a lost GPU", async () => {
     const codes = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const real = GPUAdapter.prototype.requestDevice;
       let machine;
       GPUAdapter.prototype.requestDevice = async function (...options) {
@@ -168,7 +168,7 @@ async function withWebGpu() {
   });
   await test("a read is one submission, and some without work that have the browser look whether it is done", async () => {
     const { value, work, software } = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const software = !(await Device.isAvailable());
       const device = await Device.new({ prefer: software ? "software" : "gpu" });
       const x = device.full([512, 512], 1 / 512);
@@ -199,7 +199,7 @@ async function withWebGpu() {
   await test("the console stays quiet", () => same(errors, [], "errors"));
   await test("kernels are measured once", async () => {
     const seen = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const device = await Device.new({ prefer: (await Device.isAvailable()) ? "gpu" : "software" });
       const x = device.tensor([1, 2, 3, 4], [2, 2]);
       const tuned = [await device.tune(), await device.tune()];
@@ -226,7 +226,7 @@ async function withWebGpu() {
 async function trapped(browser, prefer) {
   const { page, errors } = await open(browser, address);
   const { codes, collected } = await page.evaluate(async (wanted) => {
-    const { Device } = await import("/dist/index.js");
+    const { Device } = await import("/dist/nn.js");
     const gpu = (await Device.isAvailable()) ? "gpu" : "software";
     const open = () => Device.new({ prefer: wanted === "webgpu" ? gpu : wanted });
     const device = await open();
@@ -286,7 +286,7 @@ async function withoutWebGpu() {
   const { page, errors } = await open(browser, address);
   await test("without WebGPU: the CPU, openly", async () => {
     const got = await page.evaluate(async () => {
-      const { Device } = await import("/dist/index.js");
+      const { Device } = await import("/dist/nn.js");
       const device = await Device.new();
       const values = [...(await device.tensor([1, 2]).exp().log().read())].map(Math.round);
       const refusal = await Device.new({ prefer: "gpu" }).catch(({ code, message }) => ({ code, message }));

@@ -46,7 +46,7 @@ async function checkTraining(prefer) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(
     async ([code, prefer]) => {
-      const here = code.replace('"warpweft"', `"${location.origin}/dist/index.js"`);
+      const here = code.replace('"warpweft/nn"', `"${location.origin}/dist/nn.js"`);
       const there = here.replace("Device.new()", `Device.new({ prefer: "${prefer}" })`);
       const body = `${there}
         const { length, [length - 1]: last } = trainer.history;
@@ -62,24 +62,24 @@ async function checkTraining(prefer) {
   expect(epochs > 1 && accuracy > 0.9, `after ${epochs} epochs an accuracy of ${accuracy}`);
 }
 
-/** What the blocks print, and `z`, which one of them makes. `device` stands for the one they ask for. */
-async function outcome(device) {
+/** What blocks print, and `last`, which they make. `device` stands for the one they ask for. */
+async function outcome(device, chosen, last) {
   const { page, errors } = await open(browser, address);
-  const chosen = blocks.filter((block) => device === "cpu" || !block.includes("device.tune()"));
   const code = chosen.join("").replace("Device.new()", `Device.new({ prefer: "${device}" })`);
-  const printed = await page.evaluate(async (code) => {
+  const printed = await page.evaluate(async ([code, last]) => {
     const map = document.createElement("script");
-    Object.assign(map, { type: "importmap", textContent: '{"imports": {"warpweft": "/dist/index.js"}}' });
+    const imports = { warpweft: "/dist/index.js", "warpweft/nn": "/dist/nn.js" };
+    Object.assign(map, { type: "importmap", textContent: JSON.stringify({ imports }) });
     document.head.append(map);
     const said = [];
     const log = console.log;
     console.log = (...values) => said.push(values);
-    const body = `${code}\nexport const made = { shape: z.shape, values: [...(await z.read())] };`;
+    const body = `${code}\nexport const made = { shape: ${last}.shape, values: [...(await ${last}.read())] };`;
     const module = URL.createObjectURL(new Blob([body], { type: "text/javascript" }));
     const { made } = await import(module);
     console.log = log;
     return [...said, [made]].map((values) => values.map((v) => (ArrayBuffer.isView(v) ? [...v] : v)));
-  }, code);
+  }, [code, last]);
   await page.close();
   if (errors.length) throw new Error(`errors on the console: ${errors.join("; ")}`);
   return printed;
@@ -91,7 +91,12 @@ function expect(holds, otherwise) {
 
 async function check(device) {
   expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md`);
-  const [[shape, values], [plan], [fit], [profile], [z]] = await outcome(device);
+  // A page runs one build: what trains is a page of its own.
+  const isTraining = (block) => block.includes('"warpweft/nn"');
+  const [training] = blocks.filter(isTraining);
+  const others = blocks.filter((block) => !isTraining(block) && (device === "cpu" || !block.includes("device.tune()")));
+  const [[shape, values], [plan], [profile], [z]] = await outcome(device, others, "z");
+  const [[fit]] = await outcome(device, [training], "inputs");
   expect(String(shape) === "2,4" && values.length === 8, `the result is ${values} of shape ${shape}`);
   for (const row of [values.slice(0, 4), values.slice(4)]) {
     const sum = row.reduce((a, b) => a + b);

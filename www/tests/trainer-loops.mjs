@@ -15,7 +15,7 @@ const results = [];
 async function train(prefer, every) {
   const { page, errors } = await open(browser, address);
   const seen = await page.evaluate(async ([prefer, every, steps]) => {
-    const { Device, Generator, Layer, Optimizer, Sequential, Trainer } = await import("/dist/index.js");
+    const { Device, Generator, Layer, Optimizer, Sequential, Trainer } = await import("/dist/nn.js");
     const { randoms } = await import("/cases/harness.js");
     const gpu = (await Device.isAvailable()) ? "gpu" : "software";
     const device = await Device.new({ prefer: prefer === "webgpu" ? gpu : prefer });

@@ -1,19 +1,19 @@
 // `npm run build`: the npm package, in www/dist.
 //
 // 1. For each core wasm-pack compiles the Rust (cargo) and writes the JavaScript around it (wasm-bindgen), and wasm-opt
-//    makes the wasm smaller and faster: gpu.wasm and cpu.wasm.
-// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes one module of it: index.js. The
-//    same with both cores inside it is inline.js.
+//    makes the wasm smaller and faster: gpu.wasm, gpu-nn.wasm (with layers, optimisers and the trainer) and cpu.wasm.
+// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes a module of it for each entry of the
+//    package: index.js and nn.js. The latter with its cores inside it is inline.js.
 //
 // A step whose inputs did not change since it last ran is skipped.
 
 import { createHash } from "node:crypto";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
-import { classes, guardable, once } from "./glue.mjs";
+import { added, classes, guardable, once } from "./glue.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -22,8 +22,10 @@ export const dist = join(root, "www", "dist");
 /** The wasm cores. The profiles are in Cargo.toml; where the flags differ, so do the folders that cargo builds in. */
 const cores = {
   gpu: { profile: "web", features: "gpu,js,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget },
+  "gpu-nn": { profile: "web", features: "gpu,js-nn,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget },
+  // Both entries have this one: a page that computes on the CPU has other worries than a fifth of its download.
   cpu: {
-    ...{ profile: "web-cpu", features: "cpu,js", optimise: "-O3" },
+    ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O3" },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
   },
 };
@@ -48,7 +50,7 @@ export async function build() {
   }));
   const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
   await step("JavaScript", ["www/src", "www/tsconfig.json", ...glue, ...tools], "", "index.js", buildScript);
-  const made = ["gpu.wasm", "cpu.wasm", "index.js", "inline.js"];
+  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "index.js", "nn.js", "inline.js"];
   for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 
@@ -62,8 +64,8 @@ async function buildCore(name) {
   await run(tool("wasm-pack"), args, { env: coreEnv(name) });
 
   const [script, declared] = ["warpweft.js", "warpweft.d.ts"].map((file) => join(out, file));
-  writeFileSync(script, guardable(readFileSync(script, "utf8"), name));
-  writeFileSync(join(out, "classes.txt"), classes(readFileSync(declared, "utf8")));
+  writeFileSync(script, guardable(readFileSync(script, "utf8"), name.split("-")[0]));
+  renameSync(declared, join(out, "classes.txt")); // TypeScript's compiler is not to find it.
   for (const file of readdirSync(out).filter((file) => file.endsWith(".d.ts"))) rmSync(join(out, file));
   const compiled = join(out, "warpweft_bg.wasm");
   // Beside the module that asks for it.
@@ -86,38 +88,42 @@ export function typecheck(file, lib) {
   return run(process.execPath, [nodeTool("typescript", "tsc"), "--noEmit", ...strict, ...modules, "--lib", lib, path]);
 }
 
-/** Makes one module of www/src and both cores' glue, with a source map, and the declarations of all of it. */
+/** Makes a module of www/src and the cores' glue for each entry, with a source map, and the declarations of all of it. */
 async function buildScript() {
   // What the last build made from a source that is gone by now must not be published.
   for (const old of readdirSync(dist).filter((name) => /\.(js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
   await tsc(["--emitDeclarationOnly"]);
   // What the classes have, the cores say.
-  copyFileSync(join(dist, "gpu", "classes.txt"), join(dist, "classes.d.ts"));
+  const [base, all] = ["gpu", "gpu-nn"].map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
+  writeFileSync(join(dist, "classes.d.ts"), classes(base));
+  writeFileSync(join(dist, "models.d.ts"), added(base, all));
   const { build: vite } = await import("vite"); // Here, because setup installs it.
   // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
   const compress = { target: "es2022", keepNames: { function: true, class: true } };
   const minify = { compress, mangle: { toplevel: false, keepNames: true }, codegen: { removeWhitespace: false } };
-  await vite({
-    ...{ configFile: false, root, logLevel: "warn", publicDir: false },
-    resolve: { alias: [{ find: /^\.\/(gpu|cpu)\//, replacement: `${dist}/$1/` }] },
-    build: {
-      ...{ outDir: dist, emptyOutDir: false, target: "es2022", sourcemap: true },
-      lib: { entry: join(root, "www", "src", "index.ts"), formats: ["es"], fileName: "index" },
-      // The comments are in the declarations; one tells this very bundler, and no other, to leave the wasm alone.
-      rolldownOptions: { output: { minify, comments: false } },
-    },
-  });
-  writeFileSync(join(dist, "inline.js"), inlined(readFileSync(join(dist, "index.js"), "utf8")));
+  for (const entry of ["index", "nn"]) {
+    await vite({
+      ...{ configFile: false, root, logLevel: "warn", publicDir: false },
+      resolve: { alias: [{ find: /^\.\/([\w-]+)\/warpweft/, replacement: `${dist}/$1/warpweft` }] },
+      build: {
+        ...{ outDir: dist, emptyOutDir: false, target: "es2022", sourcemap: true },
+        lib: { entry: join(root, "www", "src", `${entry}.ts`), formats: ["es"], fileName: entry },
+        // The comments are in the declarations; one tells this very bundler, and no other, to leave the wasm alone.
+        rolldownOptions: { output: { minify, comments: false } },
+      },
+    });
+  }
+  writeFileSync(join(dist, "inline.js"), inlined(readFileSync(join(dist, "nn.js"), "utf8")));
 }
 
-/** The same module with both cores in it, for bundlers that take no other files along. Its lines are the same. */
+/** The same module with its cores in it, for bundlers that take no other files along. Its lines are the same. */
 function inlined(script) {
   const inside = (text, name) => {
     const bytes = readFileSync(join(dist, `${name}.wasm`), "base64");
     const decoded = `Uint8Array.from(atob("${bytes}"), (letter) => letter.charCodeAt(0))`;
     return once(text, `new URL("./${name}.wasm", import.meta.url)`, decoded);
   };
-  return Object.keys(cores).reduce(inside, script);
+  return ["gpu-nn", "cpu"].reduce(inside, once(script, '"warpweft/nn"', '"warpweft/inline"'));
 }
 
 const stamps = join(dist, ".built.json");

@@ -16,8 +16,9 @@ const checks = {
   format: () => lint("fmt", ["--all", "--check"], nativeEnv()),
   "clippy, native": () => lint("clippy", ["--workspace", "--all-targets", ...strict], nativeEnv()),
   "clippy, GPU core": () => lint("clippy", [...wasm, "gpu,js,wgpu-interop", ...strict], coreEnv("gpu")),
+  "clippy, GPU core with layers": () => lint("clippy", [...wasm, "gpu,js-nn,wgpu-interop", ...strict], coreEnv("gpu")),
   // With the flags of the GPU's: what both depend on is looked at once.
-  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js", ...strict], coreEnv("gpu")),
+  "clippy, CPU core": () => lint("clippy", [...wasm, "cpu,js-nn", ...strict], coreEnv("gpu")),
   rustdoc: () => {
     const env = { ...nativeEnv(), RUSTDOCFLAGS: "-D warnings" };
     // Only libraries: the program of the same name would be documented over the library.

@@ -25,7 +25,6 @@ import type { DeviceOptions } from "./open.js";
 import type { FileOptions, FileSource, Safetensors } from "./files.js";
 import type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
 import type { TextOptions } from "./text.js";
-import type { FitOptions, Forward, TrainingData } from "./train.js";
 import type { Tuned, TuneOptions } from "./tune.js";
 
 declare global {
@@ -47,13 +46,30 @@ const dispose = `/**
     [Symbol.dispose](): void;`;
 
 /** The declarations of the classes; tensors have the type of their elements as a parameter, which wasm-bindgen knows not of. */
-export function classes(declarations) {
+export const classes = (declarations) => head + typed(declarations);
+
+/** What the declarations of one core have that those of another have not: the classes that models are made of. */
+export function added(base, all) {
+  const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/));
+  const text = found.filter((item) => !known.includes(item)).join("\n\n");
+  const names = known.flatMap((item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? []);
+  const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+  return `// The classes that models are made of, as wasm-bindgen wrote them.
+
+import type { ${used.join(", ")} } from "./classes.js";
+import type { FileOptions, FileSource } from "./files.js";
+import type { FitOptions, Forward, TrainingData } from "./train.js";
+
+${text}`;
+}
+
+function typed(declarations) {
   const [text] = declarations.split("export type InitInput");
-  const typed = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
+  const generic = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
     .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
   // Comments that come through Rust's macros by example are raw strings.
-  const plain = typed.replace(/^( +\*) r"/gm, "$1");
+  const plain = generic.replace(/^( +\*) r"/gm, "$1");
   const own = plain.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
-  return head + own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();
+  return own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();
 }

@@ -1,7 +1,8 @@
 //! Where the random numbers of a model come from.
 
+use super::Object;
 use crate::device::Device;
-use crate::js::objects::{Object, Place};
+use crate::js::objects::Object as Any;
 use crate::js::{Answer, At, FromJs, JsGenerator, Shell};
 use crate::nn::Generator;
 use wasm_bindgen::prelude::*;
@@ -19,7 +20,7 @@ impl JsGenerator {
         let op = "generator";
         let device = Device::from_js(device, At { op, what: "device" })?;
         let seed = u32::from_js(seed, At { op, what: "seed" })?;
-        Ok(JsGenerator(Place::new(Object::Generator(Generator::new(&device, seed)))))
+        Ok(JsGenerator(Object::Generator(Generator::new(&device, seed)).placed()))
     }
 
     /// How many seeds were drawn: with the seed that it was made with all that there is to know of it. A training that goes on
@@ -44,7 +45,7 @@ impl JsGenerator {
 impl FromJs for Generator {
     fn from_js(value: &JsValue, at: At) -> crate::error::Result<Generator> {
         match crate::js::convert::object(value, at, "a generator")? {
-            Some(Object::Generator(generator)) => Ok(generator),
+            Some(Any::Nn(Object::Generator(generator))) => Ok(generator),
             _ => Err(at.refuse(value, "a generator")),
         }
     }

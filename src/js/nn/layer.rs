@@ -2,8 +2,9 @@
 
 use super::members::Walked;
 use super::models::{Layer, Run};
+use super::Object;
 use crate::error::{Error, Result};
-use crate::js::objects::{keep, Object, Place};
+use crate::js::objects::keep;
 use crate::js::tensor::Attending;
 use crate::js::{Answer, At, FromJs, IntoJs, JsLayer, JsTensor, Shell};
 use crate::nn::{self, Generator, RecurrentOptions, TransformerOptions};
@@ -364,6 +365,6 @@ impl JsLayer {
 impl IntoJs for Layer {
     type Js = JsLayer;
     fn into_js(self) -> Result<JsLayer> {
-        Ok(JsLayer(Place::new(Object::Layer(self))))
+        Ok(JsLayer(Object::Layer(self).placed()))
     }
 }

@@ -2,15 +2,16 @@
 //! that names, states and tables are what they are in Rust.
 
 use super::models::Layer;
+use super::Object;
 use crate::error::Result;
 use crate::js::convert::object;
-use crate::js::objects::{keep_all, Object};
+use crate::js::objects::{keep_all, Object as Any};
+use crate::js::states::{pairs, state};
 use crate::js::variable::object_of;
 use crate::js::{named, Answer, At, FromJs, JsLayer};
 use crate::nn::{Members, Module};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::Variable;
 use js_sys::Array;
-use std::collections::BTreeMap;
 use wasm_bindgen::prelude::*;
 
 /// What is found in a property.
@@ -23,8 +24,8 @@ pub enum Part {
 impl FromJs for Part {
     fn from_js(value: &JsValue, at: At) -> Result<Part> {
         match object(value, at, "a layer or a variable")? {
-            Some(Object::Layer(layer)) => Ok(Part::Layer(layer)),
-            Some(Object::Variable(held)) => Ok(Part::Parameter(held.variable.clone())),
+            Some(Any::Nn(Object::Layer(layer))) => Ok(Part::Layer(layer)),
+            Some(Any::Variable(held)) => Ok(Part::Parameter(held.variable.clone())),
             _ => Err(at.refuse(value, "a layer or a variable")),
         }
     }
@@ -129,20 +130,4 @@ impl JsLayer {
     pub fn module_count(paths: Vec<String>, parts: Vec<JsValue>) -> Answer<f64> {
         Ok(Walked::new(paths, &parts)?.parameter_count() as f64)
     }
-}
-
-/// Lists of names and of what has them, as an object of two.
-pub fn pairs(names: &[String], values: Array) -> JsValue {
-    let list = Array::from_iter(names.iter().map(|name| JsValue::from_str(name)));
-    named(&["names", "values"], [list.into(), values.into()])
-}
-
-/// What a state of JavaScript's says.
-pub fn state(
-    op: &'static str,
-    names: Vec<String>,
-    values: &[JsValue],
-) -> Result<BTreeMap<String, Tensor>> {
-    let one = |value: &JsValue| Tensor::from_js(value, At { op, what: "a value" });
-    names.into_iter().zip(values).map(|(name, value)| Ok((name, one(value)?))).collect()
 }

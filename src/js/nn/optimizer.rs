@@ -1,11 +1,12 @@
 //! Optimisers: one class, whose static methods make those of each rule.
 
-use super::members::{pairs, state};
 use super::models::{Average, Optimizer};
+use super::Object;
 use crate::error::{Error, Result};
 use crate::js::convert::object;
 use crate::js::host::host;
-use crate::js::objects::{keep, keep_all, Object, Place};
+use crate::js::objects::{keep, keep_all, Object as Any};
+use crate::js::states::{pairs, state};
 use crate::js::{
     promise, Answer, At, FromJs, IntoJs, JsOptimizer, JsTensor, JsWeightAverage, Shell,
 };
@@ -255,7 +256,7 @@ impl JsWeightAverage {
 impl FromJs for Optimizer {
     fn from_js(value: &JsValue, at: At) -> Result<Optimizer> {
         match object(value, at, "an optimizer")? {
-            Some(Object::Optimizer(optimizer)) => Ok(optimizer),
+            Some(Any::Nn(Object::Optimizer(optimizer))) => Ok(optimizer),
             _ => Err(at.refuse(value, "an optimizer")),
         }
     }
@@ -264,13 +265,13 @@ impl FromJs for Optimizer {
 impl IntoJs for Optimizer {
     type Js = JsOptimizer;
     fn into_js(self) -> Result<JsOptimizer> {
-        Ok(JsOptimizer(Place::new(Object::Optimizer(self))))
+        Ok(JsOptimizer(Object::Optimizer(self).placed()))
     }
 }
 
 impl IntoJs for Average {
     type Js = JsWeightAverage;
     fn into_js(self) -> Result<JsWeightAverage> {
-        Ok(JsWeightAverage(Place::new(Object::WeightAverage(self))))
+        Ok(JsWeightAverage(Object::WeightAverage(self).placed()))
     }
 }

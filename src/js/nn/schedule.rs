@@ -1,8 +1,8 @@
 //! Learning rates: one class, whose static methods make the schedules.
 
 use super::models::Schedule;
+use super::Object;
 use crate::error::{Error, Result};
-use crate::js::objects::{Object, Place};
 use crate::js::{IntoJs, JsSchedule};
 use crate::optim::{self, OneCycleOptions, PlateauOptions, ReduceLrOnPlateau};
 use std::cell::RefCell;
@@ -140,6 +140,6 @@ impl Schedule {
 impl IntoJs for Schedule {
     type Js = JsSchedule;
     fn into_js(self) -> Result<JsSchedule> {
-        Ok(JsSchedule(Place::new(Object::Schedule(self))))
+        Ok(JsSchedule(Object::Schedule(self).placed()))
     }
 }

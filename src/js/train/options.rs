@@ -5,7 +5,7 @@ use super::told::camel;
 use crate::error::{Error, Result};
 use crate::js::convert::object;
 use crate::js::host::host;
-use crate::js::nn::models::Schedule;
+use crate::js::nn::{self, models::Schedule};
 use crate::js::objects::Object;
 use crate::js::{At, FromJs, FromOptions, Known, Options};
 use crate::nn::Generator;
@@ -241,7 +241,7 @@ impl optim::Schedule for Lent {
 impl FromJs for Schedule {
     fn from_js(value: &JsValue, at: At) -> Result<Schedule> {
         match object(value, at, "a schedule")? {
-            Some(Object::Schedule(schedule)) => Ok(schedule),
+            Some(Object::Nn(nn::Object::Schedule(schedule))) => Ok(schedule),
             _ => Err(at.refuse(value, "a schedule")),
         }
     }

@@ -5,11 +5,13 @@ use super::options::{Told, BATCH};
 use super::told;
 use crate::error::{Error, Result};
 use crate::js::host::host;
-use crate::js::nn::members::{pairs, Walked};
+use crate::js::nn::members::Walked;
 use crate::js::nn::models::Optimizer;
-use crate::js::objects::{keep, keep_all, Object, Place};
+use crate::js::nn::Object;
+use crate::js::objects::{keep, keep_all};
 use crate::js::reading::room;
 use crate::js::returns::{settle, Made};
+use crate::js::states::pairs;
 use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
 use crate::nn::Module;
 use crate::tensor::Tensor;
@@ -156,7 +158,7 @@ impl JsTrainer {
         let model = Walked::new(paths, &list(found.get(1).unwrap_or(model)))?;
         let trainer =
             Trainer::new(Model(Box::new(model)), &optimizer, &list(data), Told::open(options)?)?;
-        Ok(JsTrainer(Place::new(Object::Trainer(trainer))))
+        Ok(JsTrainer(Object::Trainer(trainer).placed()))
     }
 
     /// Two parts of data.

@@ -99,7 +99,7 @@ impl Schedule for CosineAnnealingWarmRestarts {
 }
 
 /// How [`OneCycleLr`] goes from one rate to the next.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anneal {
     /// Along half a wave of the cosine.
@@ -110,7 +110,7 @@ pub enum Anneal {
 }
 
 /// Parameters of [`OneCycleLr`].
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneCycleOptions {
     /// The part of the steps in which the rate rises, 0 to 1. The default is 0.3.

@@ -4,7 +4,7 @@ use super::need_numbers;
 use crate::error::{Error, Result};
 
 /// Which metrics are better.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlateauMode {
     /// Smaller ones, as of losses.
@@ -15,7 +15,7 @@ pub enum PlateauMode {
 }
 
 /// What the threshold of [`ReduceLrOnPlateau`] is counted in.
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThresholdMode {
     /// Parts of the best metric.
@@ -26,7 +26,7 @@ pub enum ThresholdMode {
 }
 
 /// Parameters of [`ReduceLrOnPlateau`].
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlateauOptions {
     /// Which metrics are better. The default is the smaller ones.

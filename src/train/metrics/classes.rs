@@ -231,7 +231,7 @@ impl ConfusionMatrix {
 }
 
 /// How the values of classes become one. (`average` of scikit-learn.)
-#[cfg_attr(feature = "js", warpweft_macros::js)]
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Average {
     /// Their mean: each class counts alike. A class that is not there counts as 0.

@@ -1,6 +1,6 @@
 // All cases that run on one device, and how a page or a worker starts them.
 
-import * as warpweft from "/dist/index.js";
+import * as warpweft from "/dist/nn.js";
 import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";

@@ -1,7 +1,7 @@
 // A worker with a device of its own: `count` steps of tensors that come and go, what they add up to, and whether
 // anything stayed.
 
-import { Device } from "/dist/index.js";
+import { Device } from "/dist/nn.js";
 
 self.onmessage = async ({ data: { prefer, scale, count } }) => {
   try {

@@ -1,6 +1,6 @@
 // A worker that computes a product and says on what.
 
-import { Device } from "/dist/index.js";
+import { Device } from "/dist/nn.js";
 
 self.onmessage = async ({ data: prefer }) => {
   try {

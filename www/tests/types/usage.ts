@@ -1,7 +1,7 @@
 // What the declarations say, checked by TypeScript's compiler alone: `npm run check` compiles it, nobody runs it.
 
-import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential, Trainer } from "../../dist/index.js";
-import { Tensor, Variable, WarpweftError, type Epoch, type ErrorCode, type TrainingStep } from "../../dist/index.js";
+import { Device, Generator, Layer, Module, Optimizer, Schedule, Sequential, Trainer } from "../../dist/nn.js";
+import { Tensor, Variable, WarpweftError, type Epoch, type ErrorCode, type TrainingStep } from "../../dist/nn.js";
 
 /** Compiles only for a value of exactly this type. */
 type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;

@@ -1,0 +1,70 @@
+/** A module, or a function that makes one tensor of one. */
+export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
+
+/**
+ * A part of a model. A class of one's own is a module: layers, variables and further modules among its properties (and in
+ * arrays there) are its parts, and their names are its parameters' paths.
+ *
+ * @example
+ * ```ts
+ * class Mlp extends Module {
+ *   hidden = Layer.linear(generator, 2, 16);
+ *   output = Layer.linear(generator, 16, 1);
+ *   forward(x) {
+ *     return this.output.forward(this.hidden.forward(x).tanh());
+ *   }
+ * }
+ * console.log(new Mlp().namedParameters()[0][0]); // hidden.weight
+ * ```
+ */
+export abstract class Module {
+  /** What is learnt, with the path to it; a parameter that is there under several names has the first. */
+  namedParameters(): [string, Variable][];
+  /** What is learnt, each once. */
+  parameters(): Variable[];
+  /** The number of all parameters' elements. */
+  readonly parameterCount: number;
+  /** The values of all parameters and buffers by their paths. */
+  stateDict(): Record<string, Tensor>;
+  /**
+   * Takes the values of all parameters and buffers, by their paths. Types are cast.
+   *
+   * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
+   */
+  loadStateDict(state: Record<string, Tensor>): void;
+  /** Changes to training: dropout drops, batch norm takes the batch's own statistics. New layers are in it. */
+  train(): this;
+  /** Changes to evaluation: dropout passes all, batch norm takes its running statistics. */
+  eval(): this;
+  /** A table of all parameters and of how many there are, for people. */
+  summary(): string;
+}
+
+/** Modules and functions, one after the other. Their names are numbers. */
+export class Sequential extends Module {
+  constructor(...steps: Step[]);
+  [place: number]: Step;
+  /** The result for `x`. */
+  forward(x: Tensor): Tensor;
+}
+
+/** A module or function whose input is added to its result. */
+export class Residual extends Module {
+  constructor(layer: Step);
+  readonly layer: Step;
+  /** `x + layer(x)`. */
+  forward(x: Tensor): Tensor;
+}
+
+export interface Layer extends Module {}
+
+export interface Optimizer {
+  /** What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`. */
+  stateDict(): Record<string, Tensor>;
+  /**
+   * Takes what `stateDict` gave of an optimiser of the same rule and parameters.
+   *
+   * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
+   */
+  loadStateDict(state: Record<string, Tensor>): Promise<void>;
+}

@@ -1,0 +1,14 @@
+// What all entries have: tensors on the GPU, or on the CPU where there is none.
+
+export type { DeviceInfo, Found } from "./choose.js";
+export * from "./classes.js";
+export { WarpweftError } from "./errors.js";
+export type { ErrorCode } from "./errors.js";
+export type { FileOptions, FileSource, Safetensors } from "./files.js";
+export { setDebug } from "./load.js";
+export type { WasmSource, WasmSources } from "./load.js";
+export { preload } from "./open.js";
+export type { DeviceOptions } from "./open.js";
+export type { BufferSpec, GpuBuffer, GpuDevice, SharedBuffer, ShareOptions } from "./share.js";
+export type { TextOptions } from "./text.js";
+export type { Tuned, TuneOptions } from "./tune.js";

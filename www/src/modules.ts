@@ -1,0 +1,192 @@
+// Modules: classes of users', whose properties are walked, and the core's own layers.
+
+import type { Device, Tensor, Variable } from "./classes.js";
+import { Brand } from "./brand.js";
+import { dataError } from "./errors.js";
+import { entry, mark } from "./entry.js";
+import { describe, type Host } from "./host.js";
+import { entries, record, type Named } from "./named.js";
+import { classOf, isGone, Shown } from "./objects.js";
+
+/** What a core is asked of the parts of a module. */
+type Question = "Parameters" | "State" | "Load" | "Mode" | "Summary" | "Count";
+
+/** The parts of a module by their paths: variables and layers. */
+export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
+  if (typeof value !== "object" || value === null || seen.has(value)) return;
+  const kind = Brand.kind(value);
+  if (kind === "Layer" || kind === "Variable") {
+    yield [path, value];
+  } else if (value instanceof Module || Array.isArray(value)) {
+    seen.add(value);
+    for (const [name, part] of Object.entries(value)) yield* parts(part, path ? `${path}.${name}` : name, seen);
+    seen.delete(value);
+  }
+}
+
+/** Asks the core about a module. */
+function ask(module: Module, question: Question, op: string, ...more: unknown[]): unknown {
+  const found = [...parts(module, "", new Set())];
+  const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
+  if (objects.length === 0) throw dataError(`${op}: the module has no layers and no variables among its properties`);
+  return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
+}
+
+export abstract class Module {
+  get [mark](): string {
+    return entry();
+  }
+
+  namedParameters(): [string, Variable][] {
+    const { names, values } = ask(this, "Parameters", "namedParameters") as Named<Variable>;
+    // A variable of the user's is that very object.
+    const own = new Map(parts(this, "", new Set()));
+    const object = (name: string) => own.get(name) as Variable | undefined;
+    return names.map((name, at) => [name, object(name) ?? values[at]!]);
+  }
+
+  parameters(): Variable[] {
+    return this.namedParameters().map(([, variable]) => variable);
+  }
+
+  get parameterCount(): number {
+    return ask(this, "Count", "parameterCount") as number;
+  }
+
+  stateDict(): Record<string, Tensor> {
+    return record(ask(this, "State", "stateDict") as Named<Tensor>);
+  }
+
+  loadStateDict(state: Record<string, Tensor>): void {
+    ask(this, "Load", "loadStateDict", ...entries("loadStateDict", state));
+  }
+
+  train(): this {
+    ask(this, "Mode", "train", true);
+    return this;
+  }
+
+  eval(): this {
+    ask(this, "Mode", "eval", false);
+    return this;
+  }
+
+  summary(): string {
+    return ask(this, "Summary", "summary") as string;
+  }
+}
+
+/** A module or a function that makes one tensor of one. */
+type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
+
+const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) : step.forward(x));
+
+function checkStep(op: string, step: unknown): Step {
+  const { forward } = Object(step) as { forward?: unknown };
+  if (typeof step === "function" || typeof forward === "function") return step as Step;
+  throw dataError(`${op}: ${describe(step)} is neither a module nor a function`);
+}
+
+export class Sequential extends Module {
+  [place: number]: Step;
+  #count: number;
+
+  constructor(...steps: Step[]) {
+    super();
+    steps.forEach((step, at) => (this[at] = checkStep("sequential", step)));
+    this.#count = steps.length;
+  }
+
+  forward(x: Tensor): Tensor {
+    for (let at = 0; at < this.#count; at++) x = apply(this[at]!, x);
+    return x;
+  }
+}
+
+export class Residual extends Module {
+  readonly layer: Step;
+
+  constructor(layer: Step) {
+    super();
+    this.layer = checkStep("residual", layer);
+  }
+
+  forward(x: Tensor): Tensor {
+    if (Brand.kind(Object(x) as object) !== "Tensor") throw dataError(`forward: x is ${describe(x)}, not a tensor`);
+    return x.add(apply(this.layer, x));
+  }
+}
+
+export class Layer extends Module {
+  declare forward: (x: Tensor | readonly Tensor[], options?: object) => Tensor;
+
+  constructor() {
+    super();
+    throw dataError("Layer: its static methods make layers");
+  }
+
+  override toString(): string {
+    return isGone(this) ? "Layer(disposed)" : this.summary();
+  }
+}
+
+export class Generator extends Shown {
+  // @ts-expect-error: the core's object stands for this one.
+  constructor(device: Device, seed: number) {
+    const core = classOf("Generator", "generator", [device]) as unknown as new (...values: unknown[]) => Generator;
+    return new core(device, seed);
+  }
+
+  override toString(): string {
+    return "Generator";
+  }
+}
+
+export class Optimizer extends Shown {
+  declare state: () => Named<Tensor>;
+  declare load: (names: string[], values: unknown[]) => Promise<void>;
+
+  stateDict(): Record<string, Tensor> {
+    return record(this.state());
+  }
+
+  loadStateDict(state: Record<string, Tensor>): Promise<void> {
+    return this.load(...entries("loadStateDict", state));
+  }
+
+  override toString(): string {
+    return isGone(this) ? "Optimizer(disposed)" : "Optimizer";
+  }
+}
+
+export class WeightAverage extends Shown {
+  override toString(): string {
+    return "WeightAverage";
+  }
+}
+
+export class Schedule extends Shown {
+  override toString(): string {
+    return "Schedule";
+  }
+}
+
+const made = { Layer, Optimizer, Schedule };
+
+/**
+ * Lets these classes have the static methods that a core's have. Which core makes an object, the first argument says that lives
+ * on one; numbers alone are for any.
+ */
+export function makeBy(host: Host): void {
+  for (const [kind, root] of Object.entries(made)) {
+    for (const name of Object.getOwnPropertyNames(host.classes[kind])) {
+      if (name in root || /^(module|gone|__)/.test(name)) continue;
+      const make = (...values: unknown[]) => {
+        const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
+        const owner = given.flat().map(Brand.owner).find((found) => found !== undefined) as Host | undefined;
+        return ((owner ?? host).classes[kind] as Record<string, Function>)[name]!(...given);
+      };
+      Object.defineProperty(root, name, { value: make, configurable: true });
+    }
+  }
+}
