@@ -1,14 +1,29 @@
-//! Looking at what tensors were made of.
+//! Looking at what tensors were made of, and saying what of it is not kept.
 
-use super::{named, promise, Answer, At, FromJs, JsTensor, Shell};
+use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use js_sys::{Array, Object, Promise};
 use wasm_bindgen::prelude::*;
 use wasm_bindgen::JsCast;
 
+#[wasm_bindgen(js_class = "Device")]
+impl JsDevice {
+    /// How many operations were recorded: where a checkpoint begins.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn recorded(&self) -> Answer<f64> {
+        Ok(self.core("checkpoint")?.recorded() as f64)
+    }
+}
+
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
+    /// Makes it a checkpoint of what was recorded from the `since`-th operation on.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn checkpointed(&self, since: f64) -> Answer<()> {
+        Ok(self.core("checkpoint")?.set_checkpoint(since as u64)?)
+    }
+
     /// The operations that this was made of, as text in the DOT language of Graphviz and as a picture. The tensors of `names`
     /// have their name in it; each single number has its value, and, if this is a single number of floats, the gradient by it.
     ///

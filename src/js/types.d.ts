@@ -165,6 +165,18 @@ export interface Tensor<D extends DType = DType> {
    * @throws `Unsupported` where the tensor is not on a GPU.
    */
   gpuBuffer(): SharedBuffer;
+  /**
+   * What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take no
+   * memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint`; Chen and others
+   * 2016.) Values and gradients are the same as without, those of variables that `work` uses included.
+   *
+   * ```ts
+   * const model = new Sequential(...blocks.map((block) => (x) => x.checkpoint((x) => block.forward(x))));
+   * ```
+   *
+   * @throws What `work` throws; `Data` if it gives no tensor of this device.
+   */
+  checkpoint(work: (x: Tensor) => Tensor): Tensor;
   /** Reads it, and gives its numbers as text, as NumPy shows them: of a large tensor the corners. */
   text(options?: { decimals?: number; most?: number }): Promise<string>;
   /** Reads it, and prints its numbers on the console, as {@link Tensor.text} gives them. */

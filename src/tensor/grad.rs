@@ -152,8 +152,15 @@ impl Tensor {
         if !self.device.is_same(&result.device) {
             return Err(Error::data("checkpoint: the result lives on another device"));
         }
-        self.device.set_checkpoint(result.node()?, since);
+        result.set_checkpoint(since)?;
         Ok(result)
+    }
+
+    /// See [`checkpoint`](Self::checkpoint): what was recorded from the `since`-th on is computed again.
+    #[cfg_attr(feature = "js", js(skip))]
+    pub(crate) fn set_checkpoint(&self, since: u64) -> Result<()> {
+        self.device.set_checkpoint(self.node()?, since);
+        Ok(())
     }
 
     /// The same values, that gradients do not pass: a constant to whatever is made of it.

@@ -28,6 +28,7 @@ export class Tensor extends Shown {
   declare add: (other: Tensor) => Tensor;
   declare dispose: () => void;
   declare pin: (() => Pinned) | undefined;
+  declare checkpointed: (since: number) => void;
 
   static concat(tensors: readonly Tensor[], axis?: number): Tensor {
     return classOf("Tensor", "concat", [tensors]).concat!(tensors, axis) as Tensor;
@@ -62,6 +63,18 @@ export class Tensor extends Shown {
     hostOf(device, "to");
     const { dtype, shape } = this;
     return device.upload(await this.bytes(), dtype, shape);
+  }
+
+  checkpoint(work: (x: Tensor) => Tensor): Tensor {
+    const name = "checkpoint";
+    hostOf(this, name);
+    if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+    const { device } = this;
+    const since = device.recorded();
+    const [result] = device.scope(() => results(work(this), name)) as Tensor[];
+    if (result!.device !== device) throw dataError(`${name}: the result lives on another device`);
+    result!.checkpointed(since);
+    return result!;
   }
 
   gpuBuffer(): SharedBuffer {
@@ -112,6 +125,7 @@ export class Device extends Shown {
   declare madeShader: (source: string, gradient: unknown, fallback: unknown) => Promise<Shader>;
   declare measure: () => Promise<number>;
   declare choose: (number: number) => string;
+  declare recorded: () => number;
   declare version: () => string;
   declare beginProfile: () => Promise<void>;
   declare endProfile: () => Promise<Profile>;

@@ -50,7 +50,8 @@ async function bundle(packed) {
     mkdirSync(before, { recursive: true });
     await run("tar", ["-xzf", resolve(packed), "-C", before, "--strip-components=1"], { quiet: true });
   }
-  const other = join(packed ? before : root, "www", "dist", "index.js");
+  // An earlier one may have a single entry.
+  const other = ["nn.js", "index.js"].map((name) => join(packed ? before : root, "www", "dist", name)).find(existsSync);
   const { build } = await import("vite");
   const input = [join(folder, "index.html"), ...libraries.map((name) => join(folder, "cold", `${name}.html`))];
   if (packed) input.push(join(folder, "cold", "before.html"));

@@ -59,7 +59,7 @@ impl Told {
     pub fn open(given: &JsValue) -> Result<Told> {
         thread_local!(static KNOWN: Known = Known::new(&[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
-            "reduceOnPlateau earlyStopping generators validation",
+            "reduceOnPlateau earlyStopping generators validation detectAnomaly",
         ]));
         let options = Options::open(given, &KNOWN, OP)?;
         let mut told = Told { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
@@ -169,6 +169,8 @@ impl Told {
         let options = &self.options;
         trainer = trainer.epochs(field(options, 3, "epochs")?.unwrap_or(1));
         trainer = trainer.report_every(field(options, 4, "reportEvery")?.unwrap_or(0));
+        let looks = field(options, 12, "detectAnomaly")?.unwrap_or(false);
+        trainer = trainer.detect_anomaly(looks);
         for metric in self.metrics {
             trainer = trainer.metric(metric);
         }

@@ -33,6 +33,12 @@ export interface TrainerOptions {
   earlyStopping?: EarlyStopping;
   /** After so many steps each the mean loss so far is read, which waits: `meanLoss`. Default: 0, after epochs alone. */
   reportEvery?: number;
+  /**
+   * Whether each step first looks if its loss and gradients are finite. If not, it is an error that names the first operation
+   * whose result is not ({@link Tensor.findNonFinite}), and the parameters are as they were. It takes several times as long.
+   * Default: false.
+   */
+  detectAnomaly?: boolean;
   /** Generators that `forward` draws from, so that checkpoints note it; those of the model's dropout are known. */
   generators?: readonly Generator[];
 }

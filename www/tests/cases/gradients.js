@@ -33,6 +33,45 @@ test("detached tensors are constants", async ({ device }) => {
   close(await all(x.mul(constant).sum().grad([x])[0]), [Math.exp(2), Math.exp(3)]);
 });
 
+test("checkpoints have the same gradients, and keep less until then", async ({ device, Device }) => {
+  const x = device.tensor([0.5, -1, 2]);
+  const w = device.tensor(3);
+  const part = (x) => x.mul(w).sin().exp();
+  const y = x.checkpoint((x) => part(x).checkpoint(part)).sum();
+  const inner = [0.5, -1, 2].map((x) => Math.exp(Math.sin(3 * x)));
+  close(await y.item(), inner.reduce((sum, z) => sum + Math.exp(Math.sin(3 * z)), 0));
+  const slopes = [0.5, -1, 2].map((x, n) => {
+    const z = inner[n];
+    return 9 * Math.exp(Math.sin(3 * z)) * Math.cos(3 * z) * z * Math.cos(3 * x);
+  });
+  close(await all(y.grad([x])[0]), slopes);
+  // A deep net, in parts or as a whole: of what is in between one part lies in memory at a time.
+  const weights = Array.from({ length: 24 }, (_, n) => device.uniform([64, 64], { low: -0.2, high: 0.2, seed: n }));
+  const layer = (x, w) => x.matmul(w).tanh();
+  const parts = [0, 6, 12, 18].map((at) => weights.slice(at, at + 6));
+  const nets = [
+    (x) => weights.reduce(layer, x),
+    (x) => parts.reduce((x, some) => x.checkpoint((x) => some.reduce(layer, x)), x),
+  ];
+  await device.sync();
+  const seen = [];
+  for (const net of nets) {
+    const input = device.uniform([512, 64], { seed: 9 });
+    const [gradient] = device.scope(() => net(input).sum().grad([input]));
+    const { bytes } = device.batch().add(gradient).plan();
+    seen.push({ gradient: await all(gradient), bytes });
+  }
+  close(seen[1].gradient, seen[0].gradient);
+  check(seen[1].bytes < 0.7 * seen[0].bytes, `${seen[1].bytes} bytes and ${seen[0].bytes}`);
+  check(x.checkpoint((x) => x) === x, "what is returned as it is");
+  refuses("Data", "checkpoint", () => x.checkpoint());
+  refuses("Data", "checkpoint", () => x.checkpoint(() => 1));
+  refuses("Data", "checkpoint", () => x.checkpoint(async (x) => x.exp()));
+  const other = await Device.new({ prefer: "cpu" });
+  refuses("Data", "checkpoint", () => x.checkpoint(() => other.ones([3])));
+  other.dispose();
+});
+
 test("gradients that are refused", ({ device }) => {
   const x = device.tensor([1, 2]);
   refuses("Shape", "grad", () => x.exp().grad([x]));

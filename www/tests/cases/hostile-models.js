@@ -12,7 +12,7 @@ const INNER = new Set("state load end place bring advance learn close score toFi
 /** Names of options that the classes have. */
 const OPTIONS = ["lr", "momentum", "bias", "heads", "dropout", "layers", "hidden", "epsilon", "patience", "factor", "totalIters",
   "batchSize", "shuffle", "dropLast", "epochs", "validation", "metrics", "schedule", "scheduleByEpoch", "reduceOnPlateau",
-  "earlyStopping", "reportEvery", "generators", "signal", "betas", "weightDecay", "dimFeedforward", "activation", "affine"];
+  "earlyStopping", "reportEvery", "detectAnomaly", "generators", "signal", "betas", "weightDecay", "dimFeedforward", "activation", "affine"];
 
 const statics = (kind) => Object.getOwnPropertyNames(kind).filter((name) => typeof kind[name] === "function");
 

@@ -279,6 +279,22 @@ test("rates, reports and an early end", async (context) => {
   check(still.trainer.isOver, "it is over");
 });
 
+test("an anomaly is named before the step is taken", async (context) => {
+  const { device, Generator, Layer, Optimizer, Trainer } = context;
+  const model = Layer.linear(new Generator(device, 1), 2, 1, { bias: false });
+  const before = [...(await model.parameter("weight").value.read())];
+  const data = [device.tensor(features), device.tensor(targets)];
+  const forward = (x, y) => model.forward(x).sub(model.forward(x)).log().sub(y).mean();
+  for (const detectAnomaly of [true, false]) {
+    const trainer = new Trainer(model, Optimizer.sgd(model, { lr: 0.2 }), data, forward, { detectAnomaly });
+    if (detectAnomaly) await rejects("Data", "train: step 0: the loss", () => trainer.fit());
+    else await trainer.fit();
+    const after = [...(await model.parameter("weight").value.read())];
+    if (detectAnomaly) same(after, before, "the parameters");
+    else check(after.every(Number.isNaN), `without it the weights are ${after}`);
+  }
+});
+
 test("a checkpoint goes on to the same bits", async (context) => {
   const { device, Generator, Layer, Optimizer, Sequential, Trainer } = context;
   const [x, y] = [device.tensor(features), device.tensor(targets)];
