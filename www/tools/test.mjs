@@ -54,9 +54,11 @@ async function testPages() {
   const sum = { passed: 0, failed: 0 };
   for (const name of scripts) {
     console.log(`page: ${name}`);
+    const start = Date.now();
     const { passed, failed } = await counted(() => run(process.execPath, [join(dir, name)], { env: nativeEnv() }));
     sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
     sum.failed += failed;
+    console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s`);
   }
   return sum;
 }
