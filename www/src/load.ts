@@ -143,7 +143,7 @@ export function setDebug(words: string): void {
   for (const glue of started) glue.setDebug(debug);
 }
 
-/** The classes that all cores share; `classes.ts` and `models.ts` say which, as they know this file. */
+/** The classes that all cores share; `classes.ts` and `nn.ts` say which, as they know this file. */
 const roots: Record<string, { prototype: object }> = {};
 /** What else is done to a core that runs. */
 const preparing: ((host: Host) => void)[] = [];

@@ -2,7 +2,9 @@
 
 import startCpu, * as cpu from "./cpu/warpweft.js";
 import startGpu, * as gpu from "./gpu-nn/warpweft.js";
-import { provide } from "./load.js";
+import { provide, shareClasses } from "./load.js";
+import { Generator, Layer, Optimizer, Schedule, Trainer, WeightAverage } from "./models.js";
+import { makeBy } from "./modules.js";
 
 export * from "./base.js";
 export * from "./models.js";
@@ -13,3 +15,5 @@ provide("warpweft/nn", {
   gpu: { glue: gpu, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu-nn.wasm", import.meta.url) },
   cpu: { glue: cpu, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 });
+
+shareClasses({ Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer }, makeBy);

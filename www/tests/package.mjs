@@ -74,7 +74,7 @@ async function withWebGpu() {
     same(opened[2], { kind: "cpu" }, "the CPU when asked for it is no fallback");
     same(opened[3].kind, found.available ? "gpu" : "cpu", "auto");
     same(Boolean(opened[3].fallback), !found.available, "the fallback is told");
-    same(loaded.sort(), ["cpu", "gpu"].map(wasm), "wasm loaded");
+    same(loaded.sort(), ["cpu", "gpu-nn"].map(wasm), "wasm loaded");
   });
   await test("an adapter without a name", async () => {
     const seen = await page.evaluate(async () => {

@@ -53,7 +53,7 @@ export function added(base, all) {
   const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/));
   const text = found.filter((item) => !known.includes(item)).join("\n\n");
   const names = known.flatMap((item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? []);
-  const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(text));
+  const used = [...new Set(names)].filter((name) => new RegExp(`\\b${name}\\b`).test(text));
   return `// The classes that models are made of, as wasm-bindgen wrote them.
 
 import type { ${used.join(", ")} } from "./classes.js";

@@ -8,7 +8,7 @@ use crate::js::convert::object;
 use crate::js::objects::{keep_all, Object as Any};
 use crate::js::states::{pairs, state};
 use crate::js::variable::object_of;
-use crate::js::{named, Answer, At, FromJs, JsLayer};
+use crate::js::{Answer, At, FromJs, JsLayer};
 use crate::nn::{Members, Module};
 use crate::tensor::Variable;
 use js_sys::Array;

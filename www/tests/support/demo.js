@@ -27,7 +27,7 @@ export function listen(page, said) {
   page.on("pageerror", (error) => said.push(`exception: ${error.message}`));
   page.on("requestfailed", (request) => {
     // Where the CPU is chosen after all, the GPU's core is left unfetched half-way.
-    const left = request.url().endsWith("/gpu.wasm") && request.failure()?.errorText === "net::ERR_ABORTED";
+    const left = /\/gpu[-\w]*\.wasm$/.test(request.url()) && request.failure()?.errorText === "net::ERR_ABORTED";
     if (!left) said.push(`not loaded: ${request.url()}`);
   });
 }
