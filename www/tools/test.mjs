@@ -4,7 +4,7 @@
 // The whole run takes samples of the browser's cases, and natively of those that come again with other kernels of a GPU;
 // `npm test -- --only native` and `--only web` run all, the latter in Chromium, with `--browser firefox` in Firefox.
 
-import { existsSync, readdirSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { build } from "./build.mjs";
@@ -46,20 +46,31 @@ async function testWeb(browser, every = 1) {
   return counted(() => webTests({ browser }));
 }
 
+/** So many scripts run side by side: much of their time browsers wait. */
+const LANES = 2;
+
 /** The scripts in www/tests, which use the built package as a web page or program does. */
 async function testPages() {
   await build();
   const dir = join(root, "www", "tests");
-  const scripts = existsSync(dir) ? readdirSync(dir).filter((name) => name.endsWith(".mjs")).sort() : [];
+  const scripts = readdirSync(dir).filter((name) => name.endsWith(".mjs")).sort();
   const sum = { passed: 0, failed: 0 };
-  for (const name of scripts) {
-    console.log(`page: ${name}`);
-    const start = Date.now();
-    const { passed, failed } = await counted(() => run(process.execPath, [join(dir, name)], { env: nativeEnv() }));
-    sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
-    sum.failed += failed;
-    console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s`);
-  }
+  const next = async () => {
+    for (let name; (name = scripts.shift()); ) {
+      const start = Date.now();
+      let said = "";
+      const { passed, failed } = await counted(async () => {
+        const work = run(process.execPath, [join(dir, name)], { env: nativeEnv(), quiet: true });
+        said = await work.catch((error) => error.output ?? "");
+        return work;
+      });
+      // What two say at once nobody could read.
+      console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s\n${said}`);
+      sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
+      sum.failed += failed;
+    }
+  };
+  await Promise.all(Array.from({ length: LANES }, next));
   return sum;
 }
 
