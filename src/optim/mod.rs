@@ -57,6 +57,8 @@ pub struct Optimizer {
 struct Group {
     rule: Box<dyn Rule>,
     lr: f64,
+    /// The rate that it was given, which schedules multiply.
+    base_lr: f64,
     shards: Vec<Shard>,
 }
 
@@ -103,7 +105,8 @@ impl Optimizer {
         for parameters in sharded(parameters)? {
             shards.push(Shard::new(&rule, parameters)?);
         }
-        self.groups.push(Group { lr: rule.lr(), rule: Box::new(rule), shards });
+        let lr = rule.lr();
+        self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, shards });
         Ok(())
     }
 
@@ -152,7 +155,18 @@ impl Optimizer {
 
     /// Sets the learning rate of all groups. It is data: nothing is planned again.
     pub fn set_lr(&mut self, lr: f64) {
-        self.groups.iter_mut().for_each(|group| group.lr = lr);
+        for group in &mut self.groups {
+            (group.lr, group.base_lr) = (lr, lr);
+        }
+    }
+
+    /// Sets the learning rate of the first group to what a schedule says, and multiplies those of the others by as much, so
+    /// that they keep their ratios to it. (PyTorch's schedulers.)
+    pub fn schedule_lr(&mut self, lr: f64) {
+        let first = self.groups[0].base_lr;
+        for (n, group) in self.groups.iter_mut().enumerate() {
+            group.lr = if n == 0 || first == 0.0 { lr } else { group.base_lr / first * lr };
+        }
     }
 
     /// Sets the learning rate of one group, in the order in which they were added.
@@ -162,7 +176,8 @@ impl Optimizer {
     pub fn set_group_lr(&mut self, group: usize, lr: f64) -> Result<()> {
         let count = self.groups.len();
         let no = || Error::data(format!("optimizer: there is no group {group} of {count}"));
-        self.groups.get_mut(group).ok_or_else(no)?.lr = lr;
+        let group = self.groups.get_mut(group).ok_or_else(no)?;
+        (group.lr, group.base_lr) = (lr, lr);
         Ok(())
     }
 

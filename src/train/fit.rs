@@ -163,7 +163,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         };
         if self.schedule.is_some() || self.plateau.is_some() {
             self.optimizer.change(|own| {
-                own.set_lr(lr);
+                own.schedule_lr(lr);
                 Ok(())
             })?;
         }

@@ -195,7 +195,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self
     }
 
-    /// The learning rate of each step.
+    /// The learning rate of each step: that of the optimiser's first group; the others keep their ratios to it.
     #[must_use]
     pub fn schedule(mut self, schedule: impl Schedule + 'static) -> Trainer<M, O> {
         self.schedule = Some((Box::new(schedule), Per::Step));

@@ -197,6 +197,20 @@ fn ways(s: &mut Suite) {
             other => Err(Error::data(format!("a parameter in two groups: {other:?}"))),
         }
     });
+    s.fallible("a schedule keeps the ratios between the rates of groups", |device| async move {
+        let of = [1.0f32, 1.0].map(|x| device.tensor(&[x], &[1]));
+        let [a, b] = of.map(|x| x.map(|x| Variable::new(&x)));
+        let (a, b) = (a?, b?);
+        let mut optimizer = Optimizer::new(Sgd::new(0.1), &[a.clone()])?;
+        optimizer.add_group(Sgd::new(0.3), &[b.clone()])?;
+        // A warm-up may begin with nothing.
+        for lr in [0.05, 0.0, 0.2] {
+            optimizer.schedule_lr(lr);
+            optimizer.minimize(&a.value().add(b.value())?.sum(())?)?;
+        }
+        near("a".into(), &a.value(), &Array { shape: vec![1], data: vec![0.75] }).await?;
+        near("b".into(), &b.value(), &Array { shape: vec![1], data: vec![0.25] }).await
+    });
     s.fallible("what is saved goes on to the same bits", |device| async move {
         let all = arrays(FILE, "all");
         let rule = || Adam { amsgrad: true, ..Adam::new(0.05) };

@@ -23,7 +23,7 @@ export interface TrainerOptions {
   validation?: TrainingData;
   /** What is computed of the validation; `forward` must return predictions then. Default: none. */
   metrics?: readonly Metric[];
-  /** The learning rate of each step. Default: the optimizer's. */
+  /** The learning rate of each step: that of the optimizer's first group; others keep their ratios to it. Default: as it is. */
   schedule?: Schedule;
   /** The learning rate of each epoch. */
   scheduleByEpoch?: Schedule;
