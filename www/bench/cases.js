@@ -176,7 +176,7 @@ export const cases = [
     ...{ model: "lstm", rows: 32, steps: 100, width: 64, hidden: 128 },
   }),
   make("train-transformer", "train", "4 layers, 256 wide, 128 tokens, 8 examples", {
-    ...{ model: "transformer", rows: 8, length: 128, width: 256, heads: 4, wide: 1024, layers: 4, letters: 256 },
+    ...{ model: "transformer", rows: 8, length: 128, width: 256, heads: 4, wide: 1024, layers: 4, letters: 256, heavy: true },
   }),
   make("transfer", "transfer", "64 MB there, + 1, and back", { count: 1 << 24 }),
 ];
