@@ -3,13 +3,57 @@
 // A case names a kind; each library knows how to compute every kind, and `reference.js` computes it in float64.
 
 /**
- * @typedef {{ shape: number[], scale?: number, weight?: boolean }} Input
+ * @typedef {{ shape: number[], scale?: number, classes?: number, weight?: boolean }} Input
  * @typedef {{ name: string, kind: string, what: string, inputs: Record<string, Input>, output: number[], repeat: number,
  *   heavy?: boolean } & Record<string, any>} Case
  */
 
 /** So many steps of a training are checked, by their losses. */
 export const trained = 3;
+
+/** A layer with a bias, its weight `[outputs, ...inputs]`, within PyTorch's bound. */
+function layer(name, [outputs, ...inputs]) {
+  const own = { scale: 1 / Math.sqrt(sizeOf(inputs)), weight: true };
+  return { [`${name}.weight`]: { shape: [outputs, ...inputs], ...own }, [`${name}.bias`]: { shape: [outputs], ...own } };
+}
+
+/** The inputs of models that are trained; parameters have PyTorch's names, order and layout. */
+const models = {
+  mlp: ({ rows }) => ({
+    ...{ x: { shape: [rows, 784] }, y: { shape: [rows], classes: 10 } },
+    ...{ ...layer("0", [512, 784]), ...layer("2", [256, 512]), ...layer("4", [10, 256]) },
+  }),
+  cnn: ({ rows }) => ({
+    ...{ x: { shape: [rows, 1, 28, 28] }, y: { shape: [rows], classes: 10 } },
+    ...{ ...layer("0", [16, 1, 3, 3]), ...layer("3", [32, 16, 3, 3]), ...layer("7", [128, 32 * 49]), ...layer("9", [10, 128]) },
+  }),
+  lstm({ rows, steps, width, hidden }) {
+    const own = { scale: 1 / Math.sqrt(hidden), weight: true };
+    const [weights, biases] = [[width, hidden].map((inputs) => [4 * hidden, inputs]), [[4 * hidden], [4 * hidden]]];
+    const names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"].map((name) => `0.${name}_l0`);
+    const cell = names.map((name, i) => [name, { shape: [...weights, ...biases][i], ...own }]);
+    const data = { x: { shape: [rows, steps, width] }, y: { shape: [rows], classes: 10 } };
+    return { ...data, ...Object.fromEntries(cell), ...layer("2", [10, hidden]) };
+  },
+  transformer({ rows, length, width, wide, layers, letters }) {
+    const row = { shape: [width], weight: true };
+    const projections = (name) => {
+      const { [`${name}.weight`]: weight, [`${name}.bias`]: bias } = layer(name, [3 * width, width]);
+      return { [`${name}_weight`]: weight, [`${name}_bias`]: bias };
+    };
+    const block = (name) => ({
+      ...{ ...projections(`${name}.self_attn.in_proj`), ...layer(`${name}.self_attn.out_proj`, [width, width]) },
+      ...{ ...layer(`${name}.linear1`, [wide, width]), ...layer(`${name}.linear2`, [width, wide]) },
+      ...Object.fromEntries([1, 2].flatMap((n) => ["weight", "bias"].map((part) => [`${name}.norm${n}.${part}`, row]))),
+    });
+    const blocks = Array.from({ length: layers }, (_, i) => block(`${i + 1}`));
+    return {
+      ...{ x: { shape: [rows, length], classes: letters }, y: { shape: [rows * length], classes: letters } },
+      ...{ "0.weight": { shape: [letters, width], weight: true } },
+      ...Object.assign({}, ...blocks, layer(`${layers + 1}`, [letters, width])),
+    };
+  },
+};
 
 /** What each kind takes and gives; parameters are the case's. */
 const kinds = {
@@ -63,10 +107,7 @@ const kinds = {
     const w2 = { shape: [wide, out], scale: 1 / Math.sqrt(wide), weight: true };
     return { inputs: { x: { shape: [longest, width] }, w1, w2 }, output: [rows, out] };
   },
-  train({ rows, widths }) {
-    const { inputs } = kinds.mlp({ rows, widths });
-    return { inputs: { ...inputs, y: { shape: [rows] } }, output: [trained] };
-  },
+  train: ({ model, ...parameters }) => ({ inputs: models[model](parameters), output: [trained] }),
   transfer: ({ count }) => ({ inputs: { x: { shape: [count] } }, output: [count] }),
 };
 
@@ -128,8 +169,15 @@ export const cases = [
   make("lengths", "lengths", "softmax(relu(x w1) w2), n x 256 -> 512 -> 64, another n in each run", {
     ...{ rows: 64, longest: 256, widths: [256, 512, 64] },
   }),
-  make("train-mlp-64", "train", "a step of Adam, 64 of 784 -> 512 -> 256 -> 10", { rows: 64, widths: [784, 512, 256, 10] }),
-  make("train-mlp-512", "train", "the same of 512", { rows: 512, widths: [784, 512, 256, 10] }),
+  make("train-mlp-64", "train", "a step of Adam, 64 of 784 -> 512 -> 256 -> 10", { model: "mlp", rows: 64 }),
+  make("train-mlp-512", "train", "the same of 512", { model: "mlp", rows: 512 }),
+  make("train-cnn", "train", "two convolutions, two dense layers, 64 of 28 x 28", { model: "cnn", rows: 64 }),
+  make("train-lstm", "train", "an LSTM of 128 over 100 steps, 32 examples", {
+    ...{ model: "lstm", rows: 32, steps: 100, width: 64, hidden: 128 },
+  }),
+  make("train-transformer", "train", "4 layers, 256 wide, 128 tokens, 8 examples", {
+    ...{ model: "transformer", rows: 8, length: 128, width: 256, heads: 4, wide: 1024, layers: 4, letters: 256, heavy: true },
+  }),
   make("transfer", "transfer", "64 MB there, + 1, and back", { count: 1 << 24 }),
 ];
 
@@ -142,22 +190,19 @@ export function dataOf({ name, inputs }) {
     z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
     return ((z ^ (z >>> 15)) >>> 8) / (1 << 23) - 1;
   };
-  const fill = ({ shape, scale = 1 }) => {
-    const values = new Float32Array(sizeOf(shape));
-    for (let i = 0; i < values.length; i++) values[i] = next() * scale;
+  const fill = ({ shape, scale = 1, classes }) => {
+    const values = new (classes ? Int32Array : Float32Array)(sizeOf(shape));
+    for (let i = 0; i < values.length; i++) values[i] = classes ? ((next() + 1) / 2) * classes : next() * scale;
     return values;
   };
   return Object.fromEntries(Object.entries(inputs).map(([key, input]) => [key, fill(input)]));
 }
 
-/** The classes that a training is to learn: one for each row. */
-export const labelsOf = ({ widths }, { y }) => Int32Array.from(y, (value) => Math.floor(((value + 1) / 2) * widths.at(-1)));
-
 /** The numbers of Adam, as its authors have them. */
 export const adam = { lr: 1e-3, b1: 0.9, b2: 0.999, eps: 1e-8 };
 
-/** Layers of a training, from 1 on. */
-export const layersOf = ({ widths }) => widths.slice(1).map((_, at) => at + 1);
+/** The names of what a training learns. */
+export const parametersOf = ({ inputs }) => Object.keys(inputs).filter((name) => inputs[name].weight);
 
 /** The inputs of a case of lengths one after the other, as `{ shape, values }`: first as many rows as its result has. */
 export function inputsOfLengths({ rows, longest, widths: [width] }, { x }) {
@@ -168,7 +213,9 @@ export function inputsOfLengths({ rows, longest, widths: [width] }, { x }) {
   };
 }
 
-export const sizeOf = (shape) => shape.reduce((product, extent) => product * extent, 1);
+export function sizeOf(shape) {
+  return shape.reduce((product, extent) => product * extent, 1);
+}
 
 /** Data in another layout: axis i of the result is axis `order[i]`. */
 export function permuted(data, shape, order) {

@@ -1,6 +1,8 @@
-// The cases in float64 and plain JavaScript, at sampled elements: what every library's results are checked against.
+// The cases in float64 and plain JavaScript, at sampled elements: what every library's results are checked against. Losses
+// of trainings are PyTorch's, by `training.py`.
 
-import { adam, labelsOf, layersOf, sizeOf, trained } from "./cases.js";
+import { sizeOf } from "./cases.js";
+import training from "./training.json" with { type: "json" };
 
 /** How far a value may lie from the reference, in parts of the largest one looked at: sums are taken in float32. */
 export const near = 1e-3;
@@ -30,59 +32,6 @@ function product(a, b, rows, inner, columns) {
     }
   }
   return result;
-}
-
-/** The transpose of `[rows, columns]`. */
-function turned(a, rows, columns) {
-  const result = new Float64Array(a.length);
-  for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) result[j * rows + i] = a[i * columns + j];
-  return result;
-}
-
-/** The losses of the first steps of a network that Adam trains. */
-function trainedLosses(given, data) {
-  const { rows, widths } = given;
-  const layers = layersOf(given);
-  const labels = labelsOf(given, data);
-  const names = layers.flatMap((n) => [`w${n}`, `b${n}`]);
-  const all = Object.fromEntries(names.map((name) => [name, Float64Array.from(data[name])]));
-  const [means, squares] = [1, 2].map(() => names.map((name) => new Float64Array(all[name].length)));
-  const losses = [];
-  for (let step = 1; step <= trained; step++) {
-    const inputs = [Float64Array.from(data.x)];
-    for (const n of layers) {
-      const sums = product(inputs[n - 1], all[`w${n}`], rows, widths[n - 1], widths[n]);
-      const cut = n < layers.length ? (x) => Math.max(x, 0) : (x) => x;
-      inputs.push(sums.map((value, i) => cut(value + all[`b${n}`][i % widths[n]])));
-    }
-    const classes = widths.at(-1);
-    let loss = 0;
-    let back = new Float64Array(rows * classes);
-    for (let row = 0; row < rows; row++) {
-      const chances = softmaxRow(inputs.at(-1).subarray(row * classes, (row + 1) * classes));
-      loss -= Math.log(chances[labels[row]]) / rows;
-      chances.forEach((chance, i) => (back[row * classes + i] = (chance - (i === labels[row])) / rows));
-    }
-    losses.push(loss);
-    const gradients = {};
-    for (const n of layers.toReversed()) {
-      const [from, to] = [widths[n - 1], widths[n]];
-      gradients[`w${n}`] = product(turned(inputs[n - 1], rows, from), back, from, rows, to);
-      gradients[`b${n}`] = Float64Array.from({ length: to }, (_, j) => sumOf(rows, (i) => back[i * to + j]));
-      const before = product(back, turned(all[`w${n}`], from, to), rows, to, from);
-      back = before.map((value, i) => (inputs[n - 1][i] > 0 ? value : 0));
-    }
-    const { lr, b1, b2, eps } = adam;
-    names.forEach((name, at) => {
-      for (let i = 0; i < all[name].length; i++) {
-        const gradient = gradients[name][i];
-        const mean = (means[at][i] = b1 * means[at][i] + (1 - b1) * gradient);
-        const square = (squares[at][i] = b2 * squares[at][i] + (1 - b2) * gradient ** 2);
-        all[name][i] -= (lr * mean) / (1 - b1 ** step) / (Math.sqrt(square / (1 - b2 ** step)) + eps);
-      }
-    });
-  }
-  return losses;
 }
 
 function softmaxRow(row) {
@@ -183,10 +132,7 @@ const kinds = {
     }
     return (index) => values[index];
   },
-  train(given, data) {
-    const losses = trainedLosses(given, data);
-    return (index) => losses[index];
-  },
+  train: ({ name }) => (index) => training[name][index],
   lengths({ rows, widths: [width, wide, out] }, { x, w1, w2 }) {
     const hidden = product(x, w1, rows, width, wide).map((value) => Math.max(value, 0));
     const last = product(hidden, w2, rows, wide, out);

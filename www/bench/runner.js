@@ -19,8 +19,8 @@ const importers = {
   jax: () => import("./libraries/jax.js"),
 };
 
-/** What is not done by then never will be. */
-const patience = 180_000;
+/** What is not done by then never will be: milliseconds for a case. */
+const patience = ({ heavy }) => (heavy ? 900_000 : 180_000);
 
 /** Opened libraries by name; one that could not be opened is its error. */
 const libraries = new Map();
@@ -32,20 +32,23 @@ async function open(names) {
   for (const name of names) {
     try {
       const code = await importers[name]();
-      libraries.set(name, { composed: code.composed, second: code.second, ...(await limited(code.open())) });
+      libraries.set(name, { composed: code.composed, second: code.second, ...(await limited(code.open(), patience({}))) });
     } catch (error) {
       libraries.set(name, { error: `does not start: ${words(error)}` });
     }
   }
 }
 
-function limited(promise) {
+function limited(promise, most) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer after ${patience / 1000} s`)), patience);
+    timer = setTimeout(() => reject(new Error(`no answer after ${most / 1000} s`)), most);
   });
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
+
+/** What a library counts, now and before: what was done since. */
+const since = (now, before) => Object.fromEntries(["submits", "kernels", "buffers"].map((name) => [name, now[name] - before[name]]));
 
 /** One run: so many computations, and then a read of one element of each, which waits for all of them. */
 async function run(instance, repeat) {
@@ -91,15 +94,18 @@ async function measure(name, runs, budget) {
     const entry = { library, checked: false, times: [], composed: opened.composed?.[given.kind] };
     all.push(entry);
     if (opened.error) Object.assign(entry, { error: opened.error });
-    else await attempt(entry, async () => Object.assign(entry, await firstRight(opened, given, data, check)));
+    else await attempt(entry, given, async () => Object.assign(entry, await firstRight(opened, given, data, check)));
   }
   const round = async (keep, order = all) => {
     for (const entry of order.filter(({ instance, failed }) => instance && !failed)) {
       const left = entry.spent <= budget;
       // A first run that took that long has warmed up enough; but one time is wanted of every library.
       if (!left && (!keep || entry.times.length)) continue;
-      await attempt(entry, async () => {
+      await attempt(entry, given, async () => {
+        const { stats } = libraries.get(entry.library);
+        const before = stats?.();
         const { ms, results } = await run(entry.instance, given.repeat);
+        if (stats) entry.counts = since(stats(), before);
         entry.instance.free(results);
         if (keep) entry.times.push(ms);
         entry.spent += ms;
@@ -111,15 +117,15 @@ async function measure(name, runs, budget) {
   for (let i = 0; i < runs; i++) await round(true, i % 2 ? all.toReversed() : all);
   for (const entry of all) {
     entry.plan = entry.instance?.plan?.();
-    await attempt(entry, () => entry.instance?.dispose());
+    await attempt(entry, given, () => entry.instance?.dispose());
   }
   return all.map(({ instance, failed, spent, ...entry }) => entry);
 }
 
-/** Does `work` for a library; an error becomes part of the entry. */
-async function attempt(entry, work) {
+/** Does `work` for a library and a case; an error becomes part of the entry. */
+async function attempt(entry, given, work) {
   try {
-    await limited(Promise.resolve(work()));
+    await limited(Promise.resolve(work()), patience(given));
   } catch (error) {
     Object.assign(entry, { failed: true, checked: false, error: words(error) });
   }

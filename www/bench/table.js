@@ -73,6 +73,7 @@ export function table(results, { adapter, versions, browser, date, runs, cpu, co
     ...means,
     ...firstRuns(first, names),
     ...thirdRuns(results, names),
+    ...stepsOfTraining(results),
     ...downloads(results),
     ...(footnotes.length ? ["", ...footnotes.map((text, i) => `(${i + 1}) ${text}`)] : []),
   ].join("\n");
@@ -96,6 +97,14 @@ function thirdRuns(results, names) {
     return own.length ? [`${titles[name]} ${slow.length} of ${own.length}${which && ` (${which})`}`] : [];
   });
   return words.length ? ["", `Third runs of more than 1.3 medians: ${words.join("; ")}.`] : [];
+}
+
+/** What a step of training is made of, where a library counts it. */
+function stepsOfTraining(results) {
+  const known = results.filter(({ case: name, counts }) => counts && name.startsWith("train"));
+  const words = known.map(({ case: name, library, counts: { submits, kernels, buffers } }) =>
+    `${titles[library]}, ${name}: ${submits} submissions, ${kernels} kernels, ${buffers} new buffers`);
+  return words.length ? ["", `In the last step: ${words.join("; ")}.`] : [];
 }
 
 function downloads(results) {

@@ -2,7 +2,7 @@
 // it was used through `.ref`.
 
 import { defaultDevice, getWebGPUDevice, init, jit, lax, nn, numpy as np, valueAndGrad } from "@jax-js/jax";
-import { adam, inputsOfLengths, labelsOf, layersOf, permuted, trained } from "../cases.js";
+import { adam, inputsOfLengths, parametersOf, permuted, trained } from "../cases.js";
 import { peek as peekBuffers } from "./peek.js";
 
 /** What it has no operation for, and is composed as its users do. */
@@ -48,16 +48,52 @@ const kinds = {
   },
 };
 
+/** From a case, the parameters of its model by their names (used up), and an input, to the logits. It has no layers. */
+const models = {
+  mlp(_, of, x) {
+    const dense = (x, name) => np.matmul(x, of(`${name}.weight`)).add(of(`${name}.bias`));
+    return dense(nn.relu(dense(nn.relu(dense(x, 0)), 2)), 4);
+  },
+  cnn({ rows }, of, x) {
+    const conv = (x, name) => {
+      const sums = lax.convGeneralDilated(x, of(`${name}.weight`), [1, 1], "SAME").add(of(`${name}.bias`).reshape([-1, 1, 1]));
+      return lax.reduceWindow(nn.relu(sums), (window) => np.max(window), [2, 2], [2, 2]);
+    };
+    const hidden = np.matmul(conv(conv(x, 0), 3).reshape([rows, -1]), of("7.weight")).add(of("7.bias"));
+    return np.matmul(nn.relu(hidden), of("9.weight")).add(of("9.bias"));
+  },
+  lstm({ rows, hidden }, of, x) {
+    const inputs = np.matmul(x, of("0.weight_ih_l0")).add(of("0.bias_ih_l0")).add(of("0.bias_hh_l0"));
+    const weight = of("0.weight_hh_l0");
+    let [h, c] = [np.zeros([rows, hidden]), np.zeros([rows, hidden])];
+    for (const step of np.unstack(inputs, 1)) {
+      const [input, forget, cell, output] = np.split(step.add(np.matmul(h, weight.ref)), 4, 1);
+      c = nn.sigmoid(forget).mul(c).add(nn.sigmoid(input).mul(np.tanh(cell)));
+      h = nn.sigmoid(output).mul(np.tanh(c.ref));
+    }
+    return np.matmul(h, of("2.weight")).add(of("2.bias"));
+  },
+  transformer({ rows, length, width, heads, layers }, of, tokens) {
+    const dense = (x, name) => np.matmul(x, of(`${name}.weight`)).add(of(`${name}.bias`));
+    const normed = (x, name) => norm(x, of(`${name}.weight`), of(`${name}.bias`));
+    let x = np.take(of("0.weight"), tokens, 0);
+    for (let n = 1; n <= layers; n++) {
+      const all = np.matmul(x.ref, of(`${n}.self_attn.in_proj_weight`)).add(of(`${n}.self_attn.in_proj_bias`));
+      const parts = np.split(all, 3, 2).map((part) => part.reshape([rows, length, heads, width / heads]));
+      const mixed = nn.dotProductAttention(...parts).reshape([rows, length, width]);
+      const middle = normed(x.add(dense(mixed, `${n}.self_attn.out_proj`)), `${n}.norm1`);
+      x = normed(middle.ref.add(dense(nn.relu(dense(middle, `${n}.linear1`)), `${n}.linear2`)), `${n}.norm2`);
+    }
+    return dense(x, layers + 1).reshape([rows * length, -1]);
+  },
+};
+
 /** Steps of a training, each compiled as one: each gives its loss. It has no optimisers: Adam is written as its users do. */
 function training(given, inputs, data) {
-  const names = layersOf(given).flatMap((n) => [`w${n}`, `b${n}`]);
-  const last = names.length - 2;
+  const names = parametersOf(given);
   const lossOf = (weights, x, y) => {
-    for (let at = 0; at <= last; at += 2) {
-      x = np.matmul(x, weights[at]).add(weights[at + 1]);
-      if (at < last) x = nn.relu(x);
-    }
-    return np.mean(np.sum(nn.logSoftmax(x, -1).mul(y), -1)).mul(-1);
+    const logits = models[given.model](given, (name) => weights[names.indexOf(name)], x);
+    return np.mean(np.sum(nn.logSoftmax(logits, -1).mul(y), -1)).mul(-1);
   };
   const { lr, b1, b2, eps } = adam;
   const update = jit((weights, means, squares, rates, x, y) => {
@@ -74,10 +110,10 @@ function training(given, inputs, data) {
   const of = (name) => inputs[name];
   let weights = names.map((name) => of(name).ref);
   let [means, squares] = [1, 2].map(() => names.map((name) => np.zeros(of(name).shape)));
-  const classes = given.widths.at(-1);
-  const chances = new Float32Array(given.rows * classes);
-  labelsOf(given, data).forEach((label, row) => (chances[row * classes + label] = 1));
-  const y = np.array(chances, { shape: [given.rows, classes] });
+  const { classes } = given.inputs.y;
+  const chances = new Float32Array(data.y.length * classes);
+  data.y.forEach((label, row) => (chances[row * classes + label] = 1));
+  const y = np.array(chances, { shape: [data.y.length, classes] });
   let count = 0;
   const step = () => {
     count += 1;
@@ -92,6 +128,13 @@ function training(given, inputs, data) {
     for (const array of [...weights, ...means, ...squares, y]) array.dispose();
   };
   return { step, dispose };
+}
+
+/** Its attention takes [batch, length, heads, width]; matrices of models are `[in, out]`. */
+function layout({ kind, model, inputs }, name) {
+  if (kind === "attention") return [0, 2, 1, 3];
+  const matrix = kind === "train" && inputs[name].weight && inputs[name].shape.length === 2;
+  return matrix && !(model === "transformer" && name === "0.weight") ? [1, 0] : undefined;
 }
 
 export async function open() {
@@ -109,12 +152,11 @@ export async function open() {
       const step = () => np.array(data.x).add(1);
       return { step, read, peek: ([result]) => read(result), free, build() {}, dispose() {} };
     }
-    // Its attention takes [batch, length, heads, width].
-    const order = given.kind === "attention" ? [0, 2, 1, 3] : undefined;
     const inputs = [];
-    for (const [name, { shape }] of Object.entries(given.inputs)) {
+    for (const [name, { shape, classes }] of Object.entries(given.inputs)) {
+      const order = layout(given, name);
       const values = order ? permuted(data[name], shape, order) : data[name];
-      const array = np.array(values, { shape: order ? order.map((axis) => shape[axis]) : shape });
+      const array = np.array(values, { shape: order ? order.map((axis) => shape[axis]) : shape, ...(classes && { dtype: np.int32 }) });
       inputs.push(await array.blockUntilReady());
     }
     const names = Object.keys(given.inputs);
@@ -161,6 +203,7 @@ export async function open() {
       step: () => compiled(...inputs.map((input) => input.ref)),
       async read(result) {
         const values = await read(result);
+        const order = layout(given);
         if (!order) return values;
         return permuted(values, order.map((axis) => given.output[axis]), order);
       },

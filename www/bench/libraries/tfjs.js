@@ -3,7 +3,7 @@
 import * as tf from "@tensorflow/tfjs-core";
 import "@tensorflow/tfjs-backend-webgpu";
 import "@tensorflow/tfjs-core/dist/register_all_gradients.js";
-import { adam, inputsOfLengths, labelsOf, layersOf, permuted, trained } from "../cases.js";
+import { adam, inputsOfLengths, parametersOf, permuted, trained } from "../cases.js";
 
 /** What it has no operation for, and is composed as its users do. */
 export const composed = {
@@ -61,11 +61,19 @@ const kinds = {
   },
 };
 
-/** The layouts of its convolutions; a depthwise filter is `[height, width, channels, 1]`. */
-function layout({ kind, groups }, name) {
-  if (kind !== "conv2d") return undefined;
-  if (name === "x") return [0, 2, 3, 1];
-  return groups > 1 ? [2, 3, 0, 1] : [2, 3, 1, 0];
+/** How its layout of an input differs: axes of `from` in another order, as `to`. Channels are last, matrices `[in, out]`. */
+function layout({ kind, model, groups, inputs }, name) {
+  const { shape, weight } = inputs[name];
+  const moved = (order, from = shape, to = order.map((axis) => from[axis])) => ({ order, from, to });
+  if (kind === "conv2d" && groups > 1 && weight) return moved([2, 3, 0, 1]);
+  if (kind === "conv2d" || model === "cnn") {
+    if (name === "x") return moved([0, 2, 3, 1]);
+    if (shape.length === 4) return moved([2, 3, 1, 0]);
+    // What is flattened has its channels last.
+    if (name === "7.weight") return moved([2, 3, 1, 0], [128, 32, 7, 7], shape.toReversed());
+  }
+  const matrix = kind === "train" && weight && shape.length === 2;
+  return matrix && !(model === "transformer" && name === "0.weight") ? moved([1, 0]) : undefined;
 }
 
 function causalMask({ queries, keys }) {
@@ -74,17 +82,56 @@ function causalMask({ queries, keys }) {
   return tf.tensor(mask, [queries, keys]);
 }
 
+/** From a case, the parameters of its model by their names, and an input, to the logits. */
+const models = {
+  mlp(_, of, x) {
+    const dense = (x, name, activation) => layer(x, of(`${name}.weight`), of(`${name}.bias`), activation);
+    return dense(dense(dense(x, 0, "relu"), 2, "relu"), 4);
+  },
+  cnn({ rows }, of, x) {
+    const conv = (x, name) => {
+      const [filter, bias] = [of(`${name}.weight`), of(`${name}.bias`)];
+      return tf.maxPool(tf.fused.conv2d({ x, filter, bias, strides: 1, pad: "same", activation: "relu" }), 2, 2, "valid");
+    };
+    const flat = tf.reshape(conv(conv(x, 0), 3), [rows, -1]);
+    return layer(layer(flat, of("7.weight"), of("7.bias"), "relu"), of("9.weight"), of("9.bias"));
+  },
+  lstm({ rows, steps, width, hidden }, of, x) {
+    const inputs = layer(tf.reshape(x, [rows * steps, width]), of("0.weight_ih_l0"), of("0.bias_ih_l0"));
+    const [weight, bias] = [of("0.weight_hh_l0"), of("0.bias_hh_l0")];
+    let [h, c] = [tf.zeros([rows, hidden]), tf.zeros([rows, hidden])];
+    for (const step of tf.unstack(tf.reshape(inputs, [rows, steps, 4 * hidden]), 1)) {
+      const [input, forget, cell, output] = tf.split(tf.add(step, layer(h, weight, bias)), 4, 1);
+      c = tf.add(tf.mul(tf.sigmoid(forget), c), tf.mul(tf.sigmoid(input), tf.tanh(cell)));
+      h = tf.mul(tf.sigmoid(output), tf.tanh(c));
+    }
+    return layer(h, of("2.weight"), of("2.bias"));
+  },
+  transformer({ rows, length, width, heads, layers }, of, tokens) {
+    const dense = (x, name, activation) => layer(x, of(`${name}.weight`), of(`${name}.bias`), activation);
+    const normed = (x, name) => norm(x, of(`${name}.weight`), of(`${name}.bias`));
+    let x = tf.gather(of("0.weight"), tf.reshape(tokens, [rows * length]));
+    for (let n = 1; n <= layers; n++) {
+      const all = layer(x, of(`${n}.self_attn.in_proj_weight`), of(`${n}.self_attn.in_proj_bias`));
+      const split = (x) => tf.transpose(tf.reshape(x, [rows, length, heads, width / heads]), [0, 2, 1, 3]);
+      const mixed = tf.transpose(attention(...tf.split(all, 3, 1).map(split)), [0, 2, 1, 3]);
+      const middle = normed(tf.add(x, dense(tf.reshape(mixed, [rows * length, width]), `${n}.self_attn.out_proj`)), `${n}.norm1`);
+      x = normed(tf.add(middle, dense(dense(middle, `${n}.linear1`, "relu"), `${n}.linear2`)), `${n}.norm2`);
+    }
+    return dense(x, layers + 1);
+  },
+};
+
 /** Steps of a training: each gives its loss. */
-function training(given, tensors, data) {
-  const layers = layersOf(given).map((n) => [`w${n}`, `b${n}`].map((name) => tf.variable(tensors[name])));
-  const chances = tf.oneHot(tf.tensor1d(labelsOf(given, data), "int32"), given.widths.at(-1));
+function training(given, tensors) {
+  const variables = Object.fromEntries(parametersOf(given).map((name) => [name, tf.variable(tensors[name])]));
+  const chances = tf.oneHot(tensors.y, given.inputs.y.classes);
   const optimizer = tf.train.adam(adam.lr, adam.b1, adam.b2, adam.eps);
-  const last = layers.length - 1;
-  const logits = () => layers.reduce((x, [w, b], at) => layer(x, w, b, at < last ? "relu" : undefined), tensors.x);
+  const logits = () => models[given.model](given, (name) => variables[name], tensors.x);
   const step = () => optimizer.minimize(() => tf.losses.softmaxCrossEntropy(chances, logits()), true);
   const dispose = () => {
     optimizer.dispose();
-    for (const tensor of [...layers.flat(), chances]) tensor.dispose();
+    for (const tensor of [...Object.values(variables), chances]) tensor.dispose();
   };
   return { step, dispose };
 }
@@ -107,10 +154,10 @@ export async function open() {
       return { step, read: (result) => result.data(), peek: ([result]) => result.data(), free, build() {}, dispose() {} };
     }
     const tensors = {};
-    for (const [name, { shape }] of Object.entries(given.inputs)) {
-      const order = layout(given, name);
-      const values = order ? permuted(data[name], shape, order) : data[name];
-      tensors[name] = tf.tensor(values, order ? order.map((axis) => shape[axis]) : shape);
+    for (const [name, { shape, classes }] of Object.entries(given.inputs)) {
+      const { order, from, to } = layout(given, name) ?? { to: shape };
+      const values = order ? permuted(data[name], from, order) : data[name];
+      tensors[name] = tf.tensor(values, to, classes && "int32");
     }
     if (given.causal) tensors.mask = causalMask(given);
     // Data would otherwise be uploaded by the first operation, and small ones be computed by JavaScript.
@@ -127,7 +174,7 @@ export async function open() {
       return { peek, free, build() {}, step, read: (result) => result.data(), dispose };
     }
     if (given.kind === "train") {
-      const { step, dispose } = training(given, tensors, data);
+      const { step, dispose } = training(given, tensors);
       const read = async (first) => {
         const all = [...(await first.data())];
         while (all.length < trained) all.push(...(await step().data()));

@@ -1,7 +1,7 @@
 // The cases in warpweft: compiled programs, whose weights are part of them; the chain of small adds and what comes with
 // other sizes are recorded anew.
 
-import { adam, inputsOfLengths, labelsOf, layersOf, trained } from "../cases.js";
+import { adam, inputsOfLengths, parametersOf, trained } from "../cases.js";
 
 const attention = (q, k, v, causal) => q.attention(k, v, { causal });
 
@@ -30,18 +30,40 @@ const kinds = {
   },
 };
 
+const relu = (x) => x.relu();
+const pool = (x) => x.maxPool({ kernelSize: 2 });
+
+/** From the classes of a package, a generator and a case to the modules of a model. */
+const models = {
+  mlp: ({ Layer }, g) => [Layer.linear(g, 784, 512), relu, Layer.linear(g, 512, 256), relu, Layer.linear(g, 256, 10)],
+  cnn: ({ Layer }, g) => [
+    ...[Layer.conv2d(g, 1, 16, 3, { padding: 1 }), relu, pool, Layer.conv2d(g, 16, 32, 3, { padding: 1 }), relu, pool],
+    ...[(x) => x.flatten(1), Layer.linear(g, 32 * 49, 128), relu, Layer.linear(g, 128, 10)],
+  ],
+  lstm: ({ Layer }, g, { width, hidden }) => [
+    ...[Layer.lstm(g, width, hidden), (x) => x.select(1, -1), Layer.linear(g, hidden, 10)],
+  ],
+  transformer({ Layer }, g, { layers, letters, width, heads, wide }) {
+    const options = { dimFeedforward: wide, dropout: 0 };
+    const blocks = Array.from({ length: layers }, () => Layer.transformerEncoderLayer(g, width, heads, options));
+    return [Layer.embedding(g, letters, width), ...blocks, Layer.linear(g, width, letters), (x) => x.flatten(0, 1)];
+  },
+};
+
 /** Steps of a training: each gives its loss. */
-function training({ Optimizer, Variable }, device, given, tensors, data) {
-  const layers = layersOf(given).map((n) => [`w${n}`, `b${n}`].map((name) => new Variable(tensors[name])));
-  const labels = device.tensor(labelsOf(given, data));
+function training(entry, device, given, tensors) {
+  const generator = new entry.Generator(device, 0);
+  const model = new entry.Sequential(...models[given.model](entry, generator, given));
+  model.loadStateDict(Object.fromEntries(parametersOf(given).map((name) => [name, tensors[name]])));
   const { lr, b1, b2, eps } = adam;
-  const optimizer = Optimizer.adam(layers.flat(), { lr, betas: [b1, b2], eps });
-  return () => device.scope(() => {
-    const logits = layers.reduce((x, [w, b], at) => (at ? x.relu() : x).matmul(w.value).add(b.value), tensors.x);
-    const loss = logits.crossEntropy(labels);
+  const optimizer = entry.Optimizer.adam(model, { lr, betas: [b1, b2], eps });
+  const step = () => device.scope(() => {
+    const loss = model.forward(tensors.x).crossEntropy(tensors.y);
     optimizer.minimize(loss);
     return loss;
   });
+  const dispose = () => [optimizer, ...model.parameters(), generator].forEach((one) => one.dispose());
+  return { step, dispose };
 }
 
 /** The losses of a training's first steps, of which one is known. */
@@ -98,9 +120,9 @@ export async function open(entry) {
       return { ...common, step, build() {}, dispose, plan: () => device.lastPlan()?.text };
     }
     if (given.kind === "train") {
-      const step = training(entry, device, given, tensors, data);
+      const { step, dispose: end } = training(entry, device, given, tensors);
       const read = (first) => losses(first, step, common.read);
-      return { ...common, step, read, build() {}, dispose, plan: () => device.lastPlan()?.text };
+      return { ...common, step, read, build() {}, dispose: () => (end(), dispose()), plan: () => device.lastPlan()?.text };
     }
     const open = names.filter((name) => !given.inputs[name].weight);
     let program;
