@@ -144,6 +144,7 @@ impl Tape<'_> {
         }
         for place in (0..path.nodes.len()).rev() {
             let node = path.nodes[place];
+            self.pass_transposed(&mut path, place, wrt);
             self.settle(&mut path, place)?;
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
@@ -281,6 +282,12 @@ impl Tape<'_> {
         let rank = self.shape(node).rank();
         let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
+        // Transposed twice it is itself.
+        if let (Op::Permute(before), &[input]) = self.graph.past(node) {
+            if *before == order {
+                return Ok(input);
+            }
+        }
         self.permute(node, &order)
     }
 

@@ -37,6 +37,28 @@ impl Tape<'_> {
         }
     }
 
+    /// Hands products of a transposed matrix on to the matrix itself: so those of all steps meet there, even if each step
+    /// transposed it anew.
+    pub(super) fn pass_transposed(&self, path: &mut Path, place: usize, wrt: &[NodeId]) {
+        let node = path.nodes[place];
+        let (Op::Permute(order), &[matrix]) = self.graph.past(node) else { return };
+        let Some(to) = path.place(matrix).filter(|_| order[..] == [1, 0]) else { return };
+        if wrt.contains(&node) || self.graph.checkpoint(node).is_some() {
+            return;
+        }
+        let Some(mut parts) = path.parts.remove(&place) else { return };
+        let turned = |part: &mut Part| match part {
+            Part::Product(Product { left, right, .. }) => {
+                std::mem::swap(left, right);
+                true
+            }
+            _ => false,
+        };
+        let products: Vec<Part> = parts.extract_if(.., turned).collect();
+        path.parts.entry(to).or_default().extend(products);
+        path.parts.entry(place).or_default().extend(parts);
+    }
+
     /// Adds the parts that were kept: no more will come.
     pub(super) fn settle(&mut self, path: &mut Path, place: usize) -> Result<()> {
         let Some(parts) = path.parts.remove(&place) else { return Ok(()) };
@@ -130,7 +152,7 @@ impl Tape<'_> {
     fn place_slices(&mut self, slices: Vec<Slice>, shape: &Shape) -> Result<Vec<NodeId>> {
         let mut wholes = Vec::new();
         let mut lines: Vec<Vec<(usize, NodeId)>> = vec![Vec::new(); shape.rank()];
-        let many = slices.len() > FEW;
+        let many = slices.len() > FEW || self.make_up(&slices, shape);
         for slice in slices {
             match self.line(&slice).filter(|_| many) {
                 Some((axis, start)) => lines[axis].push((start, slice.node)),
@@ -143,6 +165,24 @@ impl Tape<'_> {
             }
         }
         Ok(wholes)
+    }
+
+    /// Whether slices are the parts that a tensor of this shape was cut into: no zeros are to be around them.
+    fn make_up(&self, slices: &[Slice], shape: &Shape) -> bool {
+        let lines: Option<Vec<_>> = slices.iter().map(|slice| self.line(slice)).collect();
+        let Some(mut lines) = lines.filter(|lines| lines.len() > 1) else { return false };
+        let axis = lines[0].0;
+        let mut parts = Vec::with_capacity(lines.len());
+        for ((along, start), slice) in lines.drain(..).zip(slices) {
+            if along != axis {
+                return false;
+            }
+            parts.push((start, start + self.shape(slice.node)[axis]));
+        }
+        parts.sort_unstable();
+        let mut end = 0;
+        parts.iter().all(|&(start, past)| std::mem::replace(&mut end, past) == start)
+            && end == shape[axis]
     }
 
     /// The axis along which a slice is a part of its tensor, and where it begins, if both are known and there is one.

@@ -214,6 +214,8 @@ impl Tape<'_> {
         let count = self.cast(count, self.dtype(g))?;
         let share = self.row(Pointwise::div, &[g, count])?;
         let zero = self.number(g, 0.0)?;
+        // Compared once more, each where it is used: else it would be in memory for both.
+        let found = self.row(Pointwise::eq, &[x, best])?;
         self.row(Pointwise::where_cond, &[found, share, zero])
     }
 }

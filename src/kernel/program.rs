@@ -180,6 +180,11 @@ impl Builder {
         self.program.stores.push(store);
     }
 
+    /// The stores so far.
+    pub fn stores(&self) -> &[Store] {
+        &self.program.stores
+    }
+
     /// The program.
     pub fn finish(self) -> Program {
         self.program

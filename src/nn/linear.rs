@@ -50,9 +50,19 @@ impl Linear {
 
 /// `x W^T + b`, for weights that are values, in the type of `x`.
 pub(super) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let refused = |error: Error| error.within("linear");
+    affine(x, &transposed(weight, x)?, bias)
+}
+
+/// `W^T` in the type of `x`.
+pub(super) fn transposed(weight: &Tensor, x: &Tensor) -> Result<Tensor> {
     let weight = like(weight.clone(), x).and_then(|weight| weight.transpose(0, 1));
-    let product = x.matmul(&weight.map_err(refused)?).map_err(refused)?;
+    weight.map_err(|error| error.within("linear"))
+}
+
+/// `x A + b`.
+pub(super) fn affine(x: &Tensor, matrix: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    let refused = |error: Error| error.within("linear");
+    let product = x.matmul(matrix).map_err(refused)?;
     match bias {
         Some(bias) => product.add(like(bias.clone(), x)?).map_err(refused),
         None => Ok(product),

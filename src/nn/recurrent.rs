@@ -1,7 +1,7 @@
 //! Recurrent layers, by PyTorch's names and formulas. What does not depend on the step before is one product over the whole
 //! sequence; a step is one product and what follows it.
 
-use super::linear::linear;
+use super::linear::{affine, linear, transposed};
 use super::{init, Dropout, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
@@ -181,13 +181,19 @@ impl Stack {
         reverse: bool,
     ) -> Result<(Tensor, Vec<Tensor>)> {
         let bias = cell.bias.as_ref().map(|both| both.each_ref().map(Variable::value));
-        let [of_x, of_h] = bias.as_ref().map_or([None, None], |[a, b]| [Some(a), Some(b)]);
-        let weight = cell.weight_hh.value();
+        let [of_x, of_h] = match bias {
+            None => [None, None],
+            // Its gates do not just add the two shares.
+            Some([of_x, of_h]) if self.kind == Kind::Gru => [Some(of_x), Some(of_h)],
+            Some([of_x, of_h]) => [Some(of_x.add(&of_h)?), None],
+        };
+        let weight = transposed(&cell.weight_hh.value(), x)?;
         // Steps first: each is a part without gaps.
-        let steps = linear(x, &cell.weight_ih.value(), of_x)?.transpose(0, 1)?.unbind(0)?;
+        let steps =
+            linear(x, &cell.weight_ih.value(), of_x.as_ref())?.transpose(0, 1)?.unbind(0)?;
         let mut results = Vec::with_capacity(steps.len());
         let mut advance = |step: &Tensor| {
-            state = self.kind.step(step, &linear(&state[0], &weight, of_h)?, &state)?;
+            state = self.kind.step(step, &affine(&state[0], &weight, of_h.as_ref())?, &state)?;
             results.push(state[0].clone());
             Ok(())
         };

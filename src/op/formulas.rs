@@ -114,7 +114,8 @@ fn smooth_sigmoid(x: Expr) -> Expr {
 }
 
 /// s' = e^-x / (1 + e^-x)^2, of which the derivative is -s' (2 s - 1).
-pub fn sigmoid_slope(x: Expr) -> Expr {
+#[inline(always)]
+pub fn sigmoid_slope<R: Real>(x: R) -> R {
     let (e, r) = logistic(x);
     (e * r.square()).with_gradient(&[x], |x, slope| vec![-(slope * centred_sigmoid(x[0]))])
 }
@@ -158,8 +159,9 @@ pub fn tanh<R: Real>(x: R) -> R {
 }
 
 /// 1 / cosh^2 x.
-pub fn tanh_slope(x: Expr) -> Expr {
-    4.0 * sigmoid_slope(2.0 * x)
+#[inline(always)]
+pub fn tanh_slope<R: Real>(x: R) -> R {
+    R::lit(4.0) * sigmoid_slope(R::lit(2.0) * x)
 }
 
 /// e^|x| / 2, which is finite wherever sinh and cosh are: |x| - 1 is exact, and e^(|x| - 1) does

@@ -205,7 +205,7 @@ impl Optimizer {
         let gradients = self.gradients(loss)?;
         for (shard, gradient) in self.shards_mut().zip(gradients) {
             match &shard.pending {
-                Some(pending) => pending.assign(&pending.value().add(&gradient)?.fixed()?)?,
+                Some(pending) => pending.set(&pending.value().add(&gradient)?.fixed()?)?,
                 None => shard.pending = Some(Variable::new(&gradient.fixed()?)),
             }
         }
@@ -288,15 +288,15 @@ impl Optimizer {
                     step: number,
                 })?;
                 // What led to them is past: no gradient goes back into an earlier step.
-                let assign = |variable: &Variable, value: Tensor| match &finite {
+                let set = |variable: &Variable, value: Tensor| match &finite {
                     Some(finite) => {
-                        variable.assign(&finite.where_cond(&value, variable.value())?.fixed()?)
+                        variable.set(&finite.where_cond(&value, variable.value())?.fixed()?)
                     }
-                    None => variable.assign(&value.fixed()?),
+                    None => variable.set(&value.fixed()?),
                 };
-                assign(&shard.flat, value)?;
+                set(&shard.flat, value)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
-                    assign(variable, value)?;
+                    set(variable, value)?;
                 }
             }
         }

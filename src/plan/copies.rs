@@ -7,23 +7,28 @@ use crate::kernel::{Atom, Index, Inst, Kernel, Limits};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The pieces without those that only copy what one before them computes.
+/// So many parts of a value that is joined itself are written to both places at most.
+const PARTS: usize = 8;
+
+/// The pieces without those that only copy what some before them compute.
 pub fn forward(trace: &Trace, pieces: Vec<Piece>, limits: &Limits) -> Vec<Piece> {
-    // Of each node, the piece that writes it, if it is one alone.
-    let mut writers: FxHashMap<usize, Option<usize>> = FxHashMap::default();
+    // Of each node, the pieces that write it.
+    let mut writers: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     let mut kept: Vec<Piece> = Vec::with_capacity(pieces.len());
     for piece in pieces {
         if let Some((node, offset)) = copied(trace, &piece) {
-            let writer = writers.get(&node).copied().flatten();
-            if writer.is_some_and(|at| also_write(&mut kept[at], &piece, (node, offset), limits)) {
-                // It is complete after the last piece that writes it.
-                writers.insert(piece.outputs[0], None);
+            let parts = writers.get(&node).filter(|parts| parts.len() <= PARTS);
+            let both = |&at: &usize| also_write(&kept[at], &piece, (node, offset), limits);
+            let written =
+                parts.and_then(|parts| parts.iter().map(both).collect::<Option<Vec<_>>>());
+            if let (Some(parts), Some(written)) = (parts.cloned(), written) {
+                parts.iter().zip(written).for_each(|(&at, written)| kept[at] = written);
+                writers.entry(piece.outputs[0]).or_default().extend(parts);
                 continue;
             }
         }
         for &output in &piece.outputs {
-            let at = Some(kept.len()).filter(|_| !writers.contains_key(&output));
-            writers.insert(output, at);
+            writers.entry(output).or_default().push(kept.len());
         }
         kept.push(piece);
     }
@@ -43,36 +48,36 @@ fn copied(trace: &Trace, piece: &Piece) -> Option<(usize, i64)> {
     whole.then_some((node, store.index.offset))
 }
 
-/// Has a piece write one of its results, a node, where a copy of it goes, too; says whether it can.
+/// The piece, writing one of its results, a node, where a copy of it goes, too, if it can.
 fn also_write(
-    piece: &mut Piece,
+    piece: &Piece,
     copy: &Piece,
     (node, offset): (usize, i64),
     limits: &Limits,
-) -> bool {
+) -> Option<Piece> {
     let output = copy.outputs[0];
     let full = piece.inputs.len() + piece.outputs.len() >= limits.buffers_per_kernel;
     if full || piece.outputs.contains(&output) {
-        return false;
+        return None;
     }
-    let Some(at) = piece.outputs.iter().position(|&other| other == node) else { return false };
+    let at = piece.outputs.iter().position(|&other| other == node)?;
     let mut kernel = Kernel::clone(&piece.kernel);
     // The program that writes the results is the first; users' shaders have none.
-    let Some((program, _)) = kernel.programs_mut().into_iter().next() else { return false };
+    let (program, _) = kernel.programs_mut().into_iter().next()?;
     let mut own = program.stores.iter().filter(|store| store.output == at as u32);
-    let (Some(store), None) = (own.next(), own.next()) else { return false };
+    let (Some(store), None) = (own.next(), own.next()) else { return None };
     // A part that is written in place is not all of it.
     if store.index.terms.iter().any(|term| matches!(term.0, Atom::Value(_))) {
-        return false;
+        return None;
     }
     let mut store = store.clone();
     store.output = piece.outputs.len() as u32;
     store.index.offset += offset;
     program.stores.push(store);
-    piece.kernel = Arc::new(kernel);
-    piece.outputs.push(output);
-    piece.operations.extend(&copy.operations);
-    piece.operations.sort_unstable();
-    piece.operations.dedup();
-    true
+    let mut both = Piece { kernel: Arc::new(kernel), ..piece.clone() };
+    both.outputs.push(output);
+    both.operations.extend(&copy.operations);
+    both.operations.sort_unstable();
+    both.operations.dedup();
+    Some(both)
 }

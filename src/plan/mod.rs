@@ -52,7 +52,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         pieces = early::early(pieces);
     }
     let pieces = copies::forward(&trace, pieces, limits);
-    let mut pieces = merge::merge(pieces, limits);
+    let mut pieces = merge::merge(&trace, pieces, limits);
     offsets::share(&mut pieces);
     let memory = memory::place(&trace, &pieces);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {

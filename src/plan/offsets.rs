@@ -32,32 +32,50 @@ pub fn share(pieces: &mut [Piece]) {
     }
 }
 
-/// Gives these pieces this kernel, whose indices begin where params say wherever the pieces differ.
+/// Gives these pieces this kernel, whose indices begin where params say wherever the pieces differ. Indices that differ
+/// from piece to piece by the same have that from one param.
 fn share_all(pieces: &mut [Piece], mut kernel: Kernel, members: &[Member]) {
     let (first, offsets) = &members[0];
-    let units: Vec<i64> = (0..offsets.len()).map(|n| unit(members, n)).collect();
     let mut word = pieces[*first].params.len() as u32;
-    let mut places = offsets.iter().zip(&units);
+    // The places whose offsets the params hold, in units.
+    let mut held: Vec<(usize, i64)> = Vec::new();
+    let mut next = 0;
     for (program, value) in kernel.programs_mut() {
-        let own: Vec<_> = places.by_ref().take(indices(program).count()).collect();
-        let params = own.iter().filter(|(_, &unit)| unit != 0).count() as u32;
-        lead(program, value, word..word + params);
-        word += params;
-        let mut param = 0..;
-        for (index, (&offset, &unit)) in indices(program).zip(own) {
-            match unit {
-                0 => index.offset = offset,
-                _ => index.add(&Index::atom(Atom::Value(param.next().unwrap_or(0))), unit),
+        let places = next..next + indices(program).count();
+        next = places.end;
+        let leaders: Vec<usize> = places.clone().map(|n| leader(members, n, &places)).collect();
+        let mut own: Vec<(usize, i64)> = Vec::new();
+        for n in places.clone().filter(|n| leaders.contains(n)) {
+            own.extend(Some((n, unit(members, n))).filter(|(_, unit)| *unit != 0));
+        }
+        lead(program, value, word..word + own.len() as u32);
+        word += own.len() as u32;
+        for ((index, n), leader) in indices(program).zip(places).zip(leaders) {
+            match own.iter().position(|held| held.0 == leader) {
+                None => index.offset = offsets[n],
+                Some(param) => {
+                    index.offset = offsets[n] - offsets[leader];
+                    index.add(&Index::atom(Atom::Value(param as ValueId)), own[param].1);
+                }
             }
         }
+        held.extend(own);
     }
     let kernel = Arc::new(kernel);
     for (at, offsets) in members {
         pieces[*at].kernel = kernel.clone();
-        let differing = offsets.iter().zip(&units).filter(|(_, &unit)| unit != 0);
-        let words = differing.map(|(offset, unit)| Param::Constant((offset / unit) as u32));
+        let words = held.iter().map(|&(n, unit)| Param::Constant((offsets[n] / unit) as u32));
         pieces[*at].params.extend(words);
     }
+}
+
+/// Of the places that differ from piece to piece by the same as the n-th, the one that comes first in memory.
+fn leader(members: &[Member], n: usize, places: &std::ops::Range<usize>) -> usize {
+    let first = &members[0].1;
+    let alike = |&other: &usize| {
+        members.iter().all(|(_, offsets)| offsets[other] - offsets[n] == first[other] - first[n])
+    };
+    places.clone().filter(alike).min_by_key(|&other| first[other]).unwrap_or(n)
 }
 
 /// What the n-th offsets have in common, if they differ: whether four elements lie in one `vec4` is seen by that. Else 0.

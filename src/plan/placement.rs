@@ -3,9 +3,12 @@
 use super::cost::Costs;
 use super::cuts::{Cuts, Size};
 use crate::graph::Trace;
-use crate::op::Op;
+use crate::op::{Op, Routine};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+
+/// So many products turn a matrix while they read it.
+const TURNS: usize = 8;
 
 /// For each node of a trace, how it is placed. What is in memory stays there; [`Placement::force`] puts more there.
 pub struct Placement<'a> {
@@ -130,6 +133,7 @@ impl<'a> Placement<'a> {
         let mut operand: Vec<usize> = (0..self.trace.nodes.len()).collect();
         let mut cuts = Cuts::new(self.trace);
         for n in (0..self.trace.nodes.len()).rev() {
+            self.forced[n] |= self.is_turned_for_many(n);
             self.decide(n);
             let own = Size {
                 visits: usize::from(!self.in_memory[n] && !self.is_leaf(n)),
@@ -321,6 +325,15 @@ impl<'a> Placement<'a> {
             light: self.light[n],
             packed: self.packed[n],
         }
+    }
+
+    /// Whether many products read it, a matrix that is transposed: each would turn it anew.
+    fn is_turned_for_many(&self, n: usize) -> bool {
+        let Op::Permute(order) = &self.trace.nodes[n].op else { return false };
+        let product =
+            |&&user: &&usize| matches!(self.trace.nodes[user].op, Op::Routine(Routine::Matmul));
+        let turned = order.last().is_some_and(|&last| last + 1 != order.len());
+        turned && self.users.of_node(n).iter().filter(product).count() > TURNS
     }
 
     fn is_padded_by_number(&self, n: usize) -> bool {

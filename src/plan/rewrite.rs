@@ -1,7 +1,7 @@
 //! Copies programs: without instructions that nothing uses, and with inputs and numbers renumbered.
 
 use crate::dtype::DType;
-use crate::kernel::{Builder, Inst, Kernel, Program, Store, ValueId};
+use crate::kernel::{Builder, Index, Inst, Kernel, Program, Store, ValueId};
 
 /// The program without what nothing uses, rounding to `f16` where it is stored so anyway included.
 pub fn prune(mut program: Program) -> Program {
@@ -16,26 +16,40 @@ pub fn prune(mut program: Program) -> Program {
         }
     }
     let mut builder = Builder::default();
-    append(&mut builder, &program, &[], &|i| i, &|p| p, 0);
+    append(&mut builder, &program, &[], Renumbered::default());
     builder.finish()
 }
 
 /// What `value` needs of a program without stores, and the value's new number.
 pub fn prune_to(program: &Program, value: ValueId) -> (Program, ValueId) {
     let mut builder = Builder::default();
-    let moved = append(&mut builder, program, &[value], &|i| i, &|p| p, 0);
+    let moved = append(&mut builder, program, &[value], Renumbered::default());
     (builder.finish(), moved[value as usize])
 }
 
-/// Appends the stores of a program, with outputs counted from `first`, and what they and `values` need; inputs and
-/// params are renumbered. Says where each value went that was needed.
+/// What a program's names are where it is appended; without more they stay.
+pub struct Renumbered<'a> {
+    /// The coordinates of its space by those of another.
+    pub coordinates: Option<&'a [Index]>,
+    pub input: &'a dyn Fn(u32) -> u32,
+    pub param: &'a dyn Fn(u32) -> u32,
+    pub output: &'a dyn Fn(u32) -> u32,
+    /// Values that need not be loaded: of which of its inputs, from where, and what they are.
+    pub at_hand: &'a [(u32, Index, ValueId)],
+}
+
+impl Default for Renumbered<'_> {
+    fn default() -> Self {
+        Renumbered { coordinates: None, input: &|i| i, param: &|p| p, output: &|o| o, at_hand: &[] }
+    }
+}
+
+/// Appends the stores of a program, and what they and `values` need. Says where each value went that was needed.
 pub fn append(
     builder: &mut Builder,
     program: &Program,
     values: &[ValueId],
-    input: &dyn Fn(u32) -> u32,
-    param: &dyn Fn(u32) -> u32,
-    first: u32,
+    names: Renumbered<'_>,
 ) -> Vec<ValueId> {
     let live = program.live(values);
     let mut moved: Vec<ValueId> = Vec::with_capacity(program.insts.len());
@@ -45,18 +59,34 @@ pub fn append(
             moved.push(ValueId::MAX);
             continue;
         }
-        let mut copy = inst.substitute(None, &moved);
+        let mut copy = inst.substitute(names.coordinates, &moved);
         match &mut copy {
-            Inst::Param { word, .. } => *word = param(*word),
-            Inst::Load { input: n, .. } => *n = input(*n),
+            Inst::Param { word, .. } => *word = (names.param)(*word),
+            Inst::Load { input, index, dtype } => {
+                let known =
+                    names.at_hand.iter().find(|known| known.0 == *input && known.1 == *index);
+                if let Some(&(_, _, value)) = known {
+                    // As if it had been stored and read again.
+                    let same = dtype.compute() == *dtype;
+                    moved.push(if same { value } else { builder.push(Inst::Cast(*dtype, value)) });
+                    continue;
+                }
+                *input = (names.input)(*input);
+            }
+            Inst::Coord(d) => {
+                if let Some(coordinates) = names.coordinates {
+                    moved.push(builder.index(&coordinates[*d as usize]));
+                    continue;
+                }
+            }
             _ => {}
         }
         moved.push(builder.push(copy));
     }
     for store in &program.stores {
         builder.store(Store {
-            output: store.output + first,
-            index: store.index.substitute(None, &moved),
+            output: (names.output)(store.output),
+            index: store.index.substitute(names.coordinates, &moved),
             value: moved[store.value as usize],
             dtype: store.dtype,
         });
@@ -66,7 +96,7 @@ pub fn append(
 
 /// Drops the inputs and numbers that no program of the kernel uses, as formulas may ignore an operand; numbers the
 /// others anew.
-pub fn compact(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<usize>) {
+pub fn compact<P: Copy>(kernel: &mut Kernel, inputs: &mut Vec<usize>, params: &mut Vec<P>) {
     let mut programs: Vec<_> = kernel.programs_mut().into_iter().map(|part| part.0).collect();
     let (mut loads, mut words) = (vec![false; inputs.len()], vec![false; params.len()]);
     for inst in programs.iter().flat_map(|p| &p.insts) {
@@ -96,11 +126,11 @@ fn before(used: &[bool], n: u32) -> u32 {
     count
 }
 
-fn keep(list: &mut Vec<usize>, used: &[bool]) {
+fn keep<T: Copy>(list: &mut Vec<T>, used: &[bool]) {
     let mut kept = Vec::with_capacity(list.len());
-    for (&number, &used) in list.iter().zip(used) {
+    for (&entry, &used) in list.iter().zip(used) {
         if used {
-            kept.push(number);
+            kept.push(entry);
         }
     }
     *list = kept;

@@ -156,6 +156,13 @@ impl Variable {
     /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
     /// tensor's own error if it carries one.
     pub fn assign(&self, value: &Tensor) -> Result<()> {
+        self.set(value)?;
+        value.device.flush_if_long()
+    }
+
+    /// [`Variable::assign`] of one of several values that belong together: what they share would be computed once more if
+    /// something were submitted between them.
+    pub(crate) fn set(&self, value: &Tensor) -> Result<()> {
         let mut held = self.held();
         let before = &held.value;
         if before.shape != value.shape {
@@ -179,8 +186,7 @@ impl Variable {
         }
         value.keep();
         std::mem::replace(&mut held.value, value.clone()).let_go();
-        drop(held);
-        value.device.flush_if_long()
+        Ok(())
     }
 
     /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a

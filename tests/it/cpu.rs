@@ -248,6 +248,52 @@ fn stores_of_every_kind() {
 }
 
 #[test]
+fn several_stores_in_one_output() {
+    // The parts of a join: columns beside each other in every row, or one part behind the other. Of the second extents tasks
+    // end inside of a row; with halves the last parts share words.
+    for (dims, dtype) in [
+        ([37, 53], DType::F32),
+        ([4000, 128], DType::F32),
+        ([5000, 100], DType::F32),
+        ([5000, 101], DType::F16),
+    ] {
+        let (rows, columns) = (dims[0], dims[1]);
+        let x = noise(rows * columns, 4);
+        for beside in [true, false] {
+            let (down, next) = match beside {
+                true => (2 * columns, columns),
+                false => (columns, rows * columns),
+            };
+            let mut b = Builder::default();
+            let u = load(&mut b, 0, 0, &[columns as i64, 1]);
+            let v = b.push(Inst::Unary(Unary::Neg, u));
+            // Dear enough for several tasks.
+            let w = (0..20).fold(v, |w, _| b.push(Inst::Binary(Binary::Add, w, u)));
+            for (offset, value) in [(0, w), (next, v)] {
+                let index = index(offset as i64, &[down as i64, 1]);
+                b.store(Store { output: 0, index, value, dtype });
+            }
+            let space = Space { dims: dims.to_vec(), outer: 2 };
+            let kernel = Kernel::Loop { space, program: b.finish() };
+            let words = (2 * rows * columns * dtype.size()).div_ceil(4);
+            let found = run_words(kernel, &[&words_of(&x)], words);
+            let halves: &[u16] = bytemuck::cast_slice(&found);
+            each(&dims, |at| {
+                let x = x[at[0] * columns + at[1]];
+                let sum = (0..20).fold(-x, |w, _| w + x);
+                for (offset, wanted) in [(0, sum), (next, -x)] {
+                    let place = offset + at[0] * down + at[1];
+                    match dtype {
+                        DType::F16 => assert_eq!(halves[place], f16::from_f32(wanted).to_bits()),
+                        _ => assert_eq!(f32::from_bits(found[place]), wanted),
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[test]
 fn several_outputs_and_params() {
     let n = 5000;
     let x = noise(n, 5);

@@ -389,6 +389,53 @@ fn results_of_one_shape_come_from_one_kernel() {
 }
 
 #[test]
+fn what_reads_the_elements_that_a_kernel_writes_is_part_of_it() {
+    let plan = plan("follows", |d| {
+        let x = data(d, &[8, 6])?;
+        let y = x.gelu().exp();
+        // Two readers: it is in memory. Reshaped, elements are where they were; moved, they are not.
+        let z = y.reshape(&[2, 4, 6])?.mul(2.0)?.add(1.0)?.tanh();
+        let moved = y.slice(1, 1..5)?.sin();
+        Ok(vec![y.sum(&[1])?, z, moved])
+    });
+    assert_eq!(kinds(&plan), ["map", "row", "map"]);
+    assert_eq!(program(&plan.dispatches[0].kernel).stores.len(), 2);
+}
+
+#[test]
+fn what_nothing_reads_any_more_is_not_stored() {
+    let plan = plan("not-stored", |d| {
+        let y = data(d, &[8, 6])?.gelu().exp();
+        // Two kernels read it, until they are one.
+        Ok(vec![y.tanh(), y.reshape(&[6, 8])?.sin()])
+    });
+    assert_eq!(kinds(&plan), ["map"]);
+    assert_eq!(program(&plan.dispatches[0].kernel).stores.len(), 2);
+    assert_eq!(plan.temporaries.len(), 0);
+}
+
+#[test]
+fn a_step_of_a_recurrence_is_four_kernels() {
+    const STEPS: usize = 6;
+    let limits = Limits { buffers_per_kernel: 64, ..ReferenceBackend::LIMITS };
+    let device = Device::from_backend(Box::new(ReferenceBackend::new(limits)), None);
+    let plan = plan_on(device, "recurrence", |d| {
+        let (w, x) = (data(d, &[16, 64])?, data(d, &[STEPS, 4, 64])?);
+        let (mut h, mut c) = (d.zeros(&[4, 16])?, d.zeros(&[4, 16])?);
+        for t in 0..STEPS {
+            let gates = h.matmul(&w)?.add(&x.select(0, t as isize)?)?.chunk(4, 1)?;
+            let (i, f, o) = (gates[0].sigmoid(), gates[1].sigmoid(), gates[3].sigmoid());
+            c = f.mul(&c)?.add(&i.mul(&gates[2].tanh())?)?;
+            h = o.mul(&c.tanh())?;
+        }
+        let loss = h.square().sum(())?;
+        loss.grad(&[&w])
+    });
+    // The product and the gates there, and back again; a few for the loss and the weight.
+    assert!(plan.dispatches.len() <= 4 * STEPS + 6, "{plan}");
+}
+
+#[test]
 fn a_row_program_writes_its_statistics_too() {
     let plan = plan("softmax-and-maximum", |d| {
         let x = data(d, &[6, 40])?;
@@ -497,10 +544,11 @@ fn a_join_writes_its_parts_in_place() {
         let (x, y) = (data(d, &[4, 6])?, data(d, &[4, 2])?);
         Ok(vec![Tensor::concat(&[&x.mul(2.0)?, &y, &x.relu()], 1)?])
     });
-    assert_eq!(kinds(&plan), ["map", "map", "map"]);
+    // Parts of one shape come from one kernel.
+    assert_eq!(kinds(&plan), ["map", "map"]);
     assert_eq!(plan.temporaries.len(), 0);
-    let offsets = plan.dispatches.iter().map(|d| program(&d.kernel).stores[0].index.offset);
-    assert_eq!(offsets.collect::<Vec<_>>(), [0, 6, 8]);
+    let stores = plan.dispatches.iter().flat_map(|d| &program(&d.kernel).stores);
+    assert_eq!(stores.map(|store| store.index.offset).collect::<Vec<_>>(), [0, 8, 6]);
 }
 
 #[test]

@@ -143,7 +143,7 @@ pub const KNOWN: &[Known] = &[
     },
     // A short program is a kernel or two; of a longer one the first, those between and the last differ.
     Known {
-        programs: &["Mandelbrot", "elimination with pivots", "Floyd-Warshall"],
+        programs: &["elimination with pivots", "Floyd-Warshall"],
         places: GPUS,
         quantities: &["pipelines"],
         sizes: ALL,

@@ -29,6 +29,9 @@ pub struct CpuBackend {
     state: Mutex<State>,
 }
 
+/// Kernels from which on threads stay awake for the next one.
+const LONG: usize = 16;
+
 /// The kernels of a batch, in order.
 type Ready = Arc<[Arc<Prepared>]>;
 
@@ -172,7 +175,8 @@ impl Backend for CpuBackend {
         let since = state.profile.as_ref().map(|profile| profile.since);
         let now = || since.map(|since| since.elapsed().as_nanos() as u64);
         let mut times = RunTimes::default();
-        self.pool.enter(|| {
+        let long = batch.dispatches.len() >= LONG;
+        self.pool.enter(long, || {
             for (dispatch, prepared) in batch.dispatches.iter().zip(prepared.iter()) {
                 let begun = now();
                 state.dispatch(dispatch, prepared, buffers, scalars)?;

@@ -72,6 +72,8 @@ fn functions_give_the_bits_of_their_instructions() {
         Function::Row(Pointwise::gelu_tanh),
         // That of softplus is a row itself.
         Function::Formula(Pointwise::softplus.row().derivative(0)),
+        Function::Formula(Pointwise::sigmoid.row().derivative(0)),
+        Function::Formula(Pointwise::tanh.row().derivative(0)),
         // Those that the machine has no function for.
         Function::Row(Pointwise::mish),
         Function::Formula(Pointwise::silu.row().derivative(0)),

@@ -227,7 +227,7 @@ impl Plane {
                 }
             }
             _ if self.step == 1 && self.count >= 4 => self.transposed(data, out, word),
-            2.. if self.len >= 8 => {
+            2.. if self.len >= 4 => {
                 for (run, out) in out.chunks_exact_mut(self.len).enumerate() {
                     let from = data[at(run)..].iter().step_by(self.stride as usize);
                     out.iter_mut().zip(from).for_each(|(out, &x)| *out = word(x));

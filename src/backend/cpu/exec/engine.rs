@@ -8,6 +8,7 @@ use super::reduce::{Accumulators, Rectangle};
 use super::worker::{Block, Worker};
 use crate::backend::cpu::lower::plan::{Body, LoopPlan, Register, Stage, Step};
 use crate::backend::cpu::lower::tiling::cut;
+use crate::backend::cpu::lower::walk::Walk;
 use crate::error::Result;
 use crate::schedule::Traversal;
 use std::sync::Mutex;
@@ -39,7 +40,7 @@ impl LoopPlan {
         let tiling = &self.tiling;
         let mut aside = Vec::new();
         for target in self.targets.iter().filter(|target| target.output.is_none()) {
-            aside.push(zeroed(target.walk.count())?);
+            aside.push(zeroed(target.walks.iter().map(Walk::count).sum())?);
         }
         if tiling.rows > 0 {
             let mut places = buffers.iter_mut().map(|b| Some(&mut **b)).collect::<Vec<_>>();

@@ -122,7 +122,8 @@ impl<'p, 'a> Outputs<'p, 'a> {
                 }
                 None => aside.next().map(|words| Elements::Words(words)),
             };
-            let there = found.filter(|found| target.walk.inside(found.len()));
+            let all = |found: &Elements<'_>| target.walks.iter().all(|w| w.inside(found.len()));
+            let there = found.filter(all);
             elements.push(there.ok_or_else(too_short)?);
         }
         Ok(Outputs { targets, elements })
@@ -144,8 +145,7 @@ impl<'p, 'a> Outputs<'p, 'a> {
                     pieces.push(Piece::empty());
                     continue;
                 }
-                let first = target.walk.position(start);
-                let past = target.walk.position(end - 1) + 1;
+                let (first, past) = target.range(start, end);
                 rest.take((first - base) as usize);
                 pieces.push(Piece { elements: rest.take((past - first) as usize), base: first });
                 base = past;

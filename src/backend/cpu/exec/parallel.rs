@@ -9,7 +9,16 @@ pub use single::{for_each, map, threads, Pool};
 #[cfg(not(target_arch = "wasm32"))]
 mod native {
     use rayon::prelude::*;
+    use rayon::Yield;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, OnceLock};
+    use std::time::{Duration, Instant};
+
+    /// Threads that stay awake together, at most.
+    const AWAKE: usize = 8;
+
+    /// How long a thread looks for work before it sleeps.
+    const PATIENCE: Duration = Duration::from_micros(500);
 
     /// Where the work of a backend runs.
     #[derive(Clone)]
@@ -34,12 +43,13 @@ mod native {
             self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
         }
 
-        /// Runs `work` on the pool and waits for it.
-        pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        /// Runs `work` on the pool and waits for it. If it is `long`, other threads wait for its parts without sleeping.
+        pub fn enter<T: Send>(&self, long: bool, work: impl FnOnce() -> T + Send) -> T {
             let Some(pool) = &self.0 else {
                 // No thread could be started: rayon then does everything on this one.
                 return work();
             };
+            let work = || if long { awake(work) } else { work() };
             if rayon::current_thread_index().is_none() {
                 return pool.install(work);
             }
@@ -49,6 +59,35 @@ mod native {
                 Ok(value) => value,
                 Err(panic) => std::panic::resume_unwind(panic),
             })
+        }
+    }
+
+    /// Does `work` while others of the pool's threads look out for parts of it. To wake a thread takes longer than many a
+    /// kernel.
+    fn awake<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        let (over, leader) = (AtomicBool::new(false), rayon::current_thread_index());
+        rayon::scope(|scope| {
+            for _ in 1..rayon::current_num_threads().min(AWAKE) {
+                scope.spawn(|_| {
+                    // Whoever does the work may find this while it waits for others.
+                    if rayon::current_thread_index() != leader {
+                        look_out(&over);
+                    }
+                });
+            }
+            let result = work();
+            over.store(true, Ordering::Relaxed);
+            result
+        })
+    }
+
+    fn look_out(over: &AtomicBool) {
+        let mut idle = Instant::now();
+        while !over.load(Ordering::Relaxed) && idle.elapsed() < PATIENCE {
+            match rayon::yield_now() {
+                Some(Yield::Executed) => idle = Instant::now(),
+                _ => std::thread::yield_now(),
+            }
         }
     }
 
@@ -95,7 +134,7 @@ mod single {
         }
 
         /// Runs `work`.
-        pub fn enter<T>(&self, work: impl FnOnce() -> T) -> T {
+        pub fn enter<T>(&self, _: bool, work: impl FnOnce() -> T) -> T {
             work()
         }
     }

@@ -183,10 +183,10 @@ impl<'r> Worker<'r> {
     fn step(&mut self, step: &Step, block: &Block, pieces: &mut [Piece<'_>]) {
         let (len, start) = (block.count(step.level), block.start(step.level));
         match &step.work {
-            Work::Store(target, source) => {
+            Work::Store(target, walk, source) => {
                 let values = self.get(*source, len);
                 if let Some(piece) = pieces.get_mut(*target) {
-                    piece.store(&self.plan.targets[*target].walk, start, values);
+                    piece.store(walk, start, values);
                 }
                 return;
             }
@@ -236,9 +236,9 @@ impl<'r> Worker<'r> {
                 }
             }
             Work::Coordinate(walk) => walk.indices(start, out),
-            Work::Accumulator(target) => {
+            Work::Accumulator(target, walk) => {
                 if let Some(piece) = pieces.get(*target) {
-                    piece.load(&self.plan.targets[*target].walk, start, out);
+                    piece.load(walk, start, out);
                 }
             }
             Work::Unary(f, x) => f(out, self.get(*x, len)),

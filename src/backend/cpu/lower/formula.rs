@@ -8,6 +8,24 @@ use crate::op::{formulas, Function, Pointwise};
 
 /// The function that computes a row, where there is one.
 pub fn function(function: &Function) -> Option<UnaryFn> {
+    slope(function).or_else(|| whole(function))
+}
+
+/// Derivatives of rows that recurrent steps have most of.
+fn slope(function: &Function) -> Option<UnaryFn> {
+    let Function::Formula(formula) = function else { return None };
+    macro_rules! slopes {
+        ($($row:ident $slope:ident)*) => { $(
+            if Pointwise::$row.row().derivative(0) == *formula {
+                return Some(|out, x| map::<f32, f32>(out, x, |x| formulas::$slope(Number(x)).0));
+            }
+        )* };
+    }
+    slopes!(sigmoid sigmoid_slope tanh tanh_slope);
+    None
+}
+
+fn whole(function: &Function) -> Option<UnaryFn> {
     macro_rules! rows {
         ($($row:ident)*) => {
             match row_of(function)? {

@@ -46,12 +46,15 @@ fn lower(space: &Space, region: &Region, program: &Program, counts: Counts) -> R
     let (origins, without) = origins(program);
     let program = without.as_ref().unwrap_or(program);
     let list = InstructionList::new(space, program);
-    let tiling = match list.per_element() {
+    let mut tiling = match list.per_element() {
         true => Tiling::rows(space, &list.loads(), &list.stores(), list.cost())?,
         false => Tiling::map(space, region, list.cost())?,
     };
     let orders = Orders::new(space, region, &tiling);
     let maker = Maker::new(program, &list, orders, counts, tiling.rows);
+    if !maker.is_divided(tiling.rows, tiling.task) {
+        tiling.task = tiling.rows;
+    }
     let Assigned { uniform, uniforms, shared, body, registers } = assign(&list, tiling.whole);
     let body = maker.body(body)?;
     Ok(LoopPlan {

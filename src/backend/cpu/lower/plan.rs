@@ -46,8 +46,8 @@ pub enum Work {
         moves: Moves,
     },
     Coordinate(Walk),
-    /// What lies at a target already.
-    Accumulator(usize),
+    /// What lies at a target already, along a walk.
+    Accumulator(usize, Walk),
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),
@@ -62,7 +62,8 @@ pub enum Work {
         walk: Walk,
         terms: Vec<(Register, i64)>,
     },
-    Store(usize, Register),
+    /// To where a walk leads in a target.
+    Store(usize, Walk, Register),
 }
 
 /// A reduction over several blocks.
@@ -95,7 +96,17 @@ pub struct Target {
     /// The output, and what it has. Without one these are words on the side, for an [`After`].
     pub output: Option<(usize, DType)>,
     pub level: Level,
-    pub walk: Walk,
+    /// Where stores lead to in it: each to elements of its own.
+    pub walks: Vec<Walk>,
+}
+
+impl Target {
+    /// The first position that the counts from `start` up to `end` lead to, and the one past the last.
+    pub fn range(&self, start: usize, end: usize) -> (i64, i64) {
+        let first = self.walks.iter().map(|walk| walk.position(start)).min();
+        let last = self.walks.iter().map(|walk| walk.position(end - 1)).max();
+        (first.unwrap_or(0), last.map_or(0, |last| last + 1))
+    }
 }
 
 /// An output that begins where params say.
@@ -155,10 +166,11 @@ impl LoopPlan {
         let whole = matches!(self.body, Body::Whole(_))
             && self.afters.is_empty()
             && self.origins.is_empty();
-        let [Target { output: Some((_, dtype)), level: Level::Row, walk }] = &self.targets[..]
+        let [Target { output: Some((_, dtype)), level: Level::Row, walks }] = &self.targets[..]
         else {
             return false;
         };
+        let [walk] = &walks[..] else { return false };
         whole
             && dtype.size() == size_of::<u32>()
             && walk.offset_if_contiguous(self.tiling.rows) == Some(0)

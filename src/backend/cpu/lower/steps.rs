@@ -5,12 +5,13 @@ use super::plan::{After, Body, Combine, Home, Level, Moves, Register, Stage, Ste
 use super::region::Region;
 use super::registers::{Placed, PlacedBody, PlacedStage};
 use super::superinstruction::Function;
-use super::tiling::Tiling;
+use super::tiling::{cut, Tiling};
 use super::walk::{Order, Walk};
 use crate::backend::cpu::math::function;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Atom, Counts, Index, Inst, Program, Space, ValueId};
+use crate::kernel::{Atom, Counts, Index, Inst, Program, Space, Store, ValueId};
+use std::collections::HashMap;
 
 /// The orders in which rows and elements are counted.
 pub struct Orders {
@@ -58,14 +59,20 @@ impl Orders {
     }
 }
 
+/// A store's target, where it leads to in that, and the target for its positions.
+struct StorePlace {
+    target: usize,
+    walk: Walk,
+    positions: Option<usize>,
+}
+
 /// Makes steps.
 pub struct Maker<'a> {
     program: &'a Program,
     lists: &'a InstructionList<'a>,
     orders: Orders,
     counts: Counts,
-    /// For each store its target, and the one for its positions.
-    places: Vec<(usize, Option<usize>)>,
+    places: Vec<StorePlace>,
     pub targets: Vec<Target>,
     pub afters: Vec<After>,
     pub home: Option<Home>,
@@ -82,42 +89,65 @@ impl<'a> Maker<'a> {
     ) -> Maker<'a> {
         let (mut targets, mut afters, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut home = None;
+        let by_value =
+            |store: &Store| store.index.terms.iter().any(|t| matches!(t.0, Atom::Value(_)));
+        let divides = |(number, store): (usize, &Store)| {
+            !by_value(store) && orders.ascends(&store.index, lists.store_level(number))
+        };
+        // The target of each output whose stores are all divided between tasks.
+        let mut known: HashMap<u32, usize> = HashMap::new();
         for (number, store) in program.stores.iter().enumerate() {
             let level = lists.store_level(number);
             let walk = orders.walk(&store.index, level);
-            let by_value = store.index.terms.iter().any(|t| matches!(t.0, Atom::Value(_)));
             let dtype = store.dtype;
             let output = store.output as usize;
             let target = targets.len();
-            if lists.sole(store.output) && !by_value && orders.ascends(&store.index, level) {
-                let offset = walk.offset_if_contiguous(rows);
+            let sole = lists.sole(store.output);
+            let mut all = program.stores.iter().enumerate().filter(|s| s.1.output == store.output);
+            if all.all(|s| divides(s) && (sole || lists.store_level(s.0) == Level::Row)) {
+                let offset = walk.offset_if_contiguous(rows).filter(|_| sole);
                 let words = dtype.size() == size_of::<u32>();
                 if let (None, Level::Row, true, Some(offset)) = (home, level, words, offset) {
                     let found = Home { target, output, offset };
                     home = lists.follows_accumulator(number).then_some(found);
                 }
-                targets.push(Target { output: Some((output, dtype)), level, walk });
-                places.push((target, None));
+                let target = *known.entry(store.output).or_insert(target);
+                if target == targets.len() {
+                    let output = Some((output, dtype));
+                    targets.push(Target { output, level, walks: Vec::new() });
+                }
+                targets[target].walks.push(walk.clone());
+                places.push(StorePlace { target, walk, positions: None });
                 continue;
             }
-            let aside = || {
-                let walk = Walk::strided(0, std::iter::once((orders.count(level), 1)));
-                Target { output: None, level, walk }
-            };
+            let beside = Walk::strided(0, std::iter::once((orders.count(level), 1)));
+            let aside = || Target { output: None, level, walks: vec![beside.clone()] };
             targets.push(aside());
-            if by_value {
+            if by_value(store) {
                 targets.push(aside());
             }
-            let positions = by_value.then_some(target + 1);
+            let positions = by_value(store).then_some(target + 1);
             afters.push(After { output, dtype, values: target, positions, walk });
-            places.push((target, positions));
+            places.push(StorePlace { target, walk: beside, positions });
         }
         Maker { program, lists, orders, counts, places, targets, afters, home }
     }
 
+    /// Whether tasks of so many rows write one behind the other, those with several stores in one output included.
+    pub fn is_divided(&self, rows: usize, task: usize) -> bool {
+        let mut shared = self.targets.iter().filter(|target| target.walks.len() > 1);
+        shared.all(|target| {
+            let mut end = i64::MIN;
+            cut(rows, task).into_iter().all(|(first, past)| {
+                let (first, past) = target.range(first, past);
+                std::mem::replace(&mut end, past) <= first
+            })
+        })
+    }
+
     /// Whether an epilogue leaves the routine's result as it is.
     pub fn identity(&self) -> bool {
-        let inst = |store: &crate::kernel::Store| &self.program.insts[store.value as usize];
+        let inst = |store: &Store| &self.program.insts[store.value as usize];
         match &self.program.stores[..] {
             [store] => self.home.is_some() && *inst(store) == Inst::Accumulator,
             _ => false,
@@ -162,7 +192,10 @@ impl<'a> Maker<'a> {
                     let walk = self.orders.walk(index, placed.level);
                     Work::Position { walk, terms: terms(index, &placed.uses) }
                 }
-                Key::Store(s) => Work::Store(self.places[s].0, placed.uses[0]),
+                Key::Store(s) => {
+                    let StorePlace { target, walk, .. } = &self.places[s];
+                    Work::Store(*target, walk.clone(), placed.uses[0])
+                }
             };
             Ok(Step { level: placed.level, target: placed.target, work })
         };
@@ -171,8 +204,9 @@ impl<'a> Maker<'a> {
             steps.push(step(placed)?);
             // A position is written aside as soon as it is known.
             if let Key::Position(s) = placed.key {
-                let to = self.places[s].1.unwrap_or(self.places[s].0);
-                let work = Work::Store(to, placed.target);
+                let StorePlace { target, walk, positions } = &self.places[s];
+                let to = positions.unwrap_or(*target);
+                let work = Work::Store(to, walk.clone(), placed.target);
                 steps.push(Step { level: placed.level, target: placed.target, work });
             }
         }
@@ -213,7 +247,10 @@ impl<'a> Maker<'a> {
                 }
             }
             Inst::Accumulator => match self.home {
-                Some(home) => Work::Accumulator(home.target),
+                Some(home) => {
+                    let walk = self.targets[home.target].walks[0].clone();
+                    Work::Accumulator(home.target, walk)
+                }
                 None => Work::Load {
                     input: self.counts.inputs,
                     walk: Walk::strided(0, std::iter::once((self.orders.count(level), 1))),

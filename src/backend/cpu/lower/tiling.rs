@@ -126,8 +126,11 @@ fn task(elements: usize, unit: usize, cost: usize) -> usize {
 
 /// The order in which most lies side by side; columns only where those are worth it.
 fn layout(space: &Space, rows: usize, loads: &[&Index], stores: &[&Index]) -> Traversal {
-    let outer = (0..space.outer).rev().map(|d| space.dims[d]).find(|&extent| extent != 1);
-    match outer.is_some_and(|outer| outer >= NEIGHBOURS) || rows <= BLOCK {
+    let last = |dims: &[usize]| dims.iter().rev().copied().find(|&extent| extent != 1);
+    let (rows_beside, columns_beside) = space.dims.split_at(space.outer);
+    // Of short columns, as windows have, fewer are worth it.
+    let enough = last(columns_beside).map_or(NEIGHBOURS, |columns| NEIGHBOURS.min(2 * columns));
+    match last(rows_beside).is_some_and(|beside| beside >= enough) || rows <= BLOCK {
         true => traversal(space, loads.iter().copied(), stores.iter().copied()),
         false => Traversal::RowMajor,
     }

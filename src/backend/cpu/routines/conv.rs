@@ -6,7 +6,7 @@ use super::gemm::{multiply, Matrix};
 use super::operand::{OperandPlan, Strided};
 use crate::backend::cpu::exec::inputs::Inputs;
 use crate::backend::cpu::exec::parallel;
-use crate::backend::cpu::lower::tiling::count;
+use crate::backend::cpu::lower::tiling::{count, cut};
 use crate::error::{Error, Result};
 use crate::kernel::{Convolution, Counts};
 use crate::op::Conv2d;
@@ -17,6 +17,12 @@ const WINDOWS: usize = 1 << 17;
 
 /// Fewer numbers than this in a row of a product are few.
 const FEW: usize = 32;
+
+/// Results of one channel from which on laying out its windows pays for itself.
+const PLANES: usize = 4;
+
+/// Parts that channels are multiplied in, whose sums are added.
+const PARTS: usize = 8;
 
 /// A convolution, prepared.
 pub struct ConvPlan {
@@ -73,7 +79,8 @@ impl ConvPlan {
         self.epilogue.run(inputs, outputs, |out| {
             let (x, w) = (self.x.read(inputs)?, self.w.read(inputs)?);
             match self.channels {
-                1 => self.by_planes(out, &x, &w),
+                1 if self.out / self.params.groups < PLANES => self.by_planes(out, &x, &w),
+                _ if self.is_by_channels(&w) => self.by_channels(out, &x, &w),
                 _ => self.by_windows(out, &x, &w),
             }
             Ok(())
@@ -189,7 +196,10 @@ impl ConvPlan {
             let n = rows.min(self.out_height - top) * self.out_width;
             let windows = &mut windows[..k * n];
             let fill = |(number, windows): (usize, &mut [f32])| match whole {
-                true => self.window([image, group], top * self.out_width + number, x, windows),
+                true => {
+                    let at = [image, group * self.channels, top * self.out_width + number];
+                    self.window(at, x, windows);
+                }
                 false => self.tap([image, group], number, top, x, windows),
             };
             let each = windows.chunks_mut(if whole { k } else { n.max(1) }).enumerate();
@@ -232,23 +242,78 @@ impl ConvPlan {
         }
     }
 
-    /// What all weights multiply for one number of the result: a column of that matrix.
-    fn window(&self, [image, group]: [usize; 2], place: usize, x: &Strided<'_>, out: &mut [f32]) {
+    /// What weights multiply for one number of the result, of as many channels from one on as `out` has room for: a column of
+    /// that matrix.
+    fn window(&self, [image, first, place]: [usize; 3], x: &Strided<'_>, out: &mut [f32]) {
         let [height, width] = self.kernel;
         let Conv2d { stride, padding, dilation, .. } = self.params;
-        let (y, left) = (place / self.out_width, place % self.out_width * stride[1]);
-        let inside = |at: usize, before: usize, extent: usize| {
-            at.checked_sub(before).filter(|&at| at < extent)
-        };
+        let y = place / self.out_width;
+        // The taps t with 0 <= t * dilation + left < width of the image.
+        let left = (place % self.out_width * stride[1]) as i64 - padding[1].0 as i64;
+        let apart = dilation[1] as i64;
+        let from = (-left).max(0).div_ceil_by(apart).min(width as i64);
+        let past = (self.width as i64 - left).max(0).div_ceil_by(apart).clamp(from, width as i64);
+        let (step, span) = (apart * x.strides[3], from as usize..past as usize);
         for (number, out) in out.chunks_mut(width).enumerate() {
-            let (channel, ky) = (group * self.channels + number / height, number % height);
-            out.fill(0.0);
-            let row = inside(y * stride[0] + ky * dilation[0], padding[0].0, self.height);
-            let Some(row) = row else { continue };
-            let start = x.at(&[image, channel, row]);
-            for (kx, out) in out.iter_mut().enumerate() {
-                let column = inside(left + kx * dilation[1], padding[1].0, self.width);
-                *out = column.map_or(0.0, |at| x.data[(start + at as i64 * x.strides[3]) as usize]);
+            let (channel, ky) = (first + number / height, number % height);
+            let row = (y * stride[0] + ky * dilation[0]).checked_sub(padding[0].0);
+            let Some(row) = row.filter(|&row| row < self.height) else {
+                out.fill(0.0);
+                continue;
+            };
+            out[..span.start].fill(0.0);
+            out[span.end..].fill(0.0);
+            let start = x.at(&[image, channel, row]) + (left + from * apart) * x.strides[3];
+            let out = &mut out[span.clone()];
+            match step {
+                _ if out.is_empty() => {}
+                1 => out.copy_from_slice(&x.data[start as usize..start as usize + out.len()]),
+                _ => {
+                    for (i, out) in out.iter_mut().enumerate() {
+                        *out = x.data[(start + i as i64 * step) as usize];
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether windows are larger than the result, as those of a gradient by the weights are.
+    fn is_by_channels(&self, w: &Strided<'_>) -> bool {
+        let [height, width] = self.kernel;
+        let even = height <= 1 || width <= 1 || w.strides[2] == w.strides[3] * width as i64;
+        even && self.params.groups == 1 && height * width > self.out_height * self.out_width
+    }
+
+    /// The windows of all images are the rows of one matrix for each channel: the products with the channels' weights are
+    /// added.
+    fn by_channels(&self, out: &mut [f32], x: &Strided<'_>, w: &Strided<'_>) {
+        let (taps, area) = (self.kernel[0] * self.kernel[1], self.out_height * self.out_width);
+        let (n, m, s) = (self.batch * area, self.out, &w.strides);
+        let across = if self.kernel[1] > 1 { s[3] } else { s[2] };
+        // As many as stay near, but one at least.
+        let rows = (WINDOWS / taps).clamp(1, n);
+        let parts = cut(self.channels, self.channels.div_ceil(PARTS));
+        let sums = parallel::map(parts, |(first, past)| {
+            let (mut sums, mut windows) = (vec![0f32; n * m], vec![0f32; rows * taps]);
+            for channel in first..past {
+                let offset = w.at(&[0, channel]);
+                let weights = Matrix { data: &w.data, offset, strides: [across, s[0]] };
+                for (top, sums) in (0..).step_by(rows).zip(sums.chunks_mut(rows * m)) {
+                    let size = [sums.len() / m, m, taps];
+                    let windows = &mut windows[..size[0] * taps];
+                    for (row, window) in (top..).zip(windows.chunks_exact_mut(taps)) {
+                        self.window([row / area, channel, row % area], x, window);
+                    }
+                    let left = Matrix { data: windows, offset: 0, strides: [taps as i64, 1] };
+                    multiply(size, sums, m, left, weights, (true, false));
+                }
+            }
+            sums
+        });
+        for (number, out) in out.chunks_exact_mut(area).enumerate() {
+            let (image, to) = (number / m, number % m);
+            for (place, out) in out.iter_mut().enumerate() {
+                *out = sums.iter().map(|sums| sums[(image * area + place) * m + to]).sum();
             }
         }
     }
