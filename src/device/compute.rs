@@ -80,7 +80,11 @@ impl Device {
         state.graph.write_outputs(&mut taken);
         state.graph.write_repeated(&mut taken, cheap);
         let State { graph, buffers, .. } = &*state;
-        graph.write_in_place(&mut taken, |source| buffers.get(&source).is_some_and(Held::is_own));
+        let own = |source| buffers.get(&source).is_some_and(Held::is_own);
+        graph.write_in_place(&mut taken, own);
+        if !state.eager {
+            graph.donate(&mut taken, own);
+        }
         let trace = std::mem::take(&mut taken.trace);
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
         let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
@@ -104,6 +108,11 @@ impl Device {
             }
             state.buffers.insert(node, held);
             let freed = state.graph.materialise(node);
+            state.reclaim(&*self.inner.backend, freed);
+        }
+        // Whoever recorded something on these meanwhile finds no data.
+        for &(_, input) in &ran.batch.in_place {
+            let freed = state.graph.overwrite(taken.sources[input]);
             state.reclaim(&*self.inner.backend, freed);
         }
         Ok(())

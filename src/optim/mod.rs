@@ -178,7 +178,7 @@ impl Optimizer {
     /// As [`Tensor::grad`], [`Optimizer::step`].
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients(loss)?;
-        self.update(&gradients)
+        self.update(gradients)
     }
 
     /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
@@ -221,7 +221,7 @@ impl Optimizer {
         };
         let gradients: Vec<Tensor> =
             gradients.into_iter().zip(self.shards()).map(whole).collect::<Result<_>>()?;
-        self.update(&gradients)
+        self.update(gradients)
     }
 
     /// The gradients by the parameters of each shard, flat.
@@ -240,15 +240,24 @@ impl Optimizer {
         Ok(flat)
     }
 
-    fn update(&mut self, gradients: &[Tensor]) -> Result<()> {
+    /// Takes a step, and submits it.
+    fn update(&mut self, gradients: Vec<Tensor>) -> Result<()> {
+        let device = self.groups[0].shards[0].flat.value().device().clone();
+        // What is held when the batch is made would be kept.
+        self.record(gradients)?;
+        device.flush()
+    }
+
+    /// Records a step.
+    fn record(&mut self, gradients: Vec<Tensor>) -> Result<()> {
         for shard in self.shards() {
             shard.check()?;
         }
         let (plain, finite) = match &self.scaling {
             Some(scaling) => {
-                scaling.undo(gradients).map(|(plain, finite)| (plain, Some(finite)))?
+                scaling.undo(&gradients).map(|(plain, finite)| (plain, Some(finite)))?
             }
-            None => (gradients.to_vec(), None),
+            None => (gradients, None),
         };
         let factor = match self.clip {
             Some(Clip::Norm(max)) => Some(shrinking(&plain, max)?),
@@ -275,9 +284,9 @@ impl Optimizer {
                 // What led to them is past: no gradient goes back into an earlier step.
                 let assign = |variable: &Variable, value: Tensor| match &finite {
                     Some(finite) => {
-                        variable.assign(&finite.where_cond(&value, variable.value())?.fixed()?)
+                        variable.replace(&finite.where_cond(&value, variable.value())?.fixed()?)
                     }
-                    None => variable.assign(&value.fixed()?),
+                    None => variable.replace(&value.fixed()?),
                 };
                 assign(&shard.flat, value)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
@@ -289,7 +298,7 @@ impl Optimizer {
             scaling.follow(finite)?;
         }
         self.steps = number;
-        self.groups[0].shards[0].flat.value().device().flush()
+        Ok(())
     }
 
     fn shards(&self) -> impl Iterator<Item = &Shard> {

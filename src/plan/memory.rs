@@ -24,7 +24,8 @@ pub fn bytes(trace: &Trace, node: usize) -> u64 {
 }
 
 /// Places sources, results and temporaries of the pieces, which run in order.
-pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
+/// `donated` are results in the memory of data.
+pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Memory {
     let count = trace.nodes.len();
     let mut memory = Memory {
         slots: Vec::new(),
@@ -40,13 +41,15 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
             memory.inputs += 1;
         }
     }
-    let mut in_place = vec![false; count];
-    for &n in &trace.in_place {
-        in_place[n] = true;
+    // Of what is written in place, the data whose place that is.
+    let mut in_place = vec![None; count];
+    let updated = trace.in_place.iter().map(|&n| (n, trace.nodes[n].inputs[1]));
+    for (n, data) in updated.chain(donated.iter().copied()) {
+        in_place[n] = Some(data);
     }
     for (i, &output) in trace.outputs.iter().enumerate() {
-        if in_place[output] {
-            let slot = memory.slot[trace.nodes[output].inputs[1]].expect("data has a slot");
+        if let Some(data) = in_place[output] {
+            let slot = memory.slot[data].expect("data has a slot");
             memory.slot[output] = Some(slot);
             // Data has the first slots.
             memory.in_place.push((i, slot));

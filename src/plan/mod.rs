@@ -6,6 +6,7 @@ mod collapse;
 mod copies;
 mod cost;
 mod cuts;
+mod donation;
 mod early;
 mod index;
 mod kernels;
@@ -54,7 +55,8 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let pieces = copies::forward(&trace, pieces, limits);
     let mut pieces = merge::merge(pieces, limits);
     offsets::share(&mut pieces);
-    let memory = memory::place(&trace, &pieces);
+    let donated = donation::accept(&trace, &mut pieces);
+    let memory = memory::place(&trace, &pieces, &donated);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         // A browser's `usize` does not hold all counts of bytes.
         let bytes = node.shape.numel() as u64 * node.dtype.size() as u64;

@@ -49,6 +49,7 @@ pub fn append(
         match &mut copy {
             Inst::Param { word, .. } => *word = param(*word),
             Inst::Load { input: n, .. } => *n = input(*n),
+            Inst::Before { output, .. } => *output += first,
             _ => {}
         }
         moved.push(builder.push(copy));

@@ -236,7 +236,7 @@ impl<'r> Worker<'r> {
                 }
             }
             Work::Coordinate(walk) => walk.indices(start, out),
-            Work::Accumulator(target) => {
+            Work::Before(target) => {
                 if let Some(piece) = pieces.get(*target) {
                     piece.load(&self.plan.targets[*target].walk, start, out);
                 }

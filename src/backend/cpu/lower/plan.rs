@@ -46,8 +46,8 @@ pub enum Work {
         moves: Moves,
     },
     Coordinate(Walk),
-    /// What lies at a target already.
-    Accumulator(usize),
+    /// What lies at a target already: the routine's result, or what is to be overwritten.
+    Before(usize),
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),

@@ -212,8 +212,12 @@ impl<'a> Maker<'a> {
                     moves: moves.unwrap_or_default(),
                 }
             }
+            Inst::Before { output, .. } => {
+                let (store, _) = self.program.store_to(*output).ok_or_else(unknown)?;
+                Work::Before(self.places[store].0)
+            }
             Inst::Accumulator => match self.home {
-                Some(home) => Work::Accumulator(home.target),
+                Some(home) => Work::Before(home.target),
                 None => Work::Load {
                     input: self.counts.inputs,
                     walk: Walk::strided(0, std::iter::once((self.orders.count(level), 1))),
