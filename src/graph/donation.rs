@@ -26,7 +26,9 @@ impl Graph {
         for &n in &taken.trace.outputs {
             let after = self.node(taken.nodes[n]);
             let Some(before) = after.replaces else { continue };
-            let (Some(node), Some(at)) = (self.get(before), self.places.get(before)) else { continue };
+            let (Some(node), Some(at)) = (self.get(before), self.places.get(before)) else {
+                continue;
+            };
             let alike = (node.shape, node.dtype) == (after.shape, after.dtype);
             let free = node.data && node.handles == 0 && alike && own(before);
             let again = taken.trace.in_place.contains(&n) || offers.iter().any(|&(_, s)| s == at);

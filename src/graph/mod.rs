@@ -126,7 +126,7 @@ pub struct Graph {
 /// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
-        "assign" => "assign: the value that a variable had before is overwritten, and with it what it was made of; hold it".into(),
+        "assign" => "assign: the value that a variable had before is overwritten; hold it, or ask for gradients before".into(),
         "source" => "program: the gradient of its results by what it was run on is not known; detach them".into(),
         _ => format!(
             "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"

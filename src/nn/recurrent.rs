@@ -2,6 +2,7 @@
 //! sequence; a step is one product and what follows it.
 
 use super::linear::linear;
+use super::module::like;
 use super::{init, Dropout, Generator, Layer, Members, Module};
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
@@ -180,14 +181,27 @@ impl Stack {
         mut state: Vec<Tensor>,
         reverse: bool,
     ) -> Result<(Tensor, Vec<Tensor>)> {
-        let bias = cell.bias.as_ref().map(|both| both.each_ref().map(Variable::value));
-        let [of_x, of_h] = bias.as_ref().map_or([None, None], |[a, b]| [Some(a), Some(b)]);
-        let weight = cell.weight_hh.value();
+        let (of_x, of_h) = match &cell.bias {
+            Some([a, b]) if self.kind == Kind::Gru => {
+                (Some(a.value()), Some(like(b.value(), &state[0])?))
+            }
+            // They are added to each other anyway: once for all steps.
+            Some([a, b]) => (Some(a.value().add(b.value())?), None),
+            None => (None, None),
+        };
+        // One matrix for all steps, so that its gradient is one product over all of them.
+        let weight = like(cell.weight_hh.value(), &state[0])?.transpose(0, 1)?;
         // Steps first: each is a part without gaps.
-        let steps = linear(x, &cell.weight_ih.value(), of_x)?.transpose(0, 1)?.unbind(0)?;
+        let steps = linear(x, &cell.weight_ih.value(), of_x.as_ref())?;
+        let steps = steps.transpose(0, 1)?.unbind(0)?;
         let mut results = Vec::with_capacity(steps.len());
         let mut advance = |step: &Tensor| {
-            state = self.kind.step(step, &linear(&state[0], &weight, of_h)?, &state)?;
+            let product = state[0].matmul(&weight)?;
+            let share = match &of_h {
+                Some(bias) => product.add(bias)?,
+                None => product,
+            };
+            state = self.kind.step(step, &share, &state)?;
             results.push(state[0].clone());
             Ok(())
         };

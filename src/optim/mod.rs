@@ -101,7 +101,10 @@ impl Optimizer {
         }
         let mut shards = Vec::new();
         for parameters in sharded(parameters)? {
-            shards.push(Shard::new(&rule, parameters)?);
+            let shard = Shard::new(&rule, parameters)?;
+            // The first step finds it where the others do, and is planned as they are.
+            shard.flat.value().run()?;
+            shards.push(shard);
         }
         self.groups.push(Group { lr: rule.lr(), rule: Box::new(rule), shards });
         Ok(())

@@ -49,9 +49,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let by_age = trace.by_age;
     let trace = shaders::complete(split::split(trace, limits)?);
     let mut pieces = pieces(&trace, limits)?;
-    if by_age {
-        pieces = early::early(pieces);
-    }
+    pieces = early::early(pieces, by_age);
     let pieces = copies::forward(&trace, pieces, limits);
     let mut pieces = merge::merge(pieces, limits);
     offsets::share(&mut pieces);

@@ -27,11 +27,7 @@ async fn is(what: &str, tensor: &Tensor, want: &[f32]) -> Outcome {
 }
 
 /// Assigns what `next` makes of the value, and submits.
-fn step(
-    device: &Device,
-    variable: &Variable,
-    next: impl Fn(&Tensor) -> Result<Tensor>,
-) -> Outcome {
+fn step(device: &Device, variable: &Variable, next: impl Fn(&Tensor) -> Result<Tensor>) -> Outcome {
     variable.assign(&next(&variable.value()).map_err(said)?).map_err(said)?;
     device.flush().map_err(said)
 }
@@ -129,9 +125,17 @@ async fn elsewhere(device: Device) -> Outcome {
         ("itself", |w| w.add(w), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0]),
         ("shifted", |w| w.roll(1, 0)?.add(0.0), [6.0, 7.0, 8.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
         ("flipped", |w| w.flip(&[1])?.add(w), [2.0, 2.0, 2.0, 8.0, 8.0, 8.0, 14.0, 14.0, 14.0]),
-        ("transposed", |w| w.transpose(0, 1)?.add(0.0), [0.0, 3.0, 6.0, 1.0, 4.0, 7.0, 2.0, 5.0, 8.0]),
+        (
+            "transposed",
+            |w| w.transpose(0, 1)?.add(0.0),
+            [0.0, 3.0, 6.0, 1.0, 4.0, 7.0, 2.0, 5.0, 8.0],
+        ),
         ("a row", |w| w.sub(&w.slice(0, 1..2)?), [-3.0, -3.0, -3.0, 0.0, 0.0, 0.0, 3.0, 3.0, 3.0]),
-        ("reduced", |w| w.sub(&w.sum(1)?.unsqueeze(-1)?), [-3.0, -2.0, -1.0, -9.0, -8.0, -7.0, -15.0, -14.0, -13.0]),
+        (
+            "reduced",
+            |w| w.sub(&w.sum(1)?.unsqueeze(-1)?),
+            [-3.0, -2.0, -1.0, -9.0, -8.0, -7.0, -15.0, -14.0, -13.0],
+        ),
     ];
     for (what, next, want) in cases {
         let values: Vec<f32> = (0..9).map(|n| n as f32).collect();
@@ -146,7 +150,10 @@ async fn elsewhere(device: Device) -> Outcome {
 
 async fn exchanged(device: Device) -> Outcome {
     let pair = || -> std::result::Result<(Variable, Variable), String> {
-        Ok((numbers(&device)?, Variable::new(&device.full(&[2, 3], 7.0, DType::F32).map_err(said)?)))
+        Ok((
+            numbers(&device)?,
+            Variable::new(&device.full(&[2, 3], 7.0, DType::F32).map_err(said)?),
+        ))
     };
     let (a, b) = pair()?;
     device.flush().map_err(said)?;
@@ -167,7 +174,12 @@ async fn exchanged(device: Device) -> Outcome {
     is("b", &b.value(), &[9.0; 6]).await?;
     // Of each other, one of them by rows.
     let (first, second) = (a.value(), b.value());
-    a.assign(&second.add(&first.sum(1).and_then(|rows| rows.unsqueeze(-1)).map_err(said)?).map_err(said)?).map_err(said)?;
+    a.assign(
+        &second
+            .add(&first.sum(1).and_then(|rows| rows.unsqueeze(-1)).map_err(said)?)
+            .map_err(said)?,
+    )
+    .map_err(said)?;
     b.assign(&first.sub(&second).map_err(said)?).map_err(said)?;
     drop((first, second));
     device.flush().map_err(said)?;
@@ -274,7 +286,8 @@ async fn refused(device: Device) -> Outcome {
     step(&device, &w, |value| value.add(1.0))?;
     device.trim();
     device.set_memory_limit(Some(device.stats().used_bytes + 10_000));
-    let large = w.value().expand(&[1000, 1000]).and_then(|x| x.transpose(0, 1)?.add(1.0)).map_err(said)?;
+    let large =
+        w.value().expand(&[1000, 1000]).and_then(|x| x.transpose(0, 1)?.add(1.0)).map_err(said)?;
     w.assign(&w.value().mul(3.0).map_err(said)?).map_err(said)?;
     let refused = device.flush().err().ok_or("it has no room")?;
     ensure(refused.kind() == ErrorKind::Memory, format!("it says {}", refused.message()))?;

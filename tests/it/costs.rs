@@ -269,7 +269,8 @@ fn ten_thousand_steps_in_place() {
             let gradient = loss.expect("a loss").grad(&[&w.value()]).expect("a gradient").remove(0);
             let next = mean.value().mul(0.5).and_then(|mean| mean.add(&gradient.mul(0.5)?));
             let next = next.expect("recorded");
-            w.assign(&w.value().sub(&next.mul(0.1).expect("recorded")).expect("recorded")).expect("fits");
+            w.assign(&w.value().sub(&next.mul(0.1).expect("recorded")).expect("recorded"))
+                .expect("fits");
             mean.assign(&next).expect("it fits");
             drop((gradient, next));
             device.flush().expect("it runs");

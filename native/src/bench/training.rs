@@ -218,7 +218,8 @@ fn probe(device: &Device, name: &str) {
     );
     let mut at_peak: Vec<(u64, usize)> = (0..plan.slots.len())
         .filter(|&s| temp(s) && life[s].is_some_and(|(a, b)| a <= at && at <= b))
-        .map(|s| (plan.slots[s].bytes, s)).collect();
+        .map(|s| (plan.slots[s].bytes, s))
+        .collect();
     at_peak.sort_unstable_by_key(|&(b, s)| (std::cmp::Reverse(b), s));
     let groups = std::env::var("PROBE").map_or(30, |n| n.parse().unwrap_or(30));
     for (bytes, s) in at_peak.into_iter().take(groups) {

@@ -180,7 +180,9 @@ impl Backend for CpuBackend {
             for (n, (dispatch, prepared)) in batch.dispatches.iter().zip(&*prepared).enumerate() {
                 let begun = now();
                 let done = state.dispatch(dispatch, prepared, buffers, scalars);
-                done.inspect_err(|error| state.lose(&batch.dispatches[..=n], batch, buffers, error))?;
+                done.inspect_err(|error| {
+                    state.lose(&batch.dispatches[..=n], batch, buffers, error)
+                })?;
                 if let Some(begun) = begun {
                     times.kernels.push(now().map(|end| (begun, end)));
                 }

@@ -42,15 +42,8 @@ impl<'a> InstructionList<'a> {
         let before = |inst: &Inst| matches!(inst, Inst::Before { .. });
         let read_before = program.insts.iter().rposition(before).unwrap_or(0) as ValueId;
         let needed = Vec::new();
-        let mut list = InstructionList {
-            program,
-            levels,
-            stages,
-            store_levels,
-            pairs,
-            read_before,
-            needed,
-        };
+        let mut list =
+            InstructionList { program, levels, stages, store_levels, pairs, read_before, needed };
         let stores = (0..program.stores.len()).map(Key::Store).collect();
         list.needed = list.closure(stores, |_| true);
         list
