@@ -231,10 +231,10 @@ fn what_lies_in_two_outputs_changes_places() {
             let ids = [7, 11, 13].map(|by| upload(&backend, &words(by)));
             backend.run(&batch, &ids, &[]).expect("it runs");
             let got = [1, 2].map(|n| numbers(download(&backend, ids[n], size)));
-            for n in 0..count {
+            for (n, pair) in got[0].iter().zip(&got[1]).enumerate() {
                 let transposed = n % columns * rows + n / columns;
                 let sum = number(transposed, 7).to_f32() + number(n, 13).to_f32();
-                assert_eq!((got[0][n], got[1][n]), (sum, number(n, 11).to_f32()), "{dtype} at {n}");
+                assert_eq!(pair, (&sum, &number(n, 11).to_f32()), "{dtype} at {n}");
             }
         }
     }

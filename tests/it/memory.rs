@@ -182,9 +182,13 @@ fn convolutions(generator: &Generator) -> Result<(Sequential, usize)> {
 #[test]
 fn a_step_of_training_takes_what_its_parts_take() {
     type Make = fn(&Generator) -> Result<(Sequential, usize)>;
-    let models: [(&str, Make, usize); 3] =
-        [("dense", dense, 64), ("dense", dense, 512), ("convolutions", convolutions, 64)];
-    for (name, make, count) in models {
+    // Which elements were the largest of a window is found out before it is needed: a mask more.
+    let models: [(&str, Make, usize, u64); 3] = [
+        ("dense", dense, 64, 120),
+        ("dense", dense, 512, 120),
+        ("convolutions", convolutions, 64, 160),
+    ];
+    for (name, make, count, percent) in models {
         for place in [Place::Cpu, Place::Wgpu] {
             let device = match place.open() {
                 Ok(device) => device,
@@ -213,7 +217,7 @@ fn a_step_of_training_takes_what_its_parts_take() {
             let [peak, parts] = peak().expect("it trains");
             let report = device.memory();
             assert!(
-                peak <= parts + parts / 5,
+                100 * peak <= percent * parts,
                 "{name} {count} {place:?}: {peak} of {parts}, {report}"
             );
         }

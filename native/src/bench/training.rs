@@ -166,7 +166,6 @@ fn row(
         }
     }
     let after = device.stats();
-    probe(device, name);
     if last.is_nan() || last >= begun {
         return Err(Error::data(format!("bench: {name}: the loss went from {begun} to {last}")));
     }
@@ -189,41 +188,4 @@ fn row(
         peer,
         ratio,
     ])
-}
-
-fn probe(device: &Device, name: &str) {
-    use crate::kernel::Place;
-    let Some(plan) = device.last_plan() else { return };
-    let mut life: Vec<Option<(usize, usize)>> = vec![None; plan.slots.len()];
-    for (at, dispatch) in plan.dispatches.iter().enumerate() {
-        for &slot in dispatch.inputs.iter().chain(&dispatch.outputs) {
-            let life = life[slot].get_or_insert((at, at));
-            life.1 = at;
-        }
-    }
-    let temp = |slot: usize| matches!(plan.slots[slot].place, Place::Temporary(_));
-    let live = |at: usize| -> u64 {
-        (0..plan.slots.len())
-            .filter(|&s| temp(s) && life[s].is_some_and(|(a, b)| a <= at && at <= b))
-            .map(|s| plan.slots[s].bytes)
-            .sum()
-    };
-    let (peak, at) = (0..plan.dispatches.len()).map(|at| (live(at), at)).max().unwrap_or((0, 0));
-    let mb = |b: u64| b as f64 / 1e6;
-    let held = device.stats().used_bytes;
-    println!(
-        "## {name}: {} kernels, held {:.2}, outputs {:.2} in place {}, temporaries {:.2} in {}, live at most {:.2} at {at}",
-        plan.dispatches.len(), mb(held), mb(plan.outputs.iter().sum()), plan.in_place.len(),
-        mb(plan.temporaries.iter().sum()), plan.temporaries.len(), mb(peak)
-    );
-    let mut at_peak: Vec<(u64, usize)> = (0..plan.slots.len())
-        .filter(|&s| temp(s) && life[s].is_some_and(|(a, b)| a <= at && at <= b))
-        .map(|s| (plan.slots[s].bytes, s))
-        .collect();
-    at_peak.sort_unstable_by_key(|&(b, s)| (std::cmp::Reverse(b), s));
-    let groups = std::env::var("PROBE").map_or(30, |n| n.parse().unwrap_or(30));
-    for (bytes, s) in at_peak.into_iter().take(groups) {
-        let (a, b) = life[s].unwrap_or((0, 0));
-        println!("   {:.3} MB, {a}..{b}: {}", mb(bytes), plan.dispatches[a].label);
-    }
 }

@@ -180,9 +180,7 @@ impl Backend for CpuBackend {
             for (n, (dispatch, prepared)) in batch.dispatches.iter().zip(&*prepared).enumerate() {
                 let begun = now();
                 let done = state.dispatch(dispatch, prepared, buffers, scalars);
-                done.inspect_err(|error| {
-                    state.lose(&batch.dispatches[..=n], batch, buffers, error)
-                })?;
+                done.inspect_err(|error| state.lose(batch, n, buffers, error))?;
                 if let Some(begun) = begun {
                     times.kernels.push(now().map(|end| (begun, end)));
                 }
@@ -287,9 +285,9 @@ impl State {
         self.lost.get(&buffer).map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// A batch failed, and these of its kernels may have written over what they were given.
-    fn lose(&mut self, ran: &[Dispatch], batch: &Batch, buffers: &[BufferId], error: &Error) {
-        for &slot in ran.iter().flat_map(|dispatch| &dispatch.outputs) {
+    /// The n-th kernel of a batch failed: those so far may have written over what they were given.
+    fn lose(&mut self, batch: &Batch, n: usize, buffers: &[BufferId], error: &Error) {
+        for &slot in batch.dispatches[..=n].iter().flat_map(|dispatch| &dispatch.outputs) {
             if let (Place::Input(_), Some(&id)) = (batch.slots[slot].place, buffers.get(slot)) {
                 self.lost.insert(id, error.clone());
             }
