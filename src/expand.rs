@@ -54,6 +54,7 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
     }
     out.outputs = pick(&moved, &trace.outputs);
     out.in_place = pick(&moved, &trace.in_place);
+    out.donated = trace.donated.iter().map(|&(n, data)| (moved[n], moved[data])).collect();
     Ok(out)
 }
 

@@ -36,16 +36,16 @@ fn word(dtype: DType) -> &'static str {
     }
 }
 
-/// What is read at `places` of an input: an element at each, or a whole vector at the only one where `vector`. And the
+/// What is read at `places` of a buffer: an element at each, or a whole vector at the only one where `vector`. And the
 /// template that makes a value of it.
-pub fn load(dtype: DType, input: u32, places: &[String], vector: bool) -> (&'static str, String) {
+pub fn load(dtype: DType, buffer: &str, places: &[String], vector: bool) -> (&'static str, String) {
     let element = |at: &String| match dtype {
-        DType::I8 => format!("extractBits(i32(in{input}[{at} >> 2u]), ({at} & 3u) * 8u, 8u)"),
-        DType::U8 => format!("extractBits(in{input}[{at} >> 2u], ({at} & 3u) * 8u, 8u)"),
-        _ => format!("in{input}[{at}]"),
+        DType::I8 => format!("extractBits(i32({buffer}[{at} >> 2u]), ({at} & 3u) * 8u, 8u)"),
+        DType::U8 => format!("extractBits({buffer}[{at} >> 2u], ({at} & 3u) * 8u, 8u)"),
+        _ => format!("{buffer}[{at}]"),
     };
     let value = match places {
-        [at] if vector => format!("in{input}[{at} >> 2u]"),
+        [at] if vector => format!("{buffer}[{at} >> 2u]"),
         [at] => element(at),
         places => {
             let each: Vec<String> = places.iter().map(element).collect();

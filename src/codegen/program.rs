@@ -128,6 +128,7 @@ impl Place<'_> {
             Inst::Param { word, dtype } => return parameter(*word, dtype.compute()),
             Inst::Coord(d) => return self.coordinate(*d),
             Inst::Load { input, index, dtype } => return self.load(*input, index, *dtype, wide),
+            Inst::Before { output, dtype } => return self.before(*output, *dtype, wide),
             Inst::Accumulator => "accumulator",
             Inst::Call(function, arguments, dtype) => {
                 return self.call(function, arguments, *dtype, wide)
@@ -186,7 +187,16 @@ impl Place<'_> {
                 places.push(self.index(&index));
             }
         }
-        let (template, value) = memory::load(dtype, input, &places, wide && quads);
+        let buffer = format!("in{input}");
+        let (template, value) = memory::load(dtype, &buffer, &places, wide && quads);
+        self.module.fill(template, wide, &value, "")
+    }
+
+    /// What lies where an output is written.
+    fn before(&self, output: u32, dtype: DType, wide: bool) -> String {
+        let place = self.program.store_to(output).map(|(_, store)| self.index(&store.index));
+        let buffer = format!("out{output}");
+        let (template, value) = memory::load(dtype, &buffer, place.as_slice(), wide);
         self.module.fill(template, wide, &value, "")
     }
 

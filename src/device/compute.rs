@@ -80,21 +80,25 @@ impl Device {
         state.graph.write_outputs(&mut taken);
         state.graph.write_repeated(&mut taken, cheap);
         let State { graph, buffers, .. } = &*state;
-        graph.write_in_place(&mut taken, |source| buffers.get(&source).is_some_and(Held::is_own));
+        let own = |source| buffers.get(&source).is_some_and(Held::is_own);
+        graph.write_in_place(&mut taken, own);
+        if !state.eager {
+            graph.donate(&mut taken, own);
+        }
         let trace = std::mem::take(&mut taken.trace);
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
         let prepare = || Ok((self.planned(trace)?, taken.scalars.as_slice()));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
         state.graph.remember(&taken);
-        let (mut outputs, mut in_place) = (ran.outputs.into_iter(), ran.batch.in_place.iter());
-        let mut next = in_place.next();
+        // All of these before one of the results lets its operands go.
+        let places = ran.batch.in_place.iter();
+        let places: Vec<(usize, Option<Held>)> =
+            places.map(|&(n, input)| (n, state.buffers.remove(&taken.sources[input]))).collect();
+        let (mut outputs, mut in_place) = (ran.outputs.into_iter(), places.into_iter().peekable());
         for (n, node) in written.into_iter().enumerate() {
-            let held = match next {
-                Some(&(result, input)) if result == n => {
-                    next = in_place.next();
-                    state.buffers.remove(&taken.sources[input])
-                }
-                _ => outputs.next(),
+            let held = match in_place.next_if(|&(result, _)| result == n) {
+                Some((_, held)) => held,
+                None => outputs.next(),
             };
             // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
             let Some(held) = held else { continue };
@@ -104,6 +108,11 @@ impl Device {
             }
             state.buffers.insert(node, held);
             let freed = state.graph.materialise(node);
+            state.reclaim(&*self.inner.backend, freed);
+        }
+        // Whoever recorded something on these meanwhile finds no data.
+        for &(_, input) in &ran.batch.in_place {
+            let freed = state.graph.overwrite(taken.sources[input]);
             state.reclaim(&*self.inner.backend, freed);
         }
         Ok(())

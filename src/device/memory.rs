@@ -109,6 +109,16 @@ impl Device {
 }
 
 impl Device {
+    /// It is a variable's value: `flush` is to compute it even where other operations use it.
+    pub(crate) fn keep(&self, node: NodeId) {
+        self.state().graph.keep(node);
+    }
+
+    /// The same, of what a variable is assigned; `before` is what it had.
+    pub(crate) fn replace(&self, before: NodeId, after: NodeId) {
+        self.state().graph.replace(before, after);
+    }
+
     /// It is no variable's value any more.
     pub(crate) fn let_go(&self, node: NodeId) {
         self.state().graph.let_go(node);

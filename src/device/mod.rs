@@ -340,11 +340,6 @@ impl Device {
         state.reclaim(&*self.inner.backend, freed);
     }
 
-    /// What `flush` is to compute even where other operations use it.
-    pub(crate) fn keep(&self, node: NodeId) {
-        self.state().graph.keep(node);
-    }
-
     /// Submits what is recorded where that is much, so that a loop that never waits does not record without end.
     pub(crate) fn flush_if_long(&self) -> Result<()> {
         let waiting = {

@@ -1,6 +1,5 @@
 //! Reading: values made by one batch, and taken by one submission.
 
-use super::state::no_data;
 use super::wanted::Wanted;
 use super::Device;
 use crate::backend::{Part, Pending, Take};
@@ -25,7 +24,7 @@ impl Device {
         let mut parts = Vec::with_capacity(wanted.len());
         for Wanted { node, start, len, take } in wanted {
             let size = state.graph.dtype(node).size();
-            let buffer = state.buffers.get(&node).ok_or_else(no_data)?.buffer;
+            let buffer = state.buffer_of(node)?;
             if len == 0 {
                 take(&[])?;
                 continue;

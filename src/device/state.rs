@@ -70,10 +70,6 @@ fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
     (traced + batch.size()) as u64
 }
 
-pub(super) fn no_data() -> Error {
-    Error::data("read: an input of a program has no data outside of it")
-}
-
 impl State {
     /// Those that are still needed and not computed yet, each once.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
@@ -102,8 +98,18 @@ impl State {
 
     /// The buffers of sources.
     pub fn buffers_of(&self, sources: &[NodeId]) -> Result<Vec<BufferId>> {
-        let of = |source| Ok(self.buffers.get(source).ok_or_else(no_data)?.buffer);
-        sources.iter().map(of).collect()
+        sources.iter().map(|&source| self.buffer_of(source)).collect()
+    }
+
+    /// The buffer of a source, which has data.
+    pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
+        let held = self.buffers.get(&source).ok_or_else(|| {
+            Error::data(match self.graph.is_overwritten(source) {
+                true => "assign: the value that a variable had before is overwritten",
+                false => "read: an input of a program has no data outside of it",
+            })
+        });
+        Ok(held?.buffer)
     }
 
     /// A plan that was made lately.

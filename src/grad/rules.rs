@@ -158,6 +158,12 @@ impl Tape<'_> {
             }
             (Pointwise::div, None, 0) => self.row(Pointwise::div, &[g, inputs[1]])?,
             (Pointwise::exp, ..) => self.row(Pointwise::mul, &[g, node])?,
+            // It has the same slope at its result, which is needed anyway: the operand need not be kept.
+            (Pointwise::relu, None, _) => {
+                let slope = Op::Derivative { row, formula: row.row().derivative(0) };
+                let slope = self.push(slope, &[node])?;
+                self.row(Pointwise::mul, &[g, slope])?
+            }
             _ => {
                 let formula = match slope {
                     None => row.row().derivative(n),

@@ -2,6 +2,7 @@
 
 mod arena;
 mod checkpoint;
+mod donation;
 mod history;
 mod holders;
 mod past;
@@ -74,6 +75,10 @@ struct Node {
     checkpoint: Option<Arc<[NodeId]>>,
     /// It was recorded again.
     again: bool,
+    /// The value that a variable had before it, whose memory it may take.
+    replaces: Option<NodeId>,
+    /// Its own memory, or that of what it was made of, holds something else now.
+    overwritten: bool,
 }
 
 /// Few enough to need no memory of their own.
@@ -121,6 +126,7 @@ pub struct Graph {
 /// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
+        "assign" => "assign: the value that a variable had before is overwritten; hold it, or ask for gradients before".into(),
         "source" => "program: the gradient of its results by what it was run on is not known; detach them".into(),
         _ => format!(
             "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
@@ -275,6 +281,8 @@ impl Graph {
             pullback: None,
             checkpoint: None,
             again: false,
+            replaces: None,
+            overwritten: false,
         };
         let born = self.count;
         self.count += 1;
@@ -332,9 +340,11 @@ impl Graph {
             node.uses_inputs = uses;
             let gone = node.handles == 0 && node.users.is_empty();
             let needed = node.is_needed() || node.early && !node.users.is_empty();
-            let forgets = node.data && (!needed || past.reach <= past.cut.before);
+            let past_is_over = node.overwritten || past.reach <= past.cut.before;
+            let forgets = node.data && (!needed || past_is_over);
             if forgets {
-                let own = Cut { before: past.reach, op: node.op.name() };
+                let op = if node.overwritten { "assign" } else { node.op.name() };
+                let own = Cut { before: past.reach, op };
                 past = past.join(Past { reach: 0, cut: own });
                 (past.reach, node.cut) = (0, past.cut);
             }

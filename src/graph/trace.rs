@@ -27,6 +27,8 @@ pub struct Trace {
     pub outputs: Vec<usize>,
     /// Those of them that are written where their second operand lies, which nothing else reads.
     pub in_place: Vec<usize>,
+    /// Results with the data whose memory each may take: nothing needs that any more when all was computed.
+    pub donated: Vec<(usize, usize)>,
     /// Parts of it are computed again rather than kept: its order is the one to compute it in.
     pub by_age: bool,
 }
@@ -58,7 +60,7 @@ impl Places {
         self.at.resize(nodes, (0, 0));
     }
 
-    fn get(&self, id: NodeId) -> Option<usize> {
+    pub(super) fn get(&self, id: NodeId) -> Option<usize> {
         let (trace, at) = self.at[id.index as usize];
         (trace == self.current).then_some(at)
     }
@@ -98,7 +100,7 @@ impl Trace {
             }
             (inputs, shape.rank(), dtype).hash(&mut hasher);
         }
-        (&self.outputs, &self.in_place).hash(&mut hasher);
+        (&self.outputs, &self.in_place, &self.donated).hash(&mut hasher);
         hasher.finish()
     }
 

@@ -1,6 +1,6 @@
 //! That a program is well formed: what follows may rely on it.
 
-use super::{Atom, Index, Inst, Program, Space};
+use super::{Atom, Index, Inst, Program, Space, Store};
 use crate::error::{Error, Result};
 
 /// How many inputs, outputs and params a dispatch has.
@@ -41,6 +41,11 @@ impl Program {
                 Inst::Coord(d) => (*d as usize) < space.dims.len(),
                 Inst::Load { input, index, .. } => {
                     (*input as usize) < counts.inputs && fits(index, at)
+                }
+                Inst::Before { output, dtype } => {
+                    let alike = |(_, store): (usize, &Store)| store.dtype == *dtype;
+                    let map = space.outer == space.dims.len() && dtype.size() > 1;
+                    map && self.store_to(*output).is_some_and(alike)
                 }
                 Inst::Accumulator => counts.epilogue,
                 _ => true,

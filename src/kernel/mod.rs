@@ -153,7 +153,8 @@ pub struct Attend {
     pub epilogue: Program,
 }
 
-/// A kernel with its slots. Inputs are only read and outputs only written; no slot is both.
+/// A kernel with its slots. Inputs are only read, and outputs written, and read where [`Inst::Before`] says so; no slot is
+/// both.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
     pub kernel: Arc<Kernel>,

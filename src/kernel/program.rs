@@ -26,6 +26,12 @@ pub enum Inst {
         index: Index,
         dtype: DType,
     },
+    /// What lay where the program's only store to this output writes, before it does. Of maps alone, and not of types of 8
+    /// bits: whoever writes an element has read it.
+    Before {
+        output: u32,
+        dtype: DType,
+    },
     /// In a routine's epilogue: what the routine computed at these coordinates.
     Accumulator,
     Unary(Unary, ValueId),
@@ -193,7 +199,9 @@ impl Builder {
     fn infer(&self, inst: &Inst) -> DType {
         match inst {
             Inst::Const(c) => c.dtype.compute(),
-            Inst::Param { dtype, .. } | Inst::Load { dtype, .. } => dtype.compute(),
+            Inst::Param { dtype, .. } | Inst::Load { dtype, .. } | Inst::Before { dtype, .. } => {
+                dtype.compute()
+            }
             Inst::Coord(_) => DType::I32,
             Inst::Accumulator => DType::F32,
             Inst::Unary(Unary::IsNan | Unary::IsInf | Unary::SignBit, _) => DType::Bool,
@@ -275,6 +283,12 @@ impl Program {
         index.values().iter().all(number)
     }
 
+    /// The store to an output, if there is one alone.
+    pub fn store_to(&self, output: u32) -> Option<(usize, &Store)> {
+        let mut stores = self.stores.iter().enumerate().filter(|(_, s)| s.output == output);
+        stores.next().filter(|_| stores.next().is_none())
+    }
+
     /// About how many bytes it takes.
     pub fn size(&self) -> usize {
         // Each index of a load has a few terms.
@@ -337,7 +351,11 @@ impl Inst {
     /// The values it uses, those in a load's index included.
     pub fn operands(&self) -> Vec<ValueId> {
         match self {
-            Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => Vec::new(),
+            Inst::Const(_)
+            | Inst::Param { .. }
+            | Inst::Coord(_)
+            | Inst::Before { .. }
+            | Inst::Accumulator => Vec::new(),
             Inst::Load { index, .. } => index.values(),
             Inst::Unary(_, x) | Inst::Cast(_, x) | Inst::Bitcast(_, x) | Inst::Reduce(_, x) => {
                 vec![*x]
@@ -366,9 +384,11 @@ impl Inst {
             Inst::Call(function, arguments, dtype) => {
                 Inst::Call(function.clone(), arguments.iter().map(value).collect(), *dtype)
             }
-            Inst::Const(_) | Inst::Param { .. } | Inst::Coord(_) | Inst::Accumulator => {
-                self.clone()
-            }
+            Inst::Const(_)
+            | Inst::Param { .. }
+            | Inst::Coord(_)
+            | Inst::Before { .. }
+            | Inst::Accumulator => self.clone(),
         }
     }
 }

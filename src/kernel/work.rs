@@ -126,6 +126,9 @@ fn coordinates(program: &Program, outer: usize) -> Vec<u64> {
         let mask = match inst {
             Inst::Coord(d) => 1u64 << d,
             Inst::Load { index, .. } => of_index(index, &masks),
+            Inst::Before { output, .. } => {
+                program.store_to(*output).map_or(0, |(_, store)| of_index(&store.index, &masks))
+            }
             Inst::Reduce(_, x) => masks[*x as usize] & ((1u64 << outer) - 1),
             other => other.operands().iter().fold(0, |mask, &v| mask | masks[v as usize]),
         };
@@ -190,7 +193,8 @@ impl Dispatch {
     pub fn work(&self, slots: &[Slot]) -> Work {
         let size = |slot: &usize| slots.get(*slot).map_or(0, |slot| slot.bytes);
         let mut work = Work { flops: self.kernel.flops(), exact: true, ..Work::default() };
-        let mut sums = [vec![(0u64, true); self.inputs.len()], vec![(0, true); self.outputs.len()]];
+        let (inputs, outputs) = (self.inputs.len(), self.outputs.len());
+        let mut sums = [vec![(0u64, true); inputs + outputs], vec![(0, true); outputs]];
         let mut add = |way: usize, at: usize, all: &[Access<'_>], most: u64| {
             let Some(sum) = sums[way].get_mut(at) else { return };
             let (bytes, exact) = bytes(all, most);
@@ -227,7 +231,12 @@ impl Dispatch {
                     }
                     access((program, dims), (&store.index, store.dtype), mask)
                 });
-                add(1, n, &stores.collect::<Vec<_>>(), size(slot));
+                let stores = stores.collect::<Vec<_>>();
+                add(1, n, &stores, size(slot));
+                let before = |inst: &Inst| matches!(inst, Inst::Before { output, .. } if *output as usize == n);
+                if program.insts.iter().any(before) {
+                    add(0, inputs + n, &stores, size(slot));
+                }
             }
         });
         let total = |sums: &[(u64, bool)]| sums.iter().fold(0, |sum, (bytes, _)| sum + bytes);

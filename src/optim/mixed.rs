@@ -142,7 +142,7 @@ impl Scaling {
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
         let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
-        self.scale.set(&after.detach())?;
-        self.good.set(&counted.detach())
+        self.scale.replace(&after.detach())?;
+        self.good.replace(&counted.detach())
     }
 }

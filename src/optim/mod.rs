@@ -103,7 +103,10 @@ impl Optimizer {
         }
         let mut shards = Vec::new();
         for parameters in sharded(parameters)? {
-            shards.push(Shard::new(&rule, parameters)?);
+            let shard = Shard::new(&rule, parameters)?;
+            // The first step finds it where the others do, and is planned as they are.
+            shard.flat.value().run()?;
+            shards.push(shard);
         }
         let lr = rule.lr();
         self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, shards });
@@ -155,9 +158,7 @@ impl Optimizer {
 
     /// Sets the learning rate of all groups. It is data: nothing is planned again.
     pub fn set_lr(&mut self, lr: f64) {
-        for group in &mut self.groups {
-            (group.lr, group.base_lr) = (lr, lr);
-        }
+        self.groups.iter_mut().for_each(|group| (group.lr, group.base_lr) = (lr, lr));
     }
 
     /// Sets the learning rate of the first group to what a schedule says, and multiplies those of the others by as much, so
@@ -193,7 +194,7 @@ impl Optimizer {
     /// As [`Tensor::grad`], [`Optimizer::step`].
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients(loss)?;
-        self.update(&gradients)
+        self.update(gradients)
     }
 
     /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
@@ -205,7 +206,7 @@ impl Optimizer {
         let gradients = self.gradients(loss)?;
         for (shard, gradient) in self.shards_mut().zip(gradients) {
             match &shard.pending {
-                Some(pending) => pending.set(&pending.value().add(&gradient)?.fixed()?)?,
+                Some(pending) => pending.replace(&pending.value().add(&gradient)?.fixed()?)?,
                 None => shard.pending = Some(Variable::new(&gradient.fixed()?)),
             }
         }
@@ -236,7 +237,7 @@ impl Optimizer {
         };
         let gradients: Vec<Tensor> =
             gradients.into_iter().zip(self.shards()).map(whole).collect::<Result<_>>()?;
-        self.update(&gradients)
+        self.update(gradients)
     }
 
     /// The gradients by the parameters of each shard, flat.
@@ -255,15 +256,24 @@ impl Optimizer {
         Ok(flat)
     }
 
-    fn update(&mut self, gradients: &[Tensor]) -> Result<()> {
+    /// Takes a step, and submits it.
+    fn update(&mut self, gradients: Vec<Tensor>) -> Result<()> {
+        let device = self.groups[0].shards[0].flat.value().device().clone();
+        // What is held when the batch is made would be kept.
+        self.record(gradients)?;
+        device.flush()
+    }
+
+    /// Records a step.
+    fn record(&mut self, gradients: Vec<Tensor>) -> Result<()> {
         for shard in self.shards() {
             shard.check()?;
         }
         let (plain, finite) = match &self.scaling {
             Some(scaling) => {
-                scaling.undo(gradients).map(|(plain, finite)| (plain, Some(finite)))?
+                scaling.undo(&gradients).map(|(plain, finite)| (plain, Some(finite)))?
             }
-            None => (gradients.to_vec(), None),
+            None => (gradients, None),
         };
         let factor = match self.clip {
             Some(Clip::Norm(max)) => Some(shrinking(&plain, max)?),
@@ -290,9 +300,9 @@ impl Optimizer {
                 // What led to them is past: no gradient goes back into an earlier step.
                 let set = |variable: &Variable, value: Tensor| match &finite {
                     Some(finite) => {
-                        variable.set(&finite.where_cond(&value, variable.value())?.fixed()?)
+                        variable.replace(&finite.where_cond(&value, variable.value())?.fixed()?)
                     }
-                    None => variable.set(&value.fixed()?),
+                    None => variable.replace(&value.fixed()?),
                 };
                 set(&shard.flat, value)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
@@ -304,7 +314,7 @@ impl Optimizer {
             scaling.follow(finite)?;
         }
         self.steps = number;
-        self.groups[0].shards[0].flat.value().device().flush()
+        Ok(())
     }
 
     fn shards(&self) -> impl Iterator<Item = &Shard> {

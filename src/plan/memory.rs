@@ -4,6 +4,8 @@ use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Place, Slot};
 use crate::op::Op;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Where everything lies.
 pub struct Memory {
@@ -24,7 +26,8 @@ pub fn bytes(trace: &Trace, node: usize) -> u64 {
 }
 
 /// Places sources, results and temporaries of the pieces, which run in order.
-pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
+/// `donated` are results in the memory of data.
+pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Memory {
     let count = trace.nodes.len();
     let mut memory = Memory {
         slots: Vec::new(),
@@ -40,13 +43,15 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
             memory.inputs += 1;
         }
     }
-    let mut in_place = vec![false; count];
-    for &n in &trace.in_place {
-        in_place[n] = true;
+    // Of what is written in place, the data whose place that is.
+    let mut in_place = vec![None; count];
+    let updated = trace.in_place.iter().map(|&n| (n, trace.nodes[n].inputs[1]));
+    for (n, data) in updated.chain(donated.iter().copied()) {
+        in_place[n] = Some(data);
     }
     for (i, &output) in trace.outputs.iter().enumerate() {
-        if in_place[output] {
-            let slot = memory.slot[trace.nodes[output].inputs[1]].expect("data has a slot");
+        if let Some(data) = in_place[output] {
+            let slot = memory.slot[data].expect("data has a slot");
             memory.slot[output] = Some(slot);
             // Data has the first slots.
             memory.in_place.push((i, slot));
@@ -55,33 +60,31 @@ pub fn place(trace: &Trace, pieces: &[Piece]) -> Memory {
         memory.push(trace, output, Place::Output(memory.outputs.len()));
         memory.outputs.push(bytes(trace, output));
     }
-    let mut last_use = vec![0; count];
+    // Of each node in a temporary, the first and the last piece that have to do with it.
+    let mut lives: Vec<Option<Life>> = vec![None; count];
     for (at, piece) in pieces.iter().enumerate() {
-        for &n in piece.inputs.iter().chain(&piece.outputs) {
-            last_use[n] = at;
-        }
-    }
-    let mut vacant: Vec<usize> = Vec::new();
-    for (at, piece) in pieces.iter().enumerate() {
-        for &n in &piece.outputs {
-            if memory.slot[n].is_none() {
-                let temporary = memory.temporary(&mut vacant, bytes(trace, n));
-                memory.push(trace, n, Place::Temporary(temporary));
-            }
-        }
-        // Only after this piece's outputs have theirs: it may not write what it reads.
-        let mut done = [&piece.inputs[..], &piece.outputs].concat();
-        done.sort_unstable();
-        done.dedup();
-        for n in done {
-            let place = memory.slot[n].map(|s| memory.slots[s].place);
-            if let (true, Some(Place::Temporary(t))) = (last_use[n] == at, place) {
-                vacant.push(t);
+        for &node in piece.outputs.iter().chain(&piece.inputs) {
+            if memory.slot[node].is_none() {
+                let life = Life { node, bytes: bytes(trace, node), first: at, last: at };
+                lives[node].get_or_insert(life).last = at;
             }
         }
     }
+    memory.share(trace, lives.into_iter().flatten().collect());
     memory
 }
+
+/// A value that is needed from the piece that writes it to the last that reads it.
+#[derive(Clone, Copy)]
+struct Life {
+    node: usize,
+    bytes: u64,
+    first: usize,
+    last: usize,
+}
+
+/// As many times between two lives are looked at, at most, so that planning stays in proportion.
+const GAPS: usize = 64;
 
 impl Memory {
     fn push(&mut self, trace: &Trace, node: usize, place: Place) {
@@ -99,27 +102,38 @@ impl Memory {
         slots
     }
 
-    /// The smallest vacant temporary that holds `bytes`, else the largest one grown, else a new one.
-    fn temporary(&mut self, vacant: &mut Vec<usize>, bytes: u64) -> usize {
-        let sizes = &mut self.temporaries;
-        let mut best: Option<usize> = None;
-        for (at, &temporary) in vacant.iter().enumerate() {
-            let (size, other) = (sizes[temporary], best.map_or(0, |best| sizes[vacant[best]]));
-            let better = if other < bytes { size >= other } else { size >= bytes && size < other };
-            if best.is_none() || better {
-                best = Some(at);
+    /// Gives values temporaries, the largest first, and each the one that became vacant last before it of those that are so
+    /// until it is not needed any more. (Greedy by size, Pisarchyk and Lee 2020.)
+    fn share(&mut self, trace: &Trace, mut lives: Vec<Life>) {
+        lives.sort_by_key(|life| (Reverse(life.bytes), life.first));
+        // When a temporary is vacant: from a piece on, to before another.
+        let mut gaps: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let mut sizes: Vec<u64> = Vec::new();
+        let mut placed: Vec<(Life, usize)> = Vec::with_capacity(lives.len());
+        for life in lives {
+            let before = gaps.range(..=(life.first, usize::MAX)).rev().take(GAPS);
+            let found =
+                before.filter(|(_, &end)| life.last < end).map(|(&gap, &end)| (gap, end)).next();
+            let ((start, temporary), end) = found.unwrap_or_else(|| {
+                sizes.push(life.bytes);
+                ((0, sizes.len() - 1), usize::MAX)
+            });
+            gaps.remove(&(start, temporary));
+            if start < life.first {
+                gaps.insert((start, temporary), life.first);
             }
+            gaps.insert((life.last + 1, temporary), end);
+            placed.push((life, temporary));
         }
-        match best {
-            Some(at) => {
-                let temporary = vacant.swap_remove(at);
-                sizes[temporary] = sizes[temporary].max(bytes);
-                temporary
-            }
-            None => {
-                sizes.push(bytes);
-                sizes.len() - 1
-            }
+        // Numbered in the order in which they are needed.
+        placed.sort_by_key(|(life, _)| (life.first, life.node));
+        let mut numbers = vec![None; sizes.len()];
+        for (life, temporary) in placed {
+            let number = *numbers[temporary].get_or_insert_with(|| {
+                self.temporaries.push(sizes[temporary]);
+                self.temporaries.len() - 1
+            });
+            self.push(trace, life.node, Place::Temporary(number));
         }
     }
 }

@@ -6,6 +6,7 @@ mod collapse;
 mod copies;
 mod cost;
 mod cuts;
+mod donation;
 mod early;
 mod index;
 mod kernels;
@@ -48,13 +49,12 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     let by_age = trace.by_age;
     let trace = shaders::complete(split::split(trace, limits)?);
     let mut pieces = pieces(&trace, limits)?;
-    if by_age {
-        pieces = early::early(pieces);
-    }
+    pieces = early::early(pieces, by_age);
     let pieces = copies::forward(&trace, pieces, limits);
     let mut pieces = merge::merge(&trace, pieces, limits);
     offsets::share(&mut pieces);
-    let memory = memory::place(&trace, &pieces);
+    let donated = donation::accept(&trace, &mut pieces);
+    let memory = memory::place(&trace, &pieces, &donated);
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         // A browser's `usize` does not hold all counts of bytes.
         let bytes = node.shape.numel() as u64 * node.dtype.size() as u64;

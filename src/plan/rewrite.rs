@@ -62,6 +62,7 @@ pub fn append(
         let mut copy = inst.substitute(names.coordinates, &moved);
         match &mut copy {
             Inst::Param { word, .. } => *word = (names.param)(*word),
+            Inst::Before { output, .. } => *output = (names.output)(*output),
             Inst::Load { input, index, dtype } => {
                 let known =
                     names.at_hand.iter().find(|known| known.0 == *input && known.1 == *index);

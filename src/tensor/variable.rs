@@ -3,6 +3,8 @@
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::shape::Shape;
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A place for a tensor of one shape and type: what a model learns, or keeps between steps. Tensors taken from it before
@@ -35,29 +37,27 @@ pub struct Variable {
 
 #[derive(Debug)]
 struct Held {
-    value: Tensor,
+    content: Content,
     gradient: Option<Tensor>,
-    part: Option<Part>,
 }
 
-/// A variable that is a part of a flat one.
 #[derive(Debug)]
-struct Part {
-    flat: Variable,
-    start: usize,
-    /// What the flat one's value was when this one's was taken of it.
-    seen: Tensor,
+enum Content {
+    /// The value, and what parts took of it since it was assigned: where they begin, and their shapes. Nothing else of the
+    /// library holds it, so that the next value may take its memory.
+    Own { value: Tensor, parts: FxHashMap<(usize, Shape), Tensor> },
+    /// The variable is a part of a flat one.
+    Part { flat: Variable, start: usize, shape: Shape },
 }
 
 impl Variable {
     /// A variable with this value.
     pub fn new(value: &Tensor) -> Variable {
-        value.keep();
-        Variable::of(Held { value: value.clone(), gradient: None, part: None })
-    }
-
-    fn of(held: Held) -> Variable {
-        Variable { held: Arc::new(Mutex::new(held)) }
+        if let Ok(node) = value.node() {
+            value.device.keep(node);
+        }
+        let content = Content::Own { value: value.clone(), parts: FxHashMap::default() };
+        Variable { held: Arc::new(Mutex::new(Held { content, gradient: None })) }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -65,11 +65,34 @@ impl Variable {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was assigned last.
+    /// What was assigned last. While it is held it stays as it is, and so the next value needs memory of its own.
     pub fn value(&self) -> Tensor {
+        let (flat, start, shape) = match &self.held().content {
+            Content::Own { value, .. } => return value.clone(),
+            Content::Part { flat, start, shape } => (flat.clone(), *start, *shape),
+        };
+        flat.part(start, shape)
+    }
+
+    /// A part of the value: the same tensor until another value is assigned.
+    fn part(&self, start: usize, shape: Shape) -> Tensor {
         let mut held = self.held();
-        held.follow();
-        held.value.clone()
+        match &mut held.content {
+            Content::Own { value, parts } => {
+                let cut = || {
+                    let (start, count) = (start as isize, shape.numel() as isize);
+                    let taken = value.slice(0, start..start + count);
+                    let taken = taken.and_then(|x| x.reshape(&shape[..]));
+                    taken.unwrap_or_else(|error| Tensor::failed(value, error))
+                };
+                parts.entry((start, shape)).or_insert_with(cut).clone()
+            }
+            Content::Part { flat, start: own, .. } => {
+                let (flat, start) = (flat.clone(), *own + start);
+                drop(held);
+                flat.part(start, shape)
+            }
+        }
     }
 
     /// Whether both are the same variable.
@@ -122,49 +145,58 @@ impl Variable {
         let flat = Variable::new(&all);
         let mut start = 0;
         for variable in variables {
-            let mut held = variable.held();
-            if held.part.is_none() {
-                held.value.let_go();
-            }
-            held.part = Some(Part { flat: flat.clone(), start, seen: all.clone() });
-            held.value = held.cut();
-            start += held.value.numel();
+            let shape = variable.value().shape;
+            let part = Content::Part { flat: flat.clone(), start, shape };
+            std::mem::replace(&mut variable.held().content, part).let_go();
+            start += shape.numel();
         }
         Ok(flat)
     }
 
     /// Where it begins in the flat variable that it is a part of, if it is.
     pub fn start_in(&self, flat: &Variable) -> Option<usize> {
-        let held = self.held();
-        held.part.as_ref().filter(|part| part.flat.is_same(flat)).map(|part| part.start)
+        match &self.held().content {
+            Content::Part { flat: own, start, .. } if own.is_same(flat) => Some(*start),
+            _ => None,
+        }
     }
 
     /// Its shape, which stays.
     pub fn shape(&self) -> Vec<usize> {
-        self.held().value.shape().to_vec()
+        match &self.held().content {
+            Content::Own { value, .. } => value.shape().to_vec(),
+            Content::Part { shape, .. } => shape.to_vec(),
+        }
     }
 
     /// Its type, which stays.
     pub fn dtype(&self) -> DType {
-        self.held().value.dtype()
+        match &self.held().content {
+            Content::Own { value, .. } => value.dtype(),
+            Content::Part { flat, .. } => flat.dtype(),
+        }
     }
 
     /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they
     /// are submitted, as by [`Device::flush`](crate::device::Device::flush): steps that nobody waits for do not pile up.
     ///
+    /// When it is computed, it is written over the value before, if no tensor holds that ([`Variable::value`]) and nothing
+    /// recorded still needs it, and if each element is made of the one that it replaces, or all that reads the value before is
+    /// done by then. Else it has memory of its own. What was computed of a value that is overwritten stays, but gradients
+    /// that would pass that value are a `Data` error then: hold it, or ask for them before.
+    ///
     /// # Errors
     /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
     /// tensor's own error if it carries one.
     pub fn assign(&self, value: &Tensor) -> Result<()> {
-        self.set(value)?;
+        self.replace(value)?;
         value.device.flush_if_long()
     }
 
-    /// [`Variable::assign`] of one of several values that belong together: what they share would be computed once more if
-    /// something were submitted between them.
-    pub(crate) fn set(&self, value: &Tensor) -> Result<()> {
-        let mut held = self.held();
-        let before = &held.value;
+    /// The same, and nothing is submitted: of several variables that are assigned together, the first would be without the
+    /// others.
+    pub(crate) fn replace(&self, value: &Tensor) -> Result<()> {
+        let before = self.value();
         if before.shape != value.shape {
             let why = "a variable keeps its shape";
             return Err(Error::shapes("assign", &before.shape, &value.shape, why));
@@ -179,13 +211,22 @@ impl Variable {
             ));
         }
         value.node()?;
-        if let Some(Part { flat, start, .. }) = &held.part {
-            let (flat, start) = (flat.clone(), *start as isize);
-            drop(held);
-            return within("assign", || flat.assign_slice(0, start, &value.reshape(&[-1])?));
+        let after = Content::Own { value: value.clone(), parts: FxHashMap::default() };
+        let mut held = self.held();
+        match &held.content {
+            Content::Own { value: before, .. } => match before.node() {
+                Ok(before) => value.device.replace(before, value.node()?),
+                Err(_) => value.device.keep(value.node()?),
+            },
+            Content::Part { flat, start, .. } => {
+                let (flat, start) = (flat.clone(), *start as isize);
+                drop(held);
+                return within("assign", || {
+                    flat.replace(&flat.with_slice(0, start, &value.reshape(&[-1])?)?)
+                });
+            }
         }
-        value.keep();
-        std::mem::replace(&mut held.value, value.clone()).let_go();
+        held.content = after;
         Ok(())
     }
 
@@ -212,9 +253,12 @@ impl Variable {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn assign_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<()> {
-        let after =
-            within("assign_slice", || self.value().slice_scatter(axis, start, source)?.fixed());
-        self.assign(&after?)
+        self.assign(&within("assign_slice", || self.with_slice(axis, start, source))?)
+    }
+
+    /// The value with other elements from a place on; gradients do not pass to it.
+    fn with_slice(&self, axis: isize, start: isize, source: &Tensor) -> Result<Tensor> {
+        self.value().slice_scatter(axis, start, source)?.fixed()
     }
 
     /// What [`Tensor::backward`] has left, added up. (`grad` of PyTorch.) It stays until it is taken.
@@ -239,54 +283,28 @@ impl Variable {
     }
 }
 
-impl Held {
-    /// Takes the value from the flat variable, if that was assigned to.
-    fn follow(&mut self) {
-        let Some(part) = &mut self.part else { return };
-        let now = part.flat.value();
-        if !now.is_same(&part.seen) {
-            part.seen = now;
-            self.value = self.cut();
+impl Content {
+    /// It is no variable's value any more.
+    fn let_go(&self) {
+        if let Content::Own { value, .. } = self {
+            if let Ok(node) = value.node() {
+                value.device.let_go(node);
+            }
         }
-    }
-
-    /// The value, out of what the flat variable had when it was last seen.
-    fn cut(&self) -> Tensor {
-        let Some(Part { start, seen, .. }) = &self.part else {
-            return self.value.clone();
-        };
-        let (start, count) = (*start as isize, self.value.numel() as isize);
-        let taken = seen.slice(0, start..start + count).and_then(|x| x.reshape(&self.value.shape));
-        taken.unwrap_or_else(|error| Tensor::failed(&self.value, error))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.part.is_none() {
-            self.value.let_go();
-        }
+        self.content.let_go();
     }
 }
 
 impl Tensor {
     /// Whether both are the same tensor, not only of the same values.
+    #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) fn is_same(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// It is no variable's value any more.
-    fn let_go(&self) {
-        if let Ok(node) = self.node() {
-            self.device.let_go(node);
-        }
-    }
-
-    /// It is to be computed at the next flush even where it is used: else the next step would start from the one before.
-    pub(crate) fn keep(&self) {
-        if let Ok(node) = self.node() {
-            self.device.keep(node);
-        }
     }
 
     /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to.

@@ -319,25 +319,25 @@ fn maps(all: &mut All) {
         draft.store(0, dtype, value, &[1]);
         all.push((format!("map param {dtype}"), draft.kernel(&[12], 1)));
     }
-    let mut draft = Draft::default();
-    let x = draft.load(0, DType::F32, &[1, 6, 24]);
-    draft.store(0, DType::F32, x, &[20, 5, 1]);
-    all.push(("map transpose".into(), draft.kernel(&[6, 4, 5], 3)));
-
-    let mut draft = Draft::default();
-    let x = draft.load_at(0, DType::I32, index(29, &[-10, -1]));
-    draft.store(0, DType::I32, x, &[10, 1]);
-    all.push(("map flip".into(), draft.kernel(&[3, 10], 2)));
-
-    let mut draft = Draft::default();
-    let x = draft.load(0, DType::F32, &[]);
-    draft.store(0, DType::F32, x, &[]);
-    all.push(("map rank 0".into(), draft.kernel(&[], 0)));
-
-    let mut draft = Draft::default();
-    let x = draft.load(0, DType::F32, &[0, 1]);
-    draft.store(0, DType::F32, x, &[0, 1]);
-    all.push(("map empty".into(), draft.kernel(&[0, 4], 2)));
+    // What lies in two outputs changes places.
+    for (dtype, count) in TYPES.into_iter().flat_map(|dtype| [(dtype, 33), (dtype, 64)]) {
+        let mut draft = Draft::default();
+        for (from, to) in [(1, 0), (0, 1)] {
+            let before = draft.builder.push(Inst::Before { output: from, dtype });
+            draft.store(to, dtype, before, &[1]);
+        }
+        all.push((format!("map before {dtype} {count}"), draft.kernel(&[count], 1)));
+    }
+    let mut copy = |name: &str, dtype, from: Index, to: &[i64], dims: &[usize]| {
+        let mut draft = Draft::default();
+        let x = draft.load_at(0, dtype, from);
+        draft.store(0, dtype, x, to);
+        all.push((format!("map {name}"), draft.kernel(dims, dims.len())));
+    };
+    copy("transpose", DType::F32, index(0, &[1, 6, 24]), &[20, 5, 1], &[6, 4, 5]);
+    copy("flip", DType::I32, index(29, &[-10, -1]), &[10, 1], &[3, 10]);
+    copy("rank 0", DType::F32, index(0, &[]), &[], &[]);
+    copy("empty", DType::F32, index(0, &[0, 1]), &[0, 1], &[0, 4]);
 
     let mut draft = Draft::default();
     let at = draft.builder.push(Inst::Coord(1));

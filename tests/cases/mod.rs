@@ -25,6 +25,7 @@ pub mod gamma;
 pub mod golden;
 pub mod grad;
 pub mod half;
+pub mod in_place;
 pub mod indices;
 pub mod jets;
 pub mod large;
@@ -73,8 +74,8 @@ macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
             arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
-            half large layers linalg losses matmul movement norm numbers optimisers packed pointwise pool random ranks reduce
-            refusals sampling scan scatter sort special statistics variables views
+            half in_place large layers linalg losses matmul movement norm numbers optimisers packed pointwise pool random ranks
+            reduce refusals sampling scan scatter sort special statistics variables views
         }
     };
 }

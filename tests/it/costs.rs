@@ -251,6 +251,46 @@ fn ten_thousand_rows_written_in_place() {
 }
 
 #[test]
+fn ten_thousand_steps_in_place() {
+    for place in [Place::Cpu, Place::Wgpu] {
+        let device = match place.open() {
+            Ok(device) => device,
+            Err(error) => {
+                absent(place, "ten thousand steps", &error);
+                continue;
+            }
+        };
+        let x = ones(&device, &[8]).expect("data");
+        let [w, mean] = [2.0, 0.0].map(|by| Variable::new(&x.mul(by).expect("recorded")));
+        let mut settled = device.stats();
+        for n in 0..10_000 {
+            // w = 1 is where the loss is least; the mean of gradients is a second state.
+            let loss = w.value().mul(&x).and_then(|y| y.sub(1.0)?.square().sum(()));
+            let gradient = loss.expect("a loss").grad(&[&w.value()]).expect("a gradient").remove(0);
+            let next = mean.value().mul(0.5).and_then(|mean| mean.add(&gradient.mul(0.5)?));
+            let next = next.expect("recorded");
+            w.assign(&w.value().sub(&next.mul(0.1).expect("recorded")).expect("recorded"))
+                .expect("fits");
+            mean.assign(&next).expect("it fits");
+            drop((gradient, next));
+            device.flush().expect("it runs");
+            if n == 20 {
+                settled = device.stats();
+            }
+        }
+        let after = device.stats();
+        let counts = |s: &warpweft::device::Stats| {
+            [s.plans, s.pipelines, s.buffers, s.bytes, s.peak_bytes, s.nodes, s.bind_groups]
+        };
+        assert_eq!(counts(&after), counts(&settled), "{place:?}");
+        let plan = device.last_plan().expect("it ran");
+        assert_eq!((plan.in_place.len(), plan.outputs.len()), (2, 0), "{plan}");
+        assert_eq!(device.memory().variables, 2 * 256, "{place:?}");
+        assert!(read(&w.value()).iter().all(|x| (x - 1.0).abs() < 1e-5), "{place:?}");
+    }
+}
+
+#[test]
 fn parts_of_a_join_are_computed_where_they_go() {
     let device = reference::device();
     let part = |n: usize| ones(&device, &[300])?.sin().mul(n)?.add(&ones(&device, &[300])?);

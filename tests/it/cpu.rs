@@ -165,6 +165,82 @@ fn dot(at: &[usize], strides: &[i64]) -> usize {
 }
 
 #[test]
+fn what_a_failed_batch_wrote_over_is_not_read() {
+    let mut b = Builder::default();
+    let before = b.push(Inst::Before { output: 0, dtype: DType::F32 });
+    let twice = b.push(Inst::Binary(Binary::Add, before, before));
+    b.store(Store { output: 0, index: index(0, &[1]), value: twice, dtype: DType::F32 });
+    let kernel = Kernel::Loop { space: Space { dims: vec![4], outer: 1 }, program: b.finish() };
+    // The second of its kernels reads what it writes.
+    let mut batch = Batch::clone(&batch_of(kernel, &[4], &[4], 0));
+    (batch.dispatches[0].inputs, batch.dispatches[0].outputs) = (vec![], vec![0]);
+    let wrong = Dispatch { inputs: vec![1], outputs: vec![1], ..batch.dispatches[0].clone() };
+    let right = Arc::new(batch.clone());
+    batch.dispatches.push(wrong);
+    let (backend, words) = (CpuBackend::new(), words_of(&[1.0, 2.0, 3.0, 4.0]));
+    let ids = [upload(&backend, &words), upload(&backend, &words)];
+    backend.run(&right, &ids, &[]).expect("it runs");
+    assert_eq!(floats_of(&download(&backend, ids[0], 4)), [2.0, 4.0, 6.0, 8.0]);
+    let failed = backend.run(&Arc::new(batch), &ids, &[]).expect_err("it fails");
+    let read = pollster::block_on(backend.read(ids[0], 0, 16)).expect_err("it was overwritten");
+    let again = backend.run(&right, &ids, &[]).expect_err("it was overwritten");
+    assert_eq!([read.message(), again.message()], [failed.message(); 2]);
+    backend.write(ids[0], 0, bytemuck::cast_slice(&words)).expect("written");
+    backend.run(&right, &ids, &[]).expect("it runs");
+    assert_eq!(floats_of(&download(&backend, ids[0], 4)), [2.0, 4.0, 6.0, 8.0]);
+}
+
+#[test]
+fn what_lies_in_two_outputs_changes_places() {
+    // As many that threads share them, and a transposed operand beside, which is read in squares.
+    let (rows, columns) = (300, 700);
+    for dtype in [DType::F32, DType::F16] {
+        let mut b = Builder::default();
+        let strides = row_major(&[rows, columns]);
+        let x = b.push(Inst::Load { input: 0, index: index(0, &[1, rows as i64]), dtype });
+        let [before, other] = [0, 1].map(|output| b.push(Inst::Before { output, dtype }));
+        let sum = b.push(Inst::Binary(Binary::Add, x, other));
+        b.store(Store { output: 0, index: index(0, &strides), value: sum, dtype });
+        b.store(Store { output: 1, index: index(0, &strides), value: before, dtype });
+        let space = Space { dims: vec![rows, columns], outer: 2 };
+        let kernel = Kernel::Loop { space, program: b.finish() };
+        let count = rows * columns;
+        // Whole numbers that halves have, too.
+        let number = |n: usize, by: usize| f16::from_f32((n % by) as f32);
+        let words = |by: usize| -> Vec<u32> {
+            match dtype {
+                DType::F16 => (0..count / 2)
+                    .map(|n| [2 * n, 2 * n + 1].map(|n| u32::from(number(n, by).to_bits())))
+                    .map(|[low, high]| low | high << 16)
+                    .collect(),
+                _ => (0..count).map(|n| number(n, by).to_f32().to_bits()).collect(),
+            }
+        };
+        let numbers = |words: Vec<u32>| -> Vec<f32> {
+            let halves = |word: u32| [word as u16, (word >> 16) as u16];
+            let half = |bits: u16| f16::from_bits(bits).to_f32();
+            match dtype {
+                DType::F16 => words.into_iter().flat_map(halves).map(half).collect(),
+                _ => floats_of(&words),
+            }
+        };
+        let size = count * dtype.size() / 4;
+        let batch = batch_of(kernel, &[size], &[size, size], 0);
+        for threads in [1, 3] {
+            let backend = CpuBackend::with_threads(threads);
+            let ids = [7, 11, 13].map(|by| upload(&backend, &words(by)));
+            backend.run(&batch, &ids, &[]).expect("it runs");
+            let got = [1, 2].map(|n| numbers(download(&backend, ids[n], size)));
+            for (n, pair) in got[0].iter().zip(&got[1]).enumerate() {
+                let transposed = n % columns * rows + n / columns;
+                let sum = number(transposed, 7).to_f32() + number(n, 13).to_f32();
+                assert_eq!(pair, (&sum, &number(n, 11).to_f32()), "{dtype} at {n}");
+            }
+        }
+    }
+}
+
+#[test]
 fn maps_of_every_size() {
     for n in [0, 1, 31, 32, 33, 1023, 1024, 1025, 100_003] {
         let (x, y) = (noise(n, 1), noise(n, 2));

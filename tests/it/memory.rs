@@ -4,7 +4,10 @@ use crate::suite::{absent, Place};
 use pollster::block_on;
 use warpweft::device::{Device, MemoryReport};
 use warpweft::dtype::DType;
-use warpweft::tensor::Variable;
+use warpweft::error::Result;
+use warpweft::nn::{Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Module, Sequential};
+use warpweft::optim::{Adam, Optimizer};
+use warpweft::tensor::{ConvOptions, Padding, PoolOptions, Tensor, Variable};
 
 const PLACES: [Place; 3] = [Place::Cpu, Place::Wgpu, Place::Plain];
 
@@ -137,4 +140,86 @@ fn what_goes_through_is_staging() {
     let cpu = Place::Cpu.open().expect("the CPU is there");
     block_on(data(&cpu, 1 << 16).exp().read::<f32>()).expect("read");
     assert_eq!(report(&cpu).staging, 0);
+}
+
+fn relu(x: &Tensor) -> Result<Tensor> {
+    Ok(x.relu())
+}
+
+/// 784 -> 512 -> 256 -> 10, and the elements of a picture that the backward pass needs of the forward pass.
+fn dense(generator: &Generator) -> Result<(Sequential, usize)> {
+    let model = Sequential::new()
+        .push(|x: &Tensor| x.flatten(1..))
+        .push(Linear::new(generator, 784, 512)?)
+        .push(relu)
+        .push(Linear::new(generator, 512, 256)?)
+        .push(relu)
+        .push(Linear::new(generator, 256, 10)?);
+    Ok((model, 784 + 512 + 256 + 10))
+}
+
+/// Two convolutions and two dense layers. Of what is pooled, both sides are needed.
+fn convolutions(generator: &Generator) -> Result<(Sequential, usize)> {
+    let same = ConvOptions { padding: Padding::Same, ..ConvOptions::default() };
+    let pool = |x: &Tensor| x.max_pool(PoolOptions::new([2, 2]));
+    let model = Sequential::new()
+        .push(Conv2d::new(generator, 1, 16, [3, 3], same)?)
+        .push(relu)
+        .push(pool)
+        .push(Conv2d::new(generator, 16, 32, [3, 3], same)?)
+        .push(relu)
+        .push(pool)
+        .push(|x: &Tensor| x.flatten(1..))
+        .push(Linear::new(generator, 32 * 49, 128)?)
+        .push(relu)
+        .push(Linear::new(generator, 128, 10)?);
+    let (first, second) = (16 * 784, 32 * 196);
+    // Each is as large as what its gradient is, and what says which elements were the largest.
+    let pooled = first + first / 4 + second + second / 4;
+    Ok((model, 784 + pooled + first + 128 + 10))
+}
+
+#[test]
+fn a_step_of_training_takes_what_its_parts_take() {
+    type Make = fn(&Generator) -> Result<(Sequential, usize)>;
+    // Which elements were the largest of a window is found out before it is needed: a mask more.
+    let models: [(&str, Make, usize, u64); 3] = [
+        ("dense", dense, 64, 120),
+        ("dense", dense, 512, 120),
+        ("convolutions", convolutions, 64, 160),
+    ];
+    for (name, make, count, percent) in models {
+        for place in [Place::Cpu, Place::Wgpu] {
+            let device = match place.open() {
+                Ok(device) => device,
+                Err(error) => {
+                    absent(place, "memory/training", &error);
+                    continue;
+                }
+            };
+            let peak = || -> Result<[u64; 2]> {
+                let (model, saved) = make(&Generator::new(&device, 0))?;
+                let x = device.normal(&[count, 1, 28, 28], 0.0, 1.0, 1)?;
+                let y = device.arange(count as f64)?.cast(DType::I32)?.remainder(10)?;
+                let mut optimizer = Optimizer::new(Adam::new(1e-4), &model.parameters())?;
+                let size = |w: &Variable| w.shape().iter().product::<usize>();
+                let elements: usize = model.parameters().iter().map(size).sum();
+                // Parameters, gradients and two averages.
+                let parts = 4 * (4 * elements + count * saved);
+                for _ in 0..4 {
+                    let scores = model.forward(&x)?;
+                    let loss = scores.cross_entropy(&y, None, CrossEntropyOptions::default())?;
+                    optimizer.minimize(&loss)?;
+                    assert!(block_on(loss.item::<f32>())?.is_finite());
+                }
+                Ok([device.stats().peak_bytes, parts as u64])
+            };
+            let [peak, parts] = peak().expect("it trains");
+            let report = device.memory();
+            assert!(
+                100 * peak <= percent * parts,
+                "{name} {count} {place:?}: {peak} of {parts}, {report}"
+            );
+        }
+    }
 }

@@ -10,7 +10,7 @@ mod routines;
 use crate::backend::{Backend, BufferId, CacheLimits, Clock, Counters, DeviceKind, Info, Part};
 use crate::backend::{Pending, RunTimes, RunsTimes};
 use crate::error::{Error, Result};
-use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits};
+use crate::kernel::{Batch, Dispatch, Kernel, KernelConfig, Limits, Place};
 use crate::lru::Lru;
 use crate::span::span;
 use exec::inputs::Inputs;
@@ -29,9 +29,6 @@ pub struct CpuBackend {
     state: Mutex<State>,
 }
 
-/// Kernels from which on threads stay awake for the next one.
-const LONG: usize = 16;
-
 /// The kernels of a batch, in order.
 type Ready = Arc<[Arc<Prepared>]>;
 
@@ -39,6 +36,8 @@ type Ready = Arc<[Arc<Prepared>]>;
 #[derive(Default)]
 struct State {
     buffers: HashMap<BufferId, Vec<u32>>,
+    /// Those that a batch wrote in place and that failed later: what they held is gone.
+    lost: HashMap<BufferId, Error>,
     next: u64,
     /// Prepared kernels, each once.
     kernels: Lru<Key, Arc<Prepared>>,
@@ -146,6 +145,7 @@ impl Backend for CpuBackend {
 
     fn free(&self, buffer: BufferId) {
         let mut state = self.state();
+        state.lost.remove(&buffer);
         if let Some(words) = state.buffers.remove(&buffer) {
             state.counters.bytes -= words.len() as u64 * 4;
         }
@@ -153,6 +153,7 @@ impl Backend for CpuBackend {
 
     fn write(&self, buffer: BufferId, offset: u64, data: &[u8]) -> Result<()> {
         let mut state = self.state();
+        state.lost.remove(&buffer);
         let words = state.buffers.get_mut(&buffer).ok_or_else(|| unknown("write", buffer))?;
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(words);
         let (len, place) = (bytes.len(), range(offset, data.len() as u64));
@@ -175,11 +176,11 @@ impl Backend for CpuBackend {
         let since = state.profile.as_ref().map(|profile| profile.since);
         let now = || since.map(|since| since.elapsed().as_nanos() as u64);
         let mut times = RunTimes::default();
-        let long = batch.dispatches.len() >= LONG;
-        self.pool.enter(long, || {
-            for (dispatch, prepared) in batch.dispatches.iter().zip(prepared.iter()) {
+        self.pool.enter(batch.dispatches.len(), || {
+            for (n, (dispatch, prepared)) in batch.dispatches.iter().zip(&*prepared).enumerate() {
                 let begun = now();
-                state.dispatch(dispatch, prepared, buffers, scalars)?;
+                let done = state.dispatch(dispatch, prepared, buffers, scalars);
+                done.inspect_err(|error| state.lose(batch, n, buffers, error))?;
                 if let Some(begun) = begun {
                     times.kernels.push(now().map(|end| (begun, end)));
                 }
@@ -197,6 +198,7 @@ impl Backend for CpuBackend {
             let mut places = Vec::with_capacity(parts.len());
             for Part { buffer, offset, len, take } in parts {
                 let words = state.buffers.get(&buffer).ok_or_else(|| unknown("read", buffer))?;
+                state.there(buffer)?;
                 let bytes: &[u8] = bytemuck::cast_slice(words);
                 let part = range(offset, len).and_then(|place| bytes.get(place));
                 places.push((part.ok_or_else(|| outside("read", offset, len, bytes.len()))?, take));
@@ -251,7 +253,7 @@ impl Backend for CpuBackend {
 }
 
 impl State {
-    fn check(&self, batch: &Batch, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
+    fn check(&mut self, batch: &Batch, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         if buffers.len() != batch.slots.len() || scalars.len() < batch.scalars {
             return Err(Error::data(format!(
                 "run: {} buffers and {} numbers for a batch of {} and {}",
@@ -270,8 +272,26 @@ impl State {
                     slot.bytes
                 )));
             }
+            match slot.place {
+                Place::Input(_) => self.there(id)?,
+                _ => drop(self.lost.remove(&id)),
+            }
         }
         Ok(())
+    }
+
+    /// Whether what a buffer held was not lost.
+    fn there(&self, buffer: BufferId) -> Result<()> {
+        self.lost.get(&buffer).map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// The n-th kernel of a batch failed: those so far may have written over what they were given.
+    fn lose(&mut self, batch: &Batch, n: usize, buffers: &[BufferId], error: &Error) {
+        for &slot in batch.dispatches[..=n].iter().flat_map(|dispatch| &dispatch.outputs) {
+            if let (Place::Input(_), Some(&id)) = (batch.slots[slot].place, buffers.get(slot)) {
+                self.lost.insert(id, error.clone());
+            }
+        }
     }
 
     fn prepare(&mut self, batch: &Arc<Batch>) -> Result<Ready> {

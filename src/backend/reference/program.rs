@@ -82,6 +82,11 @@ impl<'a> Machine<'a> {
             Inst::Load { input, ref index, dtype } => {
                 Ok(run.load(input as usize, self.position(index, coords), dtype))
             }
+            Inst::Before { output, dtype } => {
+                Ok(self.program.store_to(output).and_then(|(_, store)| {
+                    run.before(output as usize, self.position(&store.index, coords), dtype)
+                }))
+            }
             Inst::Unary(op, x) => known(self.value(x).map(|bits| unary(op, dtype(x), bits))),
             Inst::Binary(op, x, y) => {
                 let pair = self.value(x).zip(self.value(y));

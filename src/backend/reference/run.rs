@@ -10,6 +10,8 @@ pub type Outcome<T = ()> = Result<T, String>;
 /// A kernel's buffers and numbers.
 pub struct Run<'a> {
     inputs: Vec<&'a [u8]>,
+    /// What the outputs held before.
+    before: Vec<Vec<u8>>,
     pub outputs: Vec<Vec<u8>>,
     /// For each byte of the outputs whether an element that begins there was written.
     written: Vec<Vec<bool>>,
@@ -19,7 +21,7 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     pub fn new(inputs: Vec<&'a [u8]>, outputs: Vec<Vec<u8>>, params: Vec<u32>) -> Run<'a> {
         let written = outputs.iter().map(|output| vec![false; output.len()]).collect();
-        Run { inputs, outputs, written, params }
+        Run { inputs, before: outputs.clone(), outputs, written, params }
     }
 
     /// What programs may name; `epilogue` says whether there is a routine's result.
@@ -30,12 +32,12 @@ impl<'a> Run<'a> {
 
     /// An element of an input, as a kernel's value.
     pub fn load(&self, input: usize, at: Option<i64>, dtype: DType) -> Cell {
-        let (at, size) = (usize::try_from(at?).ok()?, dtype.size());
-        let start = at.checked_mul(size)?;
-        let element = self.inputs.get(input)?.get(start..start.checked_add(size)?)?;
-        let mut word = [0; 4];
-        word[..size].copy_from_slice(element);
-        Some(dtype.load(u32::from_le_bytes(word)))
+        element(self.inputs.get(input)?, at, dtype)
+    }
+
+    /// An element of an output, as it was before the kernel.
+    pub fn before(&self, output: usize, at: Option<i64>, dtype: DType) -> Cell {
+        element(self.before.get(output)?, at, dtype)
     }
 
     /// Writes an element of an output; each is written once.
@@ -52,4 +54,14 @@ impl<'a> Run<'a> {
             false => Ok(()),
         }
     }
+}
+
+/// An element in memory, as a kernel's value.
+fn element(memory: &[u8], at: Option<i64>, dtype: DType) -> Cell {
+    let (at, size) = (usize::try_from(at?).ok()?, dtype.size());
+    let start = at.checked_mul(size)?;
+    let element = memory.get(start..start.checked_add(size)?)?;
+    let mut word = [0; 4];
+    word[..size].copy_from_slice(element);
+    Some(dtype.load(u32::from_le_bytes(word)))
 }

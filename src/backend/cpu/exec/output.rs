@@ -2,7 +2,7 @@
 
 use crate::backend::cpu::lower::plan::{After, Level, Target};
 use crate::backend::cpu::lower::walk::Walk;
-use crate::backend::cpu::math::elementary::to_half;
+use crate::backend::cpu::math::elementary::{from_half, to_half};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::cast_slice_mut;
@@ -90,11 +90,12 @@ impl Piece<'_> {
 
     /// What lies at the counts from `start` on.
     pub fn load(&self, walk: &Walk, start: usize, out: &mut [u32]) {
-        let Elements::Words(words) = &self.elements else { return };
-        let at = walk.position(start).wrapping_sub(self.base);
-        let there = usize::try_from(at).ok().and_then(|at| words.get(at..at + out.len()));
-        if let Some(there) = there {
-            out.copy_from_slice(there);
+        let at = (start, -self.base);
+        match &self.elements {
+            Elements::Words(words) => walk.load(at, words, out, |x| x),
+            Elements::Halves(halves) => walk.load(at, halves, out, from_half),
+            // Nothing of 8 bits is overwritten where it is read.
+            Elements::Bytes(_) => {}
         }
     }
 }

@@ -17,6 +17,9 @@ mod native {
     /// Threads that stay awake together, at most.
     const AWAKE: usize = 8;
 
+    /// Kernels from which on threads stay awake for the next one.
+    const LONG: usize = 16;
+
     /// How long a thread looks for work before it sleeps.
     const PATIENCE: Duration = Duration::from_micros(500);
 
@@ -43,13 +46,14 @@ mod native {
             self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
         }
 
-        /// Runs `work` on the pool and waits for it. If it is `long`, other threads wait for its parts without sleeping.
-        pub fn enter<T: Send>(&self, long: bool, work: impl FnOnce() -> T + Send) -> T {
+        /// Runs `work` on the pool and waits for it. If it is of many kernels, other threads wait for their parts without
+        /// sleeping.
+        pub fn enter<T: Send>(&self, kernels: usize, work: impl FnOnce() -> T + Send) -> T {
             let Some(pool) = &self.0 else {
                 // No thread could be started: rayon then does everything on this one.
                 return work();
             };
-            let work = || if long { awake(work) } else { work() };
+            let work = || if kernels >= LONG { awake(work) } else { work() };
             if rayon::current_thread_index().is_none() {
                 return pool.install(work);
             }
@@ -134,7 +138,7 @@ mod single {
         }
 
         /// Runs `work`.
-        pub fn enter<T>(&self, _: bool, work: impl FnOnce() -> T) -> T {
+        pub fn enter<T>(&self, _: usize, work: impl FnOnce() -> T) -> T {
             work()
         }
     }

@@ -236,7 +236,7 @@ impl<'r> Worker<'r> {
                 }
             }
             Work::Coordinate(walk) => walk.indices(start, out),
-            Work::Accumulator(target, walk) => {
+            Work::Before(target, walk) => {
                 if let Some(piece) = pieces.get(*target) {
                     piece.load(walk, start, out);
                 }

@@ -25,6 +25,8 @@ pub struct InstructionList<'a> {
     store_levels: Vec<Level>,
     /// Instructions that are done along with one that they use.
     pairs: HashMap<ValueId, Superinstruction>,
+    /// The last value that is read where a store writes.
+    read_before: ValueId,
     /// All that some store needs, in order.
     needed: Vec<Key>,
 }
@@ -37,8 +39,11 @@ impl<'a> InstructionList<'a> {
         let store_levels = program.stores.iter().map(of_store).collect();
         let pairs = pairs(program, &levels);
         let stages = program.stages();
+        let before = |inst: &Inst| matches!(inst, Inst::Before { .. });
+        let read_before = program.insts.iter().rposition(before).unwrap_or(0) as ValueId;
+        let needed = Vec::new();
         let mut list =
-            InstructionList { program, levels, stages, store_levels, pairs, needed: Vec::new() };
+            InstructionList { program, levels, stages, store_levels, pairs, read_before, needed };
         let stores = (0..program.stores.len()).map(Key::Store).collect();
         list.needed = list.closure(stores, |_| true);
         list
@@ -224,10 +229,10 @@ impl<'a> InstructionList<'a> {
         ordered.into_values().collect()
     }
 
-    /// A number that is larger than that of everything `key` needs.
+    /// A number that is larger than that of everything `key` needs. Stores wait until all is read that they overwrite.
     fn when(&self, key: Key) -> (ValueId, u8, usize) {
         let store = |s: usize| {
-            let value = self.program.stores[s].value;
+            let value = self.program.stores[s].value.max(self.read_before);
             self.index_values(s).fold(value, ValueId::max)
         };
         match key {
@@ -256,7 +261,7 @@ fn levels(program: &Program, outer: usize) -> Vec<Level> {
 fn varies(inst: &Inst, before: &[Level]) -> bool {
     let coordinate = |term: &(Atom, i64)| matches!(term.0, Atom::Coord(_));
     match inst {
-        Inst::Coord(_) | Inst::Accumulator | Inst::Reduce(..) => true,
+        Inst::Coord(_) | Inst::Before { .. } | Inst::Accumulator | Inst::Reduce(..) => true,
         Inst::Load { index, .. } if index.terms.iter().any(coordinate) => true,
         _ => inst.operands().iter().any(|&v| before[v as usize] > Level::Uniform),
     }

@@ -46,8 +46,8 @@ pub enum Work {
         moves: Moves,
     },
     Coordinate(Walk),
-    /// What lies at a target already, along a walk.
-    Accumulator(usize, Walk),
+    /// What lies at a target already, along a walk: the routine's result, or what is to be overwritten.
+    Before(usize, Walk),
     Unary(UnaryFn, Register),
     Binary(BinaryFn, Register, Register),
     Select(Register, Register, Register),

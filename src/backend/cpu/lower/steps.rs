@@ -246,10 +246,15 @@ impl<'a> Maker<'a> {
                     moves: moves.unwrap_or_default(),
                 }
             }
+            Inst::Before { output, .. } => {
+                let (store, _) = self.program.store_to(*output).ok_or_else(unknown)?;
+                let StorePlace { target, walk, .. } = &self.places[store];
+                Work::Before(*target, walk.clone())
+            }
             Inst::Accumulator => match self.home {
                 Some(home) => {
                     let walk = self.targets[home.target].walks[0].clone();
-                    Work::Accumulator(home.target, walk)
+                    Work::Before(home.target, walk)
                 }
                 None => Work::Load {
                     input: self.counts.inputs,
