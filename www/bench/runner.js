@@ -48,7 +48,8 @@ function limited(promise, most) {
 }
 
 /** What a library counts, now and before: what was done since. */
-const since = (now, before) => Object.fromEntries(["submits", "kernels", "buffers"].map((name) => [name, now[name] - before[name]]));
+const since = (now, before) =>
+  Object.fromEntries(["submits", "kernels", "buffers"].map((name) => [name, now[name] - before[name]]));
 
 /** One run: so many computations, and then a read of one element of each, which waits for all of them. */
 async function run(instance, repeat) {

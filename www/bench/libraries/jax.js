@@ -156,7 +156,8 @@ export async function open() {
     for (const [name, { shape, classes }] of Object.entries(given.inputs)) {
       const order = layout(given, name);
       const values = order ? permuted(data[name], shape, order) : data[name];
-      const array = np.array(values, { shape: order ? order.map((axis) => shape[axis]) : shape, ...(classes && { dtype: np.int32 }) });
+      const moved = order ? order.map((axis) => shape[axis]) : shape;
+      const array = np.array(values, { shape: moved, ...(classes && { dtype: np.int32 }) });
       inputs.push(await array.blockUntilReady());
     }
     const names = Object.keys(given.inputs);

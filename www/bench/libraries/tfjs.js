@@ -115,7 +115,8 @@ const models = {
       const all = layer(x, of(`${n}.self_attn.in_proj_weight`), of(`${n}.self_attn.in_proj_bias`));
       const split = (x) => tf.transpose(tf.reshape(x, [rows, length, heads, width / heads]), [0, 2, 1, 3]);
       const mixed = tf.transpose(attention(...tf.split(all, 3, 1).map(split)), [0, 2, 1, 3]);
-      const middle = normed(tf.add(x, dense(tf.reshape(mixed, [rows * length, width]), `${n}.self_attn.out_proj`)), `${n}.norm1`);
+      const joined = dense(tf.reshape(mixed, [rows * length, width]), `${n}.self_attn.out_proj`);
+      const middle = normed(tf.add(x, joined), `${n}.norm1`);
       x = normed(tf.add(middle, dense(dense(middle, `${n}.linear1`, "relu"), `${n}.linear2`)), `${n}.norm2`);
     }
     return dense(x, layers + 1);
