@@ -170,7 +170,8 @@ impl Tape<'_> {
     /// Whether slices are the parts that a tensor of this shape was cut into: no zeros are to be around them.
     fn make_up(&self, slices: &[Slice], shape: &Shape) -> bool {
         let lines: Option<Vec<_>> = slices.iter().map(|slice| self.line(slice)).collect();
-        let Some(mut lines) = lines.filter(|lines| lines.len() > 1) else { return false };
+        // Each part is a kernel: a product that two halves share, and nothing else uses, would be computed in both.
+        let Some(mut lines) = lines.filter(|lines| lines.len() > 2) else { return false };
         let axis = lines[0].0;
         let mut parts = Vec::with_capacity(lines.len());
         for ((along, start), slice) in lines.drain(..).zip(slices) {

@@ -60,7 +60,8 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
     // The parts of a concatenation lie apart in one buffer.
     let apart = !b.outputs.iter().any(|o| a.outputs.contains(o));
     let short = program.insts.len() + second.insts.len() <= INSTRUCTIONS;
-    if !(shared || small) || !(apart || small) || !short {
+    let worth = small || (shared && apart);
+    if !worth || !short {
         return None;
     }
     // A row program would compute its elements once more in each of the other's passes.
