@@ -20,8 +20,10 @@ impl JsDevice {
 impl JsTensor {
     /// Makes it a checkpoint of what was recorded from the `since`-th operation on.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn checkpointed(&self, since: f64) -> Answer<()> {
-        Ok(self.core("checkpoint")?.set_checkpoint(since as u64)?)
+    pub fn checkpointed(&self, since: &JsValue) -> Answer<()> {
+        let op = "checkpoint";
+        let since = f64::from_js(since, At { op, what: "since" })?;
+        Ok(self.core(op)?.set_checkpoint(since as u64)?)
     }
 
     /// The operations that this was made of, as text in the DOT language of Graphviz and as a picture. The tensors of `names`

@@ -81,11 +81,11 @@ pub(crate) enum Clip {
 }
 
 impl Optimizer {
-    /// An optimiser of these parameters, whose values move into one flat variable ([`Variable::flatten`]). It takes a
-    /// parameter over from an optimiser before it, whose steps are an error from then on.
+    /// An optimiser of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
+    /// that all steps are alike. It takes a parameter over from an optimiser before it, whose steps are an error from then on.
     ///
     /// # Errors
-    /// `Data` if there are none, one is there twice, or they live on two devices; what the rule refuses.
+    /// `Data` if there are none, one is there twice, or they live on two devices; `Limit`, `Memory`; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
         let mut optimizer = Optimizer { groups: Vec::new(), steps: 0, clip: None, scaling: None };
         optimizer.add_group(rule, parameters)?;
