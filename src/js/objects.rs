@@ -2,7 +2,7 @@
 //! empty once the object, or the device that it lives on, was disposed.
 
 #[cfg(feature = "js-nn")]
-use super::nn;
+use super::nn::object::Object as Model;
 use super::{Answer, Thrown};
 use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
@@ -26,7 +26,7 @@ pub enum Object {
     Shader(Device, Rc<Shader>),
     Profile(Device, Arc<Profile>),
     #[cfg(feature = "js-nn")]
-    Nn(nn::Object),
+    Nn(Model),
 }
 
 /// A variable, and the object that was given out for its value.

@@ -101,7 +101,15 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
         at_hand: &at_hand,
     };
     append(&mut builder, second, &[], renumbered);
-    let program = builder.finish();
+    let mut program = builder.finish();
+    // Both may write the same elements of a value: a result that parts of a join compute.
+    let mut places = Vec::with_capacity(program.stores.len());
+    program.stores.retain(|store| {
+        let place = (store.output, store.index.clone());
+        let is_new = !places.contains(&place);
+        places.push(place);
+        is_new
+    });
     // Some element is not the one that is written here.
     if program.insts.iter().any(|inst| matches!(inst, Inst::Load { input: AT_HAND, .. })) {
         return None;

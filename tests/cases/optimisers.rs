@@ -198,9 +198,8 @@ fn ways(s: &mut Suite) {
         }
     });
     s.fallible("a schedule keeps the ratios between the rates of groups", |device| async move {
-        let of = [1.0f32, 1.0].map(|x| device.tensor(&[x], &[1]));
-        let [a, b] = of.map(|x| x.map(|x| Variable::new(&x)));
-        let (a, b) = (a?, b?);
+        let one = device.ones(&[1])?;
+        let (a, b) = (Variable::new(&one), Variable::new(&one));
         let mut optimizer = Optimizer::new(Sgd::new(0.1), &[a.clone()])?;
         optimizer.add_group(Sgd::new(0.3), &[b.clone()])?;
         // A warm-up may begin with nothing.

@@ -21,7 +21,7 @@ export function describe(value: unknown): string {
   if (look(() => Array.isArray(value))) return "an array";
   if (Brand.owner(value)) return "an object of another kind";
   const other = look(() => (value as { [mark]?: unknown })[mark]);
-  if (typeof other === "string") return `an object of ${JSON.stringify(other.slice(0, 40))}, and this is another build, "${entry()}"`;
+  if (typeof other === "string") return `an object of "${other.slice(0, 40)}", and this is another build, "${entry()}"`;
   return `a value of type ${typeof value}`;
 }
 

@@ -224,7 +224,7 @@ await test("each entry is a build of its own, and one with the WebAssembly insid
   for (const [at, entry] of ["warpweft/inline", "warpweft/nn"].entries()) {
     says(refused[at], "Data: add:", '"warpweft"', `"${entry}"`);
   }
-  const models = ["Generator", "Layer", "Module", "Optimizer", "Residual", "Schedule", "Sequential", "Trainer", "WeightAverage"];
+  const models = "Generator Layer Module Optimizer Residual Schedule Sequential Trainer WeightAverage".split(" ");
   same([more, lacking], [models, []], "what one entry has and the other has not");
   same([...new Set(loaded)], ["/dist/cpu.wasm"], "wasm loaded");
 });
@@ -326,7 +326,8 @@ await test("the classes have their names, and a map leads to the sources", async
   same(sourcesContent?.[at], readFileSync(join(root, "www", "src", "load.ts"), "utf8"), "a source in the map");
 });
 
-for (const entry of ["warpweft", "warpweft/nn", "warpweft/inline"]) await test(`Node computes on the CPU by ${entry}`, async () => {
+const entries = ["warpweft", "warpweft/nn", "warpweft/inline"];
+for (const entry of entries) await test(`Node computes on the CPU by ${entry}`, async () => {
   const script = `
     import { Device, preload } from "${entry}";
     preload();
@@ -340,7 +341,8 @@ for (const entry of ["warpweft", "warpweft/nn", "warpweft/inline"]) await test(`
 await test("the tarball has what it needs", () => {
   const listed = execFileSync("npm", ["pack", "--dry-run", "--json", "--ignore-scripts"], { cwd: root, encoding: "utf8" });
   const files = JSON.parse(listed)[0].files.map(({ path }) => path);
-  const names = ["index.js", "index.js.map", "index.d.ts", "nn.js", "nn.d.ts", "inline.js", "gpu.wasm", "gpu-nn.wasm", "cpu.wasm"];
+  const scripts = ["index.js", "index.js.map", "index.d.ts", "nn.js", "nn.d.ts", "inline.js"];
+  const names = [...scripts, "gpu.wasm", "gpu-nn.wasm", "cpu.wasm"];
   const built = names.map((name) => `www/dist/${name}`);
   for (const file of [...built, "LICENSE-MIT", "LICENSE-APACHE", "README.md"]) {
     if (!files.includes(file)) throw new Error(`${file} is missing`);

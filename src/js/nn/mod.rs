@@ -4,46 +4,24 @@ mod generator;
 mod layer;
 pub mod members;
 pub mod models;
+pub mod object;
 mod optimizer;
 mod schedule;
 
 use super::objects::{gone, shells, Object as Any, Place};
 use super::train::core::Trainer;
 use super::Shell;
-use crate::device::Device;
 use crate::error::Result;
 use crate::nn::Generator;
 use models::{Average, Layer, Optimizer, Schedule};
+pub use object::Object;
 use wasm_bindgen::prelude::*;
 
 /// What TypeScript is told of them beside the classes.
 #[wasm_bindgen(typescript_custom_section)]
 const TYPES: &str = include_str!("types.d.ts");
 
-/// What an object of these classes stands for.
-#[derive(Clone)]
-pub enum Object {
-    Generator(Generator),
-    Layer(Layer),
-    Optimizer(Optimizer),
-    WeightAverage(Average),
-    Schedule(Schedule),
-    Trainer(Trainer),
-}
-
 impl Object {
-    /// What it lives on; a schedule is numbers alone.
-    pub fn device(&self) -> Option<&Device> {
-        match self {
-            Object::Generator(generator) => Some(generator.device()),
-            Object::Layer(layer) => Some(&layer.device),
-            Object::Optimizer(optimizer) => Some(&optimizer.device),
-            Object::WeightAverage(average) => Some(&average.device),
-            Object::Trainer(trainer) => Some(&trainer.device),
-            Object::Schedule(_) => None,
-        }
-    }
-
     /// A place for it.
     pub fn placed(self) -> Place {
         Place::new(Any::Nn(self))
