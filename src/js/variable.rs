@@ -3,6 +3,7 @@
 use super::host::host;
 use super::objects::{keep, Held, Object, Place};
 use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
+#[cfg(feature = "js-nn")]
 use crate::error::Result;
 use crate::tensor::{Tensor, Variable};
 use std::cell::RefCell;
@@ -111,6 +112,7 @@ fn succeed(held: &RefCell<JsValue>, value: &JsValue) {
 }
 
 /// The object for a variable of Rust's: the same each time, as long as it is there.
+#[cfg(feature = "js-nn")]
 pub fn object_of(variable: &Variable) -> Result<JsValue> {
     let known = host(|host| host.known(variable.address()));
     if !known.is_undefined() {

@@ -101,7 +101,7 @@ impl Variable {
     }
 
     /// What is the same for all that are the same variable.
-    #[cfg(all(target_arch = "wasm32", feature = "js"))]
+    #[cfg(all(target_arch = "wasm32", feature = "js-nn"))]
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.held) as *const () as usize
     }

@@ -200,8 +200,8 @@ fn ways(s: &mut Suite) {
     s.fallible("a schedule keeps the ratios between the rates of groups", |device| async move {
         let one = device.ones(&[1])?;
         let (a, b) = (Variable::new(&one), Variable::new(&one));
-        let mut optimizer = Optimizer::new(Sgd::new(0.1), &[a.clone()])?;
-        optimizer.add_group(Sgd::new(0.3), &[b.clone()])?;
+        let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&a))?;
+        optimizer.add_group(Sgd::new(0.3), std::slice::from_ref(&b))?;
         // A warm-up may begin with nothing.
         for lr in [0.05, 0.0, 0.2] {
             optimizer.schedule_lr(lr);
