@@ -48,7 +48,9 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if it is no picture of such pixels; `DType` if it is not of floats; as [`Tensor::read`].
-    pub fn to_image<P>(&self) -> impl Future<Output = Result<ImageBuffer<P, Vec<u8>>>> + 'static
+    pub fn to_image<P>(
+        &self,
+    ) -> impl Future<Output = Result<ImageBuffer<P, Vec<u8>>>> + 'static + use<P>
     where
         P: Pixel<Subpixel = u8> + 'static,
     {
@@ -64,7 +66,7 @@ impl Tensor {
     fn bytes_of_channels(
         &self,
         channels: usize,
-    ) -> Result<(u32, u32, impl Future<Output = Result<Vec<u8>>> + 'static)> {
+    ) -> Result<(u32, u32, impl Future<Output = Result<Vec<u8>>> + 'static + use<>)> {
         let refuse = || {
             let message = format!(
                 "to_image: a tensor of shape {:?} is no picture of {channels} channels",

@@ -158,7 +158,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::read`].
-    pub fn to_data(&self) -> impl Future<Output = Result<TensorData>> + 'static {
+    pub fn to_data(&self) -> impl Future<Output = Result<TensorData>> + 'static + use<> {
         let (shape, dtype, read) = (self.shape().to_vec(), self.dtype(), self.read_bytes());
         async move {
             let bytes = read.await?;

@@ -41,7 +41,9 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::read`].
-    pub fn to_ndarray<T: Element>(&self) -> impl Future<Output = Result<ArrayD<T>>> + 'static {
+    pub fn to_ndarray<T: Element>(
+        &self,
+    ) -> impl Future<Output = Result<ArrayD<T>>> + 'static + use<T> {
         let (shape, read) = (self.shape().to_vec(), self.read::<T>());
         async move {
             let array = ArrayD::from_shape_vec(shape, read.await?);

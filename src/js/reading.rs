@@ -25,7 +25,7 @@ pub fn number(dtype: DType, bytes: &[u8]) -> JsValue {
 pub type Part<'a> = (&'a Tensor, usize, usize);
 
 /// Stored elements as they are.
-pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'static {
+pub fn stored(tensor: &Tensor) -> impl Future<Output = Result<JsValue>> + 'static + use<> {
     let all = [(tensor, 0, tensor.numel())];
     let read =
         pieces(tensor.device(), &all, DType::size, |_, whole, at, bytes| put(whole, at, bytes));
@@ -45,7 +45,7 @@ fn size(dtype: DType) -> usize {
 pub fn elements(
     device: &Device,
     parts: &[Part<'_>],
-) -> impl Future<Output = Result<Vec<JsValue>>> + 'static {
+) -> impl Future<Output = Result<Vec<JsValue>>> + 'static + use<> {
     let read = pieces(device, parts, size, |dtype, whole, at, bytes| match dtype {
         DType::F16 => {
             let halves = bytes.chunks_exact(2).map(|half| f16::from_le_bytes([half[0], half[1]]));
@@ -73,7 +73,7 @@ pub fn elements(
 }
 
 /// The same of one tensor.
-pub fn elements_of(part: Part<'_>) -> impl Future<Output = Result<JsValue>> + 'static {
+pub fn elements_of(part: Part<'_>) -> impl Future<Output = Result<JsValue>> + 'static + use<> {
     let read = elements(part.0.device(), &[part]);
     async move { Ok(read.await?.remove(0)) }
 }
@@ -85,7 +85,7 @@ fn pieces(
     parts: &[Part<'_>],
     size: fn(DType) -> usize,
     put: fn(DType, &Uint8Array, usize, &[u8]),
-) -> impl Future<Output = Result<Vec<(DType, Uint8Array)>>> + 'static {
+) -> impl Future<Output = Result<Vec<(DType, Uint8Array)>>> + 'static + use<> {
     let begun = || {
         let (mut wanted, mut wholes) = (Vec::new(), Vec::new());
         for &(tensor, start, length) in parts {

@@ -165,10 +165,8 @@ impl Rule for NAdam {
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (value, gradient) = match self.decoupled_weight_decay {
-            true => (update.shrunk(self.weight_decay)?, update.gradient.clone()),
-            false => (update.value.clone(), update.decayed(self.weight_decay)?),
-        };
+        let (value, gradient) =
+            update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
         let (mean, square) = moments(update, &gradient, self.betas)?;
         let root = square.mul(1.0 / update.filled(self.betas.1))?.sqrt().add(self.eps)?;
         // After some thousand steps the product is 0, and no further factor changes that.
@@ -208,10 +206,8 @@ impl Rule for RAdam {
     }
 
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
-        let (value, gradient) = match self.decoupled_weight_decay {
-            true => (update.shrunk(self.weight_decay)?, update.gradient.clone()),
-            false => (update.value.clone(), update.decayed(self.weight_decay)?),
-        };
+        let (value, gradient) =
+            update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
         let (mean, square) = moments(update, &gradient, self.betas)?;
         let change = mean.mul(update.lr / update.filled(self.betas.0))?;
         // The length of a mean with as much variance, at most and by now.

@@ -2,7 +2,7 @@
 
 use super::rule::{numbers, toward, Rule, Update};
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Axes, Tensor};
 
 numbers! {
     /// [`Adam`](super::Adam), with changes as large as the parameter they are for (You and others 2020).
@@ -34,9 +34,13 @@ impl Rule for Lamb {
         let root = square.mul(1.0 / update.filled(self.betas.1))?.sqrt().add(self.eps)?;
         let change = mean.mul(1.0 / update.filled(self.betas.0))?.div(&root)?;
         let change = change.add(&update.value.mul(self.weight_decay)?)?;
-        let value = update.by_parameter(&[&update.value, &change], |parts| {
+        let value = update.by_shape(&[&update.value, &change], |parts| {
             let [value, change] = parts else { unreachable!("two were given") };
-            let (size, reach) = (value.norm_l2(())?, change.norm_l2(())?);
+            let count = value.shape()[0];
+            let rows = [count, value.numel() / count];
+            let (value, change) = (value.reshape(&rows)?, change.reshape(&rows)?);
+            let each = || Axes::from(1).keepdim(true);
+            let (size, reach) = (value.norm_l2(each())?, change.norm_l2(each())?);
             let both = size.gt(0.0)?.logical_and(&reach.gt(0.0)?)?;
             let one = value.device().full(&[], 1.0, value.dtype())?;
             let ratio = both.where_cond(&size.div(&reach)?, &one)?;
@@ -70,19 +74,20 @@ numbers! {
 }
 
 impl Muon {
-    /// The matrix with singular values near 1, and its own directions.
-    fn orthogonal(&self, matrix: &Tensor) -> Result<Tensor> {
+    /// Matrices with singular values near 1, and their own directions.
+    fn orthogonal(&self, matrices: &Tensor) -> Result<Tensor> {
         let (a, b, c) = self.ns_coefficients;
-        let tall = matrix.shape()[0] > matrix.shape()[1];
-        let x = if tall { matrix.transpose(0, 1)? } else { matrix.clone() };
-        let mut x = x.div(&matrix.norm_l2(())?.clamp_min(self.eps)?)?;
+        let tall = matrices.shape()[1] > matrices.shape()[2];
+        let x = if tall { matrices.transpose(1, 2)? } else { matrices.clone() };
+        let each = Axes::from([1, 2]).keepdim(true);
+        let mut x = x.div(&matrices.norm_l2(each)?.clamp_min(self.eps)?)?;
         for _ in 0..self.ns_steps {
-            let gram = x.matmul(&x.transpose(0, 1)?)?;
+            let gram = x.matmul(&x.transpose(1, 2)?)?;
             let powers = gram.mul(b)?.add(&gram.matmul(&gram)?.mul(c)?)?;
             x = x.mul(a)?.add(&powers.matmul(&x)?)?;
         }
         if tall {
-            x.transpose(0, 1)
+            x.transpose(1, 2)
         } else {
             Ok(x)
         }
@@ -111,8 +116,8 @@ impl Rule for Muon {
             true => toward(&update.gradient, &buffer, self.momentum)?,
             false => buffer.clone(),
         };
-        let change = update.by_parameter(&[&change], |parts| {
-            let [rows, columns] = parts[0].shape() else { unreachable!("`check` was asked") };
+        let change = update.by_shape(&[&change], |parts| {
+            let [_, rows, columns] = parts[0].shape() else { unreachable!("`check` was asked") };
             let factor = (*rows as f64 / (*columns).max(1) as f64).max(1.0).sqrt();
             self.orthogonal(&parts[0])?.mul(factor * update.lr)
         })?;

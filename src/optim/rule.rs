@@ -60,25 +60,53 @@ impl Update<'_> {
         }
     }
 
+    /// The values and the gradients, after the decay of one of them: of the values where it is decoupled.
+    pub(super) fn with_decay(&self, decay: f64, decoupled: bool) -> Result<(Tensor, Tensor)> {
+        match decoupled {
+            true => Ok((self.shrunk(decay)?, self.gradient.clone())),
+            false => Ok((self.value.clone(), self.decayed(decay)?)),
+        }
+    }
+
     /// `1 - beta^step`: how much of a running mean that began at 0 is there.
     pub(super) fn filled(&self, beta: f64) -> f64 {
         1.0 - beta.powf(self.step as f64)
     }
 
-    /// What `make` makes of each parameter's part of flat tensors, in the parameter's shape, flat again.
-    pub(super) fn by_parameter(
+    /// What `make` makes of the parameters of each shape, which stand in flat tensors and are given to it stacked (one axis
+    /// more, the first); flat again. So kernels are as many as shapes.
+    pub(super) fn by_shape(
         &self,
         flat: &[&Tensor],
         make: impl Fn(&[Tensor]) -> Result<Tensor>,
     ) -> Result<Tensor> {
-        let (mut made, mut start) = (Vec::with_capacity(self.shapes.len()), 0);
+        let mut starts = Vec::with_capacity(self.shapes.len());
+        let mut end = 0;
         for shape in self.shapes {
-            let end = start + shape.iter().product::<usize>() as isize;
-            let parts: Result<Vec<Tensor>> =
-                flat.iter().map(|x| x.slice(0, start..end)?.reshape(&shape[..])).collect();
-            made.push(make(&parts?)?.reshape(&[-1])?);
-            start = end;
+            starts.push(end);
+            end += shape.iter().product::<usize>() as isize;
         }
+        let mut made: Vec<Option<Tensor>> = vec![None; self.shapes.len()];
+        for (first, shape) in self.shapes.iter().enumerate() {
+            if made[first].is_some() {
+                continue;
+            }
+            let alike: Vec<usize> =
+                (first..made.len()).filter(|&i| self.shapes[i] == *shape).collect();
+            let count = shape.iter().product::<usize>() as isize;
+            let part = |x: &Tensor, i: usize| {
+                x.slice(0, starts[i]..starts[i] + count)?.reshape(&shape[..])
+            };
+            let stacked = |x: &&Tensor| {
+                let parts: Result<Vec<Tensor>> = alike.iter().map(|&i| part(x, i)).collect();
+                Tensor::stack(&parts?, 0)
+            };
+            let all = make(&flat.iter().map(stacked).collect::<Result<Vec<_>>>()?)?;
+            for (at, &i) in alike.iter().enumerate() {
+                made[i] = Some(all.select(0, at as isize)?.reshape(&[-1])?);
+            }
+        }
+        let made: Vec<Tensor> = made.into_iter().flatten().collect();
         Tensor::concat(&made, 0)
     }
 }

@@ -113,7 +113,7 @@ impl Memory {
         for life in lives {
             let before = gaps.range(..=(life.first, usize::MAX)).rev().take(GAPS);
             let found =
-                before.filter(|(_, &end)| life.last < end).map(|(&gap, &end)| (gap, end)).next();
+                before.filter(|&(_, &end)| life.last < end).map(|(&gap, &end)| (gap, end)).next();
             let ((start, temporary), end) = found.unwrap_or_else(|| {
                 sizes.push(life.bytes);
                 ((0, sizes.len() - 1), usize::MAX)

@@ -218,7 +218,10 @@ impl Tensor {
     /// assert_eq!(above.read::<f32>().await?, [3.0, 2.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    pub fn masked_select(&self, mask: &Tensor) -> impl Future<Output = Result<Tensor>> + 'static {
+    pub fn masked_select(
+        &self,
+        mask: &Tensor,
+    ) -> impl Future<Output = Result<Tensor>> + 'static + use<> {
         let name = "masked_select";
         let ready = within(name, || {
             if mask.dtype != DType::Bool {
@@ -232,7 +235,7 @@ impl Tensor {
         let all = self.clone();
         async move {
             let mask = ready?.await?;
-            let chosen = mask.iter().enumerate().filter(|(_, &chosen)| chosen);
+            let chosen = mask.iter().enumerate().filter(|&(_, &chosen)| chosen);
             let chosen: Vec<i32> = chosen.map(|(at, _)| at as i32).collect();
             let index = all.device.tensor(&chosen, &[chosen.len()])?;
             within(name, || all.ravel().looked_up(0, &index))

@@ -181,7 +181,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::read`]; `Unsupported` where that device lacks the type.
-    pub fn to(&self, device: &Device) -> impl Future<Output = Result<Tensor>> + 'static {
+    pub fn to(&self, device: &Device) -> impl Future<Output = Result<Tensor>> + 'static + use<> {
         let (shape, dtype, device) = (self.shape, self.dtype, device.clone());
         let bytes = self.read_bytes();
         async move {

@@ -35,7 +35,7 @@ fn begin<T: Send + 'static>(
     parts: &[Part<'_>],
     each: fn(DType) -> usize,
     append: fn(DType, &[u8], &mut Vec<T>) -> Result<()>,
-) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static {
+) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static + use<T> {
     let begun = || {
         let (mut wanted, mut all) = (Vec::new(), Vec::new());
         for &(tensor, start, len) in parts {
@@ -87,7 +87,7 @@ impl Device {
     pub fn read<T: Element>(
         &self,
         tensors: &[&Tensor],
-    ) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static {
+    ) -> impl Future<Output = Result<Vec<Vec<T>>>> + 'static + use<T> {
         let parts: Vec<Part<'_>> = tensors.iter().map(|tensor| whole(tensor)).collect();
         begin(self, &parts, |_| 1, elements)
     }
@@ -99,7 +99,7 @@ impl Device {
     pub fn read_bytes(
         &self,
         tensors: &[&Tensor],
-    ) -> impl Future<Output = Result<Vec<Vec<u8>>>> + 'static {
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>>> + 'static + use<> {
         let parts: Vec<Part<'_>> = tensors.iter().map(|tensor| whole(tensor)).collect();
         begin(self, &parts, DType::size, stored)
     }
@@ -121,7 +121,7 @@ impl Tensor {
     /// assert_eq!(y, [1.0, 0.0]);
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
-    pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + 'static {
+    pub fn read<T: Element>(&self) -> impl Future<Output = Result<Vec<T>>> + 'static + use<T> {
         self.read_range(0, self.numel())
     }
 
@@ -133,7 +133,7 @@ impl Tensor {
         &self,
         start: usize,
         len: usize,
-    ) -> impl Future<Output = Result<Vec<T>>> + 'static {
+    ) -> impl Future<Output = Result<Vec<T>>> + 'static + use<T> {
         only(begin(&self.device, &[(self, start, len)], |_| 1, elements))
     }
 
@@ -141,7 +141,7 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if it has more or none; as [`Tensor::read`].
-    pub fn item<T: Element>(&self) -> impl Future<Output = Result<T>> + 'static {
+    pub fn item<T: Element>(&self) -> impl Future<Output = Result<T>> + 'static + use<T> {
         let shape = self.shape;
         let read = self.read::<T>();
         async move {
@@ -156,7 +156,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::read`].
-    pub fn read_bytes(&self) -> impl Future<Output = Result<Vec<u8>>> + 'static {
+    pub fn read_bytes(&self) -> impl Future<Output = Result<Vec<u8>>> + 'static + use<> {
         self.read_bytes_range(0, self.numel())
     }
 
@@ -168,7 +168,7 @@ impl Tensor {
         &self,
         start: usize,
         len: usize,
-    ) -> impl Future<Output = Result<Vec<u8>>> + 'static {
+    ) -> impl Future<Output = Result<Vec<u8>>> + 'static + use<> {
         only(begin(&self.device, &[(self, start, len)], DType::size, stored))
     }
 

@@ -22,7 +22,7 @@ pub fn cases() -> Suite {
                     .read()
                     .await
                     .map_err(error)?;
-                let wrong = got.iter().enumerate().find(|(i, &x)| x != 3 * *i as i32 + 1);
+                let wrong = got.iter().enumerate().find(|&(i, &x)| x != 3 * i as i32 + 1);
                 match wrong {
                     _ if got.len() != n => Err(format!("{} elements", got.len())),
                     Some((at, x)) => Err(format!("at {at}: got {x}, want {}", 3 * at + 1)),

@@ -49,7 +49,8 @@ export async function build() {
     return step(`${name} core`, [...rust, ...tools], compiler, `${name}.wasm`, () => buildCore(name));
   }));
   const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
-  await step("JavaScript", ["www/src", "www/tsconfig.json", ...glue, ...tools], "", "index.js", buildScript);
+  const script = ["www/src", "www/tsconfig.json", ...glue, ...tools]; // All that pages load is made of these.
+  if (!(await step("JavaScript", script, "", "index.js", buildScript))) return;
   const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "index.js", "nn.js", "inline.js"];
   for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
 }
@@ -128,7 +129,7 @@ function inlined(script) {
 
 const stamps = join(dist, ".built.json");
 
-/** Runs `make` unless `output` is there and was made from inputs just like today's. */
+/** Runs `make` unless `output` is there and was made from inputs just like today's; whether it ran. */
 async function step(title, inputs, also, output, make) {
   const built = () => (existsSync(stamps) ? JSON.parse(readFileSync(stamps, "utf8")) : {});
   const hash = createHash("sha256").update(also);
@@ -136,7 +137,7 @@ async function step(title, inputs, also, output, make) {
   const stamp = hash.digest("hex");
   if (built()[title] === stamp && existsSync(join(dist, output))) {
     console.log(`build: ${title}: unchanged`);
-    return;
+    return false;
   }
   console.log(`build: ${title}`);
   const start = Date.now();
@@ -148,6 +149,7 @@ async function step(title, inputs, also, output, make) {
   await make();
   save(stamp);
   console.log(`build: ${title}: done in ${Math.round((Date.now() - start) / 1000)} s`);
+  return true;
 }
 
 /** The files at or under a path of the repository, in a fixed order; none where there is nothing. */

@@ -50,7 +50,8 @@ async function native() {
   mkdirSync(reports, { recursive: true });
   const report = { WARPWEFT_REQUIRE: "cpu,wgpu,conformance", WARPWEFT_CONFORMANCE_REPORT: reports };
   const env = { ...nativeTestEnv(), ...report };
-  const { failed } = await ended(run("cargo", ["test", "--test", "it", "run_conformance::on"], { env }));
+  // All crates, as `npm test` builds them: nothing is compiled anew.
+  const { failed } = await ended(run("cargo", ["test", "--workspace", "--test", "it", "run_conformance::on"], { env }));
   return { failed, reports: readdirSync(reports).map((name) => JSON.parse(readFileSync(join(reports, name), "utf8"))) };
 }
 

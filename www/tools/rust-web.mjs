@@ -69,7 +69,7 @@ async function buildStd(home) {
   const usr = join(home, "usr");
   const empty = join(home, "std");
   mkdirSync(join(empty, "src"), { recursive: true });
-  writeFileSync(join(empty, "Cargo.toml"), '[package]\nname = "nothing"\nedition = "2021"\n\n[workspace]\n');
+  writeFileSync(join(empty, "Cargo.toml"), '[package]\nname = "nothing"\nedition = "2024"\n\n[workspace]\n');
   writeFileSync(join(empty, "src", "lib.rs"), "#![no_std]\n");
 
   const sources = join(usr, "lib", "rustlib", "src", "rust");

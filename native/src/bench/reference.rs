@@ -23,7 +23,7 @@ pub fn wrong(kind: &Kind, data: &[Vec<f32>], result: &[f32]) -> Option<String> {
     let mut pairs = places.iter().zip(&wanted);
     // A number that is none lies within no distance.
     let near = |at: usize, want: f64| (f64::from(result[at]) - want).abs() <= NEAR * largest;
-    let (at, want) = pairs.find(|(&at, &want)| !near(at, want))?;
+    let (at, want) = pairs.find(|&(&at, &want)| !near(at, want))?;
     Some(format!("element {at} is {} instead of {want}", result[*at]))
 }
 

@@ -56,7 +56,7 @@ impl Groups {
         steps: &[Step],
         (uniform, slots): (&Numbered, &[Bound<'_>]),
         most: usize,
-    ) -> impl Iterator<Item = &'a wgpu::BindGroup> {
+    ) -> impl Iterator<Item = &'a wgpu::BindGroup> + use<'a> {
         let numbers =
             || std::iter::once(uniform.number).chain(slots.iter().map(|(held, _)| held.number));
         let known = sets.0.iter().position(|set| set.buffers.iter().copied().eq(numbers()));

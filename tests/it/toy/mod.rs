@@ -22,8 +22,9 @@ fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
     if std::env::var_os(ALONE).is_none() {
         let this = std::env::current_exe().expect("this is a program");
         let name = "toy::a_registered_backend_is_discovered_preferred_and_fallen_back_from";
-        let alone = Command::new(this).args([name, "--exact"]).env(ALONE, "1").output();
-        let alone = alone.expect("it runs");
+        let mut alone = Command::new(this);
+        alone.args([name, "--exact"]).env(ALONE, "1").env("WARPWEFT_DEVICE", "toy");
+        let alone = alone.output().expect("it runs");
         let said = String::from_utf8_lossy(&alone.stdout);
         return assert!(alone.status.success() && said.contains("1 passed"), "{said}");
     }
@@ -37,7 +38,6 @@ fn a_registered_backend_is_discovered_preferred_and_fallen_back_from() {
         assert_eq!(device.info().name, "Toy that runs", "{preference}");
         assert_eq!(device.fallback(), None, "{preference}");
     }
-    std::env::set_var("WARPWEFT_DEVICE", "toy");
     assert_eq!(block_on(Device::new()).expect("it is there").info().backend, "toy");
     let error = block_on(Device::with(Preference::Index(0))).expect_err("it is broken");
     assert!(error.to_string().contains("this toy is broken"), "{error}");

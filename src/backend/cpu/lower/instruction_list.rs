@@ -206,7 +206,7 @@ impl<'a> InstructionList<'a> {
         }
     }
 
-    fn index_values(&self, store: usize) -> impl Iterator<Item = ValueId> + 'a {
+    fn index_values(&self, store: usize) -> impl Iterator<Item = ValueId> + 'a + use<'a> {
         self.program.stores[store].index.terms.iter().filter_map(|(atom, _)| match atom {
             Atom::Value(v) => Some(*v),
             Atom::Coord(_) => None,

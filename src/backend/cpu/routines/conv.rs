@@ -106,7 +106,7 @@ impl ConvPlan {
         });
     }
 
-    fn taps(&self) -> impl Iterator<Item = (usize, usize)> {
+    fn taps(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
         let [height, width] = self.kernel;
         (0..height).flat_map(move |ky| (0..width).map(move |kx| (ky, kx)))
     }

@@ -26,12 +26,15 @@ pub const EXPECTED: &[(&str, &str)] = if cfg!(target_vendor = "apple") {
     &[("vulkan", "no driver of a GPU has Vulkan, or its loader is not installed")]
 };
 
+/// The one instance, made when it is first needed, which stays.
+pub(super) fn instance() -> &'static wgpu::Instance {
+    static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
+    INSTANCE.get_or_init(make_instance)
+}
+
 /// All adapters: how much power they take makes no difference here.
 pub(in super::super) async fn list(_: Power) -> Vec<Adapter> {
-    // There is one instance, made when it is first needed.
-    static INSTANCE: std::sync::OnceLock<wgpu::Instance> = std::sync::OnceLock::new();
-    let instance = INSTANCE.get_or_init(make_instance);
-    let mut found = instance.enumerate_adapters(wgpu::Backends::all()).await;
+    let mut found = instance().enumerate_adapters(wgpu::Backends::all()).await;
     found.retain(|adapter| {
         let can = adapter.get_downlevel_capabilities().flags;
         can.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)

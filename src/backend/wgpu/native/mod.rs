@@ -59,8 +59,10 @@ impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let errors = Arc::<ErrorLog>::default();
         let poller = Arc::new(Poller::new(device.clone(), errors.clone()));
-        if !lent {
-            listen(&device, &poller, &errors);
+        match lent {
+            false => listen(&device, &poller, &errors),
+            // An app's device may end on the poller's thread while the app exits: drivers must not be unloaded meanwhile.
+            true => _ = adapters::instance(),
         }
         polling::start(poller.clone(), queue.clone())?;
         let (readbacks, staging, unsubmitted) = Default::default();

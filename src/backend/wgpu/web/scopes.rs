@@ -105,7 +105,7 @@ impl Scopes {
     }
 
     /// A call was made that nobody but who makes it is to hear of: what went wrong.
-    pub(super) fn quiet(&self) -> impl std::future::Future<Output = Option<Error>> {
+    pub(super) fn quiet(&self) -> impl std::future::Future<Output = Option<Error>> + use<> {
         let popped = FILTERS.map(|_| match self.device.pop_error_scope() {
             Ok(promise) => promise,
             Err(thrown) => Promise::reject(&thrown).into(),
