@@ -17,6 +17,8 @@ use burn::tensor::activation::relu;
 use burn::tensor::Distribution;
 
 /// Where a peer computes, given what kind of adapter warpweft has.
+// burn has deprecated its ndarray backend in favour of flex; both are compared with while it is there.
+#[allow(deprecated)]
 pub fn device(peer: &str, kind: &str) -> Result<Device> {
     Ok(match (peer, kind) {
         ("burn-flex", _) => Device::flex(),

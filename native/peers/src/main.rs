@@ -75,30 +75,3 @@ fn main() -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// How many numbers PyTorch learns in each model.
-    const MODELS: [(&str, usize); 5] = [
-        ("mlp-64", 535_818),
-        ("mlp-512", 535_818),
-        ("cnn-64", 206_922),
-        ("lstm-32", 100_618),
-        ("transformer-8", 3_290_368),
-    ];
-
-    #[test]
-    fn what_runs_on_the_cpu_learns() {
-        for (peer, (model, count)) in
-            peers("cpu").iter().flat_map(|peer| MODELS.map(|model| (peer, model)))
-        {
-            let mut training = make(peer, "cpu", model).expect("it is made");
-            assert_eq!(training.parameters(), count, "{peer}: {model}");
-            let losses: Vec<f32> =
-                (0..20).map(|_| training.step().expect("it takes a step")).collect();
-            assert!(losses[19] < losses[0], "{peer}: {model}: {losses:?}");
-        }
-    }
-}
