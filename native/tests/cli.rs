@@ -166,7 +166,10 @@ done
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_string()).collect();
     let rows: Vec<Vec<String>> = table.lines().filter(|l| l.starts_with('|')).map(cells).collect();
     assert_eq!(rows.len(), 7, "{table}{said}");
-    assert_eq!(rows[0][7..10], ["steady-cpu", "moody", "small"].map(|n| format!("{n}: ms (ratio)")));
+    assert_eq!(
+        rows[0][7..10],
+        ["steady-cpu", "moody", "small"].map(|n| format!("{n}: ms (ratio)"))
+    );
     for (number, row) in rows[2..].iter().enumerate() {
         let cells = [true, number > 1, number != 2];
         for (cell, answers) in row[7..10].iter().zip(cells) {

@@ -38,7 +38,10 @@ fn recurrent(vb: &VarBuilder) -> Candle<Sequential> {
     let layer = lstm(64, 128, LSTMConfig::default(), vb.pp("lstm"))?;
     let last = move |x: &Tensor| {
         let states = layer.seq(x)?;
-        states.last().map(|state| state.h().clone()).ok_or_else(|| candle_core::Error::msg("no steps"))
+        states
+            .last()
+            .map(|state| state.h().clone())
+            .ok_or_else(|| candle_core::Error::msg("no steps"))
     };
     Ok(seq().add_fn(last).add(linear(128, 10, vb.pp("head"))?))
 }
