@@ -6,7 +6,7 @@ use super::{files, File};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Each crate's root.
-const CRATES: [&str; 4] = ["src/", "src/js/macro/src/", "native/src/", "native/peers/src/"];
+const CRATES: [&str; 3] = ["src/", "src/js/macro/src/", "native/src/"];
 
 /// The folders whose first files are the last to be read: no file in them needs theirs.
 const FOLDERS: [&str; 5] =
