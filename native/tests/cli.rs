@@ -59,7 +59,7 @@ fn help_names_the_commands_and_their_options() {
     }
     assert_eq!(printed(&["help"]), help);
     let help = printed(&["bench", "--help"]);
-    let options = "device only runs json numpy list heavy programs lengths";
+    let options = "device only runs json numpy list heavy programs lengths training torch peers";
     for word in options.split(' ') {
         assert!(help.contains(&format!("--{word}")), "{word} in {help}");
     }
@@ -136,4 +136,50 @@ fn the_benchmark_lists_runs_and_refuses() {
     assert!(text(&unknown.stderr).contains("no such case: dance"));
     assert_eq!(warpweft(&["bench", "--quick"]).status.code(), Some(2));
     assert_eq!(warpweft(&["bench", "--runs", "0"]).status.code(), Some(2));
+}
+
+/// One peer learns all models, one all but two, and one has another number of parameters in a third.
+#[cfg(unix)]
+#[test]
+fn training_is_timed_beside_peers() {
+    use std::os::unix::fs::PermissionsExt;
+    let script = r#"#!/bin/sh
+if [ "$1" = list ]; then echo "steady-$2"; echo moody; echo small; exit; fi
+loss=1000
+while read word model; do
+    case "$1 $word $model" in
+        *" new mlp-"*) [ "$1" = moody ] && echo - || echo 535818;;
+        *" new cnn-"*) [ "$1" = small ] && echo 206921 || echo 206922;;
+        *" new lstm-"*) echo 100618;;
+        *" new "*) echo 3290368;;
+        *) loss=$((loss - 1)); echo "0.002 $loss";;
+    esac
+done
+"#;
+    let file = std::env::temp_dir().join(format!("warpweft-peers-{}.sh", std::process::id()));
+    std::fs::write(&file, script).expect("it can be written");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    let path = file.to_str().expect("a plain path");
+    let timed = warpweft(&["bench", "--training", "--runs", "1", "--peers", path]);
+    std::fs::remove_file(&file).expect("it can be removed");
+    let (table, said) = (text(&timed.stdout), text(&timed.stderr));
+    let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_string()).collect();
+    let rows: Vec<Vec<String>> = table.lines().filter(|l| l.starts_with('|')).map(cells).collect();
+    assert_eq!(rows.len(), 7, "{table}{said}");
+    assert_eq!(
+        rows[0][7..10],
+        ["steady-cpu", "moody", "small"].map(|n| format!("{n}: ms (ratio)"))
+    );
+    for (number, row) in rows[2..].iter().enumerate() {
+        let cells = [true, number > 1, number != 2];
+        for (cell, answers) in row[7..10].iter().zip(cells) {
+            assert_eq!(cell.starts_with("2.00 ("), answers, "{table}{said}");
+            assert_eq!(cell == "-", !answers, "{table}{said}");
+        }
+    }
+    assert!(said.contains("small: cnn-64: 206921 parameters, not 206922"), "{said}");
+    assert!(said.contains("moody: `new mlp-64` is answered by `-`"), "{said}");
+    let absent = warpweft(&["bench", "--training", "--peers", "/no/such/program"]);
+    assert_eq!(absent.status.code(), Some(1));
+    assert!(text(&absent.stderr).contains("/no/such/program"));
 }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::{DeviceSync, TensorSync};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use peers::{Python, NUMPY};
+use peers::{python, Program, NUMPY};
 use std::ffi::OsString;
 use std::iter::once;
 use std::num::NonZeroUsize;
@@ -67,6 +67,9 @@ pub struct Options {
     /// With --training: time PyTorch by this Python, too
     #[arg(long, value_name = "PYTHON", requires = "training")]
     pub torch: Option<String>,
+    /// With --training: time the peers of this program, too (that of native/peers has burn and candle)
+    #[arg(long, value_name = "PROGRAM", requires = "training")]
+    pub peers: Option<String>,
     // What cargo says to every benchmark.
     #[arg(long = "bench", hide = true)]
     cargo: bool,
@@ -119,12 +122,14 @@ pub fn run(options: &Options) -> Result<()> {
         return Ok(());
     }
     if options.training {
-        print!("{}", training::measure(&device, runs, options.torch.as_deref())?);
+        let (torch, program) = (options.torch.as_deref(), options.peers.as_deref());
+        let mut peers = training::peers(device.info().kind, torch, program)?;
+        print!("{}", training::measure(&device, runs, &mut peers)?);
         return Ok(());
     }
     let on_cpu = device.info().kind == DeviceKind::Cpu && device.info().backend == "cpu";
     let mut numpy = match &options.numpy {
-        Some(python) if on_cpu => Some(Python::new(python, NUMPY)?),
+        Some(path) if on_cpu => Some(Program::new("NumPy", python(path, NUMPY))?),
         _ => None,
     };
     let mut rows = Vec::new();
@@ -162,7 +167,7 @@ fn measure(
     device: &Device,
     runs: usize,
     on_cpu: bool,
-    numpy: Option<&mut Python>,
+    numpy: Option<&mut Program>,
 ) -> Result<Row> {
     let data = case.kind.data(&case.name);
     let ready = Ready::new(&case.kind, device, data.clone())?;

@@ -1,6 +1,8 @@
-//! What the CPU is held against: the product of `gemm-f32` called directly, OpenBLAS by way of NumPy, and copying memory.
+//! What warpweft is held against: on the CPU the product of `gemm-f32` called directly, OpenBLAS by way of NumPy, and copying
+//! memory; other programs that train.
 
 use super::cases::Kind;
+use crate::backend::DeviceKind;
 use crate::error::{Error, Result};
 use gemm_common::Parallelism;
 use gemm_f32::gemm::f32::get_gemm_fn;
@@ -25,7 +27,7 @@ pub trait Peer {
 pub fn of<'a>(
     kind: &Kind,
     data: &'a [Vec<f32>],
-    numpy: Option<&'a mut Python>,
+    numpy: Option<&'a mut Program>,
 ) -> Result<Vec<Box<dyn Peer + 'a>>> {
     let mut peers: Vec<Box<dyn Peer + 'a>> = Vec::new();
     match *kind {
@@ -33,7 +35,8 @@ pub fn of<'a>(
             let out = vec![0.0; batch * m * n];
             peers.push(Box::new(Gemm { size: [m, k, n], batch, turned, data, out }));
             if let Some(numpy) = numpy {
-                numpy.ask(&format!("new {batch} {m} {k} {n} {} {}", turned[0], turned[1]))?;
+                let _: [f64; 1] =
+                    numpy.ask(&format!("new {batch} {m} {k} {n} {} {}", turned[0], turned[1]))?;
                 peers.push(Box::new(Blas { numpy }));
             }
         }
@@ -126,8 +129,9 @@ impl Peer for Copy {
     }
 }
 
-/// A Python that does a script's work when asked to.
-pub struct Python {
+/// Another program that does work when asked to: to each line it answers with numbers, or with `-` if it cannot.
+pub struct Program {
+    pub name: String,
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
@@ -155,36 +159,70 @@ for line in sys.stdin:
     print(took, flush=True)
 ";
 
-impl Python {
-    /// Starts `python` with a script that answers each line with seconds.
+/// The command that runs a script, whose arguments may follow.
+pub fn python(path: &str, script: &str) -> Command {
+    let mut command = Command::new(path);
+    command.args(["-c", script]);
+    command
+}
+
+impl Program {
+    /// Starts what is called `name`.
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn new(python: &str, script: &str) -> Result<Python> {
-        let refuse = |why: &str| Error::data(format!("bench: {python}: {why}"));
-        let mut command = Command::new(python);
-        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    pub fn new(name: &str, mut command: Command) -> Result<Program> {
+        let refuse = |why: &str| Error::data(format!("bench: {name}: {why}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
         command.env("OPENBLAS_THREAD_TIMEOUT", "20").env("OMP_WAIT_POLICY", "passive");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
         let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
-        Ok(Python { child, to, from: BufReader::new(from) })
+        Ok(Program { name: name.into(), child, to, from: BufReader::new(from) })
     }
 
-    /// Sends a line, and gives the seconds that come back.
+    /// Starts all peers that a command has on a kind of device: to `list KIND` it prints their names, and with `NAME KIND` it
+    /// is one of them.
     ///
     /// # Errors
-    /// `Data` if it does not.
-    pub fn ask(&mut self, line: &str) -> Result<f64> {
+    /// If it cannot be started, or lists none.
+    pub fn listed(command: impl Fn() -> Command, kind: DeviceKind) -> Result<Vec<Program>> {
+        let program = command().get_program().to_string_lossy().into_owned();
+        let refuse = |why: &str| Error::data(format!("bench: {program}: {why}"));
+        let asked = command().args(["list", kind.name()]).stderr(Stdio::inherit()).output();
+        let listed = asked.map_err(|error| refuse(&error.to_string()))?;
+        let names = String::from_utf8_lossy(&listed.stdout);
+        let start = |name: &str| {
+            let mut command = command();
+            command.args([name, kind.name()]);
+            Program::new(name, command)
+        };
+        let peers = names.lines().map(start).collect::<Result<Vec<_>>>()?;
+        if peers.is_empty() {
+            return Err(refuse("it has no peers"));
+        }
+        Ok(peers)
+    }
+
+    /// Sends a line, and gives the numbers that come back.
+    ///
+    /// # Errors
+    /// `Data` if others do, or none.
+    pub fn ask<const N: usize>(&mut self, line: &str) -> Result<[f64; N]> {
         let mut answer = String::new();
         let sent = writeln!(self.to, "{line}").and_then(|()| self.from.read_line(&mut answer));
-        let seconds = sent.ok().and_then(|_| answer.trim().parse().ok());
-        seconds.ok_or_else(|| Error::data("bench: the Python does not answer"))
+        let words = answer.split_whitespace().map(str::parse);
+        let numbers = words.collect::<std::result::Result<Vec<f64>, _>>().ok();
+        let numbers = numbers.filter(|_| sent.is_ok()).and_then(|numbers| numbers.try_into().ok());
+        let answer = answer.trim();
+        numbers.ok_or_else(|| {
+            Error::data(format!("bench: {}: `{line}` is answered by `{answer}`", self.name))
+        })
     }
 }
 
-impl Drop for Python {
+impl Drop for Program {
     fn drop(&mut self) {
         // It may be gone already.
         let _ = self.child.kill();
@@ -194,7 +232,7 @@ impl Drop for Python {
 
 /// OpenBLAS.
 struct Blas<'a> {
-    numpy: &'a mut Python,
+    numpy: &'a mut Program,
 }
 
 impl Peer for Blas<'_> {
@@ -203,6 +241,7 @@ impl Peer for Blas<'_> {
     }
 
     fn time(&mut self) -> Result<Duration> {
-        Ok(Duration::from_secs_f64(self.numpy.ask("go")?))
+        let [seconds] = self.numpy.ask("go")?;
+        Ok(Duration::from_secs_f64(seconds))
     }
 }

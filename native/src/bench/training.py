@@ -1,5 +1,11 @@
-# Steps of training in PyTorch, for `warpweft bench --training`: a line asks for a model or for a step, the answer is seconds.
+# Steps of training in PyTorch, for `warpweft bench --training`: `list KIND` prints the one peer that it has. `PyTorch KIND` is
+# that peer: to `new MODEL` it answers by the number of parameters, to `step` by the seconds that it took and the loss.
 import sys, time
+
+if sys.argv[1] == "list":
+    print("PyTorch")
+    sys.exit()
+
 import torch
 from torch import nn
 
@@ -37,16 +43,15 @@ def make(name):
 
 for line in sys.stdin:
     word, _, name = line.strip().partition(" ")
-    took = 0.0
     if word == "new":
         model, x, y = make(name)
         optimizer, loss_of = torch.optim.Adam(model.parameters(), 1e-4), nn.CrossEntropyLoss()
+        print(sum(each.numel() for each in model.parameters()), flush=True)
     else:
         start = time.perf_counter()
         optimizer.zero_grad()
         loss = loss_of(model(x), y)
         loss.backward()
         optimizer.step()
-        loss.item()
-        took = time.perf_counter() - start
-    print(took, flush=True)
+        loss = loss.item()
+        print(time.perf_counter() - start, loss, flush=True)

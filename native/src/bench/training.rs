@@ -1,10 +1,11 @@
 //! What a step of training costs: forward, backward and Adam's update, the loss read in each; beside PyTorch where there is a
-//! Python that has it.
+//! Python that has it, and beside what else a program has (`native/peers`: burn and candle).
 
-use super::peers::Python;
+use super::peers::{python, Program};
 use super::programs::median;
 use super::progress;
 use super::table::plain;
+use crate::backend::DeviceKind;
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -15,6 +16,7 @@ use crate::nn::{
 use crate::optim::{Adam, Optimizer};
 use crate::tensor::{ConvOptions, Padding, PoolOptions, Tensor};
 use crate::{DeviceSync, TensorSync};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SCRIPT: &str = include_str!("training.py");
@@ -115,19 +117,94 @@ fn step(work: &Work, optimizer: &mut Optimizer) -> Result<(Duration, f32)> {
     Ok((start.elapsed(), loss))
 }
 
+/// The peers: PyTorch, if there is a Python that has it, and those of a program.
+///
+/// # Errors
+/// If they cannot be started.
+pub fn peers(kind: DeviceKind, torch: Option<&str>, program: Option<&str>) -> Result<Vec<Program>> {
+    let mut peers = Vec::new();
+    if let Some(path) = torch {
+        peers.extend(Program::listed(|| python(path, SCRIPT), kind)?);
+    }
+    if let Some(path) = program {
+        peers.extend(Program::listed(|| Command::new(path), kind)?);
+    }
+    Ok(peers)
+}
+
+/// Who learns a model, and how long each step took.
+struct Learner<'a> {
+    name: String,
+    step: Box<dyn FnMut() -> Result<(Duration, f32)> + 'a>,
+    first: Duration,
+    times: Vec<Duration>,
+    losses: [f32; 2],
+}
+
+impl<'a> Learner<'a> {
+    /// Takes the first steps. What is new in them is not timed: variables are read from the second on, plans known from the
+    /// third.
+    fn new(
+        name: String,
+        mut step: impl FnMut() -> Result<(Duration, f32)> + 'a,
+    ) -> Result<Learner<'a>> {
+        let (first, loss) = step()?;
+        (1..4).try_for_each(|_| step().map(drop))?;
+        let step = Box::new(step);
+        Ok(Learner { name, step, first, times: Vec::new(), losses: [loss; 2] })
+    }
+
+    /// Another program that learns the same model.
+    fn other(peer: &'a mut Program, model: &str, parameters: usize) -> Result<Learner<'a>> {
+        let name = format!("{}: {model}", peer.name);
+        let [count] = peer.ask(&format!("new {model}"))?;
+        if count != parameters as f64 {
+            let why = format!("bench: {name}: {count} parameters, not {parameters}");
+            return Err(Error::data(why));
+        }
+        Learner::new(name, move || {
+            let [seconds, loss] = peer.ask("step")?;
+            Ok((Duration::from_secs_f64(seconds), loss as f32))
+        })
+    }
+
+    fn turn(&mut self) -> Result<()> {
+        let (time, loss) = (self.step)()?;
+        self.times.push(time);
+        self.losses[1] = loss;
+        Ok(())
+    }
+
+    /// The median of a step's milliseconds, if it learns.
+    fn median(self) -> Result<f64> {
+        let [begun, last] = self.losses;
+        if last.is_nan() || last >= begun {
+            let why = format!("bench: {}: the loss went from {begun} to {last}", self.name);
+            return Err(Error::data(why));
+        }
+        Ok(median(self.times))
+    }
+}
+
+/// What a peer gives; where it fails, the table says so, and this says why.
+fn told<T>(result: Result<T>) -> Option<T> {
+    result.inspect_err(|error| eprintln!("{error}")).ok()
+}
+
 /// Times each model's steps; the medians, as a table.
 ///
 /// # Errors
-/// Those of the device; `Data` if a loss does not fall, or the Python does not answer.
-pub fn measure(device: &Device, runs: usize, torch: Option<&str>) -> Result<String> {
-    let mut python = torch.map(|path| Python::new(path, SCRIPT)).transpose()?;
-    let header =
-        ["model", "ms a step", "first", "submits", "kernels", "peak MB", "PyTorch", "ratio"];
-    let mut table = plain(&header, 8);
+/// Those of the device; `Data` if a loss does not fall.
+pub fn measure(device: &Device, runs: usize, peers: &mut [Program]) -> Result<String> {
+    let beside: Vec<String> =
+        peers.iter().map(|peer| format!("{}: ms (ratio)", peer.name)).collect();
+    let mut header = vec!["model", "ms a step", "first", "submits", "kernels", "peak MB"];
+    header.extend(beside.iter().map(String::as_str));
+    let mut table = plain(&header, header.len());
     let bar = progress(MODELS.len());
     for (name, about) in MODELS {
         bar.set_message(name);
-        table.add_row(row(device, runs, (name, about), python.as_mut())?);
+        table.add_row(row(device, runs, (name, about), peers)?);
         device.trim();
         bar.inc(1);
     }
@@ -136,56 +213,44 @@ pub fn measure(device: &Device, runs: usize, torch: Option<&str>) -> Result<Stri
     Ok(format!("{} ({})\n\n{table}\n", info.name, info.backend))
 }
 
-/// One model. What is new in the first steps is not timed: variables are read from the second on, plans known from the third.
+/// One model, by all in turns.
 fn row(
     device: &Device,
     runs: usize,
     (name, about): (&str, &str),
-    mut python: Option<&mut Python>,
-) -> Result<[String; 8]> {
-    const WARM: usize = 4;
+    peers: &mut [Program],
+) -> Result<Vec<String>> {
     let work = make(device, name)?;
+    let parameters = work.model.parameter_count();
     let mut optimizer = Optimizer::new(Adam::new(1e-4), &work.model.parameters())?;
     device.wait()?;
-    let (first, begun) = step(&work, &mut optimizer)?;
-    for _ in 1..WARM {
-        step(&work, &mut optimizer)?;
-    }
-    if let Some(python) = &mut python {
-        python.ask(&format!("new {name}"))?;
-        (0..WARM).try_for_each(|_| python.ask("step").map(drop))?;
-    }
-    let (mut ours, mut theirs, mut last) = (Vec::new(), Vec::new(), begun);
+    let mut own = Learner::new(name.into(), || step(&work, &mut optimizer))?;
+    let other = |peer| told(Learner::other(peer, name, parameters));
+    let mut others: Vec<Option<Learner>> = peers.iter_mut().map(other).collect();
     let before = device.stats();
     for _ in 0..runs {
-        let (time, loss) = step(&work, &mut optimizer)?;
-        ours.push(time);
-        last = loss;
-        if let Some(python) = &mut python {
-            theirs.push(Duration::from_secs_f64(python.ask("step")?));
+        own.turn()?;
+        for other in &mut others {
+            *other = other.take().and_then(|mut other| told(other.turn().map(|()| other)));
         }
     }
     let after = device.stats();
-    if last.is_nan() || last >= begun {
-        return Err(Error::data(format!("bench: {name}: the loss went from {begun} to {last}")));
-    }
     let each = |now: u64, then: u64| format!("{:.1}", (now - then) as f64 / runs as f64);
-    let ms = median(ours);
-    let (peer, ratio) = match theirs.is_empty() {
-        true => (String::new(), String::new()),
-        false => {
-            let peer = median(theirs);
-            (format!("{peer:.2}"), format!("{:.2}", peer / ms))
-        }
-    };
-    Ok([
+    let first = own.first.as_secs_f64() * 1e3;
+    let ms = own.median()?;
+    let mut row = vec![
         format!("{name}: {about}"),
         format!("{ms:.2}"),
-        format!("{:.0}", first.as_secs_f64() * 1e3),
+        format!("{first:.0}"),
         each(after.submits, before.submits),
         each(after.kernels, before.kernels),
         format!("{:.1}", after.peak_bytes as f64 / 1e6),
-        peer,
-        ratio,
-    ])
+    ];
+    row.extend(others.into_iter().map(
+        |other| match other.and_then(|other| told(other.median())) {
+            Some(peer) => format!("{peer:.2} ({:.2})", peer / ms),
+            None => "-".into(),
+        },
+    ));
+    Ok(row)
 }
