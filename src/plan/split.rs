@@ -24,6 +24,8 @@ const CHUNKS: usize = 1 << 10;
 const GROUPS: usize = 64;
 /// whose sums are at least so long.
 const DEPTH: usize = 1 << 9;
+/// The same of a convolution that has at least so many results for each weight: its weights are copied.
+const RESULTS: usize = 8;
 
 /// Bytes that scores of attention may take, at most.
 const SCORES: u64 = 1 << 27;
@@ -144,8 +146,9 @@ fn cut_convolution(
     let (x, w) = (out.nodes[inputs[0]].shape, out.nodes[inputs[1]].shape);
     let (dtype, groups, channels) = (out.nodes[inputs[0]].dtype, conv.groups, w[1]);
     let (each, pixels) = (w[0] / groups, result[2] * result[3]);
-    let chunks = parts([groups, each, x[0] * pixels, channels * w[2] * w[3]]).min(channels);
-    if chunks < 2 {
+    let places = x[0] * pixels;
+    let chunks = parts([groups, each, places, channels * w[2] * w[3]]).min(channels);
+    if chunks < 2 || places < RESULTS {
         return Ok(None);
     }
     let length = channels.div_ceil(chunks);

@@ -80,11 +80,12 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     product(ProductSchedule { extents, tile, transposed: [false; 2], vectors: NO_VECTORS })
 }
 
-/// Whether windows are larger than the result, as those of a gradient by weights are: a thread with neighbours of a row of
-/// it would have few of them, and shares little.
+/// Whether windows are larger than the result, as those of a gradient by weights are, and its rows so short that a thread with
+/// neighbours of one would have at most half of them.
 pub(super) fn sees_more(conv: &Convolution) -> bool {
     let [height, width] = conv.kernel;
-    height * width > conv.out_height * conv.out_width
+    let short = 2 * conv.out_width <= REGISTER_COLUMNS;
+    short && height * width > conv.out_height * conv.out_width
 }
 
 fn product(product: ProductSchedule) -> Schedule {

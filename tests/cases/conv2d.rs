@@ -133,7 +133,7 @@ const SHAPES: &[Shape] = &[
     Shape { name: "windows larger than the result", x: [3, 7, 17, 17], w: [9, 7, 15, 15], ..PLAIN },
     Shape {
         name: "windows larger than the result, all at once",
-        x: [2, 10, 24, 28],
+        x: [2, 10, 24, 25],
         w: [18, 5, 19, 13],
         stride: [2, 1],
         pads: [(1, 2), (2, 0)],

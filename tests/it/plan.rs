@@ -350,8 +350,11 @@ fn a_convolution_of_few_results_and_a_long_sum_is_cut() {
     let schedule = schedule(&plan.dispatches[1].kernel, &Limits::WEBGPU, KernelConfig::EMULATED);
     let Strategy::Product(product) = schedule.strategy else { panic!("{schedule:?}") };
     assert_eq!(product.tile, ProductTile::Registers { rows: 8, exchanged: false });
-    // A short one is not, nor any where that is not asked for.
+    // A short one is not, nor one that has few results for each weight, nor any where that is not asked for.
     let device = choosing(KernelConfig::GPU);
+    let (x, w) = (data(&device, &[4, 99, 5, 5]).unwrap(), data(&device, &[9, 99, 5, 5]).unwrap());
+    let one = x.conv2d(&w, None, Conv2dOptions::default()).expect("recorded");
+    assert_eq!(kinds(&planned(&device, &one)), ["conv2d"]);
     assert_eq!(kinds(&planned(&device, &few(&device, 5).expect("recorded"))), ["conv2d"]);
     let device = choosing(KernelConfig { split_k: [true, false], ..KernelConfig::GPU });
     assert_eq!(kinds(&planned(&device, &few(&device, 64).expect("recorded"))), ["conv2d"]);
