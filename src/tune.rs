@@ -45,7 +45,7 @@ const RUNS: usize = 7;
 const ENOUGH: f64 = 300.0;
 
 /// The kinds of work, in the order in which they are decided.
-const WORK: [&str; 12] = [
+const WORK: [&str; 13] = [
     "rows",
     "few products",
     "products",
@@ -54,6 +54,7 @@ const WORK: [&str; 12] = [
     "small convolutions",
     "convolutions",
     "large convolutions",
+    "long convolutions",
     "decoding",
     "attention",
     "transpositions",
@@ -179,7 +180,11 @@ fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig>
                 may(KernelConfig { products, ..now });
             }
         }
-        4 => may(KernelConfig { split_k: !now.split_k, ..now }),
+        4 | 8 => {
+            let mut split_k = now.split_k;
+            split_k[usize::from(work == 8)] ^= true;
+            may(KernelConfig { split_k, ..now });
+        }
         5..=7 => {
             for tile in TILES {
                 let mut convolutions = now.convolutions;
@@ -187,12 +192,12 @@ fn answers(device: &Device, work: usize, now: KernelConfig) -> Vec<KernelConfig>
                 may(KernelConfig { convolutions, ..now });
             }
         }
-        8 | 9 => {
+        9 | 10 => {
             let mut attention = now.attention;
-            attention[work - 8] = !attention[work - 8];
+            attention[work - 9] = !attention[work - 9];
             may(KernelConfig { attention, ..now });
         }
-        10 => {
+        11 => {
             for transpose in [Transpose::Direct, Transpose::Tiled] {
                 may(KernelConfig { transpose, ..now });
             }
@@ -216,15 +221,16 @@ fn inputs(device: &Device, work: usize) -> Result<Vec<Tensor>> {
         5 => &[&[64, 64, 3, 3], &[1, 64, 28, 28], &[1, 64, 28, 28]],
         6 => &[&[64, 32, 3, 3], &[1, 32, 80, 80]],
         7 => &[&[128, 16, 3, 3], &[1, 16, 128, 128]],
-        8 => &[&[1, 8, 1, 64], &[1, 8, 2048, 64], &[1, 8, 2048, 64]],
-        9 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
-        10 => &[&[1024, 1024]],
+        8 => &[&[32, 64, 14, 14], &[16, 64, 14, 14]],
+        9 => &[&[1, 8, 1, 64], &[1, 8, 2048, 64], &[1, 8, 2048, 64]],
+        10 => &[&[1, 4, 256, 64], &[1, 4, 256, 64], &[1, 4, 256, 64]],
+        11 => &[&[1024, 1024]],
         _ => &[&[512, 512], &[512, 512], &[512, 512]],
     };
     let mut inputs = Vec::with_capacity(shapes.len());
     for (seed, shape) in shapes.iter().enumerate() {
         let mut input = device.uniform(*shape, -0.5, 0.5, seed as u32)?;
-        if work == 11 {
+        if work == 12 {
             input = input.cast(DType::F16)?;
         }
         // Computed here, not by what uses it.
@@ -244,19 +250,19 @@ fn program(device: &Device, work: usize, inputs: &[Tensor]) -> Result<Program> {
                 results.push(rows.sum(&[0])?);
                 results.push(first.reshape(&[64, 16384])?.layer_norm(&[-1], None, None, 1e-5)?);
             }
-            1..=4 | 11 => {
+            1..=4 | 12 => {
                 for input in &inputs[1..] {
                     results.push(input.matmul(first)?);
                 }
             }
-            5..=7 => {
+            5..=8 => {
                 let padding = Padding::Explicit([(1, 1); 2]);
                 for input in &inputs[1..] {
                     let options = Conv2dOptions { padding, ..Default::default() };
                     results.push(input.conv2d(first, None, options)?);
                 }
             }
-            8 | 9 => results.push(first.attention(
+            9 | 10 => results.push(first.attention(
                 &inputs[1],
                 &inputs[2],
                 AttentionOptions::default(),

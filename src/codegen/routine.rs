@@ -241,16 +241,24 @@ pub fn product_of_windows(
         nearest(x, conv.width),
     ];
     let [wc, wy, wx] = split("col", [channels, kh, kw]);
-    let mut windows = Slot::operand("b", &conv.x, CELL, &at_x);
-    windows.condition = padded.then_some(inside);
+    let exchanged = matches!(product.tile, ProductTile::Registers { exchanged: true, .. });
+    let cell = if exchanged { EXCHANGED } else { CELL };
     let at_w = [out_channel.clone(), wc, wy, wx];
     let at_result = [image, out_channel, oy, ox];
+    let (weights, seen) = if exchanged { ("b", "a") } else { ("a", "b") };
+    let mut windows = Slot::operand(seen, &conv.x, cell, &at_x);
+    windows.condition = padded.then_some(inside);
     let slots = vec![
-        Slot::operand("a", &conv.w, CELL, &at_w),
+        Slot::operand(weights, &conv.w, cell, &at_w),
         windows,
-        Slot::epilogue(&conv.epilogue, CELL, &at_result),
+        Slot::epilogue(&conv.epilogue, cell, &at_result),
     ];
-    tiles(product, slots, schedule, dialect)
+    match product.tile {
+        ProductTile::Registers { rows, exchanged } => {
+            registers(product, (rows, exchanged), slots, schedule, dialect)
+        }
+        _ => tiles(product, slots, schedule, dialect),
+    }
 }
 
 /// The text of an attention.

@@ -55,8 +55,9 @@ pub struct KernelConfig {
     pub products: [Tile; 3],
     /// The same for convolutions, seen as products of the weights and the windows.
     pub convolutions: [Tile; 3],
-    /// Whether products of few results and long sums are computed in parts of the sums, which are then added (split-K).
-    pub split_k: bool,
+    /// Of products, and of convolutions: whether those of few results and long sums are computed in parts of the sums, which
+    /// are then added (split-K).
+    pub split_k: [bool; 2],
     /// For attention of at most four queries, and of more: whether it is one kernel; otherwise it is two products and a
     /// softmax, as long as the scores take at most 128 MiB.
     pub attention: [bool; 2],
@@ -84,7 +85,8 @@ impl fmt::Display for KernelConfig {
         tiles(f, &self.products)?;
         f.write_str(" convolutions:")?;
         tiles(f, &self.convolutions)?;
-        f.write_str(if self.split_k { " split-K; attention:" } else { " attention:" })?;
+        let cut = ["", " split-K of products;", " split-K of convolutions;", " split-K;"];
+        write!(f, "{} attention:", cut[self.split() as usize])?;
         for whole in self.attention {
             f.write_str(if whole { " fused," } else { " separate," })?;
         }
@@ -99,7 +101,7 @@ impl KernelConfig {
         rows: Rows::SharedMemory,
         products: [Tile::Small, Tile::Medium, Tile::Large],
         convolutions: [Tile::Small, Tile::Medium, Tile::Large],
-        split_k: true,
+        split_k: [true; 2],
         attention: [true; 2],
         halves: Halves::Tiles,
         transpose: Transpose::Tiled,
@@ -110,7 +112,7 @@ impl KernelConfig {
         rows: Rows::Thread,
         products: [Tile::Thread; 3],
         convolutions: [Tile::Thread; 3],
-        split_k: false,
+        split_k: [false, true],
         attention: [false; 2],
         halves: Halves::Tiles,
         transpose: Transpose::Direct,
@@ -123,7 +125,12 @@ impl KernelConfig {
             number |= (*tile as u32) << (3 + 2 * at);
         }
         number |= (self.halves as u32) << 15 | (self.transpose as u32) << 16;
-        number | u32::from(self.attention[0]) << 17 | u32::from(self.split_k) << 18
+        number | u32::from(self.attention[0]) << 17 | self.split() << 18
+    }
+
+    /// Which sums are cut, as a number.
+    fn split(&self) -> u32 {
+        u32::from(self.split_k[0]) | u32::from(self.split_k[1]) << 1
     }
 
     /// What [`number`](KernelConfig::number) gave; `None` for any other number.
@@ -135,14 +142,14 @@ impl KernelConfig {
         let rows = *[Rows::Thread, Rows::SharedMemory, Rows::Subgroups].get(number as usize & 3)?;
         let transpose = [Transpose::Direct, Transpose::Tiled][number as usize >> 16 & 1];
         let halves = [Halves::Tiles, Halves::CooperativeMatrices][number as usize >> 15 & 1];
-        if number >> 19 != 0 {
+        if number >> 20 != 0 {
             return None;
         }
         Some(KernelConfig {
             rows,
             products: [tile(0), tile(1), tile(2)],
             convolutions: [tile(3), tile(4), tile(5)],
-            split_k: number >> 18 & 1 != 0,
+            split_k: [number >> 18 & 1 != 0, number >> 19 & 1 != 0],
             attention: [number >> 17 & 1 != 0, number & 4 != 0],
             transpose,
             halves,

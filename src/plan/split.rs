@@ -1,4 +1,5 @@
-//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest; and so products of few results.
+//! Cuts reductions of few, long rows into two: partial results of chunks, then the rest; and so products and convolutions of
+//! few results.
 //! One workgroup would leave the machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart
 //! where the parts are faster.
 
@@ -7,7 +8,7 @@ use crate::error::Result;
 use crate::expand::{self, rewrite};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
-use crate::op::{Attention, Const, Margin, Op, Reduction, Routine};
+use crate::op::{Attention, Const, Conv2d, Margin, Op, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
 
 /// Rows at least this long are cut.
@@ -23,6 +24,8 @@ const CHUNKS: usize = 1 << 10;
 const GROUPS: usize = 64;
 /// whose sums are at least so long.
 const DEPTH: usize = 1 << 9;
+/// The same of a convolution that has at least so many results for each weight: its weights are copied.
+const RESULTS: usize = 8;
 
 /// Bytes that scores of attention may take, at most.
 const SCORES: u64 = 1 << 27;
@@ -39,8 +42,11 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
         Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
             cut(out, inputs[0], *op, axes, node.shape).map(Some)
         }
-        Op::Routine(Routine::Matmul) if limits.config.split_k => {
+        Op::Routine(Routine::Matmul) if limits.config.split_k[0] => {
             cut_product(out, inputs, &node.shape)
+        }
+        Op::Routine(Routine::Conv2d(conv)) if limits.config.split_k[1] => {
+            cut_convolution(out, conv, inputs, &node.shape)
         }
         _ => Ok(None),
     })
@@ -85,6 +91,12 @@ fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
     }
 }
 
+/// In how many parts the sums of a product are to be computed; less than two where they are not to be cut.
+fn parts([batch, m, n, k]: [usize; 4]) -> usize {
+    let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
+    GROUPS.checked_div(tiles).unwrap_or(0).min(k / DEPTH)
+}
+
 /// A product of few results and a long sum, as products of parts of it, which are added: a few workgroups would leave the
 /// machine idle. `None` for all other products.
 fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Option<usize>> {
@@ -93,12 +105,8 @@ fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Opti
     let batch = result[..rank - 2].iter().product::<usize>();
     let k = out.nodes[inputs[1]].shape;
     let k = k[k.rank() - 2];
-    let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
-    if tiles == 0 || tiles > GROUPS || rank == MAX_RANK {
-        return Ok(None);
-    }
-    let chunks = (GROUPS / tiles).min(k / DEPTH);
-    if chunks < 2 {
+    let chunks = parts([batch, m, n, k]);
+    if chunks < 2 || rank == MAX_RANK {
         return Ok(None);
     }
     // In fours, for whole loads.
@@ -124,6 +132,45 @@ fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Opti
     let at = out.push(Op::Routine(Routine::Matmul), &parts)?;
     let at = out.push(Op::Reduce { op: Reduction::Sum, axes: vec![rank - 2] }, &[at])?;
     let at = out.push(Op::Reshape(*result), &[at])?;
+    cast(out, at, dtype).map(Some)
+}
+
+/// A convolution of few results and a long sum, as one whose groups are parts of its channels, and are added: a gradient by
+/// weights, above all, whose channels are the images. `None` for all other convolutions.
+fn cut_convolution(
+    out: &mut Trace,
+    conv: &Conv2d,
+    inputs: &[usize],
+    result: &Shape,
+) -> Result<Option<usize>> {
+    let (x, w) = (out.nodes[inputs[0]].shape, out.nodes[inputs[1]].shape);
+    let (dtype, groups, channels) = (out.nodes[inputs[0]].dtype, conv.groups, w[1]);
+    let (each, pixels) = (w[0] / groups, result[2] * result[3]);
+    let places = x[0] * pixels;
+    let chunks = parts([groups, each, places, channels * w[2] * w[3]]).min(channels);
+    if chunks < 2 || places < RESULTS {
+        return Ok(None);
+    }
+    let length = channels.div_ceil(chunks);
+    let chunks = channels.div_ceil(length);
+    let reshape = |out: &mut Trace, node: usize, dims: &[usize]| {
+        out.push(Op::Reshape(Shape::new("conv2d", dims)?), &[node])
+    };
+    let mut seen = cast(out, inputs[0], DType::F32)?;
+    seen = reshape(out, seen, &[x[0], groups, channels, x[2], x[3]])?;
+    seen = lengthen(out, seen, Reduction::Sum, 2, chunks * length)?;
+    seen = reshape(out, seen, &[x[0], groups * chunks * length, x[2], x[3]])?;
+    let mut weights = cast(out, inputs[1], DType::F32)?;
+    weights = reshape(out, weights, &[groups, each, channels, w[2], w[3]])?;
+    weights = lengthen(out, weights, Reduction::Sum, 2, chunks * length)?;
+    weights = reshape(out, weights, &[groups, each, chunks, length, w[2], w[3]])?;
+    weights = out.push(Op::Permute(vec![0, 2, 1, 3, 4, 5]), &[weights])?;
+    weights = reshape(out, weights, &[groups * chunks * each, length, w[2], w[3]])?;
+    let parts = Routine::Conv2d(Conv2d { groups: groups * chunks, ..*conv });
+    let mut at = out.push(Op::Routine(parts), &[seen, weights])?;
+    at = reshape(out, at, &[x[0], groups, chunks, each, pixels])?;
+    at = out.push(Op::Reduce { op: Reduction::Sum, axes: vec![2] }, &[at])?;
+    at = out.push(Op::Reshape(*result), &[at])?;
     cast(out, at, dtype).map(Some)
 }
 

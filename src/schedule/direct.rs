@@ -1,7 +1,7 @@
 //! Routines whose shape makes a loop the better kernel: matrix times vector, long dot products, depthwise and narrow
 //! convolutions, tiny products. Their operands and epilogue are written into one program.
 
-use super::products::class;
+use super::products::{class, sees_more};
 use super::strategy::ProductExtents;
 use crate::dtype::DType;
 use crate::expr::Binary;
@@ -46,7 +46,8 @@ pub fn matmul(matmul: &Matmul, config: KernelConfig) -> Option<Kernel> {
 }
 
 /// The loop for a convolution with few output channels per group or few products per result. Its space is
-/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices.
+/// `[batch, group, out in group, y, x | channel in group, ky, kx]`. Where threads work alone a row of eight pixels suffices,
+/// or as many channels of large windows.
 pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let params = &conv.params;
     let extents = ProductExtents::of_conv2d(conv);
@@ -54,7 +55,8 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let (channels, [kh, kw]) = (conv.channels / params.groups, conv.kernel);
     let many = out >= 8 && taps >= 16;
     let alone = config.convolutions[class(extents)] == Tile::Thread;
-    if pixels >= 16 && (many || alone && conv.out_width > 4 && taps > 0) {
+    let threads = pixels >= 16 && conv.out_width > 4 && taps > 0;
+    if many && pixels >= 16 || alone && (threads || many && sees_more(conv)) {
         return None;
     }
     let dims =

@@ -64,16 +64,28 @@ pub(super) fn matmul(matmul: &Matmul, limits: &Limits, config: KernelConfig) -> 
 
 pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     let extents = ProductExtents::of_conv2d(conv);
-    match config.convolutions[class(extents)] {
-        Tile::Thread => window(conv, extents),
-        tile => product(ProductSchedule {
-            extents,
-            tile: shared(tile, extents.m, extents.n),
-            // Windows are gathered, and so are neither.
-            transposed: [false; 2],
-            vectors: NO_VECTORS,
-        }),
-    }
+    let ProductExtents { batch, m, n, k } = extents;
+    let tile = match config.convolutions[class(extents)] {
+        Tile::Thread if !sees_more(conv) => return window(conv, extents),
+        Tile::Thread => {
+            // Which way fewer of a thread's results are none.
+            let exchanged =
+                m.next_multiple_of(REGISTER_COLUMNS) * n < n.next_multiple_of(REGISTER_COLUMNS) * m;
+            let rows = if exchanged { n } else { m };
+            ProductTile::Registers { rows: share(rows, batch * m * n * k), exchanged }
+        }
+        tile => shared(tile, m, n),
+    };
+    // Windows are gathered, and so are neither.
+    product(ProductSchedule { extents, tile, transposed: [false; 2], vectors: NO_VECTORS })
+}
+
+/// Whether windows are larger than the result, as those of a gradient by weights are, and its rows so short that a thread with
+/// neighbours of one would have at most half of them.
+pub(super) fn sees_more(conv: &Convolution) -> bool {
+    let [height, width] = conv.kernel;
+    let short = 2 * conv.out_width <= REGISTER_COLUMNS;
+    short && height * width > conv.out_height * conv.out_width
 }
 
 fn product(product: ProductSchedule) -> Schedule {

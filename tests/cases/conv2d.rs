@@ -130,6 +130,24 @@ const SHAPES: &[Shape] = &[
         pads: [(1, 1), (1, 1)],
         ..PLAIN
     },
+    Shape { name: "windows larger than the result", x: [3, 7, 17, 17], w: [9, 7, 15, 15], ..PLAIN },
+    Shape {
+        name: "windows larger than the result, all at once",
+        x: [2, 10, 24, 25],
+        w: [18, 5, 19, 13],
+        stride: [2, 1],
+        pads: [(1, 2), (2, 0)],
+        dilation: [1, 2],
+        groups: 2,
+    },
+    Shape { name: "a window over all", x: [1, 70, 4, 4], w: [20, 70, 4, 4], ..PLAIN },
+    Shape {
+        name: "depthwise, windows larger than the result",
+        x: [1, 150, 9, 9],
+        w: [6, 50, 7, 7],
+        groups: 3,
+        ..PLAIN
+    },
     Shape { name: "no images", x: [0, 2, 5, 5], w: [3, 2, 3, 3], ..PLAIN },
     Shape { name: "no channels", x: [1, 0, 5, 5], w: [3, 0, 3, 3], ..PLAIN },
 ];

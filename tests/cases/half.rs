@@ -163,7 +163,12 @@ fn routines(suite: &mut Suite) {
         let got =
             x.on(device, HALF)?.conv2d(&w.on(device, HALF)?, None, Conv2dOptions::default())?;
         let want = super::conv2d::convolve(&x, &w, [1, 1], [(0, 0); 2], [1, 1], 1);
-        Ok(vec![exact("conv2d", got, HALF, want)])
+        // Sums that are computed in parts are not rounded in between.
+        let (a, b) = (integers(&[1, 7, 16, 16], 0, 2, 18), integers(&[8, 7, 15, 15], 0, 2, 19));
+        let sums =
+            a.on(device, HALF)?.conv2d(&b.on(device, HALF)?, None, Conv2dOptions::default())?;
+        let long = super::conv2d::convolve(&a, &b, [1, 1], [(0, 0); 2], [1, 1], 1);
+        Ok(vec![exact("conv2d", got, HALF, want), exact("long sums", sums, HALF, long)])
     });
     suite.add("attention of equal keys is the mean", |device| {
         let q = random(&[1, 2, 3, 8], -1.0, 1.0, 16).rounded(HALF);

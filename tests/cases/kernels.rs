@@ -698,6 +698,8 @@ fn convolutions(all: &mut All) {
         Window { x: [1, 32, 8, 8], out: 20, kernel: [1, 1], params: params(1, 0, 1, 1) },
         Window { x: [1, 3, 33, 31], out: 70, kernel: [5, 5], params: params(2, 2, 1, 1) },
         Window { x: [1, 4, 20, 20], out: 8, kernel: [3, 3], params: params(1, 2, 2, 2) },
+        Window { x: [1, 6, 13, 12], out: 16, kernel: [11, 10], params: params(1, 0, 1, 1) },
+        Window { x: [3, 4, 12, 12], out: 18, kernel: [9, 12], params: params(1, 1, 1, 2) },
     ];
     all.extend(cases.map(convolution));
 }
@@ -711,10 +713,8 @@ pub fn windows() -> All {
 
 fn convolution(window: Window) -> (String, Kernel) {
     let Window { x, out, kernel, params } = window;
-    let (oh, ow) = (
-        params.extent(0, x[2], kernel[0]).expect("the window fits"),
-        params.extent(1, x[3], kernel[1]).expect("the window fits"),
-    );
+    let extent = |i: usize| params.extent(i, x[2 + i], kernel[i]).expect("the window fits");
+    let (oh, ow) = (extent(0), extent(1));
     let per_group = x[1] / params.groups;
     let dims = [x[0], out, oh, ow];
     let name = format!("conv2d {x:?} {out} {kernel:?} {params:?}");

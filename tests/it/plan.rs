@@ -12,6 +12,7 @@ use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Batch, Inst, Kernel, KernelConfig, Limits, Place, Program};
+use warpweft::schedule::{schedule, ProductTile, Strategy};
 use warpweft::tensor::{AttentionOptions, Axes, Conv2dOptions, Operand, Tensor};
 use warpweft_native::TensorSync;
 
@@ -328,8 +329,35 @@ fn a_product_of_few_results_and_a_long_sum_is_cut() {
     let many = data(&device, &[4096, 1024]).expect("data");
     let many = many.matmul(&many.transpose(0, 1).expect("recorded")).expect("recorded");
     assert_eq!(kinds(&planned(&device, &many)), ["matmul"]);
-    let device = choosing(KernelConfig { split_k: false, ..KernelConfig::GPU });
+    let device = choosing(KernelConfig { split_k: [false, true], ..KernelConfig::GPU });
     assert_eq!(kinds(&planned(&device, &few(&device, 4096).expect("recorded"))), ["matmul"]);
+}
+
+/// A gradient by weights of 3 x 3: its channels are images.
+#[test]
+fn a_convolution_of_few_results_and_a_long_sum_is_cut() {
+    let few = |d: &Device, images: usize| {
+        let (x, g) = (data(d, &[16, images, 14, 14])?, data(d, &[32, images, 14, 14])?);
+        let options = Conv2dOptions { padding: 1.into(), ..Conv2dOptions::default() };
+        x.conv2d(&g, None, options)?.add(1.0)
+    };
+    let plan = plan("long-convolution", |d| Ok(vec![few(d, 64)?]));
+    // The weights' parts are brought together before.
+    assert_eq!(kinds(&plan), ["map", "conv2d", "row"]);
+    let Kernel::Conv2d(parts) = &*plan.dispatches[1].kernel else { panic!("{plan}") };
+    assert_eq!((parts.params.groups, parts.channels), (16, 64));
+    // A thread that works alone has results of many channels and places.
+    let schedule = schedule(&plan.dispatches[1].kernel, &Limits::WEBGPU, KernelConfig::EMULATED);
+    let Strategy::Product(product) = schedule.strategy else { panic!("{schedule:?}") };
+    assert_eq!(product.tile, ProductTile::Registers { rows: 8, exchanged: false });
+    // A short one is not, nor one that has few results for each weight, nor any where that is not asked for.
+    let device = choosing(KernelConfig::GPU);
+    let (x, w) = (data(&device, &[4, 99, 5, 5]).unwrap(), data(&device, &[9, 99, 5, 5]).unwrap());
+    let one = x.conv2d(&w, None, Conv2dOptions::default()).expect("recorded");
+    assert_eq!(kinds(&planned(&device, &one)), ["conv2d"]);
+    assert_eq!(kinds(&planned(&device, &few(&device, 5).expect("recorded"))), ["conv2d"]);
+    let device = choosing(KernelConfig { split_k: [true, false], ..KernelConfig::GPU });
+    assert_eq!(kinds(&planned(&device, &few(&device, 64).expect("recorded"))), ["conv2d"]);
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl CpuBackend {
             cooperative: false,
             timestamps: false,
             // Routines stay whole.
-            config: KernelConfig { split_k: false, ..KernelConfig::GPU },
+            config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },
         };
         CpuBackend { info, limits, pool, state: Mutex::default() }
     }

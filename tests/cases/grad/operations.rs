@@ -446,6 +446,10 @@ fn convolutions(suite: &mut Suite) {
         ([1, 1, 2, 2], [1, 1, 2, 2], [1, 1], [(3, 3), (3, 3)], [1, 1], 1),
         ([1, 1, 2, 3], [2, 1, 1, 1], [9, 2], [(10, 0), (4, 5)], [1, 1], 1),
         ([2, 6, 9, 8], [3, 2, 3, 2], [2, 3], [(2, 1), (0, 2)], [2, 1], 3),
+        // Sums over so many pixels that they are computed in parts.
+        ([3, 2, 25, 21], [8, 2, 3, 3], [1, 1], [(1, 1), (1, 1)], [1, 1], 1),
+        ([7, 4, 23, 19], [16, 2, 3, 2], [2, 1], [(1, 0), (0, 1)], [1, 2], 2),
+        ([5, 6, 16, 17], [6, 1, 2, 3], [1, 1], NO, [1, 1], 6),
     ];
     for (n, &(x, w, stride, pads, dilation, groups)) in SHAPES.iter().enumerate() {
         let options = Conv2dOptions { stride, padding: Padding::Explicit(pads), dilation, groups };
