@@ -24,6 +24,9 @@ const count = 200;
 const pause = 60;
 /** Most points of one's own. */
 const most = 1000;
+/** How the arrow keys move the cross, and where it is: Enter puts a point there. */
+const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
+let cross = [0, 0];
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
 /** A number that is chosen. @param {string} id */
@@ -78,18 +81,39 @@ function connect() {
   }
   choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = number("lr"))));
   byId("empty", HTMLButtonElement).addEventListener("click", () => void replace([], []));
-  const add = (/** @type {MouseEvent} */ event, /** @type {0 | 1} */ label) => {
-    const box = plane.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * 2 * reach - reach;
-    const y = reach - ((event.clientY - box.top) / box.height) * 2 * reach;
-    event.preventDefault();
-    if (data.train.list.length < most) void replace([...data.train.list, [x, y, label]], data.test.list);
-  };
   const chosen = () => (choice("class").value === "1" ? 1 : 0);
-  plane.addEventListener("click", (event) => add(event, chosen()));
-  plane.addEventListener("contextmenu", (event) => add(event, chosen() ? 0 : 1));
-  new ResizeObserver(() => void loop.turn(() => show(undefined, true))).observe(plane);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void loop.turn(() => show(undefined, true)));
+  plane.addEventListener("click", (event) => add(placeOf(event), chosen()));
+  plane.addEventListener("contextmenu", (event) => {
+    event.preventDefault();
+    add(placeOf(event), chosen() ? 0 : 1);
+  });
+  const redraw = () => void loop.turn(() => show(undefined, true));
+  plane.addEventListener("keydown", (event) => {
+    const way = ways[event.key];
+    if (way) cross = cross.map((at, axis) => Math.max(-reach, Math.min(reach, at + 0.1 * way[axis])));
+    else if (event.key === "Enter") add(cross, chosen());
+    else return;
+    event.preventDefault();
+    redraw();
+  });
+  for (const name of ["focus", "blur"]) plane.addEventListener(name, redraw);
+  new ResizeObserver(redraw).observe(plane);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+}
+
+/** The place of the plane that is pointed at. @param {MouseEvent} event */
+function placeOf({ clientX, clientY }) {
+  const { left, top, width, height } = plane.getBoundingClientRect();
+  return [((clientX - left) / width) * 2 * reach - reach, reach - ((clientY - top) / height) * 2 * reach];
+}
+
+/**
+ * One more point to learn.
+ * @param {number[]} place
+ * @param {0 | 1} label
+ */
+function add([x, y], label) {
+  if (data.train.list.length < most) void replace([...data.train.list, [x, y, label]], data.test.list);
 }
 
 /** The points that are chosen, and a new net for them. */
@@ -177,13 +201,23 @@ function drawPlane(logits) {
   const colours = [colour("--thread"), colour("--accent")];
   context.strokeStyle = colour("--card");
   context.lineWidth = 1;
+  const across = (/** @type {number} */ x) => ((x + reach) / (2 * reach)) * width;
   for (const [x, y, label] of data.train.list) {
     context.fillStyle = colours[label];
     context.beginPath();
-    context.arc(((x + reach) / (2 * reach)) * width, ((reach - y) / (2 * reach)) * width, 4, 0, 2 * Math.PI);
+    context.arc(across(x), across(-y), 4, 0, 2 * Math.PI);
     context.fill();
     context.stroke();
   }
+  if (!plane.matches(":focus-visible")) return;
+  const [x, y] = [across(cross[0]), across(-cross[1])];
+  context.strokeStyle = colour("--ink");
+  context.beginPath();
+  context.moveTo(x - 8, y);
+  context.lineTo(x + 8, y);
+  context.moveTo(x, y - 8);
+  context.lineTo(x, y + 8);
+  context.stroke();
 }
 
 /** @param {number | undefined} loss */

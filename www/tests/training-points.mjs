@@ -84,14 +84,18 @@ await testPage(async (page, where, visit) => {
     await plane.scrollIntoViewIfNeeded();
     const { width, height } = await plane.boundingBox();
     // Green in two corners, orange in the others: no line tells them apart.
-    for (const [u, v, label] of [[0.2, 0.2, "1"], [0.8, 0.8, "1"], [0.8, 0.2, "0"], [0.2, 0.8, "0"]]) {
+    for (const [u, v, label] of [[0.2, 0.2, "1"], [0.8, 0.8, "1"], [0.8, 0.2, "0"]]) {
       await page.locator("#class").selectOption(label);
       await plane.click({ position: { x: u * width, y: v * height } });
     }
+    // The last by keys.
+    await plane.focus();
+    for (const key of ["ArrowLeft", "ArrowDown"]) for (let n = 0; n < 12; n++) await page.keyboard.press(key);
+    await page.keyboard.press("Enter");
     await settled(page);
     await trainUntil(page, () => window.demo.accuracy.train === 1 && window.demo.loop.steps > 100);
-    const sides = [await sideOf(page, -1.1, 1.1), await sideOf(page, 1.1, 1.1)];
-    expect(sides.join() === "green,orange", `the corners are ${sides}`);
+    const sides = [await sideOf(page, -1.1, 1.1), await sideOf(page, 1.1, 1.1), await sideOf(page, -1.1, -1.1)];
+    expect(sides.join() === "green,orange,orange", `the corners are ${sides}`);
     expect((await text(page, "test-accuracy")) === "–", "there are no others to test with");
     await wellMade(page);
   });
