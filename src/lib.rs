@@ -79,7 +79,8 @@ pub mod dtype;
 pub mod error;
 
 pub mod debug;
-mod lru;
+#[doc(hidden)] // For its tests.
+pub mod lru;
 mod room;
 mod span;
 

@@ -7,7 +7,7 @@ mod times;
 pub use caches::CacheLimits;
 pub(crate) use reads::take;
 pub use reads::{Part, Take};
-pub use times::{Clock, RunTimes, RunsTimes, Times};
+pub use times::{resolution, Clock, RunTimes, RunsTimes, Times};
 
 use crate::error::Result;
 use crate::kernel::{Batch, Kernel, KernelConfig, Limits};

@@ -46,3 +46,22 @@ pub struct RunsTimes {
     /// The nanoseconds between two times that the clock tells apart, as far as can be told from these.
     pub resolution: f64,
 }
+
+/// The nanoseconds between two times that a clock of timestamps tells apart, as far as can be told from these, of which each
+/// unit is `period` nanoseconds. Browsers round what the GPU says: Chromium to 65,536 ns, others to 100 us.
+///
+/// ```
+/// use warpweft::backend::resolution;
+///
+/// assert_eq!(resolution(&[131_072, 65_536 * 9, 0], 1.0), 65_536.0);
+/// assert_eq!(resolution(&[100_000, 700_000], 1.0), 100_000.0);
+/// assert_eq!(resolution(&[131_072, 131_073], 1.0), 1.0);
+/// assert_eq!(resolution(&[], 10.0), 10.0);
+/// ```
+pub fn resolution(stamps: &[u64], period: f64) -> f64 {
+    let all = |step: u64| !stamps.is_empty() && stamps.iter().all(|stamp| stamp % step == 0);
+    match [65_536, 100_000].into_iter().find(|&step| all(step)) {
+        Some(step) => step as f64 * period,
+        None => period,
+    }
+}

@@ -164,6 +164,19 @@ impl Tape<'_> {
                 let slope = self.push(slope, &[node])?;
                 self.row(Pointwise::mul, &[g, slope])?
             }
+            // By their results, too: `y (1 - y)` and `1 - y^2`.
+            (Pointwise::sigmoid, None, _) => {
+                let one = self.number(g, 1.0)?;
+                let rest = self.row(Pointwise::sub, &[one, node])?;
+                let factor = self.row(Pointwise::mul, &[node, rest])?;
+                self.row(Pointwise::mul, &[g, factor])?
+            }
+            (Pointwise::tanh, None, _) => {
+                let square = self.row(Pointwise::square, &[node])?;
+                let one = self.number(g, 1.0)?;
+                let factor = self.row(Pointwise::sub, &[one, square])?;
+                self.row(Pointwise::mul, &[g, factor])?
+            }
             _ => {
                 let formula = match slope {
                     None => row.row().derivative(n),

@@ -1,7 +1,8 @@
 //! What a device did, and how long it took: a table for people, JSON for programs, a trace for viewers. Plain data; devices
 //! make it.
 
-mod json;
+#[doc(hidden)] // For its tests.
+pub mod json;
 mod kernels;
 mod recorder;
 mod table;

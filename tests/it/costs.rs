@@ -10,6 +10,7 @@ use warpweft::device::{Device, Plan};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
 use warpweft::kernel::{Atom, Index, Kernel};
+use warpweft::optim::{Lamb, Muon, Optimizer, Rule};
 use warpweft::tensor::{Conv2dOptions, Tensor, Variable};
 
 fn ones(device: &Device, shape: &[usize]) -> Result<Tensor> {
@@ -421,4 +422,26 @@ fn what_was_recorded_and_dropped_leaves_nothing() {
     assert_eq!(device.stats().nodes, live);
     device.flush().expect("nothing to do");
     assert_eq!(device.stats().submits, 0);
+}
+
+#[test]
+fn rules_of_matrices_take_as_many_kernels_as_there_are_shapes() {
+    fn update(rule: impl Rule + 'static, count: usize) -> u64 {
+        let device = reference::device();
+        let matrix = |_| Ok(Variable::new(&ones(&device, &[4, 6])?));
+        let parameters: Vec<Variable> =
+            (0..count).map(matrix).collect::<Result<_>>().expect("4 x 6");
+        let mut optimizer = Optimizer::new(rule, &parameters).expect("they are matrices");
+        let mut step = || {
+            let values: Vec<Tensor> = parameters.iter().map(Variable::value).collect();
+            optimizer.minimize(&Tensor::stack(&values, 0)?.square().sum(())?)
+        };
+        step().expect("it is a step");
+        kernels(&device, step)
+    }
+    for [few, many] in
+        [[2, 12].map(|n| update(Muon::new(0.1), n)), [2, 12].map(|n| update(Lamb::new(0.1), n))]
+    {
+        assert!(many <= few + 2, "{many} kernels for 12 matrices, {few} for 2");
+    }
 }

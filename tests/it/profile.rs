@@ -12,6 +12,7 @@ use warpweft::backend::{Backend, Clock};
 use warpweft::device::Device;
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::kernel::{Kernel, KernelConfig};
+use warpweft::profile::json::Json;
 use warpweft::profile::{KernelProfile, Phase, Profile};
 use warpweft::tensor::Tensor;
 
@@ -391,4 +392,19 @@ fn a_share_of_a_ceiling_is_a_share() {
         assert!((1e8..1e15).contains(&most.bytes_per_second), "{most:?}");
         assert!((1e8..1e17).contains(&most.flops_per_second), "{most:?}");
     }
+}
+
+#[test]
+fn json_has_commas_quotes_and_nothing_for_what_is_no_number() {
+    let mut json = Json::default();
+    json.list(|json| {
+        json.number(1.5).string("a\"\\\n").number(f64::NAN).flag(true);
+        json.object(|json| {
+            json.key("x").list(|_| {});
+            json.key("y").number(1e21);
+        });
+    });
+    let expected = "[1.5,\"a\\\"\\\\\\u000a\",null,true,{\"x\":[],\"y\":1000000000000000000000}]";
+    assert_eq!(json.text, expected);
+    assert_eq!(parse(&json.text)[1], "a\"\\\n");
 }

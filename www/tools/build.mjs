@@ -51,7 +51,7 @@ export async function build() {
   const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
   const script = ["www/src", "www/tsconfig.json", ...glue, ...tools]; // All that pages load is made of these.
   if (!(await step("JavaScript", script, "", "index.js", buildScript))) return;
-  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "index.js", "nn.js", "inline.js"];
+  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "index.js", "nn.js"];
   for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 

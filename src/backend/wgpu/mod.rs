@@ -5,7 +5,8 @@ mod adapter;
 mod adapters;
 mod batch;
 mod choice;
-mod deferred;
+#[doc(hidden)] // For its tests, as `ticket` is.
+pub mod deferred;
 mod error_log;
 mod groups;
 mod memory;
@@ -16,7 +17,8 @@ mod shapes;
 #[cfg(feature = "wgpu-interop")]
 mod sharing;
 mod step;
-mod ticket;
+#[doc(hidden)]
+pub mod ticket;
 mod times;
 
 #[cfg(not(target_arch = "wasm32"))]

@@ -3,7 +3,7 @@
 use super::error_log::lock;
 use super::platform::Gpu;
 use super::readbacks::Wanted;
-use crate::backend::{self, Clock, Pending, RunTimes, RunsTimes, Times};
+use crate::backend::{self, resolution, Clock, Pending, RunTimes, RunsTimes, Times};
 use crate::error::Result;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
@@ -240,15 +240,6 @@ fn times(runs: &[Run], buffers: &[Vec<u8>], period: f64, zero: &OnceLock<u64>) -
     RunsTimes { runs: raw, resolution: resolution(&stamps, period) }
 }
 
-/// The steps of a clock. Browsers round what the GPU says: Chromium to 65,536 ns, others to 100 us.
-fn resolution(stamps: &[u64], period: f64) -> f64 {
-    let all = |step: u64| !stamps.is_empty() && stamps.iter().all(|stamp| stamp % step == 0);
-    match [65_536, 100_000].into_iter().find(|&step| all(step)) {
-        Some(step) => step as f64 * period,
-        None => period,
-    }
-}
-
 impl super::WgpuBackend {
     /// Takes times from now on, or no more.
     pub(super) fn set_profile(&self, since: Option<Instant>) -> Clock {
@@ -271,18 +262,5 @@ impl super::WgpuBackend {
     #[doc(hidden)]
     pub fn without_timestamps(&self) {
         lock(&self.state).no_timestamps = true;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::resolution;
-
-    #[test]
-    fn rounded_stamps_say_so() {
-        assert_eq!(resolution(&[131_072, 65_536 * 9, 0], 1.0), 65_536.0);
-        assert_eq!(resolution(&[100_000, 700_000], 1.0), 100_000.0);
-        assert_eq!(resolution(&[131_072, 131_073], 1.0), 1.0);
-        assert_eq!(resolution(&[], 10.0), 10.0);
     }
 }

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Poller {
     device: wgpu::Device,
     errors: Arc<ErrorLog>,
-    pub(super) tickets: Tickets,
+    pub(super) tickets: Tickets<super::Awaited>,
     /// The device is not used any more.
     closing: AtomicBool,
 }

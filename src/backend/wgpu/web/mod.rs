@@ -51,7 +51,7 @@ pub(super) struct Gpu {
     lent: bool,
     queue: wgpu::Queue,
     scopes: Scopes,
-    tickets: Arc<Tickets>,
+    tickets: Arc<Tickets<Awaited>>,
     readbacks: Arc<Readbacks>,
     /// A read follows the batch that comes next.
     held: Cell<bool>,
@@ -77,7 +77,7 @@ fn raw(device: &wgpu::Device) -> &JsValue {
 impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let errors = Arc::<ErrorLog>::default();
-        let tickets = Arc::<Tickets>::default();
+        let tickets = Arc::<Tickets<Awaited>>::default();
         let on_loss = (errors.clone(), tickets.clone());
         device.set_device_lost_callback(move |reason, message| {
             match message.trim().trim_end_matches('.') {
