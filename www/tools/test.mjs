@@ -8,10 +8,11 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { build } from "./build.mjs";
+import { check } from "./check.mjs";
 import { stage as stageVectors } from "./conformance.mjs";
 import { nativeEnv, nativeTestEnv, root, run } from "./env.mjs";
 import { setup } from "./setup.mjs";
-import { browsers, compileWebTests, webTests } from "./web-tests.mjs";
+import { browsers, webTests } from "./web-tests.mjs";
 
 const { values } = parseArgs({ options: { only: { type: "string" }, browser: { type: "string", default: "chromium" } } });
 const browser = browsers[values.browser];
@@ -26,11 +27,8 @@ const stages = {
   web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 9) },
   firefox: { needs: ["rust", "wasm32", "wasmTools", ...browsers.firefox.needs], test: () => testWeb("firefox", SAMPLE) },
   page: { needs: ["rust", "node", "wasm32", "wasmTools", "chromium", ...browsers.firefox.needs], test: testPages },
-  check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: testCode },
+  check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: check },
 };
-
-/** Of a whole run, what is done beside what: while browsers wait, checks compile. */
-const order = [[["native"]], [["web", "firefox"], ["check"]], [["page"]]];
 
 /** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
 async function testNative() {
@@ -59,31 +57,21 @@ async function testPages() {
   const sum = { passed: 0, failed: 0 };
   const next = async () => {
     for (let name; (name = scripts.shift()); ) {
-      const { passed, failed } = await script(`page: ${name}`, join(dir, name));
+      const start = Date.now();
+      let said = "";
+      const { passed, failed } = await counted(async () => {
+        const work = run(process.execPath, [join(dir, name)], { env: nativeEnv(), quiet: true });
+        said = await work.catch((error) => error.output ?? "");
+        return work;
+      });
+      // What two say at once nobody could read.
+      console.log(`page: ${name}: ${Math.round((Date.now() - start) / 1000)} s\n${said}`);
       sum.passed += failed || passed ? passed : 1; // A script that counts nothing is one test.
       sum.failed += failed;
     }
   };
   await Promise.all(Array.from({ length: LANES }, next));
   return sum;
-}
-
-/** What looks at the code without running it. */
-function testCode() {
-  return script("check", join(root, "www", "tools", "check.mjs"));
-}
-
-/** Runs a script, and prints what it said at its end: what two say at once nobody could read. */
-async function script(title, path) {
-  const start = Date.now();
-  let said = "";
-  const counts = await counted(async () => {
-    const work = run(process.execPath, [path], { env: nativeEnv(), quiet: true });
-    said = await work.catch((error) => error.output ?? "");
-    return work;
-  });
-  console.log(`${title}: ${Math.round((Date.now() - start) / 1000)} s\n${said}`);
-  return counts;
 }
 
 /** Adds up the counts that `start`'s output tells of; a failure without a count is one failed test. */
@@ -131,12 +119,8 @@ const needs = new Set(chosen.flatMap((name) => stages[name].needs));
 await stage("setup", () => setup(values.only ? [...needs] : undefined).then(() => nothing));
 // Side by side: each ends with minutes of one core's work.
 const compile = () => run("cargo", ["test", "--workspace", "--no-run"], { env: nativeTestEnv() });
-if (!values.only) await stage("build", () => Promise.all([build(), compile(), compileWebTests()]).then(() => nothing));
-for (const lanes of values.only ? chosen.map((name) => [[name]]) : order) {
-  await Promise.all(lanes.map(async (lane) => {
-    for (const name of lane) await stage(name, stages[name].test);
-  }));
-}
+if (!values.only) await stage("build", () => Promise.all([build(), compile()]).then(() => nothing));
+for (const name of chosen) await stage(name, stages[name].test);
 
 console.log(`\n${lines.join("\n")}\n\n${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed ? 1 : 0);

@@ -27,15 +27,6 @@ export const browsers = {
 const noSession = /failed to create a Chrome session|session not created/;
 const TRIES = 3;
 
-/** What cargo compiles them with. */
-const flags = ["--no-default-features", "--features", "gpu,cpu,js-nn", "--test", "web"];
-
-/** Compiles them as wasm-pack does, which finds it done then. */
-export function compileWebTests() {
-  const args = ["build", "--tests", "--target", "wasm32-unknown-unknown", ...flags];
-  return run("cargo", args, { env: coreEnv("gpu"), quiet: true });
-}
-
 /** Runs them on a browser's WebGPU and CPU; `filter` chooses by a part of the name. Gives what was printed. */
 export async function webTests({ browser = "chromium", filter } = {}) {
   const { driver, options } = browsers[browser];
@@ -48,8 +39,8 @@ export async function webTests({ browser = "chromium", filter } = {}) {
     WASM_BINDGEN_TEST_TIMEOUT: "1800", // For all tests together; a software GPU is slow.
     WASM_BINDGEN_TEST_DRIVER_TIMEOUT: "60",
   };
-  const asked = ["--", "--nocapture", ...(filter ? [filter] : [])];
-  const args = ["test", "--headless", ...driver(), "--mode", "no-install", "--", ...flags, ...asked];
+  const cargo = ["--no-default-features", "--features", "gpu,cpu,js-nn", "--test", "web", "--", "--nocapture"];
+  const args = ["test", "--headless", ...driver(), "--mode", "no-install", "--", ...cargo, ...(filter ? [filter] : [])];
   for (let left = TRIES - 1; ; left--) {
     try {
       return await run(tool("wasm-pack"), args, { env });
