@@ -1,7 +1,7 @@
 //! Routines whose shape makes a loop the better kernel: matrix times vector, long dot products, depthwise and narrow
 //! convolutions, tiny products. Their operands and epilogue are written into one program.
 
-use super::products::{class, sees_more};
+use super::products::{class, windows_exceed_result};
 use super::strategy::ProductExtents;
 use crate::dtype::DType;
 use crate::expr::Binary;
@@ -56,7 +56,7 @@ pub fn conv2d(conv: &Convolution, config: KernelConfig) -> Option<Kernel> {
     let many = out >= 8 && taps >= 16;
     let alone = config.convolutions[class(extents)] == Tile::Thread;
     let threads = pixels >= 16 && conv.out_width > 4 && taps > 0;
-    if many && pixels >= 16 || alone && (threads || many && sees_more(conv)) {
+    if many && pixels >= 16 || alone && (threads || many && windows_exceed_result(conv)) {
         return None;
     }
     let dims =

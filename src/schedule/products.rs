@@ -66,7 +66,7 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
     let extents = ProductExtents::of_conv2d(conv);
     let ProductExtents { batch, m, n, k } = extents;
     let tile = match config.convolutions[class(extents)] {
-        Tile::Thread if !sees_more(conv) => return window(conv, extents),
+        Tile::Thread if !windows_exceed_result(conv) => return window(conv, extents),
         Tile::Thread => {
             // Which way fewer of a thread's results are none.
             let exchanged =
@@ -82,7 +82,7 @@ pub(super) fn conv2d(conv: &Convolution, config: KernelConfig) -> Schedule {
 
 /// Whether windows are larger than the result, as those of a gradient by weights are, and its rows so short that a thread with
 /// neighbours of one would have at most half of them.
-pub(super) fn sees_more(conv: &Convolution) -> bool {
+pub(super) fn windows_exceed_result(conv: &Convolution) -> bool {
     let [height, width] = conv.kernel;
     let short = 2 * conv.out_width <= REGISTER_COLUMNS;
     short && height * width > conv.out_height * conv.out_width

@@ -59,10 +59,11 @@ impl Gpu {
     pub(super) fn new(device: wgpu::Device, queue: wgpu::Queue, lent: bool) -> Result<Arc<Gpu>> {
         let errors = Arc::<ErrorLog>::default();
         let poller = Arc::new(Poller::new(device.clone(), errors.clone()));
-        match lent {
-            false => listen(&device, &poller, &errors),
-            // An app's device may end on the poller's thread while the app exits: drivers must not be unloaded meanwhile.
-            true => _ = adapters::instance(),
+        if lent {
+            // It may end on the poller's thread while the app exits: while our own instance is there, no driver is unloaded.
+            adapters::instance();
+        } else {
+            listen(&device, &poller, &errors);
         }
         polling::start(poller.clone(), queue.clone())?;
         let (readbacks, staging, unsubmitted) = Default::default();
