@@ -1,8 +1,7 @@
 // `npm run demo`: the demo page in a browser, and the same work natively, side by side.
 //
 // Where there is a screen the page opens in the default browser, and is served until Ctrl-C. Where there is none (or
-// with
-// --headless) a headless Chromium computes it, and the command fails if a result is wrong.
+// with --headless) a headless Chromium computes it, and the command fails if a result is wrong.
 //
 //     --screenshot FILE   where the page's picture goes; out/demo.png
 //     --json FILE         where the figures go; out/demo.json

@@ -67,7 +67,7 @@ pub struct Options {
     /// With --training: time PyTorch by this Python, too
     #[arg(long, value_name = "PYTHON", requires = "training")]
     pub torch: Option<String>,
-    /// With --training: time the peers of this program, too (native/src/bench/training.py says what it is asked)
+    /// With --training: time the peers of this program, too (that of native/peers has burn and candle)
     #[arg(long, value_name = "PROGRAM", requires = "training")]
     pub peers: Option<String>,
     // What cargo says to every benchmark.

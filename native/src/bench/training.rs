@@ -1,5 +1,5 @@
 //! What a step of training costs: forward, backward and Adam's update, the loss read in each; beside PyTorch where there is a
-//! Python that has it, and beside what else a program has.
+//! Python that has it, and beside what else a program has (`native/peers`: burn and candle).
 
 use super::peers::{python, Program};
 use super::programs::median;
