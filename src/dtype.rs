@@ -89,7 +89,7 @@ impl DType {
         self.facts().numbers
     }
 
-    /// The type values of this type have inside a kernel: `F16` computes as `F32`, integers of 8 bits as those of 32.
+    /// The type values of this type have inside a kernel: `F16` computes as `F32`, narrow integers as those of 32 bits.
     pub const fn compute(self) -> DType {
         self.facts().compute
     }
@@ -107,6 +107,12 @@ impl DType {
     /// Whether it is of numbers that are computed with: of floats, or of integers of 32 bits.
     pub fn is_number(self) -> bool {
         self.is_float() || self.is_int()
+    }
+
+    /// Whether several elements share a word of 32 bits in memory that kernels can only read and write as a whole: WGSL has no
+    /// integers of fewer bits.
+    pub fn is_packed(self) -> bool {
+        self.size() < 4 && self.numbers() != Numbers::Float
     }
 
     /// The least and the greatest integer; `None` for floats.

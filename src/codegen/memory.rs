@@ -1,10 +1,63 @@
 //! How elements lie in buffers: what a buffer is declared as, and the texts that read and write it. All that is known of a
 //! type's memory is known here. Templates are those of [`helpers`](super::helpers); a position is a `u32`, counted in elements.
 //!
-//! WGSL has no type of 8 bits: four elements are a word. A word that one thread has whole it writes; otherwise several threads
-//! may write to one, each its bits of it, atomically.
+//! WGSL has no integers of 8 or 16 bits: four elements are one word, or two. Four that one thread has it writes whole;
+//! otherwise several threads may write to a word, each its bits of it, atomically.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
+
+/// An integer type whose elements share words.
+struct Packed {
+    bits: usize,
+    signed: bool,
+}
+
+impl Packed {
+    fn of(dtype: DType) -> Option<Packed> {
+        let signed = dtype.numbers() == Numbers::Signed;
+        dtype.is_packed().then(|| Packed { bits: 8 * dtype.size(), signed })
+    }
+
+    /// The bits of an element.
+    fn mask(&self) -> usize {
+        (1 << self.bits) - 1
+    }
+
+    /// The index of the word with an element, and how far its bits are from the lowest ones.
+    fn place(&self, at: &str) -> (String, String) {
+        let each = 32 / self.bits;
+        (format!("{at} >> {}u", each.ilog2()), format!("({at} & {}u) * {}u", each - 1, self.bits))
+    }
+
+    /// Four numbers, one for each of the elements in a vector, of where its bits begin in their word.
+    fn four(&self, of: impl Fn(usize) -> usize) -> String {
+        let [x, y, z, w] = [0, 1, 2, 3].map(|n| of(n * self.bits % 32));
+        format!("vec4<u32>({x}u, {y}u, {z}u, {w}u)")
+    }
+
+    /// The template that makes four values of what lies in a vector.
+    fn load(&self) -> String {
+        let words = if self.bits == 8 { "{u32}({x})" } else { "({x}).xxyy" };
+        let unused = 32 - self.bits;
+        if self.signed {
+            let left = self.four(|begin| unused - begin);
+            format!("({{i32}}({words}) << {left}) >> {{u32}}({unused}u)")
+        } else {
+            let right = self.four(|begin| begin);
+            format!("({words} >> {right}) & {{u32}}({}u)", self.mask())
+        }
+    }
+
+    /// The template that makes of four values what lies in a vector.
+    fn stored(&self) -> String {
+        if self.bits == 8 {
+            let left = self.four(|begin| begin);
+            format!("dot(({{u32}}({{x}}) & {{u32}}(255u)) << {left}, {{u32}}(1u))")
+        } else {
+            "({u32}({x}).xz & vec2<u32>(65535u)) | ({u32}({x}).yw << vec2<u32>(16u))".to_string()
+        }
+    }
+}
 
 /// A type's name inside functions, `vec4` of it where `wide`.
 pub fn type_name(dtype: DType, wide: bool) -> String {
@@ -13,10 +66,11 @@ pub fn type_name(dtype: DType, wide: bool) -> String {
 
 /// The type of a buffer's elements, or of its vectors; `written` where it is an output.
 pub fn stored_type(dtype: DType, quads: bool, written: bool) -> String {
-    match dtype {
-        DType::I8 | DType::U8 if written && !quads => "atomic<u32>".to_string(),
-        DType::I8 | DType::U8 => "u32".to_string(),
-        other => vector_of(word(other), quads),
+    match Packed::of(dtype) {
+        Some(_) if written && !quads => "atomic<u32>".to_string(),
+        Some(Packed { bits: 16, .. }) if quads => "vec2<u32>".to_string(),
+        Some(_) => "u32".to_string(),
+        None => vector_of(word(dtype), quads),
     }
 }
 
@@ -28,7 +82,7 @@ fn vector_of(name: &str, wide: bool) -> String {
     }
 }
 
-/// The type of an element of two or four bytes in memory.
+/// The type of an element that shares no word, in memory.
 fn word(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "u32",
@@ -38,83 +92,88 @@ fn word(dtype: DType) -> &'static str {
 
 /// What is read at `places` of a buffer: an element at each, or a whole vector at the only one where `vector`. And the
 /// template that makes a value of it.
-pub fn load(dtype: DType, buffer: &str, places: &[String], vector: bool) -> (&'static str, String) {
-    let element = |at: &String| match dtype {
-        DType::I8 => format!("extractBits(i32({buffer}[{at} >> 2u]), ({at} & 3u) * 8u, 8u)"),
-        DType::U8 => format!("extractBits({buffer}[{at} >> 2u], ({at} & 3u) * 8u, 8u)"),
-        _ => format!("{buffer}[{at}]"),
+pub fn load(dtype: DType, buffer: &str, places: &[String], vector: bool) -> (String, String) {
+    let packed = Packed::of(dtype);
+    let element = |at: &String| match &packed {
+        Some(packed) => {
+            let (word, begin) = packed.place(at);
+            let of = if packed.signed { "i32" } else { "u32" };
+            format!("extractBits({of}({buffer}[{word}]), {begin}, {}u)", packed.bits)
+        }
+        None => format!("{buffer}[{at}]"),
     };
     let value = match places {
         [at] if vector => format!("{buffer}[{at} >> 2u]"),
         [at] => element(at),
         places => {
             let each: Vec<String> = places.iter().map(element).collect();
-            let name = if dtype.size() == 1 { dtype.compute().name() } else { word(dtype) };
+            let name = if packed.is_some() { dtype.compute().name() } else { word(dtype) };
             format!("vec4<{name}>({})", each.join(", "))
         }
     };
-    let template = match dtype {
-        DType::F16 => "{f32}({x})",
-        DType::Bool => "{x} != {u32}()",
-        DType::I8 if vector => "({i32}(i32({x})) << vec4<u32>(24u, 16u, 8u, 0u)) >> {u32}(24u)",
-        DType::U8 if vector => "({u32}({x}) >> vec4<u32>(0u, 8u, 16u, 24u)) & {u32}(255u)",
-        DType::F32 | DType::I32 | DType::U32 | DType::I8 | DType::U8 => "{x}",
+    let template = match (dtype, packed) {
+        (DType::F16, _) => "{f32}({x})".to_string(),
+        (DType::Bool, _) => "{x} != {u32}()".to_string(),
+        (_, Some(packed)) if vector => packed.load(),
+        _ => "{x}".to_string(),
     };
     (template, value)
 }
 
 /// The template of what is written of a value, or of four.
-pub fn stored(dtype: DType, wide: bool) -> &'static str {
-    match dtype {
-        DType::F16 => "{f16}({x})",
-        DType::Bool => "{u32}({x})",
-        DType::I8 | DType::U8 if wide => {
-            "dot(({u32}({x}) & {u32}(255u)) << vec4<u32>(0u, 8u, 16u, 24u), {u32}(1u))"
-        }
-        DType::I8 | DType::U8 => "({u32}({x}) & 255u)",
-        DType::F32 | DType::I32 | DType::U32 => "{x}",
+pub fn stored(dtype: DType, wide: bool) -> String {
+    match (dtype, Packed::of(dtype)) {
+        (DType::F16, _) => "{f16}({x})".to_string(),
+        (DType::Bool, _) => "{u32}({x})".to_string(),
+        (_, Some(packed)) if wide => packed.stored(),
+        (_, Some(packed)) => format!("({{u32}}({{x}}) & {}u)", packed.mask()),
+        _ => "{x}".to_string(),
     }
 }
 
 /// The statements that write that to a place of an output.
 pub fn store(dtype: DType, output: u32, at: &str, stored: &str, wide: bool) -> String {
-    match dtype.size() {
-        1 if !wide => {
-            let word = format!("&out{output}[{at} >> 2u]");
-            let shift = format!("(({at} & 3u) * 8u)");
+    match Packed::of(dtype) {
+        _ if wide => format!("out{output}[{at} >> 2u] = {stored};\n"),
+        Some(packed) => {
+            let (word, begin) = packed.place(at);
+            let (word, mask) = (format!("&out{output}[{word}]"), packed.mask());
             format!(
-                "atomicAnd({word}, ~(255u << {shift}));\natomicOr({word}, {stored} << {shift});\n"
+                "atomicAnd({word}, ~({mask}u << ({begin})));\natomicOr({word}, {stored} << ({begin}));\n"
             )
         }
-        _ if wide => format!("out{output}[{at} >> 2u] = {stored};\n"),
-        _ => format!("out{output}[{at}] = {stored};\n"),
+        None => format!("out{output}[{at}] = {stored};\n"),
     }
 }
 
 /// The template for a conversion: what is stored as `to` is rounded, or wraps, as if it had been stored and read again.
-pub fn cast(to: DType, from: DType, wide: bool) -> &'static str {
+pub fn cast(to: DType, from: DType, wide: bool) -> String {
     let float = from.is_float();
-    match to {
+    if let (Some(packed), Some((low, high))) = (Packed::of(to), to.range()) {
+        let of = if packed.signed { "{i32}" } else { "{u32}" };
+        let unused = 32 - packed.bits;
+        // Narrow integers saturate from floats, and wrap from other integers.
+        return match packed.signed {
+            _ if float => format!(
+                "select({of}(clamp({{x}}, {{f32}}({low:?}), {{f32}}({high:?}))), {of}(), {{is_nan}}({{x}}))"
+            ),
+            true => format!("({of}({{x}}) << {{u32}}({unused}u)) >> {{u32}}({unused}u)"),
+            false => format!("{of}({{x}}) & {{u32}}({}u)", packed.mask()),
+        };
+    }
+    let template = match to {
         // Not by `quantizeToF16`, which may make subnormal halves 0.
         DType::F16 if float && wide => {
             "{f32}(unpack2x16float(pack2x16float({x}.xy)), unpack2x16float(pack2x16float({x}.zw)))"
         }
         DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0))).x",
-        // Integers of 8 bits saturate from floats, and wrap from other integers.
-        DType::I8 if float => {
-            "select({i32}(clamp({x}, {f32}(-128.0), {f32}(127.0))), {i32}(), {is_nan}({x}))"
-        }
-        DType::U8 if float => {
-            "select({u32}(clamp({x}, {f32}(), {f32}(255.0))), {u32}(), {is_nan}({x}))"
-        }
-        DType::I8 => "({i32}({x}) << {u32}(24u)) >> {u32}(24u)",
-        DType::U8 => "{u32}({x}) & {u32}(255u)",
         _ if to.compute() == from => "{x}",
         DType::I32 if float => "{to_i32}({x})",
         DType::U32 if float => "{to_u32}({x})",
         DType::F32 | DType::F16 => "{f32}({x})",
         DType::I32 => "{i32}({x})",
         DType::U32 => "{u32}({x})",
-        DType::Bool => "{bool}({x})",
-    }
+        _ => "{bool}({x})",
+    };
+    template.to_string()
 }

@@ -61,7 +61,7 @@ impl Place<'_> {
         let wide = self.vector.is_some_and(along);
         let (template, value) =
             (memory::stored(store.dtype, wide), self.operand(store.value, wide));
-        let value = self.module.fill(template, wide, &value, "");
+        let value = self.module.fill(&template, wide, &value, "");
         memory::store(store.dtype, number, &at, &value, wide)
     }
 
@@ -137,13 +137,16 @@ impl Place<'_> {
                 let (c, a, b) = (operand(*c), operand(*a), operand(*b));
                 return format!("select({b}, {a}, {c})");
             }
+            Inst::Cast(to, of) => {
+                let template = cast(*to, self.program.types[*of as usize], wide);
+                return self.module.fill(&template, wide, &operand(*of), "");
+            }
             // Only where there is nothing to reduce over is a reduction met here: one element is its own result.
-            Inst::Unary(_, of) | Inst::Cast(_, of) | Inst::Bitcast(_, of) | Inst::Reduce(_, of) => {
+            Inst::Unary(_, of) | Inst::Bitcast(_, of) | Inst::Reduce(_, of) => {
                 x = operand(*of);
                 let dtype = self.program.types[*of as usize];
                 match &insts[id as usize] {
                     Inst::Unary(op, _) => unary(*op, dtype),
-                    Inst::Cast(to, _) => cast(*to, dtype, wide),
                     Inst::Bitcast(to, _) => bitcast(*to),
                     _ => "{x}",
                 }
@@ -189,7 +192,7 @@ impl Place<'_> {
         }
         let buffer = format!("in{input}");
         let (template, value) = memory::load(dtype, &buffer, &places, wide && quads);
-        self.module.fill(template, wide, &value, "")
+        self.module.fill(&template, wide, &value, "")
     }
 
     /// What lies where an output is written.
@@ -197,7 +200,7 @@ impl Place<'_> {
         let place = self.program.store_to(output).map(|(_, store)| self.index(&store.index));
         let buffer = format!("out{output}");
         let (template, value) = memory::load(dtype, &buffer, place.as_slice(), wide);
-        self.module.fill(template, wide, &value, "")
+        self.module.fill(&template, wide, &value, "")
     }
 
     /// `x op y`, as a reduction combines its elements.

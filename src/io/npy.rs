@@ -3,6 +3,7 @@
 use super::elements::{about, bytes_of, encoded, Stored};
 use super::literal;
 use crate::device::Device;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -14,8 +15,7 @@ const ALIGNED: usize = 64;
 
 /// Loads an array that NumPy saved: versions 1 to 3 of the format, either byte order, row-major or column-major.
 ///
-/// `bool`, `int8`, `uint8`, `int32`, `uint32`, `float16` and `float32` stay what they are. `int16` and `int64` become
-/// `i32`, `uint16` and `uint64` become `u32`, and `float64` is rounded to `f32`.
+/// What tensors hold stays what it is. Other integers become `i32` or `u32`, and `float64` is rounded to `f32`.
 ///
 /// # Errors
 /// `Data` if the file is damaged, has elements of another type, or an integer does not fit 32 bits; `Limit` or `Shape` if it
@@ -96,21 +96,22 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
 /// The type that a text such as `<f4` stands for, and whether its bytes are the other way round.
 fn stored(descr: &str) -> Option<(Stored, bool)> {
     let (order, kind) = descr.split_at_checked(1)?;
-    let stored = match kind {
-        "b1" | "?" => Stored::Bool,
-        "i1" => Stored::I8,
-        "i2" => Stored::I16,
-        "i4" => Stored::I32,
-        "i8" => Stored::I64,
-        "u1" => Stored::U8,
-        "u2" => Stored::U16,
-        "u4" => Stored::U32,
-        "u8" => Stored::U64,
-        "f2" => Stored::F16,
-        "f4" => Stored::F32,
-        "f8" => Stored::F64,
+    let (letter, size) = if kind == "?" { ("b", "1") } else { kind.split_at_checked(1)? };
+    let numbers = match letter {
+        "b" => Numbers::Bool,
+        "i" => Numbers::Signed,
+        "u" => Numbers::Unsigned,
+        "f" => Numbers::Float,
         _ => return None,
     };
+    let size = match size {
+        "1" => 1,
+        "2" => 2,
+        "4" => 4,
+        "8" => 8,
+        _ => return None,
+    };
+    let stored = Stored::new(numbers, size)?;
     match order {
         "<" => Some((stored, false)),
         ">" => Some((stored, true)),
@@ -137,18 +138,23 @@ pub async fn save_npy(tensor: &Tensor) -> Result<Vec<u8>> {
     written(tensor).await.map_err(|error| about(SAVE, &error))
 }
 
-pub(super) async fn written(tensor: &Tensor) -> Result<Vec<u8>> {
-    let data = tensor.to_data().await?;
-    let descr = match Stored::of(data.values()) {
-        Stored::Bool => "|b1",
-        Stored::I8 => "|i1",
-        Stored::U8 => "|u1",
-        Stored::I32 => "<i4",
-        Stored::U32 => "<u4",
-        Stored::F16 => "<f2",
-        _ => "<f4",
+/// The text that stands for a type.
+fn descr(dtype: DType) -> String {
+    let letter = match dtype.numbers() {
+        Numbers::Bool => 'b',
+        Numbers::Signed => 'i',
+        Numbers::Unsigned => 'u',
+        Numbers::Float => 'f',
     };
-    let extents: Vec<String> = data.shape().iter().map(usize::to_string).collect();
+    let size = Stored::Held(dtype).size();
+    let order = if size == 1 { '|' } else { '<' };
+    format!("{order}{letter}{size}")
+}
+
+pub(super) async fn written(tensor: &Tensor) -> Result<Vec<u8>> {
+    let elements = encoded(tensor).await?;
+    let descr = descr(tensor.dtype());
+    let extents: Vec<String> = tensor.shape().iter().map(usize::to_string).collect();
     let shape = if let [one] = &extents[..] { format!("{one},") } else { extents.join(", ") };
     let mut text = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({shape}), }}");
     let before = MAGIC.len() + 4;
@@ -158,6 +164,6 @@ pub(super) async fn written(tensor: &Tensor) -> Result<Vec<u8>> {
     text.push('\n');
     let mut file = [MAGIC, &[1, 0], &(text.len() as u16).to_le_bytes()].concat();
     file.extend(text.into_bytes());
-    file.extend(encoded(data.values()));
+    file.extend(elements);
     Ok(file)
 }

@@ -3,6 +3,7 @@
 
 use super::elements::{about, bytes_of, encoded, Stored};
 use crate::device::Device;
+use crate::dtype::Numbers;
 use crate::error::{Error, Result};
 use crate::room::room;
 use crate::tensor::Tensor;
@@ -27,9 +28,8 @@ pub struct Safetensors {
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Loads all tensors of a safetensors file. `F32`, `F16`, `I32`, `U32`, `I8`, `U8` and `BOOL` stay what they are. `BF16`
-/// becomes `f32`, which holds it exactly, `I16` and `U16` integers of 32 bits; those of 64 bits do too, if they fit, and `F64`
-/// is rounded to `f32`.
+/// Loads all tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
+/// other integers become `i32` or `u32`, if they fit, and `F64` is rounded to `f32`.
 ///
 /// # Errors
 /// `Data` if the file is damaged or a tensor has another type, with the tensor's name; `Limit` or `Shape` if a tensor has
@@ -168,6 +168,29 @@ impl Header {
     }
 }
 
+/// The type that a text such as `F32` stands for.
+fn stored(dtype: &str) -> Option<Stored> {
+    let (letter, bits) = match dtype {
+        "BOOL" => return Stored::new(Numbers::Bool, 1),
+        "BF16" => return Some(Stored::Bf16),
+        other => other.split_at_checked(1)?,
+    };
+    let numbers = match letter {
+        "I" => Numbers::Signed,
+        "U" => Numbers::Unsigned,
+        "F" => Numbers::Float,
+        _ => return None,
+    };
+    let size = match bits {
+        "8" => 1,
+        "16" => 2,
+        "32" => 4,
+        "64" => 8,
+        _ => return None,
+    };
+    Stored::new(numbers, size)
+}
+
 /// What the header says of a tensor.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,25 +203,11 @@ struct Written {
 impl Written {
     fn place(&self, name: &str, held: u64) -> Result<Place> {
         let what = named(name);
-        let stored = match self.dtype.as_str() {
-            "F32" => Stored::F32,
-            "F16" => Stored::F16,
-            "BF16" => Stored::Bf16,
-            "I32" => Stored::I32,
-            "U32" => Stored::U32,
-            "I8" => Stored::I8,
-            "U8" => Stored::U8,
-            "BOOL" => Stored::Bool,
-            "I16" => Stored::I16,
-            "U16" => Stored::U16,
-            "I64" => Stored::I64,
-            "U64" => Stored::U64,
-            "F64" => Stored::F64,
-            other => {
-                let message = format!("{what}: elements of type {other:?} are not held by tensors");
-                return Err(Error::data(message));
-            }
-        };
+        let stored = stored(&self.dtype).ok_or_else(|| {
+            let other = &self.dtype;
+            let message = format!("{what}: elements of type {other:?} are not held by tensors");
+            Error::data(message)
+        })?;
         let [start, end] = self.data_offsets;
         if start > end || end > held {
             let message = format!("{what}: offsets {start} to {end} of {held} bytes");
@@ -312,33 +321,25 @@ pub async fn save_safetensors(
     }
     let mut data = Vec::with_capacity(tensors.len());
     for (name, tensor) in tensors {
-        let read = tensor.to_data().await.map_err(|error| about(SAVE, &error))?;
-        data.push((name.as_str(), read));
+        let bytes = encoded(tensor).await.map_err(|error| about(SAVE, &error))?;
+        data.push((name.as_str(), tensor, bytes));
     }
     let mut order: Vec<usize> = (0..data.len()).collect();
-    order.sort_by_key(|&n| std::cmp::Reverse(Stored::of(data[n].1.values()).size()));
-    let (mut elements, mut places) = (Vec::new(), vec![[0, 0]; data.len()]);
+    order.sort_by_key(|&n| std::cmp::Reverse(Stored::Held(data[n].1.dtype()).size()));
+    let (mut elements, mut places) = (Vec::<u8>::new(), vec![[0, 0]; data.len()]);
     for n in order {
         let start = elements.len();
-        elements.extend(encoded(data[n].1.values()));
+        elements.extend(&data[n].2);
         places[n] = [start, elements.len()];
     }
     let mut header = serde_json::Map::new();
     if !metadata.is_empty() {
         header.insert(METADATA.into(), serde_json::json!(metadata));
     }
-    for ((name, data), place) in data.iter().zip(places) {
-        let dtype = match Stored::of(data.values()) {
-            Stored::F16 => "F16",
-            Stored::I32 => "I32",
-            Stored::U32 => "U32",
-            Stored::I8 => "I8",
-            Stored::U8 => "U8",
-            Stored::Bool => "BOOL",
-            _ => "F32",
-        };
+    for ((name, tensor, _), place) in data.iter().zip(places) {
+        let dtype = tensor.dtype().name().to_uppercase();
         let entry =
-            serde_json::json!({"dtype": dtype, "shape": data.shape(), "data_offsets": place});
+            serde_json::json!({"dtype": dtype, "shape": tensor.shape(), "data_offsets": place});
         header.insert((*name).to_string(), entry);
     }
     let mut text = serde_json::Value::Object(header).to_string();

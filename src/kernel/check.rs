@@ -44,7 +44,7 @@ impl Program {
                 }
                 Inst::Before { output, dtype } => {
                     let alike = |(_, store): (usize, &Store)| store.dtype == *dtype;
-                    let map = space.outer == space.dims.len() && dtype.size() > 1;
+                    let map = space.outer == space.dims.len() && !dtype.is_packed();
                     map && self.store_to(*output).is_some_and(alike)
                 }
                 Inst::Accumulator => counts.epilogue,

@@ -37,7 +37,7 @@ fn update(trace: &Trace, piece: &mut Piece, result: usize, data: usize) -> bool 
     let (Some(input), Some(output)) = (input, output) else { return false };
     let Some((_, store)) = program.store_to(output) else { return false };
     let all = in_order(space, &store.index) && space.rows() == trace.nodes[result].shape.numel();
-    if space.outer != space.dims.len() || !all || store.dtype.size() == 1 {
+    if space.outer != space.dims.len() || !all || store.dtype.is_packed() {
         return false;
     }
     let here = |inst: &Inst| match inst {

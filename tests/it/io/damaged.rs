@@ -237,7 +237,7 @@ fn places() -> Vec<Damage> {
                 b[last] = 2;
                 b
             },
-            "tensor \"x\": element 1 is 2, which is no bool",
+            "tensor \"x\": element 1: 2 is no bool",
         ),
     ]
 }

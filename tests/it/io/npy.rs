@@ -102,7 +102,7 @@ fn arrays() -> Vec<Damage> {
                 b[last] = 3;
                 b
             },
-            "element 0 is 3, which is no bool",
+            "element 0: 3 is no bool",
         ),
     ]
 }

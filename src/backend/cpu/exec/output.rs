@@ -11,7 +11,10 @@ use bytemuck::cast_slice_mut;
 #[derive(Debug)]
 pub enum Elements<'a> {
     Words(&'a mut [u32]),
+    /// Floats of 16 bits.
     Halves(&'a mut [u16]),
+    /// Integers of 16 bits.
+    Shorts(&'a mut [u16]),
     Bytes(&'a mut [u8]),
 }
 
@@ -20,6 +23,7 @@ impl<'a> Elements<'a> {
     pub fn of(buffer: &'a mut [u32], dtype: DType) -> Elements<'a> {
         match dtype.size() {
             1 => Elements::Bytes(cast_slice_mut(buffer)),
+            2 if dtype.is_packed() => Elements::Shorts(cast_slice_mut(buffer)),
             2 => Elements::Halves(cast_slice_mut(buffer)),
             _ => Elements::Words(buffer),
         }
@@ -29,7 +33,7 @@ impl<'a> Elements<'a> {
     pub fn len(&self) -> usize {
         match self {
             Elements::Words(words) => words.len(),
-            Elements::Halves(halves) => halves.len(),
+            Elements::Halves(halves) | Elements::Shorts(halves) => halves.len(),
             Elements::Bytes(bytes) => bytes.len(),
         }
     }
@@ -38,6 +42,7 @@ impl<'a> Elements<'a> {
         match self {
             Elements::Words(words) => Elements::Words(words),
             Elements::Halves(halves) => Elements::Halves(halves),
+            Elements::Shorts(shorts) => Elements::Shorts(shorts),
             Elements::Bytes(bytes) => Elements::Bytes(bytes),
         }
     }
@@ -47,6 +52,7 @@ impl<'a> Elements<'a> {
         match self {
             Elements::Words(words) => Elements::Words(first(words, len)),
             Elements::Halves(halves) => Elements::Halves(first(halves, len)),
+            Elements::Shorts(shorts) => Elements::Shorts(first(shorts, len)),
             Elements::Bytes(bytes) => Elements::Bytes(first(bytes, len)),
         }
     }
@@ -84,6 +90,7 @@ impl Piece<'_> {
             Elements::Halves(halves) => {
                 walk.store(start, self.base, values, halves, to_half);
             }
+            Elements::Shorts(shorts) => walk.store(start, self.base, values, shorts, |x| x as u16),
             Elements::Bytes(bytes) => walk.store(start, self.base, values, bytes, |x| x as u8),
         }
     }
@@ -94,8 +101,8 @@ impl Piece<'_> {
         match &self.elements {
             Elements::Words(words) => walk.load(at, words, out, |x| x),
             Elements::Halves(halves) => walk.load(at, halves, out, from_half),
-            // Nothing of 8 bits is overwritten where it is read.
-            Elements::Bytes(_) => {}
+            // What shares words is not overwritten where it is read.
+            Elements::Shorts(_) | Elements::Bytes(_) => {}
         }
     }
 }
@@ -189,6 +196,11 @@ pub fn settle(
             Elements::Halves(halves) => {
                 if let Some(half) = halves.get_mut(at) {
                     *half = to_half(value);
+                }
+            }
+            Elements::Shorts(shorts) => {
+                if let Some(short) = shorts.get_mut(at) {
+                    *short = value as u16;
                 }
             }
             Elements::Bytes(bytes) => {
