@@ -32,6 +32,10 @@ pub enum DType {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     U8,
+    /// 16-bit signed integer: a storage type like [`DType::I8`], for samples of sound.
+    I16,
+    /// 16-bit unsigned integer: a storage type like [`DType::I8`], for depths and scans.
+    U16,
 }
 
 /// What numbers a type has.
@@ -57,11 +61,20 @@ struct Facts {
 
 impl DType {
     /// All types.
-    pub const ALL: [DType; 7] =
-        [DType::F32, DType::F16, DType::I32, DType::U32, DType::Bool, DType::I8, DType::U8];
+    pub const ALL: [DType; 9] = [
+        DType::F32,
+        DType::F16,
+        DType::I32,
+        DType::U32,
+        DType::Bool,
+        DType::I8,
+        DType::U8,
+        DType::I16,
+        DType::U16,
+    ];
 
     const fn facts(self) -> Facts {
-        use DType::{Bool, F16, F32, I32, I8, U32, U8};
+        use DType::{Bool, F16, F32, I16, I32, I8, U16, U32, U8};
         let (name, size, numbers, compute, arithmetic) = match self {
             F32 => ("f32", 4, Numbers::Float, F32, true),
             F16 => ("f16", 2, Numbers::Float, F32, true),
@@ -70,6 +83,8 @@ impl DType {
             Bool => ("bool", 4, Numbers::Bool, Bool, true),
             I8 => ("i8", 1, Numbers::Signed, I32, false),
             U8 => ("u8", 1, Numbers::Unsigned, U32, false),
+            I16 => ("i16", 2, Numbers::Signed, I32, false),
+            U16 => ("u16", 2, Numbers::Unsigned, U32, false),
         };
         Facts { name, size, numbers, compute, arithmetic }
     }
@@ -174,8 +189,8 @@ impl fmt::Display for DType {
     }
 }
 
-/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `i8`, `u8`, `bool`, and [`half`]'s `f16` and
-/// `bf16`.
+/// A Rust type that a tensor can be made from and read into: `f32`, `i32`, `u32`, `i8`, `u8`, `i16`, `u16`, `bool`, and
+/// [`half`]'s `f16` and `bf16`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -279,7 +294,7 @@ macro_rules! stored_as_they_are {
     )* };
 }
 
-stored_as_they_are! { i32: I32, u32: U32, i8: I8, u8: U8 }
+stored_as_they_are! { i32: I32, u32: U32, i8: I8, u8: U8, i16: I16, u16: U16 }
 
 impl Element for bool {
     const DTYPE: DType = DType::Bool;

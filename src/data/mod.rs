@@ -54,6 +54,8 @@ pub enum Values {
     Bool(Vec<bool>),
     I8(Vec<i8>),
     U8(Vec<u8>),
+    I16(Vec<i16>),
+    U16(Vec<u16>),
 }
 
 impl Values {
@@ -67,6 +69,8 @@ impl Values {
             Values::Bool(_) => DType::Bool,
             Values::I8(_) => DType::I8,
             Values::U8(_) => DType::U8,
+            Values::I16(_) => DType::I16,
+            Values::U16(_) => DType::U16,
         }
     }
 
@@ -80,6 +84,8 @@ impl Values {
             Values::Bool(values) => values.len(),
             Values::I8(values) => values.len(),
             Values::U8(values) => values.len(),
+            Values::I16(values) => values.len(),
+            Values::U16(values) => values.len(),
         }
     }
 
@@ -149,6 +155,8 @@ impl Device {
             Values::Bool(values) => self.tensor(values, &data.shape),
             Values::I8(values) => self.tensor(values, &data.shape),
             Values::U8(values) => self.tensor(values, &data.shape),
+            Values::I16(values) => self.tensor(values, &data.shape),
+            Values::U16(values) => self.tensor(values, &data.shape),
         }
     }
 }
@@ -170,6 +178,8 @@ impl Tensor {
                 DType::Bool => Values::Bool(decoded(dtype, &bytes)?),
                 DType::I8 => Values::I8(decoded(dtype, &bytes)?),
                 DType::U8 => Values::U8(decoded(dtype, &bytes)?),
+                DType::I16 => Values::I16(decoded(dtype, &bytes)?),
+                DType::U16 => Values::U16(decoded(dtype, &bytes)?),
             };
             TensorData::new(&shape, values)
         }

@@ -6,7 +6,9 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use half::f16;
-use js_sys::{Float32Array, Int32Array, Int8Array, Uint32Array, Uint8Array};
+use js_sys::{
+    Float32Array, Int16Array, Int32Array, Int8Array, Uint16Array, Uint32Array, Uint8Array,
+};
 use std::cell::OnceCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -65,6 +67,8 @@ pub fn elements(
                 DType::I32 => Int32Array::new(&buffer).into(),
                 DType::U32 => Uint32Array::new(&buffer).into(),
                 DType::I8 => Int8Array::new(&buffer).into(),
+                DType::I16 => Int16Array::new(&buffer).into(),
+                DType::U16 => Uint16Array::new(&buffer).into(),
                 DType::U8 | DType::Bool => bytes.into(),
             });
         }

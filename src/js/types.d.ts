@@ -1,9 +1,9 @@
 /**
  * The type of a tensor's elements: 32-bit float; 16-bit float, which is a storage type and computed as `f32`; 32-bit
- * integers, which wrap on overflow; `bool`; and 8-bit integers, which are storage types: they are moved, compared for
- * equality, chosen from and cast, other operations ask for a cast first.
+ * integers, which wrap on overflow; `bool`; and integers of 8 and 16 bits, which are storage types: they are moved,
+ * compared for equality, chosen from and cast, other operations ask for a cast first.
  */
-export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8";
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 
 /** Extents, outermost first; at most eight. */
 export type Shape = readonly number[];
@@ -33,6 +33,8 @@ export interface DataOf {
   bool: Uint8Array;
   i8: Int8Array;
   u8: Uint8Array;
+  i16: Int16Array;
+  u16: Uint16Array;
 }
 
 /** What any tensor is read into. */
@@ -57,8 +59,8 @@ export type TypedArray =
 
 /**
  * What a tensor can be made from. `Float32Array`, `Float64Array` are `f32`, `Float16Array` is `f16`; signed integers are
- * `i32`, unsigned ones (`Uint8Array` too) `u32`, unless the `dtype` beside them says otherwise (`i8`, `u8`); of plain values,
- * booleans are `bool`, bigints `i32` and numbers `f32`. An `ArrayBuffer` has the elements of the `dtype` beside it, as they
+ * `i32`, unsigned ones (`Uint8Array` too) `u32`, unless the `dtype` beside them says otherwise (`i8`, `u16`); of plain
+ * values, booleans are `bool`, bigints `i32` and numbers `f32`. An `ArrayBuffer` has the elements of the `dtype` beside it, as they
  * are read (`f16` in two bytes, `bool` in one).
  */
 export type TensorSource = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer;

@@ -273,6 +273,8 @@ pub fn encode(dtype: DType, values: &[f64]) -> Vec<u8> {
         DType::Bool => u32::from(v != 0.0).to_le_bytes().to_vec(),
         DType::I8 => (v as i8).to_le_bytes().to_vec(),
         DType::U8 => (v as u8).to_le_bytes().to_vec(),
+        DType::I16 => (v as i16).to_le_bytes().to_vec(),
+        DType::U16 => (v as u16).to_le_bytes().to_vec(),
     };
     values.iter().flat_map(one).collect()
 }
@@ -292,6 +294,8 @@ pub fn decode(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         },
         DType::I8 => f64::from(c[0] as i8),
         DType::U8 => f64::from(c[0]),
+        DType::I16 => f64::from(i16::from_le_bytes([c[0], c[1]])),
+        DType::U16 => f64::from(u16::from_le_bytes([c[0], c[1]])),
     };
     bytes.chunks_exact(dtype.size()).map(one).collect()
 }

@@ -77,6 +77,8 @@ fn values(dtype: DType) -> Vec<f64> {
         DType::Bool => vec![0.0, 1.0],
         DType::I8 => vec![0.0, 1.0, 2.0, 127.0, -1.0, -2.0, -128.0],
         DType::U8 => vec![0.0, 1.0, 2.0, 127.0, 128.0, 255.0],
+        DType::I16 => vec![0.0, 1.0, 255.0, 256.0, 32_767.0, -1.0, -2.0, -129.0, -32_768.0],
+        DType::U16 => vec![0.0, 1.0, 255.0, 256.0, 32_768.0, 65_535.0],
     }
 }
 
@@ -91,8 +93,12 @@ fn cast(value: f64, from: DType, to: DType) -> f64 {
         DType::U32 if from.is_float() => f64::from(value as u32),
         DType::I8 if from.is_float() => f64::from(value as i8),
         DType::U8 if from.is_float() => f64::from(value as u8),
+        DType::I16 if from.is_float() => f64::from(value as i16),
+        DType::U16 if from.is_float() => f64::from(value as u16),
         DType::I8 => f64::from(value as i64 as i8),
         DType::U8 => f64::from(value as i64 as u8),
+        DType::I16 => f64::from(value as i64 as i16),
+        DType::U16 => f64::from(value as i64 as u16),
         DType::I32 => f64::from(value as i64 as i32),
         DType::U32 => f64::from(value as i64 as u32),
     }

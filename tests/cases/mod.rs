@@ -6,7 +6,6 @@ pub mod array;
 pub mod attention;
 pub mod batches;
 pub mod broadcast;
-pub mod bytes;
 pub mod call;
 pub mod casts;
 pub mod check;
@@ -34,6 +33,7 @@ pub mod linalg;
 pub mod losses;
 pub mod matmul;
 pub mod movement;
+pub mod narrow;
 pub mod norm;
 pub mod numbers;
 pub mod optimisers;
@@ -73,9 +73,9 @@ pub struct Group {
 macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
-            arguments attention batches broadcast bytes casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
-            half in_place large layers linalg losses matmul movement norm numbers optimisers packed pointwise pool random ranks
-            reduce refusals sampling scan scatter sort special statistics variables views
+            arguments attention batches broadcast casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
+            half in_place large layers linalg losses matmul movement narrow norm numbers optimisers packed pointwise pool
+            random ranks reduce refusals sampling scan scatter sort special statistics variables views
         }
     };
 }

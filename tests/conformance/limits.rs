@@ -114,6 +114,8 @@ fn elements(dtype: DType, bytes: &[u8]) -> Vec<f64> {
         DType::U32 | DType::Bool => Kind::U32,
         DType::I8 => Kind::I8,
         DType::U8 => Kind::U8,
+        DType::I16 => Kind::I16,
+        DType::U16 => Kind::U16,
     };
     known(kind, bytes)
 }

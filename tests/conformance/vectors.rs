@@ -16,6 +16,8 @@ pub enum Kind {
     U64,
     I8,
     U8,
+    I16,
+    U16,
     /// One value per byte, as the next.
     I4,
     U4,
@@ -33,6 +35,8 @@ const KINDS: &[(Kind, &str, usize, i128, i128)] = &[
     (Kind::U64, "u64", 8, 0, u64::MAX as i128),
     (Kind::I8, "i8", 1, -128, 127),
     (Kind::U8, "u8", 1, 0, 255),
+    (Kind::I16, "i16", 2, -32768, 32767),
+    (Kind::U16, "u16", 2, 0, 65535),
     (Kind::I4, "i4", 1, -8, 7),
     (Kind::U4, "u4", 1, 0, 15),
     (Kind::Bool, "bool", 1, 0, 1),
@@ -74,9 +78,7 @@ impl Kind {
             Kind::F16 => DType::F16,
             Kind::U32 => DType::U32,
             Kind::Bool => DType::Bool,
-            Kind::I32 | Kind::I64 | Kind::U64 | Kind::I8 | Kind::U8 | Kind::I4 | Kind::U4 => {
-                DType::I32
-            }
+            _ => DType::I32,
         }
     }
 

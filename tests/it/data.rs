@@ -16,7 +16,7 @@ fn cpu() -> Device {
 /// Data of every type.
 fn samples() -> Vec<TensorData> {
     let halves = [0.0f32, -1.5, 65504.0, 6e-8].map(f16::from_f32).to_vec();
-    let all: [(&[usize], Values); 8] = [
+    let all: [(&[usize], Values); 10] = [
         (&[2, 2], Values::F32(vec![1.5, -0.0, 3.0e-40, f32::MAX])),
         (&[4, 1], Values::F16(halves)),
         (&[3], Values::I32(vec![i32::MIN, 0, i32::MAX])),
@@ -25,6 +25,8 @@ fn samples() -> Vec<TensorData> {
         (&[0, 3], Values::F32(Vec::new())),
         (&[3], Values::I8(vec![i8::MIN, -1, i8::MAX])),
         (&[5, 1], Values::U8(vec![0, 1, 127, 128, 255])),
+        (&[3], Values::I16(vec![i16::MIN, -1, i16::MAX])),
+        (&[1, 5], Values::U16(vec![0, 255, 256, 32768, u16::MAX])),
     ];
     all.into_iter()
         .map(|(shape, values)| TensorData::new(shape, values).expect("it fits"))

@@ -3,7 +3,7 @@
 import { dataError, shapeError, WarpweftError } from "./errors.js";
 import { describe } from "./host.js";
 
-export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8";
+export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
 
 /** Elements in the form in which they are uploaded, what they are then cast to, and the shape they are to have. */
@@ -24,6 +24,8 @@ const types = {
   bool: { Store: Uint32Array, low: 0, high: 1 },
   i8: { Store: Int8Array, low: -128, high: 127 },
   u8: { Store: Uint8Array, low: 0, high: 255 },
+  i16: { Store: Int16Array, low: -32768, high: 32767 },
+  u16: { Store: Uint16Array, low: 0, high: 65535 },
 } as const;
 
 /** The types of arrays' elements, by the arrays' names: classes of other pages are others, and not every browser has all. */

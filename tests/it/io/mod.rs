@@ -56,8 +56,10 @@ fn samples(device: &Device) -> Result<BTreeMap<String, Tensor>> {
         ("bool", DType::Bool),
         ("float16", DType::F16),
         ("float32", DType::F32),
+        ("int16", DType::I16),
         ("int32", DType::I32),
         ("int8", DType::I8),
+        ("uint16", DType::U16),
         ("uint32", DType::U32),
         ("uint8", DType::U8),
     ];
@@ -77,8 +79,8 @@ fn numpys_arrays_are_read() {
         ("npy ?", DType::Bool),
         ("npy <i1", DType::I8),
         ("npy <u1", DType::U8),
-        ("npy >i2", DType::I32),
-        ("npy <u2", DType::U32),
+        ("npy >i2", DType::I16),
+        ("npy <u2", DType::U16),
         ("npy <i8", DType::I32),
         ("npy <u8", DType::U32),
         ("npy <f2", DType::F16),
@@ -91,7 +93,8 @@ fn numpys_arrays_are_read() {
 #[test]
 fn arrays_are_written_as_numpy_writes_them() {
     let device = cpu();
-    for name in ["?", "<i1", "<i4", "<u1", "<u4", "<f2", "<f4"].map(|dtype| format!("npy {dtype}"))
+    for name in ["?", "<i1", "<i2", "<i4", "<u1", "<u2", "<u4", "<f2", "<f4"]
+        .map(|dtype| format!("npy {dtype}"))
     {
         let (bytes, _) = golden(&name);
         let tensor = io::load_npy(&device, &bytes).expect(&name);
@@ -134,6 +137,9 @@ fn weights_that_safetensors_wrote_are_read() {
     assert_eq!(want.len(), 5);
     let loaded = io::load_safetensors(&device, &bytes).expect("it is whole");
     are("other types", &loaded.tensors, &want);
+    for (name, dtype) in [("int16", DType::I16), ("uint16", DType::U16), ("int64", DType::I32)] {
+        assert_eq!(loaded.tensors[name].dtype(), dtype, "{name}");
+    }
     let mut large = bytes;
     let last = large.len() - 1;
     // All elements of all tensors.
@@ -191,8 +197,10 @@ fn weights_lie_at_multiples_of_their_size() {
         ("bool", 1),
         ("float16", 2),
         ("float32", 4),
+        ("int16", 2),
         ("int32", 4),
         ("int8", 1),
+        ("uint16", 2),
         ("uint32", 4),
         ("uint8", 1),
     ] {

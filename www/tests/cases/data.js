@@ -29,7 +29,14 @@ test("arrays of every kind", async ({ device }) => {
   same([await bytes.read(), await signed.read()], [new Uint8Array([0, 200, 255]), new Int8Array([-128, 0, 127])]);
   same(await all(bytes.cast("f32").div(255).mul(51)), [0, 40, 51]);
   same(await all(signed.flip(0).cast("i32")), [127, 0, -128]);
+  const sound = device.tensor(new Int16Array([-32768, 0, 32767]), undefined, "i16");
+  const depths = device.tensor(new Uint16Array([0, 256, 65535]), [3], "u16");
+  same([sound.dtype, depths.dtype], ["i16", "u16"]);
+  same([await sound.read(), await depths.read()], [new Int16Array([-32768, 0, 32767]), new Uint16Array([0, 256, 65535])]);
+  same(await all(sound.cast("f32").div(32768)), [-1, 0, 32767 / 32768]);
+  same(await all(depths.flip(0).cast("i32")), [65535, 256, 0]);
   refuses("DType", "tensor", () => device.tensor([256], [1], "u8"));
+  refuses("DType", "tensor", () => device.tensor([-32769], [1], "i16"));
   refuses("DType", "add", () => bytes.add(1));
   same(await all(device.tensor(new Float64Array([2 ** 24 + 1]))), [2 ** 24], "rounded to f32");
   same(await all(device.tensor(5n)), [5]);

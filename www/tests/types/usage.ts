@@ -24,7 +24,8 @@ export async function usage(): Promise<void> {
   const { values, indices } = x.topk(1);
   is<typeof values, Tensor<"f32">>(true);
   is<typeof indices, Tensor<"i32">>(true);
-  is<Awaited<ReturnType<Tensor["read"]>>, Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array>(true);
+  type Arrays = Float32Array | Int32Array | Uint32Array | Int8Array | Uint8Array | Int16Array | Uint16Array;
+  is<Awaited<ReturnType<Tensor["read"]>>, Arrays>(true);
   const zeros = device.zeros([2, 3]);
   is<typeof zeros, Tensor<"f32">>(true);
   const counts = device.zeros(3, { dtype: "u32" });

@@ -230,6 +230,8 @@ impl<'r> Worker<'r> {
                     DType::F16 => self.load(place, cast_slice(buffer), out, from_half),
                     DType::I8 => self.load(place, cast_slice(buffer), out, |x: i8| x as u32),
                     DType::U8 => self.load(place, cast_slice(buffer), out, |x: u8| x.into()),
+                    DType::I16 => self.load(place, cast_slice(buffer), out, |x: i16| x as u32),
+                    DType::U16 => self.load(place, cast_slice(buffer), out, |x: u16| x.into()),
                     DType::F32 | DType::I32 | DType::U32 | DType::Bool => {
                         self.load(place, buffer, out, |x| x);
                     }

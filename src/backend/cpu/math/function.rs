@@ -286,11 +286,15 @@ pub fn cast(from: DType, to: DType) -> UnaryFn {
     match (from.compute(), to.compute()) {
         // Rounded as if it had been stored and read again.
         _ if from.is_float() && to == DType::F16 => |o, x| map(o, x, |x: f32| rounded_to_f16(x)),
-        // Integers of 8 bits saturate from floats, and wrap from other integers.
+        // Narrow integers saturate from floats, and wrap from other integers.
         (F32, _) if to == DType::I8 => |o, x| map(o, x, |x: f32| i32::from(x as i8)),
         (F32, _) if to == DType::U8 => |o, x| map(o, x, |x: f32| u32::from(x as u8)),
+        (F32, _) if to == DType::I16 => |o, x| map(o, x, |x: f32| i32::from(x as i16)),
+        (F32, _) if to == DType::U16 => |o, x| map(o, x, |x: f32| u32::from(x as u16)),
         _ if to == DType::I8 => |o, x| map(o, x, |x: i32| i32::from(x as i8)),
         _ if to == DType::U8 => |o, x| map(o, x, |x: u32| u32::from(x as u8)),
+        _ if to == DType::I16 => |o, x| map(o, x, |x: i32| i32::from(x as i16)),
+        _ if to == DType::U16 => |o, x| map(o, x, |x: u32| u32::from(x as u16)),
         (F32, I32) => |o, x| map(o, x, |x: f32| x as i32),
         (F32, U32) => |o, x| map(o, x, |x: f32| x as u32),
         (F32, Bool) => |o, x| map(o, x, |x: f32| x != 0.0),
