@@ -251,10 +251,29 @@ impl Tape<'_> {
             ends[axis] = (if n == 0 { start as isize } else { 0 }, (next - end) as isize);
             joined.push(self.place(node, &ends)?);
         }
-        match joined[..] {
-            [whole] => Ok(whole),
-            _ => self.push(Op::Concat { axis }, &joined),
+        if let [whole] = joined[..] {
+            return Ok(whole);
         }
+        // Products may need the same matrices below each other.
+        let columns = shape[shape.rank() - 1];
+        let matrices: Option<Vec<NodeId>> =
+            joined.iter().map(|&part| self.matrix(part, columns)).collect();
+        match matrices.filter(|_| axis == 0 && shape.rank() > 2) {
+            Some(matrices) => {
+                let rows = self.rows(matrices)?;
+                self.reshape(rows, shape)
+            }
+            None => self.push(Op::Concat { axis }, &joined),
+        }
+    }
+
+    /// The matrix of so many columns that a node is reshaped from.
+    fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
+        while self.shape(node).rank() != 2 {
+            let (Op::Reshape(_), &[input]) = self.graph.past(node) else { return None };
+            node = input;
+        }
+        (self.shape(node)[1] == columns).then_some(node)
     }
 
     /// A slice with zeros around it.

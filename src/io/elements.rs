@@ -12,10 +12,11 @@ use half::bf16;
 pub(super) enum Stored {
     /// As a type of tensors.
     Held(DType),
-    /// As integers of so many bytes that no tensor holds; they become `i32`.
-    Signed(usize),
-    /// As such integers without a sign; they become `u32`.
-    Unsigned(usize),
+    /// These become `i32`,
+    I64,
+    /// `u32`,
+    U64,
+    /// and `f32`.
     Bf16,
     F64,
 }
@@ -26,8 +27,8 @@ impl Stored {
         let same = |dtype: &DType| dtype.numbers() == numbers && bytes_in_files(*dtype) == size;
         match (DType::ALL.into_iter().find(same), numbers, size) {
             (Some(dtype), ..) => Some(Stored::Held(dtype)),
-            (None, Numbers::Signed, 2 | 8) => Some(Stored::Signed(size)),
-            (None, Numbers::Unsigned, 2 | 8) => Some(Stored::Unsigned(size)),
+            (None, Numbers::Signed, 8) => Some(Stored::I64),
+            (None, Numbers::Unsigned, 8) => Some(Stored::U64),
             (None, Numbers::Float, 8) => Some(Stored::F64),
             _ => None,
         }
@@ -37,9 +38,8 @@ impl Stored {
     pub fn size(self) -> usize {
         match self {
             Stored::Held(dtype) => bytes_in_files(dtype),
-            Stored::Signed(size) | Stored::Unsigned(size) => size,
             Stored::Bf16 => 2,
-            Stored::F64 => 8,
+            Stored::I64 | Stored::U64 | Stored::F64 => 8,
         }
     }
 
@@ -66,15 +66,14 @@ impl Stored {
                 device.tensor(&truths?, shape)
             }
             Stored::Held(dtype) => device.tensor_from_bytes(&bytes, shape, dtype),
-            Stored::Signed(_) => {
-                let unused = 64 - 8 * size;
+            Stored::I64 => {
                 let narrow = elements.each(|bits| {
-                    let wide = (bits << unused) as i64 >> unused;
+                    let wide = bits as i64;
                     i32::try_from(wide).map_err(|_| format!("{wide} does not fit i32"))
                 });
                 device.tensor(&narrow?, shape)
             }
-            Stored::Unsigned(_) => {
+            Stored::U64 => {
                 let narrow = elements.each(|bits| {
                     u32::try_from(bits).map_err(|_| format!("{bits} does not fit u32"))
                 });

@@ -148,7 +148,8 @@ impl Stack {
         }
         let count = 1 + usize::from(self.kind == Kind::Lstm);
         let mut last: Vec<Vec<Tensor>> = vec![Vec::with_capacity(self.cells.len()); count];
-        let mut x = x.clone();
+        // Steps first: each is a part without gaps.
+        let mut x = x.transpose(0, 1)?;
         for (layer, cells) in self.cells.chunks(self.directions).enumerate() {
             if layer > 0 {
                 x = self.dropout.forward(&x)?;
@@ -169,10 +170,10 @@ impl Stack {
             x = Tensor::concat(&results, -1)?;
         }
         let last = last.iter().map(|states| Tensor::stack(states, 0)).collect::<Result<_>>()?;
-        Ok((x, last))
+        Ok((x.transpose(0, 1)?, last))
     }
 
-    /// One cell over the whole sequence.
+    /// One cell over the whole sequence, `[steps, batch, inputs]`.
     fn pass(
         &self,
         cell: &Cell,
@@ -188,9 +189,7 @@ impl Stack {
             Some([of_x, of_h]) => [Some(of_x.add(&of_h)?), None],
         };
         let weight = transposed(&cell.weight_hh.value(), x)?;
-        // Steps first: each is a part without gaps.
-        let steps =
-            linear(x, &cell.weight_ih.value(), of_x.as_ref())?.transpose(0, 1)?.unbind(0)?;
+        let steps = linear(x, &cell.weight_ih.value(), of_x.as_ref())?.unbind(0)?;
         let mut results = Vec::with_capacity(steps.len());
         let mut advance = |step: &Tensor| {
             state = self.kind.step(step, &affine(&state[0], &weight, of_h.as_ref())?, &state)?;
@@ -204,7 +203,7 @@ impl Stack {
         if reverse {
             results.reverse();
         }
-        Ok((Tensor::stack(&results, 1)?, state))
+        Ok((Tensor::stack(&results, 0)?, state))
     }
 }
 

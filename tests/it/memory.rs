@@ -5,7 +5,10 @@ use pollster::block_on;
 use warpweft::device::{Device, MemoryReport};
 use warpweft::dtype::DType;
 use warpweft::error::Result;
-use warpweft::nn::{Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Module, Sequential};
+use warpweft::nn::{
+    Conv2d, CrossEntropyOptions, Generator, Layer, Linear, Lstm, Module, RecurrentOptions,
+    Sequential,
+};
 use warpweft::optim::{Adam, Optimizer};
 use warpweft::tensor::{ConvOptions, Padding, PoolOptions, Tensor, Variable};
 
@@ -179,14 +182,26 @@ fn convolutions(generator: &Generator) -> Result<(Sequential, usize)> {
     Ok((model, 784 + pooled + first + 128 + 10))
 }
 
+/// An LSTM over the rows of a picture. Of each step its four gates are needed, their gradients, the cell, its `tanh` and the
+/// result.
+fn recurrent(generator: &Generator) -> Result<(Sequential, usize)> {
+    let model = Sequential::new()
+        .push(|x: &Tensor| x.reshape(&[-1, 28, 28]))
+        .push(Lstm::new(generator, 28, 128, RecurrentOptions::default())?)
+        .push(|x: &Tensor| x.select(1, -1))
+        .push(Linear::new(generator, 128, 10)?);
+    Ok((model, 784 + 28 * 11 * 128 + 10))
+}
+
 #[test]
 fn a_step_of_training_takes_what_its_parts_take() {
     type Make = fn(&Generator) -> Result<(Sequential, usize)>;
     // Which elements were the largest of a window is found out before it is needed: a mask more.
-    let models: [(&str, Make, usize, u64); 3] = [
+    let models: [(&str, Make, usize, u64); 4] = [
         ("dense", dense, 64, 120),
         ("dense", dense, 512, 120),
         ("convolutions", convolutions, 64, 160),
+        ("recurrent", recurrent, 64, 120),
     ];
     for (name, make, count, percent) in models {
         for place in [Place::Cpu, Place::Wgpu] {

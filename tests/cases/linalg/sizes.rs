@@ -203,7 +203,8 @@ fn special(suite: &mut Suite) {
     suite.add("a matrix of many rows", |device| {
         let long = random(&[1, 1100, 2], -1.0, 1.0, 9);
         let (q, r) = long.f32(device)?.qr()?;
-        Ok(vec![near("again", q.matmul(&r)?, long, near_by(1.0))])
+        // Errors are those of the columns' lengths, which are 19.
+        Ok(vec![near("again", q.matmul(&r)?, long, near_by(19.0))])
     });
     suite.add("matrices of nothing", |device| {
         let none = device.zeros(&[3, 0, 0])?;
