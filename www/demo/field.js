@@ -10,7 +10,7 @@ import { Loop } from "./loop.js";
 import { names, numbersOf, own, pictureOf, placesOf, psnr } from "./pixels.js";
 import { randoms } from "./points.js";
 import { Source } from "./source.js";
-import { stepsPerSecond, stepsPerSecondOfCpu } from "./speed.js";
+import { connectSpeed } from "./speed.js";
 
 /** @import { Tensor } from "../dist/nn.js" */
 
@@ -49,6 +49,7 @@ let optimizer;
 
 for (const [name, title] of Object.entries(names)) choice("picture").append(make("option", { value: name }, title));
 const loop = new Loop({ step: learn, show, reset, failed });
+const forgetSpeed = connectSpeed(loop, device, "field", () => ({ ...shape(), side, batch }));
 const take = latest(takePicture);
 const source = new Source(choice("picture"), (name) => own(name, side), () => void take(), failed);
 const look = latest(() => loop.turn(showPart));
@@ -89,7 +90,6 @@ function connect() {
       void look();
     });
   }
-  byId("measure", HTMLButtonElement).addEventListener("click", () => void loop.turn(measure));
   new ResizeObserver(() => void redraw()).observe(canvas("learnt"));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => void redraw());
 }
@@ -125,7 +125,7 @@ function reset() {
   optimizer = Optimizer[rule](field, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
   say("parameters", `${field.parameterCount.toLocaleString("en")} parameters`);
   say("loss", "–");
-  for (const id of ["device-speed", "cpu-speed"]) say(id, "–");
+  forgetSpeed();
   byId("sharpness", HTMLSelectElement).disabled = number("frequencies") === 0;
   curve.clear();
 }
@@ -202,20 +202,4 @@ function paint(canvas, picture, left, top, size) {
   context.imageSmoothingEnabled = false;
   context.drawImage(picture, left, top, size, size, 0, 0, width, width);
   return { context, width };
-}
-
-/** Steps a second of such a net, here and on the CPU: one after the other, so that they do not share one. */
-async function measure() {
-  const button = byId("measure", HTMLButtonElement);
-  const rate = (/** @type {number} */ steps) => `${steps < 10 ? steps.toFixed(1) : Math.round(steps)} steps a second`;
-  const size = { ...shape(), side, batch };
-  button.disabled = true;
-  try {
-    say("device-speed", "…");
-    say("cpu-speed", "…");
-    say("device-speed", rate(await stepsPerSecond(device, size)));
-    say("cpu-speed", rate(await stepsPerSecondOfCpu(size)));
-  } finally {
-    button.disabled = false;
-  }
 }

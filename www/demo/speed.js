@@ -1,26 +1,74 @@
-// How many steps a second a device takes. As a worker it says so of the CPU: the page stays awake meanwhile.
+// How many steps a second a device takes, here and on the CPU. As a worker it says so of the CPU: the page stays awake
+// meanwhile.
 
-import { Device, Optimizer } from "../dist/nn.js";
-import { Field, step } from "./fourier.js";
-import { placesOf } from "./pixels.js";
+import { Device, Generator, Optimizer } from "../dist/nn.js";
+import { byId } from "./dom.js";
 
-/** @typedef {{ side: number, batch: number, frequencies: number, sharpness: number, layers: number, width: number }} Size */
+/**
+ * @import { Tensor } from "../dist/nn.js"
+ * @import { Loop } from "./loop.js"
+ * @typedef {{ dispose?: () => void }} Held
+ * @typedef {Record<string, any>} Size
+ * @typedef {{ step: () => Tensor, held: (Held | undefined)[] }} Work a step on data that stands still, and what it holds.
+ */
 
 /** How long steps are counted, in milliseconds. */
 const period = 1000;
 
+/** Numbers from 0 to below `end`, as if by chance. */
+const numbers = (/** @type {number} */ count, /** @type {number} */ end) =>
+  Int32Array.from({ length: count }, (_, n) => (n * 97) % end);
+
+/** What the pages' nets learn, by the pages. @type {Record<string, (device: Device, size: Size) => Promise<Work>>} */
+const works = {
+  async points(device, { count, ...shape }) {
+    const { Mlp, step } = await import("./mlp.js");
+    const { points } = await import("./points.js");
+    const net = new Mlp(device, { ...shape, seed: 1 });
+    const optimizer = Optimizer.adam(net, { lr: 1e-3 });
+    const list = points("moons", count, 1);
+    const [x, y] = [device.tensor(list.map(([x, y]) => [x, y])), device.tensor(list.map(([, , label]) => label))];
+    return { step: () => step(device, net, optimizer, x, y), held: [...net.layers, optimizer, x, y] };
+  },
+  async digits(device, { count, batch }) {
+    const { cnn, step } = await import("./cnn.js");
+    const net = cnn(new Generator(device, 1));
+    const optimizer = Optimizer.adam(net, { lr: 1e-3 });
+    const data = { images: device.full([count, 1, 8, 8], 0.5), labels: device.tensor(numbers(count, 10)) };
+    const chosen = numbers(batch, count);
+    return { step: () => step(device, net, optimizer, data, chosen), held: [net, optimizer, data.images, data.labels] };
+  },
+  async text(device, { batch, ...shape }) {
+    const { step, Transformer } = await import("./transformer.js");
+    const net = new Transformer(new Generator(device, 1), shape);
+    const optimizer = Optimizer.adamW(net, { lr: 1e-3 });
+    const { token, position, layers, norm, head } = net;
+    const pieces = numbers(batch * (shape.length + 1), shape.characters);
+    const take = () => step(device, net, optimizer, pieces, [batch, shape.length + 1]);
+    return { step: take, held: [token, position, ...layers, norm, head, optimizer] };
+  },
+  async field(device, { side, batch, ...shape }) {
+    const { Field, step } = await import("./fourier.js");
+    const { placesOf } = await import("./pixels.js");
+    const net = new Field(device, { ...shape, seed: 1 });
+    const optimizer = Optimizer.adam(net, { lr: 1e-3 });
+    const data = { places: device.tensor(placesOf(side), [side * side, 2]), colours: device.full([side * side, 3], 0.5) };
+    const chosen = numbers(batch, side * side);
+    const held = [...net.layers, net.waves, optimizer, data.places, data.colours];
+    return { step: () => step(device, net, optimizer, data, chosen), held };
+  },
+};
+
 /**
- * Steps a second of a field of this size, on a picture that is all grey.
+ * Steps a second of such work.
  * @param {Device} device
+ * @param {string} name
  * @param {Size} size
  */
-export async function stepsPerSecond(device, { side, batch, ...shape }) {
-  const field = new Field(device, { ...shape, seed: 1 });
-  const optimizer = Optimizer.adam(field, { lr: 1e-3 });
-  const data = { places: device.tensor(placesOf(side), [side * side, 2]), colours: device.full([side * side, 3], 0.5) };
-  const numbers = Int32Array.from({ length: batch }, (_, n) => (n * 97) % (side * side));
+async function stepsPerSecond(device, name, size) {
+  const { step, held } = await works[name](device, size);
   const take = async (/** @type {number} */ count) => {
-    const losses = Array.from({ length: count }, () => step(device, field, optimizer, data, numbers));
+    const losses = Array.from({ length: count }, step);
     await losses[count - 1].item();
     for (const loss of losses) loss.dispose();
   };
@@ -34,30 +82,58 @@ export async function stepsPerSecond(device, { side, batch, ...shape }) {
     }
     return (1000 * count) / (performance.now() - start);
   } finally {
-    for (const one of [...field.layers, field.waves, optimizer, ...Object.values(data)]) one?.dispose?.();
+    for (const one of held) one?.dispose?.();
   }
 }
 
 /**
  * The same of the CPU, in a worker that ends with it.
+ * @param {string} name
  * @param {Size} size
  * @returns {Promise<number>}
  */
-export function stepsPerSecondOfCpu(size) {
+function stepsPerSecondOfCpu(name, size) {
   const worker = new Worker(new URL("./speed.js", import.meta.url), { type: "module", name: "speed" });
   /** @type {Promise<number>} */
   const answer = new Promise((resolve, reject) => {
     worker.addEventListener("message", ({ data: { rate, error } }) => (error ? reject(new Error(error)) : resolve(rate)));
     worker.addEventListener("error", ({ message }) => reject(new Error(`the CPU's worker: ${message}`)));
   });
-  worker.postMessage(size);
+  worker.postMessage({ name, size });
   return answer.finally(() => worker.terminate());
 }
 
-if (typeof document === "undefined") {
-  self.addEventListener("message", async ({ data }) => {
+/**
+ * Connects the button `#measure` of `timing.js`: steps of the page's work are timed here and on the CPU, one after the other,
+ * so that they do not share one. Returns what forgets the figures, for a net of another size.
+ * @param {Loop} loop
+ * @param {Device} device
+ * @param {string} name which work.
+ * @param {() => Size} size of now.
+ */
+export function connectSpeed(loop, device, name, size) {
+  const button = byId("measure", HTMLButtonElement);
+  const say = (/** @type {string} */ id, /** @type {string} */ text) => (byId(id, HTMLElement).textContent = text);
+  const both = (/** @type {string} */ text) => ["device-speed", "cpu-speed"].forEach((id) => say(id, text));
+  const rate = (/** @type {number} */ steps) => `${steps < 10 ? steps.toFixed(1) : Math.round(steps)} steps a second`;
+  const measure = async () => {
+    button.disabled = true;
     try {
-      self.postMessage({ rate: await stepsPerSecond(await Device.new({ prefer: "cpu" }), data) });
+      both("…");
+      say("device-speed", rate(await stepsPerSecond(device, name, size())));
+      say("cpu-speed", rate(await stepsPerSecondOfCpu(name, size())));
+    } finally {
+      button.disabled = false;
+    }
+  };
+  button.addEventListener("click", () => void loop.turn(measure));
+  return () => both("–");
+}
+
+if (typeof document === "undefined") {
+  self.addEventListener("message", async ({ data: { name, size } }) => {
+    try {
+      self.postMessage({ rate: await stepsPerSecond(await Device.new({ prefer: "cpu" }), name, size) });
     } catch (error) {
       self.postMessage({ error: error instanceof Error ? error.message : String(error) });
     }

@@ -9,6 +9,7 @@ import { Loop } from "./loop.js";
 import { Mlp, step } from "./mlp.js";
 import { NetPicture } from "./network.js";
 import { points, reach, shapes } from "./points.js";
+import { connectSpeed } from "./speed.js";
 
 /**
  * @import { Device, Tensor } from "../dist/nn.js"
@@ -55,6 +56,7 @@ let optimizer;
 let accuracy = {};
 
 const loop = new Loop({ step: learn, show, reset, failed });
+const forgetSpeed = connectSpeed(loop, device, "points", () => ({ ...shape(), count }));
 connect();
 const ready = Promise.all([choose(), showCode("code", "mlp.js").catch(failed)]);
 
@@ -143,15 +145,19 @@ async function replace(train, test, anew = false) {
   await (anew ? loop.reset() : done);
 }
 
+/** What the net is. */
+const shape = () => ({ layers: number("layers"), units: number("units"), activation: choice("activation").value });
+
 /** A new net, and what teaches it. */
 function reset() {
   for (const layer of net?.layers ?? []) layer.dispose();
   optimizer?.dispose();
   seed += 1;
-  net = new Mlp(device, { layers: number("layers"), units: number("units"), activation: choice("activation").value, seed });
+  net = new Mlp(device, { ...shape(), seed });
   const rule = choice("optimizer").value;
   optimizer = Optimizer[rule](net, { lr: number("lr"), ...(rule === "sgd" ? { momentum: 0.9 } : {}) });
   curve.clear();
+  forgetSpeed();
 }
 
 /** One step on all points. */

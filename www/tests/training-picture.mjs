@@ -2,7 +2,7 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { expect, press, settled, stands, steps, test, testPage, text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 import { discPng } from "./support/png.js";
 
 /** Decibels after some seconds: 33 and more after 200 steps. An untrained net has 10. */
@@ -166,10 +166,7 @@ await testPage(async (page, where, visit) => {
   });
 
   await test(`${where}: steps a second, beside the CPU's`, async () => {
-    await press(page, "Time a step here and on the CPU");
-    await page.waitForFunction(() => /\d steps a second/.test(document.getElementById("cpu-speed").textContent));
-    const [own, cpu] = [await text(page, "device-speed"), await text(page, "cpu-speed")].map(Number.parseFloat);
-    expect(own > 0 && cpu > 0, `${own} and ${cpu}`);
+    await timed(page);
     await wellMade(page);
   });
 });

@@ -2,7 +2,7 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { expect, press, settled, stands, steps, test, testPage, text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** The colour of the plane at a place: whose side it is on. */
 const sideOf = (page, x, y) =>
@@ -99,4 +99,6 @@ await testPage(async (page, where, visit) => {
     expect((await text(page, "test-accuracy")) === "–", "there are no others to test with");
     await wellMade(page);
   });
+
+  await test(`${where}: steps a second, beside the CPU's`, () => timed(page));
 });

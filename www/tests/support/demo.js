@@ -107,6 +107,22 @@ export async function stands(page, count, first = 100) {
   }
 }
 
+/** Steps are timed on the page's device and on the CPU, and forgotten when there is another net; nothing is left of it. */
+export async function timed(page) {
+  await settled(page);
+  const held = () => page.evaluate(() => window.demo.stats().nodes);
+  const before = await held();
+  await press(page, "Time a step here and on the CPU");
+  await page.waitForFunction(() => /\d steps a second/.test(document.getElementById("cpu-speed").textContent));
+  const [own, cpu] = [await text(page, "device-speed"), await text(page, "cpu-speed")].map(Number.parseFloat);
+  expect(own > 0 && cpu > 0, `${own} and ${cpu}`);
+  await settled(page);
+  expect((await held()) <= before, `${await held()} nodes, ${before} before`);
+  await press(page, "Reset");
+  await settled(page);
+  expect((await text(page, "cpu-speed")) === "–", "the figures are of another net");
+}
+
 /** Everything that is used has a name. */
 export async function named(page) {
   const nameless = await page.evaluate(() => {
