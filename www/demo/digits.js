@@ -9,13 +9,23 @@ import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { drawPixels, Pad } from "./pad.js";
 import { randoms } from "./points.js";
-import { best, scoresOf, showConfusion, showGuess, showMisread } from "./scores.js";
+import { best, scoresOf, showConfusion, showExamples, showGuess, showMisread } from "./scores.js";
+import { connectSpeed } from "./speed.js";
+import { drawings } from "./strokes.js";
 
-/** @import { Device, Sequential, Tensor } from "../dist/nn.js" */
+/**
+ * @import { Device, Sequential, Tensor } from "../dist/nn.js"
+ * @import { Images } from "./strokes.js"
+ * @typedef {{ train: Images, test: Images }} Part what is learnt, and what is only looked at.
+ * @typedef {Part & { images: Tensor, labels: Tensor, numbers: Int32Array, tested: Tensor }} Data as the device has them, too:
+ * the images to learn with their labels and numbers, and the test images.
+ */
 
 const batch = 32;
 /** The shortest time between two looks at the test images, in milliseconds. */
 const pause = 400;
+/** How many images are drawn, about as many as scikit-learn has. */
+const counts = { train: 1440, test: 360 };
 /** What the net is made of, as `warpweft train digits` notes it in its files. */
 const architecture = {
   input: [1, 8, 8],
@@ -35,8 +45,10 @@ const architecture = {
   range: [0, 1],
 };
 
+const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
+
 const device = await openDevice();
-const data = await load();
+const written = await load();
 const random = randoms(1);
 const curve = new Curve(byId("curve", HTMLCanvasElement), ["--thread", "--accent"]);
 const pad = new Pad(byId("pad", HTMLCanvasElement), () => void see(pad.pixels()));
@@ -46,6 +58,8 @@ let drawn = 0;
 let smooth;
 /** The numbers of the images that the epoch has still to show. @type {Int32Array} */
 let order = new Int32Array();
+/** What is chosen. @type {Data} */
+let data;
 /** @type {Sequential} */
 let net;
 /** @type {Optimizer} */
@@ -59,8 +73,9 @@ let readLast;
 let accuracy = 0;
 
 const loop = new Loop({ step: learn, show, reset, failed });
+const forgetSpeed = connectSpeed(loop, device, "digits", () => ({ count: data.train.digits.length, batch }));
 connect();
-const ready = Promise.all([loop.reset(), showCode("code", "cnn.js").catch(failed)]);
+const ready = Promise.all([choose(), showCode("code", "cnn.js").catch(failed)]);
 
 // For programs that look at the page.
 Object.assign(window, {
@@ -79,26 +94,58 @@ Object.assign(window, {
   },
 });
 
-/** The digits, from 0 to 1; every fifth is for testing. */
+/** The digits that people wrote, from 0 to 1; every fifth is for testing. @returns {Promise<Part>} */
 async function load() {
   try {
     const response = await fetch("../data/digits.npz");
     if (!response.ok) throw new Error(`the digits cannot be had: ${response.status}`);
-    const arrays = await device.loadNpz(response);
-    const images = arrays.images.cast("f32").div(16).unsqueeze(1);
-    const labels = arrays.labels.cast("i32");
-    const all = Int32Array.from({ length: images.shape[0] }, (_, n) => n);
-    const tested = device.tensor(all.filter((n) => n % 5 === 0));
-    const test = { images: images.indexSelect(0, tested), labels: labels.indexSelect(0, tested) };
-    const [pixels, digits] = await device.read([test.images, test.labels]);
-    return { images, labels, numbers: all.filter((n) => n % 5 !== 0), test: { images: test.images, pixels, digits } };
+    const { images, labels } = await device.loadNpz(response);
+    const [ink, digits] = await device.read([images, labels]);
+    for (const array of [images, labels]) array.dispose();
+    const part = (/** @type {boolean} */ tested) => ({
+      pixels: Float32Array.from(ink.filter((_, n) => (Math.trunc(n / 64) % 5 === 0) === tested), (count) => count / 16),
+      digits: Int32Array.from(digits.filter((_, n) => (n % 5 === 0) === tested)),
+    });
+    return { train: part(false), test: part(true) };
   } catch (error) {
     failed(error);
     throw error;
   }
 }
 
+/** Digits of strokes, as is chosen. @returns {Part} */
+function draw() {
+  const look = { slant: Number(choice("slant").value), noise: Number(choice("noise").value) };
+  return { train: drawings(counts.train, 1, look), test: drawings(counts.test, 2, look) };
+}
+
+/** The data that are chosen, and a new net for them. */
+function choose() {
+  const chosen = choice("data").value;
+  for (const id of ["slant", "noise"]) choice(id).disabled = chosen === "written";
+  void loop.turn(() => {
+    const parts = [...(chosen === "drawn" ? [] : [written]), ...(chosen === "written" ? [] : [draw()])];
+    const [train, test] = [joined(parts.map(({ train }) => train)), joined(parts.map(({ test }) => test))];
+    const tensor = (/** @type {Images} */ { pixels, digits }) => device.tensor(pixels, [digits.length, 1, 8, 8]);
+    for (const old of [data?.images, data?.labels, data?.tested]) old?.dispose();
+    const numbers = Int32Array.from(train.digits.keys());
+    data = { train, test, numbers, images: tensor(train), labels: device.tensor(train.digits), tested: tensor(test) };
+    byId("tested", HTMLElement).textContent = `${test.digits.length}`;
+    showExamples(train);
+  });
+  return loop.reset();
+}
+
+/** Images one after the other. @param {Images[]} parts @returns {Images} */
+function joined(parts) {
+  return {
+    pixels: Float32Array.from(parts.flatMap(({ pixels }) => [...pixels])),
+    digits: Int32Array.from(parts.flatMap(({ digits }) => [...digits])),
+  };
+}
+
 function connect() {
+  for (const id of ["data", "slant", "noise"]) choice(id).addEventListener("change", () => void choose());
   byId("clear", HTMLButtonElement).addEventListener("click", () => {
     pad.clear();
     void see(undefined);
@@ -121,7 +168,10 @@ function connect() {
   });
   const again = () => {
     pad.draw();
-    void loop.turn(() => show(undefined, true));
+    void loop.turn(() => {
+      showExamples(data.train);
+      return show(undefined, true);
+    });
   };
   new ResizeObserver(again).observe(byId("pad", HTMLCanvasElement));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
@@ -137,6 +187,7 @@ function reset() {
   order = new Int32Array();
   smooth = undefined;
   curve.clear();
+  forgetSpeed();
 }
 
 /** A step on the next images; whole batches alone, so that all steps have one shape. */
@@ -190,7 +241,7 @@ async function show(loss, now) {
   }
   byId("epochs", HTMLElement).textContent = ((loop.steps * batch) / data.numbers.length).toFixed(1);
   if (!net || (!now && performance.now() - drawn < pause)) return;
-  const tested = device.scope(() => net.forward(data.test.images));
+  const tested = device.scope(() => net.forward(data.tested));
   const scores = await tested.read();
   tested.dispose();
   const { digits, pixels } = data.test;

@@ -3,6 +3,8 @@
 import { byId, make } from "./dom.js";
 import { drawPixels } from "./pad.js";
 
+/** @import { Images } from "./strokes.js" */
+
 const ten = Array.from({ length: 10 }, (_, n) => n);
 
 /** The place of the largest of ten scores. @param {Float32Array} scores */
@@ -62,12 +64,26 @@ export function showConfusion(scores, labels) {
  */
 export function showMisread(scores, labels, images) {
   const wrong = [...labels.keys()].filter((n) => best(scoresOf(scores, n)) !== labels[n]);
-  const shown = wrong.slice(0, 12).map((n) => {
-    const said = `${labels[n]} as ${best(scoresOf(scores, n))}`;
-    const canvas = make("canvas", { class: "pixels", role: "img", "aria-label": `An image of ${said}` });
-    drawPixels(canvas, images.subarray(64 * n, 64 * (n + 1)));
-    return make("figure", {}, canvas, make("span", {}, said));
-  });
+  const shown = wrong.slice(0, 12).map((n) => picture(images, n, `${labels[n]} as ${best(scoresOf(scores, n))}`));
   byId("misread", HTMLElement).replaceChildren(...shown);
   byId("misread-count", HTMLElement).textContent = `${wrong.length} of ${labels.length} are misread`;
+}
+
+/** Two of the images of each digit: the first and the last, as these may be of different data. @param {Images} images */
+export function showExamples({ pixels, digits }) {
+  const first = ten.map((digit) => picture(pixels, digits.indexOf(digit), `${digit}`));
+  const last = ten.map((digit) => picture(pixels, digits.lastIndexOf(digit), `${digit}`));
+  byId("examples", HTMLElement).replaceChildren(...first, ...last);
+}
+
+/**
+ * An image with what there is to say of it.
+ * @param {Float32Array} images
+ * @param {number} n
+ * @param {string} said
+ */
+function picture(images, n, said) {
+  const canvas = make("canvas", { class: "pixels", role: "img", "aria-label": `An image of ${said}` });
+  drawPixels(canvas, images.subarray(64 * n, 64 * (n + 1)));
+  return make("figure", {}, canvas, make("span", {}, said));
 }

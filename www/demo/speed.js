@@ -36,7 +36,8 @@ const works = {
     const optimizer = Optimizer.adam(net, { lr: 1e-3 });
     const data = { images: device.full([count, 1, 8, 8], 0.5), labels: device.tensor(numbers(count, 10)) };
     const chosen = numbers(batch, count);
-    return { step: () => step(device, net, optimizer, data, chosen), held: [net, optimizer, data.images, data.labels] };
+    const held = [...Object.values(net), optimizer, data.images, data.labels];
+    return { step: () => step(device, net, optimizer, data, chosen), held };
   },
   async text(device, { batch, ...shape }) {
     const { step, Transformer } = await import("./transformer.js");

@@ -3,8 +3,9 @@
 // Prints `N passed, M failed`.
 
 import { readFileSync } from "node:fs";
-import { expect, opened, press, settled, stands, test, testPage } from "./support/demo.js";
-import { text, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { drawings as drawn } from "../demo/strokes.js";
+import { expect, opened, press, settled, stands, steps, test, testPage } from "./support/demo.js";
+import { text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** How many of the test images are of each digit: NumPy's `bincount(labels[::5])`. */
 const imagesOf = [42, 28, 26, 48, 38, 39, 30, 26, 36, 47];
@@ -49,6 +50,81 @@ async function download(page) {
   return readFileSync(await file.path());
 }
 
+/** Chooses data of the page, and how drawn ones look. */
+async function choose(page, chosen) {
+  for (const [id, value] of Object.entries(chosen)) await page.locator(`#${id}`).selectOption(value);
+  await settled(page);
+}
+
+/** The numbers of the table of what is taken for what, row by row. */
+const confusion = (page) =>
+  page.locator("#confusion td").evaluateAll((all) => all.map((cell) => Number(cell.textContent)));
+/** How many test images of each digit there are. */
+const rowSums = (cells) => imagesOf.map((_, digit) => cells.slice(10 * digit, 10 * digit + 10).reduce((sum, n) => sum + n, 0));
+
+/** The 64 numbers of an image. */
+const image = ({ pixels }, n) => pixels.subarray(64 * n, 64 * (n + 1));
+const distance = (a, b) => Math.hypot(...a.map((x, n) => x - b[n]));
+
+/** How far an image's ink goes to the right for each step up: the slope of its regression. */
+function lean(pixels) {
+  const weighted = (value) => pixels.reduce((sum, ink, n) => sum + ink * value(n % 8, n >> 3), 0);
+  const all = weighted(() => 1);
+  const [x, y] = [weighted((x) => x) / all, weighted((_, y) => y) / all];
+  return -weighted((u, v) => (u - x) * (v - y)) / weighted((_, v) => (v - y) ** 2);
+}
+
+await test("drawn digits are sixteenths, and their seed's", () => {
+  const look = { slant: 20, noise: 0.02 };
+  const one = drawn(200, 7, look);
+  expect(one.pixels.length === 64 * 200 && one.digits.length === 200, `${one.pixels.length} numbers`);
+  const odd = one.pixels.filter((ink) => !(ink >= 0 && ink <= 1 && Number.isInteger(16 * ink)));
+  expect(odd.length === 0, `numbers of them: ${odd.slice(0, 5)}`);
+  const inks = Array.from(one.digits, (_, n) => image(one, n).reduce((sum, ink) => sum + ink, 0));
+  expect(Math.min(...inks) > 5 && Math.max(...inks) < 40, `ink from ${Math.min(...inks)} to ${Math.max(...inks)} of 64`);
+  expect(distance(one.pixels, drawn(200, 7, look).pixels) === 0, "a seed gives other images when it is used again");
+  const [clean, other] = [7, 8].map((seed) => drawn(200, seed, { ...look, noise: 0 }));
+  const alike = inks.filter((_, n) => distance(image(clean, n), image(other, n)) === 0);
+  expect(alike.length === 0, `another seed gives ${alike.length} of the same images`);
+});
+
+await test("each drawn digit differs from the others", () => {
+  const [one, other] = [1, 2].map((seed) => drawn(400, seed, { slant: 0, noise: 0 }));
+  const means = imagesOf.map((_, digit) => {
+    const own = [...one.digits.keys()].filter((n) => one.digits[n] === digit);
+    return new Float32Array(64).map((_, at) => own.reduce((sum, n) => sum + image(one, n)[at], 0) / own.length);
+  });
+  const nearest = (pixels) => {
+    const all = means.map((mean) => distance(mean, pixels));
+    return all.indexOf(Math.min(...all));
+  };
+  const right = imagesOf.map((_, digit) => {
+    const own = [...other.digits.keys()].filter((n) => other.digits[n] === digit);
+    return own.filter((n) => nearest(image(other, n)) === digit).length / own.length;
+  });
+  expect(Math.min(...right) > 0.6, `nearest to the mean of their own: ${right}`);
+});
+
+await test("drawn digits lean and are noisy as they are told", () => {
+  const plain = drawn(500, 3, { slant: 0, noise: 0 });
+  for (const [slant, most] of [[10, 0.26], [40, 0.95]]) {
+    const leaning = drawn(500, 3, { slant, noise: 0 });
+    const leans = Array.from(plain.digits, (_, n) => lean(image(leaning, n)) - lean(image(plain, n)));
+    const [low, high] = [Math.min(...leans), Math.max(...leans)];
+    expect(low > -most && high < most, `up to ${slant} degrees: from ${low} to ${high}`);
+    const half = Math.tan((Math.PI / 180) * slant) * 0.75;
+    expect(low < -half && high > half, `up to ${slant} degrees: only from ${low} to ${high}`);
+  }
+  for (const noise of [0.02, 0.1]) {
+    const noisy = drawn(500, 3, { slant: 0, noise });
+    for (const [ink, wanted] of [[0, noise], [1, 1 - noise]]) {
+      const those = noisy.pixels.filter((_, n) => plain.pixels[n] === ink);
+      const mean = those.reduce((sum, x) => sum + x, 0) / those.length;
+      expect(Math.abs(mean - wanted) < 0.005, `noise of ${noise} makes ${mean} of ${ink}`);
+    }
+  }
+});
+
 await testPage(async (page, where, visit) => {
   await test(`${where}: digits that nobody has learnt yet`, async () => {
     await visit("train.html");
@@ -57,15 +133,14 @@ await testPage(async (page, where, visit) => {
     await opened(page);
     await visit("digits.html");
     expect(Number.parseFloat(await text(page, "accuracy")) < 50, `${await text(page, "accuracy")} are right by chance`);
-    const cells = await page.locator("#confusion td").evaluateAll((all) => all.map((cell) => Number(cell.textContent)));
-    const rows = imagesOf.map((_, digit) => cells.slice(10 * digit, 10 * digit + 10).reduce((sum, n) => sum + n, 0));
+    const rows = rowSums(await confusion(page));
     expect(rows.join() === imagesOf.join(), `the images of each digit: ${rows}`);
     expect((await text(page, "code")).includes("Layer.conv2d("), "the code is not shown");
   });
 
   await test(`${where}: digits are learnt`, async () => {
     await trainUntil(page, () => window.demo.accuracy > 0.94);
-    const cells = await page.locator("#confusion td").evaluateAll((all) => all.map((cell) => Number(cell.textContent)));
+    const cells = await confusion(page);
     const right = imagesOf.reduce((sum, _, digit) => sum + cells[11 * digit], 0);
     expect(right > 0.9 * 360, `${right} of 360 are right`);
     const shown = await text(page, "accuracy");
@@ -123,4 +198,52 @@ await testPage(async (page, where, visit) => {
     await trainFor(page, 20);
     await wellMade(page);
   });
+
+  await test(`${where}: drawn digits are learnt`, async () => {
+    await choose(page, { data: "drawn" });
+    expect((await steps(page)) === 0 && Number.parseFloat(await text(page, "accuracy")) < 50, "the net is not a new one");
+    const rows = rowSums(await confusion(page));
+    expect(rows.every((count) => count === 36), `the images of each digit: ${rows}`);
+    await trainUntil(page, () => window.demo.accuracy > 0.95);
+    await wellMade(page);
+    await choose(page, { slant: "40" });
+    expect((await steps(page)) === 0, "another slant is not a new net");
+  });
+
+  await test(`${where}: drawn digits are read by a net of real ones`, async () => {
+    await choose(page, { slant: "0", noise: "0" });
+    await press(page, "Take trained weights");
+    await page.waitForFunction(() => window.demo.accuracy > 0.85);
+  });
+
+  await test(`${where}: both are learnt, and shown`, async () => {
+    await choose(page, { data: "both" });
+    const [rows, all] = [rowSums(await confusion(page)), await text(page, "tested")];
+    expect(rows.join() === imagesOf.map((count) => count + 36).join() && all === "720", `of each digit: ${rows}; of ${all}`);
+    const shown = await page.locator("#examples figure").evaluateAll((figures) =>
+      figures.map((figure) => {
+        const { data } = figure.querySelector("canvas").getContext("2d").getImageData(0, 0, 8, 8);
+        return { said: figure.textContent, ink: Array.from({ length: 64 }, (_, n) => data[4 * n + 3] / 255) };
+      }),
+    );
+    const digits = shown.map(({ said }) => said).join("");
+    expect(digits === "01234567890123456789", `the images shown: ${digits}`);
+    // The last ten are the last of those that were drawn.
+    const wanted = drawn(1440, 1, { slant: 0, noise: 0 });
+    const far = shown.map(({ ink }, n) => distance(ink, image(wanted, 1420 + n)));
+    expect(far.every((far, n) => far < 0.1 === n >= 10), `how far they are from drawn ones: ${far}`);
+    // Data that are no longer chosen make room for the next.
+    const bytes = async (times) => {
+      for (let n = 0; n < 3 * times; n++) await choose(page, { data: ["written", "drawn", "both"][n % 3] });
+      return page.evaluate(() => window.demo.stats().bytes);
+    };
+    const [once, often] = [await bytes(1), await bytes(3)];
+    expect(often <= 1.05 * once, `${once} bytes are held, and after more choices ${often}`);
+    const idle = async () => Promise.all(["slant", "noise"].map((id) => page.locator(`#${id}`).isDisabled()));
+    expect((await idle()).join() === "false,false", "they cannot be chosen");
+    await choose(page, { data: "written" });
+    expect((await idle()).join() === "true,true", "they can be chosen for digits that are not drawn");
+  });
+
+  await test(`${where}: steps a second, beside the CPU's`, () => timed(page));
 });

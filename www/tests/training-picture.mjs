@@ -2,7 +2,8 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { expect, press, settled, stands, steps, test, testPage, text } from "./support/demo.js";
+import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 import { discPng } from "./support/png.js";
 
 /** Decibels after some seconds: 33 and more after 200 steps. An untrained net has 10. */

@@ -2,7 +2,8 @@
 //
 // Prints `N passed, M failed`.
 
-import { expect, press, settled, stands, steps, test, testPage, text, timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
+import { expect, press, settled, stands, steps, test, testPage, text } from "./support/demo.js";
+import { timed, trainFor, trainUntil, wellMade } from "./support/demo.js";
 
 /** The colour of the plane at a place: whose side it is on. */
 const sideOf = (page, x, y) =>
