@@ -114,10 +114,18 @@ fn what_is_resumed_is_the_same_to_the_bit() {
 fn a_text_is_learnt_and_written() {
     let words = Temporary::new("song.txt");
     std::fs::write(&words.0, "abcdefgh".repeat(300)).expect("a text");
-    let said = printed(&["chars", "--data", words.path(), "--epochs", "15", "--lr", "0.005"]);
+    let (out, weights) =
+        (Temporary::new("song.safetensors"), Temporary::new("weights.safetensors"));
+    let files = ["--out", out.path(), "--weights", weights.path()];
+    let how = ["chars", "--data", words.path(), "--epochs", "15", "--lr", "0.005"];
+    let said = printed(&[&how[..], &files].concat());
     assert!(number(&said, "accuracy ") > 0.9, "{said}");
     let written = said.split("it writes:\n").nth(1).expect("it writes");
     assert!(written.contains("abcdefghabcdefgh"), "{said}");
+    // The weights alone are the same, and say the same of the net.
+    let (mut whole, note) = opened(&out);
+    whole.retain(|(name, _)| !name.starts_with("trainer/"));
+    assert!(opened(&weights) == (whole, note), "other weights");
 }
 
 #[test]

@@ -1,21 +1,23 @@
 // The page that learns a text: joins its controls to a transformer, and lets it write while it learns.
 
 import { Generator, Optimizer } from "../dist/nn.js";
+import { attending, showAttending } from "./attending.js";
 import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
-import { byId } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { randoms } from "./points.js";
+import { connectSpeed } from "./speed.js";
 import { draw, Text } from "./text.js";
 import { lossOf, step, Transformer } from "./transformer.js";
+import { pack, unpack } from "./weights.js";
 
 /** @import { Tensor } from "../dist/nn.js" */
 
-/** What is read at first: the modules of this demo. */
-const modules = ["image", "attention", "picture", "engine", "chain", "main", "panel", "figures", "loop", "digits", "train"];
 /** How many characters the net looks back on. */
 const length = 64;
+const heads = 4;
 /** Pieces of the text in a step, and in a test. */
 const batch = 16;
 /** Characters that it writes after a round of steps. */
@@ -26,6 +28,8 @@ const kept = 1200;
 const pause = 1000;
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
+/** What can be chosen. @param {string} id */
+const offered = (id) => [...choice(id).options].map(({ value }) => Number(value));
 const source = byId("text", HTMLTextAreaElement);
 const device = await openDevice();
 // What takes a GPU milliseconds would have the page wait here.
@@ -42,12 +46,15 @@ let losses = {};
 let written = [];
 /** @type {Transformer} */
 let net;
+/** What it is made of, whatever is chosen meanwhile. @type {ReturnType<typeof shapeOf>} */
+let shape;
 /** @type {Optimizer} */
 let optimizer;
 /** Pieces of the text's last tenth. @type {Tensor} */
 let test;
 
 const loop = new Loop({ step: learn, show, reset, failed });
+const forgetSpeed = connectSpeed(loop, device, "text", () => ({ ...shape, characters: text.known.length, batch }));
 connect();
 const ready = Promise.all([read(), showCode("code", "transformer.js").catch(failed)]);
 
@@ -69,8 +76,17 @@ function connect() {
   for (const id of ["width", "layers"]) choice(id).addEventListener("change", () => void loop.reset());
   choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = Number(choice("lr").value))));
   byId("learn", HTMLButtonElement).addEventListener("click", () => void take(source.value));
-  byId("write", HTMLButtonElement).addEventListener("click", () => {
-    for (let n = 0; n < 100 / stroke; n++) void loop.turn(write);
+  byId("write", HTMLButtonElement).addEventListener("click", writeOn);
+  byId("trained", HTMLButtonElement).addEventListener("click", () => {
+    // Made by `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors`.
+    void fetch("chars.safetensors").then(load).catch(failed);
+  });
+  byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(save));
+  const file = byId("file", HTMLInputElement);
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    file.value = ""; // The same file can be chosen again.
+    if (chosen) void load(chosen);
   });
   const again = () => void loop.turn(() => curve.draw());
   new ResizeObserver(again).observe(byId("curve", HTMLCanvasElement));
@@ -80,8 +96,9 @@ function connect() {
 /** The text that is learnt at first. */
 async function read() {
   try {
-    const parts = await Promise.all(modules.map(async (name) => (await fetch(`${name}.js`)).text()));
-    source.value = parts.join("\n");
+    const response = await fetch("../data/text.txt");
+    if (!response.ok) throw new Error(`the text cannot be had: ${response.status}`);
+    source.value = await response.text();
     await take(source.value);
   } catch (error) {
     failed(error);
@@ -116,13 +133,37 @@ async function take(words) {
 /** Where the part begins that is not learnt: the last tenth. */
 const learnt = () => Math.trunc(0.9 * text.numbers.length);
 
-/** A new net, and what teaches it. */
-function reset() {
-  const { token, position, layers, norm, head } = net ?? { layers: [] };
-  for (const layer of [token, position, ...layers, norm, head, optimizer]) layer?.dispose();
+/** What a net of this size is made of. */
+function shapeOf(width = Number(choice("width").value), layers = Number(choice("layers").value)) {
+  return { characters: text.known.join(""), width, layers, length, heads };
+}
+
+/** A new net, which has not learnt. @param {typeof shape} of */
+function made(of) {
   seed += 1;
-  const shape = { length, heads: 4, width: Number(choice("width").value), layers: Number(choice("layers").value) };
-  net = new Transformer(new Generator(device, seed), { characters: text.known.length, ...shape });
+  return new Transformer(new Generator(device, seed), { ...of, characters: [...of.characters].length });
+}
+
+/** @param {Transformer} net */
+function dispose({ token, position, layers, norm, head }) {
+  for (const layer of [token, position, ...layers, norm, head]) layer.dispose();
+}
+
+/** A new net. */
+function reset() {
+  const chosen = shapeOf();
+  begin(made(chosen), chosen);
+}
+
+/**
+ * Another net, and what teaches it.
+ * @param {Transformer} other
+ * @param {typeof shape} of
+ */
+function begin(other, of) {
+  if (net) dispose(net);
+  optimizer?.dispose();
+  [net, shape] = [other, of];
   optimizer = Optimizer.adamW(net, { lr: Number(choice("lr").value) });
   optimizer.clipNorm(1);
   losses = {};
@@ -130,6 +171,7 @@ function reset() {
   byId("parameters", HTMLElement).textContent = net.parameterCount.toLocaleString("en");
   byId("written", HTMLElement).textContent = "";
   curve.clear();
+  forgetSpeed();
 }
 
 /** A step on pieces from anywhere in the text but its last tenth. */
@@ -138,14 +180,38 @@ function learn() {
   return step(device, net, optimizer, pieces, [batch, length + 1]);
 }
 
+/**
+ * Characters as the net takes them. Places look back alone: what stands behind makes no difference, and all has one shape.
+ * @param {number[]} seen
+ */
+function padded(seen) {
+  const all = new Int32Array(length);
+  all.set(seen);
+  return all;
+}
+
+/** Writes about a hundred characters. */
+function writeOn() {
+  for (let n = 0; n < 100 / stroke; n++) void loop.turn(write);
+  void loop.turn(look);
+}
+
+/** Shows what it looked at to choose the last character. */
+async function look() {
+  const seen = written.slice(-length - 1, -1);
+  const found = seen.length ? device.scope(() => attending(device, net, padded(seen), seen.length - 1, heads)) : [];
+  const weights = /** @type {Float32Array[]} */ (await device.read(found));
+  for (const tensor of found) tensor.dispose();
+  const [chosen] = seen.length ? written.slice(-1) : [];
+  const characters = seen.map((number) => text.decode(number));
+  showAttending(characters, chosen === undefined ? undefined : text.decode(chosen), weights, heads);
+}
+
 /** Writes some more: one character after the other, each by the scores of those before it. */
 async function write() {
   for (let n = 0; n < stroke; n++) {
     const seen = written.slice(-length);
-    // Places look back alone: what stands behind makes no difference, and all of it has one shape.
-    const padded = new Int32Array(length);
-    padded.set(seen);
-    const scores = device.scope(() => net.forward(device.tensor(padded, [1, length])));
+    const scores = device.scope(() => net.forward(device.tensor(padded(seen), [1, length])));
     const count = text.known.length;
     const next = await scores.readRange((seen.length - 1) * count, count);
     scores.dispose();
@@ -179,5 +245,53 @@ async function show(loss, now) {
     byId(`${part}-loss`, HTMLElement).textContent = losses[part]?.toFixed(3) ?? "–";
   }
   byId("steps", HTMLElement).textContent = loop.steps.toLocaleString("en");
+  await look();
   tested = performance.now();
+}
+
+/** Hands the weights out as a file. */
+async function save() {
+  const bytes = await pack(device, net.stateDict(), shape);
+  const url = URL.createObjectURL(new Blob([bytes]));
+  make("a", { href: url, download: "chars.safetensors" }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/**
+ * Goes on with the weights of a file, and writes by them.
+ * @param {Blob | Response} source
+ */
+async function load(source) {
+  await loop.turn(async () => {
+    try {
+      const offer = { ...shapeOf(), widths: offered("width"), depths: offered("layers") };
+      begin(...(await unpack(device, source, offer, withWeights)));
+      tell(standing(device));
+      await show(undefined, true);
+      writeOn();
+    } catch (error) {
+      failed(error);
+    }
+  });
+}
+
+/**
+ * A net with weights of a file, and what it is made of. What else is in it, `warpweft train` needs to go on training.
+ * @param {Record<string, Tensor>} tensors
+ * @param {{ width: number, layers: number }} size
+ * @returns {[Transformer, typeof shape]}
+ */
+function withWeights(tensors, { width, layers }) {
+  const of = shapeOf(width, layers);
+  const other = made(of);
+  try {
+    const own = other.namedParameters().filter(([name]) => tensors[name]);
+    other.loadStateDict(Object.fromEntries(own.map(([name]) => [name, tensors[name]])));
+  } catch (error) {
+    dispose(other);
+    throw error;
+  }
+  choice("width").value = `${width}`;
+  choice("layers").value = `${layers}`;
+  return [other, of];
 }

@@ -46,7 +46,7 @@ const works = {
     const { token, position, layers, norm, head } = net;
     const pieces = numbers(batch * (shape.length + 1), shape.characters);
     const take = () => step(device, net, optimizer, pieces, [batch, shape.length + 1]);
-    return { step: take, held: [token, position, ...layers, norm, head, optimizer] };
+    return { step: take, held: [position.parameter("weight"), token, position, ...layers, norm, head, optimizer] };
   },
   async field(device, { side, batch, ...shape }) {
     const { Field, step } = await import("./fourier.js");

@@ -10,7 +10,8 @@ export class Text {
   /** @param {string} text */
   constructor(text) {
     const all = [...text];
-    this.known = [...new Set(all)].sort();
+    // In the order of their numbers, as `warpweft train chars` has them.
+    this.known = [...new Set(all)].sort((a, b) => Number(a.codePointAt(0)) - Number(b.codePointAt(0)));
     this.#number = new Map(this.known.map((character, n) => [character, n]));
     this.numbers = this.encode(all);
   }

@@ -14,9 +14,14 @@ export class Transformer extends Module {
     this.head = Layer.linear(generator, width, characters);
   }
 
+  /** What characters and their places are as vectors. */
+  embed(text) {
+    return this.token.forward(text).add(this.position.parameter("weight").value);
+  }
+
   /** From the numbers of characters, `[batch, length]`, to scores of the next one, `[batch, length, characters]`. */
   forward(text) {
-    let x = this.token.forward(text).add(this.position.parameter("weight").value);
+    let x = this.embed(text);
     for (const layer of this.layers) x = layer.forward(x, { causal: true });
     return this.head.forward(this.norm.forward(x));
   }

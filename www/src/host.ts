@@ -176,9 +176,9 @@ export class Host implements Owner {
   }
 
   known(address: number): object | undefined {
-    const object = this.#objects.get(address)?.deref();
-    // What was disposed may have left its address to another.
-    return object && Brand.handle(object, this) > 0 ? object : undefined;
+    const object = this.#objects.get(address)?.deref() as { readonly disposed: boolean } | undefined;
+    // What was disposed, by itself or with its device, may have left its address to another.
+    return object && Brand.handle(object, this) > 0 && !object.disposed ? object : undefined;
   }
 
   remember(address: number, object: object & { facts?(): object }): void {

@@ -8,14 +8,8 @@ use warpweft_native::prelude::*;
 use warpweft_native::train::metrics::Accuracy;
 use warpweft_native::train::{Batches, DataLoader, Dataset, Trainer};
 
-/// What is read if there is no file: some of this program.
-const TEXT: [&str; 5] = [
-    include_str!("../lib.rs"),
-    include_str!("../bench/mod.rs"),
-    include_str!("../bench/programs.rs"),
-    include_str!("../bench/reference.rs"),
-    include_str!("../demo/picture.rs"),
-];
+/// What is read if there is no file: prose of this project, as `native/data/README.md` says.
+const TEXT: &str = include_str!("../../data/text.txt");
 const WIDTH: usize = 64;
 const HEADS: usize = 4;
 const LAYERS: usize = 2;
@@ -92,7 +86,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
             Error::data(format!("train: {} cannot be read: {error}", file.display()))
         })?,
-        None => TEXT.concat(),
+        None => TEXT.to_string(),
     };
     let mut known: Vec<char> = text.chars().collect();
     known.sort_unstable();

@@ -28,7 +28,7 @@ pub enum Net {
     Digits(Options),
     /// The next character of a text, by a small transformer
     ///
-    /// --data is a text file; else it is the source of this program. The last tenth is for validation.
+    /// --data is a text file; else it is prose of this project. The last tenth is for validation.
     Chars(Options),
 }
 
@@ -41,6 +41,9 @@ pub struct Options {
     /// Save the weights to this safetensors file after each epoch, with all that --resume needs
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Save the weights alone to this safetensors file in the end: a third of what --out writes
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
     /// How many epochs in all, those of --resume included
     #[arg(long)]
     epochs: Option<u64>,
@@ -130,6 +133,10 @@ impl<M: Module> Work<'_, M> {
         bar.finish_and_clear();
         if let Some(file) = &options.out {
             println!("saved as {}", file.display());
+        }
+        if let Some(file) = &options.weights {
+            files::save_safetensors(file, &trainer.model.state_dict(), &notes)?;
+            println!("weights saved as {}", file.display());
         }
         if let Some(file) = &options.loss_svg {
             std::fs::write(file, plot::losses(trainer.history())).map_err(|error| {

@@ -21,6 +21,20 @@ test("a linear layer is x W^T + b", async ({ device, Generator, Layer }) => {
   check(layer.parameter("weight") === layer.parameter("weight"), "the same object each time");
 });
 
+test("variables after another device was disposed of", async ({ Device, Generator, Layer, Optimizer }) => {
+  // A variable may come to lie where one of the device before lay, whose object is still there.
+  const held = [];
+  for (let n = 0; n < 20; n++) {
+    const device = await Device.new({ prefer: "cpu" });
+    const layer = Layer.linear(new Generator(device, 1), 2, 2);
+    held.push(layer.parameters());
+    same([layer.parameter("weight").value.shape, layer.parameter("weight").disposed], [[2, 2], false], `device ${n}`);
+    Optimizer.adam(layer, { lr: 0.1 }).minimize(layer.forward(device.ones([1, 2])).square().sum());
+    device.dispose();
+    check(held[n].every((variable) => variable.disposed), "what lives on a device goes with it");
+  }
+});
+
 test("modules of one's own", async ({ device, Generator, Layer, Module, Residual, Sequential, Variable }) => {
   const g = new Generator(device, 0);
   class Net extends Module {

@@ -1,0 +1,82 @@
+// Weights of the net of a text as files: those of `warpweft train chars`, and the same made here.
+
+/**
+ * @import { Device, FileSource, Tensor } from "../dist/nn.js"
+ * @typedef {{ characters: string, width: number, layers: number, length: number, heads: number }} Shape
+ */
+
+/**
+ * What a net is made of, as `warpweft train chars` notes it in its files.
+ * @param {Shape} shape
+ */
+export const architecture = ({ characters, width, layers, length, heads }) => ({
+  activation: "gelu",
+  characters,
+  dim_feedforward: 4 * width,
+  heads,
+  layers,
+  length,
+  net: "chars",
+  norm_first: true,
+  output: "scores of the next character at each place",
+  width,
+});
+
+/**
+ * The bytes of a file of these weights.
+ * @param {Device} device
+ * @param {Record<string, Tensor>} weights
+ * @param {Shape} shape
+ */
+export const pack = (device, weights, shape) =>
+  device.saveSafetensors(weights, { architecture: JSON.stringify(architecture(shape)) });
+
+/**
+ * Reads a file, and makes of its tensors what is to be made; they are disposed then. What is in the way is a sentence of an
+ * error: a damaged file, or a net that is not one of these.
+ * @template T
+ * @param {Device} device
+ * @param {FileSource} source
+ * @param {Pick<Shape, "characters" | "length" | "heads"> & { widths: number[], depths: number[] }} offer
+ * @param {(tensors: Record<string, Tensor>, size: { width: number, layers: number }) => T} make
+ * @returns {Promise<T>}
+ */
+export async function unpack(device, source, offer, make) {
+  const { tensors, metadata } = await device.loadSafetensors(source).catch((error) => {
+    throw new Error(`These weights cannot be read. ${error.message}`);
+  });
+  try {
+    return make(tensors, sizeOf(metadata.architecture, offer));
+  } finally {
+    for (const tensor of Object.values(tensors)) tensor.dispose();
+  }
+}
+
+/** The width and the layers of a net that is said to be this; an error if it is none that is on offer. */
+function sizeOf(note, { characters, length, heads, widths, depths }) {
+  const found = parsed(note);
+  if (typeof found?.net !== "string") throw new Error("This file does not say which net its weights are of.");
+  if (found.net !== "chars") throw new Error(`These weights are of another net: ${found.net}.`);
+  if (found.characters !== characters) {
+    const [theirs, ours] = [[...`${found.characters}`].length, [...characters].length];
+    const but = theirs === ours ? "and not the same ones" : "and the weights know others";
+    throw new Error(`These weights are of another text: it has ${theirs} different characters. Here are ${ours}, ${but}.`);
+  }
+  const { width, layers } = found;
+  /** @type {Record<string, unknown>} */
+  const wanted = architecture({ characters, width, layers, length, heads });
+  const offered = { width: widths.includes(width), layers: depths.includes(layers) };
+  const names = [...Object.keys(offered), ...Object.keys(wanted)];
+  const other = names.find((name) => offered[name] === false || found[name] !== wanted[name]);
+  if (other) throw new Error(`This page has no net like that of these weights: ${other} ${found[other]}.`);
+  return { width, layers };
+}
+
+/** @param {string | undefined} note */
+function parsed(note) {
+  try {
+    return JSON.parse(note ?? "null");
+  } catch {
+    return undefined;
+  }
+}
