@@ -53,6 +53,7 @@ export function program(device, count, causal) {
     /** @param {Tensor} weight */
     const split = (weight) => x.matmul(weight).reshape([1, count, heads, head]).permute([0, 2, 1, 3]);
     const [q, k, v] = [split(query), split(key), split(value)];
+    /** @type {Tensor} */
     let scores = q.matmul(k.transpose()).mul(1 / Math.sqrt(head));
     if (causal) {
       const [row, column] = [device.iota([count, count], 0), device.iota([count, count], 1)];

@@ -213,7 +213,7 @@ async function write() {
     const seen = written.slice(-length);
     const scores = device.scope(() => net.forward(device.tensor(padded(seen), [1, length])));
     const count = text.known.length;
-    const next = await scores.readRange((seen.length - 1) * count, count);
+    const next = /** @type {Float32Array} */ (await scores.readRange((seen.length - 1) * count, count));
     scores.dispose();
     written.push(draw(next, Number(choice("temperature").value), random()));
   }
@@ -252,7 +252,7 @@ async function show(loss, now) {
 /** Hands the weights out as a file. */
 async function save() {
   const bytes = await pack(device, net.stateDict(), shape);
-  const url = URL.createObjectURL(new Blob([bytes]));
+  const url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
   make("a", { href: url, download: "chars.safetensors" }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

@@ -3,11 +3,12 @@
 
 {
   const speeds = { 1: "1 step a second", 10: "10 steps a second", 60: "60 steps a second", 1000000: "As fast as it goes" };
-  const first = document.currentScript.dataset.speed ?? "1000000";
+  const script = /** @type {HTMLScriptElement} */ (document.currentScript);
+  const first = script.dataset.speed ?? "1000000";
   const options = Object.entries(speeds).map(
     ([speed, name]) => `<option value="${speed}"${speed === first ? " selected" : ""}>${name}</option>`,
   );
-  document.currentScript.outerHTML = `
+  script.outerHTML = `
     <div class="row training" role="group" aria-label="The training">
       <button id="start" type="button" aria-pressed="false">Start</button>
       <button id="once" type="button">Step</button>

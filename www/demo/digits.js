@@ -14,7 +14,7 @@ import { connectSpeed } from "./speed.js";
 import { drawings } from "./strokes.js";
 
 /**
- * @import { Device, Sequential, Tensor } from "../dist/nn.js"
+ * @import { Sequential, Tensor } from "../dist/nn.js"
  * @import { Images } from "./strokes.js"
  * @typedef {{ train: Images, test: Images }} Part what is learnt, and what is only looked at.
  * @typedef {Part & { images: Tensor, labels: Tensor, numbers: Int32Array, tested: Tensor }} Data as the device has them, too:
@@ -222,7 +222,7 @@ async function read() {
     readLast = seen;
     const input = device.tensor(seen, [1, 1, 8, 8]);
     const scores = device.scope(() => net.forward(input));
-    guess = await scores.read();
+    guess = /** @type {Float32Array} */ (await scores.read());
     scores.dispose();
     input.dispose();
   }
@@ -242,7 +242,7 @@ async function show(loss, now) {
   byId("epochs", HTMLElement).textContent = ((loop.steps * batch) / data.numbers.length).toFixed(1);
   if (!net || (!now && performance.now() - drawn < pause)) return;
   const tested = device.scope(() => net.forward(data.tested));
-  const scores = await tested.read();
+  const scores = /** @type {Float32Array} */ (await tested.read());
   tested.dispose();
   const { digits, pixels } = data.test;
   accuracy = showConfusion(scores, digits);
@@ -271,7 +271,7 @@ function crossEntropy(scores, labels) {
 /** Hands the weights out as a file. */
 async function save() {
   const bytes = await device.saveSafetensors(net.stateDict(), { architecture: JSON.stringify(architecture) });
-  const url = URL.createObjectURL(new Blob([bytes]));
+  const url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
   make("a", { href: url, download: "digits.safetensors" }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }

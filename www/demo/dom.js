@@ -43,7 +43,7 @@ export function button(text, act, attributes = {}) {
 /**
  * Runs `work` when called, and once more at its end if it was called meanwhile. Resolves when nothing is left to do;
  * `idle` is the same without asking for more.
- * @param {() => Promise<void>} work
+ * @param {() => Promise<unknown>} work
  */
 export function latest(work) {
   /** @type {Promise<void> | undefined} */

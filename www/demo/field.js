@@ -20,7 +20,7 @@ const closer = 4;
 const pause = { least: 100, times: 2 };
 
 const choice = (/** @type {string} */ id) => byId(id, HTMLSelectElement);
-const number = (/** @type {string} */ id) => Number(byId(id, HTMLElement).value);
+const number = (/** @type {string} */ id) => Number(/** @type {HTMLInputElement} */ (byId(id, HTMLElement)).value);
 const say = (/** @type {string} */ id, /** @type {string} */ text) => (byId(id, HTMLElement).textContent = text);
 const canvas = (/** @type {string} */ id) => byId(id, HTMLCanvasElement);
 
@@ -133,7 +133,7 @@ function reset() {
 /** A step on pixels from anywhere. */
 function learn() {
   const numbers = Int32Array.from({ length: batch }, () => Math.trunc(random() * side * side));
-  return step(device, field, optimizer, data, numbers);
+  return step(device, field, optimizer, /** @type {{ places: Tensor, colours: Tensor }} */ (data), numbers);
 }
 
 /**
@@ -156,8 +156,8 @@ async function show(loss, now) {
   if (loss !== undefined) say("loss", loss.toFixed(5));
   const start = performance.now();
   if (!field || (!now && start < due)) return;
-  learnt = await ask(data.places);
-  likeness = psnr(learnt, wanted);
+  const given = await ask(data.places);
+  [learnt, likeness] = [given, psnr(given, wanted)];
   if (loop.steps > 0) curve.add(0, loop.steps, likeness);
   say("psnr", `${likeness.toFixed(1)} dB`);
   say("steps", loop.steps.toLocaleString("en"));
@@ -186,7 +186,7 @@ async function showPart() {
     const picture = pictureOf(numbers, side);
     const { context, width } = paint(canvas(id), picture, 0, 0, side);
     // On dark or light, by day or night.
-    for (const [colour, line] of [["white", 4], ["black", 1.5]]) {
+    for (const [colour, line] of /** @type {const} */ ([["white", 4], ["black", 1.5]])) {
       context.strokeStyle = colour;
       context.lineWidth = line;
       context.strokeRect(left * width, top * width, width / closer, width / closer);

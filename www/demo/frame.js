@@ -12,8 +12,9 @@
   const here = location.pathname.split("/").pop() || "./";
   const current = (page) => (page === here || (page === "./" && here === "index.html") ? ' aria-current="page"' : "");
   const links = Object.entries(pages).map(([page, name]) => `<a href="${page}"${current(page)}>${name}</a>`);
-  const about = document.currentScript.dataset.about ?? "A net that learns in this page. Nothing leaves it.";
-  document.currentScript.outerHTML = `
+  const script = /** @type {HTMLScriptElement} */ (document.currentScript);
+  const about = script.dataset.about ?? "A net that learns in this page. Nothing leaves it.";
+  script.outerHTML = `
     <header>
       <div class="brand">
         <img src="icon.svg" alt="" width="40" height="40" />

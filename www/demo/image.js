@@ -59,6 +59,7 @@ export function usualStrength(name) {
  */
 export function program(device, width, height, chain) {
   return device.compile([{ shape: [height, width], dtype: "u32" }], (pixels) => {
+    /** @type {Tensor} */
     let image = unpack(pixels);
     for (const { name, strength } of chain) image = apply[name](image, strength);
     image = image.clamp(0, 1);

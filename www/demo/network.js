@@ -29,7 +29,8 @@ export class NetPicture {
     const places = this.#side ** 2;
     const sizes = [2, ...layers.map(({ outputs }) => outputs.length / places)];
     const tile = Math.min(48, (0.55 * width) / sizes.length, (0.84 * (height - 18)) / Math.max(...sizes));
-    const centre = (/** @type {number} */ column, /** @type {number} */ row) => [
+    /** @type {(column: number, row: number) => [number, number]} */
+    const centre = (column, row) => [
       tile / 2 + 2 + (column * (width - tile - 4)) / (sizes.length - 1),
       18 + ((row + 0.5) * (height - 18)) / sizes[column],
     ];

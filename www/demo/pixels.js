@@ -27,6 +27,7 @@ const drawn = {
     for (let row = 0; row < count; row++) {
       for (let column = 0; column < count; column++) {
         const [x, y] = [column / count, row / count];
+        /** @type {[string[], number[]][]} */
         const pieces = [[warp, [x + 0.012, y - 0.01, 0.087, 0.131]], [weft, [x - 0.01, y + 0.012, 0.131, 0.087]]];
         for (const [colours, box] of (row + column) % 2 ? pieces : pieces.reverse()) {
           const [left, top, wide, high] = box;

@@ -22,7 +22,10 @@ export const shapes = {
   },
   circles: {
     noise: 0.12,
-    at: (t, label) => [0, 1].map((n) => (label ? 0.6 : 1.5) * Math.cos(2 * Math.PI * t - (n * Math.PI) / 2)),
+    at(t, label) {
+      const [radius, angle] = [label ? 0.6 : 1.5, 2 * Math.PI * t];
+      return [radius * Math.cos(angle), radius * Math.sin(angle)];
+    },
   },
   spirals: {
     noise: 0.05,

@@ -11,7 +11,6 @@ export class Source {
   #file = byId("file", HTMLInputElement);
   #camera = byId("camera", HTMLButtonElement);
   #changed;
-  #failed;
   /** @type {HTMLVideoElement | undefined} */
   #video;
   /** @type {Picture} */
@@ -26,7 +25,6 @@ export class Source {
    */
   constructor(list, own, changed, failed) {
     this.#changed = changed;
-    this.#failed = failed;
     this.#still = own(list.value);
     list.addEventListener("change", () => this.#show(own(list.value)));
     this.#file.addEventListener("change", () => {

@@ -8,7 +8,7 @@ import { byId } from "./dom.js";
  * @import { Tensor } from "../dist/nn.js"
  * @import { Loop } from "./loop.js"
  * @typedef {{ dispose?: () => void }} Held
- * @typedef {Record<string, any>} Size
+ * @typedef {any} Size what its work asks for.
  * @typedef {{ step: () => Tensor, held: (Held | undefined)[] }} Work a step on data that stands still, and what it holds.
  */
 

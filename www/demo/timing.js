@@ -1,6 +1,6 @@
 // The button that times steps here and on the CPU, and what it finds, for `connectSpeed`. A plain script, where they are to be.
 
-document.currentScript.outerHTML = `
+/** @type {HTMLScriptElement} */ (document.currentScript).outerHTML = `
   <div class="row times">
     <button id="measure" type="button">Time a step here and on the CPU</button>
     <p role="status">

@@ -12,7 +12,7 @@ import { points, reach, shapes } from "./points.js";
 import { connectSpeed } from "./speed.js";
 
 /**
- * @import { Device, Tensor } from "../dist/nn.js"
+ * @import { Tensor } from "../dist/nn.js"
  * @import { Point } from "./points.js"
  * @typedef {{ list: Point[], x?: Tensor, y?: Tensor }} Data
  */

@@ -5,8 +5,13 @@ import { Layer, Module } from "../dist/nn.js";
 export class Transformer extends Module {
   constructor(generator, { characters, length, width, heads, layers }) {
     super();
-    const options = { dimFeedforward: 4 * width, activation: "gelu", normFirst: true, dropout: 0 };
-    const layer = () => Layer.transformerEncoderLayer(generator, width, heads, options);
+    const layer = () =>
+      Layer.transformerEncoderLayer(generator, width, heads, {
+        dimFeedforward: 4 * width,
+        activation: "gelu",
+        normFirst: true,
+        dropout: 0,
+      });
     this.token = Layer.embedding(generator, characters, width);
     this.position = Layer.embedding(generator, length, width);
     this.layers = Array.from({ length: layers }, layer);

@@ -75,9 +75,9 @@ async function buildCore(name) {
   rmSync(compiled);
 }
 
-/** Runs TypeScript's compiler on www/src. */
-export function tsc(args) {
-  const project = ["-p", join("www", "tsconfig.json")];
+/** Runs TypeScript's compiler on www/src, or by another folder's settings. */
+export function tsc(args, folder = "www") {
+  const project = ["-p", join(folder, "tsconfig.json")];
   return run(process.execPath, [nodeTool("typescript", "tsc"), ...project, ...args]);
 }
 

@@ -41,6 +41,8 @@ const checks = {
   TypeScript: async () => {
     await build();
     await tsc(["--noEmit"]);
+    // The demo's JavaScript, by the types that its comments say.
+    await tsc(["--noEmit"], join("www", "demo"));
     // As strict as a page's own may be: with and without the library that has `Disposable`.
     await typecheck("usage.ts", "es2022,dom");
     await typecheck("disposing.ts", "es2022,esnext.disposable,dom");
