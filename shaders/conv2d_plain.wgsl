@@ -89,9 +89,10 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let c = tap / (KERNEL_X * KERNEL_Y);
     let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
     let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
+    // First, as in matmul_plain.wgsl.
+    let w_each = load_w(row_each, c, ky, kx);
     let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
     let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
-    let w_each = load_w(row_each, c, ky, kx);
     near_each += w_each * near;
     far_each += w_each * far;
   }

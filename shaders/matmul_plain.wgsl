@@ -62,9 +62,10 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var near_each = vec4<f32>();
   var far_each = vec4<f32>();
   for (var k = 0u; k < K; k++) {
+    // These first: SwiftShader's code is a tenth slower where they are read between the eight and their products.
+    let a_each = load_a(batch, row_each, k);
     let near = vec4<f32>(load_b(batch, k, col), load_b(batch, k, col1), load_b(batch, k, col2), load_b(batch, k, col3));
     let far = vec4<f32>(load_b(batch, k, col4), load_b(batch, k, col5), load_b(batch, k, col6), load_b(batch, k, col7));
-    let a_each = load_a(batch, row_each, k);
     near_each += a_each * near;
     far_each += a_each * far;
   }

@@ -3,7 +3,7 @@
 import { Optimizer } from "../dist/nn.js";
 import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
-import { byId, latest, make } from "./dom.js";
+import { byId, make } from "./dom.js";
 import { Field, step } from "./fourier.js";
 import { sheet, showCode } from "./ink.js";
 import { Loop } from "./loop.js";
@@ -50,10 +50,10 @@ let optimizer;
 for (const [name, title] of Object.entries(names)) choice("picture").append(make("option", { value: name }, title));
 const loop = new Loop({ step: learn, show, reset, failed });
 const forgetSpeed = connectSpeed(loop, device, "field", () => ({ ...shape(), side, batch }));
-const take = latest(takePicture);
+const take = loop.latest(takePicture);
 const source = new Source(choice("picture"), (name) => own(name, side), () => void take(), failed);
-const look = latest(() => loop.turn(showPart));
-const redraw = latest(() => loop.turn(drawAll));
+const look = loop.latest(() => loop.turn(showPart));
+const redraw = loop.latest(() => loop.turn(drawAll));
 connect();
 const ready = Promise.all([take(), showCode("code", "fourier.js").catch(failed)]);
 

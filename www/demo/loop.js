@@ -1,6 +1,6 @@
 // Training that leaves the page awake: a few steps, then a look at what came of them, then the browser's turn.
 
-import { byId } from "./dom.js";
+import { byId, latest } from "./dom.js";
 
 /**
  * @import { Tensor } from "../dist/nn.js"
@@ -27,6 +27,8 @@ export class Loop {
   #work;
   /** @type {Promise<unknown>} */
   #last = Promise.resolve();
+  /** What may ask for turns yet. @type {ReturnType<typeof latest>[]} */
+  #latest = [];
   /** Steps that are due, and when that was found. */
   #due = 0;
   #before = 0;
@@ -57,6 +59,22 @@ export class Loop {
       this.#work.failed(error);
     };
     return (this.#last = this.#last.then(work).catch(failed));
+  }
+
+  /**
+   * The same as `latest`, which `idle` waits for, too.
+   * @param {() => Promise<unknown>} work
+   */
+  latest(work) {
+    const ask = latest(work);
+    this.#latest.push(ask);
+    return ask;
+  }
+
+  /** Resolves when all that was asked for is done. */
+  async idle() {
+    await Promise.all(this.#latest.map((ask) => ask.idle()));
+    await this.turn(() => undefined);
   }
 
   start() {

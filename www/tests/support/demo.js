@@ -74,7 +74,7 @@ export const text = (page, id) => page.locator(`#${id}`).textContent();
 export const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 export const steps = (page) => page.evaluate(() => window.demo.loop.steps);
 /** Waits until the page has done what it was asked for. */
-export const settled = (page) => page.evaluate(() => window.demo.loop.turn(() => undefined));
+export const settled = (page) => page.evaluate(() => window.demo.loop.idle());
 
 /** Trains until this holds in the page, at most a minute, as fast as it goes. */
 export async function trainUntil(page, holds, argument) {
