@@ -58,6 +58,12 @@ async fn call(of: &JsValue, name: &str, argument: &JsValue) -> Result<JsValue, J
     JsFuture::from(Promise::resolve(&returned)).await
 }
 
+/// Whether the browser looks often by itself if work is done. Chromium does, and it alone has what is asked for here;
+/// Firefox does so each 100 ms (its bug 1870699).
+pub(super) fn looks_often() -> bool {
+    get(&get(&global(), "navigator"), "userAgentData").is_object()
+}
+
 /// The adapter that the browser offers for this preference, or none.
 pub(in super::super) async fn list(power: Power) -> Vec<Adapter> {
     let options = Object::new();

@@ -59,6 +59,7 @@ pub(super) struct Gpu {
     pending: RefCell<Option<Batch>>,
     /// How often something began to be awaited.
     waits: Cell<u64>,
+    looks_often: bool,
 }
 
 struct Batch {
@@ -99,6 +100,7 @@ impl Gpu {
             held,
             pending,
             waits,
+            looks_often: adapters::looks_often(),
         }))
     }
 
@@ -271,7 +273,7 @@ impl Gpu {
     }
 
     /// A ticket is awaited. Browsers look whether work is done where commands come in, and else now and then: Chromium
-    /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, for Chromium, and more at
+    /// after some milliseconds, Firefox after a hundred. So there are commands, none: one soon, and for Firefox more at
     /// growing intervals, as each takes a fifth of a millisecond from a GPU that is computed by the same CPU.
     fn wait_for(self: &Arc<Self>, ticket: &Arc<Ticket>) {
         self.tickets.open(ticket, ());
@@ -288,6 +290,9 @@ impl Gpu {
                     return;
                 }
                 gpu.queue.submit([]);
+                if gpu.looks_often {
+                    return;
+                }
                 next = f64::max(1.5 * next, 8.0);
             }
         });
