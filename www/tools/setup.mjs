@@ -20,6 +20,8 @@ import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
 const geckodriverVersion = "0.37.1";
+/** The oldest Firefox that was seen to compute by WebGPU on Linux. */
+const firefoxVersion = 153;
 
 /** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
 const steps = {
@@ -85,10 +87,13 @@ const steps = {
   },
   firefox: {
     title: "Firefox",
-    ready: firefox,
+    ready: haveFirefox,
     get: (say) => debian(["firefox-esr"], say),
     hand: {
-      linux: ["apt-get install firefox-esr", "or name yours in FIREFOX_PATH"],
+      linux: [
+        `apt-get install firefox-esr, ${firefoxVersion} or later: Debian has it in its security archive`,
+        "or name yours in FIREFOX_PATH",
+      ],
       darwin: ["brew install --cask firefox"],
       win32: ["winget install Mozilla.Firefox"],
     },
@@ -141,7 +146,7 @@ async function doSteps(names) {
     const start = Date.now();
     try {
       await get(say);
-      if (!(await ready())) throw new Error("installed, but still not found");
+      if (!(await ready())) throw new Error("installed, but still not found, or too old");
       say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       say(`FAILED: ${error.message}`);
@@ -166,6 +171,14 @@ function wasmTools() {
     { crate: "wasm-bindgen-cli", name: "wasm-bindgen-test-runner", version: bindgen },
     { crate: "wasm-pack", name: "wasm-pack", version: wasmPackVersion },
   ];
+}
+
+/** One that does not say its version, as on Windows, is taken. */
+function haveFirefox() {
+  const path = firefox();
+  if (!path) return false;
+  const version = /Firefox (\d+)/.exec(read(path, ["--version"]) ?? "")?.[1];
+  return version === undefined || Number(version) >= firefoxVersion;
 }
 
 /** A geckodriver that the environment names may have another version. */
