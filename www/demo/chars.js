@@ -4,10 +4,11 @@ import { Generator, Optimizer } from "../dist/nn.js";
 import { attending, showAttending } from "./attending.js";
 import { Curve } from "./curve.js";
 import { failed, isSlow, openDevice, standing, tell } from "./device.js";
-import { byId, make } from "./dom.js";
+import { byId } from "./dom.js";
 import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { randoms } from "./points.js";
+import { connectFiles } from "./saved.js";
 import { connectSpeed } from "./speed.js";
 import { draw, Text } from "./text.js";
 import { lossOf, step, Transformer } from "./transformer.js";
@@ -56,6 +57,8 @@ let test;
 const loop = new Loop({ step: learn, show, reset, failed });
 const forgetSpeed = connectSpeed(loop, device, "text", () => ({ ...shape, characters: text.known.length, batch }));
 connect();
+// The one beside the page is made by `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors`.
+connectFiles("chars.safetensors", loop, device, { save: () => pack(device, net.stateDict(), shape), load });
 const ready = Promise.all([read(), showCode("code", "transformer.js").catch(failed)]);
 
 // For programs that look at the page.
@@ -77,17 +80,6 @@ function connect() {
   choice("lr").addEventListener("change", () => void loop.turn(() => (optimizer.lr = Number(choice("lr").value))));
   byId("learn", HTMLButtonElement).addEventListener("click", () => void take(source.value));
   byId("write", HTMLButtonElement).addEventListener("click", writeOn);
-  byId("trained", HTMLButtonElement).addEventListener("click", () => {
-    // Made by `warpweft train chars --epochs 60 --lr 0.004 --weights www/demo/chars.safetensors`.
-    void fetch("chars.safetensors").then(load).catch(failed);
-  });
-  byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(save));
-  const file = byId("file", HTMLInputElement);
-  file.addEventListener("change", () => {
-    const chosen = file.files?.[0];
-    file.value = ""; // The same file can be chosen again.
-    if (chosen) void load(chosen);
-  });
   const again = () => void loop.turn(() => curve.draw());
   new ResizeObserver(again).observe(byId("curve", HTMLCanvasElement));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
@@ -249,30 +241,15 @@ async function show(loss, now) {
   tested = performance.now();
 }
 
-/** Hands the weights out as a file. */
-async function save() {
-  const bytes = await pack(device, net.stateDict(), shape);
-  const url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
-  make("a", { href: url, download: "chars.safetensors" }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
 /**
  * Goes on with the weights of a file, and writes by them.
  * @param {Blob | Response} source
  */
 async function load(source) {
-  await loop.turn(async () => {
-    try {
-      const offer = { ...shapeOf(), widths: offered("width"), depths: offered("layers") };
-      begin(...(await unpack(device, source, offer, withWeights)));
-      tell(standing(device));
-      await show(undefined, true);
-      writeOn();
-    } catch (error) {
-      failed(error);
-    }
-  });
+  const offer = { ...shapeOf(), widths: offered("width"), depths: offered("layers") };
+  begin(...(await unpack(device, source, offer, withWeights)));
+  await show(undefined, true);
+  writeOn();
 }
 
 /**

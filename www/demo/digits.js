@@ -3,12 +3,13 @@
 import { Generator, Optimizer } from "../dist/nn.js";
 import { cnn, step } from "./cnn.js";
 import { Curve } from "./curve.js";
-import { failed, openDevice, standing, tell } from "./device.js";
-import { byId, make } from "./dom.js";
+import { failed, openDevice } from "./device.js";
+import { byId } from "./dom.js";
 import { showCode } from "./ink.js";
 import { Loop } from "./loop.js";
 import { drawPixels, Pad } from "./pad.js";
 import { randoms } from "./points.js";
+import { connectFiles } from "./saved.js";
 import { best, scoresOf, showConfusion, showExamples, showGuess, showMisread } from "./scores.js";
 import { connectSpeed } from "./speed.js";
 import { drawings } from "./strokes.js";
@@ -75,6 +76,8 @@ let accuracy = 0;
 const loop = new Loop({ step: learn, show, reset, failed });
 const forgetSpeed = connectSpeed(loop, device, "digits", () => ({ count: data.train.digits.length, batch }));
 connect();
+// The one beside the page is made by `warpweft train digits --epochs 20 --out www/demo/digits.safetensors`.
+connectFiles("digits.safetensors", loop, device, { save, load: take });
 const ready = Promise.all([choose(), showCode("code", "cnn.js").catch(failed)]);
 
 // For programs that look at the page.
@@ -154,17 +157,6 @@ function connect() {
     const n = Math.trunc(random() * data.test.digits.length);
     pad.clear();
     void see(data.test.pixels.slice(64 * n, 64 * (n + 1)));
-  });
-  byId("trained", HTMLButtonElement).addEventListener("click", () => {
-    // Made by `warpweft train digits --epochs 20 --out www/demo/digits.safetensors`.
-    void fetch("digits.safetensors").then(take).catch(failed);
-  });
-  byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(save));
-  const file = byId("file", HTMLInputElement);
-  file.addEventListener("change", () => {
-    const chosen = file.files?.[0];
-    file.value = ""; // The same file can be chosen again.
-    if (chosen) void take(chosen);
   });
   const again = () => {
     pad.draw();
@@ -268,29 +260,22 @@ function crossEntropy(scores, labels) {
   return sum / labels.length;
 }
 
-/** Hands the weights out as a file. */
-async function save() {
-  const bytes = await device.saveSafetensors(net.stateDict(), { architecture: JSON.stringify(architecture) });
-  const url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
-  make("a", { href: url, download: "digits.safetensors" }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+/** The bytes of a file of the weights. */
+function save() {
+  return device.saveSafetensors(net.stateDict(), { architecture: JSON.stringify(architecture) });
 }
 
 /**
  * Goes on with the weights of a file. What else is in it, `warpweft train` needs to go on training.
  * @param {Blob | Response} source
  */
-function take(source) {
-  return loop.turn(async () => {
-    try {
-      const { tensors } = await device.loadSafetensors(source);
-      const own = net.namedParameters().filter(([name]) => tensors[name]);
-      net.loadStateDict(Object.fromEntries(own.map(([name]) => [name, tensors[name]])));
-      for (const tensor of Object.values(tensors)) tensor.dispose();
-      tell(standing(device));
-      await show(undefined, true);
-    } catch (error) {
-      failed(error);
-    }
-  });
+async function take(source) {
+  const { tensors } = await device.loadSafetensors(source);
+  try {
+    const own = net.namedParameters().filter(([name]) => tensors[name]);
+    net.loadStateDict(Object.fromEntries(own.map(([name]) => [name, tensors[name]])));
+  } finally {
+    for (const tensor of Object.values(tensors)) tensor.dispose();
+  }
+  await show(undefined, true);
 }

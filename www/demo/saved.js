@@ -1,0 +1,44 @@
+// A net's weights as files: one that comes with the page, those that are saved here, and any other.
+
+import { failed, standing, tell } from "./device.js";
+import { byId, make } from "./dom.js";
+
+/**
+ * @import { Device } from "../dist/nn.js"
+ * @import { Loop } from "./loop.js"
+ */
+
+/**
+ * Connects the buttons of `files.js`, each in a turn of its own.
+ * @param {string} name of the file that lies beside the page, and of those that are saved.
+ * @param {Loop} loop
+ * @param {Device} device
+ * @param {{ save: () => Promise<Uint8Array>, load: (source: Blob | Response) => Promise<void> }} net gives the bytes of a file;
+ * goes on with the weights of one.
+ */
+export function connectFiles(name, loop, device, net) {
+  const load = (/** @type {Blob | Response} */ source) => {
+    // A file that cannot be read does not stop the training.
+    const work = () => net.load(source).then(() => tell(standing(device)), failed);
+    return loop.turn(work);
+  };
+  byId("trained", HTMLButtonElement).addEventListener("click", () => void fetch(name).then(load).catch(failed));
+  byId("save", HTMLButtonElement).addEventListener("click", () => void loop.turn(async () => hand(name, await net.save())));
+  const file = byId("file", HTMLInputElement);
+  file.addEventListener("change", () => {
+    const chosen = file.files?.[0];
+    file.value = ""; // The same file can be chosen again.
+    if (chosen) void load(chosen);
+  });
+}
+
+/**
+ * Hands bytes out as a file.
+ * @param {string} name
+ * @param {Uint8Array} bytes
+ */
+function hand(name, bytes) {
+  const url = URL.createObjectURL(new Blob([/** @type {BlobPart} */ (bytes)]));
+  make("a", { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
