@@ -16,13 +16,13 @@ use crate::shape::{pick, Shape};
 use std::sync::Arc;
 
 /// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
-/// writes what is new.
+/// writes what is new. Or all that is in their way.
 pub fn pieces(
     trace: &Trace,
     placement: &Placement<'_>,
     limits: &Limits,
     root: usize,
-) -> Result<Vec<Piece>, Stop> {
+) -> Result<Vec<Piece>, Vec<Stop>> {
     let node = &trace.nodes[root];
     if let Op::Shader(call) = &node.op {
         return Ok(vec![shaders::piece(trace, root, call)]);
@@ -30,26 +30,36 @@ pub fn pieces(
     let region = Region { output: root, offset: 0, in_place: false };
     if placement.in_place[root] {
         let region = Region { in_place: true, ..region };
-        let mut written = piece(trace, placement, limits, node.inputs[0], region)?;
+        let written = piece(trace, placement, limits, node.inputs[0], region);
+        let mut written = written.map_err(|stop| vec![stop])?;
         written.operations.push(root);
         return Ok(vec![written]);
     }
     let Op::Concat { axis } = node.op else {
-        return Ok(vec![piece(trace, placement, limits, root, region)?]);
+        let written = piece(trace, placement, limits, root, region);
+        return written.map(|piece| vec![piece]).map_err(|stop| vec![stop]);
     };
     let strides = node.shape.strides();
-    let (mut pieces, mut start) = (Vec::new(), 0);
+    let (mut pieces, mut stops, mut start) = (Vec::new(), Vec::new(), 0);
     for &input in &node.inputs {
         let offset = (start * strides[axis]) as i64;
         start += trace.nodes[input].shape[axis];
         if trace.nodes[input].shape.numel() > 0 {
             let region = Region { offset, ..region };
-            let mut written = piece(trace, placement, limits, input, region)?;
-            written.operations.push(root);
-            pieces.push(written);
+            match piece(trace, placement, limits, input, region) {
+                Ok(mut written) => {
+                    written.operations.push(root);
+                    pieces.push(written);
+                }
+                Err(stop) => stops.push(stop),
+            }
         }
     }
-    Ok(pieces)
+    match stops.is_empty() {
+        true => Ok(pieces),
+        // All at once: one after the other would write all pieces anew for each operand.
+        false => Err(stops),
+    }
 }
 
 /// Where a kernel writes the node it computes: the elements of `output` from `offset` on.
@@ -190,9 +200,7 @@ impl Attempt<'_> {
     fn run(&self, layout: &Layout, hint: &mut Hint) -> Result<Piece, Stop> {
         let (dims, outer) = (&layout.dims[..], layout.outer);
         let Attempt { trace, placement, node, region, .. } = *self;
-        // What is joined may be a result itself.
-        let attached: Vec<usize> =
-            placement.attached_to(region.output).filter(|&n| n <= node).collect();
+        let attached: Vec<usize> = placement.attached_to(region.output).collect();
         let outputs = 1 + attached.len();
         if outputs >= self.limits.buffers_per_kernel {
             return Err(Stop::Materialise(attached[0]));

@@ -45,7 +45,11 @@ impl<'a> Memo<'a> {
     }
 
     /// The kernels that compute `root`, as [`kernels::pieces`] writes them.
-    pub fn pieces(&mut self, placement: &Placement<'_>, root: usize) -> Result<Vec<Piece>, Stop> {
+    pub fn pieces(
+        &mut self,
+        placement: &Placement<'_>,
+        root: usize,
+    ) -> Result<Vec<Piece>, Vec<Stop>> {
         if matches!(self.trace.nodes[root].op, Op::Shader(_)) {
             return kernels::pieces(self.trace, placement, self.limits, root);
         }

@@ -131,14 +131,14 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     let mut memo = Memo::new(trace, limits);
     let mut pieces = BTreeMap::new();
     while let Some(root) = roots.pop_first() {
-        let stop = match memo.pieces(&placement, root) {
+        let stops = match memo.pieces(&placement, root) {
             Ok(found) => {
                 pieces.insert(root, found);
                 continue;
             }
-            Err(stop) => stop,
+            Err(stops) => stops,
         };
-        let before = before(trace, &placement, root, stop);
+        let before = before(trace, &placement, root, &stops);
         if before.is_empty() {
             let (name, most) = (trace.nodes[root].op.name(), limits.buffers_per_kernel);
             let message = format!("{name}: it needs more than the {most} buffers a kernel may use");
@@ -152,11 +152,22 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
     Ok(pieces.into_values().flatten().collect())
 }
 
-/// What is to be in memory before `root` is computed: the node that stands in the way, or else all that it is made of.
-fn before(trace: &Trace, placement: &Placement<'_>, root: usize, stop: Stop) -> Vec<usize> {
+/// What is to be in memory before `root` is computed: the nodes that stand in the way, or else all that it is made of.
+fn before(
+    trace: &Trace,
+    placement: &Placement<'_>,
+    root: usize,
+    stops: &[Stop],
+) -> BTreeSet<usize> {
     let absent = |n: usize| !placement.in_memory[n] && !matches!(trace.nodes[n].op, Op::Scalar);
-    match stop {
-        Stop::Materialise(n) if absent(n) => vec![placement.with_epilogue(n)],
-        _ => trace.nodes[root].inputs.iter().copied().filter(|&n| absent(n)).collect(),
+    let mut named = BTreeSet::new();
+    for stop in stops {
+        if let Stop::Materialise(n) = *stop {
+            named.extend(absent(n).then(|| placement.with_epilogue(n)));
+        }
+    }
+    match named.is_empty() {
+        true => trace.nodes[root].inputs.iter().copied().filter(|&n| absent(n)).collect(),
+        false => named,
     }
 }

@@ -144,7 +144,7 @@ impl<'a> Placement<'a> {
                 Reach::One(root) if !self.in_memory[n] => root,
                 _ => n,
             };
-            if root != n && matches!(self.trace.nodes[root].op, Op::Concat { .. }) {
+            if root != n && self.is_join(root) {
                 if let Some(&user) = self.users.of_node(n).iter().find(|&&user| user != root) {
                     operand[n] = operand[user];
                 }
@@ -209,7 +209,7 @@ impl<'a> Placement<'a> {
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
             // Each operand of a join has a kernel of its own.
-            if matches!(node.op, Op::Concat { .. } | Op::Shader(_)) {
+            if self.is_join(n) || matches!(node.op, Op::Shader(_)) {
                 loads.push(Vec::new());
                 continue;
             }
@@ -243,7 +243,7 @@ impl<'a> Placement<'a> {
         for &user in self.users.of_node(n) {
             reach = reach.and(self.through(user));
         }
-        let force = self.forced[n] || matches!(node.op, Op::Concat { .. });
+        let force = self.forced[n] || self.is_join(n);
         let pointwise = matches!(
             node.op,
             Op::Pointwise(_)
@@ -258,7 +258,8 @@ impl<'a> Placement<'a> {
             (Op::Source | Op::Shader(_) | Op::Output(..), _) => true,
             (Op::Scalar, _) => force,
             _ if self.in_memory[n] || force => true,
-            (_, Reach::One(root)) if self.outputs[n] && pointwise => {
+            // Each operand of a join has a kernel of its own, which writes no other's results.
+            (_, Reach::One(root)) if self.outputs[n] && pointwise && !self.is_join(root) => {
                 attached = Some(root);
                 false
             }
@@ -334,6 +335,10 @@ impl<'a> Placement<'a> {
             |&&user: &&usize| matches!(self.trace.nodes[user].op, Op::Routine(Routine::Matmul));
         let turned = order.last().is_some_and(|&last| last + 1 != order.len());
         turned && self.users.of_node(n).iter().filter(product).count() > TURNS
+    }
+
+    fn is_join(&self, n: usize) -> bool {
+        matches!(self.trace.nodes[n].op, Op::Concat { .. })
     }
 
     fn is_padded_by_number(&self, n: usize) -> bool {
