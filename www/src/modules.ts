@@ -172,19 +172,27 @@ export class Schedule extends Shown {
 }
 
 const made = { Layer, Optimizer, Schedule };
+const running: Host[] = [];
+
+/** A core that runs makes objects from now on. */
+export function makeIn(host: Host): void {
+  running.push(host);
+}
 
 /**
- * Lets these classes have the static methods that a core's have. Which core makes an object, the first argument says that lives
- * on one; numbers alone are for any.
+ * Gives these classes the static methods that those of a core have. Which core makes an object, the first argument says that
+ * lives on one; numbers alone are for any that runs.
  */
-export function makeBy(host: Host): void {
+export function makeAs(classes: Record<string, object>): void {
   for (const [kind, root] of Object.entries(made)) {
-    for (const name of Object.getOwnPropertyNames(host.classes[kind])) {
+    for (const name of Object.getOwnPropertyNames(classes[kind])) {
       if (name in root || /^(module|gone|__)/.test(name)) continue;
       const make = (...values: unknown[]) => {
         const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
         const owner = given.flat().map(Brand.owner).find((found) => found !== undefined) as Host | undefined;
-        return ((owner ?? host).classes[kind] as Record<string, Function>)[name]!(...given);
+        const host = owner ?? running[0];
+        if (!host) throw dataError(`${name}: there is no device yet: \`await Device.new()\` comes before`);
+        return (host.classes[kind] as Record<string, Function>)[name]!(...given);
       };
       Object.defineProperty(root, name, { value: make, configurable: true });
     }

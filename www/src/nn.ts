@@ -4,7 +4,7 @@ import startCpu, * as cpu from "./cpu/warpweft.js";
 import startGpu, * as gpu from "./gpu-nn/warpweft.js";
 import { provide, shareClasses } from "./load.js";
 import { Generator, Layer, Optimizer, Schedule, Trainer, WeightAverage } from "./models.js";
-import { makeBy } from "./modules.js";
+import { makeAs, makeIn } from "./modules.js";
 
 export * from "./base.js";
 export * from "./models.js";
@@ -16,4 +16,5 @@ provide("warpweft/nn", {
   cpu: { glue: cpu, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 });
 
-shareClasses({ Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer }, makeBy);
+shareClasses({ Generator, Layer, Optimizer, WeightAverage, Schedule, Trainer }, makeIn);
+makeAs(gpu as unknown as Record<string, object>); // The CPU's have the same.

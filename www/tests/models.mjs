@@ -93,6 +93,26 @@ await test("the page reads those, and predicts the same", async () => {
   for (const name of names) if (!(off[name] < 1e-5)) throw new Error(`${name}: ${off[name]} off`);
 });
 
+await test("what is made without a device says that it waits for one", async () => {
+  const { page, errors } = await open(browser, address);
+  const said = await page.evaluate(async () => {
+    const { Device, Schedule } = await import("/dist/nn.js");
+    const make = () => {
+      try {
+        return `${Schedule.cosineAnnealing(0.1, 10)}`;
+      } catch (error) {
+        return `${error.code}: ${error.message}`;
+      }
+    };
+    const before = make();
+    await Device.new({ prefer: "cpu" });
+    return [before, make()].join("; ");
+  });
+  await page.close();
+  const wanted = "Data: cosineAnnealing: there is no device yet: `await Device.new()` comes before; Schedule";
+  if (said !== wanted || errors.length) throw new Error(`${said}; ${errors.join("; ")}`);
+});
+
 await browser.close();
 close();
 finish(results);
