@@ -324,12 +324,12 @@ impl Device {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
-    ) -> Result<Vec<NodeId>> {
+    ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt)?;
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
-        self.run_early(state, &waiting, &found)?;
+        self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)
     }
 

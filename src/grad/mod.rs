@@ -16,7 +16,7 @@ use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
-/// each, which the caller holds; zeros where nothing of it goes into `of`. All nodes are of floats.
+/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats.
 ///
 /// # Errors
 /// `Data` where how `of` was made is not known any more, `Unsupported` where an operation has no gradient.
@@ -25,12 +25,12 @@ pub fn grad(
     of: NodeId,
     seed: Option<NodeId>,
     wrt: &[NodeId],
-) -> Result<Vec<NodeId>> {
+) -> Result<Vec<Option<NodeId>>> {
     let mut tape = Tape { graph, recorded: Vec::new(), joined: FxHashMap::default() };
     let found = tape.gradients(of, seed, wrt);
     let Tape { recorded, .. } = tape;
     if let Ok(nodes) = &found {
-        nodes.iter().for_each(|&node| graph.retain(node));
+        nodes.iter().flatten().for_each(|&node| graph.retain(node));
     }
     for node in recorded {
         // What goes here is younger than all data.
@@ -117,7 +117,7 @@ impl Tape<'_> {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
-    ) -> Result<Vec<NodeId>> {
+    ) -> Result<Vec<Option<NodeId>>> {
         let seed = match seed {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
@@ -125,11 +125,14 @@ impl Tape<'_> {
         let path = self.flow(of, seed, wrt, false)?;
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
-            let gradient = path.place(node).and_then(|place| path.gradients[place]);
-            found.push(match gradient {
+            let Some(place) = path.place(node) else {
+                found.push(None);
+                continue;
+            };
+            found.push(Some(match path.gradients[place] {
                 Some(gradient) => gradient,
                 None => self.everywhere(node, 0.0)?,
-            });
+            }));
         }
         Ok(found)
     }

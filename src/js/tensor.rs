@@ -120,7 +120,7 @@ impl JsTensor {
     }
 
     /// Leaves the gradients of this number by the values of `variables` with them, for {@link Variable.takeGradient}; what
-    /// is there already is added to. Errors as {@link Tensor.grad}.
+    /// is there already is added to. A variable of which nothing goes into it gets none. Errors as {@link Tensor.grad}.
     pub fn backward(
         &self,
         #[wasm_bindgen(unchecked_param_type = "readonly Variable[]")] variables: &JsValue,

@@ -1,6 +1,6 @@
 //! Adam and its family.
 
-use super::rule::{numbers, toward, Rule, Update};
+use super::rule::{by_numbers, numbers, toward, Rule, Update};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
@@ -40,22 +40,20 @@ numbers! {
     /// A running mean of the gradients by the root of one of their squares (Kingma and Ba 2015, `torch.optim.Adam`).
     Adam {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much of the two running means stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to the root.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// Whether the largest mean of squares so far counts (Reddi and others 2018).
         amsgrad: bool = false,
     }
 }
 
 impl Rule for Adam {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         remembered(self.amsgrad)
@@ -71,22 +69,20 @@ numbers! {
     /// [`Adam`], with values that become smaller by themselves (Loshchilov and Hutter 2019, `torch.optim.AdamW`).
     AdamW {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much of the two running means stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to the root.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much smaller the values become by themselves, times the learning rate.
-        weight_decay: f64 = 1e-2,
+        weight_decay: f64 = 1e-2 => 0.0..,
         /// Whether the largest mean of squares so far counts (Reddi and others 2018).
         amsgrad: bool = false,
     }
 }
 
 impl Rule for AdamW {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         remembered(self.amsgrad)
@@ -102,20 +98,18 @@ numbers! {
     /// [`Adam`] with the largest gradient of late in place of the root (Kingma and Ba 2015, `torch.optim.Adamax`).
     Adamax {
         /// The learning rate.
-        lr: f64 = 2e-3,
+        lr: f64 = 2e-3 => 0.0..,
         /// How much of the running mean, and of the largest, stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to sizes of gradients.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
     }
 }
 
 impl Rule for Adamax {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0), ("exp_inf", 0.0)]
@@ -135,15 +129,15 @@ numbers! {
     /// [`Adam`] that looks one step ahead (Dozat 2016, `torch.optim.NAdam`).
     NAdam {
         /// The learning rate.
-        lr: f64 = 2e-3,
+        lr: f64 = 2e-3 => 0.0..,
         /// How much of the two running means stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to the root.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// How fast the momentum rises.
-        momentum_decay: f64 = 4e-3,
+        momentum_decay: f64 = 4e-3 => 0.0..,
         /// Whether the values become smaller by themselves instead, as in [`AdamW`].
         decoupled_weight_decay: bool = false,
     }
@@ -156,9 +150,7 @@ impl NAdam {
 }
 
 impl Rule for NAdam {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         MOMENTS.to_vec()
@@ -184,22 +176,20 @@ numbers! {
     /// [`Adam`] that waits for squares enough before it divides by their root (Liu and others 2020, `torch.optim.RAdam`).
     RAdam {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much of the two running means stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to the root.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// Whether the values become smaller by themselves instead, as in [`AdamW`].
         decoupled_weight_decay: bool = false,
     }
 }
 
 impl Rule for RAdam {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         MOMENTS.to_vec()

@@ -4,7 +4,8 @@ use super::Optimizer;
 use crate::error::{Error, Result};
 use crate::tensor::Variable;
 
-/// An exponential moving average of all parameters of an optimiser: often better than what the last step gave (Polyak and
+/// An exponential moving average of the parameters that an optimiser has when it is made (not of groups that are added later):
+/// often better than what the last step gave (Polyak and
 /// Juditsky 1992). It is one kernel a step, with the next batch that is submitted.
 ///
 /// ```

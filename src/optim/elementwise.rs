@@ -1,20 +1,20 @@
 //! Rules that are not of Adam's family, each element by itself.
 
-use super::rule::{numbers, toward, Rule, Update};
-use crate::error::Result;
+use super::rule::{by_numbers, numbers, toward, Rule, Update};
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 numbers! {
     /// Gradient descent, with momentum if it is above 0 (`torch.optim.SGD`).
     Sgd {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much of the change before goes into the next.
-        momentum: f64 = 0.0,
+        momentum: f64 = 0.0 => 0.0..,
         /// How much less than all of a gradient goes into the momentum.
         dampening: f64 = 0.0,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// Whether the momentum looks one step ahead (Nesterov 1983).
         nesterov: bool = false,
     }
@@ -23,6 +23,17 @@ numbers! {
 impl Rule for Sgd {
     fn lr(&self) -> f64 {
         self.lr
+    }
+
+    fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
+        self.check_numbers()?;
+        let Sgd { momentum, dampening, nesterov, .. } = *self;
+        match nesterov && (momentum == 0.0 || dampening != 0.0) {
+            true => Err(Error::data(format!(
+                "optimizer: nesterov of Sgd with momentum {momentum} and dampening {dampening}, not with momentum alone"
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
@@ -52,24 +63,22 @@ numbers! {
     /// Gradients by the root of a running mean of their squares (Hinton 2012, `torch.optim.RMSprop`).
     RmsProp {
         /// The learning rate.
-        lr: f64 = 1e-2,
+        lr: f64 = 1e-2 => 0.0..,
         /// How much of the running mean stays.
-        alpha: f64 = 0.99,
+        alpha: f64 = 0.99 => 0.0..,
         /// What is added to the root.
-        eps: f64 = 1e-8,
+        eps: f64 = 1e-8 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// How much of the change before goes into the next.
-        momentum: f64 = 0.0,
+        momentum: f64 = 0.0 => 0.0..,
         /// Whether the squares are of distances from a running mean of the gradients.
         centered: bool = false,
     }
 }
 
 impl Rule for RmsProp {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         let mut names = vec![("square_avg", 0.0)];
@@ -102,22 +111,20 @@ numbers! {
     /// Gradients by the root of the sum of all their squares (Duchi and others 2011, `torch.optim.Adagrad`).
     Adagrad {
         /// The learning rate.
-        lr: f64 = 1e-2,
+        lr: f64 = 1e-2 => 0.0..,
         /// How the learning rate falls: by `1 / (1 + (step - 1) * lr_decay)`.
-        lr_decay: f64 = 0.0,
+        lr_decay: f64 = 0.0 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
         /// What the sums begin with.
-        initial_accumulator_value: f64 = 0.0,
+        initial_accumulator_value: f64 = 0.0 => 0.0..,
         /// What is added to the root.
-        eps: f64 = 1e-10,
+        eps: f64 = 1e-10 => 0.0..,
     }
 }
 
 impl Rule for Adagrad {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         vec![("sum", self.initial_accumulator_value)]
@@ -136,20 +143,18 @@ numbers! {
     /// Changes of the size of earlier changes (Zeiler 2012, `torch.optim.Adadelta`).
     Adadelta {
         /// The learning rate.
-        lr: f64 = 1.0,
+        lr: f64 = 1.0 => 0.0..,
         /// How much of the running means stays.
-        rho: f64 = 0.9,
+        rho: f64 = 0.9 => 0.0..=1.0,
         /// What is added under the roots.
-        eps: f64 = 1e-6,
+        eps: f64 = 1e-6 => 0.0..,
         /// How much of the values is added to the gradients.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
     }
 }
 
 impl Rule for Adadelta {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         vec![("square_avg", 0.0), ("acc_delta", 0.0)]
@@ -171,18 +176,16 @@ numbers! {
     /// The signs of a running mean of the gradients (Chen and others 2023).
     Lion {
         /// The learning rate.
-        lr: f64 = 1e-4,
+        lr: f64 = 1e-4 => 0.0..,
         /// How much of the running mean goes into a change, and how much of it stays.
-        betas: (f64, f64) = (0.9, 0.99),
+        betas: (f64, f64) = (0.9, 0.99) => 0.0..1.0,
         /// How much smaller the values become by themselves, times the learning rate.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
     }
 }
 
 impl Rule for Lion {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0)]

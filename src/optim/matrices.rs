@@ -1,6 +1,6 @@
 //! Rules that see each parameter as a whole.
 
-use super::rule::{numbers, toward, Rule, Update};
+use super::rule::{by_numbers, numbers, toward, Rule, Update};
 use crate::error::{Error, Result};
 use crate::tensor::{Axes, Tensor};
 
@@ -8,20 +8,18 @@ numbers! {
     /// [`Adam`](super::Adam), with changes as large as the parameter they are for (You and others 2020).
     Lamb {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much of the two running means stays.
-        betas: (f64, f64) = (0.9, 0.999),
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
         /// What is added to the root.
-        eps: f64 = 1e-6,
+        eps: f64 = 1e-6 => 0.0..,
         /// How much of the values is added to the changes.
-        weight_decay: f64 = 0.0,
+        weight_decay: f64 = 0.0 => 0.0..,
     }
 }
 
 impl Rule for Lamb {
-    fn lr(&self) -> f64 {
-        self.lr
-    }
+    by_numbers!();
 
     fn memory(&self) -> Vec<(&'static str, f64)> {
         vec![("exp_avg", 0.0), ("exp_avg_sq", 0.0)]
@@ -56,20 +54,20 @@ numbers! {
     /// ([`Optimizer::add_group`](super::Optimizer::add_group)).
     Muon {
         /// The learning rate.
-        lr: f64 = 1e-3,
+        lr: f64 = 1e-3 => 0.0..,
         /// How much smaller the values become by themselves, times the learning rate.
-        weight_decay: f64 = 0.1,
+        weight_decay: f64 = 0.1 => 0.0..,
         /// How much of the running mean stays.
-        momentum: f64 = 0.95,
+        momentum: f64 = 0.95 => 0.0..,
         /// Whether the momentum looks one step ahead.
         nesterov: bool = true,
         /// The coefficients of a step: of the matrix, of its third power and of its fifth.
         #[cfg_attr(feature = "js-nn", js(skip))]
         ns_coefficients: (f64, f64, f64) = (3.4445, -4.775, 2.0315),
         /// The steps.
-        ns_steps: usize = 5,
+        ns_steps: usize = 5 => 0.0..100.0,
         /// The smallest norm that a matrix is divided by.
-        eps: f64 = 1e-7,
+        eps: f64 = 1e-7 => 0.0..,
     }
 }
 
@@ -104,6 +102,7 @@ impl Rule for Muon {
     }
 
     fn check(&self, shapes: &[Vec<usize>]) -> Result<()> {
+        self.check_numbers()?;
         match shapes.iter().find(|shape| shape.len() != 2) {
             Some(shape) => Err(Error::shape(format!("muon: shape {shape:?} is no matrix"))),
             None => Ok(()),

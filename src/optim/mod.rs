@@ -5,6 +5,7 @@
 mod adam;
 mod average;
 mod elementwise;
+mod gradients;
 mod matrices;
 mod mixed;
 mod rule;
@@ -14,6 +15,7 @@ mod state;
 pub use adam::{Adam, AdamW, Adamax, NAdam, RAdam};
 pub use average::WeightAverage;
 pub use elementwise::{Adadelta, Adagrad, Lion, RmsProp, Sgd};
+pub(crate) use gradients::Clip;
 pub use matrices::{Lamb, Muon};
 pub use mixed::LossScale;
 pub use rule::{Rule, Update};
@@ -25,6 +27,7 @@ pub use schedule::{
 
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
+use gradients::{Gradient, Pending};
 use mixed::Scaling;
 
 /// Changes parameters by their gradients, by a [`Rule`] such as [`Adam`].
@@ -48,7 +51,6 @@ use mixed::Scaling;
 /// ```
 pub struct Optimizer {
     groups: Vec<Group>,
-    steps: u64,
     clip: Option<Clip>,
     scaling: Option<Scaling>,
 }
@@ -59,6 +61,8 @@ struct Group {
     lr: f64,
     /// The rate that it was given, which schedules multiply.
     base_lr: f64,
+    /// How many updates were made since it was added.
+    steps: u64,
     shards: Vec<Shard>,
 }
 
@@ -69,15 +73,7 @@ struct Shard {
     flat: Variable,
     /// What the rule remembers, as flat as the parameters.
     memory: Vec<Variable>,
-    /// Gradients that were added up and not taken yet.
-    pending: Option<Variable>,
-}
-
-/// What is done with gradients that are too large.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Clip {
-    Norm(f64),
-    Value(f64),
+    pending: Option<Pending>,
 }
 
 impl Optimizer {
@@ -85,14 +81,15 @@ impl Optimizer {
     /// that all steps are alike. It takes a parameter over from an optimiser before it, whose steps are an error from then on.
     ///
     /// # Errors
-    /// `Data` if there are none, one is there twice, or they live on two devices; `Limit`, `Memory`; what the rule refuses.
+    /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
+    /// unless they are of floats; `Limit`, `Memory`; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-        let mut optimizer = Optimizer { groups: Vec::new(), steps: 0, clip: None, scaling: None };
+        let mut optimizer = Optimizer { groups: Vec::new(), clip: None, scaling: None };
         optimizer.add_group(rule, parameters)?;
         Ok(optimizer)
     }
 
-    /// Further parameters, by a rule of their own.
+    /// Further parameters, by a rule of their own, which counts their steps from here on.
     ///
     /// # Errors
     /// As [`Optimizer::new`]; `Data` also if one is in a group already.
@@ -101,22 +98,39 @@ impl Optimizer {
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
             return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
         }
+        if let Some(i) = parameters.iter().position(|new| !new.dtype().is_float()) {
+            let dtype = parameters[i].dtype();
+            return Err(Error::dtype(format!(
+                "optimizer: parameter {i} is {dtype}, not of floats"
+            )));
+        }
+        let parts = sharded(parameters)?;
+        for parameters in &parts {
+            rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
+        }
         let mut shards = Vec::new();
-        for parameters in sharded(parameters)? {
+        for parameters in parts {
             let shard = Shard::new(&rule, parameters)?;
             // The first step finds it where the others do, and is planned as they are.
             shard.flat.value().run()?;
             shards.push(shard);
         }
         let lr = rule.lr();
-        self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, shards });
+        self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, steps: 0, shards });
         Ok(())
     }
 
-    /// Takes all groups of another one, which has none then, and can not be used any more.
+    /// Takes all groups of another one, which has none then, and can not be used any more; what is set for all of its groups
+    /// would be lost.
     #[cfg(feature = "js-nn")]
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
-        if other.steps > 0 || other.shards().any(|shard| shard.pending.is_some()) {
+        if other.clip.is_some() || other.scaling.is_some() {
+            let what = "the other clips, or trains in mixed precision";
+            return Err(Error::data(format!(
+                "optimizer: {what}; set that on the one that takes it"
+            )));
+        }
+        if other.steps() > 0 || other.shards().any(|shard| shard.pending.is_some()) {
             return Err(Error::data("optimizer: the other has begun to train"));
         }
         let known =
@@ -133,7 +147,7 @@ impl Optimizer {
     }
 
     /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`
-    /// (Pascanu and others 2013).
+    /// (Pascanu and others 2013). A step refuses a `max` that is not above 0.
     pub fn clip_norm(mut self, max: f64) -> Optimizer {
         self.clip = Some(Clip::Norm(max));
         self
@@ -145,7 +159,8 @@ impl Optimizer {
         self.clip = Some(clip);
     }
 
-    /// Before an update each element of a gradient is brought between `-max` and `max`.
+    /// Before an update each element of a gradient is brought between `-max` and `max`. A step refuses a `max` that is not
+    /// above 0.
     pub fn clip_value(mut self, max: f64) -> Optimizer {
         self.clip = Some(Clip::Value(max));
         self
@@ -156,7 +171,7 @@ impl Optimizer {
         self.groups[0].lr
     }
 
-    /// Sets the learning rate of all groups. It is data: nothing is planned again.
+    /// Sets the learning rate of all groups. It is data: nothing is planned again. A step refuses one that is negative or NaN.
     pub fn set_lr(&mut self, lr: f64) {
         self.groups.iter_mut().for_each(|group| (group.lr, group.base_lr) = (lr, lr));
     }
@@ -173,8 +188,9 @@ impl Optimizer {
     /// Sets the learning rate of one group, in the order in which they were added.
     ///
     /// # Errors
-    /// `Data` if there is no such group.
+    /// `Data` if there is no such group, or the rate is negative or NaN.
     pub fn set_group_lr(&mut self, group: usize, lr: f64) -> Result<()> {
+        check_lr("set_group_lr", lr)?;
         let count = self.groups.len();
         let no = || Error::data(format!("optimizer: there is no group {group} of {count}"));
         let group = self.groups.get_mut(group).ok_or_else(no)?;
@@ -182,125 +198,106 @@ impl Optimizer {
         Ok(())
     }
 
-    /// How many updates were made.
+    /// How many updates were made, those that [`Optimizer::mixed_precision`] skipped included. Rules that count steps, as Adam
+    /// does, count the updates since their group was added, whether all its parameters took part or not.
     pub fn steps(&self) -> u64 {
-        self.steps
+        self.groups[0].steps
     }
 
     /// Takes a step against the gradients of `loss`, a single number, and submits all that was recorded for it, the loss
-    /// included; reading the loss afterwards only waits.
+    /// included; reading the loss afterwards only waits. Gradients that wait for [`Optimizer::step`] are added, and taken. A
+    /// parameter of which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// As [`Tensor::grad`], [`Optimizer::step`].
+    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`], [`Optimizer::step`].
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
-        let gradients = self.gradients(loss)?;
-        self.update(gradients)
+        self.check("minimize")?;
+        let gradients = self.gradients("minimize", loss)?;
+        self.update("minimize", gradients)
     }
 
     /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
     /// computed in parts, each loss divided by their number.
     ///
     /// # Errors
-    /// As [`Tensor::grad`].
+    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`].
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
-        let gradients = self.gradients(loss)?;
+        let gradients = self.gradients("accumulate", loss)?;
         for (shard, gradient) in self.shards_mut().zip(gradients) {
-            match &shard.pending {
-                Some(pending) => pending.replace(&pending.value().add(&gradient)?.fixed()?)?,
-                None => shard.pending = Some(Variable::new(&gradient.fixed()?)),
-            }
+            gradient.map_or(Ok(()), |gradient| shard.pend(gradient))?;
         }
         loss.device().flush()
     }
 
     /// Takes a step against the gradients that [`Optimizer::accumulate`] added up, and those that [`Tensor::backward`] left
-    /// with the parameters, which are taken; a parameter without one has zeros.
+    /// with the parameters, which are taken. A parameter without one stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all, or a parameter belongs to another optimiser now; `Limit`, `Memory`.
+    /// `Data` if there are no gradients at all, a parameter belongs to another optimiser now, or a learning rate or a bound of
+    /// clipping makes no sense; `Limit`, `Memory`. The gradients are still there then.
     pub fn step(&mut self) -> Result<()> {
-        let mut gradients = Vec::new();
-        for shard in self.shards_mut() {
-            let pending = shard.pending.take().map(|pending| pending.value());
-            gradients.push(match (shard.left()?, pending) {
-                (Some(left), Some(pending)) => Some(left.add(&pending)?),
-                (left, pending) => left.or(pending),
-            });
-        }
+        self.check("step")?;
+        let now = self.shards().map(|_| None).collect();
+        self.update("step", now)
+    }
+
+    /// Refuses a step that would be none, before anything of it is recorded.
+    fn check(&self, op: &str) -> Result<()> {
+        self.shards().try_for_each(|shard| shard.check(op))?;
+        self.groups.iter().try_for_each(|group| check_lr(op, group.lr))?;
+        self.clip.map_or(Ok(()), |clip| clip.check(op))
+    }
+
+    /// Takes a step against gradients of now and all that were left, and submits it.
+    fn update(&mut self, op: &str, now: Vec<Option<Gradient>>) -> Result<()> {
+        let all = self.shards().zip(now).map(|(shard, now)| shard.all(now));
+        let gradients: Vec<Option<Gradient>> = all.collect::<Result<_>>()?;
         if gradients.iter().all(Option::is_none) {
-            let message = "optimizer: there are no gradients; `backward` leaves some";
-            return Err(Error::data(message.to_string()));
+            let message = format!("{op}: there are no gradients; `backward` leaves some");
+            return Err(Error::data(message));
         }
-        let whole = |(gradient, shard): (Option<Tensor>, &Shard)| match gradient {
-            Some(gradient) => Ok(gradient),
-            None => shard.flat.value().device().zeros((&shard.flat.shape(), shard.flat.dtype())),
-        };
-        let gradients: Vec<Tensor> =
-            gradients.into_iter().zip(self.shards()).map(whole).collect::<Result<_>>()?;
-        self.update(gradients)
-    }
-
-    /// The gradients by the parameters of each shard, flat.
-    fn gradients(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
-        let values: Vec<Tensor> =
-            self.shards().flat_map(|s| &s.parameters).map(Variable::value).collect();
-        let all = self.scale_loss(loss)?.grad(&values.iter().collect::<Vec<_>>())?;
-        let mut rest = &all[..];
-        let mut flat = Vec::new();
-        for shard in self.shards() {
-            let (own, others) = rest.split_at(shard.parameters.len());
-            rest = others;
-            let lines: Result<Vec<Tensor>> = own.iter().map(|x| x.reshape(&[-1])).collect();
-            flat.push(Tensor::concat(&lines?, 0)?);
-        }
-        Ok(flat)
-    }
-
-    /// Takes a step, and submits it.
-    fn update(&mut self, gradients: Vec<Tensor>) -> Result<()> {
         let device = self.groups[0].shards[0].flat.value().device().clone();
         // What is held when the batch is made would be kept.
         self.record(gradients)?;
+        self.shards_mut().for_each(Shard::forget);
         device.flush()
     }
 
     /// Records a step.
-    fn record(&mut self, gradients: Vec<Tensor>) -> Result<()> {
-        for shard in self.shards() {
-            shard.check()?;
+    fn record(&mut self, mut gradients: Vec<Option<Gradient>>) -> Result<()> {
+        let flat: Vec<Tensor> = gradients.iter().flatten().map(|x| x.flat.clone()).collect();
+        let (flat, finite) = match &self.scaling {
+            Some(scaling) => scaling.undo(&flat).map(|(flat, finite)| (flat, Some(finite)))?,
+            None => (flat, None),
+        };
+        let flat = match self.clip {
+            Some(clip) => clip.apply(flat)?,
+            None => flat,
+        };
+        for (gradient, flat) in gradients.iter_mut().flatten().zip(flat) {
+            gradient.flat = flat;
         }
-        let (plain, finite) = match &self.scaling {
-            Some(scaling) => {
-                scaling.undo(&gradients).map(|(plain, finite)| (plain, Some(finite)))?
-            }
-            None => (gradients, None),
-        };
-        let factor = match self.clip {
-            Some(Clip::Norm(max)) => Some(shrinking(&plain, max)?),
-            _ => None,
-        };
-        let number = self.steps + 1;
-        let mut gradients = plain.iter();
+        let mut gradients = gradients.into_iter();
         for group in &self.groups {
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
-                let gradient = match (self.clip, &factor) {
-                    (Some(Clip::Value(max)), _) => gradient.clamp(-max, max)?,
-                    (_, Some(factor)) => gradient.mul(factor)?,
-                    _ => gradient.clone(),
-                };
+                let Some(Gradient { flat, has }) = gradient else { continue };
                 let memory: Vec<Tensor> = shard.memory.iter().map(Variable::value).collect();
                 let (value, memory) = group.rule.update(&Update {
                     value: shard.flat.value(),
-                    gradient,
+                    gradient: flat,
                     memory: &memory,
                     shapes: &shard.shapes,
                     lr: group.lr,
-                    step: number,
+                    step: group.steps + 1,
                 })?;
+                let taken = match (shard.mask(&has)?, &finite) {
+                    (Some(mask), Some(finite)) => Some(mask.logical_and(finite)?),
+                    (mask, finite) => mask.or_else(|| finite.clone()),
+                };
                 // What led to them is past: no gradient goes back into an earlier step.
-                let set = |variable: &Variable, value: Tensor| match &finite {
-                    Some(finite) => {
-                        variable.replace(&finite.where_cond(&value, variable.value())?.fixed()?)
+                let set = |variable: &Variable, value: Tensor| match &taken {
+                    Some(taken) => {
+                        variable.replace(&taken.where_cond(&value, variable.value())?.fixed()?)
                     }
                     None => variable.replace(&value.fixed()?),
                 };
@@ -313,7 +310,7 @@ impl Optimizer {
         if let (Some(scaling), Some(finite)) = (&self.scaling, &finite) {
             scaling.follow(finite)?;
         }
-        self.steps = number;
+        self.groups.iter_mut().for_each(|group| group.steps += 1);
         Ok(())
     }
 
@@ -329,7 +326,6 @@ impl Optimizer {
 impl Shard {
     fn new(rule: &dyn Rule, parameters: Vec<Variable>) -> Result<Shard> {
         let shapes: Vec<Vec<usize>> = parameters.iter().map(Variable::shape).collect();
-        rule.check(&shapes)?;
         let flat = Variable::flatten(&parameters)?;
         let (value, shape) = (flat.value(), flat.shape());
         let begin = |&(_, first): &(&str, f64)| {
@@ -339,27 +335,11 @@ impl Shard {
         Ok(Shard { parameters, shapes, flat, memory, pending: None })
     }
 
-    /// The gradients that were left with the parameters, flat: zeros where there are none, nothing if there are none at all.
-    fn left(&self) -> Result<Option<Tensor>> {
-        let left: Vec<Option<Tensor>> =
-            self.parameters.iter().map(Variable::take_gradient).collect();
-        if left.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let (device, dtype) = (self.flat.value().device().clone(), self.flat.dtype());
-        let line = |(gradient, shape): (Option<Tensor>, &Vec<usize>)| match gradient {
-            Some(gradient) => gradient.reshape(&[-1]),
-            None => device.zeros((&[shape.iter().product::<usize>()], dtype)),
-        };
-        let lines: Result<Vec<Tensor>> = left.into_iter().zip(&self.shapes).map(line).collect();
-        Tensor::concat(&lines?, 0).map(Some)
-    }
-
     /// Another optimiser may have taken a parameter over.
-    fn check(&self) -> Result<()> {
+    fn check(&self, op: &str) -> Result<()> {
         match self.parameters.iter().position(|x| x.start_in(&self.flat).is_none()) {
             Some(i) => {
-                let message = format!("optimizer: parameter {i} belongs to another optimiser now");
+                let message = format!("{op}: parameter {i} belongs to another optimiser now");
                 Err(Error::data(message))
             }
             None => Ok(()),
@@ -391,10 +371,15 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
     Ok(shards.into_iter().map(|(_, parameters)| parameters).collect())
 }
 
-/// What gradients are multiplied by, so that the norm of all of them is at most `max`.
-fn shrinking(gradients: &[Tensor], max: f64) -> Result<Tensor> {
-    let squares: Result<Vec<Tensor>> =
-        gradients.iter().map(|x| x.cast(crate::dtype::DType::F32)?.square().sum(())).collect();
-    let norm = Tensor::stack(&squares?, 0)?.sum(())?.sqrt();
-    norm.add(1e-6)?.reciprocal().mul(max)?.clamp_max(1.0)
+/// Refuses a learning rate that is none.
+///
+/// # Errors
+/// `Data`.
+pub(crate) fn check_lr(op: &str, lr: f64) -> Result<()> {
+    match lr >= 0.0 {
+        true => Ok(()),
+        false => {
+            Err(Error::data(format!("{op}: a learning rate of {lr}, which is not at least 0")))
+        }
+    }
 }

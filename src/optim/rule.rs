@@ -1,7 +1,9 @@
 //! What a rule is.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
+use std::fmt::Debug;
+use std::ops::{Bound, RangeBounds};
 
 /// How values follow from gradients. Values, gradients and what is remembered are flat: rank 1, all parameters one after the
 /// other.
@@ -12,10 +14,10 @@ pub trait Rule {
     /// The names of what it remembers of each element, with the numbers that they begin with.
     fn memory(&self) -> Vec<(&'static str, f64)>;
 
-    /// Refuses parameters of shapes that it is not for.
+    /// Refuses numbers of its own that make no sense, and parameters of shapes that it is not for.
     ///
     /// # Errors
-    /// `Shape`.
+    /// `Data`; `Shape`.
     fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
         Ok(())
     }
@@ -116,9 +118,52 @@ pub(super) fn toward(mean: &Tensor, x: &Tensor, rate: f64) -> Result<Tensor> {
     mean.add(&x.sub(mean)?.mul(rate)?)
 }
 
-/// Declares a rule's numbers, with a `Default` of PyTorch's and a `new` of the learning rate.
+/// What is declared with a range.
+pub(super) trait Numbers: Debug {
+    fn numbers(&self) -> Vec<f64>;
+}
+
+impl Numbers for f64 {
+    fn numbers(&self) -> Vec<f64> {
+        vec![*self]
+    }
+}
+
+impl Numbers for (f64, f64) {
+    fn numbers(&self) -> Vec<f64> {
+        vec![self.0, self.1]
+    }
+}
+
+impl Numbers for usize {
+    fn numbers(&self) -> Vec<f64> {
+        vec![*self as f64]
+    }
+}
+
+/// Refuses a number of a rule's that is not in its range, which begins with 0; NaN is in none.
+pub(super) fn in_range(
+    (rule, field): (&str, &str),
+    value: &impl Numbers,
+    range: impl RangeBounds<f64>,
+) -> Result<()> {
+    if value.numbers().iter().all(|number| range.contains(number)) {
+        return Ok(());
+    }
+    let wanted = match range.end_bound() {
+        Bound::Unbounded => "at least 0".to_string(),
+        Bound::Included(end) => format!("in [0, {end}]"),
+        Bound::Excluded(end) => format!("in [0, {end})"),
+    };
+    Err(Error::data(format!("optimizer: {field} of {rule} is {value:?}, not {wanted}")))
+}
+
+/// Declares a rule's numbers, their ranges as PyTorch checks them, with a `Default` of PyTorch's and a `new` of the learning
+/// rate.
 macro_rules! numbers {
-    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $ty:ty = $value:expr,)* }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$about:meta])* $field:ident: $ty:ty = $value:expr $(=> $range:expr)?,)*
+    }) => {
         $(#[$doc])*
         #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
         #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,7 +180,30 @@ macro_rules! numbers {
             pub fn new(lr: f64) -> $name {
                 $name { lr, ..$name::default() }
             }
+
+            /// Refuses numbers that are not in their ranges.
+            fn check_numbers(&self) -> Result<()> {
+                $($(
+                    let place = (stringify!($name), stringify!($field));
+                    $crate::optim::rule::in_range(place, &self.$field, $range)?;
+                )?)*
+                Ok(())
+            }
         }
     };
 }
 pub(super) use numbers;
+
+/// Of `impl Rule`, what follows from its numbers alone.
+macro_rules! by_numbers {
+    () => {
+        fn lr(&self) -> f64 {
+            self.lr
+        }
+
+        fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
+            self.check_numbers()
+        }
+    };
+}
+pub(super) use by_numbers;

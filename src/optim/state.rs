@@ -1,6 +1,6 @@
 //! Saving and loading what an optimiser remembers.
 
-use super::Optimizer;
+use super::{Group, Optimizer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -19,16 +19,18 @@ fn missing(name: &str) -> Error {
 }
 
 impl Optimizer {
-    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, of one `i32`; in mixed
-    /// precision `loss_scale` and `good_steps`. Together with
-    /// the parameters' values a training that loads it goes on to the same bits.
+    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, one `i32` for each group; in
+    /// mixed precision `loss_scale` and `good_steps`. Together with the parameters' values a training that loads it goes on to
+    /// the same bits. Learning rates are not in it, nor are the other numbers of rules: they are set as they were.
     ///
     /// # Errors
     /// `Limit`.
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
         let device = self.groups[0].shards[0].flat.value().device().clone();
-        let steps = i32::try_from(self.steps).unwrap_or(i32::MAX);
-        let mut state = BTreeMap::from([(STEPS.to_string(), device.tensor(&[steps], &[1])?)]);
+        let count = |group: &Group| i32::try_from(group.steps).unwrap_or(i32::MAX);
+        let steps: Vec<i32> = self.groups.iter().map(count).collect();
+        let steps = device.tensor(&steps, &[steps.len()])?;
+        let mut state = BTreeMap::from([(STEPS.to_string(), steps)]);
         if let Some(scaling) = &self.scaling {
             state.insert(SCALE.to_string(), scaling.scale.value());
             state.insert(GOOD.to_string(), scaling.good.value());
@@ -42,24 +44,35 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters.
+    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters. A `steps` of one number is
+    /// that of all groups.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
     /// [`Tensor::read`].
     pub async fn load_state_dict(&mut self, state: &BTreeMap<String, Tensor>) -> Result<()> {
         let steps = Optimizer::saved_steps(state).await?;
-        self.restore(state, steps)
+        self.restore(state, &steps)
     }
 
-    /// How many steps a state says were made.
-    pub(crate) async fn saved_steps(state: &BTreeMap<String, Tensor>) -> Result<u64> {
-        let steps = state.get(STEPS).ok_or_else(|| missing(STEPS))?.item::<i32>().await?;
-        Ok(u64::try_from(steps).unwrap_or(0))
+    /// How many steps a state says that each group made.
+    pub(crate) async fn saved_steps(state: &BTreeMap<String, Tensor>) -> Result<Vec<u64>> {
+        let steps = state.get(STEPS).ok_or_else(|| missing(STEPS))?.read::<i32>().await?;
+        Ok(steps.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).collect())
     }
 
-    /// Takes a state of after so many steps.
-    pub(crate) fn restore(&mut self, state: &BTreeMap<String, Tensor>, steps: u64) -> Result<()> {
+    /// Takes a state of after so many steps of each group, or of all.
+    pub(crate) fn restore(
+        &mut self,
+        state: &BTreeMap<String, Tensor>,
+        steps: &[u64],
+    ) -> Result<()> {
+        let groups = self.groups.len();
+        if steps.len() != 1 && steps.len() != groups {
+            let saved = steps.len();
+            let message = format!("{OP}: `{STEPS}` has {saved} numbers, here are {groups} groups");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
         let mut given: BTreeMap<&str, &Tensor> =
             state.iter().map(|(name, x)| (&name[..], x)).collect();
         given.remove(STEPS);
@@ -93,7 +106,9 @@ impl Optimizer {
                 memory.assign(&Tensor::concat(own, 0)?.detach())?;
             }
         }
-        self.steps = steps;
+        for (group, &count) in self.groups.iter_mut().zip(steps.iter().cycle()) {
+            group.steps = count;
+        }
         Ok(())
     }
 

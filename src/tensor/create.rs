@@ -236,7 +236,7 @@ impl Tensor {
         within("full_like", || self.device.full(&self.shape, value, self.dtype))
     }
 
-    fn like(&self, name: &str, value: f64) -> Result<Tensor> {
+    pub(super) fn like(&self, name: &str, value: f64) -> Result<Tensor> {
         self.node()?;
         within(name, || self.device.constant(&self.shape, value, self.dtype))
     }

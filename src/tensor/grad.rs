@@ -38,6 +38,12 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+        whole(self.paths(wrt)?, wrt)
+    }
+
+    /// The same, and nothing where nothing of a tensor goes into this: that is not a gradient of zeros.
+    #[cfg_attr(feature = "js", js(skip))]
+    pub(crate) fn paths(&self, wrt: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
         self.node()?;
         if self.numel() != 1 {
             let message = format!(
@@ -68,7 +74,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.need_seed("vjp", seed)?;
-        self.gradients("vjp", Some(seed), wrt)
+        whole(self.gradients("vjp", Some(seed), wrt)?, wrt)
     }
 
     /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
@@ -106,7 +112,7 @@ impl Tensor {
             sum = Some(part);
         }
         match sum {
-            Some(sum) => sum.gradients(name, None, wrt),
+            Some(sum) => whole(sum.gradients(name, None, wrt)?, wrt),
             None => Err(Error::data(format!("{name}: of no results"))),
         }
     }
@@ -185,7 +191,12 @@ impl Tensor {
         Ok(self)
     }
 
-    fn gradients(&self, name: &str, seed: Option<&Tensor>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    fn gradients(
+        &self,
+        name: &str,
+        seed: Option<&Tensor>,
+        wrt: &[&Tensor],
+    ) -> Result<Vec<Option<Tensor>>> {
         self.need_float(name)?;
         let of = self.node()?;
         let mut nodes: Vec<NodeId> = Vec::with_capacity(wrt.len());
@@ -196,7 +207,7 @@ impl Tensor {
         let found = within(name, || self.device.grad(of, seed, &nodes))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
-            gradients.push(Tensor::adopt(&self.device, node));
+            gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));
         }
         Ok(gradients)
     }
@@ -210,4 +221,13 @@ impl Tensor {
         }
         Ok(node)
     }
+}
+
+/// Gradients by these, with zeros where there are none.
+fn whole(gradients: Vec<Option<Tensor>>, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
+    let one = |(gradient, of): (Option<Tensor>, &&Tensor)| match gradient {
+        Some(gradient) => Ok(gradient),
+        None => of.like("grad", 0.0),
+    };
+    gradients.into_iter().zip(wrt).map(one).collect()
 }

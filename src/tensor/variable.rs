@@ -307,15 +307,17 @@ impl Tensor {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to.
+    /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to. A
+    /// variable of which nothing goes into it gets none.
     ///
     /// # Errors
     /// As [`Tensor::grad`].
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
         within("backward", || {
             let values: Vec<Tensor> = variables.iter().map(|variable| variable.value()).collect();
-            let gradients = self.grad(&values.iter().collect::<Vec<_>>())?;
+            let gradients = self.paths(&values.iter().collect::<Vec<_>>())?;
             for (variable, gradient) in variables.iter().zip(gradients) {
+                let Some(gradient) = gradient else { continue };
                 let mut held = variable.held();
                 held.gradient = Some(match held.gradient.take() {
                     Some(before) => before.add(&gradient)?,

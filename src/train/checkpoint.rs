@@ -95,7 +95,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let made = Optimizer::saved_steps(&optimizer).await?;
         let before = self.model.state_dict();
         self.model.load_state_dict(&tensors)?;
-        if let Err(error) = self.optimizer.change(|own| own.restore(&optimizer, made)) {
+        if let Err(error) = self.optimizer.change(|own| own.restore(&optimizer, &made)) {
             self.model.load_state_dict(&before)?;
             return Err(error);
         }

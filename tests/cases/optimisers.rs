@@ -5,7 +5,8 @@ use super::check::Suite;
 use super::golden::arrays;
 use std::collections::HashMap;
 use warpweft::device::Device;
-use warpweft::error::{Error, Result};
+use warpweft::dtype::DType;
+use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::optim::*;
 use warpweft::tensor::{Tensor, Variable};
 
@@ -152,6 +153,8 @@ pub fn cases() -> Suite {
     changed(s, "clipped by norm", Sgd::new(0.1), |optimizer| optimizer.clip_norm(2.0));
     changed(s, "clipped by value", Sgd::new(0.1), |optimizer| optimizer.clip_value(0.5));
     ways(s);
+    apart(s);
+    refused(s);
     suite
 }
 
@@ -255,5 +258,249 @@ fn ways(s: &mut Suite) {
             Err(error) if error.message().contains("parameter 1 belongs to another") => Ok(()),
             other => Err(Error::data(format!("{other:?}"))),
         }
+    });
+}
+
+/// An error unless they are as they should be.
+fn same_as<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<()> {
+    match got == want {
+        true => Ok(()),
+        false => Err(Error::data(format!("{what}: {got:?}, not {want:?}"))),
+    }
+}
+
+fn says<T>(what: &str, result: Result<T>, kind: ErrorKind, words: &str) -> Result<()> {
+    match result {
+        Err(error) if error.kind() == kind && error.message().contains(words) => Ok(()),
+        Err(error) => Err(Error::data(format!("{what}: {:?}: {error}", error.kind()))),
+        Ok(_) => Err(Error::data(format!("{what} is taken"))),
+    }
+}
+
+fn variable(device: &Device, values: &[f32]) -> Result<Variable> {
+    Ok(Variable::new(&device.tensor(values, &[values.len()])?))
+}
+
+/// All that is remembered, and the values.
+async fn everything(optimizer: &Optimizer, of: &[&Variable]) -> Result<Vec<Vec<u32>>> {
+    let state = optimizer.state_dict()?.into_iter().filter(|(name, _)| name != "steps");
+    let mut all = Vec::new();
+    for x in state.map(|(_, x)| x).chain(of.iter().map(|x| x.value())) {
+        all.push(x.read::<f32>().await?.into_iter().map(f32::to_bits).collect());
+    }
+    Ok(all)
+}
+
+/// Two parameters, of which the second takes part in some steps alone: then the first stays as it is, and the second is what it
+/// is without the first.
+async fn stays<R: Rule + Clone + 'static>(device: Device, rule: R) -> Result<()> {
+    let make = || -> Result<(Variable, Variable)> {
+        let value = |seed| Ok(Variable::new(&device.normal(&[3, 2], 0.0, 1.0, seed)?));
+        Ok((value(1)?, value(2)?))
+    };
+    let (a, b) = make()?;
+    let (_, alone) = make()?;
+    let mut both = Optimizer::new(rule.clone(), &[a.clone(), b.clone()])?;
+    let mut one = Optimizer::new(rule, std::slice::from_ref(&alone))?;
+    let of = |x: &Variable| x.value().square().sum(());
+    for n in 0..6 {
+        let before = everything(&both, &[&a]).await?;
+        match n {
+            0 | 1 => both.minimize(&of(&a)?.add(&of(&b)?)?)?,
+            2 | 3 => both.minimize(&of(&b)?)?,
+            4 => {
+                both.accumulate(&of(&b)?)?;
+                both.step()?;
+            }
+            _ => {
+                of(&b)?.backward(&[&a, &b])?;
+                both.step()?;
+            }
+        }
+        one.minimize(&of(&alone)?)?;
+        let (after, single) = (everything(&both, &[&a]).await?, everything(&one, &[]).await?);
+        // By names, the first's memory lies before the second's, and its value is the last.
+        let own = |all: &[Vec<u32>]| [&all[..single.len()], &all[2 * single.len()..]].concat();
+        same_as(&format!("step {n}: the first stays"), own(&before) == own(&after), n >= 2)?;
+        same_as(
+            "what is remembered of the second",
+            &after[single.len()..][..single.len()],
+            &single,
+        )?;
+        let pair: [Vec<f32>; 2] = [b.value().read().await?, alone.value().read().await?];
+        same_as("the second", &pair[0], &pair[1])?;
+    }
+    same_as("steps", both.steps(), 6)
+}
+
+/// Parameters that take no part, and gradients that wait.
+fn apart(s: &mut Suite) {
+    s.fallible("a parameter outside the loss stays: momentum", |device| {
+        stays(device, Sgd { momentum: 0.9, weight_decay: 0.1, ..Sgd::new(0.1) })
+    });
+    s.fallible("a parameter outside the loss stays: adam", |device| stays(device, Adam::new(0.1)));
+    s.fallible("a parameter outside the loss stays: adamw, amsgrad", |device| {
+        stays(device, AdamW { amsgrad: true, ..AdamW::new(0.1) })
+    });
+    s.fallible("a parameter outside the loss stays: lion", |device| {
+        stays(device, Lion { weight_decay: 0.1, ..Lion::new(0.1) })
+    });
+    s.fallible("a parameter that gradients do not pass to stays", |device| async move {
+        let (a, b) = (variable(&device, &[1.0, 2.0])?, variable(&device, &[3.0])?);
+        let mut optimizer = Optimizer::new(Adam::new(0.1), &[a.clone(), b.clone()])?;
+        optimizer.minimize(&a.value().sum(())?.mul(&b.value().sum(())?)?)?;
+        let before = everything(&optimizer, &[&a]).await?;
+        // Neither comparisons nor what is detached have gradients.
+        let chosen = a.value().gt(1.5)?.cast(DType::F32)?.add(&a.value().detach())?;
+        optimizer.minimize(&chosen.sum(())?.mul(&b.value().sum(())?)?)?;
+        let after = everything(&optimizer, &[&a]).await?;
+        same_as("the first moment", &before[0], &after[0])?;
+        same_as("the value", before.last(), after.last())?;
+        // A gradient of zeros is one.
+        optimizer.minimize(&a.value().floor().sum(())?.add(&b.value().sum(())?)?)?;
+        same_as("it moves", everything(&optimizer, &[&a]).await?.last() == after.last(), false)
+    });
+    s.fallible("a group that takes no part stays", |device| async move {
+        let (a, b) = (variable(&device, &[1.0])?, variable(&device, &[1.0])?);
+        let rule = Sgd { momentum: 0.5, ..Sgd::new(0.5) };
+        let mut optimizer = Optimizer::new(rule, std::slice::from_ref(&a))?.clip_norm(100.0);
+        optimizer.add_group(rule, std::slice::from_ref(&b))?;
+        optimizer.minimize(&a.value().add(b.value())?.sum(())?)?;
+        optimizer.minimize(&a.value().sum(())?)?;
+        near("a".into(), &a.value(), &Array { shape: vec![1], data: vec![-0.25] }).await?;
+        near("b".into(), &b.value(), &Array { shape: vec![1], data: vec![0.5] }).await
+    });
+    s.fallible("a group counts its own steps", |device| async move {
+        let (a, b) = (variable(&device, &[1.0])?, variable(&device, &[1.0])?);
+        let mut optimizer = Optimizer::new(Adam::new(0.1), std::slice::from_ref(&a))?;
+        for _ in 0..20 {
+            optimizer.minimize(&a.value().sum(())?)?;
+        }
+        optimizer.add_group(Adam::new(0.1), std::slice::from_ref(&b))?;
+        optimizer.minimize(&a.value().add(b.value())?.sum(())?)?;
+        near("b".into(), &b.value(), &Array { shape: vec![1], data: vec![0.9] }).await?;
+        same_as("steps", optimizer.steps(), 21)?;
+        let mut state = optimizer.state_dict()?;
+        same_as("saved", state["steps"].read::<i32>().await?, vec![21, 1])?;
+        let mut other = Optimizer::new(Adam::new(0.1), &[variable(&device, &[1.0])?])?;
+        other.add_group(Adam::new(0.1), &[variable(&device, &[1.0])?])?;
+        other.load_state_dict(&state).await?;
+        same_as("loaded", other.state_dict()?["steps"].read::<i32>().await?, vec![21, 1])?;
+        // As files were that knew one number.
+        state.insert("steps".into(), device.tensor(&[7i32], &[1])?);
+        other.load_state_dict(&state).await?;
+        same_as("one for all", other.state_dict()?["steps"].read::<i32>().await?, vec![7, 7])?;
+        state.insert("steps".into(), device.tensor(&[7i32; 3], &[3])?);
+        let loaded = other.load_state_dict(&state).await;
+        says("three for two", loaded, ErrorKind::Shape, "`steps` has 3 numbers, here are 2 groups")
+    });
+    s.fallible("minimize takes what was left and added up", |device| async move {
+        for way in 0..2 {
+            let w = variable(&device, &[8.0])?;
+            let mut optimizer = Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?;
+            let loss = |factor: f64| w.value().mul(factor)?.sum(());
+            match way {
+                0 => optimizer.accumulate(&loss(2.0)?)?,
+                _ => loss(2.0)?.backward(&[&w])?,
+            }
+            // What fails takes nothing.
+            optimizer.set_lr(f64::NAN);
+            says("no rate", optimizer.minimize(&loss(1.0)?), ErrorKind::Data, "minimize: ")?;
+            says("no rate", optimizer.step(), ErrorKind::Data, "step: a learning rate of NaN")?;
+            optimizer.set_lr(1.0);
+            optimizer.minimize(&loss(1.0)?)?;
+            same_as("the sum", w.value().read::<f32>().await?, vec![5.0])?;
+            says("nothing is left", optimizer.step(), ErrorKind::Data, "there are no gradients")?;
+        }
+        Ok(())
+    });
+    s.fallible("a loss of none of the parameters is an error", |device| async move {
+        let (w, other) = (variable(&device, &[1.0])?, variable(&device, &[1.0])?);
+        let rule = Sgd { momentum: 0.9, ..Sgd::new(0.5) };
+        let mut optimizer = Optimizer::new(rule, std::slice::from_ref(&w))?;
+        let once = w.value();
+        optimizer.minimize(&once.square().sum(())?)?;
+        let before = everything(&optimizer, &[&w]).await?;
+        let words = "the loss depends on none of the parameters";
+        for loss in [once.square().sum(())?, other.value().sum(())?, device.ones(&[])?] {
+            for (op, done) in [
+                ("minimize", optimizer.minimize(&loss)),
+                ("accumulate", optimizer.accumulate(&loss)),
+            ] {
+                says(op, done, ErrorKind::Data, &format!("{op}: {words}"))?;
+            }
+        }
+        says("nothing waits", optimizer.step(), ErrorKind::Data, "there are no gradients")?;
+        same_as("steps", optimizer.steps(), 1)?;
+        same_as("what is there", everything(&optimizer, &[&w]).await?, before)
+    });
+}
+
+/// What makes no sense.
+fn refused(s: &mut Suite) {
+    s.fallible("numbers of rules that make no sense are refused", |device| async move {
+        let nan = f64::NAN;
+        let matrix = Variable::new(&device.ones(&[2, 2])?);
+        macro_rules! refuses {
+            ($($words:literal: $rule:ident { $($field:ident: $value:expr),* };)*) => { $(
+                let rule = $rule { $($field: $value,)* ..$rule::default() };
+                let made = Optimizer::new(rule, std::slice::from_ref(&matrix));
+                says(stringify!($rule), made, ErrorKind::Data, $words)?;
+            )* };
+        }
+        refuses! {
+            "optimizer: lr of Sgd is NaN, not at least 0": Sgd { lr: nan };
+            "lr of Adam is -1.0, not at least 0": Adam { lr: -1.0 };
+            "betas of Adam is (1.0, 0.9), not in [0, 1)": Adam { betas: (1.0, 0.9) };
+            "betas of AdamW is (0.9, -0.1), not in [0, 1)": AdamW { betas: (0.9, -0.1) };
+            "betas of Adamax is": Adamax { betas: (0.9, nan) };
+            "eps of Adamax is": Adamax { eps: -1e-8 };
+            "weight_decay of NAdam is": NAdam { weight_decay: -1.0 };
+            "momentum_decay of NAdam is": NAdam { momentum_decay: nan };
+            "betas of RAdam is": RAdam { betas: (2.0, 0.9) };
+            "momentum of Sgd is": Sgd { momentum: -0.5 };
+            "nesterov of Sgd": Sgd { nesterov: true };
+            "nesterov of Sgd": Sgd { nesterov: true, momentum: 0.9, dampening: 0.1 };
+            "alpha of RmsProp is": RmsProp { alpha: -0.1 };
+            "momentum of RmsProp is": RmsProp { momentum: nan };
+            "lr_decay of Adagrad is": Adagrad { lr_decay: -0.1 };
+            "initial_accumulator_value of Adagrad is": Adagrad { initial_accumulator_value: -0.1 };
+            "rho of Adadelta is 1.1, not in [0, 1]": Adadelta { rho: 1.1 };
+            "betas of Lion is": Lion { betas: (0.9, 1.0) };
+            "eps of Lamb is": Lamb { eps: nan };
+            "momentum of Muon is": Muon { momentum: -0.1 };
+            "ns_steps of Muon is 100, not in [0, 100)": Muon { ns_steps: 100 };
+        }
+        // What is on an edge is fine; and it is no part of a flat variable of an optimiser that was refused.
+        let edge = Adam { lr: 0.0, betas: (0.0, 0.0), eps: 0.0, ..Adam::default() };
+        let mut optimizer = Optimizer::new(edge, std::slice::from_ref(&matrix))?;
+        let own = Adadelta { rho: 1.0, ..Adadelta::default() };
+        optimizer.add_group(own, &[variable(&device, &[1.0])?])?;
+        let bad = optimizer.add_group(Adam::new(nan), &[variable(&device, &[1.0])?]);
+        says("a group", bad, ErrorKind::Data, "lr of Adam is NaN")?;
+        let rate = optimizer.set_group_lr(1, -1.0);
+        says("a rate", rate, ErrorKind::Data, "set_group_lr: a learning rate of -1")
+    });
+    s.fallible("clipping by what is not above 0 is refused", |device| async move {
+        let clips: [fn(Optimizer) -> Optimizer; 4] = [
+            |optimizer| optimizer.clip_norm(f64::NAN),
+            |optimizer| optimizer.clip_norm(0.0),
+            |optimizer| optimizer.clip_value(-1.0),
+            |optimizer| optimizer.clip_value(f64::NAN),
+        ];
+        for clip in clips {
+            let w = variable(&device, &[1.0])?;
+            let mut optimizer = clip(Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?);
+            let done = optimizer.minimize(&w.value().sum(())?);
+            says("a step", done, ErrorKind::Data, "which is not above 0")?;
+            same_as("it stays", w.value().read::<f32>().await?, vec![1.0])?;
+        }
+        Ok(())
+    });
+    s.fallible("parameters of integers are refused", |device| async move {
+        let whole = Variable::new(&device.tensor(&[1i32], &[1])?);
+        let of = [variable(&device, &[1.0])?, whole];
+        let made = Optimizer::new(Sgd::new(0.1), &of);
+        says("integers", made, ErrorKind::DType, "optimizer: parameter 1 is i32, not of floats")
     });
 }

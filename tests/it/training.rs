@@ -119,3 +119,37 @@ fn the_update_of_a_deep_transformer_is_one_kernel() {
         assert_eq!([count(1), count(48)], [1, 1], "{}", place.name());
     }
 }
+
+#[test]
+fn a_step_of_some_parameters_is_planned_once() {
+    for place in [Place::Cpu, Place::Wgpu] {
+        let device = match place.open() {
+            Ok(device) => device,
+            Err(error) => return absent(place, "steps of some parameters", &error),
+        };
+        let run = || -> Result<()> {
+            let generator = Generator::new(&device, 3);
+            let model = model(&generator)?;
+            let mut optimizer = Optimizer::new(AdamW::new(1e-3), &model.parameters())?;
+            let parameters = model.parameters();
+            let mut count = None;
+            for n in 0..6 {
+                let before = device.stats();
+                let mut loss = device.zeros(&[])?;
+                for parameter in parameters.iter().step_by(2) {
+                    loss = loss.add(parameter.value().square().sum(())?)?;
+                }
+                optimizer.minimize(&loss)?;
+                drop(loss);
+                let [submits, plans, pipelines, buffers, kernels] = grown(device.stats(), before);
+                if n >= 2 {
+                    assert_eq!([submits, plans, pipelines, buffers], [1, 0, 0, 0], "step {n}");
+                    assert_eq!(*count.get_or_insert(kernels), kernels, "kernels of step {n}");
+                }
+            }
+            println!("{}: {} kernels a step of some", place.name(), count.unwrap_or(0));
+            Ok(())
+        };
+        run().expect("it steps");
+    }
+}

@@ -19,7 +19,13 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
     yield [path, value];
   } else if (value instanceof Module || Array.isArray(value)) {
     seen.add(value);
-    for (const [name, part] of Object.entries(value)) yield* parts(part, path ? `${path}.${name}` : name, seen);
+    for (const [name, part] of Object.entries(value)) {
+      for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
+        // Two parts would have one path, or a path would not say where it leads.
+        if (name === "" || name.includes(".")) throw dataError(`module: the property "${name}" is empty or has a dot`);
+        yield found;
+      }
+    }
     seen.delete(value);
   }
 }

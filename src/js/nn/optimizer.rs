@@ -24,7 +24,8 @@ macro_rules! rules {
             $(#[$doc])*
             ///
             /// # Errors
-            /// `Data` if there are no parameters, one is there twice, or they live on two devices.
+            /// `Data` if there are no parameters, one is there twice, they live on two devices, or an option makes no sense;
+            /// `DType` unless they are of floats.
             #[js(spread(options))]
             pub fn $name(parameters: &[Variable], options: optim::$rule) -> Result<Optimizer> {
                 Optimizer::new(options, parameters)
@@ -63,10 +64,12 @@ rules! {
 #[warpweft_macros::js]
 impl Optimizer {
     /// Takes a step against the gradients of `loss`, a single number, and submits all that was recorded for it, the loss
-    /// included; reading the loss afterwards only waits.
+    /// included; reading the loss afterwards only waits. Gradients that wait for `step` are added, and taken. A parameter of
+    /// which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Shape` if the loss is not a single number; `Data` if a parameter belongs to another optimiser now; `Limit`, `Memory`.
+    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, as where their values were
+    /// taken before the last step, or if a parameter belongs to another optimiser now; `Limit`, `Memory`.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }
@@ -81,7 +84,8 @@ impl Optimizer {
     }
 
     /// Takes a step against the gradients that `accumulate` added up, and those that {@link Tensor.backward} left with the
-    /// parameters, which are taken.
+    /// parameters, which are taken. A parameter without one stays as it is. In mixed precision `backward` is called on what
+    /// `scaleLoss` gives: all gradients are divided by the scale.
     ///
     /// # Errors
     /// `Data` if there are no gradients at all; `Limit`, `Memory`.
@@ -89,10 +93,20 @@ impl Optimizer {
         self.with(|inner| inner.step())
     }
 
+    /// A loss times `lossScale()`, for {@link Tensor.backward} by hand; `minimize` and `accumulate` do it by themselves. Without
+    /// {@link Optimizer.mixedPrecision} the loss as it is.
+    ///
+    /// # Errors
+    /// `Shape` unless it is a single number.
+    #[js(example = "optimizer.scaleLoss(loss).backward(model.parameters());")]
+    pub fn scale_loss(&self, loss: &Tensor) -> Result<Tensor> {
+        self.with(|inner| inner.scale_loss(loss))
+    }
+
     /// Before an update all gradients are multiplied by one number, so that their norm, over all of them, is at most `max`.
     ///
     /// # Errors
-    /// `Data` if it is at work.
+    /// `Data` if `max` is not above 0, or the optimiser is at work.
     pub fn clip_norm(&self, max: f64) -> Result<()> {
         self.clip(Clip::Norm(max))
     }
@@ -100,12 +114,13 @@ impl Optimizer {
     /// Before an update each element of a gradient is brought between `-max` and `max`.
     ///
     /// # Errors
-    /// `Data` if it is at work.
+    /// `Data` if `max` is not above 0, or the optimiser is at work.
     pub fn clip_value(&self, max: f64) -> Result<()> {
         self.clip(Clip::Value(max))
     }
 
     fn clip(&self, clip: Clip) -> Result<()> {
+        clip.check("clip")?;
         self.with(|inner| {
             inner.set_clip(clip);
             Ok(())
@@ -116,7 +131,7 @@ impl Optimizer {
     /// sets that of all.
     ///
     /// # Errors
-    /// `Data` if there is no such group.
+    /// `Data` if there is no such group, or the rate is negative or NaN.
     #[js(example = "optimizer.setGroupLr(1, 0.05);")]
     pub fn set_group_lr(&self, group: usize, lr: f64) -> Result<()> {
         self.with(|inner| inner.set_group_lr(group, lr))
@@ -134,7 +149,8 @@ impl Optimizer {
         self.with(|inner| inner.set_mixed_precision(scale))
     }
 
-    /// How many updates were made.
+    /// How many updates were made, those that mixed precision skipped included. Rules that count steps, as Adam does, count the
+    /// updates since their group was added, whether all its parameters took part or not.
     #[js(getter)]
     ///
     /// # Errors
@@ -143,7 +159,8 @@ impl Optimizer {
         self.with(|inner| Ok(inner.steps()))
     }
 
-    /// An exponential moving average of all parameters, of which `decay` stays each time.
+    /// An exponential moving average of the parameters that are there now (not of groups that are added later), of which `decay`
+    /// stays each time.
     ///
     /// # Errors
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
@@ -169,7 +186,7 @@ impl JsOptimizer {
         Ok(self.core("lr")?.with(|inner| Ok(inner.lr()))?)
     }
 
-    /// Sets it.
+    /// Sets it, of all groups: `Data` if it is negative or NaN.
     #[wasm_bindgen(setter)]
     pub fn set_lr(
         &self,
@@ -177,6 +194,7 @@ impl JsOptimizer {
     ) -> Answer<()> {
         let op = "lr";
         let lr = f64::from_js(lr, At { op, what: "lr" })?;
+        optim::check_lr(op, lr)?;
         let set = |inner: &mut optim::Optimizer| {
             inner.set_lr(lr);
             Ok(())
@@ -185,9 +203,10 @@ impl JsOptimizer {
     }
 
     /// Takes the parameters of another optimiser over, as a group with its rule, and disposes of that one: so parts of a model
-    /// have rules and rates of their own.
+    /// have rules and rates of their own. Clipping and mixed precision are of all groups, and set on this one.
     ///
-    /// @throws `Data` if the other has made steps, shares parameters with this one, or a trainer has it.
+    /// @throws `Data` if the other has made steps, clips or trains in mixed precision, shares parameters with this one, or a
+    /// trainer has it.
     ///
     /// @example
     /// ```ts
@@ -210,7 +229,8 @@ impl JsOptimizer {
         if Rc::strong_count(&taken.inner) > 2 {
             return Err(Error::data(format!("{op}: the other optimizer is in use")).into());
         }
-        own.with(|inner| taken.with(|other| inner.take_groups(other)))?;
+        let done = own.with(|inner| taken.with(|other| inner.take_groups(other)));
+        done.map_err(|error| error.within(op))?;
         host(|host| host.dispose(other));
         Ok(())
     }
@@ -231,7 +251,7 @@ impl JsOptimizer {
         let state = state(op, names, &values)?;
         Ok(promise(async move {
             let steps = optim::Optimizer::saved_steps(&state).await?;
-            optimizer.with(|inner| inner.restore(&state, steps))
+            optimizer.with(|inner| inner.restore(&state, &steps))
         }))
     }
 }

@@ -59,10 +59,13 @@ export class Residual extends Module {
 export interface Layer extends Module {}
 
 export interface Optimizer {
-  /** What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`. */
+  /**
+   * What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, one number for each group; in
+   * mixed precision `loss_scale` and `good_steps`. Learning rates are not in it, nor are the other options.
+   */
   stateDict(): Record<string, Tensor>;
   /**
-   * Takes what `stateDict` gave of an optimiser of the same rule and parameters.
+   * Takes what `stateDict` gave of an optimiser of the same rule and parameters. A `steps` of one number is that of all groups.
    *
    * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
    */

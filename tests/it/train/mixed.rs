@@ -153,6 +153,25 @@ fn gradients_left_by_hand_are_scaled_by_hand() {
 }
 
 #[test]
+fn a_parameter_outside_the_loss_stays_under_a_scale() {
+    with_half("scales and absent parameters", |device| {
+        let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+        let other = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+        let momentum = Sgd { momentum: 0.5, ..Sgd::new(0.5) };
+        let mut optimizer = Optimizer::new(momentum, &[w.clone(), other.clone()])?
+            .mixed_precision(LossScale { initial: 1024.0, ..LossScale::default() })?;
+        optimizer.minimize(&w.value().add(other.value())?.sum(())?)?;
+        optimizer.minimize(&w.value().sum(())?)?;
+        assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
+        // A step that is skipped counts, and changes neither.
+        optimizer.minimize(&w.value().mul(&device.tensor(&[3.4e35f32], &[1])?)?)?;
+        assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
+        assert_eq!(optimizer.steps(), 3);
+        Ok(())
+    });
+}
+
+#[test]
 fn rules_that_make_no_sense_are_refused() {
     with_half("rules of scales", |device| {
         for rule in [

@@ -447,6 +447,15 @@ test("groups of parameters have rules and rates of their own", async ({ device, 
   refuses("Data", "addGroup", () => optimizer.addGroup(optimizer));
   refuses("Data", "addGroup: other", () => optimizer.addGroup([a]));
   refuses("Data", "addGroup: used after dispose", () => optimizer.addGroup(other));
+  same([...(await optimizer.stateDict().steps.read())], [5, 5]);
+  const clips = Optimizer.sgd([new Variable(device.ones([1]))]);
+  clips.clipNorm(1);
+  refuses("Data", "addGroup: the other clips", () => optimizer.addGroup(clips));
+  const late = new Variable(device.tensor([1]));
+  optimizer.addGroup(Optimizer.adam([late], { lr: 0.1 }));
+  optimizer.minimize(late.value.sum());
+  close([await late.value.item(), await a.value.item()], [0.9, x]);
+  same([...(await optimizer.stateDict().steps.read())], [6, 6, 1]);
   refuses("Data", "", () => optimizer.addGroup(Optimizer.sgd([b])));
   const begun = Optimizer.sgd([new Variable(device.ones([1]))]);
   refuses("Data", "step", () => begun.step());

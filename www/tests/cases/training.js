@@ -162,6 +162,44 @@ test("optimisers follow their rules", async (context) => {
   refuses("Data", "step: there are no gradients", () => Optimizer.sgd(w).step());
 });
 
+test("what an optimiser is told makes sense", async ({ Optimizer, Variable, device }) => {
+  const w = new Variable(device.ones([2]));
+  refuses("Data", "adam: lr of Adam is NaN", () => Optimizer.adam([w], { lr: NaN }));
+  refuses("Data", "adamW: betas of AdamW is", () => Optimizer.adamW([w], { betas: [0.9, 1] }));
+  refuses("Data", "sgd: nesterov of Sgd", () => Optimizer.sgd([w], { nesterov: true }));
+  refuses("DType", "sgd: parameter 0 is i32", () => Optimizer.sgd([new Variable(device.tensor([0, 1], [2], "i32"))]));
+  const optimizer = Optimizer.sgd([w], { lr: 0.5 });
+  refuses("Data", "lr: a learning rate of NaN", () => (optimizer.lr = NaN));
+  refuses("Data", "setGroupLr", () => optimizer.setGroupLr(0, -1));
+  refuses("Data", "clipNorm", () => optimizer.clipNorm(0));
+  refuses("Data", "clipValue", () => optimizer.clipValue(NaN));
+  const once = w.value.detach();
+  refuses("Data", "minimize: the loss depends on none of the parameters", () => optimizer.minimize(once.square().sum()));
+  refuses("Data", "accumulate: the loss depends on none", () => optimizer.accumulate(once.square().sum()));
+  // What was added up, and what was left, is taken by the next step of either kind.
+  optimizer.accumulate(w.value.sum());
+  w.value.sum().backward([w]);
+  optimizer.minimize(w.value.sum());
+  same([...(await w.value.read())], [-0.5, -0.5]);
+  refuses("Data", "step: there are no gradients", () => optimizer.step());
+  same([optimizer.lr, optimizer.steps], [0.5, 1]);
+});
+
+test("a property with a dot is no name of a module's", ({ Module, Optimizer, Variable, device }) => {
+  class Dotted extends Module {
+    a = { b: 1 };
+    "a.b" = new Variable(device.ones([1]));
+  }
+  refuses("Data", 'module: the property "a.b"', () => new Dotted().stateDict());
+  refuses("Data", 'module: the property "a.b"', () => Optimizer.sgd(new Dotted()));
+  // What is no part of it may have any name.
+  class Plain extends Module {
+    w = new Variable(device.ones([1]));
+    "a.b" = "a note";
+  }
+  same(Object.keys(new Plain().stateDict()), ["w"]);
+});
+
 test("a training that is saved goes on to the same bits", async ({ device, Generator, Layer, Optimizer, Sequential }) => {
   const [x, y] = [device.tensor(rows(randoms(64), 4)), device.tensor(randoms(16, 9), [16, 1])];
   const begin = () => {
@@ -302,7 +340,10 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
     return;
   }
   refuses("Data", "mixedPrecision", () => optimizer.mixedPrecision({ backoff: -1 }));
+  same(await optimizer.scaleLoss(w.value.sum()).item(), 1);
   optimizer.mixedPrecision({ initial: 1024 });
+  same(await optimizer.scaleLoss(w.value.sum()).item(), 1024);
+  refuses("Shape", "scaleLoss", () => optimizer.scaleLoss(device.ones([2])));
   const step = async (x) => {
     optimizer.minimize(w.value.mul(x).sum());
     return [await w.value.item(), await optimizer.lossScale().item()];
@@ -310,4 +351,7 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
   same(await step(1), [0.75, 1024]);
   same(await step(3e38), [0.75, 512]);
   same(await step(1), [0.5, 512]);
+  optimizer.scaleLoss(w.value.sum()).backward([w]);
+  optimizer.step();
+  same([await w.value.item(), optimizer.steps], [0.25, 4]);
 });

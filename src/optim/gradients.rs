@@ -1,0 +1,181 @@
+//! Where the gradients of a step come from, and what is done with them before it: of a loss, added up earlier, left by
+//! `backward`; clipped.
+
+use super::{Optimizer, Shard};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::tensor::{Tensor, Variable};
+
+/// The gradients by the parameters of a shard, flat.
+pub(super) struct Gradient {
+    /// Zeros where there is none.
+    pub flat: Tensor,
+    /// Which parameters have one: the others take no part in the step.
+    pub has: Vec<bool>,
+}
+
+/// Gradients that were added up and not taken yet.
+pub(super) struct Pending {
+    sum: Variable,
+    has: Vec<bool>,
+}
+
+/// What is done with gradients that are too large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Clip {
+    Norm(f64),
+    Value(f64),
+}
+
+impl Optimizer {
+    /// The gradients of a loss, by shards.
+    ///
+    /// # Errors
+    /// As [`Tensor::grad`]; `Data` if there are none.
+    pub(super) fn gradients(&self, op: &str, loss: &Tensor) -> Result<Vec<Option<Gradient>>> {
+        let values: Vec<Tensor> =
+            self.shards().flat_map(|s| &s.parameters).map(Variable::value).collect();
+        let all = self.scale_loss(loss)?.paths(&values.iter().collect::<Vec<_>>())?;
+        if all.iter().all(Option::is_none) {
+            let what = "the loss depends on none of the parameters";
+            let why = "a value that was taken before the last step is a constant";
+            return Err(Error::data(format!("{op}: {what}; {why}")));
+        }
+        let mut rest = &all[..];
+        let mut gradients = Vec::new();
+        for shard in self.shards() {
+            let (own, others) = rest.split_at(shard.parameters.len());
+            rest = others;
+            gradients.push(shard.joined(own)?);
+        }
+        Ok(gradients)
+    }
+}
+
+impl Gradient {
+    /// The sum of both.
+    fn plus(self, other: Gradient) -> Result<Gradient> {
+        let has = either(&self.has, &other.has);
+        Ok(Gradient { flat: self.flat.add(&other.flat)?, has })
+    }
+}
+
+/// Which have a gradient of one of two.
+fn either(one: &[bool], other: &[bool]) -> Vec<bool> {
+    one.iter().zip(other).map(|(a, b)| *a || *b).collect()
+}
+
+impl Shard {
+    /// One gradient of those of each parameter; nothing if there are none.
+    fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
+        if parts.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let (device, dtype) = (self.flat.value().device().clone(), self.flat.dtype());
+        let line = |(part, shape): (&Option<Tensor>, &Vec<usize>)| match part {
+            Some(gradient) => gradient.reshape(&[-1]),
+            None => device.zeros((&[shape.iter().product::<usize>()], dtype)),
+        };
+        let lines: Result<Vec<Tensor>> = parts.iter().zip(&self.shapes).map(line).collect();
+        let has = parts.iter().map(Option::is_some).collect();
+        Ok(Some(Gradient { flat: Tensor::concat(&lines?, 0)?, has }))
+    }
+
+    /// What there is to step against: a gradient of now, those that `backward` left, and those that were added up.
+    pub(super) fn all(&self, now: Option<Gradient>) -> Result<Option<Gradient>> {
+        let left: Vec<Option<Tensor>> = self.parameters.iter().map(Variable::gradient).collect();
+        let pending = self
+            .pending
+            .as_ref()
+            .map(|pending| Gradient { flat: pending.sum.value(), has: pending.has.clone() });
+        let mut sum = now;
+        for other in [self.joined(&left)?, pending].into_iter().flatten() {
+            sum = Some(match sum {
+                Some(before) => before.plus(other)?,
+                None => other,
+            });
+        }
+        Ok(sum)
+    }
+
+    /// Adds to what was added up.
+    pub(super) fn pend(&mut self, gradient: Gradient) -> Result<()> {
+        match &mut self.pending {
+            Some(Pending { sum, has }) => {
+                sum.replace(&sum.value().add(&gradient.flat)?.fixed()?)?;
+                *has = either(has, &gradient.has);
+            }
+            None => {
+                let sum = Variable::new(&gradient.flat.fixed()?);
+                self.pending = Some(Pending { sum, has: gradient.has });
+            }
+        }
+        Ok(())
+    }
+
+    /// A step has taken what was left and added up.
+    pub(super) fn forget(&mut self) {
+        self.pending = None;
+        self.parameters.iter().for_each(|parameter| drop(parameter.take_gradient()));
+    }
+
+    /// Whether an element belongs to a parameter that has a gradient: `bool`, of the flat shape; nothing if all do.
+    pub(super) fn mask(&self, has: &[bool]) -> Result<Option<Tensor>> {
+        if has.iter().all(|has| *has) {
+            return Ok(None);
+        }
+        let mut runs: Vec<(bool, usize)> = Vec::new();
+        for (&has, shape) in has.iter().zip(&self.shapes) {
+            let count = shape.iter().product::<usize>();
+            match runs.last_mut() {
+                Some((same, length)) if *same == has => *length += count,
+                _ => runs.push((has, count)),
+            }
+        }
+        let device = self.flat.value().device().clone();
+        let line = |(has, length): (bool, usize)| match has {
+            true => device.ones((&[length], DType::Bool)),
+            false => device.zeros((&[length], DType::Bool)),
+        };
+        let lines: Result<Vec<Tensor>> = runs.into_iter().map(line).collect();
+        Tensor::concat(&lines?, 0).map(Some)
+    }
+}
+
+impl Clip {
+    /// Refuses a bound that is none.
+    ///
+    /// # Errors
+    /// `Data`.
+    pub(crate) fn check(self, op: &str) -> Result<()> {
+        let (name, max) = match self {
+            Clip::Norm(max) => ("clip_norm", max),
+            Clip::Value(max) => ("clip_value", max),
+        };
+        match max > 0.0 {
+            true => Ok(()),
+            false => Err(Error::data(format!("{op}: {name} of {max}, which is not above 0"))),
+        }
+    }
+
+    /// Gradients, clipped.
+    pub(super) fn apply(self, gradients: Vec<Tensor>) -> Result<Vec<Tensor>> {
+        match self {
+            Clip::Norm(max) => {
+                let factor = shrinking(&gradients, max)?;
+                gradients.iter().map(|gradient| gradient.mul(&factor)).collect()
+            }
+            Clip::Value(max) => {
+                gradients.iter().map(|gradient| gradient.clamp(-max, max)).collect()
+            }
+        }
+    }
+}
+
+/// What gradients are multiplied by, so that the norm of all of them is at most `max`.
+fn shrinking(gradients: &[Tensor], max: f64) -> Result<Tensor> {
+    let squares: Result<Vec<Tensor>> =
+        gradients.iter().map(|x| x.cast(DType::F32)?.square().sum(())).collect();
+    let norm = Tensor::stack(&squares?, 0)?.sum(())?.sqrt();
+    norm.add(1e-6)?.reciprocal().mul(max)?.clamp_max(1.0)
+}
