@@ -76,7 +76,7 @@ impl Error {
 
     /// Two shapes that do not go together in `op`.
     pub fn shapes(op: &str, a: &[usize], b: &[usize], why: &str) -> Error {
-        Error::shape(format!("{op}: shapes {a:?} and {b:?}: {why}"))
+        Error::shape(format!("{op}: shapes {} and {}: {why}", brief(a), brief(b)))
     }
 
     /// The same error, told by the operation `name` in a part of whose work it arose.
@@ -105,6 +105,35 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// So many letters of a list or of a text that a user passed stand in a message.
+const BRIEF: usize = 100;
+
+/// What a user passed, for a message: its beginning where it is long.
+pub fn brief(given: impl fmt::Debug) -> String {
+    let mut text = Brief(String::new());
+    match fmt::Write::write_fmt(&mut text, format_args!("{given:?}")) {
+        Ok(()) => text.0,
+        Err(fmt::Error) => text.0 + "...",
+    }
+}
+
+/// A text that takes no more than [`BRIEF`] letters.
+struct Brief(String);
+
+impl fmt::Write for Brief {
+    fn write_str(&mut self, more: &str) -> fmt::Result {
+        let room = BRIEF - self.0.len().min(BRIEF);
+        match more.char_indices().find(|(at, letter)| at + letter.len_utf8() > room) {
+            None => self.0.push_str(more),
+            Some((end, _)) => {
+                self.0.push_str(&more[..end]);
+                return Err(fmt::Error);
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Whether there is room for so many bytes in one piece: JavaScript's glue traps where there is none.
 ///

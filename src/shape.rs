@@ -1,6 +1,6 @@
 //! Shapes: up to eight extents, broadcasting, axes.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{brief, Error, ErrorKind, Result};
 use std::fmt;
 use std::ops::Deref;
 
@@ -31,7 +31,8 @@ impl Shape {
     pub fn new(op: &str, dims: &[usize]) -> Result<Shape> {
         if dims.len() > MAX_RANK {
             let rank = dims.len();
-            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims:?}");
+            let dims = brief(dims);
+            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims}");
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.

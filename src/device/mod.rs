@@ -258,7 +258,12 @@ impl Device {
 
     /// A source without data, which a program's inputs stand for.
     pub(crate) fn placeholder(&self, shape: Shape, dtype: DType) -> NodeId {
-        self.state().graph.source(shape, dtype)
+        self.state().graph.stand_in(shape, dtype)
+    }
+
+    /// Whether a node is made of what stands for a program's inputs.
+    pub(crate) fn stands_in(&self, node: NodeId) -> bool {
+        self.state().graph.stands_in(node)
     }
 
     /// A number the user passed.

@@ -1,7 +1,9 @@
-//! What holds a node, for reports of memory.
+//! What holds a node, for reports of memory; and what stands in for what is not there yet.
 
 use super::{Graph, NodeId};
+use crate::dtype::DType;
 use crate::op::Op;
+use crate::shape::Shape;
 
 /// What holds a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,18 @@ impl Holder {
 }
 
 impl Graph {
+    /// Data that there is not yet: what stands for an input of a program.
+    pub fn stand_in(&mut self, shape: Shape, dtype: DType) -> NodeId {
+        let id = self.source(shape, dtype);
+        self.node_mut(id).stands_in = true;
+        id
+    }
+
+    /// Whether it stands for an input of a program, or is made of what does.
+    pub fn stands_in(&self, id: NodeId) -> bool {
+        self.node(id).stands_in
+    }
+
     /// What holds a node.
     pub fn holder(&self, id: NodeId) -> Holder {
         let node = self.node(id);

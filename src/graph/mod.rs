@@ -52,6 +52,8 @@ struct Node {
     early: bool,
     /// Gradients do not pass.
     detached: bool,
+    /// It stands for a program's input, or is made of what does: it has no value outside of that program.
+    stands_in: bool,
     /// A variable's value: a result, whatever else it is used for.
     kept: bool,
     /// A batch computed it on the way to others, and did not write it.
@@ -269,6 +271,7 @@ impl Graph {
             data,
             early: false,
             detached: false,
+            stands_in: false,
             kept: false,
             computed: false,
             handles: 1,
@@ -292,6 +295,7 @@ impl Graph {
             let input = self.node_mut(id);
             input.users.push(index);
             input.uses += u32::from(!data);
+            node.stands_in |= input.stands_in;
         }
         node.inputs = inputs;
         let id = NodeId { index, born };

@@ -1,7 +1,7 @@
 //! Whose argument a value is, for errors.
 
 use super::host::host;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use wasm_bindgen::prelude::*;
 
 /// Whose argument a value is.
@@ -18,5 +18,15 @@ impl At {
         let At { op, what } = self;
         let found = host(|host| host.describe(value));
         Error::data(format!("{op}: {what} is {found}, not {wanted}"))
+    }
+
+    /// The error for a value that is not the list that it should be, or is too long a one.
+    #[inline(never)]
+    pub fn refuse_list(self, value: &JsValue, wanted: &str) -> Error {
+        let At { op, what } = self;
+        match host(|host| host.too_long(value)) {
+            Some(why) => Error::new(ErrorKind::Limit, format!("{op}: {what} is {why}")),
+            None => self.refuse(value, wanted),
+        }
     }
 }

@@ -110,7 +110,7 @@ macro_rules! integers {
                     return Ok(vec![<$ty>::from_js(value, at)?]);
                 }
                 let numbers = host(|host| host.numbers(value));
-                let numbers = numbers.ok_or_else(|| at.refuse(value, "a list of numbers"))?;
+                let numbers = numbers.ok_or_else(|| at.refuse_list(value, "a list of numbers"))?;
                 let one = |&n: &f64| Ok(whole(n, (<$ty>::MIN as f64, <$ty>::MAX as f64), at)? as $ty);
                 numbers.iter().map(one).collect()
             }
@@ -130,7 +130,7 @@ impl FromJs for Vec<f64> {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<Vec<f64>> {
         let numbers = host(|host| host.numbers(value));
-        numbers.ok_or_else(|| at.refuse(value, "a list of numbers"))
+        numbers.ok_or_else(|| at.refuse_list(value, "a list of numbers"))
     }
 }
 
@@ -165,7 +165,7 @@ macro_rules! pairs {
             #[inline(never)]
             fn from_js(value: &JsValue, at: At) -> Result<Vec<($ty, $ty)>> {
                 let items = host(|host| host.items(value));
-                let items = items.ok_or_else(|| at.refuse(value, "a list of [before, after]"))?;
+                let items = items.ok_or_else(|| at.refuse_list(value, "a list of [before, after]"))?;
                 items.iter().map(|item| <($ty, $ty)>::from_js(item, at)).collect()
             }
         }
@@ -230,7 +230,7 @@ macro_rules! lists {
             #[inline(never)]
             fn from_js(value: &JsValue, at: At) -> Result<Vec<$ty>> {
                 let items = host(|host| host.items(value));
-                let items = items.ok_or_else(|| at.refuse(value, $what))?;
+                let items = items.ok_or_else(|| at.refuse_list(value, $what))?;
                 items.iter().map(|item| <$ty>::from_js(item, at)).collect()
             }
         }

@@ -1,21 +1,25 @@
 //! Files of weights and arrays: bytes of JavaScript's as tensors, and the other way round.
 
-use super::objects::{keep, keep_all};
+use super::objects::keep_all;
 use super::reading::room;
 use super::states::{pairs, state};
-use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
+use super::{given, named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::Result;
 use crate::io;
 use crate::tensor::Tensor;
 use js_sys::{Array, Promise, Uint8Array};
 use std::collections::BTreeMap;
+use std::future::Future;
 use wasm_bindgen::prelude::*;
 
-/// Bytes as JavaScript's.
-fn given(bytes: &[u8]) -> Result<JsValue> {
-    let all = room(bytes.len())?;
-    all.copy_from(bytes);
-    Ok(all.into())
+/// A promise of a file's bytes; errors are told by `op`.
+fn written(op: &'static str, file: impl Future<Output = Result<Vec<u8>>> + 'static) -> Promise {
+    promise(async move {
+        let bytes = file.await.map_err(|error| error.within(op))?;
+        let all = room(bytes.len())?;
+        all.copy_from(&bytes);
+        Ok(JsValue::from(all))
+    })
 }
 
 /// Names and tensors as JavaScript's.
@@ -29,7 +33,9 @@ impl JsDevice {
     /// The tensors and notes of a safetensors file.
     #[wasm_bindgen(js_name = fromSafetensors, skip_typescript, skip_jsdoc)]
     pub fn read_safetensors(&self, bytes: &Uint8Array) -> Answer<JsValue> {
-        let file = io::load_safetensors(&self.core("loadSafetensors")?, &bytes.to_vec())?;
+        let op = "loadSafetensors";
+        let file = io::load_safetensors(&self.core(op)?, &bytes.to_vec());
+        let file = file.map_err(|error| error.within(op))?;
         let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
         let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
         Ok(named(&["tensors", "metadata"], [listed(file.tensors)?, notes]))
@@ -50,19 +56,22 @@ impl JsDevice {
         let text = |note: &JsValue| String::from_js(note, At { op, what: "metadata" });
         let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
         let metadata = notes.into_iter().zip(said).collect();
-        Ok(promise(async move { given(&io::save_safetensors(&tensors, &metadata).await?) }))
+        Ok(written(op, async move { io::save_safetensors(&tensors, &metadata).await }))
     }
 
     /// The array of a `.npy` file.
     #[wasm_bindgen(js_name = fromNpy, skip_typescript, skip_jsdoc)]
     pub fn read_npy(&self, bytes: &Uint8Array) -> Answer<JsTensor> {
-        Ok(keep(io::load_npy(&self.core("loadNpy")?, &bytes.to_vec())?)?)
+        let op = "loadNpy";
+        given(io::load_npy(&self.core(op)?, &bytes.to_vec()), op)
     }
 
     /// The arrays of an `.npz` file.
     #[wasm_bindgen(js_name = fromNpz, skip_typescript, skip_jsdoc)]
     pub fn read_npz(&self, bytes: &Uint8Array) -> Answer<JsValue> {
-        listed(io::load_npz(&self.core("loadNpz")?, &bytes.to_vec())?)
+        let op = "loadNpz";
+        let arrays = io::load_npz(&self.core(op)?, &bytes.to_vec());
+        listed(arrays.map_err(|error| error.within(op))?)
     }
 
     /// An `.npz` file of these arrays.
@@ -76,7 +85,7 @@ impl JsDevice {
         let op = "saveNpz";
         self.core(op)?;
         let tensors = state(op, names, &values)?;
-        Ok(promise(async move { given(&io::save_npz(&tensors, compressed).await?) }))
+        Ok(written(op, async move { io::save_npz(&tensors, compressed).await }))
     }
 }
 
@@ -87,7 +96,8 @@ impl JsTensor {
     /// @throws What {@link Tensor.read} rejects with.
     #[wasm_bindgen(js_name = saveNpy, unchecked_return_type = "Promise<Uint8Array>")]
     pub fn save_npy(&self) -> Answer<Promise> {
-        let tensor = self.core("saveNpy")?;
-        Ok(promise(async move { given(&io::save_npy(&tensor).await?) }))
+        let op = "saveNpy";
+        let tensor = self.core(op)?;
+        Ok(written(op, async move { io::save_npy(&tensor).await }))
     }
 }

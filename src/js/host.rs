@@ -17,11 +17,15 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn number(this: &Host, value: &JsValue) -> f64;
 
-    /// A list of numbers; nothing if it is none.
+    /// A list of numbers; nothing if it is none, or too long.
     #[wasm_bindgen(method)]
     pub fn numbers(this: &Host, value: &JsValue) -> Option<Vec<f64>>;
 
-    /// A list of anything; nothing if it is none.
+    /// What is said of a list that is too long; nothing of all other values.
+    #[wasm_bindgen(method, js_name = tooLong)]
+    pub fn too_long(this: &Host, value: &JsValue) -> Option<String>;
+
+    /// A list of anything; nothing if it is none, or too long: each item takes a place in a table of WebAssembly's.
     #[wasm_bindgen(method)]
     pub fn items(this: &Host, value: &JsValue) -> Option<Vec<JsValue>>;
 

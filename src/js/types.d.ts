@@ -287,6 +287,9 @@ export interface Device {
    * Where an axis has a name instead of an extent, `build` is called for each new extent that a run brings, and the plans
    * of those that came last are kept. From the third on GPUs run the same kernels for all of them.
    *
+   * Variables do not take what is made of the inputs, which have no data outside of the program: `build` returns it, and
+   * what it is called for assigns it.
+   *
    * ```ts
    * const program = device.compile([{ shape: ["n", 2] }], (x) => x.mean(0));
    * const [y] = program.run(device.tensor([[1, 2], [3, 4], [5, 6]]));

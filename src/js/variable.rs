@@ -20,6 +20,9 @@ impl JsVariable {
         let op = "variable";
         let tensor = Tensor::from_js(value, At { op, what: "value" })?;
         let variable = Variable::new(&tensor);
+        if let Some(error) = variable.value().error() {
+            return Err(error.clone().into());
+        }
         host(|host| host.release(value));
         let device = tensor.device().clone();
         let held = Held { variable, value: RefCell::new(value.clone()), device };
@@ -47,7 +50,8 @@ impl JsVariable {
     /// Takes this value from now on, and disposes of the one before. Where more than 2,000 operations were recorded since
     /// something was computed, they are submitted, as by `flush`: so steps that nobody waits for do not pile up.
     ///
-    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device.
+    /// @throws `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device, or is made
+    /// of an input of a program that is being compiled.
     pub fn assign(
         &self,
         #[wasm_bindgen(unchecked_param_type = "Tensor")] value: &JsValue,

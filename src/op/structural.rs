@@ -1,7 +1,7 @@
 //! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{brief, Error, Result};
 use crate::expr::{Binary, Expr};
 use crate::op::constant::Const;
 use crate::op::custom::{Element, ShaderCall};
@@ -212,7 +212,8 @@ impl Op {
                 let mut seen = permutation.clone();
                 seen.sort_unstable();
                 if !seen.iter().copied().eq(0..from.rank()) {
-                    let message = format!("{name}: {permutation:?} does not permute shape {from}");
+                    let order = brief(permutation);
+                    let message = format!("{name}: {order} does not permute shape {from}");
                     return Err(Error::shape(message));
                 }
                 let dims = pick(&from, permutation);

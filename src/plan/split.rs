@@ -38,17 +38,21 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
         }
         _ => Ok(None),
     })?;
-    rewrite(&apart, &|out, node, inputs| match &node.op {
-        Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
-            cut(out, inputs[0], *op, axes, node.shape).map(Some)
-        }
-        Op::Routine(Routine::Matmul) if limits.config.split_k[0] => {
-            cut_product(out, inputs, &node.shape)
-        }
-        Op::Routine(Routine::Conv2d(conv)) if limits.config.split_k[1] => {
-            cut_convolution(out, conv, inputs, &node.shape)
-        }
-        _ => Ok(None),
+    rewrite(&apart, &|out, node, inputs| {
+        let made = match &node.op {
+            Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
+                cut(out, inputs[0], *op, axes, node.shape).map(Some)
+            }
+            Op::Routine(Routine::Matmul) if limits.config.split_k[0] => {
+                cut_product(out, inputs, &node.shape)
+            }
+            Op::Routine(Routine::Conv2d(conv)) if limits.config.split_k[1] => {
+                cut_convolution(out, conv, inputs, &node.shape)
+            }
+            _ => Ok(None),
+        };
+        // The parts may be too large where the whole is not.
+        made.map_err(|error| error.within(node.op.name()))
     })
 }
 

@@ -2,7 +2,7 @@
 //! arrays and single numbers convert to.
 
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{brief, Error, Result};
 use crate::shape::Shape;
 
 /// The axes an operation is over, and whether a reduction keeps them.
@@ -77,8 +77,8 @@ impl Extents {
     /// With -1 as the extent that makes up for the number of elements.
     pub(super) fn sharing(&self, name: &str, from: &Shape) -> Result<Shape> {
         let refuse = |why: &str| {
-            let asked = &self.list;
-            Err(Error::shape(format!("{name}: {from} to {asked:?}: {why}")))
+            let asked = brief(&self.list);
+            Err(Error::shape(format!("{name}: {from} to {asked}: {why}")))
         };
         let mut dims = Vec::with_capacity(self.list.len());
         let (mut open, mut known) = (None, 1usize);
@@ -112,9 +112,9 @@ impl Extents {
                 (Ok(extent), _) => extent,
                 (Err(_), Some(there)) if extent == -1 => there,
                 _ => {
-                    let asked = &self.list;
+                    let asked = brief(&self.list);
                     let why = "-1 is for axes that are there";
-                    return Err(Error::shape(format!("{name}: {from} to {asked:?}: {why}")));
+                    return Err(Error::shape(format!("{name}: {from} to {asked}: {why}")));
                 }
             });
         }

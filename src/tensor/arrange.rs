@@ -1,6 +1,6 @@
 //! Axes and elements arranged otherwise: views, repetitions, differences of neighbours.
 
-use super::{within, Tensor};
+use super::{need_few, within, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Op, Span};
 use std::borrow::Borrow;
@@ -46,10 +46,11 @@ impl Tensor {
     /// The elements at each position along an axis, without that axis: as many tensors as it has elements.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist.
+    /// `Shape` if the axis does not exist; `Limit` beyond 65,536 tensors.
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn unbind(&self, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("unbind", axis)?;
+        need_few("unbind", self.shape[at])?;
         let one = |n| self.part(at, Span::at(n, 1, 1), 1)?.squeeze(at as isize);
         (0..self.shape[at]).map(one).collect()
     }
@@ -202,7 +203,7 @@ impl Tensor {
     /// The differences of neighbours along an axis, each element less the one before; `n` times.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`.
+    /// `Shape` if the axis does not exist or has fewer than `n` elements; `DType` for `bool`; `Limit` for `n` beyond 65,536.
     #[cfg_attr(feature = "js", js(default(n = 1, axis = -1)))]
     pub fn diff(&self, n: usize, axis: isize) -> Result<Tensor> {
         let name = "diff";
@@ -211,6 +212,7 @@ impl Tensor {
             let message = format!("{name}: {n} times along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
+        need_few(name, n)?;
         let mut done = self.reshape(&self.shape)?;
         for _ in 0..n {
             done = within(name, || done.cut(axis, 1.., 1)?.sub(done.cut(axis, ..-1, 1)?))?;

@@ -1,8 +1,8 @@
 //! Joining, cutting, repeating and choosing elements.
 
-use super::{within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
+use super::{need_few, within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::{brief, Error, Result};
 use crate::op::{Op, Span};
 use std::borrow::Borrow;
 
@@ -61,7 +61,8 @@ impl Tensor {
     /// lengths of all.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the axis.
+    /// `Shape` if the axis does not exist, the length is 0, or the lengths do not add up to the axis; `Limit` beyond 65,536
+    /// pieces.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -81,11 +82,16 @@ impl Tensor {
                 let message = format!("split: pieces of no elements of shape {}", self.shape);
                 return Err(Error::shape(message));
             }
-            Sections::Size(size) => evenly(self.shape[at], size),
+            Sections::Size(size) => {
+                need_few("split", self.shape[at] / size)?;
+                evenly(self.shape[at], size)
+            }
         };
+        need_few("split", lengths.len())?;
         let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
         if total != Some(self.shape[at]) {
-            let message = format!("split: {lengths:?} along axis {axis} of shape {}", self.shape);
+            let lengths = brief(lengths);
+            let message = format!("split: {lengths} along axis {axis} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
         // What all begin at multiples of.
@@ -107,7 +113,7 @@ impl Tensor {
     /// out even. They may be fewer, as PyTorch's are.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or `count` is 0.
+    /// `Shape` if the axis does not exist or `count` is 0; `Limit` beyond 65,536 pieces.
     pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("chunk", axis)?;
         if count == 0 {
@@ -264,7 +270,7 @@ impl Tensor {
     /// `Shape` if there is not one number per axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
-            let message = format!("tile: {repeats:?} for shape {}", self.shape);
+            let message = format!("tile: {} for shape {}", brief(repeats), self.shape);
             return Err(Error::shape(message));
         }
         within("tile", || {

@@ -83,7 +83,7 @@ pub use variable::Variable;
 
 use crate::debug::{shows, Debug};
 use crate::device::Device;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::NodeId;
 use crate::op::Op;
 use args::kept;
@@ -217,6 +217,21 @@ impl Tensor {
         }
         Ok(Tensor::adopt(&self.device, self.device.record(op, &nodes)?))
     }
+}
+
+/// So many tensors one call makes at most: what makes more is to be written in another way.
+const MOST_MADE: usize = 1 << 16;
+
+/// Refuses a call that would make too many tensors, before it makes the first.
+///
+/// # Errors
+/// `Limit`.
+fn need_few(name: &str, count: usize) -> Result<()> {
+    if count <= MOST_MADE {
+        return Ok(());
+    }
+    let message = format!("{name}: {count} tensors made by one call, at most {MOST_MADE}");
+    Err(Error::new(ErrorKind::Limit, message))
 }
 
 /// What an operation that is made of others returns: their errors as its own.

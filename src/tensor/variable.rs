@@ -3,6 +3,7 @@
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::graph::NodeId;
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,12 +52,17 @@ enum Content {
 }
 
 impl Variable {
-    /// A variable with this value.
+    /// A variable with this value. One that is made of a program's input carries an error: there is nothing to keep outside
+    /// of the program.
     pub fn new(value: &Tensor) -> Variable {
-        if let Ok(node) = value.node() {
-            value.device.keep(node);
-        }
-        let content = Content::Own { value: value.clone(), parts: FxHashMap::default() };
+        let value = match value.own_node("variable") {
+            Ok(node) => {
+                value.device.keep(node);
+                value.clone()
+            }
+            Err(error) => Tensor::failed(value, error),
+        };
+        let content = Content::Own { value, parts: FxHashMap::default() };
         Variable { held: Arc::new(Mutex::new(Held { content, gradient: None })) }
     }
 
@@ -186,8 +192,8 @@ impl Variable {
     /// that would pass that value are a `Data` error then: hold it, or ask for them before.
     ///
     /// # Errors
-    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device; the
-    /// tensor's own error if it carries one.
+    /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device, or
+    /// is made of an input of a program that is being compiled; the tensor's own error if it carries one.
     pub fn assign(&self, value: &Tensor) -> Result<()> {
         self.replace(value)?;
         value.device.flush_if_long()
@@ -210,13 +216,13 @@ impl Variable {
                 "assign: the value lives on another device; move it with `to`",
             ));
         }
-        value.node()?;
+        let node = value.own_node("assign")?;
         let after = Content::Own { value: value.clone(), parts: FxHashMap::default() };
         let mut held = self.held();
         match &held.content {
             Content::Own { value: before, .. } => match before.node() {
-                Ok(before) => value.device.replace(before, value.node()?),
-                Err(_) => value.device.keep(value.node()?),
+                Ok(before) => value.device.replace(before, node),
+                Err(_) => value.device.keep(node),
             },
             Content::Part { flat, start, .. } => {
                 let (flat, start) = (flat.clone(), *start as isize);
@@ -301,6 +307,20 @@ impl Drop for Held {
 }
 
 impl Tensor {
+    /// The node of a value that is to stay.
+    ///
+    /// # Errors
+    /// `Data` where it is made of a program's input; its own error if it carries one.
+    fn own_node(&self, name: &str) -> Result<NodeId> {
+        let node = self.node()?;
+        match self.device.stands_in(node) {
+            false => Ok(node),
+            true => Err(Error::data(format!(
+                "{name}: the value is made of a program's input, which has no data outside of the program; return it"
+            ))),
+        }
+    }
+
     /// Whether both are the same tensor, not only of the same values.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) fn is_same(&self, other: &Tensor) -> bool {
@@ -311,11 +331,13 @@ impl Tensor {
     /// variable of which nothing goes into it gets none.
     ///
     /// # Errors
-    /// As [`Tensor::grad`].
+    /// As [`Tensor::grad`]; `Data` where a gradient is made of an input of a program that is being compiled: `grad` gives it.
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
         within("backward", || {
             let values: Vec<Tensor> = variables.iter().map(|variable| variable.value()).collect();
             let gradients = self.paths(&values.iter().collect::<Vec<_>>())?;
+            let own = |gradient: &Tensor| gradient.own_node("backward").map(drop);
+            gradients.iter().flatten().try_for_each(own)?;
             for (variable, gradient) in variables.iter().zip(gradients) {
                 let Some(gradient) = gradient else { continue };
                 let mut held = variable.held();

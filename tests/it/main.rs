@@ -34,6 +34,7 @@ mod profile;
 mod programs;
 mod readme;
 mod reference;
+mod refused;
 mod renamed;
 mod run_conformance;
 mod run_programs;

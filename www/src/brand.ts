@@ -17,9 +17,14 @@ export interface Owner {
   exports: Exports;
   /** What stands for disposed objects: kept, or the collector would have the core free it. */
   readonly gone: object[];
+  /** What the calls under way were given first: the pointers of the objects whose methods they are. */
+  readonly active: readonly unknown[];
   /** Is told of each tensor that is made. */
   made(tensor: object): void;
 }
+
+/** Why an object is not disposed of by what it calls itself: the function that it builds a program of, above all. */
+export const inUse = "it is in use by what calls this";
 
 /** A class of a core. */
 interface Kind {
@@ -126,6 +131,7 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
   Reflect.deleteProperty(proto, "free");
   const dispose = function (this: typeof proto): void {
     if (Brand.handle(this, owner) <= 0) return;
+    if (owner.active.includes(Brand.pointer(this, kind))) throw dataError(`dispose: the ${name} can not go: ${inUse}`);
     this.end?.();
     free.call(this);
   };

@@ -7,10 +7,10 @@ import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
 import { dataError } from "./errors.js";
 import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
-import { checked, describe } from "./host.js";
+import { checked, describe, look, needShort } from "./host.js";
 import { shareClasses } from "./load.js";
 import { entries } from "./named.js";
-import { classOf, explain, hostOf, isGone, Shown } from "./objects.js";
+import { aliveOn, classOf, explain, hostOf, isGone, Shown } from "./objects.js";
 import { handing, open, type DeviceOptions } from "./open.js";
 import { profile, Profile } from "./profile.js";
 import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOptions } from "./share.js";
@@ -55,19 +55,22 @@ export class Tensor extends Shown {
   }
 
   async readNested(): Promise<number | NestedArray> {
+    aliveOn(this, "readNested");
     const { shape } = this;
     return nest(Array.from(await this.read()), shape);
   }
 
   async to(device: Device): Promise<Tensor> {
-    hostOf(device, "to");
+    const op = "to";
+    aliveOn(this, op);
+    if (Brand.kind(Object(device) as object) !== "Device") throw dataError(`${op}: ${describe(device)} is no device`);
     const { dtype, shape } = this;
     return device.upload(await this.bytes(), dtype, shape);
   }
 
   checkpoint(work: (x: Tensor) => Tensor): Tensor {
     const name = "checkpoint";
-    hostOf(this, name);
+    aliveOn(this, name);
     if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
     const { device } = this;
     const since = device.recorded();
@@ -83,11 +86,13 @@ export class Tensor extends Shown {
   }
 
   async text(options?: TextOptions): Promise<string> {
+    aliveOn(this, "text");
     const { dtype, shape } = this;
     return show(await this.read(), shape, dtype, options);
   }
 
   async print(options?: TextOptions): Promise<void> {
+    aliveOn(this, "print");
     console.log(await this.text(options));
   }
 
@@ -99,6 +104,7 @@ export class Tensor extends Shown {
 
 /** A list of tensors that a program's function gave. */
 function results(given: unknown, op = "compile"): unknown[] {
+  needShort(op, "what the function returned", given);
   const list = Array.isArray(given) ? given : [given];
   const odd = list.findIndex((result) => !(result instanceof Tensor));
   if (odd < 0) return list;
@@ -172,6 +178,7 @@ export class Device extends Shown {
   compile(inputs: unknown, build: unknown): Program {
     const name = "compile";
     hostOf(this, name);
+    needShort(name, "inputs", inputs);
     if (!Array.isArray(inputs)) throw dataError(`${name}: the inputs are not a list of { shape, dtype }`);
     if (typeof build !== "function") throw dataError(`${name}: there is no function to compile`);
     const specs = inputs.map((input: { shape?: unknown; dtype?: unknown }) => checked(name, input, ["shape", "dtype"]));
@@ -185,6 +192,7 @@ export class Device extends Shown {
     const name = "elementFunction";
     hostOf(this, name);
     const { gradients = [], fallback } = checked(name, options, ["gradients", "fallback"]);
+    needShort(name, "gradients", gradients);
     if (!Array.isArray(gradients) || gradients.some((other) => !(other instanceof ElementFunction))) {
       throw dataError(`${name}: the gradients are not a list of element functions`);
     }
@@ -275,7 +283,7 @@ export class Device extends Shown {
   }
 
   override toString(): string {
-    return `Device(${this.info.backend}: ${this.info.name})`;
+    return Brand.owner(this) ? `Device(${this.info.backend}: ${this.info.name})` : "Device";
   }
 }
 
@@ -310,7 +318,8 @@ export class Program extends Shown {
   declare readonly plan: Plan;
 
   override toString(): string {
-    return isGone(this) ? "Program(disposed)" : `Program: ${this.plan}`;
+    // With named axes there is no plan before the first run.
+    return isGone(this) ? "Program(disposed)" : `Program: ${look(() => this.plan) ?? "not planned yet"}`;
   }
 }
 
@@ -318,7 +327,7 @@ export class Plan extends Shown {
   declare readonly text: string;
 
   override toString(): string {
-    return this.text;
+    return isGone(this) ? "Plan(disposed)" : this.text;
   }
 }
 

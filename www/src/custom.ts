@@ -2,7 +2,8 @@
 
 import type { Tensor } from "./classes.js";
 import { dataError } from "./errors.js";
-import { checked, describe } from "./host.js";
+import { checked, describe, needShort } from "./host.js";
+import { entries } from "./named.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 
 export class ElementFunction extends Shown {
@@ -39,8 +40,9 @@ export class Shader extends Shown {
       if (typeof part !== "object" || part === null) {
         throw dataError(`${name}: ${["inputs", "outputs", "params"][at]} is ${describe(part)}, not an object of them by name`);
       }
-      return [Object.keys(part), Object.values(part)] as const;
+      return entries(name, part);
     });
+    needShort(name, "workgroups", workgroups);
     if (!Array.isArray(workgroups)) throw dataError(`${name}: workgroups is ${describe(workgroups)}, not a list of numbers`);
     const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
     const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);

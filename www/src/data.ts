@@ -1,7 +1,7 @@
 // Data from JavaScript into the bytes that devices store, and nested arrays.
 
 import { dataError, shapeError, WarpweftError } from "./errors.js";
-import { describe } from "./host.js";
+import { describe, look, needShort } from "./host.js";
 
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
@@ -46,7 +46,7 @@ const natural: Record<string, DType> = {
 
 /** Brings data into a device's form. */
 export function encode(data: unknown, wantedShape: unknown, wanted: unknown): Elements {
-  if (wanted !== undefined && !Object.hasOwn(types, wanted as string)) {
+  if (wanted !== undefined && !(typeof wanted === "string" && Object.hasOwn(types, wanted))) {
     throw dataError(`tensor: dtype is ${describe(wanted)}, not one of ${Object.keys(types).join(", ")}`);
   }
   const { list, own, type } = flat(data, wanted as DType | undefined);
@@ -58,6 +58,7 @@ export function encode(data: unknown, wantedShape: unknown, wanted: unknown): El
 
 /** Elements one after the other, the shape they came in, and the type they have. */
 function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
+  if (isGivenAway(data)) throw dataError("tensor: the data were transferred to another thread");
   if (isBuffer(data)) {
     const list = ofBuffer(data, wanted);
     return { list, own: [list.length], type: wanted! };
@@ -78,6 +79,12 @@ const name = (data: object) => Object.prototype.toString.call(data).slice("[obje
 
 const isBuffer = (data: unknown): data is ArrayBuffer =>
   typeof data === "object" && data !== null && /^(Shared)?ArrayBuffer$/.test(name(data));
+
+/** Whether it is a buffer, or an array in one, that was transferred: nothing is left of what it held. */
+export function isGivenAway(data: unknown): boolean {
+  const buffer = ArrayBuffer.isView(data) ? data.buffer : data;
+  return isBuffer(buffer) && buffer.byteLength === 0 && look(() => new Uint8Array(buffer)) === undefined;
+}
 
 /** The elements in a buffer, of a type that must be said. */
 function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
@@ -105,7 +112,8 @@ function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Arr
   const { Store } = types[dtype];
   // These lie in memory as the device wants them.
   if (list instanceof Store && dtype !== "bool") return new Uint8Array(list.buffer, list.byteOffset, list.byteLength);
-  const words = new Store(list.length);
+  const words = look(() => new Store(list.length));
+  if (!words) throw new WarpweftError("Memory", `tensor: JavaScript has no room for ${list.length} elements`);
   const put = ArrayBuffer.isView(list) && dtype === "f32" && !name(list).startsWith("Big");
   if (put) words.set(list as unknown as ArrayLike<number>);
   else for (let i = 0; i < list.length; i++) words[i] = element(dtype, list[i]);
@@ -129,6 +137,7 @@ function element(dtype: DType, value: unknown): number {
 /** A shape in which one extent may be -1: what makes `size` elements of it. Other sizes are the core's to refuse. */
 function resolve(shape: unknown, size: number): number[] {
   const given: unknown = typeof shape === "number" ? [shape] : shape;
+  needShort("tensor", "shape", given);
   if (!Array.isArray(given) || !given.every((extent) => typeof extent === "number")) {
     throw dataError(`tensor: shape is ${describe(shape)}, not a list of numbers`);
   }

@@ -37,5 +37,8 @@ export class WarpweftError extends Error {
 /** An argument that is not what it should be. */
 export const dataError = (message: string) => new WarpweftError("Data", message);
 
+/** Something that is more than there may be. */
+export const limitError = (message: string) => new WarpweftError("Limit", message);
+
 /** Shapes, axes or extents that do not fit. */
 export const shapeError = (message: string) => new WarpweftError("Shape", message);

@@ -1,6 +1,7 @@
 // Files: weights as safetensors, arrays as NumPy's `.npy` and `.npz`, from wherever their bytes are.
 
 import type { Device, Tensor } from "./classes.js";
+import { isGivenAway } from "./data.js";
 import { dataError } from "./errors.js";
 import { checked, describe } from "./host.js";
 import { entries, record, type Named } from "./named.js";
@@ -34,7 +35,9 @@ const kind = (value: unknown) => Object.prototype.toString.call(value).slice("[o
 
 /** The bytes of a response, told of as they arrive. */
 async function received(op: string, response: Response, tell: NonNullable<FileOptions["onProgress"]>): Promise<Uint8Array> {
-  if (!response.ok) throw dataError(`${op}: ${response.url}: ${response.status} ${response.statusText}`);
+  const place = response.url || "the response";
+  if (!response.ok) throw dataError(`${op}: ${place}: ${response.status} ${response.statusText}`.trim());
+  if (response.bodyUsed || response.body?.locked) throw dataError(`${op}: ${place} is being read, or was read, already`);
   const length = response.headers.get("content-length");
   // What is decoded on the way has another length.
   const total = length !== null && !response.headers.has("content-encoding") ? Number(length) : undefined;
@@ -56,6 +59,7 @@ export async function bytesOf(op: string, source: unknown, options?: FileOptions
   if (typeof onProgress !== "function") throw dataError(`${op}: onProgress is ${describe(onProgress)}, not a function`);
   if (kind(source) === "Response") return received(op, source as Response, onProgress);
   if (kind(source) === "Blob" || kind(source) === "File") return new Uint8Array(await (source as Blob).arrayBuffer());
+  if (isGivenAway(source)) throw dataError(`${op}: the bytes were transferred to another thread`);
   if (kind(source) === "ArrayBuffer") return new Uint8Array(source as ArrayBuffer);
   if (!ArrayBuffer.isView(source)) throw dataError(`${op}: ${describe(source)} is no Blob, Response or bytes`);
   return new Uint8Array(source.buffer as ArrayBuffer, source.byteOffset, source.byteLength);

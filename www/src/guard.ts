@@ -1,7 +1,7 @@
 // A core that has trapped: from then on every call is one and the same error, what waits hears of it, and what is let go is
 // let go in silence.
 
-import type { Exports } from "./brand.js";
+import { inUse, type Exports } from "./brand.js";
 import { dataError, WarpweftError } from "./errors.js";
 import type { Host } from "./host.js";
 
@@ -29,23 +29,26 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
       lost ??= host.lose(error);
       return lost;
     }
-    // What wasm-bindgen says of objects that are none.
-    if (error instanceof Error && /^(null pointer|recursive use|attempted to take)/.test(error.message)) {
-      return dataError(`${host.name}: this is none of its objects: ${error.message}`);
-    }
+    // What wasm-bindgen says of objects that are none, or are at work.
+    const said = error instanceof Error ? error.message : "";
+    if (said.startsWith("null pointer")) return dataError(`${host.name}: this is none of its objects: ${said}`);
+    if (/^(recursive use|attempted to take)/.test(said)) return dataError(`${host.name}: ${inUse}`);
     return error;
   };
   /** A method of a class. WebAssembly takes no notice of more arguments than it has; lists of them would cost time. */
   const method = (call: Call): Call => {
     const few: Call = (a, b, c, d, e, f, g, h) => {
       if (lost) throw new WarpweftError(lost.code, lost.message, { cause: lost.cause });
+      host.active.push(a);
       try {
         return call(a, b, c, d, e, f, g, h);
       } catch (error) {
         throw thrown(error);
+      } finally {
+        host.active.pop();
       }
     };
-    return call.length <= few.length ? few : (...values) => method(() => call(...values))();
+    return call.length <= few.length ? few : (...values) => method(() => call(...values))(values[0]);
   };
   /** What nobody called: the garbage collector's finding, an answer that comes. There is nobody to throw at. */
   const event = (call: Call): Call => (a, b, c, d) => {

@@ -3,10 +3,10 @@
 
 import { Brand, type Exports, type Owner } from "./brand.js";
 import { entry, mark } from "./entry.js";
-import { dataError, WarpweftError, type ErrorCode } from "./errors.js";
+import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
-function look<T>(work: () => T): T | undefined {
+export function look<T>(work: () => T): T | undefined {
   try {
     return work();
   } catch {
@@ -23,6 +23,25 @@ export function describe(value: unknown): string {
   const other = look(() => (value as { [mark]?: unknown })[mark]);
   if (typeof other === "string") return `an object of "${other.slice(0, 40)}", and this is another build, "${entry()}"`;
   return `a value of type ${typeof value}`;
+}
+
+/** Whether it is an array, of whatever elements. */
+const isList = (value: unknown): value is ArrayLike<unknown> =>
+  Boolean(look(() => Array.isArray(value))) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
+
+/** Lists have so many items at most: a core is lost whose table of JavaScript's values has no room for more. */
+const MOST = 2 ** 16;
+
+/** What is said of a list that is too long; undefined of all other values. */
+export function tooLong(value: unknown): string | undefined {
+  const length = isList(value) ? (look(() => value.length) ?? 0) : 0;
+  return length > MOST ? `a list of ${length}, at most ${MOST}` : undefined;
+}
+
+/** Refuses a list that is too long, before anything looks at its items. */
+export function needShort(op: string, what: string, value: unknown): void {
+  const why = tooLong(value);
+  if (why !== undefined) throw limitError(`${op}: ${what} is ${why}`);
 }
 
 /** What a getter of the browser's says of an object: nothing if it is none of that kind, whatever it claims to be. */
@@ -51,15 +70,19 @@ function distance(a: string, b: string): number {
 
 /** What is said of an option that there is not. */
 function unknownOption(key: string, known: readonly string[]): string {
-  const near = [...known].sort((a, b) => distance(a, key) - distance(b, key))[0];
-  const meant = near !== undefined && distance(near, key) <= Math.max(2, key.length / 3);
-  return `there is no option "${key.slice(0, 40)}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
+  const word = key.slice(0, 40);
+  const near = [...known].sort((a, b) => distance(a, word) - distance(b, word))[0];
+  const meant = near !== undefined && distance(near, word) <= Math.max(2, word.length / 3);
+  return `there is no option "${word}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
 }
+
+/** Whether something can be an object of options. The keys of lists are not looked at: there may be very many. */
+const isOptions = (value: unknown): value is object => typeof value === "object" && value !== null && !isList(value);
 
 /** An object of options of a method that JavaScript has by hand; none at all is the empty one. */
 export function checked<T extends object>(op: string, given: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
   if (given === undefined) return {};
-  if (typeof given !== "object" || given === null) throw dataError(`${op}: ${describe(given)} is not an object of options`);
+  if (!isOptions(given)) throw dataError(`${op}: ${describe(given)} is not an object of options`);
   const odd = Object.keys(given).find((key) => !(known as readonly string[]).includes(key));
   if (odd !== undefined) throw dataError(`${op}: ${unknownOption(odd, known)}`);
   return given;
@@ -86,6 +109,7 @@ export class Host implements Owner {
   readonly gone: object[] = [];
   /** What was made in each scope that is open, the innermost last. */
   readonly scopes: Set<object>[] = [];
+  readonly active: unknown[] = [];
   /** The objects of devices and of layers' variables, by where these are in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
   /** When the page last had a turn. */
@@ -119,12 +143,15 @@ export class Host implements Owner {
   }
 
   items(value: unknown): unknown[] | undefined {
-    const isList = look(() => Array.isArray(value)) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
-    return isList ? look(() => Array.from(value as ArrayLike<unknown>)) : undefined;
+    return isList(value) && !tooLong(value) ? look(() => Array.from(value)) : undefined;
+  }
+
+  tooLong(value: unknown): string | undefined {
+    return tooLong(value);
   }
 
   fields(value: unknown, known: string): unknown[] | undefined {
-    if (typeof value !== "object" || value === null) return undefined;
+    if (!isOptions(value)) return undefined;
     const list = names(known);
     return look(() => {
       for (const key in value) if (!list.includes(key)) return undefined;
@@ -133,7 +160,7 @@ export class Host implements Owner {
   }
 
   oddFields(value: unknown, known: string): string {
-    if (typeof value !== "object" || value === null) return `${describe(value)} is not an object of options`;
+    if (!isOptions(value)) return `${describe(value)} is not an object of options`;
     const list = names(known);
     const key = look(() => Object.keys(value).find((key) => !list.includes(key)));
     return key === undefined ? "the object of options can not be read" : unknownOption(key, list);

@@ -4,9 +4,9 @@ import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { entry, mark } from "./entry.js";
-import { describe, type Host } from "./host.js";
+import { describe, needShort, tooLong, type Host } from "./host.js";
 import { entries, record, type Named } from "./named.js";
-import { classOf, isGone, Shown } from "./objects.js";
+import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 
 /** What a core is asked of the parts of a module. */
 type Question = "Parameters" | "State" | "Load" | "Mode" | "Summary" | "Count";
@@ -34,6 +34,7 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
 function ask(module: Module, question: Question, op: string, ...more: unknown[]): unknown {
   const found = [...parts(module, "", new Set())];
   const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
+  needShort(op, "what the module has", objects);
   if (objects.length === 0) throw dataError(`${op}: the module has no layers and no variables among its properties`);
   return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
 }
@@ -195,8 +196,8 @@ export function makeAs(classes: Record<string, object>): void {
       if (name in root || /^(module|gone|__)/.test(name)) continue;
       const make = (...values: unknown[]) => {
         const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
-        const owner = given.flat().map(Brand.owner).find((found) => found !== undefined) as Host | undefined;
-        const host = owner ?? running[0];
+        const short = given.filter((value) => !tooLong(value));
+        const host = (ownerOf(short) as Host | undefined) ?? running[0];
         if (!host) throw dataError(`${name}: there is no device yet: \`await Device.new()\` comes before`);
         return (host.classes[kind] as Record<string, Function>)[name]!(...given);
       };

@@ -1,7 +1,7 @@
 // Names and what has them: states and files, as the core takes and gives them.
 
 import { dataError } from "./errors.js";
-import { describe } from "./host.js";
+import { describe, needShort } from "./host.js";
 
 /** Names, and what has them. */
 export interface Named<T> {
@@ -12,7 +12,9 @@ export interface Named<T> {
 /** A state of JavaScript's as lists. */
 export function entries(op: string, state: unknown): [string[], unknown[]] {
   if (typeof state !== "object" || state === null) throw dataError(`${op}: ${describe(state)} is no object of tensors by name`);
-  return [Object.keys(state), Object.values(state)];
+  const names = Object.keys(state);
+  needShort(op, "its names", names);
+  return [names, Object.values(state)];
 }
 
 /** Lists of names and values as an object. */

@@ -1,9 +1,9 @@
 // What the classes have in common: the core that an object lives on, and how it shows itself.
 
-import { Brand, type CoreClass } from "./brand.js";
+import { Brand, type CoreClass, type Owner } from "./brand.js";
 import { entry, mark } from "./entry.js";
 import { dataError } from "./errors.js";
-import { describe, type Host } from "./host.js";
+import { describe, look, needShort, type Host } from "./host.js";
 
 /** The core that an object lives on; what is no object of a core is refused in the name of an operation. */
 export function hostOf(object: unknown, op: string): Host {
@@ -12,11 +12,29 @@ export function hostOf(object: unknown, op: string): Host {
   return host as Host;
 }
 
+/** The same of an object that was not disposed. */
+export function aliveOn(object: object, op: string): Host {
+  const host = hostOf(object, op);
+  if (isGone(object)) throw dataError(`${op}: used after dispose()`);
+  return host;
+}
+
+/** The core that the first object among some arguments, or in lists of them, lives on; undefined if there is none. */
+export function ownerOf(values: readonly unknown[]): Owner | undefined {
+  for (const value of values) {
+    const found = Array.isArray(value) ? look(() => value.find(Brand.owner) as unknown) : value;
+    const owner = Brand.owner(found);
+    if (owner) return owner;
+  }
+  return undefined;
+}
+
 /** The class of the core that the first object among some arguments lives on. */
 export function classOf(kind: string, op: string, values: readonly unknown[]): CoreClass & Record<string, Function> {
-  const found = values.flat().find((value) => Brand.owner(value) !== undefined);
-  if (found === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not a tensor`);
-  return hostOf(found, op).classes[kind] as CoreClass & Record<string, Function>;
+  for (const value of values) needShort(op, "an argument", value);
+  const owner = ownerOf(values);
+  if (owner === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not a tensor`);
+  return (owner as Host).classes[kind] as CoreClass & Record<string, Function>;
 }
 
 /** What says of itself what it is, in the consoles of Node and Deno, too. */
@@ -51,5 +69,5 @@ export function explain(): void {
   if (!tools.devtoolsFormatters.includes(formatter)) tools.devtoolsFormatters.push(formatter);
 }
 
-/** Whether an object was disposed. */
-export const isGone = (object: object) => (object as { disposed: boolean }).disposed;
+/** Whether an object was disposed, or is none of a core's. */
+export const isGone = (object: object) => !Brand.owner(object) || (object as { disposed: boolean }).disposed;

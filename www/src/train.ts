@@ -4,7 +4,7 @@ import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
-import { checked, describe } from "./host.js";
+import { checked, describe, needShort } from "./host.js";
 import { parts } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
@@ -175,6 +175,7 @@ export class Trainer extends Shown {
     const found = [...parts(model, "", new Set())];
     if (found.length === 0) throw dataError("train: the model has no layers and no variables among its properties");
     const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
+    needShort("train", "what the model has", objects);
     const core = classOf("Trainer", "train", objects) as unknown as new (...values: unknown[]) => Trainer;
     const known = typeof options === "object" && options !== null ? (options as Record<string, unknown>) : {};
     const later = known.validation === undefined || isPair(known.validation) ? undefined : known.validation;

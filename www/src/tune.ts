@@ -28,7 +28,9 @@ interface Tunable {
 /** See {@link Device.tune}. */
 export async function tune(device: Tunable, options?: TuneOptions): Promise<Tuned> {
   const { again = false } = checked("tune", options, ["again"]);
-  const key = [device.version(), ...Object.values(device.info), navigator.userAgent].join("\n");
+  // Not every program that runs JavaScript says which one it is.
+  const program = globalThis.navigator?.userAgent ?? "";
+  const key = [device.version(), ...Object.values(device.info), program].join("\n");
   let number = again ? undefined : await load(key);
   const measured = number === undefined;
   if (number === undefined) {

@@ -8,7 +8,7 @@ use crate::js::convert::object;
 use crate::js::objects::{keep_all, Object as Any};
 use crate::js::states::{pairs, state};
 use crate::js::variable::object_of;
-use crate::js::{Answer, At, FromJs, JsLayer};
+use crate::js::{given, Answer, At, FromJs, JsLayer};
 use crate::nn::{Members, Module};
 use crate::tensor::Variable;
 use js_sys::Array;
@@ -108,8 +108,9 @@ impl JsLayer {
         names: Vec<String>,
         values: Vec<JsValue>,
     ) -> Answer<()> {
-        let state = state("loadStateDict", names, &values)?;
-        Ok(Walked::new(paths, &parts)?.load_state_dict(&state)?)
+        let op = "loadStateDict";
+        let state = state(op, names, &values)?;
+        given(Walked::new(paths, &parts)?.load_state_dict(&state), op)
     }
 
     /// Changes between training and evaluation.

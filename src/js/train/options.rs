@@ -67,7 +67,7 @@ impl Told {
         if !list.is_undefined() {
             let at = At { op: OP, what: "metrics" };
             let items = host(|host| host.items(&list));
-            for item in items.ok_or_else(|| at.refuse(&list, "a list of metrics"))? {
+            for item in items.ok_or_else(|| at.refuse_list(&list, "a list of metrics"))? {
                 told.metric(&item)?;
             }
         }
@@ -140,7 +140,7 @@ impl Told {
         }
         let at = At { op: OP, what: "validation" };
         let items = host(|host| host.items(&given));
-        items.map(Some).ok_or_else(|| at.refuse(&given, "[x, y] or batches"))
+        items.map(Some).ok_or_else(|| at.refuse_list(&given, "[x, y] or batches"))
     }
 
     /// Batches of features and targets.
@@ -222,7 +222,7 @@ impl Told {
         if !generators.is_undefined() {
             let at = At { op: OP, what: "generators" };
             let items = host(|host| host.items(&generators));
-            for item in items.ok_or_else(|| at.refuse(&generators, "a list of generators"))? {
+            for item in items.ok_or_else(|| at.refuse_list(&generators, "a list of generators"))? {
                 trainer = trainer.generator(&Generator::from_js(&item, at)?);
             }
         }

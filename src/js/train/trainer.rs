@@ -330,7 +330,7 @@ impl JsTrainer {
             &JsValue::UNDEFINED,
             Box::new(move |trainer| {
                 Box::pin(async move {
-                    let bytes = trainer.save(&notes).await?;
+                    let bytes = trainer.save(&notes).await.map_err(|error| error.within(op))?;
                     let all = room(bytes.len())?;
                     all.copy_from(&bytes);
                     Ok(all.into())
@@ -349,8 +349,8 @@ impl JsTrainer {
             &JsValue::UNDEFINED,
             Box::new(move |trainer| {
                 Box::pin(async move {
-                    let (names, notes): (Vec<_>, Vec<_>) =
-                        trainer.load(&bytes).await?.into_iter().unzip();
+                    let notes = trainer.load(&bytes).await.map_err(|error| error.within(op))?;
+                    let (names, notes): (Vec<_>, Vec<_>) = notes.into_iter().unzip();
                     let notes = notes.iter().map(|note: &String| note.value());
                     Ok(pairs(&names, Array::from_iter(notes)))
                 })

@@ -1,6 +1,6 @@
 //! The text of an `einsum`: which axes each operand has, and which the result.
 
-use crate::error::{Error, Result};
+use crate::error::{brief, Error, Result};
 use std::fmt;
 
 /// The name of an axis.
@@ -39,14 +39,15 @@ impl Term {
         while let Some(letter) = rest.chars().next() {
             if let Some(after) = rest.strip_prefix("...") {
                 if term.ellipsis.replace(term.letters.len()).is_some() {
-                    let message = format!("einsum: {text:?} of {equation:?} has two ellipses");
+                    let text = brief(text);
+                    let message = format!("einsum: {text} of {equation} has two ellipses");
                     return Err(Error::shape(message));
                 }
                 rest = after;
                 continue;
             }
             if !letter.is_ascii_alphabetic() {
-                let message = format!("einsum: {letter:?} of {equation:?} is no letter");
+                let message = format!("einsum: {letter:?} of {equation} is no letter");
                 return Err(Error::shape(message));
             }
             term.letters.push(letter);
@@ -74,11 +75,12 @@ impl Equation {
             Some((left, right)) => (left, Some(right)),
             None => (&plain[..], None),
         };
+        let text = &brief(text)[..];
         let terms: Result<Vec<Term>> = left.split(',').map(|term| Term::new(text, term)).collect();
         let terms = terms?;
         if terms.len() != shapes.len() {
             let (named, given) = (terms.len(), shapes.len());
-            let message = format!("einsum: {text:?} is of {named} operands, not of {given}");
+            let message = format!("einsum: {text} is of {named} operands, not of {given}");
             return Err(Error::shape(message));
         }
         let (mut operands, mut longest) = (Vec::new(), 0);
@@ -88,7 +90,7 @@ impl Equation {
                 let (named, least) =
                     (term.letters.len(), term.ellipsis.map_or("", |_| "at least "));
                 let message = format!(
-                    "einsum: {text:?} names {least}{named} axes of operand {n}, which has shape {shape:?}"
+                    "einsum: {text} names {least}{named} axes of operand {n}, which has shape {shape:?}"
                 );
                 return Err(Error::shape(message));
             };
@@ -121,7 +123,7 @@ impl Equation {
             } else {
                 continue;
             };
-            let message = format!("einsum: {label} in the result of {text:?} {why}");
+            let message = format!("einsum: {label} in the result of {text} {why}");
             return Err(Error::shape(message));
         }
         // The first operand in which an axis is longer than 1.
@@ -139,7 +141,7 @@ impl Equation {
                 };
                 if let (true, Some((_, first, other))) = (differs, here.or(there)) {
                     let message = format!(
-                        "einsum: {label} of {text:?} has {other} elements in operand {first}, shape {:?}, and {extent} \
+                        "einsum: {label} of {text} has {other} elements in operand {first}, shape {:?}, and {extent} \
                          in operand {n}, shape {shape:?}",
                         shapes[first]
                     );

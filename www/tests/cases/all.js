@@ -12,6 +12,7 @@ import "./custom.js";
 import "./refusals.js";
 import "./memory.js";
 import "./safety.js";
+import "./absurd.js";
 import "./data.js";
 import "./leaks.js";
 import "./profile.js";

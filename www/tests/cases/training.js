@@ -69,9 +69,9 @@ test("modules of one's own", async ({ device, Generator, Layer, Module, Residual
   other.loadStateDict(net.stateDict());
   close(await other.eval().forward(x).read(), await net.eval().forward(x).read());
   const { scale, ...rest } = state;
-  refuses("Data", "load_state_dict: missing: `scale`", () => net.loadStateDict(rest));
-  refuses("Data", "load_state_dict: surplus: `more`", () => net.loadStateDict({ ...state, more: scale }));
-  refuses("Shape", "load_state_dict: `scale`", () => net.loadStateDict({ ...state, scale: device.ones([2]) }));
+  refuses("Data", "loadStateDict: missing: `scale`", () => net.loadStateDict(rest));
+  refuses("Data", "loadStateDict: surplus: `more`", () => net.loadStateDict({ ...state, more: scale }));
+  refuses("Shape", "loadStateDict: `scale`", () => net.loadStateDict({ ...state, scale: device.ones([2]) }));
   refuses("Data", "loadStateDict", () => net.loadStateDict(3));
   refuses("Data", "sequential", () => new Sequential(3));
   refuses("Data", "namedParameters", () => new Sequential((x) => x).namedParameters());
@@ -298,8 +298,8 @@ test("files there and back", async ({ device, Generator, Layer }) => {
     const all = await device.loadNpz(await device.saveNpz({ x, y: device.ones([3]) }, { compressed }));
     same([Object.keys(all), [...(await all.x.read())], all.y.shape], [["x", "y"], [1, 2, 3, 4], [3]]);
   }
-  await rejects("Data", "load_safetensors", () => device.loadSafetensors(file.slice(0, 20)));
-  await rejects("Data", "load_npy", () => device.loadNpy(file));
+  await rejects("Data", "loadSafetensors", () => device.loadSafetensors(file.slice(0, 20)));
+  await rejects("Data", "loadNpy", () => device.loadNpy(file));
   await rejects("Data", "loadSafetensors", () => device.loadSafetensors("model.safetensors"));
   await rejects("Data", "loadSafetensors", () => device.loadSafetensors(file, { progress: onProgress }));
   await rejects("Data", "saveSafetensors", () => device.saveSafetensors({ x: 3 }));

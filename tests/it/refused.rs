@@ -1,0 +1,130 @@
+//! Calls that are refused before they do harm: too many results, values that there are only inside of a program, and what
+//! messages say of long lists.
+
+use pollster::block_on;
+use std::cell::RefCell;
+use warpweft::device::{Device, Preference};
+use warpweft::dtype::DType;
+use warpweft::error::{Error, ErrorKind, Result};
+use warpweft::nn::{BatchNorm, Generator, Layer, Module};
+use warpweft::tensor::{Tensor, Variable};
+
+fn cpu() -> Device {
+    block_on(Device::with(Preference::Cpu)).expect("the CPU is there")
+}
+
+#[track_caller]
+fn refused<T>(result: Result<T>, kind: ErrorKind, start: &str) -> Error {
+    let error = result.err().unwrap_or_else(|| panic!("{start} was not refused"));
+    assert!(error.kind() == kind && error.message().starts_with(start), "{error}");
+    assert!(error.message().len() < 500, "{} letters", error.message().len());
+    error
+}
+
+/// Lists of more tensors than anybody means would fill the memory before the first is looked at.
+#[test]
+fn one_call_makes_only_so_many_tensors() -> Result<()> {
+    let device = cpu();
+    let most = 1 << 16;
+    assert_eq!(device.zeros(&[most])?.split(1, 0)?.len(), most);
+    for long in [most + 1, 1 << 30] {
+        let x = device.zeros(&[long])?;
+        refused(x.split(1, 0), ErrorKind::Limit, &format!("split: {long} tensors"));
+        refused(x.chunk(long, 0), ErrorKind::Limit, &format!("chunk: {long} tensors"));
+        refused(x.unbind(0), ErrorKind::Limit, &format!("unbind: {long} tensors"));
+        refused(device.zeros(&[long, 0])?.unbind(0), ErrorKind::Limit, "unbind: ");
+        refused(x.diff(most + 1, 0), ErrorKind::Limit, "diff: ");
+    }
+    refused(device.zeros(&[2])?.split(vec![0; most + 1], 0), ErrorKind::Limit, "split: ");
+    assert_eq!(block_on(device.tensor(&[1.0f32, 2.0], &[2])?.add(1.0)?.read::<f32>())?, [2.0, 3.0]);
+    Ok(())
+}
+
+/// A message has room for a beginning.
+#[test]
+fn messages_tell_the_beginning_of_long_lists() -> Result<()> {
+    let x = cpu().zeros(&[2, 3])?;
+    let long = vec![1usize; 1 << 15];
+    refused(x.split(long.clone(), 0), ErrorKind::Shape, "split: [1, 1, ");
+    refused(x.tile(&long), ErrorKind::Shape, "tile: [1, 1, ");
+    refused(x.reshape(&long), ErrorKind::Shape, "reshape: ");
+    refused(x.expand(&long), ErrorKind::Shape, "expand: ");
+    refused(x.permute(&vec![0; 1 << 15]), ErrorKind::Shape, "permute: ");
+    refused(x.device().zeros(&long[..]), ErrorKind::Shape, "zeros: ");
+    for equation in ["i".repeat(1 << 15), "é".repeat(1 << 15), ",".repeat(1 << 15)] {
+        refused(Tensor::einsum(&equation, &[&x]), ErrorKind::Shape, "einsum: ");
+    }
+    let error = refused(Tensor::einsum("ij->k", &[&x]), ErrorKind::Shape, "einsum: 'k' ");
+    assert!(error.message().contains("\"ij->k\""), "{error}");
+    Ok(())
+}
+
+/// The planner's own operations are not the user's.
+#[test]
+fn a_sum_that_is_too_long_is_refused_as_a_sum() -> Result<()> {
+    let sum = cpu().zeros(&[i32::MAX as usize])?.sum(())?;
+    refused(block_on(sum.item::<f32>()), ErrorKind::Limit, "sum: ");
+    Ok(())
+}
+
+/// Compiles what assigns meanwhile, which is refused so, and says what `variable` is afterwards.
+fn assigned(
+    device: &Device,
+    variable: &Variable,
+    start: &str,
+    assign: impl Fn(&Tensor) -> Result<()>,
+) -> Result<Vec<f32>> {
+    let kept = RefCell::new(None);
+    let program = device.compile(&[(&[2], DType::F32)], |x| {
+        *kept.borrow_mut() = Some(assign(&x[0]));
+        Ok(vec![x[0].mul(2.0)?])
+    })?;
+    refused(kept.take().expect("it was built"), ErrorKind::Data, start);
+    let x = device.ones(&[2])?;
+    assert_eq!(block_on(program.run(&[&x])?[0].read::<f32>())?, [2.0, 2.0]);
+    block_on(variable.value().read())
+}
+
+/// What is made of a program's input has no data outside of it: a variable that took it would have none either.
+#[test]
+fn a_variable_keeps_its_value_while_a_program_is_compiled() -> Result<()> {
+    let device = cpu();
+    let v = Variable::new(&device.tensor(&[1.0f32, 2.0], &[2])?);
+    let made = "assign: the value is made of a program's input";
+    let sum = |x: &Tensor| v.assign(&v.value().add(x)?);
+    assert_eq!(assigned(&device, &v, made, sum)?, [1.0, 2.0]);
+    let detached = |x: &Tensor| v.assign(&x.mul(0.0)?.detach());
+    assert_eq!(assigned(&device, &v, made, detached)?, [1.0, 2.0]);
+    let part = |x: &Tensor| v.assign_slice(0, 1, &x.narrow(0, 0, 1)?);
+    assert_eq!(assigned(&device, &v, made, part)?, [1.0, 2.0]);
+    let backward = |x: &Tensor| v.value().mul(x)?.sum(())?.backward(&[&v]);
+    assert_eq!(assigned(&device, &v, "backward: ", backward)?, [1.0, 2.0]);
+    assert!(v.gradient().is_none());
+    let made = |x: &Tensor| v.assign(&Variable::new(&x.add(1.0)?).value());
+    assert_eq!(assigned(&device, &v, "variable: ", made)?, [1.0, 2.0]);
+    // Parts of a flat one are assigned by way of that.
+    let flat = Variable::flatten(&[v.clone(), Variable::new(&device.zeros(&[3])?)])?;
+    assert_eq!(assigned(&device, &v, "assign: ", |x| v.assign(x))?, [1.0, 2.0]);
+    assert_eq!(block_on(flat.value().read::<f32>())?, [1.0, 2.0, 0.0, 0.0, 0.0]);
+    // What is not made of an input is assigned as ever.
+    let program = device.compile(&[(&[2], DType::F32)], |x| {
+        v.assign(&v.value().mul(3.0)?)?;
+        Ok(vec![x[0].clone()])
+    })?;
+    drop(program);
+    assert_eq!(block_on(v.value().read::<f32>())?, [3.0, 6.0]);
+    Ok(())
+}
+
+/// A layer that learns by being called does so when it is called, and not where a program is made of it.
+#[test]
+fn running_averages_are_no_part_of_a_program() -> Result<()> {
+    let device = cpu();
+    let norm = BatchNorm::new(&Generator::new(&device, 1), 2)?;
+    let compiled = device.compile(&[(&[4, 2], DType::F32)], |x| Ok(vec![norm.forward(&x[0])?]));
+    refused(compiled.map(drop), ErrorKind::Data, "assign: ");
+    norm.set_training(false);
+    let program = device.compile(&[(&[4, 2], DType::F32)], |x| Ok(vec![norm.forward(&x[0])?]))?;
+    assert_eq!(block_on(program.run(&[&device.zeros(&[4, 2])?])?[0].read::<f32>())?, [0.0; 8]);
+    Ok(())
+}

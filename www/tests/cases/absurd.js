@@ -1,0 +1,173 @@
+// Arguments of absurd sizes, and objects at the wrong moment: each is refused at once and by name, and the device lives on.
+
+import { check, refuses, rejects, same, test } from "./harness.js";
+
+const LONG = 2 ** 24;
+
+/** Runs `work`, which takes less than two seconds: nothing walks through a list of hundreds of millions. */
+async function soon(what, work) {
+  const begun = performance.now();
+  await work();
+  const took = performance.now() - begun;
+  check(took < 2000, `${what}: ${Math.round(took)} ms`);
+}
+
+/** The message of an error that is thrown or that a promise rejects with. */
+async function message(work) {
+  try {
+    await work();
+  } catch (error) {
+    return error.message;
+  }
+  throw new Error("was not refused");
+}
+
+test("absurd: more results than there is room for", async ({ device }) => {
+  refuses("Limit", "split: ", () => device.zeros([2 ** 30]).split(1));
+  refuses("Limit", "chunk: ", () => device.zeros([2 ** 30]).chunk(2 ** 30, 0));
+  refuses("Limit", "unbind: ", () => device.zeros([2 ** 22]).unbind());
+  refuses("Limit", "unbind: ", () => device.zeros([2 ** 30, 0]).unbind());
+  refuses("Limit", "diff: ", () => device.zeros([2 ** 24]).diff(2 ** 23));
+  same(await device.tensor([1, 2]).sum().item(), 3);
+});
+
+test("absurd: lists that are too long", async ({ device, Optimizer, Tensor, Variable }) => {
+  const x = device.ones([2]);
+  const w = new Variable(device.ones([2]));
+  for (const [list, none] of [[new Array(LONG), true], [Array(LONG).fill(x), false], [Array(LONG).fill(w), false]]) {
+    await rejects("Limit", `read: tensors is a list of ${LONG}, at most 65536`, async () => device.read(list));
+    refuses("Limit", "grad: ", () => x.sum().grad(list));
+    refuses("Limit", "backward: ", () => x.sum().backward(list));
+    refuses("Limit", "concat: ", () => Tensor.concat(list));
+    refuses("Limit", "stack: ", () => Tensor.stack(list));
+    refuses("Limit", "meshgrid: ", () => Tensor.meshgrid(list));
+    refuses("Limit", "compile: ", () => device.compile(list, (y) => y));
+    refuses("Limit", "compile: ", () => device.compile([{ shape: [2] }], () => list));
+    refuses("Limit", "pad: ", () => x.pad(list));
+    refuses("Limit", "adam: ", () => Optimizer.adam(list));
+    if (none) refuses("Limit", "tensor: ", () => device.tensor([1], list));
+  }
+  same(await x.sum().item(), 2);
+});
+
+test("absurd: refused without a look at all of it", async ({ device, Schedule }) => {
+  const x = device.ones([2]);
+  const endless = new Array(2 ** 32 - 1);
+  await soon("sum", () => refuses("Limit", "sum: axes is a list of", () => x.sum(endless)));
+  await soon("options", () => refuses("Data", "sum: ", () => x.sum(0, endless)));
+  await soon("schedule", () => refuses("Data", "exponential: ", () => Schedule.exponential(endless)));
+  await soon("add", () => refuses("Data", "add: y is an array", () => x.add(endless)));
+  const option = { ["x".repeat(2 ** 22)]: 1 };
+  await soon("an option", () => refuses("Data", "sum: there is no option", () => x.sum(0, option)));
+});
+
+test("absurd: what messages tell of long texts and lists", async ({ device, Tensor }) => {
+  const x = device.ones([2, 3]);
+  const calls = [
+    () => x.split(Array(2 ** 15).fill(0)),
+    () => x.reshape(Array(2 ** 15).fill(1)),
+    () => x.tile(Array(2 ** 15).fill(1)),
+    () => Tensor.einsum("i".repeat(2 ** 22), [x]),
+    () => x.cast("f".repeat(2 ** 22)),
+    () => x.sum(0, "f".repeat(2 ** 22)),
+  ];
+  for (const call of calls) {
+    const said = await message(call);
+    check(said.length < 400, `${said.length} letters: ${said.slice(0, 80)}`);
+  }
+});
+
+test("absurd: variables that a program's function assigns", async ({ device, Optimizer, Variable }) => {
+  const v = new Variable(device.tensor([1, 2]));
+  const building = (work) => () => device.compile([{ shape: [2] }], (x) => (work(x), x));
+  refuses("Data", "assign: the value is made of a program's input", building((x) => v.assign(v.value.add(x))));
+  refuses("Data", "assignSlice: the value is made of", building((x) => v.assignSlice(0, 0, x.slice(0, 0, 1))));
+  refuses("Data", "backward: ", building((x) => v.value.mul(x).sum().backward([v])));
+  refuses("Data", "variable: ", building((x) => new Variable(x.add(1))));
+  const optimizer = Optimizer.sgd([v], { lr: 0.1 });
+  refuses("Data", "minimize: the value", building((x) => optimizer.minimize(v.value.mul(x).sum())));
+  same([...(await v.value.read())], [1, 2], "the value is as it was");
+  same(v.takeGradient(), undefined, "and there is no gradient");
+});
+
+test("absurd: disposing of what is at work", async ({ Device, device }) => {
+  const own = await Device.new({ prefer: device.info.kind === "cpu" ? "cpu" : device.info.name });
+  const spec = [{ shape: ["n"] }];
+  refuses("Data", "dispose: the Device can not go", () => own.compile([{ shape: [2] }], (x) => (own.dispose(), x)));
+  same(await own.tensor([1, 2]).sum().item(), 3, "it is as it was");
+  let program = own.compile(spec, (x) => (program.dispose(), x.mul(2)));
+  refuses("Data", "dispose: the Program can not go", () => program.run(own.tensor([1])));
+  program.dispose();
+  same(program.disposed, true);
+  own.dispose();
+  same(own.disposed, true);
+});
+
+test("absurd: a device that is none", async ({ device, Variable }) => {
+  const x = device.ones([2]);
+  for (const odd of [x, new Variable(device.ones([1])), {}, null, undefined, "cpu"]) {
+    await rejects("Data", "to: ", () => x.to(odd));
+  }
+});
+
+/** Bytes that another thread has by now. */
+function givenAway(array) {
+  structuredClone(array.buffer, { transfer: [array.buffer] });
+  return array;
+}
+
+test("absurd: data that are gone, and types that are none", async ({ device, Tensor }) => {
+  const gone = [givenAway(new Uint8Array(8)), givenAway(new Float32Array(8)), givenAway(new Float32Array(8)).buffer];
+  const types = [Object.create(null), Symbol("f32"), gone[0], Object.create(Tensor.prototype), { toString: null }];
+  for (const dtype of types) refuses("Data", "tensor: dtype is ", () => device.tensor([1], [1], dtype));
+  for (const bytes of gone) {
+    refuses("Data", "tensor: the data were transferred", () => device.tensor(bytes, undefined, "f32"));
+    await rejects("Data", "loadNpy: the bytes were transferred", () => device.loadNpy(bytes));
+    await rejects("Data", "loadNpz: the bytes were transferred", () => device.loadNpz(bytes));
+    await rejects("Data", "loadSafetensors: the bytes were transferred", () => device.loadSafetensors(bytes));
+  }
+  same(device.tensor(new Float32Array(0)).shape, [0], "an empty array is one");
+  const answer = new Response(new Uint8Array(8));
+  await answer.arrayBuffer();
+  await rejects("Data", "loadNpy: the response ", () => device.loadNpy(answer));
+  await rejects("Data", "loadNpy: the response: 404", () => device.loadNpy(new Response("", { status: 404 })));
+});
+
+test("absurd: errors have the names that JavaScript has", async ({ device }) => {
+  const bytes = new Uint8Array(10);
+  await rejects("Data", "loadNpy: ", () => device.loadNpy(bytes));
+  await rejects("Data", "loadNpz: ", () => device.loadNpz(bytes));
+  await rejects("Data", "loadSafetensors: ", () => device.loadSafetensors(bytes));
+  const x = device.ones([2]);
+  x.dispose();
+  await rejects("Data", "text: used after dispose()", () => x.text());
+  await rejects("Data", "print: used after dispose()", () => x.print());
+  await rejects("Data", "readNested: used after dispose()", () => x.readNested());
+  await rejects("Data", "to: used after dispose()", () => x.to(device));
+});
+
+test("absurd: saying what it is does not throw", ({ device, Device, Tensor, Variable }) => {
+  const program = device.compile([{ shape: ["n"] }], (x) => x.mul(2));
+  same(String(program), "Program: not planned yet");
+  program.run(device.ones([3]));
+  check(String(program).startsWith("Program: ") && !String(program).includes("not planned"), String(program));
+  const { plan } = program;
+  plan.dispose();
+  program.dispose();
+  same([String(program), String(plan)], ["Program(disposed)", "Plan(disposed)"]);
+  for (const { prototype } of [Device, Tensor, Variable]) check(typeof String(Object.create(prototype)) === "string");
+});
+
+test("absurd: kernels are chosen in programs that do not say who they are", async ({ Device, device }) => {
+  if (device.info.kind !== "cpu") return; // Others measure for long.
+  const own = await Device.new({ prefer: "cpu" });
+  const known = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  Object.defineProperty(globalThis, "navigator", { value: undefined, configurable: true });
+  try {
+    check((await own.tune()).kernelConfig.length > 0, "it says which");
+  } finally {
+    if (known) Object.defineProperty(globalThis, "navigator", known);
+    else Reflect.deleteProperty(globalThis, "navigator");
+  }
+  own.dispose();
+});
