@@ -93,8 +93,8 @@ impl Optimizer {
         self.with(|inner| inner.step())
     }
 
-    /// A loss times `lossScale()`, for {@link Tensor.backward} by hand; `minimize` and `accumulate` do it by themselves. Without
-    /// {@link Optimizer.mixedPrecision} the loss as it is.
+    /// A loss times `lossScale()`, for {@link Tensor.backward} by hand; `minimize` and `accumulate` do it by themselves.
+    /// Without {@link Optimizer.mixedPrecision} the loss as it is.
     ///
     /// # Errors
     /// `Shape` unless it is a single number.
@@ -149,8 +149,8 @@ impl Optimizer {
         self.with(|inner| inner.set_mixed_precision(scale))
     }
 
-    /// How many updates were made, those that mixed precision skipped included. Rules that count steps, as Adam does, count the
-    /// updates since their group was added, whether all its parameters took part or not.
+    /// How many updates were made, those that mixed precision skipped included. Rules that count steps, as Adam does, count
+    /// the updates since their group was added, whether all its parameters took part or not.
     #[js(getter)]
     ///
     /// # Errors
@@ -159,8 +159,8 @@ impl Optimizer {
         self.with(|inner| Ok(inner.steps()))
     }
 
-    /// An exponential moving average of the parameters that are there now (not of groups that are added later), of which `decay`
-    /// stays each time.
+    /// An exponential moving average of the parameters that are there now (not of groups that are added later), of which
+    /// `decay` stays each time.
     ///
     /// # Errors
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.

@@ -3,7 +3,7 @@ export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
 /**
  * A part of a model. A class of one's own is a module: layers, variables and further modules among its properties (and in
- * arrays there) are its parts, and their names are its parameters' paths.
+ * arrays there) are its parts, and their names are its parameters' paths; so the name of a part has no dot.
  *
  * @example
  * ```ts
