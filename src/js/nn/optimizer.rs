@@ -250,8 +250,10 @@ impl JsOptimizer {
         let optimizer = self.core(op)?;
         let state = state(op, names, &values)?;
         Ok(promise(async move {
-            let steps = optim::Optimizer::saved_steps(&state).await?;
-            optimizer.with(|inner| inner.restore(&state, &steps))
+            let steps = optim::Optimizer::saved_steps(&state).await;
+            let restored =
+                steps.and_then(|steps| optimizer.with(|inner| inner.restore(&state, &steps)));
+            restored.map_err(|error| error.within(op))
         }))
     }
 }
