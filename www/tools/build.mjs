@@ -33,9 +33,12 @@ const cores = {
 /** The environment that a core is built, linted and tested in. */
 export function coreEnv(name) {
   const { target, rustflags } = cores[name];
+  const env = webEnv(target);
+  const std = join(read(env.RUSTC ?? "rustc", ["--print", "sysroot"], { env }), "lib", "rustlib", "src", "rust");
   // Panic messages name source files; they need not tell where on this machine those are.
-  const remap = [`--remap-path-prefix=${cargoHome}=cargo`, `--remap-path-prefix=${root}=warpweft`];
-  return { ...webEnv(target), CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
+  const places = { [cargoHome]: "cargo", [root]: "warpweft", [std]: "rust" }; // The last one that fits counts.
+  const remap = Object.entries(places).map(([path, told]) => `--remap-path-prefix=${path}=${told}`);
+  return { ...env, CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
 }
 
 /** Builds what has changed. */
