@@ -8,6 +8,7 @@ use crate::device::{Device, Plan};
 use crate::error::{Error, Result};
 use crate::profile::Profile;
 use crate::tensor::{Batch, ElementFunction, Program, Shader, Tensor, Variable};
+use js_sys::WeakRef;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,10 +30,10 @@ pub enum Object {
     Nn(Model),
 }
 
-/// A variable, and the object that was given out for its value.
+/// A variable, and the object that was given out for its value: that the page looked at it once keeps nothing.
 pub struct Held {
     pub variable: Variable,
-    pub value: RefCell<JsValue>,
+    pub value: RefCell<Option<WeakRef>>,
     pub device: Device,
 }
 

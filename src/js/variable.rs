@@ -6,6 +6,7 @@ use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
 #[cfg(feature = "js-nn")]
 use crate::error::Result;
 use crate::tensor::{Tensor, Variable};
+use js_sys::{Object as Anything, WeakRef};
 use std::cell::RefCell;
 use std::rc::Rc;
 use wasm_bindgen::prelude::*;
@@ -23,9 +24,8 @@ impl JsVariable {
         if let Some(error) = variable.value().error() {
             return Err(error.clone().into());
         }
-        host(|host| host.release(value));
-        let device = tensor.device().clone();
-        let held = Held { variable, value: RefCell::new(value.clone()), device };
+        let held = Held::new(variable);
+        held.give_out(value);
         Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
     }
 
@@ -35,15 +35,16 @@ impl JsVariable {
     pub fn value(&self) -> Answer<JsValue> {
         let held = self.core("value")?;
         let now = held.variable.value();
-        let known = held.value.borrow().clone();
         // An optimiser may have changed it since, or the object been disposed of.
-        let same = Tensor::from_js(&known, At { op: "value", what: "value" })
-            .is_ok_and(|known| known.is_same(&now));
-        if same {
+        let is_now = |known: &JsValue| {
+            Tensor::from_js(known, At { op: "value", what: "value" })
+                .is_ok_and(|known| known.is_same(&now))
+        };
+        if let Some(known) = held.given_out().filter(is_now) {
             return Ok(known);
         }
         let made: JsValue = keep(now)?.into();
-        succeed(&held.value, &made);
+        held.give_out(&made);
         Ok(made)
     }
 
@@ -59,7 +60,7 @@ impl JsVariable {
         let op = "assign";
         let held = self.core(op)?;
         held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
-        succeed(&held.value, value);
+        held.give_out(value);
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl JsVariable {
         let source = Tensor::from_js(source, At { op, what: "source" })?;
         let assigned = held.variable.assign_slice(axis, start, &source);
         assigned.map_err(|error| error.within(op))?;
-        succeed(&held.value, &keep(held.variable.value())?.into());
+        held.give_out(&keep(held.variable.value())?.into());
         Ok(())
     }
 
@@ -98,20 +99,33 @@ impl JsVariable {
     pub fn end(&self) {
         if let Ok(held) = self.core("dispose") {
             self.0.clear();
-            let value = held.value.borrow();
-            if !value.is_undefined() {
+            if let Some(value) = held.given_out() {
                 host(|host| host.dispose(&value));
             }
         }
     }
 }
 
-/// The variable's object is this one from now on; the one before is disposed of.
-fn succeed(held: &RefCell<JsValue>, value: &JsValue) {
-    host(|host| host.release(value));
-    let before = held.replace(value.clone());
-    if before != *value && !before.is_undefined() {
-        host(|host| host.dispose(&before));
+impl Held {
+    /// Of a variable, whose value nobody has an object of yet.
+    fn new(variable: Variable) -> Held {
+        let device = variable.value().device().clone();
+        Held { variable, value: RefCell::default(), device }
+    }
+
+    /// The object for the value that was given out last, if it is still there.
+    fn given_out(&self) -> Option<JsValue> {
+        self.value.borrow().as_ref().and_then(WeakRef::deref).map(JsValue::from)
+    }
+
+    /// The value's object is this one from now on; the one before is disposed of.
+    fn give_out(&self, value: &JsValue) {
+        host(|host| host.release(value));
+        let before = self.given_out();
+        self.value.replace(Some(WeakRef::new(value.unchecked_ref::<Anything>())));
+        if let Some(before) = before.filter(|before| before != value) {
+            host(|host| host.dispose(&before));
+        }
     }
 }
 
@@ -122,8 +136,7 @@ pub fn object_of(variable: &Variable) -> Result<JsValue> {
     if !known.is_undefined() {
         return Ok(known);
     }
-    let device = variable.value().device().clone();
-    let held = Held { variable: variable.clone(), value: RefCell::new(JsValue::UNDEFINED), device };
+    let held = Held::new(variable.clone());
     let made: JsValue = JsVariable(Place::new(Object::Variable(Rc::new(held)))).into();
     host(|host| host.remember(variable.address(), &made));
     Ok(made)

@@ -112,6 +112,20 @@ impl Optimizer {
         Ok(())
     }
 
+    /// The learning rate of each group, and the one that schedules multiply.
+    #[cfg(feature = "io")]
+    pub(crate) fn rates(&self) -> Vec<[f64; 2]> {
+        self.groups.iter().map(|group| [group.lr, group.base_lr]).collect()
+    }
+
+    /// Takes [`Optimizer::rates`] of as many groups.
+    #[cfg(feature = "io")]
+    pub(crate) fn set_rates(&mut self, rates: &[[f64; 2]]) {
+        for (group, &[lr, base_lr]) in self.groups.iter_mut().zip(rates) {
+            (group.lr, group.base_lr) = (lr, base_lr);
+        }
+    }
+
     /// The name of each thing remembered, its shard, its number there, and where the parameter begins and its number: by
     /// shards, then things, then parameters.
     fn places(&self) -> Vec<(String, &super::Shard, usize, (usize, usize))> {

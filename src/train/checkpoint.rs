@@ -24,8 +24,8 @@ const BAD: &str = "trainer/bad";
 impl<M: Module, O: Access> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
     /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`:
-    /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, draws of generators and the history
-    /// are in the note `trainer`, as JSON.
+    /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, learning rates, draws of generators
+    /// and the history are in the note `trainer`, as JSON.
     ///
     /// # Errors
     /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].
@@ -43,6 +43,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         tensors.insert(MEAN.into(), self.running.mean.clone());
         tensors.insert(BAD.into(), self.running.bad.clone());
+        let text = |rates: [f64; 2]| rates.map(|rate| rate.to_string());
+        let rates = self.optimizer.look(|own| Ok(own.rates()))?;
         let state = json!({
             "version": 1,
             "steps": self.steps,
@@ -50,6 +52,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             "batch": self.batch,
             "examples": self.running.examples,
             "order": self.data.order(),
+            "rates": rates.into_iter().map(text).collect::<Vec<_>>(),
             "draws": self.generators.iter().map(|one| one.drawn()).collect::<Vec<_>>(),
             "history": self.history.iter().map(written).collect::<Vec<_>>(),
         });
@@ -80,6 +83,11 @@ impl<M: Module, O: Access> Trainer<M, O> {
             let (saved, here) = (state.draws.len(), self.generators.len());
             return Err(wrong(&format!("of {saved} generators, here are {here}")));
         }
+        let groups = self.optimizer.look(|own| Ok(own.rates().len()))?;
+        if state.rates.len() != groups {
+            let saved = state.rates.len();
+            return Err(wrong(&format!("of {saved} groups of parameters, here are {groups}")));
+        }
         if let Some(rule) = &self.stopping {
             if state.history.iter().any(|epoch| epoch.get(&rule.monitor).is_none()) {
                 return Err(wrong(&format!("its epochs have no `{}`", rule.monitor)));
@@ -95,7 +103,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let made = Optimizer::saved_steps(&optimizer).await?;
         let before = self.model.state_dict();
         self.model.load_state_dict(&tensors)?;
-        if let Err(error) = self.optimizer.change(|own| own.restore(&optimizer, &made)) {
+        let restored = self.optimizer.change(|own| {
+            own.restore(&optimizer, &made)?;
+            own.set_rates(&state.rates);
+            Ok(())
+        });
+        if let Err(error) = restored {
             self.model.load_state_dict(&before)?;
             return Err(error);
         }
@@ -147,6 +160,7 @@ struct State {
     batch: u64,
     examples: u64,
     order: String,
+    rates: Vec<[f64; 2]>,
     draws: Vec<u32>,
     history: Vec<Epoch>,
 }
@@ -165,6 +179,7 @@ impl State {
             batch: count(note, "batch")?,
             examples: count(note, "examples")?,
             order: note["order"].as_str().ok_or_else(|| missing("order"))?.into(),
+            rates: list("rates")?.iter().map(rates).collect::<Result<_>>()?,
             draws: draws.collect::<Result<_>>()?,
             history: list("history")?.iter().map(epoch).collect::<Result<_>>()?,
         };
@@ -185,7 +200,16 @@ fn count(note: &Value, key: &str) -> Result<u64> {
 
 /// JSON has neither NaN nor infinity, and readers round; texts come back as they were.
 fn number(note: &Value, key: &str) -> Result<f64> {
-    note[key].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| missing(key))
+    parsed(&note[key]).ok_or_else(|| missing(key))
+}
+
+fn parsed(text: &Value) -> Option<f64> {
+    text.as_str()?.parse().ok()
+}
+
+fn rates(group: &Value) -> Result<[f64; 2]> {
+    let rate = |n: usize| parsed(&group[n]).filter(|rate| *rate >= 0.0);
+    Ok([rate(0).ok_or_else(|| missing("rates"))?, rate(1).ok_or_else(|| missing("rates"))?])
 }
 
 fn written(epoch: &Epoch) -> Value {

@@ -174,10 +174,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
         })
     }
 
-    /// How many epochs there are in all, those of a checkpoint included. The default is 1. It can be set again, to go on.
+    /// How many epochs there are in all, those of a checkpoint included. The default is 1. It can be set again, to go on: a
+    /// training that early stopping has ended has its whole patience again then.
     #[must_use]
     pub fn epochs(mut self, epochs: u64) -> Trainer<M, O> {
         self.epochs = epochs;
+        self.patience.renew();
         self
     }
 

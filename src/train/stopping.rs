@@ -65,6 +65,11 @@ impl Patience {
         Ok(better)
     }
 
+    /// Begins to count anew; what was best stays so.
+    pub fn renew(&mut self) {
+        self.worse = 0;
+    }
+
     /// Whether it has run out.
     pub fn is_out(&self, rule: &EarlyStopping) -> bool {
         self.worse > 0 && self.worse >= rule.patience

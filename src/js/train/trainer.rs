@@ -179,7 +179,8 @@ impl JsTrainer {
         Ok(self.core("steps")?.shared.known.borrow().steps as f64)
     }
 
-    /// How many epochs there are in all, those of a checkpoint included. It can be set again, to go on.
+    /// How many epochs there are in all, those of a checkpoint included. It can be set again, to go on: a training that
+    /// early stopping has ended has its whole patience again then.
     #[wasm_bindgen(getter)]
     pub fn epochs(&self) -> Answer<f64> {
         Ok(self.core("epochs")?.shared.known.borrow().epochs as f64)

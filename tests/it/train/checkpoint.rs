@@ -89,6 +89,36 @@ fn a_training_goes_on_to_the_same_bits() {
 }
 
 #[test]
+fn learning_rates_that_were_set_by_hand_are_in_checkpoints() {
+    let device = Place::Cpu.open().expect("the CPU is there");
+    let make = || -> Result<Trainer<Sequential>> {
+        let model = classifier(&device, 1)?;
+        let parameters = model.parameters();
+        let (first, rest) = parameters.split_at(1);
+        let mut optimizer = Optimizer::new(AdamW::new(0.05), first)?;
+        optimizer.add_group(AdamW::new(0.01), rest)?;
+        let loader = DataLoader::new(&data(&device, 3, 45)?, 6)?;
+        Ok(Trainer::new(model, optimizer, loader, loss)?.epochs(4))
+    };
+    let mut whole = make().expect("a trainer");
+    steps(&mut whole, 5).expect("it trains");
+    whole.optimizer.set_group_lr(0, 0.1 / 3.0).expect("there is a first group");
+    whole.optimizer.set_group_lr(1, 1e-3 / 7.0).expect("there is a second group");
+    whole.optimizer.schedule_lr(0.1 / 7.0);
+    let file = block_on(whole.save(&BTreeMap::new())).expect("saved");
+    let mut later = make().expect("a trainer");
+    block_on(later.load(&file)).expect("its checkpoint");
+    assert_eq!(later.optimizer.lr().to_bits(), (0.1f64 / 7.0).to_bits());
+    // Groups keep the ratio that they had when it was saved.
+    for trainer in [&mut whole, &mut later] {
+        steps(trainer, 9).expect("it trains");
+        trainer.optimizer.schedule_lr(0.02);
+        steps(trainer, 12).expect("it trains");
+    }
+    assert_eq!(bits(&later.model), bits(&whole.model));
+}
+
+#[test]
 fn a_checkpoint_is_a_file_of_weights() {
     let device = Place::Cpu.open().expect("the CPU is there");
     let mut trained = trainer(&device, 1, 6).expect("a trainer");
@@ -134,6 +164,11 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
             with_note(&|note| note.replace("\"draws\":[", "\"draws\":[1,")),
             "of 2 generators, here are 1",
         ),
+        (
+            with_note(&|note| note.replace("\"rates\":[", "\"rates\":[[\"1\",\"1\"],")),
+            "of 2 groups",
+        ),
+        (with_note(&|note| note.replace("[[\"0.05\"", "[[\"-1\"")), "no usable `rates`"),
         (with_note(&|note| note.replace("by seed 5", "by seed 6")), "of batch 2 of other batches"),
         (without("trainer/mean"), "`trainer/mean` is missing"),
         (without("0.weight"), "load_state_dict: missing: `0.weight`"),

@@ -248,6 +248,14 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
         let (_, value) = run(EarlyStopping { restore_best: false, ..stopping }).expect("it trains");
         assert!((f64::from(value) - values[epochs - 1]).abs() < 1e-6);
     }
+    // Whoever sets the epochs again lets it go on, for as many epochs as it has patience.
+    let stopping = EarlyStopping { patience: 4, restore_best: false, ..EarlyStopping::default() };
+    let mut stopped =
+        number(&device, 0.05, 0.5).expect("a trainer").epochs(50).early_stopping(stopping);
+    assert_eq!(block_on(stopped.fit()).expect("it trains").len(), best + 5);
+    assert_eq!(block_on(stopped.fit()).expect("it is over").len(), best + 5);
+    let mut stopped = stopped.epochs(60);
+    assert_eq!(block_on(stopped.fit()).expect("it goes on").len(), best + 9);
     // Improvements of less than that count for nothing: the first is 0.1225 less than 0.2025.
     let squares: Vec<f64> = values.iter().map(|x| (x - 0.5) * (x - 0.5)).collect();
     let delta = 0.03;

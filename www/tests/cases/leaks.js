@@ -84,3 +84,20 @@ test("trainers that are let go", async (context) => {
   check(device.stats().nodes > before.nodes, "nothing was there to collect");
   notMore(await collected(device, before.nodes + before.usedBytes), before, "after twenty trainings");
 });
+
+test("a parameter that was looked at once keeps no old value", async ({ device, Optimizer, Variable }) => {
+  const w = new Variable(device.zeros([1 << 16]));
+  const optimizer = Optimizer.sgd([w], { lr: 0.5 });
+  const step = async () => {
+    device.scope(() => optimizer.minimize(w.value.sum()));
+    await device.sync();
+  };
+  await step();
+  const before = await collected(device, 0);
+  (() => check(w.value.shape[0] === 1 << 16))();
+  await step();
+  check(device.stats().usedBytes >= before.usedBytes + (1 << 18), "the value before was not there");
+  const after = await collected(device, before.nodes + before.usedBytes);
+  notMore(after, before, "after a collection");
+  same([...(await w.value.slice(0, 0, 2).read())], [-1, -1], "the value of now");
+});
