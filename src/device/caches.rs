@@ -5,7 +5,7 @@ use crate::backend::CacheLimits;
 
 #[cfg_attr(
     feature = "js",
-    warpweft_macros::js(only(set_cache_limits, memory_limit, set_memory_limit))
+    warpweft_macros::js(only(set_cache_limits, memory_limit, set_memory_limit, trim))
 )]
 impl Device {
     /// How much it keeps so that it need not be made again. [`Device::stats`] says how much there is, and how much had to go.
@@ -23,6 +23,13 @@ impl Device {
         state.shrink_plans(backend);
         state.pool.shrink(backend);
         backend.set_cache_limits(&limits);
+    }
+
+    /// Gives memory that is kept for reuse back to the system.
+    pub fn trim(&self) {
+        let (mut state, backend) = (self.state(), &*self.inner.backend);
+        state.catch_up(backend);
+        state.pool.trim(backend);
     }
 
     /// The bytes of memory that tensors may take at most; `None` where nothing but the machine limits them.

@@ -68,6 +68,7 @@ impl Device {
         let mut state = self.state();
         let dtype = state.graph.dtype(index);
         state.graph.retain(index);
+        state.reclaim(&*self.inner.backend);
         state.checks.push(Check { op: op.into(), extent, index, dtype });
     }
 

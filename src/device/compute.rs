@@ -48,6 +48,7 @@ impl Device {
         mut state: MutexGuard<'a, State>,
         nodes: &[NodeId],
     ) -> Result<()> {
+        state.catch_up(&*self.inner.backend);
         self.ask(&mut state, nodes);
         let asked = state.pending(nodes);
         if asked.is_empty() {
@@ -107,14 +108,14 @@ impl Device {
                 continue;
             }
             state.buffers.insert(node, held);
-            let freed = state.graph.materialise(node);
-            state.reclaim(&*self.inner.backend, freed);
+            state.graph.materialise(node);
+            state.reclaim(&*self.inner.backend);
         }
         // Whoever recorded something on these meanwhile finds no data.
         for &(_, input) in &ran.batch.in_place {
-            let freed = state.graph.overwrite(taken.sources[input]);
-            state.reclaim(&*self.inner.backend, freed);
+            state.graph.overwrite(taken.sources[input]);
         }
+        state.catch_up(&*self.inner.backend);
         Ok(())
     }
 
@@ -135,6 +136,7 @@ impl Device {
         let turn = self.turn();
         self.evaluate(&turn, self.state(), sources)?;
         let state = self.state();
+        state.graph.check_room("program")?;
         let inputs = state.buffers_of(sources)?;
         let prepare = || Ok((batch.clone(), scalars));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;

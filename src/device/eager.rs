@@ -48,8 +48,8 @@ impl Device {
             state = self.state();
             if let Err(error) = ran {
                 for &node in made {
-                    let freed = state.graph.release(node);
-                    state.reclaim(&*self.inner.backend, freed);
+                    state.graph.release(node);
+                    state.reclaim(&*self.inner.backend);
                 }
                 return Err(error);
             }
@@ -64,8 +64,8 @@ impl Device {
     pub(super) fn ask(&self, state: &mut State, nodes: &[NodeId]) {
         for &node in nodes {
             if state.graph.is_early(node) {
-                let freed = state.graph.materialise(node);
-                state.reclaim(&*self.inner.backend, freed);
+                state.graph.materialise(node);
+                state.reclaim(&*self.inner.backend);
             }
         }
     }

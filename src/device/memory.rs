@@ -85,7 +85,8 @@ impl Device {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn memory(&self) -> MemoryReport {
-        let state = self.state();
+        let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
             state.buffers.iter().map(|(&node, held)| (held.bytes, node)).collect();

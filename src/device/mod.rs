@@ -76,7 +76,7 @@ struct Inner {
     profiling: AtomicBool,
 }
 
-#[cfg_attr(feature = "js", warpweft_macros::js(only(trim, flush, sync)))]
+#[cfg_attr(feature = "js", warpweft_macros::js(only(flush, sync)))]
 impl Device {
     /// The best device there is: a discrete GPU, else an integrated one, else the CPU, which [`Device::fallback`] then
     /// says openly. `WARPWEFT_DEVICE` (natively) chooses otherwise: `cpu`, `gpu`, `software`, an index into
@@ -133,11 +133,6 @@ impl Device {
     /// Why it is the CPU, where a GPU was to be expected.
     pub fn fallback(&self) -> Option<&str> {
         self.inner.fallback.as_deref()
-    }
-
-    /// Gives memory that is kept for reuse back to the system.
-    pub fn trim(&self) {
-        self.state().pool.trim(&*self.inner.backend);
     }
 
     /// Submits everything recorded since the last time that a tensor holds and nothing else uses, and the values of
@@ -213,6 +208,7 @@ impl Device {
         self.check("tensor", shape, dtype)?;
         span!("upload", bytes = data.len());
         let mut state = self.state();
+        state.graph.check_room("tensor")?;
         let (backend, begun) =
             (&*self.inner.backend, state.profile.as_ref().map(|_| Instant::now()));
         state.pool.called(backend);
@@ -331,6 +327,7 @@ impl Device {
         wrt: &[NodeId],
     ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
         let since = state.graph.count;
         let found = grad(&mut state.graph, of, seed, wrt)?;
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
@@ -341,8 +338,8 @@ impl Device {
     /// Gradients do not pass a node.
     pub(crate) fn detach(&self, node: NodeId) {
         let mut state = self.state();
-        let freed = state.graph.detach(node);
-        state.reclaim(&*self.inner.backend, freed);
+        state.graph.detach(node);
+        state.reclaim(&*self.inner.backend);
     }
 
     /// Submits what is recorded where that is much, so that a loop that never waits does not record without end.
@@ -363,13 +360,15 @@ impl Device {
     }
 
     pub(crate) fn retain(&self, node: NodeId) {
-        self.state().graph.retain(node);
+        let mut state = self.state();
+        state.graph.retain(node);
+        state.reclaim(&*self.inner.backend);
     }
 
     pub(crate) fn release(&self, node: NodeId) {
         let mut state = self.state();
-        let freed = state.graph.release(node);
-        state.reclaim(&*self.inner.backend, freed);
+        state.graph.release(node);
+        state.reclaim(&*self.inner.backend);
     }
 
     /// Makes the nodes' values, in one submission.

@@ -39,6 +39,9 @@ pub(super) struct State {
     pub places: FxHashMap<NodeId, Place>,
     /// The most it can do, once that was measured.
     pub ceilings: Option<Ceilings>,
+    /// How many bytes tensors held when that was told last.
+    #[cfg(feature = "js")]
+    pub told: u64,
 }
 
 impl Default for State {
@@ -60,6 +63,8 @@ impl Default for State {
             profile: None,
             places: FxHashMap::default(),
             ceilings: None,
+            #[cfg(feature = "js")]
+            told: 0,
         }
     }
 }
@@ -87,13 +92,19 @@ impl State {
         sources.iter().all(|source| self.buffers.contains_key(source))
     }
 
-    /// These sources are gone: their buffers are free.
-    pub fn reclaim(&mut self, backend: &dyn Backend, sources: Vec<NodeId>) {
-        for source in sources {
+    /// The buffers of sources that are gone are free.
+    pub fn reclaim(&mut self, backend: &dyn Backend) {
+        for source in self.graph.gone() {
             if let Some(held) = self.buffers.remove(&source) {
                 self.pool.give(backend, held);
             }
         }
+    }
+
+    /// The same when all data has forgotten what is of no use.
+    pub fn catch_up(&mut self, backend: &dyn Backend) {
+        self.graph.catch_up();
+        self.reclaim(backend);
     }
 
     /// The buffers of sources.

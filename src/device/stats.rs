@@ -52,7 +52,8 @@ impl Device {
     /// Counters and memory.
     pub fn stats(&self) -> Stats {
         let counters = self.inner.backend.counters();
-        let state = self.state();
+        let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
         Stats {
             plans: state.made,
             plans_held: state.plans.len() as u64,
@@ -74,5 +75,24 @@ impl Device {
             peak_bytes: state.pool.peak,
             nodes: state.graph.live() as u64,
         }
+    }
+}
+
+/// Growth by so many bytes is worth telling.
+#[cfg(feature = "js")]
+const MUCH: u64 = 64 << 20;
+
+#[cfg(feature = "js")]
+impl Device {
+    /// By about how many bytes what tensors hold has grown, with what they remember, since this was said last; nothing where
+    /// that is not much.
+    pub(crate) fn grown(&self) -> Option<u64> {
+        let mut state = self.state();
+        let (held, told) = (state.graph.bytes() + state.pool.used, state.told);
+        let much = held > told + MUCH.max(told / 4);
+        if much || held < told {
+            state.told = held;
+        }
+        much.then(|| held - told)
     }
 }

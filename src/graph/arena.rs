@@ -1,6 +1,7 @@
 //! Where nodes lie: places that were left are used again, and those at the end given back.
 
 use super::{Graph, Node, NodeId};
+use crate::error::{Error, ErrorKind, Result};
 use std::cmp::Reverse;
 
 impl Graph {
@@ -8,6 +9,23 @@ impl Graph {
     pub(super) const SLACK: usize = 64;
     /// Room for so many nodes, about a megabyte, is kept: what the next round of a loop records lies where the last did.
     const ROOM: usize = 4096;
+
+    /// How many nodes there can be: they fill half of the largest list, a copy of which is twice as large while it grows, and
+    /// what they point to takes about as much. In browsers, whose memory has 32-bit addresses, that is more than a million.
+    const MOST: usize = isize::MAX as usize / 4 / size_of::<(u64, Option<Node>)>();
+
+    /// Refuses to record more than there is room for.
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn check_room(&self, op: &str) -> Result<()> {
+        if self.live < Graph::MOST {
+            return Ok(());
+        }
+        let what = format!("{} tensors and operations are held, and no more can be", self.live);
+        let cure = "let go of tensors, at once or by a scope, detach those that are kept, or compute what is recorded";
+        Err(Error::new(ErrorKind::Limit, format!("{op}: {what}; {cure}")))
+    }
 
     /// A place for a node.
     pub(super) fn vacancy(&mut self) -> u32 {

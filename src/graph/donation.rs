@@ -89,10 +89,10 @@ impl Graph {
     }
 
     /// Another value lies where this one lay: what is data forgets that it was made of it, so that gradients that would pass
-    /// it are an error. Returns the sources that nothing needs any more.
-    pub fn overwrite(&mut self, id: NodeId) -> Vec<NodeId> {
+    /// it are an error.
+    pub fn overwrite(&mut self, id: NodeId) {
         if self.get(id).is_none() {
-            return Vec::new();
+            return;
         }
         let (mut changed, mut stack) = (vec![id], vec![id]);
         while let Some(id) = stack.pop() {
@@ -109,7 +109,7 @@ impl Graph {
             }
         }
         self.node_mut(id).overwritten = true;
-        self.settle(&changed)
+        self.changed(&changed);
     }
 
     /// Whether another value lies where this one lay.

@@ -8,6 +8,7 @@ mod holders;
 mod past;
 mod pending;
 mod pullback;
+mod settling;
 mod show;
 mod trace;
 
@@ -71,6 +72,10 @@ struct Node {
     cut: Cut,
     /// What its users know of it.
     past: Past,
+    /// How far its inputs reach.
+    behind: u64,
+    /// It is among `Graph::stale`.
+    stale: bool,
     /// How gradients pass it, for `Op::Shader`.
     pullback: Option<Arc<Pullback>>,
     /// Gradients pass it by recording it again, out of these.
@@ -89,6 +94,11 @@ type Inputs = SmallVec<[NodeId; 3]>;
 impl Node {
     fn is_needed(&self) -> bool {
         self.handles > 0 || self.uses > 0
+    }
+
+    /// Gradients pass it.
+    fn is_passed(&self) -> bool {
+        self.dtype.is_float() && !self.detached
     }
 
     /// It has no value itself.
@@ -121,8 +131,12 @@ pub struct Graph {
     /// Values of variables, and perhaps computed or gone since.
     kept: Vec<NodeId>,
     places: Places,
-    /// What `settle` has to look at; empty between two calls.
+    /// What `settle` has to look at at once; empty between two calls.
     unsettled: Vec<NodeId>,
+    /// Nodes whose inputs know another past than they do, the oldest first: by how many were born before, and place.
+    stale: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Sources that nothing needs any more, and whose buffers nobody has taken back yet.
+    gone: Vec<NodeId>,
 }
 
 /// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
@@ -148,7 +162,11 @@ impl Graph {
     }
 
     /// An operation. Shape and type errors arise here.
+    ///
+    /// # Errors
+    /// `Limit` also where there is no place for it.
     pub fn record(&mut self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
+        self.check_room(op.name())?;
         let mut types: SmallVec<[_; 3]> = SmallVec::new();
         for &input in inputs {
             types.push((self.node(input).shape, self.node(input).dtype));
@@ -167,22 +185,21 @@ impl Graph {
             nodes.push(self.insert(Op::Source, smallvec![read], shape, dtype, 0));
         }
         self.release(read);
-        self.settle(&nodes);
+        self.changed(&nodes);
         nodes
     }
 
-    /// Gradients do not pass this node. Returns the sources that nothing needs any more.
-    pub fn detach(&mut self, id: NodeId) -> Vec<NodeId> {
+    /// Gradients do not pass this node.
+    pub fn detach(&mut self, id: NodeId) {
         let node = self.node_mut(id);
         (node.detached, node.cut) = (true, Cut::default());
-        self.settle(&[id])
+        self.changed(&[id]);
     }
 
     /// How a node was made: the operation, and its operands as far as gradients pass to them.
     pub fn past(&self, id: NodeId) -> (&Op, &[NodeId]) {
         let node = self.node(id);
-        let passes = node.dtype.is_float() && !node.detached;
-        (&node.op, if passes { &node.inputs } else { &[] })
+        (&node.op, if node.is_passed() { &node.inputs } else { &[] })
     }
 
     /// The operation whose result is gone, where that hides whether the node was made of what was recorded as the
@@ -221,20 +238,22 @@ impl Graph {
     /// One more tensor holds the node.
     pub fn retain(&mut self, id: NodeId) {
         self.node_mut(id).handles += 1;
-        self.settle(&[id]);
+        self.unsettled.push(id);
+        // All hear of it: data that has not would forget a past that can be reached.
+        self.catch_up();
     }
 
-    /// One tensor less holds the node. Returns the sources that nothing needs any more; their ids are invalid now.
-    pub fn release(&mut self, id: NodeId) -> Vec<NodeId> {
+    /// One tensor less holds the node. If nothing needs it any more, its id is invalid now.
+    pub fn release(&mut self, id: NodeId) {
         self.node_mut(id).handles -= 1;
-        self.settle(&[id])
+        self.changed(&[id]);
     }
 
-    /// The node has been computed: it is data from now on. Returns the sources that nothing needs any more.
-    pub fn materialise(&mut self, id: NodeId) -> Vec<NodeId> {
+    /// The node has been computed: it is data from now on.
+    pub fn materialise(&mut self, id: NodeId) {
         let node = self.node_mut(id);
         (node.data, node.early) = (true, false);
-        self.settle(&[id])
+        self.changed(&[id]);
     }
 
     /// The node was computed before anything asked for it.
@@ -245,6 +264,12 @@ impl Graph {
     /// Whether nothing has asked for the node yet, though it was computed.
     pub fn is_early(&self, id: NodeId) -> bool {
         self.node(id).early
+    }
+
+    /// About how many bytes the nodes take.
+    #[cfg(feature = "js")]
+    pub fn bytes(&self) -> u64 {
+        (self.live * size_of::<Node>()) as u64
     }
 
     /// The number of live nodes.
@@ -281,6 +306,8 @@ impl Graph {
             uses_inputs: !data,
             cut: Cut::default(),
             past: Past::default(),
+            behind: 0,
+            stale: false,
             pullback: None,
             checkpoint: None,
             again: false,
@@ -300,6 +327,7 @@ impl Graph {
         node.inputs = inputs;
         let id = NodeId { index, born };
         node.past = self.behind(&node);
+        node.behind = node.past.reach;
         if dtype.is_float() {
             node.past.reach = self.count;
         }
@@ -314,78 +342,5 @@ impl Graph {
             }
         }
         id
-    }
-
-    /// What gradients meet behind the inputs of a node.
-    fn behind(&self, node: &Node) -> Past {
-        let mut all = Past { reach: 0, cut: node.cut };
-        if node.dtype.is_float() && !node.detached {
-            for &input in &node.inputs {
-                all = all.join(self.node(input).past);
-            }
-        }
-        all
-    }
-
-    /// Frees those of `changed` that nothing needs, lets data forget a past that is of no use, and says so to their users.
-    /// Returns the sources that are gone.
-    fn settle(&mut self, changed: &[NodeId]) -> Vec<NodeId> {
-        let mut sources = Vec::new();
-        let mut pending = std::mem::take(&mut self.unsettled);
-        pending.extend_from_slice(changed);
-        while let Some(id) = pending.pop() {
-            if self.get(id).is_none() {
-                continue;
-            }
-            let mut past = self.behind(self.node(id));
-            let node = self.node_mut(id);
-            let uses = !node.data && node.is_needed();
-            let change = i32::from(uses) - i32::from(node.uses_inputs);
-            node.uses_inputs = uses;
-            let gone = node.handles == 0 && node.users.is_empty();
-            let needed = node.is_needed() || node.early && !node.users.is_empty();
-            let past_is_over = node.overwritten || past.reach <= past.cut.before;
-            let forgets = node.data && (!needed || past_is_over);
-            if forgets {
-                let op = if node.overwritten { "assign" } else { node.op.name() };
-                let own = Cut { before: past.reach, op };
-                past = past.join(Past { reach: 0, cut: own });
-                (past.reach, node.cut) = (0, past.cut);
-            }
-            let leaves = gone || forgets;
-            let inputs = match (leaves, change) {
-                (true, _) => std::mem::take(&mut node.inputs),
-                (false, 0) => Inputs::new(),
-                (false, _) => node.inputs.clone(),
-            };
-            if node.handles > 0 && node.dtype.is_float() {
-                past.reach = id.born + 1;
-            }
-            let before = std::mem::replace(&mut node.past, past);
-            if before != past {
-                let reach = before.reach.max(past.reach);
-                for &index in &node.users.clone() {
-                    let (born, user) = &self.nodes[index as usize];
-                    // What reaches further by another input: joins of many would be looked through for each of them.
-                    let same = |user: &Node| !user.data && user.past.reach > reach;
-                    if before.cut != past.cut || !user.as_ref().is_some_and(same) {
-                        pending.push(NodeId { index, born: *born });
-                    }
-                }
-            }
-            if gone {
-                sources.extend(self.vacate(id).filter(|node| node.data).map(|_| id));
-            }
-            for id_in in inputs {
-                let input = self.node_mut(id_in);
-                input.uses = input.uses.wrapping_add_signed(change);
-                if let Some(at) = input.users.iter().rposition(|&u| leaves && u == id.index) {
-                    input.users.swap_remove(at);
-                }
-                pending.push(id_in);
-            }
-        }
-        self.unsettled = pending;
-        sources
     }
 }

@@ -58,6 +58,10 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn room(this: &Host, bytes: usize) -> Option<js_sys::Uint8Array>;
 
+    /// Tells the garbage collector that objects hold so many more bytes than it knows of.
+    #[wasm_bindgen(method)]
+    pub fn grown(this: &Host, bytes: f64);
+
     /// A promise of the next turn of the page, where it has waited for one too long.
     #[wasm_bindgen(method)]
     pub fn turn(this: &Host) -> Option<js_sys::Promise>;

@@ -1,6 +1,7 @@
 //! What JavaScript's objects stand for: each owns a place in one list per thread, and gives it back when it goes. A place is
 //! empty once the object, or the device that it lives on, was disposed.
 
+use super::host::host;
 #[cfg(feature = "js-nn")]
 use super::nn::object::Object as Model;
 use super::{Answer, Thrown};
@@ -316,7 +317,18 @@ shells! {
 pub fn keep(tensor: Tensor) -> Result<JsTensor> {
     match tensor.error() {
         Some(error) => Err(error.clone()),
-        None => Ok(JsTensor(Place::new(Object::Tensor(tensor)))),
+        None => {
+            tell_collector(tensor.device());
+            Ok(JsTensor(Place::new(Object::Tensor(tensor))))
+        }
+    }
+}
+
+/// Tells the garbage collector of what tensors hold, where that has grown by much: it knows their objects alone, which are
+/// small, and would leave forgotten ones until there is no memory.
+fn tell_collector(device: &Device) {
+    if let Some(bytes) = device.grown() {
+        host(|host| host.grown(bytes as f64));
     }
 }
 

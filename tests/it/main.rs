@@ -27,6 +27,7 @@ mod js;
 mod losses;
 mod lru;
 mod memory;
+mod pasts;
 mod plan;
 mod poison;
 mod profile;

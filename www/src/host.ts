@@ -88,6 +88,9 @@ export function checked<T extends object>(op: string, given: T | undefined, know
   return given;
 }
 
+/** So many bytes have the collector look at once. */
+const MUCH = 2 ** 28;
+
 /** A page that nothing gave a turn for so many milliseconds has waited too long. */
 const PATIENCE = 8;
 
@@ -177,6 +180,8 @@ export class Host implements Owner {
   }
 
   error(code: string, message: string): Error {
+    // Perhaps only what was forgotten is in the way: the next try may find it collected.
+    if (code === "Memory" || code === "Limit") this.grown(MUCH);
     return new WarpweftError(code as ErrorCode, message);
   }
 
@@ -186,6 +191,11 @@ export class Host implements Owner {
 
   room(bytes: number): Uint8Array | undefined {
     return look(() => new Uint8Array(bytes));
+  }
+
+  /** The only way to tell the collector of memory that it does not see is to take as much that it sees. */
+  grown(bytes: number): void {
+    look(() => new ArrayBuffer(Math.min(bytes, MUCH)));
   }
 
   /** The CPU's core computes before it answers: a loop of nothing but answers would never let the page have a turn. */

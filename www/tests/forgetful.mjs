@@ -1,0 +1,55 @@
+// Programs that let nothing go, in Node, on the CPU's core: what they forget is collected before there is no memory, and where
+// it can not be, an error says so and the device goes on.
+
+import { Device } from "../dist/index.js";
+import { finish } from "./support/browser.js";
+
+const results = [];
+
+async function test(name, body) {
+  try {
+    await body(await Device.new({ prefer: "cpu" }));
+    results.push({ name });
+  } catch (error) {
+    results.push({ name, error: String(error.stack ?? error) });
+  }
+}
+
+const check = (condition, message) => {
+  if (!condition) throw new Error(message);
+};
+
+await test("graphs that are forgotten are collected without being asked for", async (device) => {
+  const matrix = device.uniform([32, 32], { seed: 1 });
+  let most = 0;
+  for (let n = 0; n < 100; n++) {
+    matrix.add(n).eigh(); // Some 17,000 operations behind four small objects, which the collector sees no reason to look for.
+    await new Promise((resolve) => setTimeout(resolve));
+    most = Math.max(most, device.stats().nodes);
+  }
+  check(most > 100_000 && most < 1_000_000, `${most} nodes at once`);
+});
+
+await test("a loop that holds all it records ends in an error, and the device goes on", async (device) => {
+  let [x, error] = [device.ones([2])];
+  for (let n = 0; n < 5_000_000 && !error; n++) {
+    try {
+      x = x.mul(0.5).add(0.25);
+    } catch (thrown) {
+      error = thrown;
+    }
+  }
+  check(error?.code === "Limit", `${error?.code}: ${error?.message}`);
+  check(/(add|mul): \d+ tensors and operations are held/.test(error.message), error.message);
+  x = undefined;
+  // Each error has the collector look, which needs some turns.
+  const again = () => device.ones([4]).sum().item();
+  let sum;
+  for (let tries = 0; tries < 100 && sum === undefined; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    sum = await Promise.resolve().then(again).catch(() => undefined);
+  }
+  check(sum === 4, `the device does not compute: ${sum}`);
+});
+
+finish(results);
