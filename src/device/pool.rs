@@ -183,13 +183,22 @@ impl Pool {
                 self.trim(backend);
             }
         }
-        match backend.allocate(bytes) {
-            Err(error) if error.kind() == ErrorKind::Memory && self.pooled > 0 => {
-                self.trim(backend);
-                backend.allocate(bytes)
-            }
-            other => other,
+        let short = |error: &Error| error.kind() == ErrorKind::Memory;
+        let mut allocated = backend.allocate(bytes);
+        if self.pooled > 0 && allocated.as_ref().is_err_and(short) {
+            self.trim(backend);
+            allocated = backend.allocate(bytes);
         }
+        allocated.map_err(|error| match short(&error) {
+            true => {
+                let used = format!(
+                    "{} bytes are in use, and `memory` of the device says by what",
+                    self.used
+                );
+                Error::new(ErrorKind::Memory, format!("{}; {used}", error.message()))
+            }
+            false => error,
+        })
     }
 
     /// The buffer is not needed any more.

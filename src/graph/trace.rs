@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::op::Op;
 use crate::shape::Shape;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -70,6 +70,26 @@ impl Places {
     }
 }
 
+impl Traced {
+    /// A hash of what it is, whatever its sizes.
+    fn kind(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        let Traced { op, shape, dtype, .. } = self;
+        match op {
+            // These say sizes.
+            Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
+                discriminant(op).hash(&mut hasher);
+            }
+            Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => discriminant(op).hash(&mut hasher),
+            Op::Shader(call) => call.shader.hash(&mut hasher),
+            Op::Output(_, n) => (discriminant(op), n).hash(&mut hasher),
+            _ => op.hash(&mut hasher),
+        }
+        (shape.rank(), dtype).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 impl Trace {
     /// Appends an operation; its shape and type follow from its inputs.
     pub fn push(&mut self, op: Op, inputs: &[usize]) -> Result<usize> {
@@ -82,25 +102,28 @@ impl Trace {
         Ok(self.nodes.len() - 1)
     }
 
-    /// A hash of all but the sizes, and of what it is planned with: of the operations, the ranks and types of what they give,
-    /// and what they use.
+    /// A hash of all but the sizes, and of what it is planned with: of which operations there are, the ranks and types of what
+    /// they give, and what kinds of results each uses. How many there are of a kind is a size, too: the same loop of more steps
+    /// has the same structure.
     pub fn structure(&self, with: &impl Hash) -> u64 {
+        let mut kinds: Vec<u64> = Vec::with_capacity(self.nodes.len());
+        let (mut all, mut used) = (FxHashSet::default(), Vec::new());
+        for node in &self.nodes {
+            let kind = node.kind();
+            used.clear();
+            used.extend(node.inputs.iter().map(|&input| kinds[input]));
+            used.sort_unstable();
+            used.dedup();
+            let mut hasher = FxHasher::default();
+            (kind, &used).hash(&mut hasher);
+            all.insert(hasher.finish());
+            kinds.push(kind);
+        }
+        // In no order.
+        let sum = all.into_iter().fold(0, u64::wrapping_add);
         let mut hasher = FxHasher::default();
         with.hash(&mut hasher);
-        for Traced { op, inputs, shape, dtype } in &self.nodes {
-            match op {
-                // These say sizes.
-                Op::Fill { .. } | Op::Iota { .. } | Op::Reshape(_) | Op::Expand(_) => {
-                    discriminant(op).hash(&mut hasher);
-                }
-                Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => discriminant(op).hash(&mut hasher),
-                Op::Shader(call) => call.shader.hash(&mut hasher),
-                Op::Output(_, n) => (discriminant(op), n).hash(&mut hasher),
-                _ => op.hash(&mut hasher),
-            }
-            (inputs, shape.rank(), dtype).hash(&mut hasher);
-        }
-        (&self.outputs, &self.in_place, &self.donated).hash(&mut hasher);
+        (sum, self.outputs.len(), self.in_place.len(), self.donated.len()).hash(&mut hasher);
         hasher.finish()
     }
 

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use warpweft::device::{Device, KernelConfig};
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
+use warpweft::nn::{Generator, Layer, Lstm, Module, RecurrentOptions};
+use warpweft::optim::{Adam, Optimizer};
 use warpweft::tensor::{AttentionOptions, Dim, Tensor};
 
 const D: usize = 32;
@@ -170,4 +172,28 @@ fn other_kernel_configs_are_no_other_sizes() {
     let (one, other) = (KernelConfig::GPU, KernelConfig::EMULATED);
     assert_eq!(structure(40, one), structure(41, one));
     assert_ne!(structure(40, one), structure(40, other));
+}
+
+#[test]
+fn sequences_of_other_lengths_compile_hardly_anything() {
+    let place = Place::Wgpu;
+    let device = match place.open() {
+        Ok(device) => device,
+        Err(error) => return absent(place, "dynamic shapes/sequences", &error),
+    };
+    let generator = Generator::new(&device, 1);
+    let model = Lstm::new(&generator, 3, 4, RecurrentOptions::default()).expect("a model");
+    let mut optimizer = Optimizer::new(Adam::new(0.01), &model.parameters()).expect("an optimiser");
+    let mut step = |length: usize| -> Result<u64> {
+        let before = device.stats().pipelines;
+        let x = device.uniform(&[2, length, 3], -1.0, 1.0, 5)?;
+        let loss = model.forward(&x)?.square().mean(())?;
+        optimizer.minimize(&loss)?;
+        block_on(loss.item::<f32>())?;
+        Ok(device.stats().pipelines - before)
+    };
+    let compiled: Vec<u64> = (5..60).map(|length| step(length).expect("a step")).collect();
+    println!("pipelines: {compiled:?}");
+    assert!(compiled[0] > 0);
+    assert_eq!(compiled[30..].iter().sum::<u64>(), 0, "{compiled:?}");
 }
