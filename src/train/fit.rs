@@ -131,6 +131,18 @@ impl<M: Module, O: Access> Trainer<M, O> {
         stopped || self.epoch >= self.epochs
     }
 
+    /// Whether a step was taken that nobody has heard of yet.
+    #[cfg(feature = "js-nn")]
+    pub(crate) fn is_telling(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// The next step begins where the training is, whatever batch was looked at.
+    #[cfg(feature = "js-nn")]
+    pub(crate) fn reopen(&mut self) {
+        self.left = None;
+    }
+
     /// The next batch of the epoch; those that were taken are passed over.
     fn next_batch(&mut self) -> Result<Option<super::Batch>> {
         if self.left.is_none() {
