@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::graph::{Holder, NodeId};
 use std::fmt;
 
-/// What a device's memory is held by, in bytes. `tensors` to `pooled` together are `allocated`. It prints as a table.
+/// What a device's memory is held by, in bytes. `tensors` to `pooled` together are `allocated`. In Rust it prints as a table.
 #[cfg_attr(feature = "js", warpweft_macros::js(result))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryReport {

@@ -113,6 +113,11 @@ extern "C" {
         build: &JsValue,
         inputs: Vec<JsValue>,
     ) -> Result<Vec<JsValue>, JsValue>;
+
+    /// Changes the model of a trainer's function to training or evaluation, or gives what is to be thrown.
+    #[cfg(feature = "js-nn")]
+    #[wasm_bindgen(method, catch)]
+    pub fn mode(this: &Host, forward: &JsValue, training: bool) -> Result<(), JsValue>;
 }
 
 /// What [`Host::handle`] says of a number or boolean.

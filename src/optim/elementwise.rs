@@ -11,7 +11,8 @@ numbers! {
         lr: f64 = 1e-3 => 0.0..,
         /// How much of the change before goes into the next.
         momentum: f64 = 0.0 => 0.0..,
-        /// How much less than all of a gradient goes into the momentum.
+        /// How much less than all of a gradient goes into the momentum. That of the first step is taken whole; that of a
+        /// parameter which takes part later is not, unlike PyTorch's.
         dampening: f64 = 0.0,
         /// How much of the values is added to the gradients.
         weight_decay: f64 = 0.0 => 0.0..,

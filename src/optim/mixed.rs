@@ -80,9 +80,15 @@ impl Optimizer {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let LossScale { initial, growth, interval, backoff } = rule;
-        let good = [initial, growth, backoff].iter().all(|x| *x > 0.0 && x.is_finite());
-        if !good || interval == 0 {
-            return Err(Error::data(format!("{name}: {rule:?} has a number that is not positive")));
+        let numbers = [
+            ("initial", initial),
+            ("growth", growth),
+            ("interval", f64::from(interval)),
+            ("backoff", backoff),
+        ];
+        if let Some((field, x)) = numbers.iter().find(|(_, x)| !(*x > 0.0 && x.is_finite())) {
+            let message = format!("{name}: {field} is {x}, not a positive finite number");
+            return Err(Error::data(message));
         }
         self.scaling = Some(Scaling {
             rule,

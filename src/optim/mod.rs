@@ -78,7 +78,8 @@ struct Shard {
 
 impl Optimizer {
     /// An optimiser of these parameters, whose values move into one flat variable ([`Variable::flatten`]) and are computed, so
-    /// that all steps are alike. It takes a parameter over from an optimiser before it, whose steps are an error from then on.
+    /// that all steps are alike. A parameter belongs to the newest optimiser that was made of it: it is taken over from one
+    /// before, whose steps are an error from then on, even where the newer one is gone.
     ///
     /// # Errors
     /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
@@ -209,10 +210,18 @@ impl Optimizer {
     /// parameter of which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`], [`Optimizer::step`].
+    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`], [`Optimizer::step`]. Where the submission
+    /// alone fails, which [`Optimizer::steps`] shows, the step is recorded and counted, and computed with the next batch: it
+    /// must not be repeated.
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
+        self.minimize_after(loss, || ())
+    }
+
+    /// The same, where `begin` is called when all was looked at, before the step is recorded.
+    pub(crate) fn minimize_after(&mut self, loss: &Tensor, begin: impl FnOnce()) -> Result<()> {
         self.check("minimize")?;
         let gradients = self.gradients("minimize", loss)?;
+        begin();
         self.update("minimize", gradients)
     }
 
@@ -220,7 +229,8 @@ impl Optimizer {
     /// computed in parts, each loss divided by their number.
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`].
+    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`]. Where the submission alone fails (`Memory`),
+    /// the gradients are recorded and added, and computed with the next batch: they must not be added again.
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients("accumulate", loss)?;
         for (shard, gradient) in self.shards_mut().zip(gradients) {
@@ -234,7 +244,8 @@ impl Optimizer {
     ///
     /// # Errors
     /// `Data` if there are no gradients at all, a parameter belongs to another optimiser now, or a learning rate or a bound of
-    /// clipping makes no sense; `Limit`, `Memory`. The gradients are still there then.
+    /// clipping makes no sense; `Limit`, `Memory`. The gradients are still there then. Where the submission alone fails, which
+    /// [`Optimizer::steps`] shows, the step is recorded and counted, and computed with the next batch: it must not be repeated.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
         let now = self.shards().map(|_| None).collect();

@@ -98,6 +98,16 @@ impl Tensor {
     }
 }
 
+impl Tensor {
+    /// All that it was made of and that may not be finite. While these are held, gradients get to each of them, whatever is
+    /// computed in between.
+    pub(crate) fn past(&self) -> Result<Vec<Tensor>> {
+        let history = self.device.history(self.node()?, usize::MAX, &FxHashSet::default());
+        let all = history.unwrap_or_default();
+        Ok(all.iter().filter_map(|recorded| tensor_of(&self.device, recorded)).collect())
+    }
+}
+
 /// The tensor of a node that may have values that are not finite.
 fn tensor_of(device: &Device, recorded: &Recorded) -> Option<Tensor> {
     let wanted = recorded.has_value && recorded.dtype.is_float() && recorded.shape.numel() > 0;

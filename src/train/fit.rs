@@ -3,6 +3,7 @@
 use super::evaluate::scores;
 use super::record::{Epoch, Step};
 use super::running::Running;
+use super::undo::Before;
 use super::{Access, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
@@ -85,8 +86,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// ```
     ///
     /// # Errors
-    /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches. A step that
-    /// failed was not taken, and comes again.
+    /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches, or early stopping
+    /// looks at a number that there can not be. A step that failed was not taken, and comes again; but one that was recorded
+    /// and could not be submitted (`Memory`) counts, and the next call goes on with the next batch: [`Trainer::step`]. If it
+    /// was the last of its epoch, only [`Trainer::history`] tells of the epoch's end.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
         // A step whose report, or whose epoch's end, was not awaited to the end is already taken.
         while self.last.is_none() {
@@ -94,15 +97,15 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 self.restore_best()?;
                 return Ok(None);
             }
+            self.check_stopping()?;
             // Whoever drops this while it waits has lost no batch: none is taken yet.
             self.ahead.wait().await?;
             match self.next_batch()? {
                 Some((x, y)) => {
-                    let taken = self.step(&x, &y).await;
-                    if taken.is_err() {
-                        self.left = None;
-                    }
-                    self.last = Some(taken?);
+                    // Whether this fails or is dropped: the next call begins where the training is then.
+                    let left = self.left.take();
+                    self.last = Some(self.step(&x, &y).await?);
+                    self.left = left;
                 }
                 None if self.batch == 0 => {
                     return Err(Error::data(format!("train: epoch {} has no batches", self.epoch)));
@@ -128,6 +131,18 @@ impl<M: Module, O: Access> Trainer<M, O> {
         stopped || self.epoch >= self.epochs
     }
 
+    /// Whether a step was taken that nobody has heard of yet.
+    #[cfg(feature = "js-nn")]
+    pub(crate) fn is_telling(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// The next step begins where the training is, whatever batch was looked at.
+    #[cfg(feature = "js-nn")]
+    pub(crate) fn reopen(&mut self) {
+        self.left = None;
+    }
+
     /// The next batch of the epoch; those that were taken are passed over.
     fn next_batch(&mut self) -> Result<Option<super::Batch>> {
         if self.left.is_none() {
@@ -148,9 +163,13 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// Takes a step on a batch: records its loss, gradients and new parameters, and submits them. It waits only where the
     /// device is a few steps behind. This is for loops of one's own, which end epochs by [`Trainer::end_epoch`].
     ///
+    /// Where the forward function fails, [`Trainer::detect_anomaly`] or the optimiser refuses its loss, the running statistics
+    /// and draws of generators are as they were before.
+    ///
     /// # Errors
     /// Those of the forward function and of [`Optimizer::minimize`](crate::optim::Optimizer::minimize); `Shape` if the loss is
-    /// not one number; what went wrong with earlier steps.
+    /// not one number; what went wrong with earlier steps. Where the submission alone failed (`Memory`), the optimiser has
+    /// taken the step: it counts ([`Trainer::steps`]), is computed with the next, and must not be repeated.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
         self.ahead.wait().await?;
         self.begun.get_or_insert_with(Instant::now);
@@ -167,26 +186,47 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 Ok(())
             })?;
         }
+        let before = Before::of(&self.model, &self.generators);
         let loss = (self.forward)(&self.model, x, y)?.loss;
-        if self.detect_anomaly {
-            self.look_at(&loss).await?;
-        }
+        let past = match self.detect_anomaly {
+            true => self.look_at(&loss).await?,
+            false => Vec::new(),
+        };
         let examples = x.shape().first().copied().unwrap_or(1);
         let running = self.running.with(&loss, self.batch, examples)?;
-        // It is computed with the step, though the mean is made of it.
-        let kept = Variable::new(&loss);
-        self.optimizer.change(|own| own.minimize(&loss))?;
-        drop(kept);
-        self.running = running;
+        let (taken, counts) = self.take(&loss, before);
+        drop(past);
         let (step, epoch, batch) = (self.steps, self.epoch, self.batch);
-        self.steps += 1;
-        self.batch += 1;
+        if counts {
+            self.running = running;
+            self.steps += 1;
+            self.batch += 1;
+        }
+        taken?;
         self.ahead.push(&self.device);
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
     }
 
-    /// An error if a loss or its gradients are not finite.
-    async fn look_at(&self, loss: &Tensor) -> Result<()> {
+    /// Lets the optimiser take a step against a loss, which keeps what the forward function changed. Whether it counts: it may
+    /// have failed and be taken all the same.
+    fn take(&mut self, loss: &Tensor, before: Before) -> (Result<()>, bool) {
+        // It is computed with the step, though the mean is made of it.
+        let kept = Variable::new(loss);
+        let mut counts = false;
+        let taken = self.optimizer.change(|own| {
+            let steps = own.steps();
+            let taken = own.minimize_after(loss, || before.keep());
+            counts = own.steps() > steps;
+            taken
+        });
+        drop(kept);
+        (taken, counts)
+    }
+
+    /// An error if a loss or its gradients are not finite. Gives what the loss was made of, for its gradients pass through it
+    /// once more.
+    async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
+        let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
             Error::data(format!("train: step {}: {what} is not finite: {found}", self.steps))
         };
@@ -211,15 +251,20 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 }
             }
         }
-        Ok(())
+        Ok(past)
     }
 
     /// Ends an epoch: reads its mean loss, validates, and begins the next. [`Trainer::next_step`] does it by itself.
     ///
     /// # Errors
-    /// `Data` if a loss of the epoch was not finite, with the step's number; if early stopping looks at a number that is not
-    /// there; as [`Trainer::evaluate`].
+    /// `Data` if no step of the epoch was taken; if a loss of it was not finite, with the step's number; if early stopping
+    /// looks at a number that is not there; as [`Trainer::evaluate`].
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
+        if self.batch == 0 {
+            let message = format!("train: epoch {} has no steps, and can not end", self.epoch);
+            return Err(Error::data(message));
+        }
+        self.check_stopping()?;
         let loss = self.mean_loss().await?;
         let validation = match &self.validation {
             Some(data) => {
@@ -239,6 +284,13 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.running = running;
         (self.epoch, self.batch, self.left, self.begun) = (epoch + 1, 0, None, None);
         Ok(ended)
+    }
+
+    /// Refuses an early end by a number that no epoch will have.
+    fn check_stopping(&self) -> Result<()> {
+        let Some(rule) = &self.stopping else { return Ok(()) };
+        let metrics: Vec<String> = self.metrics.iter().map(|metric| metric.name()).collect();
+        rule.check(self.validation.is_some(), &metrics)
     }
 
     /// Takes an epoch in, for what looks at epochs. Whether its weights are to be kept.

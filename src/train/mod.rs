@@ -48,6 +48,7 @@ pub mod metrics;
 mod record;
 mod running;
 mod stopping;
+mod undo;
 
 pub use access::Access;
 pub use data::{Batch, BatchIter, Batches, DataLoader, Dataset};
@@ -234,7 +235,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     }
 
     /// Looks, before each step is taken, whether its loss and gradients are finite. If not, the step is an error that names the
-    /// first operation whose result is not ([`Tensor::find_non_finite`]); the parameters are then as they were before. It takes
+    /// first operation whose result is not ([`Tensor::find_non_finite`]); the model is then as it was before. It takes
     /// several times as long, and is for looking for what is wrong. (`detect_anomaly` of PyTorch Lightning.)
     #[must_use]
     pub fn detect_anomaly(mut self, whether: bool) -> Trainer<M, O> {

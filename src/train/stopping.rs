@@ -28,6 +28,25 @@ pub struct EarlyStopping {
     pub restore_best: bool,
 }
 
+impl EarlyStopping {
+    /// Refuses a number that no epoch will have: without validation there is only `loss`.
+    ///
+    /// # Errors
+    /// `Data`.
+    pub(super) fn check(&self, validates: bool, metrics: &[String]) -> Result<()> {
+        let name = &self.monitor;
+        let of_validation = name == "validation_loss" || metrics.contains(name);
+        if name == "loss" || (validates && of_validation) {
+            return Ok(());
+        }
+        let why = match of_validation || !validates {
+            true => ": there is no validation; `validate_on` sets one, or `monitor` is `loss`",
+            false => "",
+        };
+        Err(Error::data(format!("early stopping: no epoch has a `{name}` to look at{why}")))
+    }
+}
+
 impl Default for EarlyStopping {
     fn default() -> EarlyStopping {
         EarlyStopping {

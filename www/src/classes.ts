@@ -292,6 +292,7 @@ export class Variable extends Shown {
 
   // @ts-expect-error: the core's object stands for this one.
   constructor(value: unknown) {
+    if (Array.isArray(value)) throw dataError("variable: an array is not a tensor; device.tensor makes one of it");
     const core = classOf("Variable", "variable", [value]) as unknown as new (value: unknown) => Variable;
     return new core(value);
   }

@@ -2,7 +2,7 @@
 // may throw, which must not leave WebAssembly half-way.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
-import { entry, mark } from "./entry.js";
+import { calledOwn, entry, mark } from "./entry.js";
 import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
@@ -20,6 +20,8 @@ export function describe(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value.slice(0, 40));
   if (look(() => Array.isArray(value))) return "an array";
   if (Brand.owner(value)) return "an object of another kind";
+  const called = look(() => calledOwn(value));
+  if (called !== undefined) return called;
   const other = look(() => (value as { [mark]?: unknown })[mark]);
   if (typeof other === "string") return `an object of "${other.slice(0, 40)}", and this is another build, "${entry()}"`;
   return `a value of type ${typeof value}`;
@@ -244,6 +246,10 @@ export class Host implements Owner {
 
   build(build: (inputs: object[]) => object[], inputs: object[]): object[] {
     return build(inputs);
+  }
+
+  mode(forward: { mode(on: boolean): void }, on: boolean): void {
+    forward.mode(on);
   }
 
   print(text: string): void {

@@ -3,13 +3,13 @@
 import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
-import { entry, mark } from "./entry.js";
+import { entry, mark, own } from "./entry.js";
 import { describe, needShort, tooLong, type Host } from "./host.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 
 /** What a core is asked of the parts of a module. */
-type Question = "Parameters" | "State" | "Load" | "Mode" | "Summary" | "Count";
+type Question = "Parameters" | "State" | "Load" | "Summary" | "Count";
 
 /** The parts of a module by their paths: variables and layers. */
 export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
@@ -37,6 +37,50 @@ function ask(module: Module, question: Question, op: string, ...more: unknown[])
   needShort(op, "what the module has", objects);
   if (objects.length === 0) throw dataError(`${op}: the module has no layers and no variables among its properties`);
   return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
+}
+
+/** Which modules were told whether they train. */
+const modes = new WeakMap<object, boolean>();
+
+/** Those that are changing: one may be a part of its own. */
+const changing = new Set<object>();
+
+/** Changes a module, or a list, and its parts to training or evaluation. */
+function change(module: object, on: boolean): void {
+  if (changing.has(module)) return;
+  changing.add(module);
+  try {
+    if (module instanceof Module) Reflect.set(module, "training", on);
+    const layers = Brand.kind(module) === "Layer" ? [module] : [];
+    changeParts(module, on, layers, new Set());
+    needShort(on ? "train" : "eval", "what the module has", layers);
+    if (layers.length === 0) return;
+    for (const layer of layers) modes.set(layer, on);
+    classOf("Layer", on ? "train" : "eval", layers).moduleMode!(layers.map(() => ""), layers, on);
+  } finally {
+    changing.delete(module);
+  }
+}
+
+/** Changes the modules among properties, by methods that their classes may have; `layers` gets the core's own. */
+function changeParts(value: object, on: boolean, layers: object[], seen: Set<object>): void {
+  seen.add(value);
+  for (const part of Object.values(value) as unknown[]) {
+    if (typeof part !== "object" || part === null || seen.has(part)) continue;
+    if (Brand.kind(part) === "Layer") layers.push(part);
+    else if (part instanceof Module) setMode(part, on);
+    else if (Array.isArray(part)) changeParts(part, on, layers, seen);
+  }
+}
+
+/** Changes a model, or a list of them, to training or evaluation, as its class does it. */
+export function setMode(model: unknown, on: boolean): void {
+  if (Array.isArray(model)) return change(model, on);
+  if (!(model instanceof Module)) return;
+  // A class may call something else so, its data above all.
+  const own: unknown = on ? model.train : model.eval;
+  if (typeof own === "function") own.call(model);
+  else change(model, on);
 }
 
 export abstract class Module {
@@ -68,13 +112,22 @@ export abstract class Module {
     ask(this, "Load", "loadStateDict", ...entries("loadStateDict", state));
   }
 
+  get training(): boolean {
+    return modes.get(this) ?? true;
+  }
+
+  // A class may have a field of this name.
+  set training(on: boolean) {
+    modes.set(this, on);
+  }
+
   train(): this {
-    ask(this, "Mode", "train", true);
+    change(this, true);
     return this;
   }
 
   eval(): this {
-    ask(this, "Mode", "eval", false);
+    change(this, false);
     return this;
   }
 
@@ -82,6 +135,8 @@ export abstract class Module {
     return ask(this, "Summary", "summary") as string;
   }
 }
+
+own(Module, "a module");
 
 /** A module or a function that makes one tensor of one. */
 type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
@@ -91,21 +146,28 @@ const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) :
 function checkStep(op: string, step: unknown): Step {
   const { forward } = Object(step) as { forward?: unknown };
   if (typeof step === "function" || typeof forward === "function") return step as Step;
+  if (step instanceof Module) throw dataError(`${op}: a module among its parts has no \`forward\``);
   throw dataError(`${op}: ${describe(step)} is neither a module nor a function`);
 }
 
 export class Sequential extends Module {
   [place: number]: Step;
-  #count: number;
 
   constructor(...steps: Step[]) {
     super();
     steps.forEach((step, at) => (this[at] = checkStep("sequential", step)));
-    this.#count = steps.length;
   }
 
   forward(x: Tensor): Tensor {
-    for (let at = 0; at < this.#count; at++) x = apply(this[at]!, x);
+    // What is at a number is among the parameters, so it is run; numbers come first, in their order.
+    for (const at of Object.keys(this)) {
+      if (!/^\d+$/.test(at)) break;
+      x = apply(checkStep(`forward: part ${at}`, this[Number(at)]), x);
+      if (typeof x !== "object" || x === null || x instanceof Promise) {
+        const what = (x as unknown) instanceof Promise ? "a promise: it must not be async" : `${describe(x)}, not a tensor`;
+        throw dataError(`forward: part ${at} returned ${what}`);
+      }
+    }
     return x;
   }
 }
@@ -140,7 +202,7 @@ export class Layer extends Module {
 export class Generator extends Shown {
   // @ts-expect-error: the core's object stands for this one.
   constructor(device: Device, seed: number) {
-    const core = classOf("Generator", "generator", [device]) as unknown as new (...values: unknown[]) => Generator;
+    const core = classOf("Generator", "generator", [device], "a device") as unknown as new (...values: unknown[]) => Generator;
     return new core(device, seed);
   }
 

@@ -1,7 +1,7 @@
 // What the classes have in common: the core that an object lives on, and how it shows itself.
 
 import { Brand, type CoreClass, type Owner } from "./brand.js";
-import { entry, mark } from "./entry.js";
+import { entry, mark, own } from "./entry.js";
 import { dataError } from "./errors.js";
 import { describe, look, needShort, type Host } from "./host.js";
 
@@ -29,11 +29,16 @@ export function ownerOf(values: readonly unknown[]): Owner | undefined {
   return undefined;
 }
 
-/** The class of the core that the first object among some arguments lives on. */
-export function classOf(kind: string, op: string, values: readonly unknown[]): CoreClass & Record<string, Function> {
+/** The class of the core that the first object among some arguments lives on; without one the first is not what is wanted. */
+export function classOf(
+  kind: string,
+  op: string,
+  values: readonly unknown[],
+  wanted = "a tensor",
+): CoreClass & Record<string, Function> {
   for (const value of values) needShort(op, "an argument", value);
   const owner = ownerOf(values);
-  if (owner === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not a tensor`);
+  if (owner === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not ${wanted}`);
   return (owner as Host).classes[kind] as CoreClass & Record<string, Function>;
 }
 
@@ -55,6 +60,8 @@ export abstract class Shown {
     return String(this);
   }
 }
+
+own(Shown, "an object of another kind");
 
 /** Shows objects as what they say they are in Chromium's developer tools, where people turned custom formatters on. */
 const formatter = {

@@ -5,7 +5,7 @@ import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
 import { checked, describe, needShort } from "./host.js";
-import { parts } from "./modules.js";
+import { parts, setMode } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
 import { readStored, writeStored } from "./opfs.js";
@@ -70,10 +70,12 @@ class Feed {
     this.#data = data;
   }
 
-  async fill(trainer: Trainer): Promise<void> {
-    if (trainer.isOver) return;
-    const [epoch, taken] = trainer.place() as [number, number, number];
-    if (!this.#batches || this.#epoch !== epoch) {
+  /** Whether all batches of the epoch were taken: it is to be ended before the next step. */
+  async fill(trainer: Trainer): Promise<boolean> {
+    if (trainer.isOver) return false;
+    const [epoch, taken, , isTelling] = trainer.place() as [number, number, number, number];
+    const isNew = !this.#batches || this.#epoch !== epoch;
+    if (isNew) {
       await this.reset();
       trainer.bring(epochs, []);
       this.#batches = await opened(this.#data, epoch);
@@ -84,10 +86,13 @@ class Feed {
       const value = await this.#next();
       if (!this.#isDone) trainer.bring(epochs, batchOf(value));
     }
+    return isNew && taken > 0 && !isTelling && trainer.place()[2] === 0;
   }
 
   async #next(): Promise<unknown> {
-    const { done, value } = await this.#batches!.next();
+    const batches = this.#batches;
+    if (!batches) throw dataError("train: the trainer was disposed of");
+    const { done, value } = await batches.next();
     this.#isDone = done === true;
     return value;
   }
@@ -100,9 +105,15 @@ class Feed {
   }
 }
 
+/** The user's function, as the core calls it; and the model's change to training and back. */
+interface Run {
+  (tensors: Tensor[]): unknown[];
+  readonly mode: (on: boolean) => void;
+}
+
 /** What belongs to a trainer beside the core's. */
 interface Loop {
-  readonly forward: (tensors: Tensor[]) => unknown[];
+  readonly forward: Run;
   readonly batchSize: unknown;
   readonly feed: Feed | undefined;
   /** Batches of the validation that were not brought yet. */
@@ -137,25 +148,40 @@ async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Prom
   }
 }
 
-/** Brings what a step needs; the core takes it. */
-async function taken<T extends Step | undefined>(trainer: Trainer, loop: Loop, take: () => Promise<T>): Promise<T> {
+/** Brings the batches of the validation, once. */
+async function validated(trainer: Trainer, loop: Loop): Promise<void> {
   if (loop.validation !== undefined) await gather(trainer, loop.validation, validation);
   loop.validation = undefined;
-  const step = await take();
+}
+
+/** The next step's loss takes this place; without one the last stays. */
+function keepLoss(loop: Loop, loss: Tensor | undefined): void {
   loop.loss?.dispose();
-  loop.loss = step?.loss;
+  loop.loss = loss;
+}
+
+/** Brings what a step needs; the core takes it. */
+async function taken<T extends Step | undefined>(trainer: Trainer, loop: Loop, take: () => Promise<T>): Promise<T> {
+  await validated(trainer, loop);
+  const step = await take();
+  if (step) keepLoss(loop, step.loss);
   return step;
 }
 
-/** The user's function, as the core calls it. */
-function wrapped(forward: unknown): Loop["forward"] {
-  return (tensors) => {
+async function ended(trainer: Trainer, loop: Loop): Promise<object> {
+  await validated(trainer, loop);
+  return trainer.close(loop.forward);
+}
+
+function wrapped(forward: unknown, model: unknown): Run {
+  const run = (tensors: Tensor[]) => {
     const made: unknown = (forward as (...tensors: Tensor[]) => unknown)(...tensors);
     if (made instanceof Promise) throw dataError("train: the function returned a promise: it must not be async");
     const list = Array.isArray(made) ? made : [made];
     if (list.length === 1 || list.length === 2) return list;
     throw dataError("train: the function returned neither a loss nor [loss, prediction]");
   };
+  return Object.assign(run, { mode: (on: boolean) => setMode(model, on) });
 }
 
 export class Trainer extends Shown {
@@ -163,10 +189,10 @@ export class Trainer extends Shown {
   declare readonly history: readonly object[];
   declare place: () => number[];
   declare bring: (place: number, batch: readonly unknown[]) => void;
-  declare advance: (forward: Loop["forward"]) => Promise<Step | undefined>;
-  declare learn: (forward: Loop["forward"], batch: readonly unknown[]) => Promise<Step>;
-  declare close: (forward: Loop["forward"]) => Promise<object>;
-  declare score: (forward: Loop["forward"], data: readonly unknown[], size: unknown) => Promise<object>;
+  declare advance: (forward: Run) => Promise<Step | undefined>;
+  declare learn: (forward: Run, batch: readonly unknown[]) => Promise<Step>;
+  declare close: (forward: Run) => Promise<object>;
+  declare score: (forward: Run, data: readonly unknown[], size: unknown) => Promise<object>;
   declare toFile: (notes: string[], said: unknown[]) => Promise<Uint8Array>;
   declare resume: (bytes: Uint8Array) => Promise<Named<string>>;
 
@@ -181,9 +207,10 @@ export class Trainer extends Shown {
     const later = known.validation === undefined || isPair(known.validation) ? undefined : known.validation;
     const told = later === undefined ? options : { ...known, validation: [] };
     const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, told);
+    setMode(model, true);
     const feed = isPair(data) ? undefined : new Feed(data);
     const rest = { loss: undefined, isBusy: false, isFitting: false };
-    loops.set(trainer, { forward: wrapped(forward), batchSize: known.batchSize, feed, validation: later, ...rest });
+    loops.set(trainer, { forward: wrapped(forward, model), batchSize: known.batchSize, feed, validation: later, ...rest });
     return trainer;
   }
 
@@ -195,7 +222,8 @@ export class Trainer extends Shown {
 
   nextStep(): Promise<Step | undefined> {
     return alone(this, "nextStep", async (loop) => {
-      await loop.feed?.fill(this);
+      // The step that ended the epoch may have failed and be taken all the same, or be in a checkpoint.
+      while (await loop.feed?.fill(this)) await ended(this, loop);
       return taken(this, loop, () => this.advance(loop.forward));
     });
   }
@@ -231,11 +259,7 @@ export class Trainer extends Shown {
   }
 
   endEpoch(): Promise<object> {
-    return alone(this, "endEpoch", async (loop) => {
-      if (loop.validation !== undefined) await gather(this, loop.validation, validation);
-      loop.validation = undefined;
-      return this.close(loop.forward);
-    });
+    return alone(this, "endEpoch", (loop) => ended(this, loop));
   }
 
   evaluate(data: unknown): Promise<object> {
@@ -259,6 +283,7 @@ export class Trainer extends Shown {
     return alone(this, "load", async (loop) => {
       const notes = await this.resume(await bytesOf("load", source, options));
       await loop.feed?.reset();
+      keepLoss(loop, undefined);
       return record(notes);
     });
   }
@@ -270,6 +295,15 @@ export class Trainer extends Shown {
   async loadFrom(name: unknown): Promise<Record<string, string> | undefined> {
     const file = await readStored("loadFrom", name);
     return file && this.load(file);
+  }
+
+  /** Is called before it is disposed of. */
+  end(): void {
+    const loop = loops.get(this);
+    if (loop === undefined) return;
+    keepLoss(loop, undefined);
+    // Nobody is left to hear what the data say when they are let go.
+    void loop.feed?.reset().catch(() => {});
   }
 
   override toString(): string {

@@ -23,6 +23,8 @@ macro_rules! rules {
         impl Optimizer { $(
             $(#[$doc])*
             ///
+            /// A parameter belongs to the newest optimiser that was made of it: those before can not take steps any more.
+            ///
             /// # Errors
             /// `Data` if there are no parameters, one is there twice, they live on two devices, or an option makes no sense;
             /// `DType` unless they are of floats.
@@ -69,7 +71,9 @@ impl Optimizer {
     ///
     /// # Errors
     /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, as where their values were
-    /// taken before the last step, or if a parameter belongs to another optimiser now; `Limit`, `Memory`.
+    /// taken before the last step, or if a parameter belongs to another optimiser now; `Limit`, `Memory`. Where the submission
+    /// alone fails, which `steps` shows, the step is recorded and counted, and computed with the next batch: it must not be
+    /// repeated.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }
@@ -78,7 +82,8 @@ impl Optimizer {
     /// computed in parts, each loss divided by their number.
     ///
     /// # Errors
-    /// As `minimize`.
+    /// As `minimize`. Where the submission alone fails (`Memory`), the gradients are recorded and added, and computed with the
+    /// next batch: they must not be added again.
     pub fn accumulate(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.accumulate(loss))
     }
@@ -88,7 +93,8 @@ impl Optimizer {
     /// `scaleLoss` gives: all gradients are divided by the scale.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all; `Limit`, `Memory`.
+    /// `Data` if there are no gradients at all; `Limit`, `Memory`. A step whose submission alone fails is taken, as that of
+    /// `minimize`.
     pub fn step(&self) -> Result<()> {
         self.with(|inner| inner.step())
     }

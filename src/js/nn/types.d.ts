@@ -32,15 +32,29 @@ export abstract class Module {
    * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
    */
   loadStateDict(state: Record<string, Tensor>): void;
-  /** Changes to training: dropout drops, batch norm takes the batch's own statistics. New layers are in it. */
+  /** Whether it trains, as `train` and `eval` of it or of what it is a part of said last. A new module does. */
+  readonly training: boolean;
+  /**
+   * Changes to training, with all its parts: dropout drops, batch norm takes the batch's own statistics. Parts whose class has
+   * a `train` of its own are changed by that.
+   *
+   * @example
+   * ```ts
+   * class Noise extends Module {
+   *   forward(x) {
+   *     return this.training ? x.add(device.normal(x.shape)) : x;
+   *   }
+   * }
+   * ```
+   */
   train(): this;
-  /** Changes to evaluation: dropout passes all, batch norm takes its running statistics. */
+  /** Changes to evaluation, with all its parts: dropout passes all, batch norm takes its running statistics. */
   eval(): this;
   /** A table of all parameters and of how many there are, for people. */
   summary(): string;
 }
 
-/** Modules and functions, one after the other. Their names are numbers. */
+/** Modules and functions, one after the other: what stands at a number of it, in the order of these. Their names are these. */
 export class Sequential extends Module {
   constructor(...steps: Step[]);
   [place: number]: Step;

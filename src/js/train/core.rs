@@ -2,26 +2,44 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::js::host::host;
 use crate::nn::{Members, Module};
 use crate::optim::Optimizer;
 use crate::tensor::Tensor;
 use crate::train::metrics::{ConfusionMatrix, Metric};
 use crate::train::{self, Batch, BatchIter, Batches};
+use js_sys::Array;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use wasm_bindgen::JsValue;
 
 /// Whatever module JavaScript's side found.
-pub struct Model(pub Box<dyn Module>);
+pub struct Model {
+    pub module: Box<dyn Module>,
+    /// What is kept by what it holds would never go.
+    pub shared: Weak<Shared>,
+}
 
 impl Module for Model {
     fn members(&self, members: &mut Members) {
-        self.0.members(members);
+        self.module.members(members);
     }
 
     fn kind(&self) -> &'static str {
-        self.0.kind()
+        self.module.kind()
+    }
+
+    /// JavaScript's side does it, for classes of users' may do it in their own way.
+    fn set_training(&self, training: bool) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        let forward = shared.forward.borrow().clone();
+        if forward.is_undefined() {
+            return self.module.set_training(training);
+        }
+        if let Err(thrown) = host(|host| host.mode(&forward, training)) {
+            shared.thrown.set(Some(thrown));
+        }
     }
 }
 
@@ -49,7 +67,7 @@ pub struct Shared {
     pub confusion: Option<Counted>,
     /// What computes a loss, while a call needs it. Kept any longer, what it holds could keep the trainer alive.
     pub forward: RefCell<JsValue>,
-    /// What the user's function threw.
+    /// What the user's function, or the model's change to training or back, threw.
     pub thrown: Cell<Option<JsValue>>,
 }
 
@@ -61,9 +79,19 @@ pub struct Known {
     pub epoch: u64,
     pub batch: u64,
     pub is_over: bool,
-    /// Epochs, and the list that JavaScript has of them.
+    /// Whether a step was taken that nobody has heard of yet.
+    pub is_telling: bool,
+    /// Epochs, the objects that were made of them, and the list that JavaScript has of these.
     pub history: Vec<train::Epoch>,
+    pub told: Array,
     pub listed: JsValue,
+}
+
+impl Known {
+    /// The next history is another one.
+    pub fn forget(&mut self) {
+        (self.history, self.told, self.listed) = (Vec::new(), Array::new(), JsValue::UNDEFINED);
+    }
 }
 
 impl Shared {
@@ -93,16 +121,22 @@ impl Shared {
         self.idle.borrow_mut().take().ok_or_else(busy)
     }
 
+    /// Other batches will be brought from where the training is.
+    pub fn reopen(&self) {
+        self.queue.clear();
+        self.idle.borrow_mut().iter_mut().for_each(Inner::reopen);
+    }
+
     /// Puts it back.
     pub fn put(&self, trainer: Inner) {
         let mut known = self.known.borrow_mut();
         known.steps = trainer.steps();
         (known.epochs, known.epoch) = (trainer.planned_epochs(), trainer.epoch());
         (known.batch, known.is_over) = (trainer.batch(), trainer.is_over());
-        if known.history != trainer.history() {
-            known.history = trainer.history().to_vec();
-            known.listed = JsValue::UNDEFINED;
-        }
+        known.is_telling = trainer.is_telling();
+        // A history only grows, but for a checkpoint's.
+        let seen = known.history.len();
+        known.history.extend_from_slice(&trainer.history()[seen..]);
         drop(known);
         drop(self.idle.borrow_mut().replace(trainer));
     }

@@ -216,6 +216,12 @@ impl Told {
                 let (monitor, names) = (&rule.monitor, names.join(", "));
                 Error::data(format!("{OP}: earlyStopping monitors `{monitor}`; there are {names}"))
             })?;
+            if rule.monitor != "loss" && options.get(11).is_undefined() {
+                let (monitor, why) = (camel(&rule.monitor), "there is none: set `validation`");
+                return Err(Error::data(format!(
+                    "{OP}: earlyStopping monitors `{monitor}` of the validation, and {why}, or monitor `loss`"
+                )));
+            }
             trainer = trainer.early_stopping(rule);
         }
         let generators = options.get(10);

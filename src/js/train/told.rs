@@ -1,11 +1,11 @@
 //! What a training tells, as JavaScript's objects.
 
-use super::core::COUNTED;
+use super::core::{Known, COUNTED};
 use crate::error::Result;
 use crate::js::objects::keep;
 use crate::js::{named, Value};
 use crate::train::{Epoch, Scores, Step};
-use js_sys::{Array, Object};
+use js_sys::Object;
 use wasm_bindgen::prelude::*;
 
 /// `f1_macro` as `f1Macro`: what JavaScript calls a number of an epoch.
@@ -47,10 +47,17 @@ pub fn epoch(epoch: &Epoch) -> JsValue {
     named(&["epoch", "steps", "loss", "validation", "lr", "seconds"], values)
 }
 
-/// What came of all epochs.
-pub fn history(epochs: &[Epoch]) -> JsValue {
-    let list = Array::from_iter(epochs.iter().map(epoch));
-    Object::freeze(&list).into()
+/// What came of each epoch, as a list: the same one until there are more.
+pub fn history(known: &mut Known) -> JsValue {
+    let told = known.told.length() as usize;
+    if told < known.history.len() || known.listed.is_undefined() {
+        for one in &known.history[told..] {
+            known.told.push(&epoch(one));
+        }
+        let list = known.told.slice(0, known.told.length());
+        known.listed = Object::freeze(&list).into();
+    }
+    known.listed.clone()
 }
 
 /// A step that was taken.

@@ -49,6 +49,11 @@ fn called(shared: &Shared, x: &Tensor, y: &Tensor) -> Answer<Outcome> {
 
 /// [`called`], for Rust's trainer: what was thrown waits for who asked.
 fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<Outcome> {
+    // The model could not change to training or evaluation: that is what is told.
+    if let Some(thrown) = shared.thrown.take() {
+        shared.thrown.set(Some(thrown));
+        return Err(Error::data("train: the model threw"));
+    }
     host(|host| host.open_scope());
     let made = called(shared, x, y);
     host(|host| host.close_scope());
@@ -59,13 +64,13 @@ fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<Outcome> {
 }
 
 impl Trainer {
-    fn new(model: Model, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
+    fn new(model: Walked, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
         let first = model.parameters().into_iter().next();
         let first = first.ok_or_else(|| Error::data("train: no parameters"))?;
         let device = first.value().device().clone();
         let shared = Rc::new(Shared::new(told.confusion.clone()));
-        // What is kept by what it holds would never go.
         let weak = Rc::downgrade(&shared);
+        let model = Model { module: Box::new(model), shared: weak.clone() };
         let forward = move |_: &Model, x: &Tensor, y: &Tensor| match weak.upgrade() {
             Some(shared) => forward(&shared, x, y),
             None => Err(Error::data("train: the trainer is gone")),
@@ -97,8 +102,8 @@ impl Trainer {
             shared.put(inner);
             shared.forward.replace(JsValue::UNDEFINED);
             match (done, shared.thrown.take()) {
-                (Err(_), Some(thrown)) => Err(Thrown::from(thrown)),
-                (done, _) => {
+                (_, Some(thrown)) => Err(Thrown::from(thrown)),
+                (done, None) => {
                     let done = done?;
                     Ok(Box::new(move || Ok(done)) as Made)
                 }
@@ -156,8 +161,7 @@ impl JsTrainer {
         let paths = list(found.first().unwrap_or(model));
         let paths = paths.iter().filter_map(JsValue::as_string).collect();
         let model = Walked::new(paths, &list(found.get(1).unwrap_or(model)))?;
-        let trainer =
-            Trainer::new(Model(Box::new(model)), &optimizer, &list(data), Told::open(options)?)?;
+        let trainer = Trainer::new(model, &optimizer, &list(data), Told::open(options)?)?;
         Ok(JsTrainer(Object::Trainer(trainer).placed()))
     }
 
@@ -206,15 +210,12 @@ impl JsTrainer {
         Ok(self.core("isOver")?.shared.known.borrow().is_over)
     }
 
-    /// What came of each epoch. It is the same list until another epoch has ended.
+    /// What came of each epoch. It is the same list until another epoch has ended, and then one of the same objects and more.
     #[wasm_bindgen(getter, unchecked_return_type = "readonly Epoch[]")]
     pub fn history(&self) -> Answer<JsValue> {
         let shared = self.core("history")?.shared;
-        let mut known = shared.known.borrow_mut();
-        if known.listed.is_undefined() {
-            known.listed = told::history(&known.history);
-        }
-        Ok(known.listed.clone())
+        let list = told::history(&mut shared.known.borrow_mut());
+        Ok(list)
     }
 
     /// How often each class (a row) was taken for each class (a column), in the last validation or evaluation: `i32` of
@@ -236,12 +237,14 @@ impl JsTrainer {
         Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
     }
 
-    /// Where the training is: the epoch, the steps of it that were taken, and batches that were brought.
+    /// Where the training is: the epoch, the steps of it that were taken, batches that were brought, and whether a step was
+    /// taken that nobody has heard of.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn place(&self) -> Answer<Vec<f64>> {
         let shared = self.core(OP)?.shared;
         let known = shared.known.borrow();
-        Ok(vec![known.epoch as f64, known.batch as f64, shared.queue.len() as f64])
+        let is_telling = f64::from(u8::from(known.is_telling));
+        Ok(vec![known.epoch as f64, known.batch as f64, shared.queue.len() as f64, is_telling])
     }
 
     /// Brings a batch: of the epoch, of the validation, of what is evaluated. Without one those that are there are let go.
@@ -251,7 +254,7 @@ impl JsTrainer {
         let list = if place == 1 { &shared.validation } else { &shared.evaluated };
         match (pair(&batch, "a batch")?, place) {
             (Some(batch), 0) => shared.queue.push(batch),
-            (None, 0) => shared.queue.clear(),
+            (None, 0) => shared.reopen(),
             (Some(batch), _) => list.push(batch),
             (None, _) => list.clear(),
         }
@@ -345,12 +348,15 @@ impl JsTrainer {
     pub fn resume(&self, bytes: &Uint8Array) -> Answer<Promise> {
         let op = "load";
         let bytes = bytes.to_vec();
-        self.core(op)?.work(
+        let core = self.core(op)?;
+        let shared = core.shared.clone();
+        core.work(
             op,
             &JsValue::UNDEFINED,
             Box::new(move |trainer| {
                 Box::pin(async move {
                     let notes = trainer.load(&bytes).await.map_err(|error| error.within(op))?;
+                    shared.known.borrow_mut().forget();
                     let (names, notes): (Vec<_>, Vec<_>) = notes.into_iter().unzip();
                     let notes = notes.iter().map(|note: &String| note.value());
                     Ok(pairs(&names, Array::from_iter(notes)))

@@ -29,13 +29,13 @@ export interface TrainerOptions {
   scheduleByEpoch?: Schedule;
   /** A learning rate that falls where the validation's loss stays: what {@link Schedule.reduceOnPlateau} makes. */
   reduceOnPlateau?: Schedule;
-  /** It may end before its last epoch. Default: it does not. */
+  /** It may end before its last epoch. What it monitors is `validationLoss` unless it says so, and needs `validation`. */
   earlyStopping?: EarlyStopping;
   /** After so many steps each the mean loss so far is read, which waits: `meanLoss`. Default: 0, after epochs alone. */
   reportEvery?: number;
   /**
    * Whether each step first looks if its loss and gradients are finite. If not, it is an error that names the first operation
-   * whose result is not ({@link Tensor.findNonFinite}), and the parameters are as they were. It takes several times as long.
+   * whose result is not ({@link Tensor.findNonFinite}), and the model is as it was. It takes several times as long.
    * Default: false.
    */
   detectAnomaly?: boolean;
@@ -77,7 +77,10 @@ export interface TrainingStep {
   readonly batch: number;
   /** The learning rate that it was taken with. */
   readonly lr: number;
-  /** Its loss. Reading it waits for the step; the next step disposes of it, and {@link Tensor.detach} gives one that stays. */
+  /**
+   * Its loss. Reading it waits for the step. The next step disposes of it, as `load` and `dispose` of the trainer do;
+   * {@link Tensor.detach} gives one that stays.
+   */
   readonly loss: Tensor;
   /** The mean loss of the epoch so far, at each step that `reportEvery` says. */
   readonly meanLoss: number | undefined;
@@ -88,7 +91,9 @@ export interface TrainingStep {
 export interface Trainer extends AsyncIterable<TrainingStep> {
   /**
    * Takes the next step, and ends the epoch after its last one; undefined when the training is over. A step that fails was not
-   * taken, and comes again.
+   * taken, and comes again: the model, its running statistics and generators are as they were. But one that was recorded and
+   * could not be submitted (`Memory`) counts, is computed with the next, and must not be repeated; if it was the last of its
+   * epoch, only `history` tells of the epoch's end.
    *
    * @example
    * ```ts
@@ -132,7 +137,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    * const { loss, validation } = await trainer.endEpoch();
    * ```
    *
-   * @throws As {@link Trainer.nextStep}.
+   * @throws As {@link Trainer.nextStep}; `Data` if no step of the epoch was taken.
    */
   endEpoch(): Promise<Epoch>;
   /**

@@ -5,6 +5,7 @@ mod checkpoint;
 mod checkpointing;
 mod data;
 mod digits;
+mod failing;
 mod fit;
 mod long;
 mod metrics;

@@ -295,6 +295,221 @@ test("an anomaly is named before the step is taken", async (context) => {
   }
 });
 
+/** A net with running statistics and dropout. */
+function noisy({ device, Generator, Layer, Sequential }) {
+  const g = new Generator(device, 1);
+  const [first, last] = [Layer.linear(g, 2, 8), Layer.linear(g, 8, 1)];
+  return { g, model: new Sequential(first, Layer.batchNorm(g, 8), (x) => x.tanh(), Layer.dropout(g, 0.3), last) };
+}
+
+test("a net with hidden layers is looked through, too", async (context) => {
+  const { device, Optimizer, Trainer } = context;
+  const { g, model } = noisy(context);
+  const data = [device.tensor(features.map(([a, b], n) => [n === 8 ? NaN : a, b])), device.tensor(targets)];
+  const forward = (x, y) => model.forward(x).mseLoss(y);
+  const trainer = new Trainer(model, Optimizer.adam(model), data, forward, { batchSize: 4, detectAnomaly: true });
+  for (let n = 0; n < 2; n++) await trainer.nextStep();
+  const [before, drawn] = [await bits(model), g.drawn];
+  for (let n = 0; n < 2; n++) {
+    await rejects("Data", "train: step 2: the loss is not finite", () => trainer.nextStep());
+    same([await bits(model), g.drawn, trainer.steps], [before, drawn, 2]);
+  }
+});
+
+/** A model whose steps need much more memory than their batches, and what trains it. */
+function wide({ device, Module, Optimizer, Trainer, Variable }, isBrought) {
+  class Wide extends Module {
+    weight = new Variable(device.tensor(randoms(64 * 256, 1), [64, 256]));
+  }
+  const model = new Wide();
+  const optimizer = Optimizer.sgd(model, { lr: 0.05 });
+  const [x, y] = [device.tensor(randoms(384 * 64, 2), [384, 64]), device.zeros([384])];
+  const part = (n) => [x, y].map((all) => all.slice(0, 96 * n, 96 * (n + 1)));
+  const data = isBrought ? [0, 1, 2, 3].map(part) : [x, y];
+  const forward = (x) => x.matmul(model.weight.value).tanh().square().sum(1).sqrt().mean();
+  return { model, optimizer, trainer: new Trainer(model, optimizer, data, forward, { batchSize: 96, epochs: 2 }) };
+}
+
+test("a step that can not be submitted is taken once", async (context) => {
+  const { device } = context;
+  for (const isBrought of [false, true]) {
+    const whole = wide(context, isBrought);
+    await whole.trainer.fit();
+    // The second of an epoch, and the last of one.
+    for (const failing of [1, 3]) {
+      const { model, optimizer, trainer } = wide(context, isBrought);
+      for (let n = 0; n < failing; n++) await trainer.nextStep();
+      await device.sync();
+      device.setMemoryLimit(device.stats().usedBytes + 1000);
+      const failed = await trainer.nextStep().catch((error) => error);
+      device.setMemoryLimit();
+      same([failed?.code, trainer.steps, optimizer.steps], ["Memory", failing + 1, failing + 1]);
+      await trainer.fit();
+      same([trainer.steps, optimizer.steps], [8, 8]);
+      same(trainer.history.map(({ loss }) => loss), whole.trainer.history.map(({ loss }) => loss), `losses, step ${failing}`);
+      same(await bits(model), await bits(whole.model), `weights, step ${failing}`);
+    }
+  }
+});
+
+test("a step whose function throws leaves statistics and draws as they were", async (context) => {
+  const { device, Optimizer, Trainer } = context;
+  const train = async (throws) => {
+    const { g, model } = noisy(context);
+    let calls = 0;
+    const forward = (x, y) => {
+      const loss = model.forward(x).mseLoss(y);
+      calls += 1;
+      if (throws && [2, 3, 7].includes(calls)) throw new Error("once");
+      return loss;
+    };
+    const data = [device.tensor(features), device.tensor(targets)];
+    const trainer = new Trainer(model, Optimizer.sgd(model, { lr: 0.1 }), data, forward, { batchSize: 5, epochs: 3 });
+    for (let n = 0; n < 20 && !trainer.isOver; n++) await trainer.fit().catch(() => {});
+    return [trainer.steps, trainer.history.map(({ loss }) => loss), await bits(model), g.drawn];
+  };
+  same(await train(true), await train(false));
+});
+
+test("data that throw ahead of the step give each batch once", async ({ device, Generator, Layer, Optimizer, Trainer }) => {
+  for (const failing of [2, 3, 4, 5, 7]) {
+    let pulls = 0;
+    function* data() {
+      for (let n = 0; n < 5; n++) {
+        pulls += 1;
+        if (pulls === failing) throw new Error("once");
+        yield [device.full([2, 2], n), device.zeros([2, 1])];
+      }
+    }
+    const model = Layer.linear(new Generator(device, 1), 2, 1);
+    const optimizer = Optimizer.sgd(model, { lr: 0 });
+    // The loss is the batch's number.
+    const forward = (x) => model.forward(x).mul(0).mean().add(x.mean());
+    const trainer = new Trainer(model, optimizer, data, forward, { epochs: 2 });
+    const seen = [];
+    const look = async ({ loss }) => seen.push(await loss.item());
+    for (let n = 0; n < 3 && !trainer.isOver; n++) await trainer.fit(look).catch(() => {});
+    same(seen, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4], `pull ${failing}`);
+  }
+});
+
+test("an epoch without steps does not end", async (context) => {
+  const { trainer } = line(context, { batchSize: 5 });
+  await rejects("Data", "train: epoch 0 has no steps", () => trainer.endEpoch());
+  await trainer.fit();
+  await rejects("Data", "train: epoch 1 has no steps", () => trainer.endEpoch());
+  same([trainer.history.length, trainer.steps], [1, 2]);
+});
+
+test("a history has the same objects until another is loaded", async (context) => {
+  const { trainer } = line(context, { batchSize: 5, epochs: 3 });
+  const seen = [];
+  for await (const { ended } of trainer) if (ended) seen.push(trainer.history);
+  same(seen.map((list) => list.length), [1, 2, 3]);
+  check(seen.every((list) => list.every((epoch, n) => epoch === seen[2][n])), "the objects are others");
+  check(seen[2] === trainer.history && Object.isFrozen(seen[0]), "the list is another");
+  const file = await trainer.save();
+  const other = line(context, { batchSize: 5, epochs: 3 }).trainer;
+  await other.nextStep();
+  await other.endEpoch();
+  const [first] = other.history;
+  await other.load(file);
+  same(other.history.map(({ loss }) => loss), trainer.history.map(({ loss }) => loss));
+  check(first !== other.history[0], "it is another history");
+});
+
+test("the last step's loss stays until another is there", async (context) => {
+  const { trainer } = line(context, { batchSize: 5, epochs: 1 });
+  const losses = [];
+  await trainer.fit(({ loss }) => losses.push(loss));
+  same(losses.map((loss) => loss.disposed), [true, false]);
+  same(await trainer.nextStep(), undefined);
+  check((await losses[1].item()) > 0, "it can be read");
+  trainer.epochs = 2;
+  const { loss } = await trainer.nextStep();
+  same([losses[1].disposed, loss.disposed], [true, false]);
+  await trainer.load(await trainer.save());
+  check(loss.disposed, "a checkpoint ends it");
+  const step = await trainer.nextStep();
+  trainer.dispose();
+  check(step.loss.disposed, "and so does the trainer");
+});
+
+test("a trainer that is left lets go of its data", async (context) => {
+  const { device } = context;
+  const batch = [device.tensor(features), device.tensor(targets)];
+  for (const end of ["load", "dispose"]) {
+    for (const isAsync of [false, true]) {
+      let closed = 0;
+      function* batches() {
+        try {
+          for (let n = 0; n < 9; n++) yield batch;
+        } finally {
+          closed += 1;
+        }
+      }
+      async function* fetched() {
+        yield* batches();
+      }
+      const { trainer } = line(context, {}, isAsync ? fetched : batches);
+      await trainer.nextStep();
+      same(closed, 0);
+      if (end === "load") await trainer.load(await trainer.save());
+      else trainer.dispose();
+      await new Promise((resolve) => setTimeout(resolve));
+      same(closed, 1, `${end}, ${isAsync}`);
+    }
+  }
+});
+
+test("a trainer changes modes as classes of users' do it", async (context) => {
+  const { device, Generator, Layer, Module, Optimizer, Sequential, Trainer } = context;
+  const g = new Generator(device, 1);
+  class Noise extends Module {
+    seen = [];
+    forward(x) {
+      this.seen.push(this.training);
+      return x;
+    }
+  }
+  class Frozen extends Module {
+    norm = Layer.batchNorm(g, 2);
+    train() {
+      super.train();
+      this.norm.eval();
+      return this;
+    }
+    forward(x) {
+      return this.norm.forward(x);
+    }
+  }
+  const [noise, frozen] = [new Noise(), new Frozen()];
+  const model = new Sequential(frozen, noise, Layer.linear(g, 2, 1));
+  model.eval();
+  const data = [device.tensor(features), device.tensor(targets)];
+  const options = { batchSize: 5, epochs: 2, validation: data };
+  const trainer = new Trainer(model, Optimizer.sgd(model), data, (x, y) => model.forward(x).mseLoss(y), options);
+  same([model.training, noise.training, frozen.norm.training], [true, true, false]);
+  await trainer.fit();
+  same(noise.seen, [true, true, false, false, true, true, false, false]);
+  same([...(await frozen.stateDict()["norm.running_mean"].read())], [0, 0], "statistics that are frozen");
+  noise.seen = [];
+  await trainer.evaluate(data);
+  same([noise.seen, noise.training], [[false, false], true]);
+  // What a class throws comes through, and no step is taken in the other mode.
+  const mine = new TypeError("mine");
+  noise.eval = () => { throw mine; };
+  check((await trainer.evaluate(data).catch((error) => error)) === mine, "what eval threw");
+  delete noise.eval;
+  noise.train = () => { throw mine; };
+  trainer.epochs = 3;
+  check((await trainer.nextStep().catch((error) => error)) === mine, "what train threw");
+  same(trainer.steps, 4);
+  delete noise.train;
+  await trainer.fit();
+  same(trainer.steps, 6);
+});
+
 test("a checkpoint goes on to the same bits", async (context) => {
   const { device, Generator, Layer, Optimizer, Sequential, Trainer } = context;
   const [x, y] = [device.tensor(features), device.tensor(targets)];
@@ -371,6 +586,10 @@ test("what a trainer refuses", async (context) => {
   refuses("Data", "train: the metric accuracy is there twice", made({ metrics: ["accuracy", "accuracy"] }));
   refuses("Data", "train: metrics", made({ metrics: "accuracy" }));
   refuses("Data", "train: earlyStopping monitors `f1`", made({ earlyStopping: { monitor: "f1" } }));
+  const none = "of the validation, and there is none: set `validation`";
+  const without = (monitor) => `train: earlyStopping monitors \`${monitor}\` ${none}`;
+  refuses("Data", without("validationLoss"), made({ earlyStopping: {} }));
+  refuses("Data", without("accuracy"), made({ metrics: ["accuracy"], earlyStopping: { monitor: "accuracy" } }));
   refuses("Data", "train", made({ earlyStopping: { patiense: 1 } }));
   refuses("Data", "train: schedule", made({ schedule: Schedule.reduceOnPlateau(1) }));
   refuses("Data", "train: reduceOnPlateau", made({ reduceOnPlateau: Schedule.constant(1) }));
@@ -391,7 +610,6 @@ test("what a trainer refuses", async (context) => {
   await failing("Data", "train: the function returned neither", data, () => []);
   await failing("Shape", "train: a loss of shape", data, (x) => x);
   await failing("Data", "train: metrics need predictions", data, loss, { metrics: ["accuracy"], validation: data });
-  await failing("Data", "early stopping", data, loss, { earlyStopping: {} });
   await failing("Data", "train: the loss of step 0", data, (x, y) => loss(x, y).mul(NaN));
   const trainer = made({})();
   await rejects("Data", "fit", () => trainer.fit(3));

@@ -185,6 +185,75 @@ test("what an optimiser is told makes sense", async ({ Optimizer, Variable, devi
   same([optimizer.lr, optimizer.steps], [0.5, 1]);
 });
 
+test("modules know whether they train, and classes change their parts", (context) => {
+  const { device, Generator, Layer, Module, Residual, Sequential } = context;
+  const g = new Generator(device, 0);
+  class Plain extends Module {}
+  class Own extends Module {
+    calls = [];
+    layer = Layer.dropout(g, 0.5);
+    train() {
+      this.calls.push("train");
+      return super.train();
+    }
+    eval() {
+      this.calls.push("eval");
+      return super.eval();
+    }
+  }
+  class Field extends Module {
+    training = true;
+    train = "data";
+  }
+  class Net extends Module {
+    parts = [new Own(), [new Plain(), new Field()]];
+    rest = new Sequential(new Residual(Layer.linear(g, 2, 2)), (x) => x);
+    layer = Layer.batchNorm(g, 2);
+    self = this;
+  }
+  const net = new Net();
+  const [own, [plain, field]] = net.parts;
+  const all = [net, own, own.layer, plain, field, net.rest, net.rest[0], net.rest[0].layer, net.layer];
+  const modes = () => all.map((module) => module.training);
+  same(modes(), all.map(() => true), "at first");
+  check(net.eval() === net, "itself");
+  same(modes(), all.map(() => false));
+  plain.train();
+  same([plain.training, net.training], [true, false]);
+  net.train();
+  same(modes(), all.map(() => true));
+  same(own.calls, ["eval", "train"]);
+  own.layer.eval();
+  same([own.layer.training, own.training], [false, true]);
+});
+
+test("what models refuse says what is wrong", async ({ device, Generator, Layer, Module, Sequential, Variable }) => {
+  const g = new Generator(device, 0);
+  class Without extends Module {
+    layer = Layer.linear(g, 2, 2);
+  }
+  const x = device.ones([3, 2]);
+  const says = (message, work) => {
+    refuses("Data", message, work);
+  };
+  says("sequential: a module among its parts has no `forward`", () => new Sequential(new Without()));
+  says("backward: variables is a module, not a list of variables", () => x.sum().backward(new Without()));
+  says("generator: undefined is not a device", () => new Generator(undefined, 0));
+  says("variable: an array is not a tensor; device.tensor makes one", () => new Variable([1, 2]));
+  says("variable: 5 is not a tensor", () => new Variable(5));
+  const linear = Layer.linear(g, 2, 2);
+  says("forward: part 1 returned undefined, not a tensor", () => new Sequential(linear, () => {}).forward(x));
+  says("forward: part 0 returned undefined, not a tensor", () => new Sequential(() => {}, linear).forward(x));
+  says("forward: part 0 returned a promise: it must not be async", () => new Sequential(async (x) => x, linear).forward(x));
+  const model = new Sequential(linear, (x) => x.add(1));
+  model[2] = Layer.linear(g, 2, 5);
+  same([model.parameterCount, model.forward(x).shape], [6 + 15, [3, 5]], "what is put at a number is run");
+  delete model[1];
+  close(await model.forward(x).read(), await model[2].forward(linear.forward(x)).read());
+  model[1] = 3;
+  says("forward: part 1: 3 is neither a module nor a function", () => model.forward(x));
+});
+
 test("a property with a dot is no name of a module's", ({ Module, Optimizer, Variable, device }) => {
   class Dotted extends Module {
     a = { b: 1 };
@@ -339,7 +408,7 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
     refuses("Unsupported", "mixedPrecision", () => optimizer.mixedPrecision());
     return;
   }
-  refuses("Data", "mixedPrecision", () => optimizer.mixedPrecision({ backoff: -1 }));
+  refuses("Data", "mixedPrecision: backoff is -1, not a positive", () => optimizer.mixedPrecision({ backoff: -1 }));
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1);
   optimizer.mixedPrecision({ initial: 1024 });
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1024);

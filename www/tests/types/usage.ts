@@ -86,6 +86,7 @@ export async function usage(): Promise<void> {
   const generator = new Generator(device, 0);
   class Net extends Module {
     first = Layer.linear(generator, 2, 4, { bias: false });
+    rate = () => (this.training ? 0.5 : 0);
     rest = new Sequential((y) => y.relu(), Layer.conv2d(generator, 1, 1, 3, { padding: "same" }));
   }
   const net = new Net();

@@ -1,0 +1,253 @@
+//! Steps that fail: which of them are taken, and what is left of those that are not.
+
+use super::{bits, classifier, everywhere, noise};
+use pollster::block_on;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use warpweft::device::Device;
+use warpweft::error::{Error, ErrorKind, Result};
+use warpweft::nn::*;
+use warpweft::optim::*;
+use warpweft::tensor::{Tensor, Variable};
+use warpweft::train::*;
+
+const COUNT: usize = 24;
+
+/// Three numbers, and whether their sum is above 0.
+fn data(device: &Device, x: &[f32]) -> Result<Dataset> {
+    let y: Vec<i32> = x.chunks(3).map(|row| i32::from(row.iter().sum::<f32>() > 0.0)).collect();
+    Dataset::new(&device.tensor(x, &[COUNT, 3])?, &device.tensor(&y, &[COUNT])?)
+}
+
+fn loss(model: &Sequential, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+    model.forward(x)?.cross_entropy(y, None, CrossEntropyOptions::default())
+}
+
+type Forward = fn(&Sequential, &Tensor, &Tensor) -> Result<Tensor>;
+
+/// One with dropout and running statistics; four batches are an epoch.
+fn trainer<F>(device: &Device, x: &[f32], forward: F) -> Result<Trainer<Sequential>>
+where
+    F: Fn(&Sequential, &Tensor, &Tensor) -> Result<Tensor> + 'static,
+{
+    let model = classifier(device, 1)?;
+    let optimizer = Optimizer::new(Adam::new(0.02), &model.parameters())?;
+    Trainer::new(model, optimizer, DataLoader::new(&data(device, x)?, 6)?, forward)
+}
+
+fn losses<M: Module>(trainer: &Trainer<M>) -> Vec<f64> {
+    trainer.history().iter().map(|epoch| epoch.loss).collect()
+}
+
+/// Adds up the squares of a learnt matrix times each batch: it needs much more memory than its inputs.
+struct Wide(Variable);
+
+impl Module for Wide {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.0);
+    }
+}
+
+fn wide(device: &Device) -> Result<Trainer<Wide>> {
+    let model = Wide(Variable::new(&device.tensor(&noise(64 * 256, 1), &[64, 256])?));
+    let optimizer = Optimizer::new(Sgd::new(0.05), &model.parameters())?;
+    let data = Dataset::new(
+        &device.tensor(&noise(4 * 96 * 64, 2), &[4 * 96, 64])?,
+        &device.zeros(&[4 * 96])?,
+    )?;
+    let forward = |model: &Wide, x: &Tensor, _: &Tensor| {
+        x.matmul(&model.0.value())?.tanh().square().sum(1)?.sqrt().mean(())
+    };
+    Ok(Trainer::new(model, optimizer, DataLoader::new(&data, 96)?, forward)?.epochs(2))
+}
+
+#[test]
+fn a_step_whose_submission_fails_is_taken_once() {
+    everywhere("a step without memory", |device| {
+        let mut whole = wide(device)?;
+        block_on(whole.fit())?;
+        // The second of an epoch, and the last of one.
+        for failing in [1, 3] {
+            let mut trainer = wide(device)?;
+            for _ in 0..failing {
+                block_on(trainer.next_step())?;
+            }
+            block_on(device.sync())?;
+            device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
+            let error = block_on(trainer.next_step()).map(drop);
+            device.set_memory_limit(None);
+            assert_eq!(error.expect_err("there is no memory").kind(), ErrorKind::Memory);
+            let taken = failing + 1;
+            assert_eq!((trainer.steps(), trainer.optimizer.steps()), (taken, taken));
+            block_on(trainer.fit())?;
+            assert_eq!((trainer.steps(), trainer.optimizer.steps()), (8, 8));
+            assert_eq!(losses(&trainer), losses(&whole), "step {failing} failed");
+            assert_eq!(bits(&trainer.model), bits(&whole.model), "step {failing} failed");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_minimize_whose_submission_fails_is_computed_with_the_next_batch() {
+    everywhere("a minimize without memory", |device| {
+        let run = |fails: bool| -> Result<Vec<f32>> {
+            let weight = Variable::new(&device.tensor(&noise(64 * 256, 1), &[64, 256])?);
+            let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&weight))?;
+            let x = device.tensor(&noise(96 * 64, 2), &[96, 64])?;
+            block_on(x.read::<f32>())?;
+            device.set_memory_limit(fails.then_some(device.stats().used_bytes + 1_000));
+            let loss = x.matmul(&weight.value())?.tanh().square().mean(())?;
+            let done = optimizer.minimize(&loss);
+            device.set_memory_limit(None);
+            assert_eq!((done.is_err(), optimizer.steps()), (fails, 1));
+            block_on(weight.value().read::<f32>())
+        };
+        assert_eq!(run(true)?, run(false)?);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_step_whose_function_fails_changes_nothing() {
+    everywhere("a function that fails", |device| {
+        let x = noise(COUNT * 3, 3);
+        let mut whole = trainer(device, &x, loss as Forward)?.epochs(2);
+        block_on(whole.fit())?;
+        let calls = Rc::new(Cell::new(0));
+        let counted = calls.clone();
+        let failing = move |model: &Sequential, x: &Tensor, y: &Tensor| {
+            // The model was run, so that it drew and kept statistics.
+            let loss = loss(model, x, y)?;
+            counted.set(counted.get() + 1);
+            match counted.get() {
+                2 | 3 | 7 => Err(Error::data("not now")),
+                // No single number.
+                5 => Ok(x.clone()),
+                _ => Ok(loss),
+            }
+        };
+        let mut trainer = trainer(device, &x, failing)?.epochs(2);
+        let mut errors = 0;
+        while !trainer.is_over() {
+            let before = bits(&trainer.model);
+            match block_on(trainer.next_step()) {
+                Ok(_) => (),
+                Err(_) => {
+                    errors += 1;
+                    assert_eq!(bits(&trainer.model), before);
+                }
+            }
+        }
+        assert_eq!((errors, calls.get(), trainer.steps()), (4, 12, 8));
+        assert_eq!(losses(&trainer), losses(&whole));
+        assert_eq!(bits(&trainer.model), bits(&whole.model));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_step_that_the_optimizer_refuses_changes_nothing() {
+    everywhere("a rate that is none", |device| {
+        let mut trainer = trainer(device, &noise(COUNT * 3, 3), loss as Forward)?;
+        block_on(trainer.next_step())?;
+        let before = bits(&trainer.model);
+        trainer.optimizer.set_lr(-1.0);
+        let error = block_on(trainer.next_step()).map(drop).expect_err("no such rate");
+        assert!(error.message().starts_with("minimize: a learning rate of -1"), "{error}");
+        assert_eq!((bits(&trainer.model), trainer.steps()), (before, 1));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_an_anomaly_did_to_running_statistics_is_undone() {
+    everywhere("an anomaly and statistics", |device| {
+        let mut x = noise(COUNT * 3, 3);
+        // The third batch.
+        x[3 * 13] = f32::NAN;
+        let mut trainer = trainer(device, &x, loss as Forward)?.detect_anomaly(true);
+        for _ in 0..2 {
+            block_on(trainer.next_step())?;
+        }
+        let before = bits(&trainer.model);
+        for _ in 0..2 {
+            let error = block_on(trainer.next_step()).map(drop).expect_err("there is a NaN");
+            assert!(
+                error.message().starts_with("train: step 2: the loss is not finite"),
+                "{error}"
+            );
+            assert_eq!(bits(&trainer.model), before);
+        }
+        assert!(before.iter().flat_map(|(_, x)| x).all(|bits| f32::from_bits(*bits).is_finite()));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_look_for_anomalies_that_is_dropped_loses_no_batch() {
+    everywhere("a look that is dropped", |device| {
+        let x = noise(COUNT * 3, 3);
+        let mut whole = trainer(device, &x, loss as Forward)?.epochs(2).detect_anomaly(true);
+        block_on(whole.fit())?;
+        let mut dropped = trainer(device, &x, loss as Forward)?.epochs(2).detect_anomaly(true);
+        let (mut steps, mut waits) = (Vec::new(), 0);
+        while !dropped.is_over() {
+            let polled = pin!(dropped.next_step()).poll(&mut Context::from_waker(Waker::noop()));
+            let step = match polled {
+                Poll::Ready(step) => step?,
+                Poll::Pending => {
+                    waits += 1;
+                    block_on(dropped.next_step())?
+                }
+            };
+            steps.extend(step.map(|step| step.step));
+        }
+        assert_eq!(steps, (0..8).collect::<Vec<_>>(), "{waits} times it had to wait");
+        assert_eq!(bits(&dropped.model), bits(&whole.model));
+        Ok(())
+    });
+}
+
+#[test]
+fn an_epoch_without_steps_does_not_end() {
+    everywhere("an epoch of nothing", |device| {
+        let x = noise(COUNT * 3, 3);
+        let mut trainer = trainer(device, &x, loss as Forward)?;
+        let error = block_on(trainer.end_epoch()).expect_err("no step");
+        assert_eq!(error.kind(), ErrorKind::Data);
+        assert_eq!(error.message(), "train: epoch 0 has no steps, and can not end");
+        block_on(trainer.fit())?;
+        assert!(block_on(trainer.end_epoch()).is_err());
+        assert_eq!((trainer.history().len(), trainer.epoch()), (1, 1));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_early_stopping_can_never_look_at_is_refused_before_a_step() {
+    everywhere("early stopping by nothing", |device| {
+        let x = noise(COUNT * 3, 3);
+        for monitor in ["validation_loss", "accuracy"] {
+            let rule = EarlyStopping { monitor: monitor.into(), ..EarlyStopping::default() };
+            let mut trainer = trainer(device, &x, loss as Forward)?.early_stopping(rule);
+            let error = block_on(trainer.fit()).map(drop).expect_err("it is never there");
+            assert_eq!(error.kind(), ErrorKind::Data);
+            let want = format!(
+                "early stopping: no epoch has a `{monitor}` to look at: there is no validation; \
+                 `validate_on` sets one, or `monitor` is `loss`"
+            );
+            assert_eq!((error.message(), trainer.steps()), (&want[..], 0));
+        }
+        let joy = EarlyStopping { monitor: "joy".into(), ..EarlyStopping::default() };
+        let loader = DataLoader::new(&data(device, &x)?, 6)?;
+        let mut trainer =
+            trainer(device, &x, loss as Forward)?.validate_on(loader).early_stopping(joy);
+        assert!(block_on(trainer.fit()).is_err());
+        assert_eq!(trainer.steps(), 0);
+        Ok(())
+    });
+}
