@@ -193,6 +193,7 @@ fn sequences_of_other_lengths_compile_hardly_anything() {
         Ok(device.stats().pipelines - before)
     };
     let compiled: Vec<u64> = (5..60).map(|length| step(length).expect("a step")).collect();
-    // Thirty-five lengths more take fewer than the first; where each was a program of its own, they took some ten each.
-    assert!(compiled[20..].iter().sum::<u64>() < compiled[0], "{compiled:?}");
+    // Later ones take less than one each; where each length was a program of its own, it was some ten.
+    let later = &compiled[20..];
+    assert!(later.iter().sum::<u64>() < later.len() as u64, "{compiled:?}");
 }

@@ -24,7 +24,7 @@ if (!browser) {
 /** In order: what each needs set up, and what it runs. */
 const stages = {
   native: { needs: ["rust", "vulkan"], test: testNative },
-  web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 9) },
+  web: { needs: ["rust", "wasm32", "wasmTools", ...browser.needs], test: () => testWeb(values.browser, values.only ? 1 : 12) },
   firefox: { needs: ["rust", "wasm32", "wasmTools", ...browsers.firefox.needs], test: () => testWeb("firefox", SAMPLE) },
   page: { needs: ["rust", "node", "wasm32", "wasmTools", "chromium", ...browsers.firefox.needs], test: testPages },
   check: { needs: ["rust", "node", "wasm32", "wasmTools", "lints"], test: check },
