@@ -286,7 +286,10 @@ fn built_in(suite: &mut Suite) {
                 let on = x.f32(device)?;
                 let mut checks = Vec::new();
                 for ((body, wanted), f) in all.into_iter().zip(functions) {
-                    let by = Tolerance { absolute: 1e-5, ..Tolerance::ROUNDED };
+                    // These are the machine's own here: within 2^-11 and 4,096 units in the last place, says WGSL.
+                    let loose = ["sin(", "cos(", "atan("].iter().any(|name| body.starts_with(name));
+                    let absolute = if loose { 5e-4 } else { 1e-5 };
+                    let by = Tolerance { absolute, ..Tolerance::ROUNDED };
                     checks.push(near(body, f.call(&[&on])?, x.map(wanted), by));
                 }
                 Ok(checks)
@@ -392,7 +395,7 @@ fn refusals(suite: &mut Suite) {
         for (source, wanted) in all {
             // A browser's CPU looks no further than at the words.
             let told = device.element_function(source).await;
-            let words = ["line 2, column 10", "line 3", "column 47", "column 27", "params"];
+            let words = ["line 2, ", "line 3, ", "line 1, column 27", "params"];
             let only_compiled = words.iter().any(|w| wanted.starts_with(w)) || wanted == "line 1, ";
             match told {
                 Err(e) if e.kind() == ErrorKind::Data && e.message().contains(wanted) => {}
