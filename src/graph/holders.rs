@@ -8,10 +8,10 @@ use crate::shape::Shape;
 /// What holds a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A tensor of the program's.
-    Tensor,
     /// A variable.
     Variable,
+    /// A tensor of the program's.
+    Tensor,
     /// A compiled program, and nothing else.
     Constant,
     /// Nothing: operations need it that are still to be computed.
@@ -45,13 +45,19 @@ impl Graph {
 
     /// What holds a node.
     pub fn holder(&self, id: NodeId) -> Holder {
-        let node = self.node(id);
+        let Some(node) = self.get(id) else { return Holder::Pending };
         match () {
             _ if node.variables > 0 => Holder::Variable,
             _ if node.handles > node.programs => Holder::Tensor,
             _ if node.programs > 0 => Holder::Constant,
             _ => Holder::Pending,
         }
+    }
+
+    /// Whether something else than one handle needs the node.
+    pub fn is_used(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.handles > 1 || !node.users.is_empty()
     }
 
     /// The operation that a node is the result of.
@@ -64,8 +70,9 @@ impl Graph {
 
     /// The node is no variable's value any more, or one variable's less.
     pub fn let_go(&mut self, id: NodeId) {
-        let node = self.node_mut(id);
-        node.variables = node.variables.saturating_sub(1);
+        if let Some(node) = self.get_mut(id) {
+            node.variables = node.variables.saturating_sub(1);
+        }
     }
 
     /// One of the handles of the node is a compiled program's, from now on or no more.

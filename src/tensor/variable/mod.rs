@@ -1,12 +1,17 @@
-//! What is assigned to: parameters, caches.
+//! Variables: places for tensors that are assigned to, such as parameters and caches.
 
-use super::{within, Tensor};
+mod assignment;
+mod flat;
+
+pub(crate) use assignment::{Assignment, WeakTensor};
+
+use super::{capture, within, Tensor};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::NodeId;
+use crate::graph::{lost, Earlier, NodeId, VariableId};
 use crate::shape::Shape;
-use rustc_hash::FxHashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A place for a tensor of one shape and type: what a model learns, or keeps between steps. Tensors taken from it before
 /// stay as they are.
@@ -38,32 +43,85 @@ pub struct Variable {
 
 #[derive(Debug)]
 struct Held {
-    content: Content,
+    id: VariableId,
+    device: Device,
+    shape: Shape,
+    dtype: DType,
+    place: Place,
+    /// The parts of a flat variable.
+    parts: Vec<Part>,
     gradient: Option<Tensor>,
 }
 
+/// Where a variable has its value.
 #[derive(Debug)]
-enum Content {
-    /// The value, and what parts took of it since it was assigned: where they begin, and their shapes. Nothing else of the
-    /// library holds it, so that the next value may take its memory.
-    Own { value: Tensor, parts: FxHashMap<(usize, Shape), Tensor> },
-    /// The variable is a part of a flat one.
-    Part { flat: Variable, start: usize, shape: Shape },
+enum Place {
+    /// The value. Nothing else of the library holds it, so that the next value may take its memory.
+    Own(Tensor),
+    /// It is the n-th part of a flat variable.
+    Part { flat: Variable, n: usize },
+}
+
+/// A part of a flat variable.
+#[derive(Debug)]
+struct Part {
+    variable: Weak<Mutex<Held>>,
+    id: VariableId,
+    start: usize,
+    shape: Shape,
+    /// The part's value, since it was asked for or assigned.
+    value: Option<Tensor>,
+    /// It was assigned, and the flat value does not have it yet.
+    is_loose: bool,
+}
+
+/// Where a program finds the value of a variable.
+#[derive(Clone)]
+pub(crate) enum Layout {
+    /// In a tensor of its own.
+    Own,
+    /// From an element on in the value of a flat variable.
+    Part { flat: Variable, start: usize },
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Layout) -> bool {
+        match (self, other) {
+            (Layout::Own, Layout::Own) => true,
+            (Layout::Part { flat: a, start: i }, Layout::Part { flat: b, start: j }) => {
+                a.is_same(b) && i == j
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Locked while several variables are looked at, so that they are in line with each other. Locked before any of them.
+static STRUCTURE: Mutex<()> = Mutex::new(());
+
+fn structure() -> MutexGuard<'static, ()> {
+    STRUCTURE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Variable {
     /// A variable with this value. One that is made of a program's input carries an error: there is nothing to keep outside
     /// of the program.
     pub fn new(value: &Tensor) -> Variable {
-        let value = match value.own_node("variable") {
-            Ok(node) => {
-                value.device.keep(node);
-                value.clone()
-            }
-            Err(error) => Tensor::failed(value, error),
-        };
-        let content = Content::Own { value, parts: FxHashMap::default() };
-        Variable { held: Arc::new(Mutex::new(Held { content, gradient: None })) }
+        let id = VariableId::next();
+        let own = value.own_node("variable").and_then(|_| value.value_of(id));
+        let own = own.unwrap_or_else(|error| Tensor::failed(value, error));
+        if let Ok(node) = own.node() {
+            value.device.keep(node);
+        }
+        Variable::of(id, own)
+    }
+
+    /// The variable of a value that is its own.
+    fn of(id: VariableId, value: Tensor) -> Variable {
+        let (device, shape, dtype) = (value.device.clone(), value.shape, value.dtype);
+        let (place, parts, gradient) = (Place::Own(value), Vec::new(), None);
+        let held = Held { id, device, shape, dtype, place, parts, gradient };
+        Variable { held: Arc::new(Mutex::new(held)) }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -71,34 +129,47 @@ impl Variable {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was assigned last. While it is held it stays as it is, and so the next value needs memory of its own.
+    /// The value that was assigned last: the same tensor until the next is assigned. While it is held it stays as it is, and
+    /// so the next value needs memory of its own. While a program is compiled, a tensor that stands for the value that the
+    /// variable has when the program runs.
     pub fn value(&self) -> Tensor {
-        let (flat, start, shape) = match &self.held().content {
-            Content::Own { value, .. } => return value.clone(),
-            Content::Part { flat, start, shape } => (flat.clone(), *start, *shape),
-        };
-        flat.part(start, shape)
+        if let Some(stand_in) = capture::read(self) {
+            return stand_in;
+        }
+        let held = self.held();
+        if let (Place::Own(value), true) = (&held.place, held.parts.is_empty()) {
+            return value.clone();
+        }
+        drop(held);
+        let _structure = structure();
+        self.now()
     }
 
-    /// A part of the value: the same tensor until another value is assigned.
-    fn part(&self, start: usize, shape: Shape) -> Tensor {
-        let mut held = self.held();
-        match &mut held.content {
-            Content::Own { value, parts } => {
-                let cut = || {
-                    let (start, count) = (start as isize, shape.numel() as isize);
-                    let taken = value.slice(0, start..start + count);
-                    let taken = taken.and_then(|x| x.reshape(&shape[..]));
-                    taken.unwrap_or_else(|error| Tensor::failed(value, error))
-                };
-                parts.entry((start, shape)).or_insert_with(cut).clone()
-            }
-            Content::Part { flat, start: own, .. } => {
-                let (flat, start) = (flat.clone(), *own + start);
-                drop(held);
-                flat.part(start, shape)
-            }
-        }
+    /// The node of the value, where it is known without looking into a flat variable.
+    pub(crate) fn known_value(&self) -> Option<NodeId> {
+        let _structure = structure();
+        let (flat, n) = match &self.held().place {
+            Place::Own(value) => return value.node().ok(),
+            Place::Part { flat, n } => (flat.clone(), *n),
+        };
+        let node = flat.held().parts[n].value.as_ref()?.node();
+        node.ok()
+    }
+
+    /// The number that no other variable has.
+    pub(crate) fn id(&self) -> VariableId {
+        self.held().id
+    }
+
+    /// The shape and the type of its values.
+    pub(in crate::tensor) fn kind(&self) -> (Shape, DType) {
+        let held = self.held();
+        (held.shape, held.dtype)
+    }
+
+    /// Where it lives.
+    pub(crate) fn device(&self) -> Device {
+        self.held().device.clone()
     }
 
     /// Whether both are the same variable.
@@ -143,44 +214,43 @@ impl Variable {
         if variables.is_empty() {
             return Err(Error::data(format!("{name}: no variables")));
         }
-        let all = within(name, || {
-            let lines: Result<Vec<Tensor>> =
-                variables.iter().map(|variable| variable.value().reshape(&[-1])).collect();
-            Tensor::concat(&lines?, 0)?.fixed()
-        })?;
-        let flat = Variable::new(&all);
-        let mut start = 0;
-        for variable in variables {
-            let shape = variable.value().shape;
-            let part = Content::Part { flat: flat.clone(), start, shape };
-            std::mem::replace(&mut variable.held().content, part).let_go();
-            start += shape.numel();
+        Ok(Variable::flatten_all(&[variables])?.remove(0))
+    }
+
+    /// A flat variable for each of these lists, in which no variable is twice. All of them, or none.
+    pub(crate) fn flatten_all(lists: &[&[Variable]]) -> Result<Vec<Variable>> {
+        let _structure = structure();
+        let mut made = Vec::with_capacity(lists.len());
+        for variables in lists {
+            let values: Vec<Tensor> = variables.iter().map(Variable::now).collect();
+            made.push((within("flatten", || flat::flat_value(&values))?, values));
         }
-        Ok(flat)
+        // From here on nothing fails.
+        let mut flats = Vec::with_capacity(lists.len());
+        for (variables, (all, values)) in lists.iter().zip(made) {
+            flats.push(Variable::adopt_parts(variables, all, values));
+        }
+        Ok(flats)
     }
 
     /// Where it begins in the flat variable that it is a part of, if it is.
     pub fn start_in(&self, flat: &Variable) -> Option<usize> {
-        match &self.held().content {
-            Content::Part { flat: own, start, .. } if own.is_same(flat) => Some(*start),
-            _ => None,
-        }
+        let n = match &self.held().place {
+            Place::Part { flat: own, n } if own.is_same(flat) => *n,
+            _ => return None,
+        };
+        let start = flat.held().parts[n].start;
+        Some(start)
     }
 
     /// Its shape, which stays.
     pub fn shape(&self) -> Vec<usize> {
-        match &self.held().content {
-            Content::Own { value, .. } => value.shape().to_vec(),
-            Content::Part { shape, .. } => shape.to_vec(),
-        }
+        self.held().shape.to_vec()
     }
 
     /// Its type, which stays.
     pub fn dtype(&self) -> DType {
-        match &self.held().content {
-            Content::Own { value, .. } => value.dtype(),
-            Content::Part { flat, .. } => flat.dtype(),
-        }
+        self.held().dtype
     }
 
     /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they
@@ -202,38 +272,27 @@ impl Variable {
     /// The same, and nothing is submitted: of several variables that are assigned together, the first would be without the
     /// others.
     pub(crate) fn replace(&self, value: &Tensor) -> Result<()> {
-        let before = self.value();
-        if before.shape != value.shape {
+        Assignment::new(vec![(self.clone(), value.clone())])?.commit();
+        Ok(())
+    }
+
+    /// Refuses a value that does not fit.
+    fn check(&self, value: &Tensor) -> Result<()> {
+        let held = self.held();
+        if held.shape != value.shape {
             let why = "a variable keeps its shape";
-            return Err(Error::shapes("assign", &before.shape, &value.shape, why));
+            return Err(Error::shapes("assign", &held.shape, &value.shape, why));
         }
-        if before.dtype != value.dtype {
-            let (before, after) = (before.dtype, value.dtype);
+        if held.dtype != value.dtype {
+            let (before, after) = (held.dtype, value.dtype);
             return Err(Error::dtype(format!("assign: {after} to a variable of {before}")));
         }
-        if !before.device.is_same(&value.device) {
+        if !held.device.is_same(&value.device) {
             return Err(Error::data(
                 "assign: the value lives on another device; move it with `to`",
             ));
         }
-        let node = value.own_node("assign")?;
-        let after = Content::Own { value: value.clone(), parts: FxHashMap::default() };
-        let mut held = self.held();
-        match &held.content {
-            Content::Own { value: before, .. } => match before.node() {
-                Ok(before) => value.device.replace(before, node),
-                Err(_) => value.device.keep(node),
-            },
-            Content::Part { flat, start, .. } => {
-                let (flat, start) = (flat.clone(), *start as isize);
-                drop(held);
-                return within("assign", || {
-                    flat.replace(&flat.with_slice(0, start, &value.reshape(&[-1])?)?)
-                });
-            }
-        }
-        held.content = after;
-        Ok(())
+        value.own_node("assign").map(drop)
     }
 
     /// Takes the elements of `source` along `axis` from `start` on, as [`Tensor::slice_scatter`], and keeps the others: a
@@ -287,26 +346,95 @@ impl Variable {
     pub fn take_gradient(&self) -> Option<Tensor> {
         self.held().gradient.take()
     }
-}
 
-impl Content {
-    /// It is no variable's value any more.
-    fn let_go(&self) {
-        if let Content::Own { value, .. } = self {
-            if let Ok(node) = value.node() {
-                value.device.let_go(node);
-            }
-        }
+    /// Leaves a gradient, in place of what is there.
+    pub(crate) fn set_gradient(&self, gradient: Option<Tensor>) {
+        let before = std::mem::replace(&mut self.held().gradient, gradient);
+        drop(before);
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.content.let_go();
+        match &self.place {
+            Place::Own(value) => value.let_go(),
+            Place::Part { flat, n } => {
+                if let Some(part) = flat.held().parts.get_mut(*n) {
+                    part.value = part.value.take().filter(|_| part.is_loose);
+                }
+            }
+        }
     }
 }
 
 impl Tensor {
+    /// The same value as a node of its own, in the same memory.
+    pub(in crate::tensor) fn alias(&self) -> Result<Tensor> {
+        Ok(Tensor::adopt(&self.device, self.device.alias(self.node()?)?))
+    }
+
+    /// The same value as that of a variable.
+    fn value_of(&self, variable: VariableId) -> Result<Tensor> {
+        let value = self.alias()?;
+        self.device.set_value_of(value.node()?, variable);
+        Ok(value)
+    }
+
+    /// It is no variable's value any more.
+    fn let_go(&self) {
+        if let Ok(node) = self.node() {
+            self.device.let_go(node);
+        }
+    }
+
+    /// Whether something else needs it than this handle.
+    fn is_used(&self) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.node().is_ok_and(|node| self.device.is_used(node))
+    }
+
+    /// The tensor without holding it; nothing if it carries an error.
+    pub(crate) fn weak(&self) -> Option<WeakTensor> {
+        let node = self.node().ok()?;
+        Some(WeakTensor::new(&self.device, node))
+    }
+
+    /// Elements of a flat tensor from one on, in this shape.
+    pub(in crate::tensor) fn elements(&self, start: usize, shape: &Shape) -> Result<Tensor> {
+        let end = (start + shape.numel()) as isize;
+        self.slice(0, start as isize..end)?.reshape(&shape[..])
+    }
+
+    /// The values of these variables, by which gradients of this are taken: `what` is what one is called in errors.
+    ///
+    /// # Errors
+    /// `Data` if this was computed from an earlier value of one of them, or that cannot be known.
+    pub(crate) fn values_by(
+        &self,
+        op: &str,
+        what: &str,
+        variables: &[&Variable],
+    ) -> Result<Vec<Tensor>> {
+        let values: Vec<Tensor> = variables.iter().map(|variable| variable.value()).collect();
+        let mut nodes = Vec::with_capacity(values.len());
+        for (variable, value) in variables.iter().zip(&values) {
+            nodes.push((variable.id(), value.node()?));
+        }
+        let checked = match values.first().is_some_and(|x| x.device.is_same(&self.device)) {
+            true => self.device.check_values(self.node()?, &nodes),
+            false => Ok(()),
+        };
+        match checked {
+            Ok(()) => Ok(values),
+            Err(Earlier::Value(n)) => {
+                let shape = values[n].shape();
+                Err(Error::data(format!(
+                    "{op}: {what} {n} {shape:?} was assigned after the loss was computed from its earlier value; compute the loss again, or `detach` that value"
+                )))
+            }
+            Err(Earlier::Gone(name)) => Err(lost(name)),
+        }
+    }
+
     /// The node of a value that is to stay.
     ///
     /// # Errors
@@ -316,7 +444,7 @@ impl Tensor {
         match self.device.stands_in(node) {
             false => Ok(node),
             true => Err(Error::data(format!(
-                "{name}: the value is made of a program's input, which has no data outside of the program; return it"
+                "{name}: the value is made of a program's input, or of a variable that it reads, which have no data while it is compiled; return it"
             ))),
         }
     }
@@ -334,17 +462,23 @@ impl Tensor {
     /// As [`Tensor::grad`]; `Data` where a gradient is made of an input of a program that is being compiled: `grad` gives it.
     pub fn backward(&self, variables: &[&Variable]) -> Result<()> {
         within("backward", || {
-            let values: Vec<Tensor> = variables.iter().map(|variable| variable.value()).collect();
-            let gradients = self.paths(&values.iter().collect::<Vec<_>>())?;
+            let gradients = self.gradients_by("backward", "variable", variables)?;
             let own = |gradient: &Tensor| gradient.own_node("backward").map(drop);
             gradients.iter().flatten().try_for_each(own)?;
+            // All sums before the first is left.
+            let mut sums: Vec<(&Variable, Tensor)> = Vec::new();
             for (variable, gradient) in variables.iter().zip(gradients) {
                 let Some(gradient) = gradient else { continue };
-                let mut held = variable.held();
-                held.gradient = Some(match held.gradient.take() {
-                    Some(before) => before.add(&gradient)?,
-                    None => gradient,
-                });
+                let known = sums.iter().rposition(|(other, _)| other.is_same(variable));
+                let before = match known {
+                    Some(at) => Some(sums[at].1.clone()),
+                    None => variable.gradient(),
+                };
+                let sum = before.map_or_else(|| Ok(gradient.clone()), |sum| sum.add(&gradient))?;
+                sums.push((*variable, sum));
+            }
+            for (variable, sum) in sums {
+                variable.held().gradient = Some(sum);
             }
             Ok(())
         })
