@@ -23,13 +23,13 @@ impl Graph {
         self.check_room("reshape")?;
         let node = self.node(of);
         let (shape, dtype, data, early) = (node.shape, node.dtype, node.data, node.early);
-        let stands_in = node.stands_in;
+        let (stands_in, name) = (node.stands_in, self.made_by(of));
         let id = self.insert(Op::Reshape(shape), smallvec![of], shape, dtype, 0);
         if stands_in {
             return Ok(id);
         }
         let node = self.node_mut(id);
-        (node.alias, node.data, node.early) = (true, data, early);
+        (node.alias, node.data, node.early) = (Some(name), data, early);
         self.changed(&[id]);
         Ok(id)
     }
@@ -38,7 +38,7 @@ impl Graph {
     pub fn computed_by(&self, mut id: NodeId) -> NodeId {
         loop {
             let node = self.node(id);
-            match (node.alias && !node.data, &node.inputs[..]) {
+            match (node.alias.is_some() && !node.data, &node.inputs[..]) {
                 (true, &[input, ..]) => id = input,
                 _ => return id,
             }
@@ -51,7 +51,7 @@ impl Graph {
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
                 if let (born, Some(user)) = &self.nodes[index as usize] {
-                    if user.alias && !user.data {
+                    if user.alias.is_some() && !user.data {
                         let id = NodeId { index, born: *born };
                         found.push(id);
                         stack.push(id);

@@ -106,10 +106,12 @@ impl Graph {
                 if !user.is_passed() || user.is_spent || !seen.insert(index) {
                     continue;
                 }
-                if user.handles > 0 && user.behind > user.cut.before {
-                    return true;
+                match user.handles > 0 {
+                    true if user.behind > user.cut.before => return true,
+                    // What is computed from it is computed from its own value.
+                    true => {}
+                    false => stack.push(NodeId { index, born: *born }),
                 }
-                stack.push(NodeId { index, born: *born });
             }
         }
         false

@@ -62,9 +62,11 @@ impl Graph {
 
     /// The operation that a node is the result of.
     pub fn made_by(&self, id: NodeId) -> &'static str {
-        match &self.node(id).op {
-            Op::Source => "data",
-            op => op.name(),
+        let node = self.node(id);
+        match (node.alias, &node.op) {
+            (Some(name), _) => name,
+            (None, Op::Source) => "data",
+            (None, op) => op.name(),
         }
     }
 

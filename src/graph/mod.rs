@@ -90,8 +90,8 @@ struct Node {
     again: bool,
     /// The value that a variable had before it, whose memory it may take.
     replaces: Option<NodeId>,
-    /// It has the value of its input, in the same memory ([`Graph::alias`]).
-    alias: bool,
+    /// It has the value of its input, in the same memory ([`Graph::alias`]): the operation that computes that.
+    alias: Option<&'static str>,
     /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
     value_of: Option<VariableId>,
     /// A span of variables that holds those whose values it was computed from ([`used_up`]).
@@ -322,7 +322,7 @@ impl Graph {
             checkpoint: None,
             again: false,
             replaces: None,
-            alias: false,
+            alias: None,
             value_of: None,
             reads: self.reads_of(&inputs),
             used_up: false,

@@ -66,7 +66,7 @@ impl Graph {
         let past_is_over = node.used_up || past.reach <= past.cut.before;
         let forgets = node.data && (hidden || past_is_over);
         // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
-        let uses = (!node.data || node.alias) && node.is_needed() && !forgets;
+        let uses = (!node.data || node.alias.is_some()) && node.is_needed() && !forgets;
         let change = i32::from(uses) - i32::from(node.uses_inputs);
         node.uses_inputs = uses;
         if forgets {

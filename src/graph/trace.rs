@@ -228,7 +228,7 @@ impl Graph {
             let id = NodeId { index, born: *born };
             match user.data || !user.uses_inputs {
                 true => false,
-                false if user.alias => self.is_needed_later(id),
+                false if user.alias.is_some() => self.is_needed_later(id),
                 false => self.places.get(id).is_none(),
             }
         };

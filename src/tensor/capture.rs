@@ -53,7 +53,7 @@ pub(super) fn read(variable: &Variable) -> Option<Tensor> {
         let mut builds = builds.borrow_mut();
         let build = builds.last_mut()?;
         let device = variable.device();
-        if !build.device.is_same(&device) {
+        if !build.device.is_same(&device) || variable.has_failed() {
             return None;
         }
         let id = variable.id();

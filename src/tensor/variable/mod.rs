@@ -136,11 +136,11 @@ impl Variable {
         if let Some(stand_in) = capture::read(self) {
             return stand_in;
         }
-        let held = self.held();
-        if let (Place::Own(value), true) = (&held.place, held.parts.is_empty()) {
-            return value.clone();
+        if let Held { place: Place::Own(value), parts, .. } = &*self.held() {
+            if parts.is_empty() {
+                return value.clone();
+            }
         }
-        drop(held);
         let _structure = structure();
         self.now()
     }
@@ -159,6 +159,11 @@ impl Variable {
     /// The number that no other variable has.
     pub(crate) fn id(&self) -> VariableId {
         self.held().id
+    }
+
+    /// Whether it has no value, because there was none when it was made.
+    pub(in crate::tensor) fn has_failed(&self) -> bool {
+        matches!(&self.held().place, Place::Own(value) if value.error().is_some())
     }
 
     /// The shape and the type of its values.
@@ -256,10 +261,9 @@ impl Variable {
     /// Takes this value from now on. Where more than 2,000 operations were recorded since something was computed, they
     /// are submitted, as by [`Device::flush`](crate::device::Device::flush): steps that nobody waits for do not pile up.
     ///
-    /// When it is computed, it is written over the value before, if no tensor holds that ([`Variable::value`]) and nothing
-    /// recorded still needs it, and if each element is made of the one that it replaces, or all that reads the value before is
-    /// done by then. Else it has memory of its own. What was computed of a value that is overwritten stays, but gradients
-    /// that would pass that value are a `Data` error then: hold it, or ask for them before.
+    /// Gradients pass to what is assigned, unless it is detached. When the new value is computed, it is written over the old
+    /// one where nothing needs that any more: no tensor that is held ([`Variable::value`]), nothing that is recorded, and no
+    /// gradient that can still be asked for. So a loop of its own keeps one value in memory if it detaches what it assigns.
     ///
     /// # Errors
     /// What submitting gives; `Shape` or `DType` if it has another shape or type; `Data` if it lives on another device, or
