@@ -122,7 +122,9 @@ impl Graph {
         let mut nodes = Vec::with_capacity(results.len());
         for (n, &(shape, dtype)) in results.iter().enumerate() {
             let id = self.insert(Op::Source, smallvec![run], shape, dtype, 0);
-            self.node_mut(id).call = Some((recording.clone(), n));
+            let node = self.node_mut(id);
+            // As operations that were recorded now, it forgets its past when it was asked for and is not held any more.
+            (node.call, node.early) = (Some((recording.clone(), n)), true);
             nodes.push(id);
         }
         self.release(run);

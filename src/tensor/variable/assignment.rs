@@ -38,14 +38,15 @@ impl Assignment {
     /// Assigns the values. What comes back can take that back, as long as nothing was computed.
     pub fn commit(self) -> Undo {
         let _structure = structure();
-        let mut before = Vec::with_capacity(self.all.len());
+        let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());
         for ((variable, value), unchanged) in self.all.into_iter().zip(self.unchanged) {
             before.push((variable.clone(), variable.stored().weak()));
+            variable.park_parts(&mut parts);
             variable.renew_parts(&unchanged);
             // It was checked: it is no failed tensor.
             drop(variable.store(value));
         }
-        Undo { before }
+        Undo { before, parts }
     }
 }
 
@@ -53,6 +54,8 @@ impl Assignment {
 /// which are there until then.
 pub(crate) struct Undo {
     before: Vec<(Variable, Option<WeakTensor>)>,
+    /// The values of parts of flat variables, and which parts they are.
+    parts: Vec<(Variable, usize, WeakTensor)>,
 }
 
 impl Undo {
@@ -64,6 +67,9 @@ impl Undo {
                 variable.renew_parts(&[]);
                 drop(variable.store(value));
             }
+        }
+        for (flat, n, value) in self.parts {
+            flat.set_part(n, value.upgrade());
         }
     }
 }

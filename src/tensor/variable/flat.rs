@@ -9,7 +9,7 @@
 //!
 //! All of this is called while the structure is locked.
 
-use super::{structure, Layout, Part, Place, Variable};
+use super::{structure, Layout, Part, Place, Variable, WeakTensor};
 use crate::error::Result;
 use crate::graph::VariableId;
 use crate::tensor::{within, Inner, State, Tensor};
@@ -148,6 +148,25 @@ impl Variable {
         for held in children {
             Variable { held }.renew_parts(&[]);
         }
+    }
+
+    /// Notes the values of its parts, and of theirs.
+    pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, WeakTensor)>) {
+        let mut children = Vec::new();
+        for (n, part) in self.held().parts.iter().enumerate() {
+            let value = part.value.as_ref().and_then(Tensor::weak);
+            all.extend(value.map(|value| (self.clone(), n, value)));
+            children.extend(part.variable.upgrade());
+        }
+        for held in children {
+            Variable { held }.park_parts(all);
+        }
+    }
+
+    /// The value of its n-th part, as it was before.
+    pub(super) fn set_part(&self, n: usize, value: Option<Tensor>) {
+        let before = std::mem::replace(&mut self.held().parts[n].value, value);
+        drop(before);
     }
 
     /// Has its value elsewhere from now on.
