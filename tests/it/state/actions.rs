@@ -20,6 +20,11 @@ pub const SHAPES: [&[usize]; 5] = [&[], &[3], &[2, 3], &[3, 3], &[1]];
 /// Learning rates that are set; the last is refused by a step.
 pub const RATES: [f64; 4] = [0.0, 0.125, 0.03125, -1.0];
 
+/// The epochs of a trainer, the examples of its data, and how many are a batch.
+pub const EPOCHS: u64 = 3;
+pub const EXAMPLES: usize = 7;
+pub const SIZE: usize = 3;
+
 /// What clips gradients: nothing, a norm, a value.
 pub const CLIPS: usize = 3;
 
@@ -79,6 +84,49 @@ pub struct Body {
     /// A variable that is assigned an operand while the program is compiled, which is an error.
     pub assigns: Option<(Slot, usize)>,
 }
+
+/// A call that must fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Integers for a variable of floats.
+    AssignIntegers,
+    AssignFromOtherDevice,
+    AssignSliceOutside,
+    GradOfIntegers,
+    GradOfSeveral,
+    /// A second parameter is of integers; the first must keep its optimizer.
+    OptimizerOfIntegers,
+    OptimizerOfNothing,
+    /// A rule with a number that makes no sense.
+    OptimizerOfNonsense,
+    GroupOfNonsense,
+    MinimizeConstant,
+    AccumulateConstant,
+    StateWithoutSteps,
+    StateWithSurplus,
+    FlattenTwice,
+    AverageOfNonsense,
+    LoadNonsense,
+}
+
+pub const REFUSALS: [Refusal; 16] = [
+    Refusal::AssignIntegers,
+    Refusal::AssignFromOtherDevice,
+    Refusal::AssignSliceOutside,
+    Refusal::GradOfIntegers,
+    Refusal::GradOfSeveral,
+    Refusal::OptimizerOfIntegers,
+    Refusal::OptimizerOfNothing,
+    Refusal::OptimizerOfNonsense,
+    Refusal::GroupOfNonsense,
+    Refusal::MinimizeConstant,
+    Refusal::AccumulateConstant,
+    Refusal::StateWithoutSteps,
+    Refusal::StateWithSurplus,
+    Refusal::FlattenTwice,
+    Refusal::AverageOfNonsense,
+    Refusal::LoadNonsense,
+];
 
 /// An extent of an input of a program.
 pub type Extent = Option<usize>;
@@ -260,9 +308,9 @@ pub enum Action {
         inputs: Vec<Slot>,
         to: Slot,
     },
-    /// A call that is refused whatever the slots hold.
+    /// A call that must fail and change nothing.
     Refused {
-        what: usize,
+        what: Refusal,
         t: Slot,
         v: Slot,
         o: Slot,
@@ -288,16 +336,18 @@ pub enum Action {
 }
 
 impl Action {
-    /// The name of its kind.
+    /// The name of its kind. Some that do nearly the same have one name.
     pub fn name(&self) -> String {
         let text = format!("{self:?}");
         let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
         match self {
-            Action::Starved(inner) | Action::Profiled(inner) => {
-                format!("{} {}", &text[..end], inner.name())
-            }
+            Action::Starved(inner) | Action::Profiled(inner) => inner.name(),
             Action::Unary { op, .. } => format!("{op:?}"),
             Action::Binary { op, .. } => format!("{op:?}"),
+            Action::Refused { what, .. } => format!("{what:?}"),
+            Action::ReadPart { .. } => "Read".to_string(),
+            Action::GradByVariable { .. } | Action::Vjp { .. } => "Grad".to_string(),
+            Action::MinimizeInfinite { .. } => "Minimize".to_string(),
             _ => text[..end].to_string(),
         }
     }
@@ -490,7 +540,7 @@ impl Action {
                 write!(f, "t{to}.. = p{p}.run([{}])", slots('t', inputs))
             }
             Action::Refused { what, t, v, o } => {
-                write!(f, "refused call {what} on t{t}, v{v}, o{o}")
+                write!(f, "refused: {what:?} of t{t}, v{v}, o{o}")
             }
             Action::Trainer { rule, scaled } => {
                 let scaled = if *scaled { " in mixed precision" } else { "" };

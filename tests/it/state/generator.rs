@@ -3,8 +3,8 @@
 //! An action that must fail is taken sometimes, because a failed call must change nothing. The last actions read everything.
 
 use super::actions::{
-    Action, Binary, Body, Extent, Inner, Slot, Unary, OPTIMIZERS, PROGRAMS, RATES, SHAPES, TENSORS,
-    VARIABLES,
+    Action, Binary, Body, Extent, Inner, Slot, Unary, OPTIMIZERS, PROGRAMS, RATES, REFUSALS,
+    SHAPES, TENSORS, VARIABLES,
 };
 use super::model::{Model, Outcome, Setting};
 use super::reference::rules::RULES;
@@ -81,6 +81,8 @@ const BINARY: [Binary; 9] = [
 /// A program that is being made.
 struct Maker {
     random: Random,
+    /// Whether there may be a trainer.
+    trains: bool,
     model: Model,
     program: Vec<Action>,
 }
@@ -90,7 +92,8 @@ pub fn program(seed: u64, setting: Setting) -> Vec<Action> {
     let mut random = Random::new(seed);
     let most = if random.one_in(4) { 90 } else { 40 };
     let length = 8 + random.below(most);
-    let mut maker = Maker { random, model: Model::new(setting), program: Vec::new() };
+    let trains = random.one_in(3);
+    let mut maker = Maker { random, trains, model: Model::new(setting), program: Vec::new() };
     for slot in 0..3 {
         let (shape, seed) = (maker.random.below(SHAPES.len()), maker.random.below(50));
         maker.take(Action::Data { to: slot, shape, seed });
@@ -116,7 +119,8 @@ impl Maker {
             Outcome::Skip => return,
             Outcome::Fails(names) => {
                 let rare = if names.is_empty() { 12 } else { 3 };
-                if !self.random.one_in(rare) {
+                let asked = matches!(action, Action::Refused { .. });
+                if !asked && !self.random.one_in(rare) {
                     return;
                 }
             }
@@ -197,13 +201,29 @@ impl Maker {
 
     fn action(&mut self) -> Action {
         match self.random.below(100) {
-            0..30 => self.operation(),
-            30..45 => self.reading(),
-            45..62 => self.variable(),
-            62..74 => self.gradient(),
-            74..90 => self.optimizer(),
-            90..98 => self.program(),
+            0..28 => self.operation(),
+            28..42 => self.reading(),
+            42..58 => self.variable(),
+            58..70 => self.gradient(),
+            70..84 => self.optimizer(),
+            84..92 => self.program(),
+            92..96 if self.trains => self.trainer(),
+            92..96 => self.operation(),
             _ => self.special(),
+        }
+    }
+
+    fn trainer(&mut self) -> Action {
+        let rule = self.random.below(RULES.len());
+        match self.random.below(if self.model.has_trainer() { 14 } else { 1 }) {
+            0 => Action::Trainer { rule, scaled: self.random.one_in(4) },
+            1..5 => Action::NextStep,
+            5..7 => Action::OwnStep { seed: self.random.below(50) },
+            7 => Action::Evaluate,
+            8..10 => Action::Save,
+            10..12 => Action::Load,
+            12 => Action::Starved(Box::new(Action::NextStep)),
+            _ => Action::Replay { steps: 1 + self.random.below(3) },
         }
     }
 
@@ -409,25 +429,25 @@ impl Maker {
     }
 
     fn special(&mut self) -> Action {
-        let simple = |maker: &mut Maker| match maker.random.below(4) {
+        let simple = |maker: &mut Maker| match maker.random.below(5) {
             0 => maker.reading(),
             1 => maker.optimizer(),
             2 => maker.program(),
+            3 => maker.variable(),
             _ => maker.gradient(),
         };
-        match self.random.below(7) {
+        match self.random.below(9) {
             0 => Action::FindNonFinite { t: self.t() },
             1 => Action::Blame { t: self.t(), read: self.random.one_in(2) },
             2 => Action::Away { a: self.t(), to: self.to() },
             3..5 => match simple(self) {
-                inner @ (Action::Read { .. }
-                | Action::Run { .. }
-                | Action::Flush
-                | Action::Step { .. }
-                | Action::Accumulate { .. }
-                | Action::RunProgram { .. }) => Action::Starved(Box::new(inner)),
-                other => other,
+                inner @ (Action::Starved(_) | Action::Eager { .. }) => inner,
+                inner => Action::Starved(Box::new(inner)),
             },
+            5..7 => {
+                let (t, v, o) = (self.t(), self.v(), self.o());
+                Action::Refused { what: self.random.of(&REFUSALS), t, v, o }
+            }
             _ => match simple(self) {
                 inner @ (Action::Starved(_) | Action::Profiled(_)) => inner,
                 inner => Action::Profiled(Box::new(inner)),

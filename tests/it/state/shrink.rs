@@ -18,6 +18,7 @@ pub fn shrink(program: &[Action], mut wanted: impl FnMut(&[Action]) -> bool) -> 
     loop {
         let before = best.clone();
         leave_out(&mut best, &mut is_wanted);
+        join_copies(&mut best, &mut is_wanted);
         simplify(&mut best, &mut is_wanted);
         if best == before {
             return best;
@@ -42,6 +43,29 @@ fn leave_out(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> bo
             return;
         }
         size /= 2;
+    }
+}
+
+/// Leaves copies out, whose users take the original.
+fn join_copies(best: &mut Vec<Action>, is_wanted: &mut impl FnMut(&[Action]) -> bool) {
+    let mut at = 0;
+    while at < best.len() {
+        let copied = match best[at] {
+            Action::Unary { op: Unary::Copy, a, to } => Some((a, to)),
+            _ => None,
+        };
+        if let Some((a, to)) = copied {
+            let mut joined = best.clone();
+            joined.remove(at);
+            for action in &mut joined[at..] {
+                action.each_tensor(&mut |slot| *slot = if *slot == to { a } else { *slot });
+            }
+            if is_wanted(&joined) {
+                *best = joined;
+                continue;
+            }
+        }
+        at += 1;
     }
 }
 
@@ -204,4 +228,49 @@ fn simpler_bodies(body: &Body) -> Vec<Body> {
         all.push(Body { operations, ..body.clone() });
     }
     all
+}
+
+impl Body {
+    fn each_tensor(&mut self, f: &mut dyn FnMut(&mut usize)) {
+        self.captured.iter_mut().for_each(f);
+    }
+}
+
+impl Action {
+    /// Calls `f` with all slots of tensors that it reads.
+    fn each_tensor(&mut self, f: &mut dyn FnMut(&mut usize)) {
+        match self {
+            Action::Unary { a, .. } | Action::Away { a, .. } => f(a),
+            Action::Binary { a, b, .. } => [a, b].into_iter().for_each(f),
+            Action::Where { condition, a, b, .. } => [condition, a, b].into_iter().for_each(f),
+            Action::Checkpoint { a, body, .. } => {
+                f(a);
+                body.each_tensor(f);
+            }
+            Action::Drop { t }
+            | Action::Read { t }
+            | Action::ReadPart { t, .. }
+            | Action::Run { t }
+            | Action::FindNonFinite { t }
+            | Action::Blame { t, .. }
+            | Action::Refused { t, .. } => f(t),
+            Action::Variable { from, .. }
+            | Action::Assign { from, .. }
+            | Action::AssignSlice { from, .. }
+            | Action::AssignFlat { from } => f(from),
+            Action::Grad { of, wrt, .. } => {
+                f(of);
+                wrt.iter_mut().for_each(f);
+            }
+            Action::Vjp { of, seed, wrt, .. } => [of, seed, wrt].into_iter().for_each(f),
+            Action::GradByVariable { of, .. } | Action::Backward { of, .. } => f(of),
+            Action::Minimize { loss, .. }
+            | Action::MinimizeInfinite { loss, .. }
+            | Action::Accumulate { loss, .. } => f(loss),
+            Action::Compile { body, .. } => body.each_tensor(f),
+            Action::RunProgram { inputs, .. } => inputs.iter_mut().for_each(f),
+            Action::Starved(inner) | Action::Profiled(inner) => inner.each_tensor(f),
+            _ => {}
+        }
+    }
 }

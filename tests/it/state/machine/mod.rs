@@ -3,6 +3,7 @@
 //! It follows the same slots as the model and decides nothing: an action that the model skips never gets here.
 
 mod state;
+mod trainer;
 
 use super::actions::{Action, Binary, Inner, Slot, Unary, OPTIMIZERS, TENSORS, VARIABLES};
 use super::actions::{PROGRAMS, SHAPES};
@@ -76,6 +77,8 @@ pub struct Machine {
     pub flat: Option<Variable>,
     pub average: Option<WeightAverage>,
     pub state: Option<BTreeMap<String, Tensor>>,
+    pub trainer: Option<trainer::Training>,
+    pub file: Option<Vec<u8>>,
 }
 
 /// What is in a slot; the model has seen that it is filled.
@@ -94,6 +97,8 @@ impl Machine {
             flat: None,
             average: None,
             state: None,
+            trainer: None,
+            file: None,
         }
     }
 
@@ -117,6 +122,7 @@ impl Machine {
                 let profiled = device.profile(async { self.perform(inner) });
                 Ok(block_on(profiled)?.0)
             }
+            Action::Refused { what, t, v, o } => self.refused(*what, (*t, *v, *o)),
             _ => self.on_tensors(action),
         }
     }
@@ -130,6 +136,11 @@ impl Machine {
                 all.push((format!("steps of o{o}"), optimizer.steps() as f64));
                 all.push((format!("lr of o{o}"), optimizer.lr()));
             }
+        }
+        if let Some(trainer) = &self.trainer {
+            all.push(("steps of the trainer".into(), trainer.steps() as f64));
+            all.push(("epoch of the trainer".into(), trainer.epoch() as f64));
+            all.push(("history of the trainer".into(), trainer.history().len() as f64));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(variable) = variable {
@@ -154,7 +165,11 @@ impl Machine {
         slots.iter().map(|&slot| self.variable(slot)).collect()
     }
 
+    /// Fills a slot. A tensor that carries an error is an error.
     pub fn put(&mut self, slot: Slot, tensor: Tensor) -> Result<Read> {
+        if let Some(error) = tensor.error() {
+            return Err(error.clone());
+        }
         self.tensors[slot % TENSORS] = Some(tensor);
         Ok(Vec::new())
     }

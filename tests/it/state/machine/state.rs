@@ -228,7 +228,7 @@ impl Machine {
                 let results = program.run(&inputs.iter().collect::<Vec<_>>())?;
                 self.put_all(*to, results)
             }
-            _ => unreachable!("it is one of the others"),
+            _ => self.on_trainers(action),
         }
     }
 }

@@ -10,9 +10,10 @@
 pub mod optimizers;
 pub mod programs;
 pub mod tensors;
+pub mod trainer;
 mod variables;
 
-use super::actions::{Action, Slot, OPTIMIZERS, PROGRAMS, TENSORS, VARIABLES};
+use super::actions::{Action, Refusal, Slot, OPTIMIZERS, PROGRAMS, TENSORS, VARIABLES};
 use super::reference::array::Array;
 use super::reference::optimizer::Optimizer;
 use super::reference::tape::{self, Op, Tensor};
@@ -42,6 +43,9 @@ pub const FAILS: Why = Why::Fails(Vec::new());
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub outcome: Outcome,
+    /// Whether the error may also be that something is gone, or that there is no memory.
+    pub or_is_gone: bool,
+    pub or_lacks_memory: bool,
     /// What it gives, with a name each.
     pub output: Output,
 }
@@ -52,10 +56,6 @@ pub type Output = Vec<(String, Array)>;
 pub enum Outcome {
     Skip,
     Works,
-    /// It works, or what it needs was computed and is gone.
-    MayBeGone,
-    /// It works, or there is no memory.
-    MayLackMemory,
     Fails(Vec<usize>),
 }
 
@@ -114,6 +114,8 @@ pub struct Model {
     flat: Option<variables::Flat>,
     average: Option<optimizers::Average>,
     state: Option<BTreeMap<String, Array>>,
+    trainer: Option<trainer::Trainer>,
+    file: Option<trainer::File>,
     marks: HashMap<usize, Mark>,
     /// Of tensors that a step has used up, the values of parameters that it changed.
     used: HashMap<usize, HashSet<usize>>,
@@ -135,6 +137,8 @@ impl Model {
             flat: None,
             average: None,
             state: None,
+            trainer: None,
+            file: None,
             marks: HashMap::new(),
             used: HashMap::new(),
             may_be_gone: false,
@@ -146,13 +150,12 @@ impl Model {
     pub fn apply(&mut self, action: &Action) -> Plan {
         (self.may_be_gone, self.may_lack_memory) = (false, false);
         let (outcome, output) = match self.act(action) {
-            Ok(output) if self.may_lack_memory => (Outcome::MayLackMemory, output),
-            Ok(output) if self.may_be_gone => (Outcome::MayBeGone, output),
             Ok(output) => (Outcome::Works, output),
             Err(Why::Skip) => (Outcome::Skip, Vec::new()),
             Err(Why::Fails(names)) => (Outcome::Fails(names), Vec::new()),
         };
-        Plan { outcome, output }
+        let (or_is_gone, or_lacks_memory) = (self.may_be_gone, self.may_lack_memory);
+        Plan { outcome, or_is_gone, or_lacks_memory, output }
     }
 
     fn act(&mut self, action: &Action) -> Made<Output> {
@@ -161,9 +164,48 @@ impl Model {
                 self.may_lack_memory = true;
                 self.act(inner)
             }
-            Action::Profiled(inner) => self.act(inner),
+            Action::Profiled(inner) => {
+                self.evaluate_all();
+                let output = self.act(inner)?;
+                self.evaluate_all();
+                Ok(output)
+            }
+            Action::Refused { what, t, v, o } => self.refused(*what, (*t, *v, *o)),
             _ => self.act_on_tensors(action),
         }
+    }
+
+    /// What a call that must fail needs.
+    fn refused(&self, what: Refusal, (t, v, o): (Slot, Slot, Slot)) -> Made<Output> {
+        match what {
+            Refusal::AssignIntegers | Refusal::AssignFromOtherDevice => {
+                self.tensor(t)?;
+                self.variable(v)?;
+            }
+            Refusal::AssignSliceOutside | Refusal::FlattenTwice => drop(self.variable(v)?),
+            Refusal::OptimizerOfIntegers | Refusal::OptimizerOfNonsense => {
+                self.tensor(t)?;
+                self.variable(v)?;
+            }
+            Refusal::GradOfIntegers => drop(self.tensor(t)?),
+            Refusal::GradOfSeveral if self.tensor(t)?.value.data.len() == 1 => {
+                return Err(Why::Skip);
+            }
+            Refusal::OptimizerOfNothing | Refusal::GradOfSeveral => {}
+            Refusal::GroupOfNonsense => {
+                self.optimizer(o)?;
+                self.variable(v)?;
+            }
+            Refusal::MinimizeConstant | Refusal::AccumulateConstant => {
+                self.tensor(t)?;
+                self.optimizer(o)?;
+            }
+            Refusal::StateWithoutSteps | Refusal::StateWithSurplus | Refusal::AverageOfNonsense => {
+                self.optimizer(o)?;
+            }
+            Refusal::LoadNonsense => drop(self.trainer.as_ref().ok_or(Why::Skip)?),
+        }
+        Err(FAILS)
     }
 
     /// Numbers that the library must agree with after each action.
@@ -174,6 +216,11 @@ impl Model {
                 all.push((format!("steps of o{o}"), optimizer.groups[0].steps as f64));
                 all.push((format!("lr of o{o}"), optimizer.groups[0].lr));
             }
+        }
+        if let Some(trainer) = &self.trainer {
+            all.push(("steps of the trainer".into(), trainer.steps as f64));
+            all.push(("epoch of the trainer".into(), trainer.epoch as f64));
+            all.push(("history of the trainer".into(), trainer.history as f64));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(at) = *variable {
@@ -222,9 +269,12 @@ impl Model {
 
     /// Whether something holds a variable.
     fn is_alive(&self, variable: usize) -> bool {
-        let in_slot = self.variables.contains(&Some(variable));
-        let live = self.optimizers.iter().flatten();
-        in_slot || live.into_iter().any(|&at| self.made[at].variables().contains(&variable))
+        let trainer = self.trainer.as_ref();
+        let optimizers = self.optimizers.iter().flatten().copied();
+        let mut optimizers = optimizers.chain(trainer.map(|trainer| trainer.optimizer));
+        self.variables.contains(&Some(variable))
+            || optimizers.any(|at| self.made[at].variables().contains(&variable))
+            || trainer.is_some_and(|trainer| trainer.variables.contains(&variable))
     }
 
     /// The tensors that something holds.
@@ -274,14 +324,31 @@ impl Model {
         self.evaluate(&roots);
     }
 
+    /// Looks for what was computed and is gone on the way of gradients from `of`. What it was made of is not known, so that
+    /// gradients by everything that is older may be an error.
+    fn look_for_gone(&mut self, of: &Tensor, wrt: &[Tensor]) {
+        let oldest = |x: &Tensor| {
+            let mut x = x;
+            while let (Op::Identity, [inner]) = (x.op, &x.operands[..]) {
+                x = inner;
+            }
+            x.id
+        };
+        let Some(oldest) = wrt.iter().map(oldest).min() else { return };
+        let held = self.held();
+        let is_gone = |x: &Tensor| {
+            let mark = self.marks.get(&x.id).copied().unwrap_or_default();
+            let is_computed = mark.asked || mark.batches >= BATCHES;
+            is_computed && !tape::same(x, of) && !held.contains(&x.id)
+        };
+        let way = tape::ancestors(std::slice::from_ref(of), |x| x.id > oldest && !is_gone(x));
+        self.may_be_gone |= way.iter().any(|x| x.id > oldest && is_gone(x));
+    }
+
     /// Looks at the way of gradients from `of` to `wrt`: whether they may be gone, or must be an error.
     fn check_path(&mut self, of: &Tensor, wrt: &[Tensor]) -> Made<()> {
+        self.look_for_gone(of, wrt);
         let on = tape::path(of, &|x| wrt.iter().any(|y| tape::same(x, y)), &|_| false);
-        let held = self.held();
-        for x in on.values().filter(|x| !tape::same(x, of) && !held.contains(&x.id)) {
-            let mark = self.marks.get(&x.id).copied().unwrap_or_default();
-            self.may_be_gone |= mark.asked || mark.batches >= BATCHES;
-        }
         let has_no_gradient = |x: &&Tensor| {
             let is_passed = x.operands.iter().any(|operand| on.contains_key(&operand.id));
             matches!(x.op, Op::Slope(_)) && is_passed
@@ -366,6 +433,11 @@ impl Model {
         let of = self.made[at].variables();
         let is_one = |v: &Slot| self.variables[*v].is_some_and(|at| of.contains(&at));
         (0..VARIABLES).filter(is_one).collect()
+    }
+
+    /// Whether there is a trainer.
+    pub fn has_trainer(&self) -> bool {
+        self.trainer.is_some()
     }
 
     /// The extents of the inputs of a program.

@@ -142,7 +142,7 @@ impl Model {
         }
     }
 
-    fn new_optimizer(
+    pub(super) fn new_optimizer(
         &mut self,
         rule: usize,
         clip: usize,
@@ -178,18 +178,17 @@ impl Model {
     }
 
     /// The place of a parameter that a newer optimizer has.
-    fn lost(&self, at: usize) -> Option<usize> {
+    pub(super) fn lost(&self, at: usize) -> Option<usize> {
         self.made[at].variables().iter().position(|&v| self.all[v].owner != Some(at))
     }
 
     /// Refuses a step that must be an error.
     fn check_step(&self, at: usize) -> Made<()> {
-        let places = 0..self.made[at].variables().len();
         let variables = self.made[at].variables();
-        let lost = places.filter(|&place| self.all[variables[place]].owner != Some(at));
-        let lost: Vec<usize> = lost.collect();
+        let lost = |&place: &usize| self.all[variables[place]].owner != Some(at);
+        let lost: Vec<usize> = (0..variables.len()).filter(lost).collect();
         if !lost.is_empty() {
-            return Err(Why::Fails(lost));
+            return Err(Why::Fails(self.in_groups(at, lost)));
         }
         let refused = self.made[at].groups.iter().any(|group| group.lr < 0.0);
         if refused {
@@ -199,10 +198,22 @@ impl Model {
         }
     }
 
+    /// Adds to the places of parameters those that they have in their groups: an error may say one or the other.
+    fn in_groups(&self, at: usize, places: Vec<usize>) -> Vec<usize> {
+        let inner = self.made[at].groups.iter().flat_map(|group| 0..group.members.len());
+        let inner: Vec<usize> = inner.collect();
+        let mut all = places.clone();
+        all.extend(places.iter().map(|&place| inner[place]));
+        all
+    }
+
     /// The gradients of a loss by all parameters, scaled.
     fn scaled(&mut self, at: usize, loss: &Tensor) -> Made<Vec<Option<Array>>> {
         let variables = self.made[at].variables();
-        let found = self.gradients_by(loss, &variables)?;
+        let found = self.gradients_by(loss, &variables).map_err(|why| match why {
+            Why::Fails(places) => Why::Fails(self.in_groups(at, places)),
+            Why::Skip => Why::Skip,
+        })?;
         if found.iter().all(Option::is_none) {
             return Err(FAILS);
         }
@@ -211,7 +222,7 @@ impl Model {
         Ok(found.into_iter().map(|gradient| gradient.map(one)).collect())
     }
 
-    fn minimize(&mut self, at: usize, loss: &Tensor, infinite: bool) -> Made<Output> {
+    pub(super) fn minimize(&mut self, at: usize, loss: &Tensor, infinite: bool) -> Made<Output> {
         self.check_step(at)?;
         let mut gradients = self.scaled(at, loss)?;
         if infinite {

@@ -40,7 +40,7 @@ impl Model {
                 let results = self.run_program(&program, &inputs)?;
                 self.put_all(*to, results)
             }
-            _ => Err(Why::Skip),
+            _ => self.act_on_trainers(action),
         }
     }
 

@@ -41,10 +41,12 @@ impl Model {
                 let (at, from) = (self.variable(*v)?, self.tensor(*from)?);
                 let value = &self.all[at].value;
                 let (shape, rows) = (value.shape(), from.shape());
-                let fits = !shape.is_empty()
-                    && rows.len() == shape.len()
+                let fits = rows.len() == shape.len()
                     && rows[1..] == shape[1..]
                     && start + rows[0] <= shape[0];
+                if shape.is_empty() {
+                    return Err(Why::Skip);
+                }
                 if !fits {
                     return Err(FAILS);
                 }
@@ -190,7 +192,9 @@ impl Model {
                 self.put_all(*to, found)
             }
             Action::Backward { of, variables } => {
-                let (loss, variables) = (total(&self.tensor(*of)?), self.several(variables)?);
+                let (loss, variables) = (total(&self.tensor(*of)?), self.several(variables));
+                // What the same variable twice gives is not said.
+                let variables = variables.map_err(|_| Why::Skip)?;
                 let found = self.gradients_by(&loss, &variables)?;
                 for (&at, gradient) in variables.iter().zip(found) {
                     let Some(gradient) = gradient else { continue };
@@ -241,6 +245,10 @@ impl Model {
 
     /// Looks for former values of variables in a loss.
     fn check_former(&mut self, loss: &Tensor, variables: &[usize]) -> Made<()> {
+        let all = tape::ancestors(std::slice::from_ref(loss), |_| true);
+        let is_read = |x: &&Tensor| variables.iter().any(|&at| self.all[at].former.contains(&x.id));
+        let read: Vec<Tensor> = all.iter().filter(is_read).cloned().collect();
+        self.look_for_gone(loss, &read);
         let former = |at: usize, x: &Tensor| self.all[at].former.contains(&x.id);
         let is_value = |x: &Tensor| {
             x.op == Op::Identity
