@@ -40,6 +40,17 @@ export function tooLong(value: unknown): string | undefined {
   return length > MOST ? `a list of ${length}, at most ${MOST}` : undefined;
 }
 
+/**
+ * Refuses what an async function returned. Nobody waits for that promise, so it is handled here: a rejection that nobody handles
+ * ends a Node process.
+ */
+export function needSync(op: string, what: string, returned: unknown): void {
+  const isThenable = look(() => typeof (Object(returned) as { then?: unknown }).then === "function");
+  if (!isThenable) return;
+  look(() => Promise.resolve(returned).catch(() => {}));
+  throw dataError(`${op}: ${what} must not be async, got a promise`);
+}
+
 /** Refuses a list that is too long, before anything looks at its items. */
 export function needShort(op: string, what: string, value: unknown): void {
   const why = tooLong(value);
@@ -115,6 +126,7 @@ export class Host implements Owner {
   /** What was made in each scope that is open, the innermost last. */
   readonly scopes: Set<object>[] = [];
   readonly active: unknown[] = [];
+  isLost = false;
   /** The objects of devices and of layers' variables, by where these are in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
   /** When the page last had a turn. */
@@ -289,6 +301,7 @@ export class Host implements Owner {
 
   /** The core has trapped: whoever waits hears of it. */
   lose(cause: unknown): WarpweftError {
+    this.isLost = true;
     const why = this.#panic || String(cause);
     const message = `device: the ${this.name} core failed, and what was on it is lost; reload the page: ${why}`;
     const error = new WarpweftError("DeviceLost", message, { cause });
