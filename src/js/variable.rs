@@ -130,16 +130,21 @@ impl Held {
         Held { variable, value: RefCell::default(), assigned: RefCell::default(), device }
     }
 
-    /// The object of what was assigned is the variable's from now on; those before are disposed of.
+    /// The object of what was assigned is the variable's from now on, unless another variable has it; those before are disposed
+    /// of.
     fn take_over(&self, assigned: &JsValue) {
-        host(|host| host.release(assigned));
+        let has = |slot| object_in(slot).is_some_and(|own| own == *assigned);
+        let is_own = has(&self.value) || has(&self.assigned);
         self.dispose_all_but(assigned);
-        self.assigned.replace(weak(assigned));
+        // An object that two variables had would be disposed of by one while the other gives it out.
+        if is_own || host(|host| host.own(assigned)) {
+            self.assigned.replace(weak(assigned));
+        }
     }
 
     /// The value's object is this one from now on; those of a value before are disposed of.
     fn give_out(&self, value: &JsValue) {
-        host(|host| host.release(value));
+        host(|host| host.own(value));
         // The first object for a value: what was assigned is that value, too.
         if object_in(&self.value).is_some() {
             self.dispose_all_but(value);

@@ -129,6 +129,8 @@ export class Host implements Owner {
   isLost = false;
   /** The objects of devices and of layers' variables, by where these are in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
+  /** The tensors that variables have. */
+  readonly #owned = new WeakSet<object>();
   /** When the page last had a turn. */
   #turned = performance.now();
   /** What the last panic said. */
@@ -239,9 +241,12 @@ export class Host implements Owner {
     this.#objects.set(address, new WeakRef(object));
   }
 
-  /** Takes a tensor out of the scopes that would dispose of it. */
-  release(tensor: object): void {
+  /** Gives a tensor to a variable, which disposes of it: scopes do not any more. False if another variable has it. */
+  own(tensor: object): boolean {
     for (const made of this.scopes) made.delete(tensor);
+    if (this.#owned.has(tensor)) return false;
+    this.#owned.add(tensor);
+    return true;
   }
 
   openScope(): void {

@@ -105,6 +105,26 @@ test("a checkpoint that gives what it did not make leaves that to its owner", as
   same(await all(z), [2, 3]);
 });
 
+test("two variables that were given one object", async ({ device, Optimizer, Variable }) => {
+  const shared = device.tensor(VALUES);
+  const [a, b] = [new Variable(shared), new Variable(shared)];
+  const c = new Variable(device.tensor(VALUES));
+  c.assign(a.value);
+  const values = [b.value, c.value];
+  a.assign(device.ones([4]));
+  check(shared.disposed, "the object is the first variable's");
+  check(values.every(({ disposed }) => !disposed), "what the others have given out is disposed of");
+  same(await all(values[0].add(values[1])), [2, 4, 6, 8], "the values of the others");
+  c.assign(b.value);
+  const { value } = c;
+  Optimizer.sgd([b], { lr: 1 }).minimize(b.value.sum());
+  same(await all(b.value), [0, 1, 2, 3], "after a step of one");
+  check(!value.disposed, "what the other has given out is disposed of");
+  same(await all(c.value), VALUES, "the value of the other");
+  c.assign(c.value);
+  same(await all(c.value), VALUES, "a variable that is assigned its own value");
+});
+
 test("a trainer whose function gives its inputs as predictions", async ({ device, Generator, Layer, Optimizer, Trainer }) => {
   const model = Layer.linear(new Generator(device, 1), 2, 1);
   const [x, y] = [device.tensor(VALUES, [2, 2]), device.ones([2, 1])];
