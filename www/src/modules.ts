@@ -142,8 +142,8 @@ own(Module, "a module");
 type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
 /**
- * The tensor that `work` gives, as an object of its own: where `work` gives an object that it did not make, such as its argument,
- * it is another object for the same tensor. So whoever disposes of one leaves the other as it is.
+ * The tensor that `work` gives, as an object of its own. Where `work` gives an object that it did not make (its argument), the
+ * result is another object for the same tensor, so that disposing of one leaves the other as it is.
  */
 function ownResult(host: Host, work: () => Tensor): Tensor {
   const made = new Set<object>();

@@ -1,8 +1,8 @@
-// Random programs against an eager float64 interpreter (`www/tests/fuzz`): in Node on the CPU's core, in Chromium on WebGPU and on
-// the CPU's core. First the fuzz itself is tested: it finds references that are wrong.
+// Random programs against an eager float64 interpreter (`www/tests/fuzz`): in Node on the CPU's core, in Chromium on WebGPU and
+// on the CPU's core. First the fuzz itself is tested: it finds references that are wrong.
 //
-// `WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000` plays each for an hour, from that seed on. `node www/tests/fuzz/run.js` is
-// the part in Node alone.
+// `WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000` plays each for an hour, from that seed on. `node www/tests/fuzz/run.js`
+// is the part in Node alone.
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
@@ -45,7 +45,8 @@ async function findWrong(name, wrong) {
 
 for (const [name, wrong] of Object.entries(WRONG)) {
   const test = `the fuzz finds a wrong reference: ${name}`;
-  await findWrong(name, wrong).then(() => results.push({ name: test }), (error) => results.push({ name: test, error: error.stack }));
+  const error = await findWrong(name, wrong).then(() => undefined, (caught) => String(caught.stack));
+  results.push({ name: test, error });
 }
 
 /** Notes what a run has found. */
@@ -65,7 +66,8 @@ for (const prefers of [["webgpu", "cpu"], ["cpu", "cpu"]]) {
   const given = { prefers, seed, seconds };
   const run = page.evaluate(async (options) => (await import("/fuzz/page.js")).run(options), given);
   const where = `Chromium, ${prefers.join(" and ")}`;
-  await run.then((found) => note(where, found), (error) => results.push({ name: `fuzz, ${where}`, error: String(error.stack) }));
+  const failed = (error) => results.push({ name: `fuzz, ${where}`, error: String(error.stack) });
+  await run.then((found) => note(where, found), failed);
   await page.close();
 }
 await browser.close();

@@ -17,6 +17,7 @@ async function opened() {
 const results = await runAll(await opened(), opened);
 
 const name = "a core that trapped";
-await lose(await opened(), "cpu").then(() => results.push({ name }), (error) => results.push({ name, error: String(error.stack) }));
+const error = await lose(await opened(), "cpu").then(() => undefined, (caught) => String(caught.stack));
+results.push({ name, error });
 
 finish(results);

@@ -1,5 +1,5 @@
-// The contract of docs/state.md as users meet it in JavaScript: a test for each way in which variables, optimizers, programs and
-// checkpoints once disturbed each other. `www/tests/fuzz` looks for further ones.
+// The contract of docs/state.md as users meet it in JavaScript: a test for each way in which variables, optimizers, programs
+// and checkpoints once disturbed each other. `www/tests/fuzz` looks for further ones.
 
 import { check, close, same, test } from "./harness.js";
 
@@ -100,8 +100,10 @@ test("a step that fails changes nothing", async ({ device, Optimizer, Variable }
   const w = new Variable(device.tensor([1, 2]));
   const optimizer = Optimizer.adam([w], { lr: 0.1 });
   optimizer.accumulate(w.value.sum());
-  const failed = [() => optimizer.minimize(device.tensor(3)), () => optimizer.minimize(w.value), () => w.assign(device.ones([3]))];
-  for (const work of failed) {
+  const constant = () => optimizer.minimize(device.tensor(3));
+  const list = () => optimizer.minimize(w.value);
+  const longer = () => w.assign(device.ones([3]));
+  for (const work of [constant, list, longer]) {
     let error;
     try {
       work();
@@ -115,7 +117,7 @@ test("a step that fails changes nothing", async ({ device, Optimizer, Variable }
   close(await all(w.value), [0.9, 1.9], 1e-5, "after the step that takes what was accumulated");
 });
 
-test("a loss of a value that was assigned over is refused by the variable's name", async ({ device, Optimizer, Variable, Module }) => {
+test("a loss of an earlier value of a variable is refused by its name", async ({ device, Optimizer, Variable, Module }) => {
   class Net extends Module {
     scale = new Variable(device.tensor([1, 2]));
     shift = new Variable(device.tensor([3, 4]));

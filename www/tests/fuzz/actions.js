@@ -1,4 +1,4 @@
-// Everything that a program of the fuzz can do. An action is plain data, `{ do: "minimize", optimizer: "o1", loss: "t4" }`, so that
+// Everything that a program of the fuzz can do. An action is plain data: `{ do: "minimize", optimizer: "o1", loss: "t4" }`. So
 // programs can be kept, made smaller and printed. For each kind of action a table says
 //
 // - `make`: one at random, of what the world has by then; undefined where there is nothing to make it of;

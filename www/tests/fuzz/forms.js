@@ -1,5 +1,5 @@
-// Operations of tensors as plain data, `{ op: "slice", of: ["t3"], with: [0, 1, 3] }`: how each is written in JavaScript, what it
-// means, and where one can be made. Bodies of programs and of activation checkpoints are lists of them.
+// Operations of tensors as plain data: `{ op: "slice", of: ["t3"], with: [0, 1, 3] }`. A table says how each is written in
+// JavaScript, what it means, and where one can be made. Bodies of programs and of activation checkpoints are lists of them.
 //
 // An operand is a name, or a variable's value: `t3`, `v1.value`, `m1.layer.parameter("weight").value`.
 
@@ -28,7 +28,10 @@ const forms = {
   reshape: { write: ([x], [shape]) => `${x}.reshape(${listed(shape)})`, mean: (ops, [x], [shape]) => ops.reshape(x, shape) },
   transpose: { write: ([x]) => `${x}.transpose()`, mean: (ops, [x]) => ops.transpose(x) },
   slice: { write: ([x], range) => `${x}.slice(${range.join(", ")})`, mean: (ops, [x], range) => ops.slice(x, ...range) },
-  concat: { write: (all, [axis]) => `Tensor.concat(${listed(all)}, ${axis})`, mean: (ops, all, [axis]) => ops.concat(all, axis) },
+  concat: {
+    write: (all, [axis]) => `Tensor.concat(${listed(all)}, ${axis})`,
+    mean: (ops, all, [axis]) => ops.concat(all, axis),
+  },
 };
 
 /** Operations that are more than their operands: what they mean needs the world. */
@@ -84,7 +87,8 @@ export function mean(world, step, operands) {
 
 /** A function in JavaScript of a list of operations: `(x0) => { const b1 = x0.tanh(); return b1; }`. */
 export function writeBody({ inputs, steps, results }) {
-  const lines = steps.map((step) => `const ${step.as.length > 1 || step.op === "grad" ? listed(step.as) : step.as[0]} = ${write(step)};`);
+  const target = ({ as, op }) => (as.length > 1 || op === "grad" ? listed(as) : as[0]);
+  const lines = steps.map((step) => `const ${target(step)} = ${write(step)};`);
   const given = results.length === 1 ? results[0] : listed(results);
   const named = inputs.length === 1 ? `(${inputs[0]})` : `(${inputs.join(", ")})`;
   if (!lines.length) return `${named} => ${given}`;
@@ -139,7 +143,8 @@ const makers = {
     return op === "square" && size(x) > TAME ? undefined : { op, of: [x.ref] };
   },
   constant: ({ random }, x) => {
-    return random.once(3) ? { op: "shift", of: [x.ref], with: [random.one([0.5, -0.25])] } : { op: "scale", of: [x.ref], with: [random.one([0.5, -1.5])] };
+    const [op, by] = random.one([["shift", 0.5], ["shift", -0.25], ["scale", 0.5], ["scale", -1.5], ["scale", -1.5]]);
+    return { op, of: [x.ref], with: [by] };
   },
   binary: ({ random }, x, all) => {
     const op = random.one(["add", "sub", "mul", "mul"]);
@@ -197,7 +202,7 @@ export const weights = {
   ...{ forward: 3, checkpoint: 2, detach: 1 },
 };
 
-/** An operation of one of these tensors, `{ ref, value, device }` each; undefined where the one that was chosen does not fit. */
+/** An operation of one of these tensors, `{ ref, value, device }` each. Undefined where the chosen one does not fit. */
 export function makeStep(gen, all, chosen = weights) {
   const x = gen.random.one(all);
   const near = all.filter(({ device }) => device === x.device);

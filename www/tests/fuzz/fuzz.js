@@ -34,10 +34,22 @@ export class Copies {
   }
 }
 
+/** Rejections that nobody handles: they would end a Node process. */
+const unhandled = [];
+if (globalThis.process?.on) process.on("unhandledRejection", (reason) => unhandled.push(reason));
+else globalThis.addEventListener?.("unhandledrejection", ({ reason }) => unhandled.push(reason));
+
 /** Plays on new devices; a core that has trapped is left behind. */
 async function played(copies, prefers, next, options) {
   const library = await Library.open(await copies.get(), prefers);
   const result = await play(library, next, options);
+  // They are told when all that was waiting has had its turn.
+  await new Promise((resolve) => setTimeout(resolve));
+  const [reason] = unhandled.splice(0);
+  if (reason !== undefined && !result.finding) {
+    const { action } = result.played.at(-1);
+    result.finding = { kind: "unhandled rejection", action: { do: action.do }, message: String(reason) };
+  }
   if (result.finding?.kind === "trap") copies.renew();
   else library.close();
   return result;
@@ -75,8 +87,8 @@ async function reduced(copies, prefers, { played: all, finding }, options, most)
 }
 
 /**
- * Plays programs of one seed after the other for some seconds, or until there are enough findings of different kinds. `tell` hears
- * of each finding when it is small.
+ * Plays programs of one seed after the other for some seconds, or until there are enough findings of different kinds. `tell` is
+ * called with each finding when it is small.
  */
 export async function fuzz({ load, prefers, seed, seconds, most = 1, shrinking = 30, options = {}, tell = () => {} }) {
   const copies = new Copies(load);

@@ -1,5 +1,5 @@
-// Making actions at random, each of what the world has by then. The same seed makes the same actions as long as the library answers
-// the same.
+// Making actions at random, each of what the world has by then. The same seed makes the same actions, as long as the library
+// gives the same answers.
 
 import { actions } from "./actions.js";
 import { makeStep, mean, weights } from "./forms.js";
@@ -79,8 +79,8 @@ export class Generator {
   }
 
   /**
-   * A number that depends on one of these variables, `{ ref, actions }`: one that is there, or one that further actions make; once in
-   * a while any number.
+   * A number that depends on one of these variables, `{ ref, actions }`: one that is there, or one that further actions make.
+   * Once in a while it is any number.
    */
   loss(ids, device) {
     const { random } = this;
@@ -105,8 +105,8 @@ export class Generator {
   }
 
   /**
-   * A function of a few operations: of `inputs`, whose names begin with `kind`, and tensors from outside. The last result depends
-   * on the last operation.
+   * A function of a few operations, of `inputs`, whose names begin with `kind`, and of tensors from outside. The last result is
+   * that of the last operation.
    */
   body(inputs, others, kind, most, chosen = { ...weights, checkpoint: kind === "h" ? 0 : 1 }) {
     const locals = inputs.map(({ value, device }) => ({ ref: this.fresh(kind), value, device }));

@@ -1,5 +1,5 @@
-// Models as plain data: a list of stages, such as `{ is: "linear", from: 2, to: 3 }`. In JavaScript they are classes that extend
-// `Module`, or a `Sequential`, so that parameters have paths; here they are variables by these paths.
+// Models as plain data: a list of stages, such as `{ is: "linear", from: 2, to: 3 }`. In JavaScript they are classes that
+// extend `Module`, or a `Sequential`, so that parameters have paths. In the reference they are variables by these paths.
 
 import { count, numbers } from "./random.js";
 import { constant, Refused } from "./tape.js";
@@ -13,6 +13,7 @@ function found(stages, at) {
       const inside = stage.is === "residual" ? `${id}.layer` : id;
       return found(stage.stages, (k) => `${inside}.stage${k}`);
     }
+    if (stage.is === "list") return found(stage.stages, (k) => `${id}[${k}]`);
     if (stage.is !== "linear") return [];
     const weight = { id: `${id}.parameter("weight")`, shape: [stage.to, stage.from] };
     return stage.bias ? [weight, { id: `${id}.parameter("bias")`, shape: [stage.to] }] : [weight];
@@ -35,6 +36,7 @@ function applied(stage, id, x) {
   if (stage.is === "scale") return `${x}.mul(${id}.value)`;
   if (stage.is === "offset") return `${x}.add(${id}.value)`;
   if (stage.is === "again") return `${x}.checkpoint((h) => ${id}.forward(h))`;
+  if (stage.is === "list") return `${id}.reduce((x, layer) => layer.forward(x), ${x})`;
   return `${id}.forward(${x})`;
 }
 
@@ -47,6 +49,7 @@ function property(stage, device) {
   if (stage.is === "linear") {
     return `Layer.linear(new Generator(${device}, 1), ${stage.from}, ${stage.to}${stage.bias ? "" : ", { bias: false }"})`;
   }
+  if (stage.is === "list") return `[${stage.stages.map((one) => property(one, device)).join(", ")}]`;
   if (stage.is === "residual") return `new Residual(${classOf(stage.stages, device)})`;
   return stage.is === "inner" || stage.is === "again" ? classOf(stage.stages, device) : undefined;
 }
@@ -70,7 +73,8 @@ export function writeModel({ is, stages }, device) {
 export function forward(world, name, x, device) {
   const { spec, device: own } = world.get("models", name);
   // A model on another device refuses where it first meets its parameters.
-  return stages(world, spec.stages, (n) => (spec.is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`), x, device !== own);
+  const at = (n) => (spec.is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`);
+  return stages(world, spec.stages, at, x, device !== own);
 }
 
 function stages(world, list, at, x, isForeign) {
@@ -84,8 +88,10 @@ function stages(world, list, at, x, isForeign) {
     if (stage.is === "tanh") return ops.tanh(x);
     if (stage.is === "scale") return ops.mul(x, value(id));
     if (stage.is === "offset") return ops.add(x, value(id));
-    if (stage.is === "inner" || stage.is === "again") return stages(world, stage.stages, (k) => `${id}.stage${k}`, x, isForeign);
-    if (stage.is === "residual") return ops.add(x, stages(world, stage.stages, (k) => `${id}.layer.stage${k}`, x, isForeign));
+    const inside = (path) => stages(world, stage.stages, (k) => `${path}.stage${k}`, x, isForeign);
+    if (stage.is === "inner" || stage.is === "again") return inside(id);
+    if (stage.is === "list") return stages(world, stage.stages, (k) => `${id}[${k}]`, x, isForeign);
+    if (stage.is === "residual") return ops.add(x, inside(`${id}.layer`));
     const y = ops.matmul(x, ops.transpose(value(`${id}.parameter("weight")`)));
     return stage.bias ? ops.add(y, value(`${id}.parameter("bias")`)) : y;
   }, x);
@@ -94,7 +100,8 @@ function stages(world, list, at, x, isForeign) {
 /** The parameters of a model that is made, with their first values. */
 export function makeModel(world, name, { spec, device, seed }) {
   const parameters = parametersOf(name, spec);
-  world.state.models.set(name, { spec, device, seed, width: spec.width, outputs: spec.outputs, ids: parameters.map(({ id }) => id) });
+  const { width, outputs } = spec;
+  world.state.models.set(name, { spec, device, seed, width, outputs, ids: parameters.map(({ id }) => id) });
   parameters.forEach(({ id, shape }, n) => world.variable(id, constant(shape, first(seed, n, shape)), device));
 }
 
@@ -109,6 +116,7 @@ export function randomSpec(random) {
     [{ is: "inner", stages: [{ is: "scale", width: hidden }, { is: "tanh" }] }],
     [{ is: "residual", stages: [linear(hidden, hidden), { is: "tanh" }] }],
     [{ is: "again", stages: [linear(hidden, hidden), { is: "tanh" }] }],
+    [{ is: "list", stages: [linear(hidden, hidden), linear(hidden, hidden)] }],
   ]);
   const before = random.once(3) ? [{ is: "scale", width }] : [];
   const list = [...before, linear(width, hidden), ...middle, linear(hidden, outputs)];

@@ -18,13 +18,13 @@ const AsyncFunction = (async () => {}).constructor;
 const OWN = /^([a-z]\d+|element_d\d+)$/;
 
 /** The users' function of elements, with its gradients, for devices that compile WGSL and for those that do not. */
-const ELEMENT = `async (device) => device.elementFunction("fn f(x: f32, y: f32) -> f32 { return x * y + 0.5 * x; }", {
-  gradients: [
-    await device.elementFunction("fn by_x(x: f32, y: f32) -> f32 { return y + 0.5; }", { fallback: (x, y) => x.mul(0).add(y).add(0.5) }),
-    await device.elementFunction("fn by_y(x: f32, y: f32) -> f32 { return x; }", { fallback: (x, y) => y.mul(0).add(x) }),
-  ],
-  fallback: (x, y) => x.mul(y).add(x.mul(0.5)),
-})`;
+const ELEMENT = `async (device) => {
+  const of = "(x: f32, y: f32) -> f32";
+  const make = (name, body, options) => device.elementFunction("fn " + name + of + " { return " + body + "; }", options);
+  const byX = await make("by_x", "y + 0.5", { fallback: (x, y) => x.mul(0).add(y).add(0.5) });
+  const byY = await make("by_y", "x", { fallback: (x, y) => y.mul(0).add(x) });
+  return make("f", "x * y + 0.5 * x", { gradients: [byX, byY], fallback: (x, y) => x.mul(y).add(x.mul(0.5)) });
+}`;
 
 /** The library's side: a copy of the package, and what a program has by name. */
 export class Library {
@@ -40,7 +40,9 @@ export class Library {
     const env = { Generator, Layer, Module, Optimizer, Residual, Sequential, Tensor, Trainer, Variable };
     // eslint-disable-next-line no-eval
     const element = (0, eval)(ELEMENT);
-    for (const [n, device] of devices.entries()) Object.assign(env, { [`d${n}`]: device, [`element_d${n}`]: await element(device) });
+    for (const [n, device] of devices.entries()) {
+      Object.assign(env, { [`d${n}`]: device, [`element_d${n}`]: await element(device) });
+    }
     return new Library(warpweft, devices, env);
   }
 
@@ -138,8 +140,8 @@ async function playOne(world, library, action) {
 const isFine = (kind) => ["done", "refused", "skipped"].includes(kind) || kind.startsWith("allowed");
 
 /**
- * Plays the actions that `next` gives for the world until it gives none, and then reads all there is (`isLast`). `played` are those
- * that were not left out, with their text; `finding` is what the last of them is, if it is one.
+ * Plays the actions that `next` gives for the world until it gives none, and then reads all there is (`isLast`). `played` are
+ * those that were not left out, with their text. `finding` is the last of them, if the two sides differ there.
  */
 export async function play(library, next, { wrong, hasHalf } = {}) {
   const world = new World({ devices: library.devices.map((_, n) => `d${n}`), wrong });
@@ -167,25 +169,24 @@ export async function play(library, next, { wrong, hasHalf } = {}) {
   return { played, counts };
 }
 
-const listed = (names, write) => names.map(write).join(", ");
-
 /** A program as people read it, and run it. */
 export function written(played, prefers) {
   const text = played.map(({ source }) => source.join(" ")).join("\n");
-  const classes = ["Device", "Generator", "Layer", "Module", "Optimizer", "Residual", "Sequential", "Tensor", "Trainer", "Variable"];
+  const classes = "Device Generator Layer Module Optimizer Residual Sequential Tensor Trainer Variable".split(" ");
   const used = classes.filter((name) => name === "Device" || new RegExp(`\\b${name}\\b`).test(text));
   const devices = prefers.map((prefer, n) => [`d${n}`, prefer]).filter(([name]) => text.includes(name));
   const elements = devices.filter(([name]) => text.includes(`element_${name}`));
   const names = [...new Set([...text.matchAll(/\b([a-ln-z]\d+|m\d+)\b(?= =|[,\]])/g)].map(([, name]) => name))];
   const own = names.filter((name) => !/^[dbhxe]\d/.test(name));
   const lines = played.map(({ source: [statements, result], expected, kind, message }) => {
-    const said = isFine(kind) ? (kind === "refused" ? `an error: ${message}` : result && shown(expected)) : `${kind}: ${message}`;
+    const fine = kind === "refused" ? `an error: ${message}` : result && shown(expected);
+    const said = isFine(kind) ? fine : `${kind}: ${message}`;
     const call = [statements, result && `console.log(${result});`].filter(Boolean).join("\n");
     return said ? `${call} // ${said.split("\n")[0]}` : call;
   });
   return [
     `import { ${used.join(", ")} } from "warpweft/nn";`,
-    `const [${listed(devices, ([name]) => name)}] = [${listed(devices, ([, prefer]) => `await Device.new({ prefer: "${prefer}" })`)}];`,
+    ...devices.map(([name, prefer]) => `const ${name} = await Device.new({ prefer: "${prefer}" });`),
     ...elements.map(([name]) => `const element_${name} = await (${ELEMENT})(${name});`),
     ...(own.length ? [`let ${own.join(", ")};`] : []),
     ...lines,

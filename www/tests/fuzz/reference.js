@@ -1,11 +1,12 @@
-// The reference: what a program of the fuzz means, computed eagerly in float64, after the contract of docs/state.md. It shares no
+// The reference: what a program of the fuzz means, computed eagerly in float64, by the contract of docs/state.md. It shares no
 // code with the library.
 //
-// A world is all that a program has by name: tensors, variables, optimizers and so on. A variable's value is a value of its own
-// for each assignment: gradients pass from it to what was assigned, and a loss of an earlier one is told from a loss of this one.
+// A world is all that a program has by name: tensors, variables, optimizers and so on. Each assignment gives a variable a value
+// of its own. Gradients pass from it to what was assigned, and a loss of an earlier value is told from one of the present.
 //
-// A world notes in `lenient` where the library may refuse an action that has a result here: "lifetime" where a gradient passes
-// what is not held any more, which the contract lets be an error; "any" where the contract does not say.
+// A world notes in `lenient` where the library may refuse an action that has a result here. It is "lifetime" where a gradient
+// passes what is not held any more, which may be an error. It is "any" where the contract does not say, and "memory" where
+// memory may lack.
 
 import { count } from "./random.js";
 import { rules } from "./rules.js";

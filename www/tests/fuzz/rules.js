@@ -1,5 +1,5 @@
-// The rules of optimizers by their formulas, element by element: what a step makes of a value `w`, a gradient `g` and what the rule
-// remembers. Their papers, and PyTorch where it differs, are the source; the library's code is not.
+// The rules of optimizers by their formulas, element by element: what a step makes of a value `w`, a gradient `g` and what the
+// rule remembers. Their papers, and PyTorch where it differs, are the source. The library's code is not.
 //
 // The fuzz gives each rule numbers that make it smooth (a large `eps`), because a step that divides a small gradient by itself
 // would turn a rounding error into a whole step.

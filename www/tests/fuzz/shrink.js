@@ -1,5 +1,5 @@
-// Makes a program that fails smaller: it leaves out actions, first many at once (Zeller's delta debugging), and then what is inside
-// of those that have others. An action whose operands are gone is left out by itself, so whatever is left is a program.
+// Makes a program that fails smaller. It leaves out actions, first many at once (Zeller's delta debugging), and then what is
+// inside of those that have others. An action whose operands are missing is left out by the player, so any part is a program.
 
 import { parametersOf } from "./models.js";
 
@@ -29,27 +29,32 @@ function* inside(list) {
         yield changed({ ...action, body: { ...body, steps } });
       }
     }
-    if (Array.isArray(action.wrt) && action.wrt.length > 1) yield changed({ ...action, wrt: [action.wrt[0]], as: [action.as[0]] });
-    if (Array.isArray(action.of) && action.do === "backward" && action.of.length > 1) yield changed({ ...action, of: [action.of[0]] });
-    if (action.options?.lr) {
-      const plain = { lr: 1 };
-      if (action.rule !== "sgd" || Object.keys(action.options).length > 1) yield changed({ ...action, rule: "sgd", options: plain });
+    for (const [k] of action.wrt?.length > 1 ? action.wrt.entries() : []) {
+      const others = (all) => all.filter((_, at) => at !== k);
+      yield changed({ ...action, wrt: others(action.wrt), as: others(action.as) });
     }
+    const isList = action.do === "backward" || (action.do === "optimizer" && !action.model);
+    for (const [k] of isList && action.of.length > 1 ? action.of.entries() : []) {
+      yield changed({ ...action, of: action.of.filter((_, at) => at !== k) });
+    }
+    const isPlain = action.rule === "sgd" && Object.keys(action.options).length === 1;
+    if (action.options && !isPlain) yield changed({ ...action, rule: "sgd", options: { lr: 1 } });
   }
 }
 
 /** The same list with other names in it. */
 function renamed(list, names) {
-  const change = (value) => {
-    if (Array.isArray(value)) return value.map(change);
+  const change = (value, isText = false) => {
+    if (Array.isArray(value)) return value.map((one) => change(one));
     if (typeof value === "object" && value !== null) {
-      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, key === "call" ? anywhere(inner) : change(inner)]));
+      // Calls that fail are text.
+      return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, change(inner, key === "call")]));
     }
     if (typeof value !== "string") return value;
+    if (isText) return [...names].reduce((all, [id, name]) => all.replaceAll(id, name), value);
     const [, id, rest] = /^(.*?)(\.value)?$/s.exec(value);
     return names.has(id) ? names.get(id) + (rest ?? "") : value;
   };
-  const anywhere = (text) => (typeof text === "string" ? [...names].reduce((all, [id, name]) => all.replaceAll(id, name), text) : change(text));
   return change(list);
 }
 
@@ -58,7 +63,9 @@ function* apart(list) {
   for (const [n, { do: name, as, device, spec, seed }] of list.entries()) {
     if (name !== "model") continue;
     const names = new Map(parametersOf(as, spec).map(({ id }, k) => [id, `v${as.slice(1)}0${k}`]));
-    const made = parametersOf(as, spec).map(({ id, shape }, k) => ({ do: "variable", as: names.get(id), device, shape, seed: seed + k }));
+    const made = parametersOf(as, spec).map(({ id, shape }, k) => {
+      return { do: "variable", as: names.get(id), device, shape, seed: seed + k };
+    });
     const rest = list.slice(n + 1).map((action) => {
       if (action.do !== "optimizer" || action.model !== as) return action;
       const { model: _, ...others } = action;
@@ -71,8 +78,8 @@ function* apart(list) {
 const sizeOf = ({ actions }) => JSON.stringify(actions).length;
 
 /**
- * The smallest program that was found to fail, `{ actions, ... }` as `fails` gives it; `fails` gives nothing for a program that does
- * not. `isOver` says when time is up.
+ * The smallest program that was found to fail, `{ actions, ... }` as `fails` gives it. `fails` gives nothing for a program that
+ * does not fail. `isOver` says when time is up.
  */
 export async function shrink(failing, fails, isOver) {
   let best = failing;

@@ -221,8 +221,9 @@ export const operations = {
   /** A slice of other numbers in the numbers of a whole, as a constant. */
   replaced(whole, axis, start, part) {
     const at = axisOf(whole, axis);
-    const fits = part.shape.length === whole.shape.length && part.shape.every((extent, n) => n === at || extent === whole.shape[n]);
-    if (!fits || start < 0 || start + part.shape[at] > whole.shape[at]) throw new Refused(`[${part.shape}] in [${whole.shape}]`);
+    const isLike = part.shape.every((extent, n) => n === at || extent === whole.shape[n]);
+    const fits = isLike && part.shape.length === whole.shape.length && start >= 0 && start + part.shape[at] <= whole.shape[at];
+    if (!fits) throw new Refused(`[${part.shape}] in [${whole.shape}]`);
     const data = Float64Array.from(whole.data);
     this.places(whole.shape, at, start, part.shape[at]).forEach((place, n) => (data[place] = part.data[n]));
     return constant(whole.shape, data);

@@ -84,7 +84,8 @@ export const calls = {
         const scope = `${device}.scope(() => {\n${lines}\n  throw "mine";\n});`;
         return `try {\n${scope.replace(/^/gm, "  ")}\n} catch (error) {\n  if (error !== "mine") throw error;\n}`;
       }
-      return `${kept.length ? `[${kept.join(", ")}] = ` : ""}${device}.scope(() => {\n${lines}\n  return [${kept.join(", ")}];\n});`;
+      const names = `[${kept.join(", ")}]`;
+      return `${kept.length ? `${names} = ` : ""}${device}.scope(() => {\n${lines}\n  return ${names};\n});`;
     },
     run(world, action) {
       const { device, actions: all, throws } = action;
@@ -136,6 +137,7 @@ export const calls = {
         x && x.value.data.length > 1 && [`${x.ref}.grad([${x.ref}])`, [x.ref]],
         x && [`${x.ref}.checkpoint((h) => 3)`, [x.ref]],
         x && [`${x.device}.scope(async () => ${x.ref}.add(1))`, [x.ref]],
+        x && [`${x.ref}.checkpoint(async (h) => { await h; throw new Error("late"); })`, [x.ref]],
         x && variable && x.value.data.length > 1 && [`${x.ref}.backward([${variable}])`, [x.ref, variable]],
         variable && [`${variable}.assign(${larger})`, [variable]],
         variable && [`${variable}.assignSlice(0, 40, ${larger})`, [variable]],
@@ -163,7 +165,7 @@ export const calls = {
     },
   },
 
-  /** Another action while the device may take no more memory than it has: it does what it does, or fails and changes nothing. */
+  /** Another action while the device may take no more memory than it has: it succeeds, or fails and changes nothing. */
   limited: {
     weight: 2,
     make(gen) {

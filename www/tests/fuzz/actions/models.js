@@ -1,11 +1,15 @@
-// Actions on models: classes that extend `Module`, with layers, variables and modules inside; their states, and steps of training.
+// Actions on models, which are classes that extend `Module`, with layers, variables and modules inside: their states, and steps
+// of training.
 
 import { first, forward, makeModel, parametersOf, randomSpec, tensorOf, writeModel } from "../models.js";
 import { count, numbers } from "../random.js";
 import { constant, Refused, Skip } from "../tape.js";
 
 /** The path that a parameter has in a state: `stage0.weight` of `m1.stage0.parameter("weight")`. */
-const pathOf = (name, id) => id.slice(name.length).replace(/\[(\d+)\]/g, ".$1").replace(/\.parameter\("(\w+)"\)/g, ".$1").slice(1);
+function pathOf(name, id) {
+  const path = id.slice(name.length).replace(/\[(\d+)\]/g, ".$1");
+  return path.replace(/\.parameter\("(\w+)"\)/g, ".$1").slice(1);
+}
 
 /** A batch of examples that a model takes, as plain data. */
 export const batchOf = (gen, { width, outputs }, rows) => ({ rows, width, outputs, seed: gen.number() });
@@ -28,7 +32,10 @@ export const models = {
   model: {
     weight: 3,
     isSync: true,
-    make: (gen) => ({ as: gen.fresh("m"), device: gen.device(), spec: randomSpec(gen.random), seed: gen.number(), by: gen.random.one(["assign", "state"]) }),
+    make(gen) {
+      const by = gen.random.one(["assign", "state"]);
+      return { as: gen.fresh("m"), device: gen.device(), spec: randomSpec(gen.random), seed: gen.number(), by };
+    },
     write({ as, device, spec, seed, by }) {
       const parameters = parametersOf(as, spec).map(({ id, shape }, n) => [id, tensorOf(device, first(seed, n, shape), shape)]);
       const made = `${as} = ${writeModel(spec, device)};`;
@@ -48,7 +55,9 @@ export const models = {
       const ids = optimizer ? gen.world.parameters(gen.world.get("optimizers", optimizer)) : [];
       const isOf = (one) => one.device === device && one.ids.some((id) => ids.includes(id));
       const model = gen.name("models", isOf);
-      return model && { optimizer, model, device, batch: batchOf(gen, gen.world.get("models", model), 1 + gen.random.below(4)) };
+      if (!model) return undefined;
+      const batch = batchOf(gen, gen.world.get("models", model), 1 + gen.random.below(4));
+      return { optimizer, model, device, batch };
     },
     write({ optimizer, model, device, batch }) {
       const [x, y] = writeBatch(device, batch);
@@ -69,7 +78,9 @@ export const models = {
       const one = gen.world.get("models", model);
       return { model, device: one.device, batch: batchOf(gen, one, 1 + gen.random.below(4)) };
     },
-    result: ({ model, device, batch }) => `[...(await ${device}.scope(() => ${model}.forward(${writeBatch(device, batch)[0]})).read())]`,
+    result({ model, device, batch }) {
+      return `[...(await ${device}.scope(() => ${model}.forward(${writeBatch(device, batch)[0]})).read())]`;
+    },
     run: (world, { model, device, batch }) => forward(world, model, meanBatch(batch)[0], device).data,
   },
 

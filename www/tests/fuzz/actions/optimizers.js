@@ -1,5 +1,5 @@
-// Actions on optimizers: made after values were computed, several of one model, groups, accumulation, clipping, rates, states, mixed
-// precision, and averages of weights.
+// Actions on optimizers: made after values were computed, several of one model, groups, accumulation, clipping, rates, states,
+// mixed precision, and averages of weights.
 
 import { choices } from "../rules.js";
 import { Refused } from "../tape.js";
@@ -29,10 +29,13 @@ export const optimizers = {
     make(gen) {
       const rule = gen.random.one(Object.keys(choices));
       const made = { as: gen.fresh("o"), rule, options: choices[rule](gen.random) };
-      const model = gen.random.once(2) ? gen.name("models") : undefined;
+      // A training whose parameters another optimizer has is over, so that happens once in a while.
+      const trained = gen.random.once(8) ? [] : [...gen.world.state.trainers.values()].map(({ optimizer }) => optimizer);
+      const isFree = (id) => !trained.includes(gen.world.get("variables", id).owner);
+      const model = gen.random.once(2) ? gen.name("models", ({ ids }) => ids.every(isFree)) : undefined;
       if (model) return { ...made, model };
       const device = gen.device();
-      const all = gen.names("variables", (one) => one.device === device);
+      const all = gen.names("variables", (one, id) => one.device === device && isFree(id));
       if (!all.length) return undefined;
       const some = Array.from({ length: 1 + gen.random.below(3) }, () => gen.random.one(all));
       return { ...made, of: [...new Set(some)] };
@@ -72,7 +75,8 @@ export const optimizers = {
     weight: 5,
     isSync: true,
     make(gen) {
-      const isReady = (one) => one.pending.size || gen.world.parameters(one).some((id) => gen.world.state.variables.get(id)?.gradient);
+      const isLeft = (id) => gen.world.state.variables.get(id)?.gradient;
+      const isReady = (one) => one.pending.size || gen.world.parameters(one).some(isLeft);
       const optimizer = optimizerOf(gen, isReady) ?? (gen.random.once(6) ? optimizerOf(gen) : undefined);
       return optimizer && { optimizer };
     },
@@ -149,7 +153,9 @@ export const optimizers = {
       const optimizer = gen.name("optimizers", isNew);
       return optimizer && { optimizer, initial: 8, growth: 2, interval: 2 };
     },
-    write: ({ optimizer, initial, growth, interval }) => `${optimizer}.mixedPrecision(${options({ initial, growth, interval })});`,
+    write({ optimizer, initial, growth, interval }) {
+      return `${optimizer}.mixedPrecision(${options({ initial, growth, interval })});`;
+    },
     run(world, { optimizer, initial, growth, interval }) {
       world.get("optimizers", optimizer).scale = { now: initial, growth, interval, good: 0 };
     },

@@ -1,5 +1,5 @@
-// Actions on programs: compiled for shapes, or for axes with names; they use tensors and read variables, and gradients pass their
-// results. `build` may also do what a program must not do.
+// Actions on programs, which are compiled for shapes or for axes with names. They use tensors and read variables, and gradients
+// pass their results. `build` may also do what a program must not do.
 
 import { meanBody, outside, weights, writeBody } from "../forms.js";
 import { attempt } from "../generate.js";
@@ -35,7 +35,8 @@ export const programs = {
       const isNamed = gen.random.once(2);
       const fixed = [[2], [3], [2, 3], [3, 2], [2, 2], []];
       const named = [["n"], ["n", 2], ["n", 3], ["n", 2]];
-      const shapes = Array.from({ length: 1 + gen.random.below(2) }, () => gen.random.one(isNamed && !gen.random.once(4) ? named : fixed));
+      const shape = () => gen.random.one(isNamed && !gen.random.once(4) ? named : fixed);
+      const shapes = Array.from({ length: 1 + gen.random.below(2) }, shape);
       const extents = shapes.flat().includes("n") ? [1, 2, 4, 5] : [0];
       const inputs = shapes.map((shape) => ({ value: values(sized(shape, 3)), device }));
       const body = gen.body(inputs, gen.operands((one) => one.device === device), "x", 5, inside);
@@ -71,7 +72,8 @@ export const programs = {
         const isFit = ({ value }) => `${value.shape}` === wanted && value.data.every((x) => Math.abs(x) < 3);
         return gen.operand((one) => one.device === device && isFit(one))?.ref;
       });
-      const data = refs.map((ref, n) => (ref ? undefined : { as: gen.fresh("t"), shape: sized(shapes[n], extent), seed: gen.number() }));
+      const made = (shape) => ({ as: gen.fresh("t"), shape: sized(shape, extent), seed: gen.number() });
+      const data = refs.map((ref, n) => (ref ? undefined : made(shapes[n])));
       const as = body.results.map(() => gen.fresh("t"));
       const call = { do: "call", as, program, of: refs.map((ref, n) => ref ?? data[n].as) };
       return [...data.filter(Boolean).map((one) => ({ do: "tensor", device, ...one })), call];
@@ -97,7 +99,8 @@ export const programs = {
       const made = meanBody(world, body, inputs.map(({ value }) => value), device, captured);
       const results = made.map((value) => world.ops.itself(value));
       // Gradients pass what is in between, which nobody can hold.
-      for (const value of results) for (const one of history(value, ({ born }) => born <= before)) if (one.born > before) one.inside = true;
+      const inside = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
+      for (const one of inside) if (one.born > before) one.inside = true;
       results.forEach((value, n) => world.bind(as[n], value, device));
     },
   },

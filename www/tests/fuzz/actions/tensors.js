@@ -15,7 +15,8 @@ function operandsOf(gen, { value, device }) {
   const made = history(value);
   const all = gen.operands((one) => one.device === device);
   const inside = all.filter((one) => made.has(one.value));
-  const some = Array.from({ length: 1 + gen.random.below(2) }, () => gen.random.one(inside.length && !gen.random.once(6) ? inside : all));
+  const one = () => gen.random.one(inside.length && !gen.random.once(6) ? inside : all);
+  const some = Array.from({ length: 1 + gen.random.below(2) }, one);
   return [...new Set(some.map(({ ref }) => ref))];
 }
 

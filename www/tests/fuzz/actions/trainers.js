@@ -1,5 +1,5 @@
-// Actions on trainers: steps on their own data in their order, steps on other batches in between, evaluation, checkpoints that are
-// loaded midway, into the same training or into one that was made like it, and functions of users' that throw.
+// Actions on trainers: steps on their own data in their order, steps on other batches in between, evaluation, functions that
+// throw, and checkpoints that are loaded midway, into the same training or into one that was made like it.
 
 import { batchOf, lossOf, meanBatch, writeBatch } from "./models.js";
 import { signature } from "./optimizers.js";
@@ -20,7 +20,10 @@ function epochOf({ kind, rows, size, dropLast, batches }, epoch) {
 /** What a batch means. */
 function meanOf({ kind, rows, width, outputs, seed }, batch) {
   if (kind !== "tensors") return meanBatch(batch);
-  const part = (data, columns) => constant([batch.rows, columns], data.slice(batch.start * columns, (batch.start + batch.rows) * columns));
+  const part = (data, columns) => {
+    const start = batch.start * columns;
+    return constant([batch.rows, columns], data.slice(start, start + batch.rows * columns));
+  };
   return [part(numbers(seed, rows * width), width), part(numbers(seed + 1, rows * outputs, 0.5), outputs)];
 }
 
@@ -34,7 +37,8 @@ function writeData(device, data) {
   if (kind === "list") return list;
   const all = `  const all = ${list.replace(/\n/g, "\n  ")};\n`;
   if (kind === "function") return `(epoch) => {\n${all}  return all.map((_, n) => all[(n + epoch) % all.length]);\n}`;
-  return `async function* (epoch) {\n${all}  for (const [n] of all.entries()) {\n    await undefined;\n    yield all[(n + epoch) % all.length];\n  }\n}`;
+  const yielded = "    await undefined;\n    yield all[(n + epoch) % all.length];\n";
+  return `async function* (epoch) {\n${all}  for (const [n] of all.entries()) {\n${yielded}  }\n}`;
 }
 
 /** The mean loss over batches, all examples counting the same. */
@@ -70,16 +74,18 @@ function counted(world, trainer, work) {
 
 const kindOf = (world, { model, optimizer, spec }) => {
   const { spec: stages } = world.get("models", model);
-  return JSON.stringify([stages, signature(world, world.get("optimizers", optimizer)), spec.data.kind, spec.data.seed, spec.epochs]);
+  const { kind, seed } = spec.data;
+  return JSON.stringify([stages, signature(world, world.get("optimizers", optimizer)), kind, seed, spec.epochs]);
 };
 
 /** How a model is trained, and on what. */
 function specOf(gen, { device, width, outputs }) {
   const kind = gen.random.one(["tensors", "list", "function", "async"]);
   const data = { kind, rows: 5, size: 2, dropLast: gen.random.once(3), width, outputs, seed: gen.number() };
-  if (kind !== "tensors") data.batches = Array.from({ length: 3 }, (_, n) => batchOf(gen, { width, outputs }, 1 + ((n + 1) % 2)));
+  if (kind !== "tensors") data.batches = [2, 1, 2].map((rows) => batchOf(gen, { width, outputs }, rows));
   const spec = { data, epochs: 1 + gen.random.below(3), predicts: gen.random.once(2), validates: gen.random.once(3) };
   if (gen.random.once(5)) spec.throwsAt = 1 + gen.random.below(5);
+  else if (gen.random.once(6)) spec.detectAnomaly = true;
   return { device, spec };
 }
 
@@ -113,16 +119,21 @@ export const trainers = {
       const model = gen.name("models", (one) => one.ids.join() === ids);
       return { as: gen.fresh("r"), model, optimizer, ...specOf(gen, models.get(model)) };
     },
-    write({ as, model, optimizer, device, spec: { data, epochs, predicts, validates, throwsAt } }) {
+    write({ as, model, optimizer, device, spec }) {
+      const { data, epochs, predicts, validates, throwsAt, detectAnomaly } = spec;
       const calls = `k${as.slice(1)}`;
       const throwing = throwsAt ? `  if (++${calls} === ${throwsAt}) throw new Error("mine");\n` : "";
-      const given = predicts ? "[loss, guess]" : "loss";
+      const returned = predicts ? "[loss, guess]" : "loss";
       const loss = `  const guess = ${model}.forward(x), loss = guess.sub(y).square().mean();`;
-      const forward = `(x, y) => {\n${throwing}${loss}\n  return ${given};\n}`;
+      const forward = `(x, y) => {\n${throwing}${loss}\n  return ${returned};\n}`;
       const options = { epochs, ...(data.kind === "tensors" && { batchSize: data.size, dropLast: data.dropLast }) };
       const entries = Object.entries(options).map(([key, value]) => `${key}: ${value}`);
-      if (validates) entries.push(`validation: ${writeData(device, { ...data, kind: data.kind === "tensors" ? "tensors" : "list" })}`);
-      const made = `${as} = new Trainer(${model}, ${optimizer}, ${writeData(device, data)}, ${forward}, { ${entries.join(", ")} });`;
+      const validated = { ...data, kind: data.kind === "tensors" ? "tensors" : "list" };
+      if (predicts) entries.push('metrics: ["meanSquaredError"]');
+      if (detectAnomaly) entries.push("detectAnomaly: true");
+      if (validates) entries.push(`validation: ${writeData(device, validated)}`);
+      const given = [model, optimizer, writeData(device, data), forward, `{ ${entries.join(", ")} }`];
+      const made = `${as} = new Trainer(${given.join(", ")});`;
       return throwsAt ? `${calls} = 0;\n${made}` : made;
     },
     run(world, { as, model, optimizer, device, spec }) {
@@ -176,8 +187,10 @@ export const trainers = {
       const { model, device } = gen.world.get("trainers", trainer);
       return { trainer, device, batch: batchOf(gen, gen.world.get("models", model), 1 + gen.random.below(3)) };
     },
-    result: ({ trainer, device, batch }) =>
-      `await ${trainer}.step(${writeBatch(device, batch).join(", ")}).then(async (step) => [step.step, await step.loss.item()])`,
+    result({ trainer, device, batch }) {
+      const step = `${trainer}.step(${writeBatch(device, batch).join(", ")})`;
+      return `await ${step}.then(async ({ step, loss }) => [step, await loss.item()])`;
+    },
     run(world, { trainer: name, batch }) {
       const trainer = world.get("trainers", name);
       world.get("optimizers", trainer.optimizer);
@@ -202,11 +215,14 @@ export const trainers = {
       const one = gen.world.get("models", model);
       return { trainer, device, batches: [batchOf(gen, one, 2), batchOf(gen, one, 1)] };
     },
-    result: ({ trainer, device, batches }) =>
-      `(await ${trainer}.evaluate([${batches.map((batch) => `[${writeBatch(device, batch).join(", ")}]`).join(", ")}])).loss`,
+    result({ trainer, device, batches }) {
+      const list = batches.map((batch) => `[${writeBatch(device, batch).join(", ")}]`).join(", ");
+      return `await ${trainer}.evaluate([${list}]).then(({ loss, metrics }) => [loss, metrics.meanSquaredError])`;
+    },
     run(world, { trainer: name, batches }) {
       const trainer = world.get("trainers", name);
-      return scored(world, trainer, batches, { kind: "list" });
+      const loss = scored(world, trainer, batches, { kind: "list" });
+      return [loss, trainer.spec.predicts ? loss : undefined];
     },
   },
 
@@ -277,7 +293,8 @@ export const trainers = {
       const { model, optimizer, spec, device } = gen.world.get("trainers", trainer);
       const one = gen.world.get("optimizers", optimizer);
       const [own] = one.groups;
-      if (one.groups.length > 1 || one.scale || gen.world.parameters(one).length !== gen.world.get("models", model).ids.length) return undefined;
+      const isWhole = gen.world.parameters(one).join() === gen.world.get("models", model).ids.join();
+      if (one.groups.length > 1 || one.scale || !isWhole) return undefined;
       const [m, o, r] = ["m", "o", "r"].map((kind) => gen.fresh(kind));
       const { throwsAt, ...rest } = spec;
       return [

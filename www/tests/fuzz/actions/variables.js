@@ -78,7 +78,9 @@ export const variables = {
       const shape = value.shape.map((extent, n) => (n === axis ? 1 + gen.random.below(extent - start) : extent));
       return { to, axis, start, shape, device, seed: gen.number() };
     },
-    write: ({ to, axis, start, shape, device, seed }) => `${to}.assignSlice(${axis}, ${start}, ${written({ device, shape, seed })});`,
+    write({ to, axis, start, shape, device, seed }) {
+      return `${to}.assignSlice(${axis}, ${start}, ${written({ device, shape, seed })});`;
+    },
     run(world, { to, axis, start, shape, seed }) {
       world.change(to, world.ops.replaced(world.get("variables", to).value, axis, start, mean({ shape, seed })));
     },
