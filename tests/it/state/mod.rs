@@ -8,6 +8,7 @@
 //! `WARPWEFT_FUZZ_FINDINGS` kinds of findings (3 by default).
 
 mod actions;
+mod checks;
 mod found;
 mod generator;
 mod machine;
@@ -21,7 +22,7 @@ use actions::{text, Action};
 use machine::Equipment;
 use model::Setting;
 use run::{run, Count, Finding};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds for each backend, unless the environment says otherwise.
@@ -69,6 +70,41 @@ impl Bench {
     }
 }
 
+/// How long one program, and what shrinking tries of it, may take before it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Ends the tests where a program hangs, and says which one: nobody else could.
+struct Watch {
+    /// The seed of the program that runs, and since when.
+    running: Arc<Mutex<Option<(u64, Instant)>>>,
+}
+
+impl Watch {
+    fn new(place: Place) -> Watch {
+        let running: Arc<Mutex<Option<(u64, Instant)>>> = Arc::default();
+        let watched = Arc::downgrade(&running);
+        std::thread::spawn(move || {
+            while let Some(running) = watched.upgrade() {
+                let running = *running.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((seed, _)) = running.filter(|(_, since)| since.elapsed() > PATIENCE) {
+                    say(&format!(
+                        "fuzz of state on {}: the program of seed {seed} hangs",
+                        place.name()
+                    ));
+                    std::process::exit(101);
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        Watch { running }
+    }
+
+    fn set(&self, seed: u64) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some((seed, Instant::now()));
+    }
+}
+
 /// A number from the environment.
 fn asked(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -92,12 +128,14 @@ fn fuzz(place: Place) {
         None => Box::new(seeds),
     };
     say(&format!("fuzz of state on {}: seeds 0 to {FIXED}, then from {base} on", place.name()));
+    let watch = Watch::new(place);
     let (mut findings, mut kinds) = (Vec::new(), Vec::new());
     let most = asked("WARPWEFT_FUZZ_FINDINGS").unwrap_or(FINDINGS);
     for seed in seeds {
         if begun.elapsed() > seconds && alone.is_none() || kinds.len() as u64 >= most {
             break;
         }
+        watch.set(seed);
         let program = generator::program(seed, bench.setting);
         ran += 1;
         let Some(found) = bench.run(&program, &mut count) else { continue };

@@ -113,6 +113,11 @@ pub fn run(
         let kind = format!("panic at the end: {}", normalized(&panic));
         return Some(Finding { kind, what: format!("panic: {panic}"), at: program.len() });
     }
+    let stats = equipment.device.stats();
+    if stats.nodes > 0 || stats.used_bytes > 0 {
+        let what = format!("{} nodes and {} bytes are left", stats.nodes, stats.used_bytes);
+        return Some(Finding { kind: "left".into(), what, at: program.len() });
+    }
     None
 }
 

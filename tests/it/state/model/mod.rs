@@ -92,8 +92,8 @@ pub enum Fault {
     None,
     /// Gradients by a variable include what passes to the tensor that it was assigned.
     SharedVariables,
-    /// Programs keep the values that variables had when they were compiled.
-    StaleVariables,
+    /// Programs capture what is in the slots when they run.
+    LateCapture,
     /// Momentum is ignored.
     NoMomentum,
     /// `tanh` passes its gradient as it is.

@@ -16,8 +16,6 @@ pub struct Program {
     body: Body,
     captured: Vec<Tensor>,
     variables: Vec<usize>,
-    /// The values of the variables when it was compiled, for the fault that keeps them.
-    stale: Vec<Tensor>,
 }
 
 impl Model {
@@ -52,8 +50,7 @@ impl Model {
         if let Some((v, _)) = body.assigns {
             self.variable(v)?;
         }
-        let stale = self.values(&variables);
-        Ok(Program { inputs: inputs.to_vec(), body: body.clone(), captured, variables, stale })
+        Ok(Program { inputs: inputs.to_vec(), body: body.clone(), captured, variables })
     }
 
     /// Refuses what is refused when a program without named dimensions is compiled.
@@ -68,11 +65,12 @@ impl Model {
 
     /// The results for inputs that fit.
     fn results(&self, program: &Program, inputs: &[Tensor]) -> Made<Vec<Tensor>> {
-        let values = match self.setting.fault {
-            Fault::StaleVariables => program.stale.clone(),
-            _ => self.values(&program.variables),
+        let values = self.values(&program.variables);
+        let captured = match self.setting.fault {
+            Fault::LateCapture => self.captured(&program.body)?,
+            _ => program.captured.clone(),
         };
-        let operands = [inputs, &program.captured[..], &values[..]].concat();
+        let operands = [inputs, &captured[..], &values[..]].concat();
         let results = self.run_body(&program.body, &operands)?;
         let Some((_, at)) = program.body.assigns else { return Ok(results) };
         // Only what depends on an input or on a variable must be refused.

@@ -114,7 +114,8 @@ impl Model {
             Unary::Negate => tape::scale(x, -1.0),
             Unary::Halve => tape::scale(x, 0.5),
             Unary::Shift => tape::plus(x, 0.25),
-            Unary::Sum => tape::sum(x),
+            // A tensor of its own, also where there is nothing to add up.
+            Unary::Sum => tape::reshape(&tape::sum(x), &[]),
             Unary::Mean => tape::scale(&tape::sum(x), 1.0 / x.value.data.len() as f64),
             Unary::SumRows | Unary::FirstRow | Unary::LastRow if rank == 0 => {
                 return Err(Why::Skip)

@@ -41,12 +41,12 @@ impl Model {
                 let (at, from) = (self.variable(*v)?, self.tensor(*from)?);
                 let value = &self.all[at].value;
                 let (shape, rows) = (value.shape(), from.shape());
-                let fits = rows.len() == shape.len()
-                    && rows[1..] == shape[1..]
-                    && start + rows[0] <= shape[0];
                 if shape.is_empty() {
                     return Err(Why::Skip);
                 }
+                let fits = rows.len() == shape.len()
+                    && rows[1..] == shape[1..]
+                    && start + rows[0] <= shape[0];
                 if !fits {
                     return Err(FAILS);
                 }

@@ -63,11 +63,6 @@ impl Array {
         Array::full(&[], Number::exact(value))
     }
 
-    /// The largest magnitude.
-    pub fn largest(&self) -> f64 {
-        self.data.iter().map(|x| x.value.abs()).fold(0.0, f64::max)
-    }
-
     pub fn map(&self, f: impl Fn(Number) -> Number) -> Array {
         Array::new(&self.shape, self.data.iter().map(|&x| f(x)).collect())
     }

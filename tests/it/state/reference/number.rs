@@ -65,8 +65,12 @@ impl Number {
         Number { value, error: if certain { 0.0 } else { 2.0 } }
     }
 
-    pub fn abs(self) -> Number {
-        Number { value: self.value.abs(), ..self }
+    /// 0, exactly, where this is certainly below it.
+    pub fn relu(self) -> Number {
+        match self.value < -self.error {
+            true => Number::exact(0.0),
+            false => self.max(Number::exact(0.0)),
+        }
     }
 
     pub fn max(self, other: Number) -> Number {

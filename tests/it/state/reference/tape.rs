@@ -158,7 +158,7 @@ pub fn square(x: &Tensor) -> Tensor {
 }
 
 pub fn relu(x: &Tensor) -> Tensor {
-    node(Op::Relu, x.value.map(|x| x.max(Number::exact(0.0))), &[x])
+    node(Op::Relu, x.value.map(Number::relu), &[x])
 }
 
 /// Rounded to f16.
@@ -303,7 +303,7 @@ fn rule(x: &Tensor, place: usize, g: &Tensor) -> Tensor {
         Op::Tanh => fits(mul(g, &plus(&scale(&square(x), -1.0), 1.0))),
         Op::Exp => fits(mul(g, x)),
         Op::Square => fits(mul(g, &scale(operand, 2.0))),
-        Op::Relu => fits(choose(operand, g, &constant(Array::zeros(g.shape())))),
+        Op::Relu => fits(choose(x, g, &constant(Array::zeros(g.shape())))),
         Op::Half => half(g),
         Op::Matmul if place == 0 => fits(matmul(g, &fits(transpose(other())))),
         Op::Matmul => fits(matmul(&fits(transpose(other())), g)),
