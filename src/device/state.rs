@@ -139,9 +139,10 @@ impl State {
 
     /// The buffer of a source, which has data.
     pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
-        let held = self.buffers.get(&source).ok_or_else(|| {
-            Error::data("read: an input of a program has no data outside of it")
-        });
+        let held = self
+            .buffers
+            .get(&source)
+            .ok_or_else(|| Error::data("read: an input of a program has no data outside of it"));
         Ok(held?.buffer)
     }
 

@@ -54,10 +54,11 @@ impl Graph {
         }
     }
 
-    /// Whether something else than one handle needs the node.
+    /// Whether something else than one handle needs the node, or gradients pass it to something that is held.
     pub fn is_used(&self, id: NodeId) -> bool {
         let node = self.node(id);
-        node.handles > 1 || !node.users.is_empty()
+        let remembers = node.data && !node.inputs.is_empty();
+        node.handles > 1 || !node.users.is_empty() || remembers
     }
 
     /// The operation that a node is the result of.

@@ -30,9 +30,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use trace::Places;
+pub use trace::{Taken, Trace, Traced};
 use used_up::Span;
 pub use used_up::{Earlier, VariableId};
-pub use trace::{Taken, Trace, Traced};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -198,7 +198,6 @@ impl Graph {
         Ok(self.insert(op, inputs.into(), shape, dtype, 0))
     }
 
-
     /// Gradients do not pass this node.
     pub fn detach(&mut self, id: NodeId) {
         let node = self.node_mut(id);
@@ -247,8 +246,15 @@ impl Graph {
 
     /// One more tensor holds the node.
     pub fn retain(&mut self, id: NodeId) {
-        self.node_mut(id).handles += 1;
-        self.unsettled.push(id);
+        self.retain_all(&[id]);
+    }
+
+    /// One more tensor holds each of these nodes.
+    pub fn retain_all(&mut self, ids: &[NodeId]) {
+        for &id in ids {
+            self.node_mut(id).handles += 1;
+        }
+        self.unsettled.extend_from_slice(ids);
         // All hear of it: data that has not would forget a past that can be reached.
         self.catch_up();
     }

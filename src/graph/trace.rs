@@ -63,7 +63,6 @@ impl Places {
         let &(trace, at) = self.at.get(id.index as usize)?;
         (trace == self.current).then_some(at)
     }
-
 }
 
 impl Traced {
@@ -174,7 +173,10 @@ impl Graph {
                 taken.nodes.push(id);
                 taken.trace.nodes.push(Traced {
                     op: op.clone(),
-                    inputs: inputs.iter().filter_map(|&n| places.get(self.computed_by(n))).collect(),
+                    inputs: inputs
+                        .iter()
+                        .filter_map(|&n| places.get(self.computed_by(n)))
+                        .collect(),
                     shape: node.shape,
                     dtype: node.dtype,
                 });

@@ -96,7 +96,7 @@ fn either(one: &[bool], other: &[bool]) -> Vec<bool> {
 
 impl Shard {
     /// One gradient of those of each parameter; nothing if there are none.
-    fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
+    pub(super) fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
         if parts.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -151,6 +151,26 @@ impl Shard {
     pub(super) fn take(&mut self) -> Taken {
         let left = |parameter: &Variable| parameter.take_gradient().and_then(|x| x.weak());
         Taken { left: self.parameters.iter().map(left).collect(), pending: self.park() }
+    }
+
+    /// Lets go of all gradients that wait for a step.
+    pub(super) fn forget(&mut self) {
+        self.pending = None;
+        self.parameters.iter().for_each(|parameter| drop(parameter.take_gradient()));
+    }
+
+    /// The numbers of the parameters whose gradients were added up, with their sums.
+    pub(super) fn accumulated(&self) -> Result<Vec<(usize, Tensor)>> {
+        let Some(Pending { sum, has }) = &self.pending else { return Ok(Vec::new()) };
+        let (all, mut found, mut start) = (sum.value(), Vec::new(), 0);
+        for (i, shape) in self.shapes.iter().enumerate() {
+            let count = shape.iter().product::<usize>() as isize;
+            if has[i] {
+                found.push((i, all.slice(0, start..start + count)?.reshape(&shape[..])?));
+            }
+            start += count;
+        }
+        Ok(found)
     }
 
     /// The step was not taken.

@@ -90,7 +90,8 @@ impl Optimizer {
     /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
     /// unless they are of floats; `Limit`, `Memory`; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-        let mut optimizer = Optimizer { groups: Vec::new(), clip: None, scaling: None, losses: Vec::new() };
+        let mut optimizer =
+            Optimizer { groups: Vec::new(), clip: None, scaling: None, losses: Vec::new() };
         optimizer.add_group(rule, parameters)?;
         Ok(optimizer)
     }
@@ -103,6 +104,13 @@ impl Optimizer {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
             return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
+        }
+        for (i, parameter) in parameters.iter().enumerate() {
+            if let Some(first) = parameters[..i].iter().position(|other| other.is_same(parameter)) {
+                return Err(Error::data(format!(
+                    "optimizer: parameters must be distinct, and {first} and {i} are the same"
+                )));
+            }
         }
         if let Some(i) = parameters.iter().position(|new| !new.dtype().is_float()) {
             let dtype = parameters[i].dtype();
@@ -412,9 +420,8 @@ impl Shard {
     fn remembered(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
         let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
         let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
-        let begin = |&(_, first): &(&str, f64)| {
-            Ok(Variable::new(&device.full(&[count], first, dtype)?))
-        };
+        let begin =
+            |&(_, first): &(&str, f64)| Ok(Variable::new(&device.full(&[count], first, dtype)?));
         rule.memory().iter().map(begin).collect()
     }
 

@@ -22,7 +22,8 @@ pub fn check(
     memory: &Memory,
     donated: &[(usize, usize)],
 ) -> Result<()> {
-    let refuse = |what: String| Err(Error::data(format!("plan: {what}; this is a fault of warpweft")));
+    let refuse =
+        |what: String| Err(Error::data(format!("plan: {what}; this is a fault of warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
     let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].place);
     // Which node's value each buffer has. An update of a part has the rest of the data.

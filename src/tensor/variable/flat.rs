@@ -72,12 +72,14 @@ impl Variable {
             whole.device.set_value_of(cut.node()?, id);
             Ok(cut)
         };
-        let (device, dtype) = (whole.device.clone(), whole.dtype);
-        let failed = |error| {
-            Tensor(Arc::new(Inner { device, state: State::Failed(error), shape, dtype }))
-        };
-        let cut = cut().unwrap_or_else(failed);
-        flat.held().parts[n].value.insert(cut).clone()
+        match cut() {
+            Ok(value) => flat.held().parts[n].value.insert(value).clone(),
+            // The next one who asks for it may have more memory.
+            Err(error) => {
+                let (device, dtype) = (whole.device.clone(), whole.dtype);
+                Tensor(Arc::new(Inner { device, state: State::Failed(error), shape, dtype }))
+            }
+        }
     }
 
     /// Brings what is loose into the flat value.

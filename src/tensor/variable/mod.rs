@@ -280,6 +280,19 @@ impl Variable {
         Ok(())
     }
 
+    /// Has a value again that it had before: that itself, and not an equal one, so that gradients are taken by it.
+    pub(crate) fn restore(&self, value: &Tensor) {
+        let _structure = structure();
+        let is_there = match (self.stored().node(), value.node()) {
+            (Ok(now), Ok(before)) => now == before,
+            _ => true,
+        };
+        if !is_there {
+            self.renew_parts(&[]);
+            drop(self.store(value.clone()));
+        }
+    }
+
     /// Refuses a value that does not fit.
     fn check(&self, value: &Tensor) -> Result<()> {
         let held = self.held();
@@ -392,7 +405,7 @@ impl Tensor {
     }
 
     /// Whether something else needs it than this handle.
-    fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.node().is_ok_and(|node| self.device.is_used(node))
     }
 
