@@ -126,6 +126,16 @@ impl Device {
         self.state().graph.set_value_of(node, variable);
     }
 
+    /// How many nodes were recorded before the value of a variable was there.
+    pub(crate) fn since(&self, node: NodeId) -> u64 {
+        self.state().graph.since(node)
+    }
+
+    /// Says that of a node that stands for that value now.
+    pub(crate) fn set_since(&self, node: NodeId, since: u64) {
+        self.state().graph.set_since(node, since);
+    }
+
     /// A step uses up losses that were computed from these values of variables: the nodes that it uses up.
     pub(crate) fn use_up(&self, losses: &[NodeId], values: &[NodeId]) -> Vec<NodeId> {
         let mut state = self.state();

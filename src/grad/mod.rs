@@ -128,7 +128,8 @@ impl Tape<'_> {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+        let since = |&node: &NodeId| self.graph.since(node).min(node.born);
+        let oldest = wrt.iter().map(since).min().unwrap_or(u64::MAX);
         let wanted = Wanted { nodes: wrt, oldest, apart: false, is_checked };
         let path = self.flow(&[(of, seed)], &wanted)?;
         let mut found = Vec::with_capacity(wrt.len());

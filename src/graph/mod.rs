@@ -94,6 +94,8 @@ struct Node {
     alias: Option<&'static str>,
     /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
     value_of: Option<VariableId>,
+    /// How many nodes were recorded before the variable was assigned: the value is as old as that, wherever it lies now.
+    since: u64,
     /// A span of variables that holds those whose values it was computed from ([`used_up`]).
     reads: Span,
     /// A step of an optimizer used it up: gradients do not pass any more.
@@ -330,6 +332,7 @@ impl Graph {
             replaces: None,
             alias: None,
             value_of: None,
+            since: self.count,
             reads: self.reads_of(&inputs),
             used_up: false,
             is_spent: false,

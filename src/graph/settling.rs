@@ -66,7 +66,9 @@ impl Graph {
         let past_is_over = node.used_up || past.reach <= past.cut.before;
         let forgets = node.data && (hidden || past_is_over);
         // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
-        let uses = (!node.data || node.alias.is_some()) && node.is_needed() && !forgets;
+        let is_alias = node.alias.is_some();
+        let needed = node.is_needed() || is_alias && !node.users.is_empty();
+        let uses = (!node.data || is_alias) && needed && !forgets;
         let change = i32::from(uses) - i32::from(node.uses_inputs);
         node.uses_inputs = uses;
         if forgets {
@@ -103,7 +105,9 @@ impl Graph {
 
     /// Whether gradients may come to a node: a tensor holds it, or something is made of it that they pass.
     fn gradients_come(&self, node: &Node) -> bool {
-        let needed = node.is_needed() || node.early && !node.users.is_empty();
+        // An alias was not computed by itself, so its value does not end a history.
+        let stays = node.early || node.alias.is_some();
+        let needed = node.is_needed() || stays && !node.users.is_empty();
         let passed = |&index: &u32| {
             let user = self.nodes[index as usize].1.as_ref();
             user.is_some_and(Node::is_passed)

@@ -24,26 +24,35 @@ impl VariableId {
     }
 }
 
-/// The variables from `first` to `last`; none if `first` is the larger.
+/// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
+/// for variables whose numbers are less than 128 apart, as those of most models are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     first: u64,
     last: u64,
+    bits: u128,
 }
 
 impl Span {
-    pub const NONE: Span = Span { first: u64::MAX, last: 0 };
+    pub const NONE: Span = Span { first: u64::MAX, last: 0, bits: 0 };
 
     pub fn join(self, other: Span) -> Span {
-        Span { first: self.first.min(other.first), last: self.last.max(other.last) }
+        Span {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            bits: self.bits | other.bits,
+        }
     }
 
     fn of(variables: impl Iterator<Item = VariableId>) -> Span {
-        variables.fold(Span::NONE, |span, VariableId(n)| span.join(Span { first: n, last: n }))
+        let one = |n| Span { first: n, last: n, bits: 1 << (n % 128) };
+        variables.fold(Span::NONE, |span, VariableId(n)| span.join(one(n)))
     }
 
+    /// Whether both may have a variable in common.
     fn meets(self, other: Span) -> bool {
-        self.first <= other.last && other.first <= self.last
+        let near = self.first <= other.last && other.first <= self.last;
+        near && self.bits & other.bits != 0
     }
 }
 
@@ -62,6 +71,16 @@ impl Graph {
         let node = self.node_mut(id);
         node.value_of = Some(variable);
         node.reads = Span::of(std::iter::once(variable));
+    }
+
+    /// The node is a value that a variable had before the node was recorded: it is as old as that.
+    pub fn set_since(&mut self, id: NodeId, since: u64) {
+        self.node_mut(id).since = since;
+    }
+
+    /// How many nodes were recorded before the value was there.
+    pub fn since(&self, id: NodeId) -> u64 {
+        self.node(id).since
     }
 
     /// The variables that a node with these inputs was computed from.

@@ -59,7 +59,7 @@ impl Optimizer {
     }
 
     /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters. A `steps` of one number is
-    /// that of all groups. Gradients that waited for a step are dropped.
+    /// that of all groups. Gradients that were added up before are dropped; those that `backward` left stay.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
@@ -145,7 +145,6 @@ impl Optimizer {
         // From here on nothing fails.
         drop(Assignment::new(all)?.commit());
         for (shard, pending) in self.shards_mut().zip(pending) {
-            shard.forget();
             shard.pending = pending;
         }
         self.losses.clear();

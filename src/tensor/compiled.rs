@@ -45,6 +45,8 @@ enum Answer {
     Variable(Variable),
     /// A tensor that was there before.
     Constant(Tensor),
+    /// A tensor that was computed when the program was compiled. Each run has a result of its own.
+    Known(Tensor),
     /// The n-th that the plan computes.
     Computed(usize),
 }
@@ -108,6 +110,7 @@ impl Compiled {
                 (Some(Operand::Input(n)), _) => Answer::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Answer::Variable(variable.clone()),
                 (_, Some(n)) => Answer::Computed(n),
+                (_, None) if node.born >= since => Answer::Known(result.clone()),
                 (_, None) => Answer::Constant(result.clone()),
             });
         }
@@ -150,6 +153,7 @@ impl Compiled {
                 Answer::Input(n) => inputs[*n].clone(),
                 Answer::Variable(variable) => variable.value(),
                 Answer::Constant(tensor) => tensor.clone(),
+                Answer::Known(tensor) => tensor.alias()?,
                 Answer::Computed(n) => computed[*n].clone(),
             });
         }

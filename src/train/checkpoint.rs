@@ -113,6 +113,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
             self.model.load_state_dict(&before)?;
             return Err(error);
         }
+        for (_, parameter) in self.model.named_parameters() {
+            drop(parameter.take_gradient());
+        }
         for (generator, drawn) in self.generators.iter().zip(&state.draws) {
             generator.set_drawn(*drawn);
         }

@@ -32,10 +32,12 @@ impl Variable {
         for (n, (variable, value)) in variables.iter().zip(values).enumerate() {
             let (id, shape) = (variable.id(), value.shape);
             variable.move_to(Place::Part { flat: flat.clone(), n });
+            let since = value.since();
             // A value that something was computed from stays the variable's: gradients are taken by it.
             let value = Some(value).filter(Tensor::is_used);
             let variable = Arc::downgrade(&variable.held);
-            flat.held().parts.push(Part { variable, id, start, shape, value, is_loose: false });
+            let is_loose = false;
+            flat.held().parts.push(Part { variable, id, start, shape, value, since, is_loose });
             start += shape.numel();
         }
         flat
@@ -57,19 +59,23 @@ impl Variable {
             Place::Own(value) => return value.clone(),
             Place::Part { flat, n } => (flat.clone(), *n),
         };
-        let (start, shape, id) = {
+        let (start, shape, id, since) = {
             let held = flat.held();
             let part = &held.parts[n];
             if let Some(value) = &part.value {
                 return value.clone();
             }
-            (part.start, part.shape, part.id)
+            (part.start, part.shape, part.id, part.since)
         };
         let whole = flat.stored();
         let cut = || {
             let cut = whole.elements(start, &shape)?;
             let cut = if cut.node()? == whole.node()? { cut.alias()? } else { cut };
-            whole.device.set_value_of(cut.node()?, id);
+            let node = cut.node()?;
+            whole.device.set_value_of(node, id);
+            if let Some(since) = since {
+                whole.device.set_since(node, since);
+            }
             Ok(cut)
         };
         match cut() {
@@ -126,6 +132,7 @@ impl Variable {
         drop(held);
         let mut held = flat.held();
         let part = &mut held.parts[n];
+        part.since = None;
         let before = std::mem::replace(&mut part.value, Some(value));
         match before.as_ref().filter(|_| part.is_loose).map(Tensor::node) {
             Some(Ok(before)) => device.replace(before, node),
@@ -143,6 +150,7 @@ impl Variable {
             for (n, part) in held.parts.iter_mut().enumerate() {
                 part.settle();
                 let stays = unchanged.contains(&n);
+                part.note_age(stays);
                 part.value = part.value.take().filter(|value| stays && value.is_used());
                 children.extend(part.variable.upgrade().filter(|_| !stays));
             }
@@ -217,6 +225,15 @@ impl Variable {
 }
 
 impl Part {
+    /// Its tensor goes: the value is as old as before, or it is another value.
+    fn note_age(&mut self, stays: bool) {
+        self.since = match (stays, &self.value) {
+            (false, _) => None,
+            (true, Some(value)) => value.since(),
+            (true, None) => self.since,
+        };
+    }
+
     /// The flat value has it.
     fn settle(&mut self) {
         if std::mem::take(&mut self.is_loose) {
