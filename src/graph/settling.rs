@@ -27,6 +27,19 @@ impl Graph {
         self.settle(usize::MAX);
     }
 
+    /// From now on no history is forgotten: what is let go of may be held again in a moment.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Histories are forgotten again that are of no use.
+    pub fn thaw(&mut self) {
+        self.is_frozen = false;
+        let thawing = std::mem::take(&mut self.thawing);
+        self.unsettled.extend(thawing);
+        self.catch_up();
+    }
+
     /// Something about these nodes is another: frees those that nothing needs, and says so to what they are made of. What they
     /// know of their past is said to their users, a few each time: else each of many tensors that go, the youngest first, would
     /// be said to all that is younger.
@@ -60,11 +73,13 @@ impl Graph {
         let Some(node) = self.get(id) else { return };
         let mut past = self.behind(node);
         let hidden = node.data && !self.gradients_come(node);
+        let is_frozen = self.is_frozen;
         let node = self.node_mut(id);
         node.behind = past.reach;
         let gone = node.handles == 0 && node.users.is_empty();
         let past_is_over = node.used_up || past.reach <= past.cut.before;
-        let forgets = node.data && (hidden || past_is_over);
+        let would_forget = node.data && (hidden || past_is_over);
+        let forgets = would_forget && !is_frozen;
         // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
         let is_alias = node.alias.is_some();
         let needed = node.is_needed() || is_alias && !node.users.is_empty();
@@ -89,6 +104,9 @@ impl Graph {
         let before = std::mem::replace(&mut node.past, past);
         if before != past {
             self.tell_users(id, before, past);
+        }
+        if would_forget && is_frozen && !gone {
+            self.thawing.push(id);
         }
         if gone && self.vacate(id).is_some_and(|node| node.data) {
             self.gone.push(id);

@@ -27,7 +27,7 @@ impl VariableId {
 /// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
 /// for variables whose numbers are less than 128 apart, as those of most models are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Span {
     first: u64,
     last: u64,
     bits: u128,
@@ -71,6 +71,17 @@ impl Graph {
         let node = self.node_mut(id);
         node.value_of = Some(variable);
         node.reads = Span::of(std::iter::once(variable));
+        node.origins = node.origins.join(node.reads);
+    }
+
+    /// The variables that these nodes are values of.
+    pub fn span_of(&self, values: &[NodeId]) -> Span {
+        Span::of(values.iter().filter_map(|&value| self.node(value).value_of))
+    }
+
+    /// Whether a node may have been computed from values of these variables, through whatever was assigned to others.
+    pub fn comes_from(&self, id: NodeId, variables: Span) -> bool {
+        self.node(id).origins.meets(variables)
     }
 
     /// The node is a value that a variable had before the node was recorded: it is as old as that.
@@ -83,16 +94,16 @@ impl Graph {
         self.node(id).since
     }
 
-    /// The variables that a node with these inputs was computed from.
-    pub(super) fn reads_of(&self, inputs: &[NodeId]) -> Span {
-        let mut span = Span::NONE;
+    /// The variables that a node with these inputs was computed from: up to the values of variables, and through them.
+    pub(super) fn spans_of(&self, inputs: &[NodeId]) -> (Span, Span) {
+        let (mut reads, mut origins) = (Span::NONE, Span::NONE);
         for &input in inputs {
             let node = self.node(input);
             if node.dtype.is_float() && !node.detached {
-                span = span.join(node.reads);
+                (reads, origins) = (reads.join(node.reads), origins.join(node.origins));
             }
         }
-        span
+        (reads, origins)
     }
 
     /// Refuses a loss that was not computed from the current values of these variables alone, as far as it was computed
@@ -176,7 +187,7 @@ impl Graph {
             let Some(node) = self.get_mut(id) else { continue };
             node.is_spent = false;
             if was_taken {
-                let before = node.behind.max(node.past.reach).max(node.cut.before);
+                let before = node.behind.max(node.cut.before);
                 (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
                 changed.push(id);
             }

@@ -2,7 +2,7 @@
 
 use super::Optimizer;
 use crate::error::{Error, Result};
-use crate::tensor::Variable;
+use crate::tensor::{Assignment, Tensor, Variable};
 
 /// An exponential moving average of the parameters that an optimiser has when it is made (not of groups that are added later):
 /// often better than what the last step gave (Polyak and
@@ -47,10 +47,13 @@ impl WeightAverage {
     /// # Errors
     /// `Limit`, `Memory`.
     pub fn update(&self) -> Result<()> {
-        self.pairs.iter().try_for_each(|(flat, average)| {
+        let mut all = Vec::with_capacity(self.pairs.len());
+        for (flat, average) in &self.pairs {
             let (now, mean) = (flat.value(), average.value());
-            average.assign(&now.add(&mean.sub(&now)?.mul(self.decay)?)?.detach())
-        })
+            let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?;
+            all.push((average.clone(), next.detach()));
+        }
+        self.assign(all)
     }
 
     /// Exchanges the average and the parameters.
@@ -58,10 +61,18 @@ impl WeightAverage {
     /// # Errors
     /// `Limit`, `Memory`.
     pub fn swap(&self) -> Result<()> {
-        self.pairs.iter().try_for_each(|(flat, average)| {
+        let mut all = Vec::with_capacity(2 * self.pairs.len());
+        for (flat, average) in &self.pairs {
             let (now, mean) = (flat.value(), average.value());
-            flat.assign(&mean)?;
-            average.assign(&now)
-        })
+            all.push((flat.clone(), mean.detach()));
+            all.push((average.clone(), now.detach()));
+        }
+        self.assign(all)
+    }
+
+    /// Assigns all of these, or none.
+    fn assign(&self, all: Vec<(Variable, Tensor)>) -> Result<()> {
+        drop(Assignment::new(all)?.commit());
+        self.pairs.first().map_or(Ok(()), |(flat, _)| flat.device().flush_if_long())
     }
 }

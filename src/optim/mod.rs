@@ -256,7 +256,10 @@ impl Optimizer {
         for (shard, gradient) in self.shards().zip(gradients) {
             sums.push(shard.sum_with(gradient, &mut all)?);
         }
-        let undo = Assignment::new(all)?.commit();
+        let assignment = Assignment::new(all)?;
+        let device = self.device();
+        device.freeze_history(true);
+        let undo = assignment.commit();
         let exchange = |(shard, sum): (&mut Shard, &mut Option<Pending>)| {
             std::mem::swap(&mut shard.pending, sum);
         };
@@ -269,6 +272,7 @@ impl Optimizer {
                 undo.roll_back();
             }
         }
+        device.freeze_history(false);
         submitted
     }
 
@@ -311,6 +315,7 @@ impl Optimizer {
         let now = loss.and_then(Tensor::weak);
         let losses: Vec<NodeId> = self.losses.iter().chain(&now).map(WeakTensor::node).collect();
         let used = device.use_up(&losses, &values);
+        device.freeze_history(true);
         let undo = assignment.commit();
         // What is held when the batch is made would be kept.
         let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
@@ -328,6 +333,7 @@ impl Optimizer {
                 undo.roll_back();
             }
         }
+        device.freeze_history(false);
         submitted
     }
 

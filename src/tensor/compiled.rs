@@ -11,7 +11,7 @@ use super::{capture, Tensor, Variable};
 use crate::device::{Device, Prepared};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{NodeId, Recording};
+use crate::graph::{NodeId, Recording, Segment};
 use crate::kernel;
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A program for inputs of certain shapes.
 pub(super) struct Compiled {
-    recording: Arc<Recording>,
+    recording: Recording,
+    /// How each result is computed, for gradients.
+    segments: Vec<Segment>,
     operands: Vec<Operand>,
     /// What the plan computes: shapes and types.
     computed: Vec<(Shape, DType)>,
@@ -126,8 +128,8 @@ impl Compiled {
         }
         let layouts = layouts(&operands)?;
         let bound = Bound::new(device, &recording, &operands, inputs, layouts)?;
-        let (recording, bound) = (Arc::new(recording), Mutex::new(Arc::new(bound)));
-        Ok(Compiled { recording, operands, computed, results: answers, bound })
+        let (segments, bound) = (recording.segments(), Mutex::new(Arc::new(bound)));
+        Ok(Compiled { recording, segments, operands, computed, results: answers, bound })
     }
 
     fn bound(&self) -> MutexGuard<'_, Arc<Bound>> {
@@ -198,7 +200,7 @@ impl Compiled {
             });
         }
         let plan = (&bound.batch, &bound.scalars[..]);
-        device.replay(plan, &sources, (&self.recording, &operands), &self.computed)
+        device.replay(plan, &sources, (&self.segments, &operands), &self.computed)
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! All of this is called while the structure is locked.
 
-use super::{structure, Layout, Part, Place, Variable, WeakTensor};
+use super::{structure, Layout, Parked, Part, Place, Variable};
 use crate::error::Result;
 use crate::graph::VariableId;
 use crate::tensor::{within, Inner, State, Tensor};
@@ -161,11 +161,12 @@ impl Variable {
     }
 
     /// Notes the values of its parts, and of theirs.
-    pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, WeakTensor)>) {
+    pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, Parked, Option<u64>)>) {
         let mut children = Vec::new();
         for (n, part) in self.held().parts.iter().enumerate() {
-            let value = part.value.as_ref().and_then(Tensor::weak);
-            all.extend(value.map(|value| (self.clone(), n, value)));
+            let value = part.value.as_ref().map_or(Parked::None, |value| Parked::new(value, 1));
+            let since = part.value.as_ref().and_then(Tensor::since).or(part.since);
+            all.push((self.clone(), n, value, since));
             children.extend(part.variable.upgrade());
         }
         for held in children {
@@ -174,8 +175,12 @@ impl Variable {
     }
 
     /// The value of its n-th part, as it was before.
-    pub(super) fn set_part(&self, n: usize, value: Option<Tensor>) {
-        let before = std::mem::replace(&mut self.held().parts[n].value, value);
+    pub(super) fn set_part(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
+        let before = {
+            let part = &mut self.held().parts[n];
+            part.since = since;
+            std::mem::replace(&mut part.value, value)
+        };
         drop(before);
     }
 

@@ -28,7 +28,7 @@ pub const INTERVAL: u32 = 2;
 pub const BACKOFF: f64 = 0.5;
 
 /// The name in a state of a sum of gradients that waits for a step.
-const ACCUMULATED: &str = "accumulated_gradient";
+pub const ACCUMULATED: &str = "accumulated_gradient";
 
 #[derive(Clone, Debug)]
 pub struct Group {
