@@ -172,7 +172,10 @@ impl Tape<'_> {
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
-            if let Some(recording) = self.graph.recorded(node).filter(|_| !inputs.is_empty()) {
+            if inputs.is_empty() {
+                continue;
+            }
+            if let Some(recording) = self.graph.recorded(node) {
                 self.pull_result(&mut path, node, g, &recording, &inputs)?;
                 continue;
             }

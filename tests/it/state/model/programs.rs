@@ -80,7 +80,9 @@ impl Model {
         let depends = |x: &Tensor| inputs.iter().chain(&values).any(|y| tape::same(x, y));
         let all = tape::ancestors(&value, |_| true);
         // A value that was taken outside is a constant, and here it looks like the value that the program reads.
-        if captured.iter().any(depends) {
+        let outside =
+            |x: &Tensor| tape::ancestors(std::slice::from_ref(x), |_| true).iter().any(depends);
+        if captured.iter().any(outside) {
             Err(Why::Skip)
         } else if all.iter().any(depends) {
             Err(FAILS)
