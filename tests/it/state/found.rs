@@ -65,6 +65,7 @@ on_each_device! {
     a_slice_can_be_assigned_while_the_value_is_held
     two_variables_can_be_swapped
     two_variables_can_be_swapped_after_a_slice_was_assigned
+    an_average_can_be_swapped_after_an_assignment
     looking_for_what_is_not_finite_twice
     looking_for_what_is_not_finite_after_reading
     a_minimize_that_fails_changes_nothing
@@ -533,6 +534,17 @@ fn two_variables_can_be_swapped_after_a_slice_was_assigned(device: &Device) -> R
     device.flush()?;
     near(&a.value(), &[14.0, 4.0, 6.0]);
     near(&b.value(), &[7.0, 2.0, 3.0]);
+    Ok(())
+}
+
+fn an_average_can_be_swapped_after_an_assignment(device: &Device) -> Result<()> {
+    let w = variable(device, &[1.0, 2.0])?;
+    let optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&w))?;
+    w.assign(&data(device, &[3.0, 4.0])?)?;
+    let average = WeightAverage::new(&optimizer, 0.5)?;
+    average.swap()?;
+    device.flush()?;
+    near(&w.value(), &[3.0, 4.0]);
     Ok(())
 }
 
