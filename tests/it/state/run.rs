@@ -60,7 +60,7 @@ fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|_| PANIC.with(|panic| panic.borrow().clone()))
 }
 
-/// A text without its numbers and names in quotes.
+/// A text without its numbers.
 fn normalized(text: &str) -> String {
     let mut short = String::new();
     for c in text.chars().take(160) {
@@ -72,6 +72,16 @@ fn normalized(text: &str) -> String {
         }
     }
     short
+}
+
+/// The message of an error, without what differs from program to program: numbers and operations.
+fn alike(error: &Error) -> String {
+    let text = normalized(error.message());
+    let last = text.rsplit(": ").next().unwrap_or(&text);
+    match last.split_once(" was computed and is gone") {
+        Some(_) => "a result was computed and is gone".to_string(),
+        None => last.to_string(),
+    }
 }
 
 /// Runs a program. Returns the first finding.
@@ -154,7 +164,7 @@ fn judged(
                 ["variable", "parameter"].iter().any(|word| said(&word))
             };
             if !names.is_empty() && !names.iter().any(says) {
-                let kind = format!("nameless error of {name}: {}", normalized(error.message()));
+                let kind = format!("nameless error of {name}: {}", alike(&error));
                 let what = format!(
                     "{name} must name one of the variables or parameters {names:?}, and says: {error}"
                 );
@@ -167,7 +177,7 @@ fn judged(
     if allowed {
         return Ok(false);
     }
-    let kind = format!("error of {name}: {}", normalized(error.message()));
+    let kind = format!("error of {name}: {}", alike(&error));
     Err((kind, format!("{name} must work, and fails: {error} ({:?})", error.kind())))
 }
 

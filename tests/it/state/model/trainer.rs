@@ -32,6 +32,8 @@ pub struct Trainer {
     /// Whether there were steps on other batches, which may be part of the mean loss of the epoch.
     has_own: bool,
     pub history: u64,
+    /// What the generator was drawn from: once by each step.
+    pub draws: u64,
 }
 
 /// What a checkpoint holds.
@@ -78,6 +80,7 @@ impl Model {
                     losses: Vec::new(),
                     has_own: false,
                     history: 0,
+                    draws: 0,
                 });
                 Ok(Vec::new())
             }
@@ -136,6 +139,7 @@ impl Model {
         self.assign(trainer.variables[2], tape::constant(running))?;
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
         trainer.steps += 1;
+        trainer.draws += 1;
         Ok(loss)
     }
 
