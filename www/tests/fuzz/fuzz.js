@@ -4,11 +4,14 @@ import { Generator } from "./generate.js";
 import { Library, play, written } from "./play.js";
 import { shrink } from "./shrink.js";
 
-/** Actions of a program. */
+/** How many actions a program has, unless the options say so. */
 const LENGTH = 60;
 
 /** A finding's kind, by which it is told from others while a program is made smaller. */
-const kindOf = ({ kind, action, message }) => [kind, action.do, kind === "trap" ? message.replace(/\d+/g, "") : ""].join(" ");
+function kindOf({ kind, action, message }) {
+  const told = ["trap", "error", "other error"].includes(kind) ? message.replace(/[\d.]+/g, "").slice(0, 80) : "";
+  return [kind, action.do, told].join(" ");
+}
 
 /** The actions of a program that was played, without those that each program ends with. */
 export const actionsOf = (all) => all.filter(({ isLast }) => !isLast).map(({ action }) => action);
@@ -57,9 +60,9 @@ async function played(copies, prefers, next, options) {
 
 /** Makes a program of a seed and plays it. */
 export function playSeed(copies, prefers, seed, options) {
-  let [generator, left] = [undefined, LENGTH];
+  let [generator, left] = [undefined, options?.length ?? LENGTH];
   return played(copies, prefers, (world) => {
-    generator ??= new Generator(world, seed, options.without);
+    generator ??= new Generator(world, seed, options?.without);
     return left-- > 0 ? generator.action() : undefined;
   }, options);
 }
