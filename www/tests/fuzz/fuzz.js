@@ -18,8 +18,9 @@ export const actionsOf = (all) => all.filter(({ isLast }) => !isLast).map(({ act
 
 /** Copies of the package that are loaded when a core has trapped, each with a core of its own. */
 export class Copies {
+  /** Modules are loaded once in a process or page: each copy has a number of its own there. */
+  static #count = 0;
   #load;
-  #count = 0;
   #current;
 
   /** `load` gives a copy of the package by its number. */
@@ -28,7 +29,7 @@ export class Copies {
   }
 
   get() {
-    return (this.#current ??= this.#load(this.#count++));
+    return (this.#current ??= this.#load(Copies.#count++));
   }
 
   /** The next one has another core. */
