@@ -53,7 +53,6 @@ pub fn rewrite(trace: &Trace, rule: Rule) -> Result<Trace> {
         moved.push(at);
     }
     out.outputs = pick(&moved, &trace.outputs);
-    out.in_place = pick(&moved, &trace.in_place);
     out.donated = trace.donated.iter().map(|&(n, data)| (moved[n], moved[data])).collect();
     Ok(out)
 }

@@ -8,10 +8,10 @@ pub(crate) use place::Place;
 
 use crate::error::{Error, Result};
 use std::fmt::Arguments;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::OnceLock;
 
-/// What can be printed, or watched.
+/// What can be printed, watched, or switched off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Debug {
     /// `graph`: the recorded operations of each batch before it is planned.
@@ -24,24 +24,37 @@ pub enum Debug {
     Time = 8,
     /// `memory`: where each tensor is made, for [`Device::memory`](crate::device::Device::memory).
     Memory = 16,
+    /// `no-donation`: no result takes the memory of an old value. Results, gradients and errors are the same with and without.
+    NoDonation = 32,
+    /// `no-flat`: optimizers keep each parameter in memory of its own. Results are the same to rounding.
+    NoFlat = 64,
+    /// `eager`: devices that are opened run each operation when it is recorded, as
+    /// [`Device::run_eagerly`](crate::device::Device::run_eagerly).
+    Eager = 128,
+    /// `check`: the graph and each planned batch are validated, as debug builds do.
+    Check = 256,
 }
 
-const ALL: [(&str, Debug); 5] = [
+const ALL: [(&str, Debug); 9] = [
     ("graph", Debug::Graph),
     ("plan", Debug::Plan),
     ("kernel", Debug::Kernel),
     ("time", Debug::Time),
     ("memory", Debug::Memory),
+    ("no-donation", Debug::NoDonation),
+    ("no-flat", Debug::NoFlat),
+    ("eager", Debug::Eager),
+    ("check", Debug::Check),
 ];
 
 /// Nobody has said anything yet.
-const UNKNOWN: u8 = 128;
-static SET: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u16 = 1 << 15;
+static SET: AtomicU16 = AtomicU16::new(UNKNOWN);
 
 /// Who prints; natively nobody need be said.
 static PRINTER: OnceLock<fn(&str)> = OnceLock::new();
 
-fn parse(words: &str) -> Result<u8> {
+fn parse(words: &str) -> Result<u16> {
     let mut set = 0;
     for word in words.split([',', ' ', '|']).filter(|word| !word.is_empty()) {
         let Some((_, found)) = ALL.iter().find(|(name, _)| *name == word) else {
@@ -49,13 +62,12 @@ fn parse(words: &str) -> Result<u8> {
             let message = format!("debug: there is no `{word}`; there are {}", names.join(", "));
             return Err(Error::data(message));
         };
-        set |= *found as u8;
+        set |= *found as u16;
     }
     Ok(set)
 }
 
-/// Prints these from now on, for all devices: any of `graph`, `plan`, `kernel`, `time` and `memory` with commas between, or
-/// nothing. They are described at [`Debug`](enum@Debug). Natively `WARPWEFT_DEBUG` says the same at the start, and what is
+/// Sets these from now on, for all devices: any words of [`Debug`](enum@Debug) with commas between, or nothing. Natively `WARPWEFT_DEBUG` says the same at the start, and what is
 /// printed goes to the standard error; in a browser to the console.
 ///
 /// ```
@@ -71,7 +83,7 @@ pub fn set_debug(words: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether this is to be printed.
+/// Whether this is set.
 pub(crate) fn shows(what: Debug) -> bool {
     let mut set = SET.load(Ordering::Relaxed);
     if set == UNKNOWN {
@@ -82,7 +94,7 @@ pub(crate) fn shows(what: Debug) -> bool {
         });
         SET.store(set, Ordering::Relaxed);
     }
-    set & what as u8 != 0
+    set & what as u16 != 0
 }
 
 /// Prints by this from now on: the first who says so.

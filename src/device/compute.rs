@@ -9,7 +9,7 @@ use crate::backend::BufferId;
 use crate::debug::{print, shows, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{NodeId, Taken, Trace};
+use crate::graph::{NodeId, Recording, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
@@ -80,11 +80,10 @@ impl Device {
         let inputs = state.buffers_of(&taken.sources)?;
         state.graph.write_outputs(&mut taken);
         state.graph.write_repeated(&mut taken, cheap);
-        let State { graph, buffers, .. } = &*state;
-        let own = |source| buffers.get(&source).is_some_and(Held::is_own);
-        graph.write_in_place(&mut taken, own);
-        if !state.eager {
-            graph.donate(&mut taken, own);
+        if !state.eager && !shows(Debug::NoDonation) {
+            let State { graph, buffers, .. } = &*state;
+            let is_own = |held: &Arc<Held>| held.is_own() && Arc::strong_count(held) == 1;
+            graph.donate(&mut taken, |source| buffers.get(&source).is_some_and(is_own));
         }
         let trace = std::mem::take(&mut taken.trace);
         let written: Vec<NodeId> = trace.outputs.iter().map(|&n| taken.nodes[n]).collect();
@@ -93,44 +92,59 @@ impl Device {
         state.graph.remember(&taken);
         // All of these before one of the results lets its operands go.
         let places = ran.batch.in_place.iter();
-        let places: Vec<(usize, Option<Held>)> =
+        let places: Vec<(usize, Option<Arc<Held>>)> =
             places.map(|&(n, input)| (n, state.buffers.remove(&taken.sources[input]))).collect();
         let (mut outputs, mut in_place) = (ran.outputs.into_iter(), places.into_iter().peekable());
         for (n, node) in written.into_iter().enumerate() {
             let held = match in_place.next_if(|&(result, _)| result == n) {
                 Some((_, held)) => held,
-                None => outputs.next(),
+                None => outputs.next().map(Arc::new),
             };
             // Its last handle may have gone meanwhile, and with it the memory that it would have been in.
             let Some(held) = held else { continue };
-            if state.graph.is_gone(node) {
+            if !state.graph.is_gone(node) {
+                state.fill(node, held, &*self.inner.backend);
+            } else if let Some(held) = Arc::into_inner(held) {
                 state.pool.give(&*self.inner.backend, held);
-                continue;
             }
-            state.buffers.insert(node, held);
-            state.graph.materialise(node);
-            state.reclaim(&*self.inner.backend);
-        }
-        // Whoever recorded something on these meanwhile finds no data.
-        for &(_, input) in &ran.batch.in_place {
-            state.graph.overwrite(taken.sources[input]);
         }
         state.catch_up(&*self.inner.backend);
         Ok(())
     }
 
     /// The plan of what `nodes` need.
-    pub(crate) fn prepare(&self, nodes: &[NodeId]) -> Result<Prepared> {
-        let Taken { trace, sources, scalars, .. } = self.state().graph.trace(nodes);
+    pub(crate) fn plan_of(&self, nodes: &[NodeId]) -> Result<Arc<Batch>> {
+        let Taken { trace, .. } = self.state().graph.trace(nodes);
+        self.planned(trace)
+    }
+
+    /// What nodes were computed by since `since` nodes were recorded, and its sources.
+    pub(crate) fn recording(&self, nodes: &[NodeId], since: u64) -> (Recording, Vec<NodeId>) {
+        self.state().graph.recording(nodes, since)
+    }
+
+    /// The plan of a recording on these operands.
+    pub(crate) fn prepare(&self, recording: &Recording, operands: &[NodeId]) -> Result<Prepared> {
+        let Taken { trace, sources, scalars, .. } = {
+            let mut state = self.state();
+            let [results, recorded] = state.graph.play(recording, operands);
+            let taken = state.graph.trace(&results);
+            for node in recorded {
+                state.graph.release(node);
+            }
+            state.reclaim(&*self.inner.backend);
+            taken
+        };
         Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
     }
 
-    /// Runs a plan with these sources and numbers; new sources hold the results.
+    /// Runs a plan with these sources and numbers; new sources hold the results. `recording` and `operands` say what the
+    /// plan computes of what, for gradients.
     pub(crate) fn replay(
         &self,
-        batch: &Arc<Batch>,
+        (batch, scalars): (&Arc<Batch>, &[u32]),
         sources: &[NodeId],
-        scalars: &[u32],
+        (recording, operands): (&Arc<Recording>, &[NodeId]),
         results: &[(Shape, DType)],
     ) -> Result<Vec<NodeId>> {
         let turn = self.turn();
@@ -140,9 +154,9 @@ impl Device {
         let inputs = state.buffers_of(sources)?;
         let prepare = || Ok((batch.clone(), scalars));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        let nodes = state.graph.results(sources, results);
+        let nodes = state.graph.results(recording, operands, results);
         for (&node, held) in nodes.iter().zip(ran.outputs) {
-            state.buffers.insert(node, held);
+            state.buffers.insert(node, Arc::new(held));
         }
         Ok(nodes)
     }

@@ -1,11 +1,14 @@
 //! What a device's memory is held by.
 
+use super::pool::Held;
 use super::state::State;
 use super::Device;
-use crate::backend::Backend;
+use crate::backend::{Backend, BufferId};
 use crate::debug::Place;
 use crate::dtype::DType;
-use crate::graph::{Holder, NodeId};
+use crate::error::Result;
+use crate::graph::{Earlier, Holder, NodeId, VariableId};
+use rustc_hash::FxHashMap;
 use std::fmt;
 
 /// What a device's memory is held by, in bytes. `tensors` to `pooled` together are `allocated`. In Rust it prints as a table.
@@ -89,7 +92,7 @@ impl Device {
         state.catch_up(&*self.inner.backend);
         let mut memory = state.memory(&*self.inner.backend);
         let mut all: Vec<(u64, NodeId)> =
-            state.buffers.iter().map(|(&node, held)| (held.bytes, node)).collect();
+            state.owners().map(|(node, held)| (held.bytes, node)).collect();
         // Of as many bytes the one that was made first.
         all.sort_unstable_by_key(|&(bytes, node)| (std::cmp::Reverse(bytes), node.born));
         all.truncate(LISTED);
@@ -110,6 +113,65 @@ impl Device {
 }
 
 impl Device {
+    /// A node with the value of another, in the same memory.
+    ///
+    /// # Errors
+    /// `Limit` where there is no room for it.
+    pub(crate) fn alias(&self, of: NodeId) -> Result<NodeId> {
+        self.state().alias(of, &*self.inner.backend)
+    }
+
+    /// The node is the value of a variable, whose gradient it is.
+    pub(crate) fn set_value_of(&self, node: NodeId, variable: VariableId) {
+        self.state().graph.set_value_of(node, variable);
+    }
+
+    /// A step uses up losses that were computed from these values of variables: the nodes that it uses up.
+    pub(crate) fn use_up(&self, losses: &[NodeId], values: &[NodeId]) -> Vec<NodeId> {
+        let mut state = self.state();
+        let mut used = Vec::new();
+        for &loss in losses {
+            used.extend(state.graph.use_up(loss, values));
+        }
+        used
+    }
+
+    /// The step that used up these nodes was taken, or it was not.
+    pub(crate) fn settle_use(&self, used: &[NodeId], was_taken: bool) {
+        let mut state = self.state();
+        state.graph.settle_use(used, was_taken);
+        state.reclaim(&*self.inner.backend);
+    }
+
+    /// Refuses a loss that used earlier values of variables than these.
+    pub(crate) fn check_values(
+        &self,
+        of: NodeId,
+        variables: &[(VariableId, NodeId)],
+    ) -> std::result::Result<(), Earlier> {
+        let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
+        state.graph.check_values(of, variables)
+    }
+
+    /// Whether something else than one tensor needs the node.
+    pub(crate) fn is_used(&self, node: NodeId) -> bool {
+        let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
+        state.graph.is_used(node)
+    }
+
+    /// Holds a node once more, unless it is gone.
+    pub(crate) fn hold(&self, node: NodeId) -> bool {
+        let mut state = self.state();
+        let there = !state.graph.is_gone(node);
+        if there {
+            state.graph.retain(node);
+            state.reclaim(&*self.inner.backend);
+        }
+        there
+    }
+
     /// It is a variable's value: `flush` is to compute it even where other operations use it.
     pub(crate) fn keep(&self, node: NodeId) {
         self.state().graph.keep(node);
@@ -140,6 +202,19 @@ impl Device {
 }
 
 impl State {
+    /// Each buffer once, with the node that it is reported for: of those that share it, one that a variable or a tensor has.
+    fn owners(&self) -> impl Iterator<Item = (NodeId, &Held)> {
+        let mut owners: FxHashMap<BufferId, (NodeId, &Held)> = FxHashMap::default();
+        for (&node, held) in &self.buffers {
+            let rank = |node| (self.graph.holder(node) as u8, node.born);
+            let owner = owners.entry(held.buffer).or_insert((node, held));
+            if rank(node) < rank(owner.0) {
+                owner.0 = node;
+            }
+        }
+        owners.into_values()
+    }
+
     /// All but the largest values.
     fn memory(&self, backend: &dyn Backend) -> MemoryReport {
         let counters = backend.counters();
@@ -153,7 +228,7 @@ impl State {
         [memory.peak_uploaded, memory.peak_computed, memory.peak_temporaries] = self.pool.peak_of;
         memory.peak_by.clone_from(&self.pool.peak_by);
         let mut held = 0;
-        for (&node, buffer) in &self.buffers {
+        for (node, buffer) in self.owners() {
             held += buffer.bytes;
             *match self.graph.holder(node) {
                 Holder::Tensor => &mut memory.tensors,

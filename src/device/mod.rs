@@ -33,6 +33,7 @@ pub use kernel_config::Variants;
 pub use memory::{HeldTensor, MemoryReport};
 
 use crate::backend::{Backend, Info, Pending};
+use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::grad::grad;
@@ -120,7 +121,9 @@ impl Device {
 
     /// A device on a backend of one's own.
     pub fn from_backend(backend: Box<dyn Backend>, fallback: Option<String>) -> Device {
-        let (turn, state, profiling) = Default::default();
+        let (turn, profiling) = Default::default();
+        let state = State { eager: shows(Debug::Eager), ..State::default() };
+        let state = Mutex::new(state);
         Device { inner: Arc::new(Inner { backend, fallback, turn, state, profiling }) }
     }
 
@@ -232,7 +235,7 @@ impl Device {
             return Err(error);
         }
         let node = state.graph.source(shape, dtype);
-        state.buffers.insert(node, held);
+        state.buffers.insert(node, Arc::new(held));
         if let (Some(begun), Some(Profiling { recorder, .. })) = (begun, &mut state.profile) {
             recorder.spent(Phase::Upload, begun, || format!("upload {dtype} {shape}"));
         }
@@ -329,11 +332,12 @@ impl Device {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
+        is_checked: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
         state.catch_up(&*self.inner.backend);
         let since = state.graph.count;
-        let found = grad(&mut state.graph, of, seed, wrt)?;
+        let found = grad(&mut state.graph, of, seed, wrt, is_checked)?;
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
         self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)
@@ -391,7 +395,9 @@ impl Drop for Inner {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.pool.trim(&*self.backend);
         for (_, held) in state.buffers.drain() {
-            self.backend.free(held.buffer);
+            if let Some(held) = Arc::into_inner(held) {
+                self.backend.free(held.buffer);
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::NodeId;
 use crate::shape::Shape;
+use std::sync::Arc;
 
 impl Device {
     /// The backend, if it is a `B`.
@@ -26,7 +27,7 @@ impl Device {
         let held = Held::lent(take()?);
         let mut state = self.state();
         let node = state.graph.source(shape, dtype);
-        state.buffers.insert(node, held);
+        state.buffers.insert(node, Arc::new(held));
         Ok(node)
     }
 

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 pub(super) struct State {
     pub graph: Graph,
-    pub buffers: FxHashMap<NodeId, Held>,
+    /// The buffers of data. Aliases share one.
+    pub buffers: FxHashMap<NodeId, Arc<Held>>,
     pub pool: Pool,
     pub plans: Lru<Arc<Trace>, Arc<Batch>>,
     /// How much of plans and vacant buffers is kept.
@@ -95,10 +96,34 @@ impl State {
     /// The buffers of sources that are gone are free.
     pub fn reclaim(&mut self, backend: &dyn Backend) {
         for source in self.graph.gone() {
-            if let Some(held) = self.buffers.remove(&source) {
+            if let Some(held) = self.buffers.remove(&source).and_then(Arc::into_inner) {
                 self.pool.give(backend, held);
             }
         }
+    }
+
+    /// A node was computed: it is data in this buffer from now on, and so are its aliases.
+    pub fn fill(&mut self, node: NodeId, held: Arc<Held>, backend: &dyn Backend) {
+        let aliases = self.graph.waiting_aliases(node);
+        for id in std::iter::once(node).chain(aliases) {
+            // An alias whose tensor is gone goes when its operand becomes data.
+            if !self.graph.is_gone(id) {
+                self.buffers.insert(id, held.clone());
+                self.graph.materialise(id);
+            }
+        }
+        drop(held);
+        self.reclaim(backend);
+    }
+
+    /// A node with the value of another one, in the same memory.
+    pub fn alias(&mut self, of: NodeId, backend: &dyn Backend) -> Result<NodeId> {
+        let alias = self.graph.alias(of)?;
+        if let Some(held) = self.buffers.get(&of).filter(|_| self.graph.is_source(alias)) {
+            self.buffers.insert(alias, held.clone());
+        }
+        self.reclaim(backend);
+        Ok(alias)
     }
 
     /// The same when all data has forgotten what is of no use.
@@ -114,12 +139,10 @@ impl State {
 
     /// The buffer of a source, which has data.
     pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
-        let held = self.buffers.get(&source).ok_or_else(|| {
-            Error::data(match self.graph.is_overwritten(source) {
-                true => "assign: the value that a variable had before is overwritten",
-                false => "read: an input of a program has no data outside of it",
-            })
-        });
+        let held = self
+            .buffers
+            .get(&source)
+            .ok_or_else(|| Error::data("read: an input of a program has no data outside of it"));
         Ok(held?.buffer)
     }
 

@@ -17,7 +17,7 @@ impl Tape<'_> {
         self.recorded.extend(recorded);
         let active = |end: &NodeId| path.place(*end).is_some() && *end != node;
         let ends: Vec<NodeId> = ends.into_iter().filter(active).collect();
-        let parts = self.flow(result, g, &ends, true)?;
+        let parts = self.flow_apart(&[(result, g)], &ends)?;
         for end in ends {
             let part = parts.place(end).and_then(|place| parts.gradients[place]);
             self.add_to(path, end, part.map(Part::Whole))?;

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod moves;
 mod parts;
+mod programs;
 mod routines;
 mod rules;
 mod shaders;
@@ -16,7 +17,8 @@ use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
-/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats.
+/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats. `is_checked` says that no
+/// history that is gone can hide one of `wrt` ([`Graph::check_values`]).
 ///
 /// # Errors
 /// `Data` where how `of` was made is not known any more, `Unsupported` where an operation has no gradient.
@@ -25,9 +27,10 @@ pub fn grad(
     of: NodeId,
     seed: Option<NodeId>,
     wrt: &[NodeId],
+    is_checked: bool,
 ) -> Result<Vec<Option<NodeId>>> {
     let mut tape = Tape { graph, recorded: Vec::new(), joined: FxHashMap::default() };
-    let found = tape.gradients(of, seed, wrt);
+    let found = tape.gradients(of, seed, wrt, is_checked);
     let Tape { recorded, .. } = tape;
     if let Ok(nodes) = &found {
         nodes.iter().flatten().for_each(|&node| graph.retain(node));
@@ -54,6 +57,8 @@ struct Wanted<'a> {
     oldest: u64,
     /// They are taken as independent of each other.
     apart: bool,
+    /// No history that is gone hides them.
+    is_checked: bool,
 }
 
 impl Wanted<'_> {
@@ -117,12 +122,15 @@ impl Tape<'_> {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
+        is_checked: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let seed = match seed {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let path = self.flow(of, seed, wrt, false)?;
+        let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+        let wanted = Wanted { nodes: wrt, oldest, apart: false, is_checked };
+        let path = self.flow(&[(of, seed)], &wanted)?;
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
             let Some(place) = path.place(node) else {
@@ -137,13 +145,23 @@ impl Tape<'_> {
         Ok(found)
     }
 
-    /// Carries `seed` from `of` back to each of `wrt` that it is made of.
-    fn flow(&mut self, of: NodeId, seed: NodeId, wrt: &[NodeId], apart: bool) -> Result<Path> {
-        let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
-        let wanted = Wanted { nodes: wrt, oldest, apart };
-        let mut path = self.path(of, &wanted)?;
-        if let Some(last) = path.gradients.last_mut() {
-            *last = Some(seed);
+    /// The gradient of one node by others, which are taken as independent of each other.
+    fn flow_apart(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
+        let oldest = ends.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
+        // What they are for was checked before.
+        let wanted = Wanted { nodes: ends, oldest, apart: true, is_checked: true };
+        self.flow(seeds, &wanted)
+    }
+
+    /// Carries the gradient of each node of `seeds` back to what is wanted and went into it.
+    fn flow(&mut self, seeds: &[(NodeId, NodeId)], wanted: &Wanted) -> Result<Path> {
+        let wrt = wanted.nodes;
+        let of: Vec<NodeId> = seeds.iter().map(|(of, _)| *of).collect();
+        let mut path = self.path(&of, wanted)?;
+        for &(of, seed) in seeds {
+            if path.place(of).is_some() {
+                self.add_to(&mut path, of, Some(Part::Whole(seed)))?;
+            }
         }
         for place in (0..path.nodes.len()).rev() {
             let node = path.nodes[place];
@@ -152,6 +170,18 @@ impl Tape<'_> {
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
+            if let Some((run, n)) = self.graph.result_of_run(node) {
+                path.outputs.insert((run, n), g);
+                if let Some(place) = path.place(run) {
+                    // A run has no value: that there is one says that it is to be looked at.
+                    path.gradients[place] = Some(g);
+                }
+                continue;
+            }
+            if let Some(recording) = self.graph.run_of(node) {
+                self.pull_run(&mut path, node, &recording, &inputs)?;
+                continue;
+            }
             if let Op::Output(_, n) = op {
                 path.outputs.insert((inputs[0], n), g);
                 if let Some(place) = path.place(inputs[0]) {
@@ -203,7 +233,7 @@ impl Tape<'_> {
                     ends.push(inputs[n]);
                 }
             }
-            let parts = self.flow(meaning, g, &ends, true)?;
+            let parts = self.flow_apart(&[(meaning, g)], &ends)?;
             for end in ends {
                 let part = parts.place(end).and_then(|place| parts.gradients[place]);
                 self.add_to(&mut path, end, part.map(Part::Whole))?;
@@ -212,19 +242,21 @@ impl Tape<'_> {
         Ok(path)
     }
 
-    /// From `of` to what is wanted; empty if it does not depend on that, else it ends with `of`.
-    fn path(&self, of: NodeId, wanted: &Wanted) -> Result<Path> {
+    /// From each of `of` to what is wanted.
+    fn path(&self, of: &[NodeId], wanted: &Wanted) -> Result<Path> {
         let mut path = Path::default();
         // With a stack of our own: a chain may be longer than the thread's.
-        let mut stack = vec![(of, 0)];
+        let mut stack: Vec<(NodeId, usize)> = of.iter().rev().map(|&of| (of, 0)).collect();
         while let Some((id, next)) = stack.pop() {
             if path.place.contains_key(&id) {
                 continue;
             }
-            let (op, mut inputs) = self.graph.past(id);
+            let (_, mut inputs) = self.graph.past(id);
             if wanted.ends(id) {
                 inputs = &[];
-            } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
+            } else if let (false, Some(name)) =
+                (wanted.is_checked, self.graph.lost(id, wanted.oldest))
+            {
                 return Err(lost(name));
             }
             if let Some(&input) = inputs.get(next) {
@@ -235,9 +267,6 @@ impl Tape<'_> {
                 continue;
             }
             let through = inputs.iter().any(|&input| path.place(input).is_some());
-            if through && *op == Op::Source {
-                return Err(lost(op.name()));
-            }
             let mut place = ASIDE;
             if through || wanted.nodes.contains(&id) {
                 place = path.nodes.len();

@@ -1,5 +1,18 @@
-//! Buffer donation: the value that a variable has now may be written into the memory of the value before, if nothing needs
-//! that any more. (Input-output aliasing of XLA.)
+//! In-place updates: the new value of a variable may be written into the memory of its old value. (Input-output aliasing of
+//! XLA, buffer donation of JAX.)
+//!
+//! Two questions are answered in two places. Here: may the memory be taken, because nothing needs the old value after the
+//! batch? In `plan/donation.rs`: can the kernels take it, because all that read the old value have run, or read each element
+//! where they write it?
+//!
+//! The old value is needed after the batch if
+//! - a tensor holds it, or its memory is shared (an alias) or an app's;
+//! - something recorded is not written by this batch, is to be computed from it, and is held or used;
+//! - a gradient that can still be asked for passes something that was computed from it ([`Graph::is_remembered`]).
+//!
+//! Example: `w.assign(w - g)`, `loss = f(w)`. The batch computes `loss` and the new `w`. If `loss` was used up by the step,
+//! no gradient can pass it, so the old `w` is offered. If `loss` is held, and the inputs of `f` are held, then the gradient by
+//! them needs the old `w`, and the new one gets memory of its own.
 
 use super::{Graph, NodeId, Taken};
 use crate::op::Op;
@@ -7,32 +20,30 @@ use crate::op::Op;
 impl Graph {
     /// A variable's value is `after` from now on, and was `before`.
     pub fn replace(&mut self, before: NodeId, after: NodeId) {
-        let node = self.node(before);
         // What was assigned and never computed has no memory, but what it replaces may have.
+        let node = self.node(self.computed_by(before));
         let memory = if node.data { Some(before) } else { node.replaces };
-        self.node_mut(after).replaces = memory;
+        let computed = self.computed_by(after);
+        self.node_mut(computed).replaces = memory;
         self.let_go(before);
         self.keep(after);
     }
 
-    /// Offers the memory of values that variables had to those that they have now. `own` says whose memory may be used.
+    /// Offers the memory of values that variables had to those that they have now. `own` says whose memory is not shared.
     ///
-    /// A value is offered unless something needs it after this batch: a tensor that holds it, or something recorded that is
-    /// not written by this batch and that a tensor holds, or that others need. What tensors hold is written by this batch,
-    /// too, where that takes less memory than the value before. What is data by then and remembers how it was made of the
-    /// value does not count: it forgets that (see [`overwrite`](Graph::overwrite)).
+    /// What tensors hold, was computed from an old value and is not written by this batch needs that value. It is written by
+    /// this batch, too, where that takes less memory than the old value.
     pub fn donate(&self, taken: &mut Taken, own: impl Fn(NodeId) -> bool) {
         let mut offers: Vec<(usize, usize)> = Vec::new();
         for &n in &taken.trace.outputs {
             let after = self.node(taken.nodes[n]);
             let Some(before) = after.replaces else { continue };
-            let (Some(node), Some(at)) = (self.get(before), self.places.get(before)) else {
-                continue;
-            };
+            // The old value may be gone; then another node may have its place.
+            let Some(node) = self.get(before) else { continue };
+            let Some(at) = self.places.get(before) else { continue };
             let alike = (node.shape, node.dtype) == (after.shape, after.dtype);
             let free = node.data && node.handles == 0 && alike && own(before);
-            let again = taken.trace.in_place.contains(&n) || offers.iter().any(|&(_, s)| s == at);
-            if free && !again {
+            if free && !offers.iter().any(|&(_, s)| s == at) && !self.is_remembered(before) {
                 offers.push((n, at));
             }
         }
@@ -75,46 +86,35 @@ impl Graph {
         for &output in &taken.trace.outputs {
             needs[output].written = true;
         }
-        let mut users = vec![0u32; taken.nodes.len()];
         for (n, id) in taken.nodes.iter().enumerate().rev() {
-            let node = self.node(*id);
             let Need { written, later, .. } = needs[n];
-            needs[n].itself = !written && (node.handles > 0 || node.uses > users[n]);
+            needs[n].itself = !written && self.is_needed_later(*id);
             for &input in &taken.trace.nodes[n].inputs {
-                users[input] += 1;
                 needs[input].later |= !written && (needs[n].itself || later);
             }
         }
         needs
     }
 
-    /// Another value lies where this one lay: what is data forgets that it was made of it, so that gradients that would pass
-    /// it are an error.
-    pub fn overwrite(&mut self, id: NodeId) {
-        if self.get(id).is_none() {
-            return;
-        }
-        let (mut changed, mut stack) = (vec![id], vec![id]);
+    /// Whether a gradient that can still be asked for passes something that was computed from the node: a tensor holds that,
+    /// and something else that is held went into it.
+    fn is_remembered(&self, id: NodeId) -> bool {
+        let (mut seen, mut stack) = (rustc_hash::FxHashSet::default(), vec![id]);
         while let Some(id) = stack.pop() {
-            for index in self.node(id).users.clone() {
-                let user = NodeId { index, born: self.nodes[index as usize].0 };
-                let node = self.node_mut(user);
-                if std::mem::replace(&mut node.overwritten, true) {
+            for &index in &self.node(id).users {
+                let (born, Some(user)) = &self.nodes[index as usize] else { continue };
+                if !user.is_passed() || user.is_spent || !seen.insert(index) {
                     continue;
                 }
-                match node.data {
-                    true => changed.push(user),
-                    false => stack.push(user),
+                match user.handles > 0 {
+                    true if user.behind > user.cut.before => return true,
+                    // What is computed from it is computed from its own value.
+                    true => {}
+                    false => stack.push(NodeId { index, born: *born }),
                 }
             }
         }
-        self.node_mut(id).overwritten = true;
-        self.changed(&changed);
-    }
-
-    /// Whether another value lies where this one lay.
-    pub fn is_overwritten(&self, id: NodeId) -> bool {
-        self.node(id).overwritten
+        false
     }
 }
 

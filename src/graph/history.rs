@@ -22,7 +22,7 @@ pub struct Recorded {
 }
 
 impl Graph {
-    /// All that a node was made of, operands first; `None` if that is more than `most`. Views of data that are among `leaves`
+    /// All that a node was made of, operands first and without aliases; `None` if that is more than `most`. Views of data that are among `leaves`
     /// are taken as data: parameters of an optimiser are parts of a flat variable.
     pub fn history(
         &self,
@@ -34,7 +34,15 @@ impl Graph {
         let mut places: FxHashMap<NodeId, usize> = FxHashMap::default();
         // With a stack of our own: a chain may be longer than the thread's.
         let mut stack = vec![(of, 0)];
+        let original = |mut id: NodeId| loop {
+            let node = self.node(id);
+            match (node.alias.is_some() && !leaves.contains(&id), &node.inputs[..]) {
+                (true, &[input, ..]) => id = input,
+                _ => return id,
+            }
+        };
         while let Some((id, next)) = stack.pop() {
+            let id = original(id);
             if places.contains_key(&id) {
                 continue;
             }
@@ -58,7 +66,7 @@ impl Graph {
                 Op::Source => "program",
                 Op::Scalar => "number",
                 _ if leaf => "data",
-                op => op.name(),
+                _ => self.made_by(id),
             };
             let number = match &node.op {
                 Op::Scalar => Some(node.dtype.number(node.scalar)),
@@ -69,7 +77,7 @@ impl Graph {
             history.push(Recorded {
                 id,
                 name,
-                inputs: inputs.iter().map(|input| places[input]).collect(),
+                inputs: inputs.iter().map(|&input| places[&original(input)]).collect(),
                 shape: node.shape,
                 dtype: node.dtype,
                 number,

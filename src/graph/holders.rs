@@ -8,10 +8,10 @@ use crate::shape::Shape;
 /// What holds a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A tensor of the program's.
-    Tensor,
     /// A variable.
     Variable,
+    /// A tensor of the program's.
+    Tensor,
     /// A compiled program, and nothing else.
     Constant,
     /// Nothing: operations need it that are still to be computed.
@@ -45,7 +45,7 @@ impl Graph {
 
     /// What holds a node.
     pub fn holder(&self, id: NodeId) -> Holder {
-        let node = self.node(id);
+        let Some(node) = self.get(id) else { return Holder::Pending };
         match () {
             _ if node.variables > 0 => Holder::Variable,
             _ if node.handles > node.programs => Holder::Tensor,
@@ -54,18 +54,28 @@ impl Graph {
         }
     }
 
+    /// Whether something else than one handle needs the node, or gradients pass it to something that is held.
+    pub fn is_used(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let remembers = node.data && !node.inputs.is_empty();
+        node.handles > 1 || !node.users.is_empty() || remembers
+    }
+
     /// The operation that a node is the result of.
     pub fn made_by(&self, id: NodeId) -> &'static str {
-        match &self.node(id).op {
-            Op::Source => "data",
-            op => op.name(),
+        let node = self.node(id);
+        match (node.alias, &node.op) {
+            (Some(name), _) => name,
+            (None, Op::Source) => "data",
+            (None, op) => op.name(),
         }
     }
 
     /// The node is no variable's value any more, or one variable's less.
     pub fn let_go(&mut self, id: NodeId) {
-        let node = self.node_mut(id);
-        node.variables = node.variables.saturating_sub(1);
+        if let Some(node) = self.get_mut(id) {
+            node.variables = node.variables.saturating_sub(1);
+        }
     }
 
     /// One of the handles of the node is a compiled program's, from now on or no more.

@@ -1,5 +1,6 @@
 //! What was asked: recorded operations waiting to be run, and the trace of those that a result needs.
 
+mod alias;
 mod arena;
 mod checkpoint;
 mod donation;
@@ -8,9 +9,11 @@ mod holders;
 mod past;
 mod pending;
 mod pullback;
+mod recording;
 mod settling;
 mod show;
 mod trace;
+mod used_up;
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -21,12 +24,15 @@ pub use history::Recorded;
 pub use holders::Holder;
 use past::{Cut, Past};
 pub use pullback::Pullback;
-use smallvec::{smallvec, SmallVec};
+pub use recording::Recording;
+use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use trace::Places;
 pub use trace::{Taken, Trace, Traced};
+use used_up::Span;
+pub use used_up::{Earlier, VariableId};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,8 +90,18 @@ struct Node {
     again: bool,
     /// The value that a variable had before it, whose memory it may take.
     replaces: Option<NodeId>,
-    /// Its own memory, or that of what it was made of, holds something else now.
-    overwritten: bool,
+    /// It has the value of its input, in the same memory ([`Graph::alias`]): the operation that computes that.
+    alias: Option<&'static str>,
+    /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
+    value_of: Option<VariableId>,
+    /// A span of variables that holds those whose values it was computed from ([`used_up`]).
+    reads: Span,
+    /// A step of an optimizer used it up: gradients do not pass any more.
+    used_up: bool,
+    /// A step that is being taken will have used it up.
+    is_spent: bool,
+    /// The run of a program that it belongs to, and which result of it it is.
+    call: Option<(Arc<Recording>, usize)>,
 }
 
 /// Few enough to need no memory of their own.
@@ -96,9 +112,14 @@ impl Node {
         self.handles > 0 || self.uses > 0
     }
 
+    /// A tensor holds it that is not a compiled program's own.
+    fn is_held(&self) -> bool {
+        self.handles > self.programs
+    }
+
     /// Gradients pass it.
     fn is_passed(&self) -> bool {
-        self.dtype.is_float() && !self.detached
+        self.dtype.is_float() && !self.detached && !self.used_up
     }
 
     /// It has no value itself.
@@ -139,11 +160,13 @@ pub struct Graph {
     gone: Vec<NodeId>,
 }
 
-/// The error for gradients that would pass a result of the operation that is gone, or the result of a program.
+/// What cuts the history of a loss that a step used up, in place of an operation.
+const USED_UP: &str = "step";
+
+/// The error for gradients that would pass a result of the operation that is gone, or what a step used up.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
-        "assign" => "assign: the value that a variable had before is overwritten; hold it, or ask for gradients before".into(),
-        "source" => "program: the gradient of its results by what it was run on is not known; detach them".into(),
+        USED_UP => "grad: a step of an optimizer used up this loss, or a tensor that it was computed from; take gradients before the step, compute it again, or `detach` it".into(),
         _ => format!(
             "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
         ),
@@ -175,20 +198,6 @@ impl Graph {
         Ok(self.insert(op, inputs.into(), shape, dtype, 0))
     }
 
-    /// Results of a program that read `sources`: data, of which is known what it depends on, but not how.
-    pub fn results(&mut self, sources: &[NodeId], results: &[(Shape, DType)]) -> Vec<NodeId> {
-        // One node between them, or there were as many edges as pairs.
-        let read = self.insert(Op::Source, sources.into(), Shape::SCALAR, DType::F32, 0);
-        self.node_mut(read).data = false;
-        let mut nodes = Vec::with_capacity(results.len());
-        for &(shape, dtype) in results {
-            nodes.push(self.insert(Op::Source, smallvec![read], shape, dtype, 0));
-        }
-        self.release(read);
-        self.changed(&nodes);
-        nodes
-    }
-
     /// Gradients do not pass this node.
     pub fn detach(&mut self, id: NodeId) {
         let node = self.node_mut(id);
@@ -206,7 +215,7 @@ impl Graph {
     /// `born`-th.
     pub fn lost(&self, id: NodeId, born: u64) -> Option<&'static str> {
         let node = self.node(id);
-        (node.inputs.is_empty() && born < node.cut.before).then_some(node.cut.op)
+        ((node.inputs.is_empty() || node.used_up) && born < node.cut.before).then_some(node.cut.op)
     }
 
     /// The bits of a number that the user passed; `None` for all other nodes.
@@ -237,8 +246,15 @@ impl Graph {
 
     /// One more tensor holds the node.
     pub fn retain(&mut self, id: NodeId) {
-        self.node_mut(id).handles += 1;
-        self.unsettled.push(id);
+        self.retain_all(&[id]);
+    }
+
+    /// One more tensor holds each of these nodes.
+    pub fn retain_all(&mut self, ids: &[NodeId]) {
+        for &id in ids {
+            self.node_mut(id).handles += 1;
+        }
+        self.unsettled.extend_from_slice(ids);
         // All hear of it: data that has not would forget a past that can be reached.
         self.catch_up();
     }
@@ -312,7 +328,12 @@ impl Graph {
             checkpoint: None,
             again: false,
             replaces: None,
-            overwritten: false,
+            alias: None,
+            value_of: None,
+            reads: self.reads_of(&inputs),
+            used_up: false,
+            is_spent: false,
+            call: None,
         };
         let born = self.count;
         self.count += 1;

@@ -1,6 +1,6 @@
 //! What is recorded and still to be computed.
 
-use super::{Graph, NodeId};
+use super::{Graph, Node, NodeId};
 
 impl Graph {
     /// The node is a variable's value: a result even where others use it, as long as a tensor holds it.
@@ -36,12 +36,16 @@ impl Graph {
         waiting
     }
 
-    /// Nodes to compute that a tensor holds and nothing uses, of those recorded since this was asked last, and values of
+    /// Nodes to compute that a tensor of the user's holds and nothing uses, of those recorded since this was asked last, and values of
     /// variables.
     pub fn sinks(&mut self) -> Vec<NodeId> {
         let mut sinks = std::mem::take(&mut self.recent);
         sinks.retain(|&id| {
-            self.get(id).is_some_and(|node| node.handles > 0 && node.uses == 0 && node.is_open())
+            // A variable's value is there by its own right (`kept`), or is a part of another one.
+            let is_sink = |node: &Node| {
+                node.is_held() && node.uses == 0 && node.is_open() && node.value_of.is_none()
+            };
+            self.get(id).is_some_and(is_sink)
         });
         sinks.extend(self.kept());
         // As recorded, wherever there was room: the same step has the same trace.

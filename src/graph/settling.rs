@@ -62,14 +62,15 @@ impl Graph {
         let hidden = node.data && !self.gradients_come(node);
         let node = self.node_mut(id);
         node.behind = past.reach;
-        let uses = !node.data && node.is_needed();
+        let gone = node.handles == 0 && node.users.is_empty();
+        let past_is_over = node.used_up || past.reach <= past.cut.before;
+        let forgets = node.data && (hidden || past_is_over);
+        // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
+        let uses = (!node.data || node.alias.is_some()) && node.is_needed() && !forgets;
         let change = i32::from(uses) - i32::from(node.uses_inputs);
         node.uses_inputs = uses;
-        let gone = node.handles == 0 && node.users.is_empty();
-        let past_is_over = node.overwritten || past.reach <= past.cut.before;
-        let forgets = node.data && (hidden || past_is_over);
         if forgets {
-            let op = if node.overwritten { "assign" } else { node.op.name() };
+            let op = node.op.name();
             let own = Cut { before: past.reach, op };
             past = past.join(Past { reach: 0, cut: own });
             (past.reach, node.cut) = (0, past.cut);

@@ -25,9 +25,8 @@ pub struct Traced {
 pub struct Trace {
     pub nodes: Vec<Traced>,
     pub outputs: Vec<usize>,
-    /// Those of them that are written where their second operand lies, which nothing else reads.
-    pub in_place: Vec<usize>,
-    /// Results with the data whose memory each may take: nothing needs that any more when all was computed.
+    /// Results, each with the data whose memory it may take: nothing needs the data when all was computed. No data is offered
+    /// twice. The planner decides which offers it takes ([`Graph::donate`]).
     pub donated: Vec<(usize, usize)>,
     /// Parts of it are computed again rather than kept: its order is the one to compute it in.
     pub by_age: bool,
@@ -61,12 +60,8 @@ impl Places {
     }
 
     pub(super) fn get(&self, id: NodeId) -> Option<usize> {
-        let (trace, at) = self.at[id.index as usize];
+        let &(trace, at) = self.at.get(id.index as usize)?;
         (trace == self.current).then_some(at)
-    }
-
-    fn all<T: FromIterator<usize>>(&self, ids: &[NodeId]) -> T {
-        ids.iter().filter_map(|&id| self.get(id)).collect()
     }
 }
 
@@ -123,7 +118,7 @@ impl Trace {
         let sum = all.into_iter().fold(0, u64::wrapping_add);
         let mut hasher = FxHasher::default();
         with.hash(&mut hasher);
-        (sum, self.outputs.len(), self.in_place.len(), self.donated.len()).hash(&mut hasher);
+        (sum, self.outputs.len(), self.donated.len()).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -147,7 +142,15 @@ impl Graph {
         places.begin(self.nodes.len());
         // Depth first with a stack of our own: a chain may be longer than the thread's stack.
         let mut stack: Vec<(NodeId, usize)> = Vec::new();
+        let mut results: Vec<NodeId> = Vec::with_capacity(outputs.len());
+        let mut known = FxHashSet::default();
         for &output in outputs {
+            let output = self.computed_by(output);
+            if known.insert(output) {
+                results.push(output);
+            }
+        }
+        for &output in &results {
             stack.push((output, 0));
             while let Some((id, next)) = stack.pop() {
                 if places.get(id).is_some() {
@@ -158,7 +161,7 @@ impl Graph {
                     if node.data { (&Op::Source, &[][..]) } else { (&node.op, &node.inputs[..]) };
                 if let Some(&input) = inputs.get(next) {
                     stack.push((id, next + 1));
-                    stack.push((input, 0));
+                    stack.push((self.computed_by(input), 0));
                     continue;
                 }
                 match op {
@@ -170,13 +173,16 @@ impl Graph {
                 taken.nodes.push(id);
                 taken.trace.nodes.push(Traced {
                     op: op.clone(),
-                    inputs: places.all(inputs),
+                    inputs: inputs
+                        .iter()
+                        .filter_map(|&n| places.get(self.computed_by(n)))
+                        .collect(),
                     shape: node.shape,
                     dtype: node.dtype,
                 });
             }
         }
-        taken.trace.outputs = places.all(outputs);
+        taken.trace.outputs = results.iter().filter_map(|&id| places.get(id)).collect();
         self.places = places;
         self.order_again(&mut taken);
         for (at, id) in taken.nodes.iter().enumerate().filter(|_| taken.trace.by_age) {
@@ -198,23 +204,37 @@ impl Graph {
         for &output in &trace.outputs {
             written[output] = true;
         }
-        // How many users of each node are in the trace, and whether one of them is to be computed from it later, too.
-        let mut users = vec![0u32; trace.nodes.len()];
+        // Whether a user that is in the trace is to be computed from it later, too.
         let mut later = vec![false; trace.nodes.len()];
         let first = trace.outputs.len();
         for (n, id) in taken.nodes.iter().enumerate().rev() {
             let node = self.node(*id);
-            let needed = node.handles > 0 || later[n] || node.uses > users[n];
+            let needed = later[n] || self.is_needed_later(*id);
             if needed && node.computed && !written[n] && !node.data && !cheap[n] {
                 written[n] = true;
                 trace.outputs.push(n);
             }
             for &input in &trace.nodes[n].inputs {
-                users[input] += 1;
                 later[input] |= needed && !written[n];
             }
         }
         trace.outputs[first..].reverse();
+    }
+
+    /// Whether a node is needed when the trace that was taken last was run: a tensor holds it, or something that is no part
+    /// of the trace is to be computed from it. An alias that waits for it stands for itself.
+    pub(super) fn is_needed_later(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        let needs = |&index: &u32| {
+            let (born, Some(user)) = &self.nodes[index as usize] else { return false };
+            let id = NodeId { index, born: *born };
+            match user.data || !user.uses_inputs {
+                true => false,
+                false if user.alias.is_some() => self.is_needed_later(id),
+                false => self.places.get(id).is_none(),
+            }
+        };
+        node.handles > 0 || node.users.iter().any(needs)
     }
 
     /// Has a trace write all results of a shader that tensors hold, if it computes one of them: so the shader runs once.
@@ -242,22 +262,6 @@ impl Graph {
             }
         }
         self.places = places;
-    }
-
-    /// Has updates of a variable write into the memory of the value before, where nothing else needs that any more. `own`
-    /// says whose memory may be used.
-    pub fn write_in_place(&self, taken: &mut Taken, own: impl Fn(NodeId) -> bool) {
-        for &n in &taken.trace.outputs {
-            let Traced { op: Op::Pad(_), inputs, shape, .. } = &taken.trace.nodes[n] else {
-                continue;
-            };
-            let (before, after) = (taken.nodes[inputs[1]], self.node(taken.nodes[n]));
-            let node = self.node(before);
-            let last = node.data && node.handles == 0 && node.users.len() == 1;
-            if last && after.detached && node.shape == *shape && own(before) {
-                taken.trace.in_place.push(n);
-            }
-        }
     }
 
     /// A batch computed what was taken.

@@ -74,9 +74,9 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn remember(this: &Host, address: usize, object: &JsValue);
 
-    /// Takes a tensor out of the scopes that would dispose of it.
+    /// Gives a tensor to a variable, which disposes of it: scopes do not any more. False if another variable has it.
     #[wasm_bindgen(method)]
-    pub fn release(this: &Host, tensor: &JsValue);
+    pub fn own(this: &Host, tensor: &JsValue) -> bool;
 
     /// From now on tensors are noted that are made.
     #[wasm_bindgen(method, js_name = openScope)]

@@ -1,5 +1,6 @@
 //! Looking at what tensors were made of, and saying what of it is not kept.
 
+use super::objects::keep;
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -18,18 +19,29 @@ impl JsDevice {
 
 #[wasm_bindgen(js_class = "Tensor")]
 impl JsTensor {
-    /// Makes it a checkpoint of what was recorded from the `since`-th operation on.
+    /// Makes it a checkpoint of what was recorded from the `since`-th operation on. The object that this gives is the
+    /// caller's: this one may be an argument, or somebody else's.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
-    pub fn checkpointed(&self, since: &JsValue) -> Answer<()> {
+    pub fn checkpointed(&self, since: &JsValue) -> Answer<JsTensor> {
         let op = "checkpoint";
         let since = f64::from_js(since, At { op, what: "since" })?;
-        Ok(self.core(op)?.set_checkpoint(since as u64)?)
+        let tensor = self.core(op)?;
+        tensor.set_checkpoint(since as u64)?;
+        Ok(keep(tensor)?)
+    }
+
+    /// Another object for the same tensor: either can be disposed of without the other.
+    #[wasm_bindgen(skip_typescript, skip_jsdoc)]
+    pub fn twin(&self) -> Answer<JsTensor> {
+        Ok(keep(self.core("forward")?)?)
     }
 
     /// The operations that this was made of, as text in the DOT language of Graphviz and as a picture. The tensors of `names`
     /// have their name in it; each single number has its value, and, if this is a single number of floats, the gradient by it.
     ///
-    /// @throws `Limit` if there are more than 500 operations and operands; as {@link Tensor.grad} and {@link Tensor.read}.
+    /// Gradients that would pass a tensor which is not held any more are left out.
+    ///
+    /// @throws `Limit` if there are more than 500 operations and operands; as {@link Tensor.read}.
     ///
     /// @example
     /// ```ts

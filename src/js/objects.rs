@@ -31,10 +31,14 @@ pub enum Object {
     Nn(Model),
 }
 
-/// A variable, and the object that was given out for its value: that the page looked at it once keeps nothing.
+/// A variable, and the objects that it disposes of when the next value comes. That the page looked at one of them keeps
+/// nothing, so they are weak references.
 pub struct Held {
     pub variable: Variable,
+    /// The object that was given out for the value.
     pub value: RefCell<Option<WeakRef>>,
+    /// The object that was assigned.
+    pub assigned: RefCell<Option<WeakRef>>,
     pub device: Device,
 }
 

@@ -88,6 +88,13 @@ impl JsProgram {
 thread_local! {
     /// What a program's function threw.
     static THROWN: Cell<Option<JsValue>> = const { Cell::new(None) };
+    /// How many functions of users' are being called to record operations, one inside the other.
+    static RECORDING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether a function of a user's is being called to record operations: a program's, above all.
+pub fn is_recording() -> bool {
+    RECORDING.get() > 0
 }
 
 /// A result, or what a function of JavaScript's threw meanwhile.
@@ -98,8 +105,18 @@ pub fn thrown<T>(result: Result<T>) -> Answer<T> {
     }
 }
 
-/// Calls a function in tensors on JavaScript's side, for `op`.
+/// Calls a function in tensors on JavaScript's side, for `op`. The objects that it makes, and those of its arguments, are
+/// disposed of afterwards: the results here are the tensors alone.
 pub fn call(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+    host(|host| host.open_scope());
+    RECORDING.set(RECORDING.get() + 1);
+    let made = called(op, build, inputs);
+    RECORDING.set(RECORDING.get() - 1);
+    host(|host| host.close_scope());
+    made
+}
+
+fn called(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
     let built = keep_all(inputs).and_then(|inputs| Ok(host(|host| host.build(build, inputs))?));
     match built {
         Ok(results) => {

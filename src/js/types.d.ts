@@ -170,7 +170,8 @@ export interface Tensor<D extends DType = DType> {
   /**
    * What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take no
    * memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint`; Chen and others
-   * 2016.) Values and gradients are the same as without, those of variables that `work` uses included.
+   * 2016.) Values and gradients are the same as without, those of variables that `work` uses included. The result is an object
+   * of its own, also where `work` returns its argument.
    *
    * ```ts
    * const model = new Sequential(...blocks.map((block) => (x) => x.checkpoint((x) => block.forward(x))));
@@ -464,7 +465,10 @@ export interface ElementFunctionOptions {
    * `f32`. The one by an integer may be any.
    */
   gradients?: readonly ElementFunction[];
-  /** What is computed in its place on the CPU, which takes no WGSL in a browser. */
+  /**
+   * What is computed in its place on the CPU, which takes no WGSL in a browser. It must give what the function gives: a tensor of
+   * the shape that the operands broadcast to, and of the type of the function's result.
+   */
   fallback?: (...operands: Tensor[]) => Tensor;
 }
 

@@ -2,6 +2,7 @@
 
 use super::host::host;
 use super::objects::{keep, Held, Object, Place};
+use super::programs::is_recording;
 use super::{Answer, At, FromJs, JsTensor, JsVariable, Shell};
 #[cfg(feature = "js-nn")]
 use crate::error::Result;
@@ -25,7 +26,7 @@ impl JsVariable {
             return Err(error.clone().into());
         }
         let held = Held::new(variable);
-        held.give_out(value);
+        held.take_over(value);
         Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
     }
 
@@ -35,16 +36,23 @@ impl JsVariable {
     pub fn value(&self) -> Answer<JsValue> {
         let held = self.core("value")?;
         let now = held.variable.value();
-        // An optimiser may have changed it since, or the object been disposed of.
+        // An optimizer may have changed it since, or the object been disposed of.
         let is_now = |known: &JsValue| {
             Tensor::from_js(known, At { op: "value", what: "value" })
                 .is_ok_and(|known| known.is_same(&now))
         };
-        if let Some(known) = held.given_out().filter(is_now) {
+        if let Some(known) = object_in(&held.value).filter(is_now) {
             return Ok(known);
         }
+        if let Some(assigned) = object_in(&held.assigned).filter(is_now) {
+            held.value.swap(&held.assigned);
+            return Ok(assigned);
+        }
         let made: JsValue = keep(now)?.into();
-        held.give_out(&made);
+        // A program has tensors of its own for the values that it reads: outside of it the value is the one before.
+        if !is_recording() {
+            held.give_out(&made);
+        }
         Ok(made)
     }
 
@@ -60,7 +68,7 @@ impl JsVariable {
         let op = "assign";
         let held = self.core(op)?;
         held.variable.assign(&Tensor::from_js(value, At { op, what: "value" })?)?;
-        held.give_out(value);
+        held.take_over(value);
         Ok(())
     }
 
@@ -83,7 +91,9 @@ impl JsVariable {
         let source = Tensor::from_js(source, At { op, what: "source" })?;
         let assigned = held.variable.assign_slice(axis, start, &source);
         assigned.map_err(|error| error.within(op))?;
-        held.give_out(&keep(held.variable.value())?.into());
+        let value: JsValue = keep(held.variable.value())?.into();
+        held.dispose_all_but(&value);
+        held.give_out(&value);
         Ok(())
     }
 
@@ -99,32 +109,56 @@ impl JsVariable {
     pub fn end(&self) {
         if let Ok(held) = self.core("dispose") {
             self.0.clear();
-            if let Some(value) = held.given_out() {
-                host(|host| host.dispose(&value));
-            }
+            held.dispose_all_but(&JsValue::UNDEFINED);
         }
     }
+}
+
+/// The object that a weak reference leads to, if it is still there.
+fn object_in(slot: &RefCell<Option<WeakRef>>) -> Option<JsValue> {
+    slot.borrow().as_ref().and_then(WeakRef::deref).map(JsValue::from)
+}
+
+fn weak(object: &JsValue) -> Option<WeakRef> {
+    Some(WeakRef::new(object.unchecked_ref::<Anything>()))
 }
 
 impl Held {
     /// Of a variable, whose value nobody has an object of yet.
     fn new(variable: Variable) -> Held {
         let device = variable.value().device().clone();
-        Held { variable, value: RefCell::default(), device }
+        Held { variable, value: RefCell::default(), assigned: RefCell::default(), device }
     }
 
-    /// The object for the value that was given out last, if it is still there.
-    fn given_out(&self) -> Option<JsValue> {
-        self.value.borrow().as_ref().and_then(WeakRef::deref).map(JsValue::from)
+    /// The object of what was assigned is the variable's from now on, unless another variable has it; those before are disposed
+    /// of.
+    fn take_over(&self, assigned: &JsValue) {
+        let has = |slot| object_in(slot).is_some_and(|own| own == *assigned);
+        let is_own = has(&self.value) || has(&self.assigned);
+        self.dispose_all_but(assigned);
+        // An object that two variables had would be disposed of by one while the other gives it out.
+        if is_own || host(|host| host.own(assigned)) {
+            self.assigned.replace(weak(assigned));
+        }
     }
 
-    /// The value's object is this one from now on; the one before is disposed of.
+    /// The value's object is this one from now on; those of a value before are disposed of.
     fn give_out(&self, value: &JsValue) {
-        host(|host| host.release(value));
-        let before = self.given_out();
-        self.value.replace(Some(WeakRef::new(value.unchecked_ref::<Anything>())));
-        if let Some(before) = before.filter(|before| before != value) {
-            host(|host| host.dispose(&before));
+        host(|host| host.own(value));
+        // The first object for a value: what was assigned is that value, too.
+        if object_in(&self.value).is_some() {
+            self.dispose_all_but(value);
+        }
+        self.value.replace(weak(value));
+    }
+
+    fn dispose_all_but(&self, kept: &JsValue) {
+        for slot in [&self.value, &self.assigned] {
+            let before = object_in(slot);
+            slot.replace(None);
+            if let Some(before) = before.filter(|before| before != kept) {
+                host(|host| host.dispose(&before));
+            }
         }
     }
 }

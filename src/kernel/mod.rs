@@ -169,7 +169,7 @@ pub struct Dispatch {
 }
 
 /// Where a slot's bytes live while a batch runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The n-th buffer passed in.
     Input(usize),

@@ -4,7 +4,7 @@
 use super::{Optimizer, Shard};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{Tensor, Variable, WeakTensor};
 
 /// The gradients by the parameters of a shard, flat.
 pub(super) struct Gradient {
@@ -15,9 +15,41 @@ pub(super) struct Gradient {
 }
 
 /// Gradients that were added up and not taken yet.
+#[derive(Clone)]
 pub(super) struct Pending {
     sum: Variable,
     has: Vec<bool>,
+}
+
+impl Pending {
+    /// Gradients that wait for a step.
+    pub fn new(gradient: Gradient) -> Result<Pending> {
+        Ok(Pending { sum: Variable::new(&gradient.flat.fixed()?), has: gradient.has })
+    }
+
+    fn gradient(&self) -> Gradient {
+        Gradient { flat: self.sum.value(), has: self.has.clone() }
+    }
+}
+
+/// What was added up, without holding it: what a batch computes from it keeps it.
+pub(super) struct Parked {
+    sum: WeakTensor,
+    has: Vec<bool>,
+}
+
+impl Parked {
+    /// It is added up again.
+    pub fn restore(self) -> Option<Pending> {
+        let sum = Variable::new(&self.sum.upgrade()?);
+        Some(Pending { sum, has: self.has })
+    }
+}
+
+/// What a step took, without holding it.
+pub(super) struct Taken {
+    left: Vec<Option<WeakTensor>>,
+    pending: Option<Parked>,
 }
 
 /// What is done with gradients that are too large.
@@ -33,13 +65,10 @@ impl Optimizer {
     /// # Errors
     /// As [`Tensor::grad`]; `Data` if there are none.
     pub(super) fn gradients(&self, op: &str, loss: &Tensor) -> Result<Vec<Option<Gradient>>> {
-        let values: Vec<Tensor> =
-            self.shards().flat_map(|s| &s.parameters).map(Variable::value).collect();
-        let all = self.scale_loss(loss)?.paths(&values.iter().collect::<Vec<_>>())?;
+        let parameters: Vec<&Variable> = self.shards().flat_map(|s| &s.parameters).collect();
+        let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
         if all.iter().all(Option::is_none) {
-            let what = "the loss depends on none of the parameters";
-            let why = "a value that was taken before the last step is a constant";
-            return Err(Error::data(format!("{op}: {what}; {why}")));
+            return Err(Error::data(format!("{op}: the loss depends on none of the parameters")));
         }
         let mut rest = &all[..];
         let mut gradients = Vec::new();
@@ -67,7 +96,7 @@ fn either(one: &[bool], other: &[bool]) -> Vec<bool> {
 
 impl Shard {
     /// One gradient of those of each parameter; nothing if there are none.
-    fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
+    pub(super) fn joined(&self, parts: &[Option<Tensor>]) -> Result<Option<Gradient>> {
         if parts.iter().all(Option::is_none) {
             return Ok(None);
         }
@@ -84,10 +113,7 @@ impl Shard {
     /// What there is to step against: a gradient of now, those that `backward` left, and those that were added up.
     pub(super) fn all(&self, now: Option<Gradient>) -> Result<Option<Gradient>> {
         let left: Vec<Option<Tensor>> = self.parameters.iter().map(Variable::gradient).collect();
-        let pending = self
-            .pending
-            .as_ref()
-            .map(|pending| Gradient { flat: pending.sum.value(), has: pending.has.clone() });
+        let pending = self.pending.as_ref().map(Pending::gradient);
         let mut sum = now;
         for other in [self.joined(&left)?, pending].into_iter().flatten() {
             sum = Some(match sum {
@@ -98,25 +124,63 @@ impl Shard {
         Ok(sum)
     }
 
-    /// Adds to what was added up.
-    pub(super) fn pend(&mut self, gradient: Gradient) -> Result<()> {
-        match &mut self.pending {
-            Some(Pending { sum, has }) => {
-                sum.replace(&sum.value().add(&gradient.flat)?.fixed()?)?;
-                *has = either(has, &gradient.has);
+    /// What is added up with another gradient; `all` says what the sum that there is already is to be.
+    pub(super) fn sum_with(
+        &self,
+        gradient: Option<Gradient>,
+        all: &mut Vec<(Variable, Tensor)>,
+    ) -> Result<Option<Pending>> {
+        match (&self.pending, gradient) {
+            (Some(pending), Some(gradient)) => {
+                let Gradient { flat, has } = pending.gradient().plus(gradient)?;
+                all.push((pending.sum.clone(), flat.fixed()?));
+                Ok(Some(Pending { sum: pending.sum.clone(), has }))
             }
-            None => {
-                let sum = Variable::new(&gradient.flat.fixed()?);
-                self.pending = Some(Pending { sum, has: gradient.has });
-            }
+            (Some(pending), None) => Ok(Some(pending.clone())),
+            (None, gradient) => gradient.map(Pending::new).transpose(),
         }
-        Ok(())
     }
 
-    /// A step has taken what was left and added up.
+    /// Lets go of what was added up. It can come back as long as something needs it.
+    pub(super) fn park(&mut self) -> Option<Parked> {
+        let Pending { sum, has } = self.pending.take()?;
+        Some(Parked { sum: sum.value().weak()?, has })
+    }
+
+    /// Takes what was left and added up, for a step.
+    pub(super) fn take(&mut self) -> Taken {
+        let left = |parameter: &Variable| parameter.take_gradient().and_then(|x| x.weak());
+        Taken { left: self.parameters.iter().map(left).collect(), pending: self.park() }
+    }
+
+    /// Lets go of all gradients that wait for a step.
     pub(super) fn forget(&mut self) {
         self.pending = None;
         self.parameters.iter().for_each(|parameter| drop(parameter.take_gradient()));
+    }
+
+    /// The numbers of the parameters whose gradients were added up, with their sums.
+    pub(super) fn accumulated(&self) -> Result<Vec<(usize, Tensor)>> {
+        let Some(Pending { sum, has }) = &self.pending else { return Ok(Vec::new()) };
+        let (all, mut found, mut start) = (sum.value(), Vec::new(), 0);
+        for (i, shape) in self.shapes.iter().enumerate() {
+            let count = shape.iter().product::<usize>() as isize;
+            if has[i] {
+                found.push((i, all.slice(0, start..start + count)?.reshape(&shape[..])?));
+            }
+            start += count;
+        }
+        Ok(found)
+    }
+
+    /// The step was not taken.
+    pub(super) fn restore(&mut self, taken: Taken) {
+        self.pending = taken.pending.and_then(Parked::restore);
+        for (parameter, left) in self.parameters.iter().zip(taken.left) {
+            if let Some(gradient) = left.and_then(|left| left.upgrade()) {
+                parameter.set_gradient(Some(gradient));
+            }
+        }
     }
 
     /// Whether an element belongs to a parameter that has a gradient: `bool`, of the flat shape; nothing if all do.

@@ -138,8 +138,8 @@ impl Scaling {
         Ok((plain, finite))
     }
 
-    /// Follows a step whose gradients were finite, or not.
-    pub fn follow(&self, finite: &Tensor) -> Result<()> {
+    /// What the state is after a step whose gradients were finite, or not.
+    pub fn follow(&self, finite: &Tensor) -> Result<[(Variable, Tensor); 2]> {
         let LossScale { growth, interval, backoff, .. } = self.rule;
         let (scale, good) = (self.scale.value(), self.good.value().add(1)?);
         let full = good.ge(interval.min(i32::MAX as u32))?;
@@ -148,7 +148,6 @@ impl Scaling {
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
         let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
-        self.scale.replace(&after.detach())?;
-        self.good.replace(&counted.detach())
+        Ok([(self.scale.clone(), after.fixed()?), (self.good.clone(), counted.fixed()?)])
     }
 }

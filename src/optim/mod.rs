@@ -25,9 +25,12 @@ pub use schedule::{
     ReduceLrOnPlateau, Schedule, SequentialLr, StepLr, ThresholdMode,
 };
 
+use crate::debug::{shows, Debug};
+use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::tensor::{Tensor, Variable};
-use gradients::{Gradient, Pending};
+use crate::graph::NodeId;
+use crate::tensor::{Assignment, Tensor, Variable, WeakTensor};
+use gradients::{Gradient, Pending, Taken};
 use mixed::Scaling;
 
 /// Changes parameters by their gradients, by a [`Rule`] such as [`Adam`].
@@ -53,6 +56,8 @@ pub struct Optimizer {
     groups: Vec<Group>,
     clip: Option<Clip>,
     scaling: Option<Scaling>,
+    /// Those whose gradients were added up since the last step.
+    losses: Vec<WeakTensor>,
 }
 
 /// Parameters that one rule changes.
@@ -85,7 +90,8 @@ impl Optimizer {
     /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
     /// unless they are of floats; `Limit`, `Memory`; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-        let mut optimizer = Optimizer { groups: Vec::new(), clip: None, scaling: None };
+        let mut optimizer =
+            Optimizer { groups: Vec::new(), clip: None, scaling: None, losses: Vec::new() };
         optimizer.add_group(rule, parameters)?;
         Ok(optimizer)
     }
@@ -99,6 +105,13 @@ impl Optimizer {
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
             return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
         }
+        for (i, parameter) in parameters.iter().enumerate() {
+            if let Some(first) = parameters[..i].iter().position(|other| other.is_same(parameter)) {
+                return Err(Error::data(format!(
+                    "optimizer: parameters must be distinct, and {first} and {i} are the same"
+                )));
+            }
+        }
         if let Some(i) = parameters.iter().position(|new| !new.dtype().is_float()) {
             let dtype = parameters[i].dtype();
             return Err(Error::dtype(format!(
@@ -109,12 +122,15 @@ impl Optimizer {
         for parameters in &parts {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
         }
+        // What can fail comes first: the flat values are computed before the first parameter moves.
+        let memories = parts.iter().map(|parameters| Shard::remembered(&rule, parameters));
+        let memories: Vec<Vec<Variable>> = memories.collect::<Result<_>>()?;
+        let lists: Vec<&[Variable]> = parts.iter().map(|parameters| &parameters[..]).collect();
+        let flats = Variable::flatten_all(&lists)?;
         let mut shards = Vec::new();
-        for parameters in parts {
-            let shard = Shard::new(&rule, parameters)?;
-            // The first step finds it where the others do, and is planned as they are.
-            shard.flat.value().run()?;
-            shards.push(shard);
+        for ((parameters, flat), memory) in parts.into_iter().zip(flats).zip(memories) {
+            let shapes = parameters.iter().map(Variable::shape).collect();
+            shards.push(Shard { parameters, shapes, flat, memory, pending: None });
         }
         let lr = rule.lr();
         self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, steps: 0, shards });
@@ -209,10 +225,12 @@ impl Optimizer {
     /// included; reading the loss afterwards only waits. Gradients that wait for [`Optimizer::step`] are added, and taken. A
     /// parameter of which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
+    /// The step uses the loss up: it and what it was computed from keep their values, but gradients through the parameters'
+    /// earlier values are an error afterwards, as after `backward` of PyTorch.
+    ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`], [`Optimizer::step`]. Where the submission
-    /// alone fails, which [`Optimizer::steps`] shows, the step is recorded and counted, and computed with the next batch: it
-    /// must not be repeated.
+    /// `Data` if the loss depends on none of the parameters, or was computed from a value that a parameter had before it was
+    /// assigned; as [`Tensor::grad`], [`Optimizer::step`]. Nothing was changed then.
     pub fn minimize(&mut self, loss: &Tensor) -> Result<()> {
         self.minimize_after(loss, || ())
     }
@@ -222,21 +240,36 @@ impl Optimizer {
         self.check("minimize")?;
         let gradients = self.gradients("minimize", loss)?;
         begin();
-        self.update("minimize", gradients)
+        self.update("minimize", gradients, Some(loss))
     }
 
     /// Adds the gradients of `loss` to those of the next step, and submits: a batch that is too large for the memory is
-    /// computed in parts, each loss divided by their number.
+    /// computed in parts, each loss divided by their number. The next step uses the loss up, as [`Optimizer::minimize`] does.
     ///
     /// # Errors
-    /// `Data` if the loss depends on none of the parameters; as [`Tensor::grad`]. Where the submission alone fails (`Memory`),
-    /// the gradients are recorded and added, and computed with the next batch: they must not be added again.
+    /// `Data` if the loss depends on none of the parameters, or an earlier value of one was used; as [`Tensor::grad`]; what
+    /// submitting gives. Nothing was added then.
     pub fn accumulate(&mut self, loss: &Tensor) -> Result<()> {
         let gradients = self.gradients("accumulate", loss)?;
-        for (shard, gradient) in self.shards_mut().zip(gradients) {
-            gradient.map_or(Ok(()), |gradient| shard.pend(gradient))?;
+        // What can fail comes first.
+        let (mut sums, mut all) = (Vec::new(), Vec::new());
+        for (shard, gradient) in self.shards().zip(gradients) {
+            sums.push(shard.sum_with(gradient, &mut all)?);
         }
-        loss.device().flush()
+        let undo = Assignment::new(all)?.commit();
+        let exchange = |(shard, sum): (&mut Shard, &mut Option<Pending>)| {
+            std::mem::swap(&mut shard.pending, sum);
+        };
+        self.shards_mut().zip(&mut sums).for_each(exchange);
+        let submitted = loss.device().flush();
+        match submitted {
+            Ok(()) => self.losses.extend(loss.weak()),
+            Err(_) => {
+                self.shards_mut().zip(&mut sums).for_each(exchange);
+                undo.roll_back();
+            }
+        }
+        submitted
     }
 
     /// Takes a step against the gradients that [`Optimizer::accumulate`] added up, and those that [`Tensor::backward`] left
@@ -244,12 +277,11 @@ impl Optimizer {
     ///
     /// # Errors
     /// `Data` if there are no gradients at all, a parameter belongs to another optimiser now, or a learning rate or a bound of
-    /// clipping makes no sense; `Limit`, `Memory`. The gradients are still there then. Where the submission alone fails, which
-    /// [`Optimizer::steps`] shows, the step is recorded and counted, and computed with the next batch: it must not be repeated.
+    /// clipping makes no sense; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
     pub fn step(&mut self) -> Result<()> {
         self.check("step")?;
         let now = self.shards().map(|_| None).collect();
-        self.update("step", now)
+        self.update("step", now, None)
     }
 
     /// Refuses a step that would be none, before anything of it is recorded.
@@ -259,23 +291,64 @@ impl Optimizer {
         self.clip.map_or(Ok(()), |clip| clip.check(op))
     }
 
-    /// Takes a step against gradients of now and all that were left, and submits it.
-    fn update(&mut self, op: &str, now: Vec<Option<Gradient>>) -> Result<()> {
+    /// Takes a step against gradients of now and all that were left, and submits it. If that fails, all is as it was before:
+    /// the new values are assigned, but not held beside the old ones, which would take memory, and are taken back.
+    fn update(
+        &mut self,
+        op: &str,
+        now: Vec<Option<Gradient>>,
+        loss: Option<&Tensor>,
+    ) -> Result<()> {
         let all = self.shards().zip(now).map(|(shard, now)| shard.all(now));
         let gradients: Vec<Option<Gradient>> = all.collect::<Result<_>>()?;
         if gradients.iter().all(Option::is_none) {
             let message = format!("{op}: there are no gradients; `backward` leaves some");
             return Err(Error::data(message));
         }
-        let device = self.groups[0].shards[0].flat.value().device().clone();
+        let device = self.device();
+        let values = self.used_values(&gradients);
+        let assignment = self.record(gradients)?;
+        let now = loss.and_then(Tensor::weak);
+        let losses: Vec<NodeId> = self.losses.iter().chain(&now).map(WeakTensor::node).collect();
+        let used = device.use_up(&losses, &values);
+        let undo = assignment.commit();
         // What is held when the batch is made would be kept.
-        self.record(gradients)?;
-        self.shards_mut().for_each(Shard::forget);
-        device.flush()
+        let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
+        let submitted = device.flush();
+        device.settle_use(&used, submitted.is_ok());
+        match submitted {
+            Ok(()) => {
+                self.losses.clear();
+                self.groups.iter_mut().for_each(|group| group.steps += 1);
+            }
+            Err(_) => {
+                for (shard, taken) in self.shards_mut().zip(parked) {
+                    shard.restore(taken);
+                }
+                undo.roll_back();
+            }
+        }
+        submitted
     }
 
-    /// Records a step.
-    fn record(&mut self, mut gradients: Vec<Option<Gradient>>) -> Result<()> {
+    fn device(&self) -> Device {
+        self.groups[0].shards[0].flat.device()
+    }
+
+    /// The values of the parameters that have gradients.
+    fn used_values(&self, gradients: &[Option<Gradient>]) -> Vec<NodeId> {
+        let mut values = Vec::new();
+        for (shard, gradient) in self.shards().zip(gradients) {
+            let Some(gradient) = gradient else { continue };
+            for (parameter, has) in shard.parameters.iter().zip(&gradient.has) {
+                values.extend(parameter.known_value().filter(|_| *has));
+            }
+        }
+        values
+    }
+
+    /// Records a step: the values that it gives parameters, and what is remembered of them.
+    fn record(&self, mut gradients: Vec<Option<Gradient>>) -> Result<Assignment> {
         let flat: Vec<Tensor> = gradients.iter().flatten().map(|x| x.flat.clone()).collect();
         let (flat, finite) = match &self.scaling {
             Some(scaling) => scaling.undo(&flat).map(|(flat, finite)| (flat, Some(finite)))?,
@@ -288,6 +361,7 @@ impl Optimizer {
         for (gradient, flat) in gradients.iter_mut().flatten().zip(flat) {
             gradient.flat = flat;
         }
+        let (mut all, mut unchanged) = (Vec::new(), Vec::new());
         let mut gradients = gradients.into_iter();
         for group in &self.groups {
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
@@ -306,23 +380,30 @@ impl Optimizer {
                     (mask, finite) => mask.or_else(|| finite.clone()),
                 };
                 // What led to them is past: no gradient goes back into an earlier step.
-                let set = |variable: &Variable, value: Tensor| match &taken {
-                    Some(taken) => {
-                        variable.replace(&taken.where_cond(&value, variable.value())?.fixed()?)
-                    }
-                    None => variable.replace(&value.fixed()?),
+                let mut set = |variable: &Variable, value: Tensor| {
+                    let value = match &taken {
+                        Some(taken) => taken.where_cond(&value, variable.value())?.fixed()?,
+                        None => value.fixed()?,
+                    };
+                    all.push((variable.clone(), value));
+                    Ok::<(), Error>(())
                 };
                 set(&shard.flat, value)?;
                 for (variable, value) in shard.memory.iter().zip(memory) {
                     set(variable, value)?;
                 }
+                let without = (0..has.len()).filter(|&n| !has[n]).collect();
+                unchanged.push((all.len() - 1 - shard.memory.len(), without));
             }
         }
         if let (Some(scaling), Some(finite)) = (&self.scaling, &finite) {
-            scaling.follow(finite)?;
+            all.extend(scaling.follow(finite)?);
         }
-        self.groups.iter_mut().for_each(|group| group.steps += 1);
-        Ok(())
+        let mut assignment = Assignment::new(all)?;
+        for (n, parts) in unchanged {
+            assignment.leave(n, parts);
+        }
+        Ok(assignment)
     }
 
     fn shards(&self) -> impl Iterator<Item = &Shard> {
@@ -335,15 +416,13 @@ impl Optimizer {
 }
 
 impl Shard {
-    fn new(rule: &dyn Rule, parameters: Vec<Variable>) -> Result<Shard> {
-        let shapes: Vec<Vec<usize>> = parameters.iter().map(Variable::shape).collect();
-        let flat = Variable::flatten(&parameters)?;
-        let (value, shape) = (flat.value(), flat.shape());
-        let begin = |&(_, first): &(&str, f64)| {
-            Ok(Variable::new(&value.device().full(&shape, first, value.dtype())?))
-        };
-        let memory = rule.memory().iter().map(begin).collect::<Result<_>>()?;
-        Ok(Shard { parameters, shapes, flat, memory, pending: None })
+    /// What a rule remembers of parameters, as it begins.
+    fn remembered(rule: &dyn Rule, parameters: &[Variable]) -> Result<Vec<Variable>> {
+        let count: usize = parameters.iter().map(|x| x.shape().iter().product::<usize>()).sum();
+        let (device, dtype) = (parameters[0].device(), parameters[0].dtype());
+        let begin =
+            |&(_, first): &(&str, f64)| Ok(Variable::new(&device.full(&[count], first, dtype)?));
+        rule.memory().iter().map(begin).collect()
     }
 
     /// Another optimiser may have taken a parameter over.
@@ -363,10 +442,11 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
     let mut shards: Vec<(usize, Vec<Variable>)> = Vec::new();
     for parameter in parameters {
         let count = parameter.shape().iter().product::<usize>();
-        let value = parameter.value();
-        let most = value.device().limits().binding_bytes / value.dtype().size() as u64;
+        let dtype = parameter.dtype();
+        let most = parameter.device().limits().binding_bytes / dtype.size() as u64;
         let fits = |(filled, others): &&mut (usize, Vec<Variable>)| {
-            others[0].dtype() == value.dtype() && (*filled + count) as u64 <= most
+            let room = (*filled + count) as u64 <= most && !shows(Debug::NoFlat);
+            others[0].dtype() == dtype && room
         };
         match shards.iter_mut().find(fits) {
             Some((filled, others)) => {

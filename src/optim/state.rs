@@ -1,8 +1,9 @@
 //! Saving and loading what an optimiser remembers.
 
+use super::gradients::Pending;
 use super::{Group, Optimizer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::Tensor;
+use crate::tensor::{Assignment, Tensor, Variable};
 use std::collections::BTreeMap;
 
 /// What is there of the whole.
@@ -12,6 +13,9 @@ const STEPS: &str = "steps";
 const SCALE: &str = "loss_scale";
 const GOOD: &str = "good_steps";
 
+/// Of each parameter, the sum of gradients that wait for the next step.
+const ACCUMULATED: &str = "accumulated_gradient";
+
 const OP: &str = "load_state_dict";
 
 fn missing(name: &str) -> Error {
@@ -20,7 +24,8 @@ fn missing(name: &str) -> Error {
 
 impl Optimizer {
     /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, one `i32` for each group; in
-    /// mixed precision `loss_scale` and `good_steps`. Together with the parameters' values a training that loads it goes on to
+    /// mixed precision `loss_scale` and `good_steps`; and the gradients that [`Optimizer::accumulate`] added up for the next
+    /// step, as `0.3.accumulated_gradient`. Together with the parameters' values a training that loads it goes on to
     /// the same bits. Learning rates are not in it, nor are the other numbers of rules: they are set as they were.
     ///
     /// # Errors
@@ -41,11 +46,20 @@ impl Optimizer {
             let flat = shard.memory[memory].value();
             state.insert(name, flat.slice(0, start..start + count)?.reshape(&shape[..])?);
         }
+        for (g, group) in self.groups.iter().enumerate() {
+            let mut first = 0;
+            for shard in &group.shards {
+                for (i, gradient) in shard.accumulated()? {
+                    state.insert(format!("{g}.{}.{ACCUMULATED}", first + i), gradient);
+                }
+                first += shard.shapes.len();
+            }
+        }
         Ok(state)
     }
 
     /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters. A `steps` of one number is
-    /// that of all groups.
+    /// that of all groups. Gradients that waited for a step are dropped.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
@@ -94,18 +108,47 @@ impl Optimizer {
             }
             parts.push(part.cast(shard.flat.dtype())?.reshape(&[-1])?);
         }
+        let mut pending = Vec::new();
+        for (g, group) in self.groups.iter().enumerate() {
+            let mut first = 0;
+            for shard in &group.shards {
+                let mut gradients = Vec::with_capacity(shard.shapes.len());
+                for (i, wanted) in shard.shapes.iter().enumerate() {
+                    let name = format!("{g}.{}.{ACCUMULATED}", first + i);
+                    let gradient = given.remove(&name[..]);
+                    let shape = gradient.map(Tensor::shape);
+                    if let Some(shape) = shape.filter(|shape| *shape != &wanted[..]) {
+                        let message =
+                            format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
+                        return Err(Error::new(ErrorKind::Shape, message));
+                    }
+                    let dtype = shard.flat.dtype();
+                    gradients.push(gradient.map(|x| x.cast(dtype)).transpose()?);
+                }
+                pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
+                first += shard.shapes.len();
+            }
+        }
         if let Some(name) = given.keys().next() {
             return Err(Error::data(format!("{OP}: surplus: `{name}`")));
         }
-        scaled.iter().try_for_each(|(variable, value)| variable.assign(value))?;
+        let mut all: Vec<(Variable, Tensor)> =
+            scaled.into_iter().map(|(variable, value)| (variable.clone(), value)).collect();
         let mut rest = &parts[..];
         for shard in self.shards() {
             for memory in &shard.memory {
                 let (own, others) = rest.split_at(shard.shapes.len());
                 rest = others;
-                memory.assign(&Tensor::concat(own, 0)?.detach())?;
+                all.push((memory.clone(), Tensor::concat(own, 0)?.detach()));
             }
         }
+        // From here on nothing fails.
+        drop(Assignment::new(all)?.commit());
+        for (shard, pending) in self.shards_mut().zip(pending) {
+            shard.forget();
+            shard.pending = pending;
+        }
+        self.losses.clear();
         for (group, &count) in self.groups.iter_mut().zip(steps.iter().cycle()) {
             group.steps = count;
         }
@@ -113,13 +156,11 @@ impl Optimizer {
     }
 
     /// The learning rate of each group, and the one that schedules multiply.
-    #[cfg(feature = "io")]
     pub(crate) fn rates(&self) -> Vec<[f64; 2]> {
         self.groups.iter().map(|group| [group.lr, group.base_lr]).collect()
     }
 
     /// Takes [`Optimizer::rates`] of as many groups.
-    #[cfg(feature = "io")]
     pub(crate) fn set_rates(&mut self, rates: &[[f64; 2]]) {
         for (group, &[lr, base_lr]) in self.groups.iter_mut().zip(rates) {
             (group.lr, group.base_lr) = (lr, base_lr);

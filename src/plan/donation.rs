@@ -1,16 +1,53 @@
-//! Which results take the memory of data that nothing needs any more: where all that reads the data is done before they are
-//! written, or the kernel that writes them is the last that does, and reads each element where it writes it.
+//! In-place updates: which results take the memory of old data.
+//!
+//! The graph offers results the memory of data that nothing needs after the batch ([`Trace::donated`], `graph/donation.rs`).
+//! Here it is decided which offers the kernels can take. The invariant: no kernel reads data after a result was written over
+//! it. Three cases keep it:
+//! - an update of a part ([`updates_of_parts`]): the result is the data with other elements in a region (`slice_scatter`), and
+//!   nothing else reads the data. Only the region is written.
+//! - all kernels that read the data run before the one that writes the result.
+//! - the kernel that writes the result is the last one that reads the data, and it reads each element where it writes it.
+//!   Devices do not bind one buffer for reading and writing, so it reads the old element from the output
+//!   ([`Inst::Before`]).
+//!
+//! Example: `w.assign(w - lr * g)` with `loss = f(w)` in one batch. The kernels of `f` and of `g` run first; the update reads
+//! `w[i]` and writes `w[i]`. All three cases are checked once more, by `plan/check.rs` in debug builds.
 
 use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Space};
+use crate::op::Op;
 use std::sync::Arc;
 
-/// Results that are written in the memory of data, with that. A machine does not bind a buffer for reading and for writing
-/// at once, so kernels that read it have what lay there from the output ([`Inst::Before`]).
+/// Offered results that are data with other elements in a region. Their kernels write the region alone, so this is decided
+/// before kernels are made.
+pub fn updates_of_parts(trace: &Trace) -> Vec<(usize, usize)> {
+    let is_part = |&(result, data): &(usize, usize)| {
+        let node = &trace.nodes[result];
+        let pads = matches!(node.op, Op::Pad(_)) && node.inputs.get(1) == Some(&data);
+        pads && node.shape == trace.nodes[data].shape
+    };
+    let mut parts: Vec<_> = trace.donated.iter().copied().filter(is_part).collect();
+    if parts.is_empty() {
+        return parts;
+    }
+    let mut reads = vec![0usize; trace.nodes.len()];
+    for &input in trace.nodes.iter().flat_map(|node| &node.inputs) {
+        reads[input] += 1;
+    }
+    parts.retain(|&(_, data)| reads[data] == 1);
+    parts
+}
+
+/// Accepts offers, and has their kernels read old elements from the output. Returns the results with the data whose memory
+/// they take.
 pub fn accept(trace: &Trace, pieces: &mut [Piece]) -> Vec<(usize, usize)> {
-    let mut accepted = Vec::new();
+    let mut accepted = updates_of_parts(trace);
+    let parts = accepted.len();
     for &(result, data) in &trace.donated {
+        if accepted[..parts].contains(&(result, data)) {
+            continue;
+        }
         let mut writers = (0..pieces.len()).filter(|&at| pieces[at].outputs.contains(&result));
         let (first, second) = (writers.next(), writers.next());
         let last = pieces.iter().rposition(|piece| piece.inputs.contains(&data));

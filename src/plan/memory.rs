@@ -45,8 +45,7 @@ pub fn place(trace: &Trace, pieces: &[Piece], donated: &[(usize, usize)]) -> Mem
     }
     // Of what is written in place, the data whose place that is.
     let mut in_place = vec![None; count];
-    let updated = trace.in_place.iter().map(|&n| (n, trace.nodes[n].inputs[1]));
-    for (n, data) in updated.chain(donated.iter().copied()) {
+    for &(n, data) in donated {
         in_place[n] = Some(data);
     }
     for (i, &output) in trace.outputs.iter().enumerate() {

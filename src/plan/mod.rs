@@ -1,6 +1,7 @@
 //! Graph to batch: which operations share a kernel, in what order kernels run, and where their values lie. Knows
 //! nothing of devices but their [`Limits`].
 
+mod check;
 mod choose;
 mod collapse;
 mod copies;
@@ -25,6 +26,7 @@ mod show;
 mod split;
 mod writer;
 
+use crate::debug::{shows, Debug};
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Trace;
 use crate::kernel::{Batch, Dispatch, Kernel, Limits};
@@ -55,6 +57,9 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
     offsets::share(&mut pieces);
     let donated = donation::accept(&trace, &mut pieces);
     let memory = memory::place(&trace, &pieces, &donated);
+    if cfg!(debug_assertions) || shows(Debug::Check) {
+        check::check(&trace, &pieces, &memory, &donated)?;
+    }
     for (node, slot) in trace.nodes.iter().zip(&memory.slot) {
         // A browser's `usize` does not hold all counts of bytes.
         let bytes = node.shape.numel() as u64 * node.dtype.size() as u64;

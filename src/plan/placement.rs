@@ -2,6 +2,7 @@
 
 use super::cost::Costs;
 use super::cuts::{Cuts, Size};
+use super::donation;
 use crate::graph::Trace;
 use crate::op::{Op, Routine};
 use rustc_hash::FxHashMap;
@@ -118,7 +119,7 @@ impl<'a> Placement<'a> {
         for &output in &trace.outputs {
             placement.outputs[output] = true;
         }
-        for &n in &trace.in_place {
+        for (n, _) in donation::updates_of_parts(trace) {
             (placement.in_place[n], placement.forced[n]) = (true, true);
         }
         placement.place();

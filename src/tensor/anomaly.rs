@@ -1,9 +1,8 @@
 //! Finding the operation that made the first value that is not finite.
 
 use super::Tensor;
-use crate::device::Device;
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::graph::Recorded;
 use rustc_hash::FxHashSet;
 use std::fmt;
@@ -58,11 +57,14 @@ impl Tensor {
     /// ```
     pub async fn find_non_finite(&self) -> Result<Option<NonFinite>> {
         let (device, of) = (self.device.clone(), self.node()?);
-        let found = device.history(of, usize::MAX, &FxHashSet::default());
-        let history = found.ok_or_else(|| Error::data("find_non_finite: no history"))?;
+        let (mut history, mut tensors) = (Vec::new(), Vec::new());
+        for (recorded, held) in device.held_history(of, may_be_bad) {
+            history.push(recorded);
+            tensors.push(held.map(|node| Tensor::adopt(&device, node)));
+        }
         let mut flags: Vec<(usize, Tensor)> = Vec::new();
-        for (n, recorded) in history.iter().enumerate() {
-            if let Some(x) = tensor_of(&device, recorded) {
+        for (n, x) in tensors.iter().enumerate() {
+            if let Some(x) = x {
                 flags.push((n, x.is_finite().all(())?));
             }
         }
@@ -80,7 +82,7 @@ impl Tensor {
         }
         let Some(first) = origin(&history, &flags) else { return Ok(None) };
         let found = &history[first];
-        let nan = match tensor_of(&device, found) {
+        let nan = match &tensors[first] {
             Some(x) => x.is_nan().any(())?.item::<bool>().await?,
             None => false,
         };
@@ -102,19 +104,15 @@ impl Tensor {
     /// All that it was made of and that may not be finite. While these are held, gradients get to each of them, whatever is
     /// computed in between.
     pub(crate) fn past(&self) -> Result<Vec<Tensor>> {
-        let history = self.device.history(self.node()?, usize::MAX, &FxHashSet::default());
-        let all = history.unwrap_or_default();
-        Ok(all.iter().filter_map(|recorded| tensor_of(&self.device, recorded)).collect())
+        let all = self.device.held_history(self.node()?, may_be_bad);
+        let held = all.into_iter().filter_map(|(_, held)| held);
+        Ok(held.map(|node| Tensor::adopt(&self.device, node)).collect())
     }
 }
 
-/// The tensor of a node that may have values that are not finite.
-fn tensor_of(device: &Device, recorded: &Recorded) -> Option<Tensor> {
-    let wanted = recorded.has_value && recorded.dtype.is_float() && recorded.shape.numel() > 0;
-    wanted.then(|| {
-        device.retain(recorded.id);
-        Tensor::adopt(device, recorded.id)
-    })
+/// Whether a node may have values that are not finite.
+fn may_be_bad(recorded: &Recorded) -> bool {
+    recorded.has_value && recorded.dtype.is_float() && recorded.shape.numel() > 0
 }
 
 /// The one recorded first of those that are not finite and made the last node so; if that is.

@@ -54,7 +54,7 @@ impl Batch {
     /// `Limit` if it cannot be planned.
     pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
         let pending = self.pending()?;
-        Ok(self.device.prepare(&pending)?.batch)
+        self.device.plan_of(&pending)
     }
 
     /// Submits it. The results can be read afterwards, in any order.

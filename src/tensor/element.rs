@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::{Element, Op};
+use crate::shape::Shape;
 use std::fmt;
 use std::sync::Arc;
 
@@ -122,7 +123,8 @@ impl ElementFunction {
 
     /// The same function with another in tensors, which is used in its place where a device cannot compute it: on the CPU
     /// what has no steps there, and on a browser's CPU all, as that has no compiler of WGSL. Gradients are then those of
-    /// that function.
+    /// that function. Its result has the shape that the operands broadcast to, and the type of this function's result;
+    /// [`ElementFunction::call`] refuses another one.
     pub fn with_fallback(
         &self,
         fallback: impl Fn(&[Tensor]) -> Result<Tensor> + Shared + 'static,
@@ -135,7 +137,7 @@ impl ElementFunction {
     /// # Errors
     /// `Shape` if the operands do not broadcast, `DType` if they are of other types than its parameters, `Data` if they are
     /// not as many, are all numbers, or live on another device, `Unsupported` where the device cannot compute it and there
-    /// is no fallback.
+    /// is no fallback; `Shape` or `DType` where a fallback gives another shape or type than the function.
     pub fn call<O: Into<Operand> + Clone>(&self, operands: &[O]) -> Result<Tensor> {
         let operands: Vec<Operand> = operands.iter().cloned().map(Into::into).collect();
         let name = &self.element.name;
@@ -167,13 +169,35 @@ impl ElementFunction {
             });
         }
         if let Err(missing) = self.missing() {
+            let types: Vec<_> = tensors.iter().map(|x| (x.shape, x.dtype)).collect();
+            let result = self.element.infer(&types)?;
             return match &self.fallback {
-                Some(fallback) => fallback.apply(&tensors),
+                Some(fallback) => self.need_result(fallback.apply(&tensors)?, result),
                 None => Err(missing),
             };
         }
         let others: Vec<&Tensor> = tensors[1..].iter().collect();
         tensors[0].apply(Op::Element(self.element.clone()), &others)
+    }
+
+    /// Refuses a fallback's result that is not what the function would give: another device would give something else.
+    fn need_result(&self, made: Tensor, (shape, dtype): (Shape, DType)) -> Result<Tensor> {
+        made.node()?;
+        let name = &self.element.name;
+        if !self.device.is_same(&made.device) {
+            let message = format!("{name}: the fallback must give a tensor of the same device");
+            return Err(Error::data(message));
+        }
+        if made.dtype != dtype {
+            let message = format!("{name}: the fallback must give {dtype}, got {}", made.dtype);
+            return Err(Error::dtype(message));
+        }
+        if made.shape != shape {
+            let message =
+                format!("{name}: the fallback must give shape {shape}, got {}", made.shape);
+            return Err(Error::shape(message));
+        }
+        Ok(made)
     }
 
     /// Why the device cannot compute it, if so: of its gradients, too.

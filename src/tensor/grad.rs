@@ -1,6 +1,6 @@
 //! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
 
-use super::{within, Tensor};
+use super::{within, Tensor, Variable};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -38,21 +38,38 @@ impl Tensor {
     /// ```
     #[cfg_attr(feature = "js", js(skip))]
     pub fn grad(&self, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
-        whole(self.paths(wrt)?, wrt)
+        self.need_one("grad")?;
+        whole(self.gradients("grad", None, wrt, false)?, wrt)
     }
 
-    /// The same, and nothing where nothing of a tensor goes into this: that is not a gradient of zeros.
+    /// The gradients by the values of variables that this number was computed from; nothing where nothing of a variable goes
+    /// into it: that is not a gradient of zeros. `what` is what a variable is called in errors.
+    ///
+    /// # Errors
+    /// As [`Tensor::grad`]; `Data` if an earlier value of a variable was used, or that cannot be known.
     #[cfg_attr(feature = "js", js(skip))]
-    pub(crate) fn paths(&self, wrt: &[&Tensor]) -> Result<Vec<Option<Tensor>>> {
+    pub(crate) fn gradients_by(
+        &self,
+        op: &str,
+        what: &str,
+        variables: &[&Variable],
+    ) -> Result<Vec<Option<Tensor>>> {
+        self.need_one(op)?;
+        let values = self.values_by(op, what, variables)?;
+        self.gradients(op, None, &values.iter().collect::<Vec<_>>(), true)
+    }
+
+    /// Refuses what is more than one number.
+    fn need_one(&self, op: &str) -> Result<()> {
         self.node()?;
-        if self.numel() != 1 {
-            let message = format!(
-                "grad: shape {} does not have one element; sum it, or weight it by a seed",
-                self.shape
-            );
-            return Err(Error::shape(message));
+        if self.numel() == 1 {
+            return Ok(());
         }
-        self.gradients("grad", None, wrt)
+        let shape = self.shape;
+        let message = format!(
+            "{op}: shape {shape} does not have one element; sum it, or weight it by a seed"
+        );
+        Err(Error::shape(message))
     }
 
     /// The vector-Jacobian product: the gradients by each of `wrt` of the sum of this times `seed`, which has its shape
@@ -74,7 +91,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(skip))]
     pub fn vjp(&self, seed: &Tensor, wrt: &[&Tensor]) -> Result<Vec<Tensor>> {
         self.need_seed("vjp", seed)?;
-        whole(self.gradients("vjp", Some(seed), wrt)?, wrt)
+        whole(self.gradients("vjp", Some(seed), wrt, false)?, wrt)
     }
 
     /// The vector-Jacobian product of several results: the gradients by each of `wrt` of the sum of all results, each
@@ -112,7 +129,7 @@ impl Tensor {
             sum = Some(part);
         }
         match sum {
-            Some(sum) => whole(sum.gradients(name, None, wrt)?, wrt),
+            Some(sum) => whole(sum.gradients(name, None, wrt, false)?, wrt),
             None => Err(Error::data(format!("{name}: of no results"))),
         }
     }
@@ -181,8 +198,8 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn detach(&self) -> Tensor {
-        let copy = self.reshape(&self.shape).and_then(Tensor::fixed);
-        copy.unwrap_or_else(|error| Tensor::failed(self, error))
+        let same = self.alias().and_then(Tensor::fixed);
+        same.unwrap_or_else(|error| Tensor::failed(self, error))
     }
 
     /// This itself as a constant; for results that nothing else holds.
@@ -191,11 +208,13 @@ impl Tensor {
         Ok(self)
     }
 
+    /// `is_checked` says that the history is known as far back as the values of variables that `wrt` are.
     fn gradients(
         &self,
         name: &str,
         seed: Option<&Tensor>,
         wrt: &[&Tensor],
+        is_checked: bool,
     ) -> Result<Vec<Option<Tensor>>> {
         self.need_float(name)?;
         let of = self.node()?;
@@ -204,7 +223,7 @@ impl Tensor {
             nodes.push(self.beside(name, other)?);
         }
         let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
-        let found = within(name, || self.device.grad(of, seed, &nodes))?;
+        let found = within(name, || self.device.grad(of, seed, &nodes, is_checked))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
             gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));

@@ -20,6 +20,8 @@ mod anomaly;
 mod args;
 mod arrange;
 mod batch;
+mod capture;
+mod compiled;
 mod composed;
 mod constant;
 pub(crate) mod conv;
@@ -80,6 +82,7 @@ pub use sample::{SampleMode, SamplePadding};
 pub use scatter_reduce::ScatterReduction;
 pub use shader::Shader;
 pub use variable::Variable;
+pub(crate) use variable::{Assignment, WeakTensor};
 
 use crate::debug::{shows, Debug};
 use crate::device::Device;

@@ -1,13 +1,12 @@
 //! Programs: computations that are compiled once and run again, with inputs of the same shapes or of other extents along
 //! axes that have names.
 
-use super::constant::Constant;
-use super::{State, Tensor};
+use super::compiled::Compiled;
+use super::Tensor;
 use crate::backend::{Pending, Shared};
-use crate::device::{CacheLimits, Device, Prepared};
+use crate::device::{CacheLimits, Device};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::NodeId;
 use crate::kernel;
 use crate::lru::Lru;
 use crate::shape::Shape;
@@ -64,8 +63,11 @@ impl<F: Fn(&[Tensor]) -> Result<Vec<Tensor>> + Shared> Build for F {
 
 impl Device {
     /// Compiles a program: `build` is called once with tensors that stand for the inputs (shape and type each) and
-    /// returns the results. Other tensors that it uses are kept by the program as they are. A result that is an input
-    /// is that input itself at each run; what is named twice is computed once.
+    /// returns the results. Variables that it reads are read again at each run, so the program computes with the values that
+    /// they have then. Other tensors that it uses are constants, which the program keeps. A result that is an input is that
+    /// input itself at each run; what is named twice is computed once.
+    ///
+    /// Gradients pass the results to inputs, constants and variables, as if the operations had been recorded at the run.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -90,9 +92,7 @@ impl Device {
             shapes.push((Shape::new("compile", dims)?, dtype));
             specs.push((dims.iter().map(|&extent| Dim::Fixed(extent)).collect(), dtype));
         }
-        let placeholders = placeholders(self, &shapes);
-        let results = build(&placeholders)?;
-        let compiled = Arc::new(Compiled::new(self, &placeholders, &results)?);
+        let compiled = Arc::new(Compiled::new(self, &shapes, build)?);
         let program = Program::new(self, specs, None);
         program.keep(Vec::new(), &compiled);
         Ok(program)
@@ -145,106 +145,6 @@ struct Known {
     latest: Option<Arc<Compiled>>,
 }
 
-/// A program for inputs of certain shapes.
-struct Compiled {
-    batch: Arc<kernel::Batch>,
-    sources: Vec<Source>,
-    scalars: Vec<u32>,
-    /// What the plan computes: shapes and types.
-    computed: Vec<(Shape, DType)>,
-    results: Vec<Answer>,
-}
-
-/// What a source of the plan is.
-enum Source {
-    /// The n-th input.
-    Input(usize),
-    /// A tensor that the program keeps.
-    Kept(Constant),
-}
-
-/// What a result is.
-enum Answer {
-    /// The n-th input itself.
-    Input(usize),
-    /// A tensor that was computed before.
-    Kept(Tensor),
-    /// The n-th that the plan computes.
-    Computed(usize),
-}
-
-/// Tensors that stand for inputs of these shapes and types.
-fn placeholders(device: &Device, inputs: &[(Shape, DType)]) -> Vec<Tensor> {
-    let one = |&(shape, dtype)| Tensor::adopt(device, device.placeholder(shape, dtype));
-    inputs.iter().map(one).collect()
-}
-
-impl Compiled {
-    /// Plans what was made of `placeholders`.
-    fn new(device: &Device, placeholders: &[Tensor], results: &[Tensor]) -> Result<Compiled> {
-        let mut nodes = Vec::with_capacity(results.len());
-        for result in results {
-            let node = result.node()?;
-            if !device.is_same(&result.device) {
-                return Err(Error::data("compile: a result lives on another device"));
-            }
-            nodes.push(node);
-        }
-        let input = |node: NodeId| {
-            placeholders.iter().position(|p| matches!(p.state, State::Node(n) if n == node))
-        };
-        let pending = device.pending(&nodes);
-        let mut answers = Vec::with_capacity(nodes.len());
-        for (&node, result) in nodes.iter().zip(results) {
-            let computed = pending.iter().position(|&n| n == node);
-            answers.push(match (input(node), computed) {
-                (Some(n), _) => Answer::Input(n),
-                (None, Some(n)) => Answer::Computed(n),
-                (None, None) => Answer::Kept(result.clone()),
-            });
-        }
-        let mut computed = Vec::with_capacity(pending.len());
-        for &node in &pending {
-            computed.push(device.describe(node));
-        }
-        let Prepared { batch, sources: nodes, scalars } = device.prepare(&pending)?;
-        let mut sources = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            sources.push(match input(node) {
-                Some(n) => Source::Input(n),
-                None => Source::Kept(Constant::new(device, node)),
-            });
-        }
-        Ok(Compiled { batch, sources, scalars, computed, results: answers })
-    }
-
-    fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
-        let mut sources = Vec::with_capacity(self.sources.len());
-        for source in &self.sources {
-            sources.push(match source {
-                Source::Input(n) => inputs[*n].node()?,
-                Source::Kept(constant) => constant.node()?,
-            });
-        }
-        let mut computed = Vec::with_capacity(self.computed.len());
-        if !self.computed.is_empty() {
-            let (batch, types) = (&self.batch, &self.computed);
-            for node in device.replay(batch, &sources, &self.scalars, types)? {
-                computed.push(Tensor::adopt(device, node));
-            }
-        }
-        let mut results = Vec::with_capacity(self.results.len());
-        for result in &self.results {
-            results.push(match result {
-                Answer::Input(n) => inputs[*n].clone(),
-                Answer::Kept(tensor) => tensor.clone(),
-                Answer::Computed(n) => computed[*n].clone(),
-            });
-        }
-        Ok(results)
-    }
-}
-
 impl Program {
     fn new(
         device: &Device,
@@ -262,7 +162,7 @@ impl Program {
     fn keep(&self, extents: Vec<usize>, compiled: &Arc<Compiled>) {
         let CacheLimits { plans, plan_bytes, .. } = self.device.cache_limits();
         let mut known = self.known();
-        known.all.insert(extents, compiled.clone(), compiled.batch.size() as u64);
+        known.all.insert(extents, compiled.clone(), compiled.plan().size() as u64);
         while known.all.evict(plans.max(1), plan_bytes).is_some() {}
         known.latest = Some(compiled.clone());
     }
@@ -274,7 +174,7 @@ impl Program {
     /// `Data` if it has such axes and was not run.
     pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
         match &self.known().latest {
-            Some(compiled) => Ok(compiled.batch.clone()),
+            Some(compiled) => Ok(compiled.plan()),
             None => Err(Error::data("program: its axes have names; it is planned when it is run")),
         }
     }
@@ -323,9 +223,8 @@ impl Program {
         }
         let Some(build) = &self.build else { unreachable!("without names it is compiled") };
         let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
-        let placeholders = placeholders(&self.device, &shapes);
-        let results = build.build(&placeholders)?;
-        let compiled = Arc::new(Compiled::new(&self.device, &placeholders, &results)?);
+        let compiled = Compiled::new(&self.device, &shapes, |inputs| build.build(inputs))?;
+        let compiled = Arc::new(compiled);
         self.keep(extents, &compiled);
         compiled.run(&self.device, inputs)
     }

@@ -46,10 +46,11 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let text = |rates: [f64; 2]| rates.map(|rate| rate.to_string());
         let rates = self.optimizer.look(|own| Ok(own.rates()))?;
         let state = json!({
-            "version": 1,
+            "version": 2,
             "steps": self.steps,
             "epoch": self.epoch,
             "batch": self.batch,
+            "position": self.position,
             "examples": self.running.examples,
             "order": self.data.order(),
             "rates": rates.into_iter().map(text).collect::<Vec<_>>(),
@@ -74,8 +75,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let state: Value = serde_json::from_str(&note).map_err(|_| wrong("its note is no JSON"))?;
         let state = State::read(&state)?;
         let order = self.data.order();
-        if state.batch > 0 && state.order != order {
-            let (saved, batch) = (state.order, state.batch);
+        if state.position > 0 && state.order != order {
+            let (saved, batch) = (state.order, state.position);
             let message = format!("of batch {batch} of other batches: {saved}; here are {order}");
             return Err(wrong(&message));
         }
@@ -116,6 +117,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             generator.set_drawn(*drawn);
         }
         (self.steps, self.epoch, self.batch) = (state.steps, state.epoch, state.batch);
+        self.position = state.position;
         self.running = running;
         self.best = (!best.is_empty()).then_some(best);
         (self.left, self.last, self.begun, self.restored) = (None, None, None, false);
@@ -158,6 +160,7 @@ struct State {
     steps: u64,
     epoch: u64,
     batch: u64,
+    position: u64,
     examples: u64,
     order: String,
     rates: Vec<[f64; 2]>,
@@ -167,9 +170,12 @@ struct State {
 
 impl State {
     fn read(note: &Value) -> Result<State> {
-        if note["version"] != 1 {
+        let version = note["version"].as_u64();
+        if !matches!(version, Some(1 | 2)) {
             return Err(wrong(&format!("of version {}", note["version"])));
         }
+        // Files of version 1 have one number for both.
+        let position = if version == Some(1) { "batch" } else { "position" };
         let list = |key: &str| note[key].as_array().ok_or_else(|| missing(key));
         let draw = |value: &Value| value.as_u64().and_then(|draw| u32::try_from(draw).ok());
         let draws = list("draws")?.iter().map(|value| draw(value).ok_or_else(|| missing("draws")));
@@ -177,6 +183,7 @@ impl State {
             steps: count(note, "steps")?,
             epoch: count(note, "epoch")?,
             batch: count(note, "batch")?,
+            position: count(note, position)?,
             examples: count(note, "examples")?,
             order: note["order"].as_str().ok_or_else(|| missing("order"))?.into(),
             rates: list("rates")?.iter().map(rates).collect::<Result<_>>()?,

@@ -87,9 +87,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     ///
     /// # Errors
     /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches, or early stopping
-    /// looks at a number that there can not be. A step that failed was not taken, and comes again; but one that was recorded
-    /// and could not be submitted (`Memory`) counts, and the next call goes on with the next batch: [`Trainer::step`]. If it
-    /// was the last of its epoch, only [`Trainer::history`] tells of the epoch's end.
+    /// looks at a number that there can not be. A step that failed was not taken, and comes again.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
         // A step whose report, or whose epoch's end, was not awaited to the end is already taken.
         while self.last.is_none() {
@@ -105,9 +103,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
                     // Whether this fails or is dropped: the next call begins where the training is then.
                     let left = self.left.take();
                     self.last = Some(self.step(&x, &y).await?);
+                    self.position += 1;
                     self.left = left;
                 }
-                None if self.batch == 0 => {
+                None if self.position == 0 => {
                     return Err(Error::data(format!("train: epoch {} has no batches", self.epoch)));
                 }
                 // A checkpoint of the end of an epoch.
@@ -148,7 +147,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         if self.left.is_none() {
             self.model.train();
             let mut left = self.data.epoch(self.epoch)?;
-            if let Some(before) = self.batch.checked_sub(1) {
+            if let Some(before) = self.position.checked_sub(1) {
                 left.nth(before as usize).transpose()?;
             }
             self.left = Some(left.peekable());
@@ -163,13 +162,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// Takes a step on a batch: records its loss, gradients and new parameters, and submits them. It waits only where the
     /// device is a few steps behind. This is for loops of one's own, which end epochs by [`Trainer::end_epoch`].
     ///
-    /// Where the forward function fails, [`Trainer::detect_anomaly`] or the optimiser refuses its loss, the running statistics
-    /// and draws of generators are as they were before.
+    /// It counts as a step of the epoch, and does not move the position in the trainer's own data.
     ///
     /// # Errors
     /// Those of the forward function and of [`Optimizer::minimize`](crate::optim::Optimizer::minimize); `Shape` if the loss is
-    /// not one number; what went wrong with earlier steps. Where the submission alone failed (`Memory`), the optimiser has
-    /// taken the step: it counts ([`Trainer::steps`]), is computed with the next, and must not be repeated.
+    /// not one number; what went wrong with earlier steps. Nothing was changed then: no parameter, no running statistics, no
+    /// generator, no learning rate, no count.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
         self.ahead.wait().await?;
         self.begun.get_or_insert_with(Instant::now);
@@ -180,13 +178,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             (None, Some([_, plateau])) => plateau.lr(),
             (None, None) => self.optimizer.look(|own| Ok(own.lr()))?,
         };
-        if self.schedule.is_some() || self.plateau.is_some() {
-            self.optimizer.change(|own| {
-                own.schedule_lr(lr);
-                Ok(())
-            })?;
-        }
-        let before = Before::of(&self.model, &self.generators);
+        let mut before = Before::of(&self.model, &self.generators);
         let loss = (self.forward)(&self.model, x, y)?.loss;
         let past = match self.detect_anomaly {
             true => self.look_at(&loss).await?,
@@ -194,33 +186,28 @@ impl<M: Module, O: Access> Trainer<M, O> {
         };
         let examples = x.shape().first().copied().unwrap_or(1);
         let running = self.running.with(&loss, self.batch, examples)?;
-        let (taken, counts) = self.take(&loss, before);
-        drop(past);
+        let is_scheduled = self.schedule.is_some() || self.plateau.is_some();
+        // The loss is computed with the step, though the mean is made of it.
+        let kept = Variable::new(&loss);
+        self.optimizer.change(|own| {
+            let rates = own.rates();
+            if is_scheduled {
+                own.schedule_lr(lr);
+            }
+            let taken = own.minimize_after(&loss, || before.loosen());
+            if taken.is_err() {
+                own.set_rates(&rates);
+            }
+            taken
+        })?;
+        drop((kept, past));
+        before.keep();
         let (step, epoch, batch) = (self.steps, self.epoch, self.batch);
-        if counts {
-            self.running = running;
-            self.steps += 1;
-            self.batch += 1;
-        }
-        taken?;
+        self.running = running;
+        self.steps += 1;
+        self.batch += 1;
         self.ahead.push(&self.device);
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
-    }
-
-    /// Lets the optimiser take a step against a loss, which keeps what the forward function changed. Whether it counts: it may
-    /// have failed and be taken all the same.
-    fn take(&mut self, loss: &Tensor, before: Before) -> (Result<()>, bool) {
-        // It is computed with the step, though the mean is made of it.
-        let kept = Variable::new(loss);
-        let mut counts = false;
-        let taken = self.optimizer.change(|own| {
-            let steps = own.steps();
-            let taken = own.minimize_after(loss, || before.keep());
-            counts = own.steps() > steps;
-            taken
-        });
-        drop(kept);
-        (taken, counts)
     }
 
     /// An error if a loss or its gradients are not finite. Gives what the loss was made of, for its gradients pass through it
@@ -282,7 +269,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         self.history.push(ended.clone());
         self.running = running;
-        (self.epoch, self.batch, self.left, self.begun) = (epoch + 1, 0, None, None);
+        (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
+        (self.left, self.begun) = (None, None);
         Ok(ended)
     }
 

@@ -102,6 +102,8 @@ pub struct Trainer<M, O = Optimizer> {
     steps: u64,
     epoch: u64,
     batch: u64,
+    /// Batches of the data that were taken since the epoch began.
+    position: u64,
     running: Running,
     history: Vec<Epoch>,
     /// What is left of the epoch.
@@ -166,6 +168,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             steps: 0,
             epoch: 0,
             batch: 0,
+            position: 0,
             history: Vec::new(),
             left: None,
             last: None,
@@ -267,7 +270,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.epoch
     }
 
-    /// How many steps of the epoch that is under way were taken.
+    /// How many steps of the epoch that is under way were taken, those on batches of one's own included.
     pub fn batch(&self) -> u64 {
         self.batch
     }

@@ -1,13 +1,20 @@
 //! What a step that is not taken must leave as it was.
 
 use crate::nn::{Generator, Member, Module};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{Tensor, Variable, WeakTensor};
 
 /// Running statistics and draws as they were before the forward function. They are given back when this is dropped, in
-/// whichever way that happens, unless what is there now is kept.
+/// whichever way that happens, unless the step was taken.
 pub(super) struct Before {
-    buffers: Vec<(Variable, Tensor)>,
+    buffers: Vec<(Variable, Saved)>,
     draws: Vec<(Generator, u32)>,
+}
+
+/// A value that a buffer had.
+enum Saved {
+    Held(Tensor),
+    /// What is computed from it keeps it until then.
+    Loose(WeakTensor),
 }
 
 impl Before {
@@ -16,14 +23,25 @@ impl Before {
         let mut buffers = Vec::new();
         model.visit(&mut |_, member| {
             if let Member::Buffer(variable) = member {
-                buffers.push((variable.clone(), variable.value()));
+                buffers.push((variable.clone(), Saved::Held(variable.value())));
             }
         });
         let draws = generators.iter().map(|one| (one.clone(), one.drawn())).collect();
         Before { buffers, draws }
     }
 
-    /// Lets go of what was before: what is held when a batch is made would cost memory.
+    /// Holds no more than it must: what is held when a batch is made would cost memory.
+    pub fn loosen(&mut self) {
+        for (_, saved) in &mut self.buffers {
+            if let Saved::Held(value) = saved {
+                if let Some(weak) = value.weak().filter(|_| value.is_used()) {
+                    *saved = Saved::Loose(weak);
+                }
+            }
+        }
+    }
+
+    /// The step was taken.
     pub fn keep(mut self) {
         self.buffers.clear();
         self.draws.clear();
@@ -32,9 +50,12 @@ impl Before {
 
 impl Drop for Before {
     fn drop(&mut self) {
-        for (variable, value) in &self.buffers {
-            // It is the variable's own value of before, which fits; on a device that is gone nothing is left to save.
-            drop(variable.replace(value));
+        for (variable, saved) in &self.buffers {
+            let value = match saved {
+                Saved::Held(value) => Some(value.clone()),
+                Saved::Loose(weak) => weak.upgrade(),
+            };
+            value.iter().for_each(|value| variable.restore(value));
         }
         for (generator, drawn) in &self.draws {
             generator.set_drawn(*drawn);

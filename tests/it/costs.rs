@@ -269,9 +269,9 @@ fn ten_thousand_steps_in_place() {
             let loss = w.value().mul(&x).and_then(|y| y.sub(1.0)?.square().sum(()));
             let gradient = loss.expect("a loss").grad(&[&w.value()]).expect("a gradient").remove(0);
             let next = mean.value().mul(0.5).and_then(|mean| mean.add(&gradient.mul(0.5)?));
-            let next = next.expect("recorded");
-            w.assign(&w.value().sub(&next.mul(0.1).expect("recorded")).expect("recorded"))
-                .expect("fits");
+            let next = next.expect("recorded").detach();
+            let step = next.mul(0.1).and_then(|step| w.value().sub(&step));
+            w.assign(&step.expect("recorded").detach()).expect("fits");
             mean.assign(&next).expect("it fits");
             drop((gradient, next));
             device.flush().expect("it runs");

@@ -42,6 +42,7 @@ mod run_conformance;
 mod run_programs;
 mod schedules;
 mod shaders;
+mod state;
 mod suite;
 mod table;
 mod teaching;

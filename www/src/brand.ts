@@ -19,6 +19,8 @@ export interface Owner {
   readonly gone: object[];
   /** What the calls under way were given first: the pointers of the objects whose methods they are. */
   readonly active: readonly unknown[];
+  /** Whether the core has trapped. */
+  readonly isLost: boolean;
   /** Is told of each tensor that is made. */
   made(tensor: object): void;
 }
@@ -131,12 +133,30 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
   Reflect.deleteProperty(proto, "free");
   const dispose = function (this: typeof proto): void {
     if (Brand.handle(this, owner) <= 0) return;
-    if (owner.active.includes(Brand.pointer(this, kind))) throw dataError(`dispose: the ${name} can not go: ${inUse}`);
-    this.end?.();
+    // A core that has trapped has nothing to give back. The error to see is the first one, so cleaning up throws none.
+    const { isLost } = owner;
+    if (!isLost && owner.active.includes(Brand.pointer(this, kind))) {
+      throw dataError(`dispose: the ${name} can not go: ${inUse}`);
+    }
+    try {
+      this.end?.();
+    } catch (error) {
+      if (!isLost) throw error;
+    }
     free.call(this);
   };
   Object.defineProperty(proto, "dispose", { value: dispose });
   if (Symbol.dispose) Object.defineProperty(proto, Symbol.dispose, { value: dispose });
+  const { get: disposed } = Object.getOwnPropertyDescriptor(proto, "disposed")!;
+  const isDisposed = function (this: object) {
+    return owner.isLost ? Brand.handle(this, owner) <= 0 : (disposed!.call(this) as boolean);
+  };
+  Object.defineProperty(proto, "disposed", { get: isDisposed, configurable: true });
+  const text = function (this: object): string {
+    // A core that has trapped can not be asked what it holds.
+    return owner.isLost && Brand.handle(this, owner) > 0 ? `${name}(lost)` : String(root.prototype.toString.call(this));
+  };
+  Object.defineProperty(proto, "toString", { value: text, configurable: true, writable: true });
   const stand = core.gone();
   owner.gone.push(stand);
   gone = Brand.pointer(stand, kind);

@@ -7,7 +7,7 @@ import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
 import { dataError } from "./errors.js";
 import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
-import { checked, describe, look, needShort } from "./host.js";
+import { checked, describe, look, needShort, needSync } from "./host.js";
 import { shareClasses } from "./load.js";
 import { entries } from "./named.js";
 import { aliveOn, classOf, explain, hostOf, isGone, Shown } from "./objects.js";
@@ -28,7 +28,8 @@ export class Tensor extends Shown {
   declare add: (other: Tensor) => Tensor;
   declare dispose: () => void;
   declare pin: (() => Pinned) | undefined;
-  declare checkpointed: (since: number) => void;
+  declare checkpointed: (since: number) => Tensor;
+  declare twin: () => Tensor;
 
   static concat(tensors: readonly Tensor[], axis?: number): Tensor {
     return classOf("Tensor", "concat", [tensors]).concat!(tensors, axis) as Tensor;
@@ -74,10 +75,13 @@ export class Tensor extends Shown {
     if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
     const { device } = this;
     const since = device.recorded();
-    const [result] = device.scope(() => results(work(this), name)) as Tensor[];
-    if (result!.device !== device) throw dataError(`${name}: the result lives on another device`);
-    result!.checkpointed(since);
-    return result!;
+    return device.scope(() => {
+      const list = results(work(this), name) as Tensor[];
+      if (list.length !== 1) throw dataError(`${name}: the function must return one tensor, got ${list.length}`);
+      if (list[0]!.device !== device) throw dataError(`${name}: the result lives on another device`);
+      // The function may have returned its argument, or a tensor of somebody else's: what is given out is neither.
+      return list[0]!.checkpointed(since);
+    });
   }
 
   gpuBuffer(): SharedBuffer {
@@ -106,10 +110,10 @@ export class Tensor extends Shown {
 function results(given: unknown, op = "compile"): unknown[] {
   needShort(op, "what the function returned", given);
   const list = Array.isArray(given) ? given : [given];
+  for (const result of list) needSync(op, "the function", result);
   const odd = list.findIndex((result) => !(result instanceof Tensor));
   if (odd < 0) return list;
-  const what = list[odd] instanceof Promise ? "a promise: the function must not be async" : describe(list[odd]);
-  throw dataError(`${op}: the function returned ${what}`);
+  throw dataError(`${op}: the function returned ${describe(list[odd])}`);
 }
 
 /** A function of a user's, of tensors, as a core calls it. */
@@ -210,6 +214,7 @@ export class Device extends Shown {
     const by = (names: readonly string[], tensors: readonly unknown[]) =>
       Object.fromEntries(names.map((key, at) => [key, tensors[at]]));
     const of = (names: readonly string[], given: unknown) => {
+      needSync(name, "the function", given);
       if (typeof given !== "object" || given === null) throw dataError(`${name}: the function returned ${describe(given)}`);
       return results(names.map((key) => (given as Record<string, unknown>)[key]), name);
     };
@@ -230,21 +235,23 @@ export class Device extends Shown {
   }
 
   scope<T>(work: () => T): T {
-    const { scopes } = hostOf(this, "scope");
+    const host = hostOf(this, "scope");
+    const { scopes } = host;
     if (typeof work !== "function") throw dataError(`scope: ${describe(work)} is not a function`);
     const made = new Set<object>();
     scopes.push(made);
     const kept = new Set<unknown>();
     try {
       const result: unknown = work();
-      if (result instanceof Promise) throw dataError("scope: the function must not be async");
+      needSync("scope", "the function", result);
       if (typeof result === "object" && result !== null) [result, ...Object.values(result)].forEach((x) => kept.add(x));
       return result as T;
     } finally {
       scopes.pop();
       for (const tensor of made as Set<Tensor>) {
-        // Those of another device belong to the scope around this one.
-        if (kept.has(tensor) || (!isGone(tensor) && tensor.device !== this)) scopes.at(-1)?.add(tensor);
+        // Those of another device belong to the scope around this one. A core that has trapped can not tell which they are.
+        const isOther = () => !host.isLost && !isGone(tensor) && tensor.device !== this;
+        if (kept.has(tensor) || isOther()) scopes.at(-1)?.add(tensor);
         else tensor.dispose();
       }
     }

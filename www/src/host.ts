@@ -40,6 +40,17 @@ export function tooLong(value: unknown): string | undefined {
   return length > MOST ? `a list of ${length}, at most ${MOST}` : undefined;
 }
 
+/**
+ * Refuses what an async function returned. Nobody waits for that promise, so it is handled here: a rejection that nobody handles
+ * ends a Node process.
+ */
+export function needSync(op: string, what: string, returned: unknown): void {
+  const isThenable = look(() => typeof (Object(returned) as { then?: unknown }).then === "function");
+  if (!isThenable) return;
+  look(() => Promise.resolve(returned).catch(() => {}));
+  throw dataError(`${op}: ${what} must not be async, got a promise`);
+}
+
 /** Refuses a list that is too long, before anything looks at its items. */
 export function needShort(op: string, what: string, value: unknown): void {
   const why = tooLong(value);
@@ -115,8 +126,11 @@ export class Host implements Owner {
   /** What was made in each scope that is open, the innermost last. */
   readonly scopes: Set<object>[] = [];
   readonly active: unknown[] = [];
+  isLost = false;
   /** The objects of devices and of layers' variables, by where these are in the core's memory. */
   readonly #objects = new Map<number, WeakRef<object>>();
+  /** The tensors that variables have. */
+  readonly #owned = new WeakSet<object>();
   /** When the page last had a turn. */
   #turned = performance.now();
   /** What the last panic said. */
@@ -227,9 +241,12 @@ export class Host implements Owner {
     this.#objects.set(address, new WeakRef(object));
   }
 
-  /** Takes a tensor out of the scopes that would dispose of it. */
-  release(tensor: object): void {
+  /** Gives a tensor to a variable, which disposes of it: scopes do not any more. False if another variable has it. */
+  own(tensor: object): boolean {
     for (const made of this.scopes) made.delete(tensor);
+    if (this.#owned.has(tensor)) return false;
+    this.#owned.add(tensor);
+    return true;
   }
 
   openScope(): void {
@@ -289,6 +306,7 @@ export class Host implements Owner {
 
   /** The core has trapped: whoever waits hears of it. */
   lose(cause: unknown): WarpweftError {
+    this.isLost = true;
     const why = this.#panic || String(cause);
     const message = `device: the ${this.name} core failed, and what was on it is lost; reload the page: ${why}`;
     const error = new WarpweftError("DeviceLost", message, { cause });

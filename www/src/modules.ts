@@ -4,7 +4,7 @@ import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { entry, mark, own } from "./entry.js";
-import { describe, needShort, tooLong, type Host } from "./host.js";
+import { describe, needShort, needSync, tooLong, type Host } from "./host.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 
@@ -141,6 +141,23 @@ own(Module, "a module");
 /** A module or a function that makes one tensor of one. */
 type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
 
+/**
+ * The tensor that `work` gives, as an object of its own. Where `work` gives an object that it did not make (its argument), the
+ * result is another object for the same tensor, so that disposing of one leaves the other as it is.
+ */
+function ownResult(host: Host, work: () => Tensor): Tensor {
+  const made = new Set<object>();
+  host.scopes.push(made);
+  try {
+    const result = work();
+    return made.has(result) || Brand.kind(result) !== "Tensor" ? result : result.twin();
+  } finally {
+    host.scopes.pop();
+    // They belong to the scope around this call, if there is one.
+    for (const tensor of made) host.scopes.at(-1)?.add(tensor);
+  }
+}
+
 const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) : step.forward(x));
 
 function checkStep(op: string, step: unknown): Step {
@@ -159,14 +176,17 @@ export class Sequential extends Module {
   }
 
   forward(x: Tensor): Tensor {
+    const host = Brand.owner(x) as Host | undefined;
+    return host ? ownResult(host, () => this.#run(x)) : this.#run(x);
+  }
+
+  #run(x: Tensor): Tensor {
     // What is at a number is among the parameters, so it is run; numbers come first, in their order.
     for (const at of Object.keys(this)) {
       if (!/^\d+$/.test(at)) break;
       x = apply(checkStep(`forward: part ${at}`, this[Number(at)]), x);
-      if (typeof x !== "object" || x === null || x instanceof Promise) {
-        const what = (x as unknown) instanceof Promise ? "a promise: it must not be async" : `${describe(x)}, not a tensor`;
-        throw dataError(`forward: part ${at} returned ${what}`);
-      }
+      needSync("forward", `part ${at}`, x);
+      if (typeof x !== "object" || x === null) throw dataError(`forward: part ${at} returned ${describe(x)}, not a tensor`);
     }
     return x;
   }
@@ -182,7 +202,9 @@ export class Residual extends Module {
 
   forward(x: Tensor): Tensor {
     if (Brand.kind(Object(x) as object) !== "Tensor") throw dataError(`forward: x is ${describe(x)}, not a tensor`);
-    return x.add(apply(this.layer, x));
+    const made = apply(this.layer, x);
+    needSync("forward", "the layer", made);
+    return x.add(made);
   }
 }
 

@@ -4,7 +4,7 @@ import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
-import { checked, describe, needShort } from "./host.js";
+import { checked, describe, needShort, needSync } from "./host.js";
 import { parts, setMode } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
@@ -176,7 +176,7 @@ async function ended(trainer: Trainer, loop: Loop): Promise<object> {
 function wrapped(forward: unknown, model: unknown): Run {
   const run = (tensors: Tensor[]) => {
     const made: unknown = (forward as (...tensors: Tensor[]) => unknown)(...tensors);
-    if (made instanceof Promise) throw dataError("train: the function returned a promise: it must not be async");
+    needSync("train", "the function", made);
     const list = Array.isArray(made) ? made : [made];
     if (list.length === 1 || list.length === 2) return list;
     throw dataError("train: the function returned neither a loss nor [loss, prediction]");

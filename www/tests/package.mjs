@@ -196,6 +196,9 @@ async function withWebGpu() {
   await test("a core that trapped", async () => {
     for (const prefer of ["webgpu", "cpu"]) await trapped(browser, prefer);
   });
+  for (const prefer of ["webgpu", "cpu"]) {
+    await test(`cleaning up after a core that trapped, on ${prefer}`, () => cleanedUp(browser, prefer));
+  }
   await test("the console stays quiet", () => same(errors, [], "errors"));
   await test("kernels are measured once", async () => {
     const seen = await page.evaluate(async () => {
@@ -277,6 +280,18 @@ async function trapped(browser, prefer) {
   }, prefer);
   same([...new Set(codes)], ["DeviceLost"], `what ${codes.length} calls say on ${prefer}`);
   if (collected < 300) throw new Error(`only ${collected} tensors were collected`);
+  same([...new Set(errors)], [], `errors on the console on ${prefer}`);
+  await page.close();
+}
+
+/** What is disposed of after a trap throws nothing, and the first error stays visible. */
+async function cleanedUp(browser, prefer) {
+  const { page, errors } = await open(browser, address);
+  await page.evaluate(async (wanted) => {
+    const warpweft = await import("/dist/nn.js");
+    const gpu = (await warpweft.Device.isAvailable()) ? "gpu" : "software";
+    await (await import("/cases/lost.js")).lose(warpweft, wanted === "webgpu" ? gpu : wanted);
+  }, prefer);
   same([...new Set(errors)], [], `errors on the console on ${prefer}`);
   await page.close();
 }

@@ -3,7 +3,7 @@
 mod layout;
 mod svg;
 
-use super::{within, Tensor};
+use super::Tensor;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::Recorded;
@@ -98,10 +98,11 @@ impl Tensor {
 
 impl ComputationGraph {
     /// The same with the value of each single number in it, and with the gradient by it of the tensor that the graph is of, if
-    /// that is a single number of floats. It reads them all at once, and waits for them.
+    /// that is a single number of floats. A gradient that would pass a tensor which is not held any more is left out. It reads
+    /// them all at once, and waits for them.
     ///
     /// # Errors
-    /// As [`Tensor::grad`] and [`Device::read`](crate::device::Device::read).
+    /// As [`Device::read`](crate::device::Device::read).
     pub async fn with_values(mut self) -> Result<ComputationGraph> {
         let (mut values, mut by) = (Vec::new(), Vec::new());
         for (n, node) in self.nodes.iter().enumerate() {
@@ -114,8 +115,8 @@ impl ComputationGraph {
         let mut gradients = Vec::new();
         if self.of.numel() == 1 && self.of.dtype().is_float() && !by.is_empty() {
             let wrt: Vec<&Tensor> = by.iter().map(|(_, tensor)| *tensor).collect();
-            let found = within("graph", || self.of.grad(&wrt))?;
-            for ((n, _), gradient) in by.iter().zip(found) {
+            for ((n, _), gradient) in by.iter().zip(self.known_gradients(&wrt)) {
+                let Some(gradient) = gradient else { continue };
                 gradients.push((*n, gradient.cast(DType::F32)?));
             }
         }
@@ -129,6 +130,14 @@ impl ComputationGraph {
             self.nodes[*n].gradient = read.next().flatten();
         }
         Ok(self)
+    }
+
+    /// The gradient by each of these, where gradients pass: nobody asked for the others, so they are left out.
+    fn known_gradients(&self, wrt: &[&Tensor]) -> Vec<Option<Tensor>> {
+        match self.of.grad(wrt) {
+            Ok(all) => all.into_iter().map(Some).collect(),
+            Err(_) => wrt.iter().map(|one| self.of.grad(&[one]).ok()?.pop()).collect(),
+        }
     }
 
     /// The graph in the DOT language, for Graphviz and what else reads that: `dot -Tpdf`.

@@ -213,9 +213,11 @@ fn programs(suite: &mut Suite) {
             .map_err(said)?;
         let x = one(&device, 3.0)?;
         let y = program.run(&[&x]).map_err(said)?.remove(0);
-        is_lost(y.square().grad(&[&x]))?;
+        // 2 x^2 * 2 x.
+        is(&y.square().grad(&[&x]).map_err(said)?[0], &[108.0]).await?;
         is(&y.square().grad(&[&y]).map_err(said)?[0], &[18.0]).await?;
         is(&y.mul(&x).and_then(|z| z.grad(&[&y])).map_err(said)?[0], &[3.0]).await?;
+        is(&y.mul(&x).and_then(|z| z.grad(&[&x])).map_err(said)?[0], &[27.0]).await?;
         is(&y.detach().mul(&x).and_then(|z| z.grad(&[&x])).map_err(said)?[0], &[9.0]).await?;
         let other = one(&device, 2.0)?;
         is(&y.mul(&other).and_then(|z| z.grad(&[&other])).map_err(said)?[0], &[9.0]).await

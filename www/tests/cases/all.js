@@ -1,6 +1,5 @@
 // All cases that run on one device, and how a page or a worker starts them.
 
-import * as warpweft from "/dist/nn.js";
 import { runAll } from "./harness.js";
 import "./pointwise.js";
 import "./operations.js";
@@ -18,13 +17,23 @@ import "./leaks.js";
 import "./profile.js";
 import "./training.js";
 import "./trainer.js";
+import "./own.js";
+import "./state.js";
 import "./hostile.js";
 import "./hostile-models.js";
 
+/** A copy of the package, with a core of its own, and a device of it. */
+async function opened(prefer, copy) {
+  const warpweft = await import(`/dist/nn.js${copy ? `?copy=${copy}` : ""}`);
+  return { ...warpweft, device: await warpweft.Device.new({ prefer }) };
+}
+
 /** Runs them on the device that is preferred, with so many hostile calls of a seed, and gives the results. */
 export async function run(prefer, hostile) {
-  const device = await warpweft.Device.new({ prefer });
-  const results = await runAll({ ...warpweft, device, hostile });
+  let copies = 0;
+  const context = { ...(await opened(prefer, 0)), hostile };
+  const { device } = context;
+  const results = await runAll(context, () => opened(prefer, ++copies));
   device.dispose();
   return { info: device.info, results };
 }

@@ -606,7 +606,7 @@ test("what a trainer refuses", async (context) => {
   await failing("Data", "train: a batch is", [[1, 2]], loss);
   await failing("Data", "train: epoch 0 has no batches", () => [], loss);
   await failing("Data", "train: the loss is 3", data, () => 3);
-  await failing("Data", "train: the function returned a promise", data, async (x, y) => loss(x, y));
+  await failing("Data", "train: the function must not be async, got a promise", data, async (x, y) => loss(x, y));
   await failing("Data", "train: the function returned neither", data, () => []);
   await failing("Shape", "train: a loss of shape", data, (x) => x);
   await failing("Data", "train: metrics need predictions", data, loss, { metrics: ["accuracy"], validation: data });

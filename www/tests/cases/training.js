@@ -244,7 +244,7 @@ test("what models refuse says what is wrong", async ({ device, Generator, Layer,
   const linear = Layer.linear(g, 2, 2);
   says("forward: part 1 returned undefined, not a tensor", () => new Sequential(linear, () => {}).forward(x));
   says("forward: part 0 returned undefined, not a tensor", () => new Sequential(() => {}, linear).forward(x));
-  says("forward: part 0 returned a promise: it must not be async", () => new Sequential(async (x) => x, linear).forward(x));
+  says("forward: part 0 must not be async, got a promise", () => new Sequential(async (x) => x, linear).forward(x));
   const model = new Sequential(linear, (x) => x.add(1));
   model[2] = Layer.linear(g, 2, 5);
   same([model.parameterCount, model.forward(x).shape], [6 + 15, [3, 5]], "what is put at a number is run");

@@ -1,0 +1,167 @@
+//! Variables in a history: which values a loss was computed from, and losses that a step of an optimizer used up.
+//!
+//! The gradient by a variable is taken at the value that the loss used. A node that is a value of a variable knows which
+//! variable that is ([`Graph::set_value_of`]), so a loss that used an earlier value is recognized, and refused with the
+//! variable's name. Each node also knows a span of variables that holds all those whose values it was computed from. Where
+//! the history of a node is gone, that span says whether a variable may be hidden there; elsewhere it saves the way.
+//!
+//! Variables end the search: a value that was assigned is a value of its own variable, and no earlier value of another.
+
+use super::past::Cut;
+use super::{Graph, NodeId, USED_UP};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of a variable, which no other variable of the process has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VariableId(u64);
+
+impl VariableId {
+    /// A new one.
+    pub fn next() -> VariableId {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        VariableId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The variables from `first` to `last`; none if `first` is the larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    first: u64,
+    last: u64,
+}
+
+impl Span {
+    pub const NONE: Span = Span { first: u64::MAX, last: 0 };
+
+    pub fn join(self, other: Span) -> Span {
+        Span { first: self.first.min(other.first), last: self.last.max(other.last) }
+    }
+
+    fn of(variables: impl Iterator<Item = VariableId>) -> Span {
+        variables.fold(Span::NONE, |span, VariableId(n)| span.join(Span { first: n, last: n }))
+    }
+
+    fn meets(self, other: Span) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Why a gradient by variables cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Earlier {
+    /// The value was used that the n-th variable had before it was assigned.
+    Value(usize),
+    /// The history is gone at a result of this operation, and may have had a value of a variable.
+    Gone(&'static str),
+}
+
+impl Graph {
+    /// The node is the value of a variable. Its gradient belongs to that variable.
+    pub fn set_value_of(&mut self, id: NodeId, variable: VariableId) {
+        let node = self.node_mut(id);
+        node.value_of = Some(variable);
+        node.reads = Span::of(std::iter::once(variable));
+    }
+
+    /// The variables that a node with these inputs was computed from.
+    pub(super) fn reads_of(&self, inputs: &[NodeId]) -> Span {
+        let mut span = Span::NONE;
+        for &input in inputs {
+            let node = self.node(input);
+            if node.dtype.is_float() && !node.detached {
+                span = span.join(node.reads);
+            }
+        }
+        span
+    }
+
+    /// Refuses a loss that was not computed from the current values of these variables alone, as far as it was computed
+    /// from theirs at all.
+    pub fn check_values(
+        &self,
+        of: NodeId,
+        variables: &[(VariableId, NodeId)],
+    ) -> Result<(), Earlier> {
+        let wanted = Span::of(variables.iter().map(|(variable, _)| *variable));
+        let current: FxHashSet<NodeId> = variables.iter().map(|(_, node)| *node).collect();
+        let mut at: FxHashMap<VariableId, usize> = FxHashMap::default();
+        for (n, (variable, _)) in variables.iter().enumerate() {
+            at.entry(*variable).or_insert(n);
+        }
+        // With a stack of our own: a chain may be longer than the thread's.
+        let (mut seen, mut stack) = (FxHashSet::default(), vec![of]);
+        while let Some(id) = stack.pop() {
+            let node = self.node(id);
+            let passed = node.dtype.is_float() && !node.detached;
+            if !passed || !node.reads.meets(wanted) || current.contains(&id) {
+                continue;
+            }
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(variable) = node.value_of {
+                match at.get(&variable) {
+                    Some(&n) => return Err(Earlier::Value(n)),
+                    None => continue,
+                }
+            }
+            if node.used_up || node.inputs.is_empty() {
+                return Err(Earlier::Gone(if node.used_up { USED_UP } else { node.cut.op }));
+            }
+            stack.extend_from_slice(&node.inputs);
+        }
+        Ok(())
+    }
+
+    /// A step uses up a loss: gradients do not pass any more from it to these variables' values, or to anything else behind
+    /// the nodes that were computed from them. Returns those nodes, which forget their history when the step was taken
+    /// ([`Graph::settle_use`]).
+    pub fn use_up(&mut self, of: NodeId, values: &[NodeId]) -> Vec<NodeId> {
+        let variables = values.iter().filter_map(|&value| self.get(value)?.value_of);
+        let wanted = Span::of(variables);
+        let values: FxHashSet<NodeId> = values.iter().copied().collect();
+        let mut depends: FxHashMap<NodeId, bool> = FxHashMap::default();
+        let (mut used, mut stack) = (Vec::new(), vec![(of, 0)]);
+        while let Some((id, next)) = stack.pop() {
+            if depends.contains_key(&id) {
+                continue;
+            }
+            let Some(node) = self.get(id) else { continue };
+            let ends = node.value_of.is_some() || !node.is_passed();
+            if ends || !node.reads.meets(wanted) {
+                depends.insert(id, values.contains(&id));
+                continue;
+            }
+            if let Some(&input) = node.inputs.get(next) {
+                stack.push((id, next + 1));
+                stack.push((input, 0));
+                continue;
+            }
+            let one = node.inputs.iter().any(|input| depends.get(input) == Some(&true));
+            depends.insert(id, one);
+            if one {
+                used.push(id);
+            }
+        }
+        for &id in &used {
+            self.node_mut(id).is_spent = true;
+        }
+        used
+    }
+
+    /// The step that used up these nodes was taken, or it was not.
+    pub fn settle_use(&mut self, used: &[NodeId], was_taken: bool) {
+        let mut changed = Vec::with_capacity(used.len());
+        for &id in used {
+            let Some(node) = self.get_mut(id) else { continue };
+            node.is_spent = false;
+            if was_taken {
+                let before = node.behind.max(node.past.reach).max(node.cut.before);
+                (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
+                changed.push(id);
+            }
+        }
+        self.changed(&changed);
+    }
+}

@@ -1,0 +1,83 @@
+//! Validation of a plan: runs the memory of a batch without its values.
+//!
+//! Each buffer knows which node's value it has. A kernel must find the value of each node that it reads in the buffer of that
+//! node, may not read a buffer that it writes, and every result must be there at the end. So a temporary that was reused too
+//! early, and an in-place update before the last read, are found whatever caused them. Debug builds do it for every plan.
+
+use super::memory::Memory;
+use super::piece::Piece;
+use crate::error::{Error, Result};
+use crate::graph::Trace;
+use crate::kernel::Place;
+use crate::op::Op;
+use rustc_hash::FxHashMap;
+
+/// Validates kernels in order, and where their values are.
+///
+/// # Errors
+/// `Data` that says which kernel reads what is not there.
+pub fn check(
+    trace: &Trace,
+    pieces: &[Piece],
+    memory: &Memory,
+    donated: &[(usize, usize)],
+) -> Result<()> {
+    let refuse =
+        |what: String| Err(Error::data(format!("plan: {what}; this is a fault of warpweft")));
+    let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
+    let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].place);
+    // Which node's value each buffer has. An update of a part has the rest of the data.
+    let mut values: FxHashMap<Place, usize> = FxHashMap::default();
+    let mut is_taken = vec![false; trace.nodes.len()];
+    for &(result, data) in donated {
+        if std::mem::replace(&mut is_taken[data], true) {
+            return refuse(format!("two results take the memory of {}", name(data)));
+        }
+        if !matches!(trace.nodes[data].op, Op::Source) || place(result) != place(data) {
+            return refuse(format!("{} takes memory of what is no data", name(result)));
+        }
+    }
+    for (n, node) in trace.nodes.iter().enumerate() {
+        if let (Op::Source, Some(at)) = (&node.op, place(n)) {
+            values.insert(at, n);
+        }
+    }
+    for (at, piece) in pieces.iter().enumerate() {
+        for &input in &piece.inputs {
+            let Some(from) = place(input) else {
+                return refuse(format!("kernel {at} reads {}, which has no memory", name(input)));
+            };
+            let empty = trace.nodes[input].shape.numel() == 0;
+            match values.get(&from) {
+                _ if empty => {}
+                Some(&there) if there == input => {}
+                Some(&there) => {
+                    let (input, there) = (name(input), name(there));
+                    return refuse(format!("kernel {at} reads {input} where {there} was written"));
+                }
+                None => {
+                    let input = name(input);
+                    return refuse(format!("kernel {at} reads {input} before it is written"));
+                }
+            }
+            if piece.outputs.iter().any(|&output| place(output) == Some(from)) {
+                return refuse(format!("kernel {at} reads and writes {}", name(input)));
+            }
+        }
+        for &output in &piece.outputs {
+            match place(output) {
+                Some(to) => drop(values.insert(to, output)),
+                None => return refuse(format!("kernel {at} writes what has no memory")),
+            }
+        }
+    }
+    for &output in &trace.outputs {
+        let empty = trace.nodes[output].shape.numel() == 0;
+        let is_data = matches!(trace.nodes[output].op, Op::Source | Op::Shader(_));
+        let there = place(output).is_some_and(|at| values.get(&at) == Some(&output));
+        if !there && !empty && !is_data {
+            return refuse(format!("the result {} is not there at the end", name(output)));
+        }
+    }
+    Ok(())
+}

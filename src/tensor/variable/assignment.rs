@@ -1,0 +1,98 @@
+//! Assignments of several variables: all of them or none, and back again.
+
+use super::{structure, Variable};
+use crate::device::Device;
+use crate::error::Result;
+use crate::graph::NodeId;
+use crate::tensor::Tensor;
+
+/// Values that are assigned together: all of them, or none.
+pub(crate) struct Assignment {
+    all: Vec<(Variable, Tensor)>,
+    /// Parts of these variables that the new value leaves as they are.
+    unchanged: Vec<Vec<usize>>,
+}
+
+impl Assignment {
+    /// Values for variables, which are checked now.
+    ///
+    /// # Errors
+    /// `Shape`, `DType` or `Data` if a value does not fit its variable; `Limit` where there is no room for another node.
+    pub fn new(all: Vec<(Variable, Tensor)>) -> Result<Assignment> {
+        let mut values = Vec::with_capacity(all.len());
+        for (variable, value) in all {
+            variable.check(&value)?;
+            let id = variable.id();
+            let own = value.value_of(id)?;
+            values.push((variable, own));
+        }
+        let unchanged = vec![Vec::new(); values.len()];
+        Ok(Assignment { all: values, unchanged })
+    }
+
+    /// Says which parts of the n-th variable, which is flat, have in its new value what they had before.
+    pub fn leave(&mut self, n: usize, parts: Vec<usize>) {
+        self.unchanged[n] = parts;
+    }
+
+    /// Assigns the values. What comes back can take that back, as long as nothing was computed.
+    pub fn commit(self) -> Undo {
+        let _structure = structure();
+        let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());
+        for ((variable, value), unchanged) in self.all.into_iter().zip(self.unchanged) {
+            before.push((variable.clone(), variable.stored().weak()));
+            variable.park_parts(&mut parts);
+            variable.renew_parts(&unchanged);
+            // It was checked: it is no failed tensor.
+            drop(variable.store(value));
+        }
+        Undo { before, parts }
+    }
+}
+
+/// What variables had before they were assigned together. It holds nothing: the new values are computed from the old ones,
+/// which are there until then.
+pub(crate) struct Undo {
+    before: Vec<(Variable, Option<WeakTensor>)>,
+    /// The values of parts of flat variables, and which parts they are.
+    parts: Vec<(Variable, usize, WeakTensor)>,
+}
+
+impl Undo {
+    /// Gives the variables their old values again.
+    pub fn roll_back(self) {
+        let _structure = structure();
+        for (variable, before) in self.before.into_iter().rev() {
+            if let Some(value) = before.and_then(|before| before.upgrade()) {
+                variable.renew_parts(&[]);
+                drop(variable.store(value));
+            }
+        }
+        for (flat, n, value) in self.parts {
+            flat.set_part(n, value.upgrade());
+        }
+    }
+}
+
+/// A tensor that is not held.
+pub(crate) struct WeakTensor {
+    device: Device,
+    node: NodeId,
+}
+
+impl WeakTensor {
+    /// Of this node.
+    pub(super) fn new(device: &Device, node: NodeId) -> WeakTensor {
+        WeakTensor { device: device.clone(), node }
+    }
+
+    /// Its node, which may be gone.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The tensor, if something still needs it.
+    pub fn upgrade(&self) -> Option<Tensor> {
+        self.device.hold(self.node).then(|| Tensor::adopt(&self.device, self.node))
+    }
+}

@@ -1,0 +1,567 @@
+//! Actions: what a random program is a list of. They are plain data with small numbers, so that a program can be printed,
+//! replayed and shrunk.
+//!
+//! Tensors, variables, optimizers and so on are in numbered slots. An action on an empty slot does nothing, and one that
+//! fills a slot drops what was in it. Any part of a program is therefore a program.
+
+use std::fmt;
+
+/// The number of a slot.
+pub type Slot = usize;
+
+pub const TENSORS: usize = 8;
+pub const VARIABLES: usize = 5;
+pub const OPTIMIZERS: usize = 2;
+pub const PROGRAMS: usize = 2;
+
+/// The shapes of data.
+pub const SHAPES: [&[usize]; 5] = [&[], &[3], &[2, 3], &[3, 3], &[1]];
+
+/// Learning rates that are set; the last is refused by a step.
+pub const RATES: [f64; 4] = [0.0, 0.125, 0.03125, -1.0];
+
+/// The epochs of a trainer, the examples of its data, and how many are a batch.
+pub const EPOCHS: u64 = 3;
+pub const EXAMPLES: usize = 7;
+pub const SIZE: usize = 3;
+
+/// What clips gradients: nothing, a norm, a value.
+pub const CLIPS: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unary {
+    Tanh,
+    Square,
+    Relu,
+    /// `tanh` and then `exp`, so that values stay small.
+    Exp,
+    Negate,
+    Halve,
+    Shift,
+    Sum,
+    SumRows,
+    Mean,
+    Transpose,
+    Flatten,
+    FirstRow,
+    LastRow,
+    F16,
+    Detach,
+    Copy,
+    /// A user's shader that squares.
+    Shader,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Matmul,
+    Concat,
+    /// A user's element function, `a * a * b`.
+    Element,
+}
+
+/// An operation inside a program or a checkpoint. Its operands are numbers in the list of inputs, captured tensors,
+/// variables and earlier operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Inner {
+    One(Unary, usize),
+    Two(Binary, usize, usize),
+}
+
+/// What a program computes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Body {
+    /// Tensors that are used as they are when the program is compiled.
+    pub captured: Vec<Slot>,
+    /// Variables whose values are read inside.
+    pub variables: Vec<Slot>,
+    pub operations: Vec<Inner>,
+    /// Numbers in the list of operands.
+    pub results: Vec<usize>,
+    /// A variable that is assigned an operand while the program is compiled, which is an error.
+    pub assigns: Option<(Slot, usize)>,
+}
+
+/// A call that must fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Integers for a variable of floats.
+    AssignIntegers,
+    AssignFromOtherDevice,
+    AssignSliceOutside,
+    GradOfIntegers,
+    GradOfSeveral,
+    /// A second parameter is of integers; the first must keep its optimizer.
+    OptimizerOfIntegers,
+    OptimizerOfNothing,
+    /// A rule with a number that makes no sense.
+    OptimizerOfNonsense,
+    GroupOfNonsense,
+    MinimizeConstant,
+    AccumulateConstant,
+    StateWithoutSteps,
+    StateWithSurplus,
+    FlattenTwice,
+    AverageOfNonsense,
+    LoadNonsense,
+}
+
+pub const REFUSALS: [Refusal; 16] = [
+    Refusal::AssignIntegers,
+    Refusal::AssignFromOtherDevice,
+    Refusal::AssignSliceOutside,
+    Refusal::GradOfIntegers,
+    Refusal::GradOfSeveral,
+    Refusal::OptimizerOfIntegers,
+    Refusal::OptimizerOfNothing,
+    Refusal::OptimizerOfNonsense,
+    Refusal::GroupOfNonsense,
+    Refusal::MinimizeConstant,
+    Refusal::AccumulateConstant,
+    Refusal::StateWithoutSteps,
+    Refusal::StateWithSurplus,
+    Refusal::FlattenTwice,
+    Refusal::AverageOfNonsense,
+    Refusal::LoadNonsense,
+];
+
+/// An extent of an input of a program.
+pub type Extent = Option<usize>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    Data {
+        to: Slot,
+        shape: usize,
+        seed: usize,
+    },
+    Unary {
+        op: Unary,
+        a: Slot,
+        to: Slot,
+    },
+    Binary {
+        op: Binary,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    Where {
+        condition: Slot,
+        a: Slot,
+        b: Slot,
+        to: Slot,
+    },
+    /// To another device and back.
+    Away {
+        a: Slot,
+        to: Slot,
+    },
+    Checkpoint {
+        a: Slot,
+        body: Body,
+        to: Slot,
+    },
+    Drop {
+        t: Slot,
+    },
+    Read {
+        t: Slot,
+    },
+    ReadPart {
+        t: Slot,
+        start: usize,
+        len: usize,
+    },
+    Run {
+        t: Slot,
+    },
+    Flush,
+    Eager {
+        on: bool,
+    },
+    FindNonFinite {
+        t: Slot,
+    },
+    /// Makes a logarithm of 0 from a tensor, and asks twice for what is not finite.
+    Blame {
+        t: Slot,
+        read: bool,
+    },
+    Variable {
+        v: Slot,
+        from: Slot,
+    },
+    Value {
+        v: Slot,
+        to: Slot,
+    },
+    Assign {
+        v: Slot,
+        from: Slot,
+    },
+    AssignSlice {
+        v: Slot,
+        start: usize,
+        from: Slot,
+    },
+    Swap {
+        v: Slot,
+        w: Slot,
+    },
+    DropVariable {
+        v: Slot,
+    },
+    Flatten {
+        variables: Vec<Slot>,
+    },
+    ReadFlat,
+    AssignFlat {
+        from: Slot,
+    },
+    Grad {
+        of: Slot,
+        wrt: Vec<Slot>,
+        to: Slot,
+    },
+    GradByVariable {
+        of: Slot,
+        v: Slot,
+        to: Slot,
+    },
+    Vjp {
+        of: Slot,
+        seed: Slot,
+        wrt: Slot,
+        to: Slot,
+    },
+    Backward {
+        of: Slot,
+        variables: Vec<Slot>,
+    },
+    Gradient {
+        v: Slot,
+        to: Slot,
+        take: bool,
+    },
+    Optimizer {
+        o: Slot,
+        rule: usize,
+        clip: usize,
+        scaled: bool,
+        variables: Vec<Slot>,
+    },
+    AddGroup {
+        o: Slot,
+        rule: usize,
+        variables: Vec<Slot>,
+    },
+    Minimize {
+        o: Slot,
+        loss: Slot,
+    },
+    /// A loss that is infinite, and so are its gradients.
+    MinimizeInfinite {
+        o: Slot,
+        loss: Slot,
+    },
+    Accumulate {
+        o: Slot,
+        loss: Slot,
+    },
+    Step {
+        o: Slot,
+    },
+    SetRate {
+        o: Slot,
+        rate: usize,
+    },
+    ScheduleRate {
+        o: Slot,
+        rate: usize,
+    },
+    SaveState {
+        o: Slot,
+    },
+    LoadState {
+        o: Slot,
+    },
+    DropOptimizer {
+        o: Slot,
+    },
+    Average {
+        o: Slot,
+    },
+    UpdateAverage,
+    SwapAverage,
+    Compile {
+        p: Slot,
+        named: bool,
+        inputs: Vec<Vec<Extent>>,
+        body: Body,
+    },
+    RunProgram {
+        p: Slot,
+        inputs: Vec<Slot>,
+        to: Slot,
+    },
+    /// A call that must fail and change nothing.
+    Refused {
+        what: Refusal,
+        t: Slot,
+        v: Slot,
+        o: Slot,
+    },
+    Trainer {
+        rule: usize,
+        scaled: bool,
+    },
+    NextStep,
+    OwnStep {
+        seed: usize,
+    },
+    Evaluate,
+    Save,
+    Load,
+    /// Saves, takes steps, loads, and takes the steps again, which must give the same bits.
+    Replay {
+        steps: usize,
+    },
+    /// With a limit of memory so low that submissions fail.
+    Starved(Box<Action>),
+    Profiled(Box<Action>),
+}
+
+impl Action {
+    /// The name of its kind. Some that do nearly the same have one name.
+    pub fn name(&self) -> String {
+        let text = format!("{self:?}");
+        let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+        match self {
+            Action::Starved(inner) | Action::Profiled(inner) => inner.name(),
+            Action::Unary { op, .. } => format!("{op:?}"),
+            Action::Binary { op, .. } => format!("{op:?}"),
+            Action::Refused { what, .. } => format!("{what:?}"),
+            Action::ReadPart { .. } => "Read".to_string(),
+            Action::GradByVariable { .. } | Action::Vjp { .. } => "Grad".to_string(),
+            Action::MinimizeInfinite { .. } => "Minimize".to_string(),
+            _ => text[..end].to_string(),
+        }
+    }
+}
+
+fn slots(letter: char, slots: &[Slot]) -> String {
+    let names: Vec<String> = slots.iter().map(|slot| format!("{letter}{slot}")).collect();
+    names.join(", ")
+}
+
+fn unary(op: Unary, a: &str) -> String {
+    match op {
+        Unary::Tanh => format!("{a}.tanh()"),
+        Unary::Square => format!("{a}.square()"),
+        Unary::Relu => format!("{a}.relu()"),
+        Unary::Exp => format!("{a}.tanh().exp()"),
+        Unary::Negate => format!("{a}.neg()"),
+        Unary::Halve => format!("{a}.mul(0.5)"),
+        Unary::Shift => format!("{a}.add(0.25)"),
+        Unary::Sum => format!("{a}.sum(())"),
+        Unary::SumRows => format!("{a}.sum(0)"),
+        Unary::Mean => format!("{a}.mean(())"),
+        Unary::Transpose => format!("{a}.transpose(0, 1)"),
+        Unary::Flatten => format!("{a}.reshape(&[-1])"),
+        Unary::FirstRow => format!("{a}.slice(0, 0..1)"),
+        Unary::LastRow => format!("{a}.slice(0, -1..)"),
+        Unary::F16 => format!("{a}.cast(F16).cast(F32)"),
+        Unary::Detach => format!("{a}.detach()"),
+        Unary::Copy => format!("{a}.clone()"),
+        Unary::Shader => format!("shader_square({a})"),
+    }
+}
+
+fn binary(op: Binary, a: &str, b: &str) -> String {
+    match op {
+        Binary::Add => format!("{a}.add({b})"),
+        Binary::Sub => format!("{a}.sub({b})"),
+        Binary::Mul => format!("{a}.mul({b})"),
+        Binary::Matmul => format!("{a}.matmul({b})"),
+        Binary::Concat => format!("concat([{a}, {b}], 0)"),
+        Binary::Element => format!("element_aab({a}, {b})"),
+    }
+}
+
+impl Body {
+    /// The program as text, of inputs with these names.
+    fn text(&self, inputs: &[String]) -> String {
+        let mut names = inputs.to_vec();
+        names.extend(self.captured.iter().map(|slot| format!("t{slot}")));
+        names.extend(self.variables.iter().map(|slot| format!("v{slot}.value()")));
+        let mut lines = Vec::new();
+        for operation in &self.operations {
+            let made = match *operation {
+                Inner::One(op, a) => unary(op, &names[a % names.len()]),
+                Inner::Two(op, a, b) => {
+                    binary(op, &names[a % names.len()], &names[b % names.len()])
+                }
+            };
+            let name = format!("y{}", lines.len());
+            lines.push(format!("let {name} = {made}; "));
+            names.push(name);
+        }
+        if let Some((v, at)) = self.assigns {
+            lines.push(format!("v{v}.assign({}); ", names[at % names.len()]));
+        }
+        let results: Vec<&str> =
+            self.results.iter().map(|&at| &names[at % names.len()][..]).collect();
+        format!("{}[{}]", lines.concat(), results.join(", "))
+    }
+}
+
+fn dims(inputs: &[Vec<Extent>]) -> String {
+    let extent = |extent: &Extent| extent.map_or("n".to_string(), |extent| extent.to_string());
+    let input = |dims: &Vec<Extent>| {
+        format!("[{}]", dims.iter().map(extent).collect::<Vec<_>>().join(", "))
+    };
+    inputs.iter().map(input).collect::<Vec<_>>().join(", ")
+}
+
+/// One line of something like Rust.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Data { to, shape, seed } => {
+                write!(f, "t{to} = data({:?}, seed {seed})", SHAPES[*shape % SHAPES.len()])
+            }
+            Action::Unary { op, a, to } => write!(f, "t{to} = {}", unary(*op, &format!("t{a}"))),
+            Action::Binary { op, a, b, to } => {
+                write!(f, "t{to} = {}", binary(*op, &format!("t{a}"), &format!("t{b}")))
+            }
+            Action::Where { condition, a, b, to } => {
+                write!(f, "t{to} = t{condition}.gt(0).where_cond(t{a}, t{b})")
+            }
+            Action::Away { a, to } => write!(f, "t{to} = t{a}.to(other).to(device)"),
+            Action::Checkpoint { a, body, to } => {
+                write!(f, "t{to} = t{a}.checkpoint(|x| {{ {} }})", body.text(&["x".into()]))
+            }
+            Action::Drop { t } => write!(f, "drop(t{t})"),
+            Action::Read { t } => write!(f, "t{t}.read()"),
+            Action::ReadPart { t, start, len } => write!(f, "t{t}.read_range({start}, {len})"),
+            Action::Run { t } => write!(f, "t{t}.run()"),
+            Action::Flush => write!(f, "device.flush()"),
+            Action::Eager { on } => write!(f, "device.run_eagerly({on})"),
+            Action::FindNonFinite { t } => write!(f, "t{t}.find_non_finite()"),
+            Action::Blame { t, read } => {
+                let read = if *read { "y.read(); " } else { "" };
+                write!(f, "y = t{t}.mul(0).log().mean(()); {read}y.find_non_finite() twice")
+            }
+            _ => self.state(f),
+        }
+    }
+}
+
+impl Action {
+    /// The text of actions on variables, and gradients.
+    fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Variable { v, from } => write!(f, "v{v} = Variable::new(t{from})"),
+            Action::Value { v, to } => write!(f, "t{to} = v{v}.value()"),
+            Action::Assign { v, from } => write!(f, "v{v}.assign(t{from})"),
+            Action::AssignSlice { v, start, from } => {
+                write!(f, "v{v}.assign_slice(0, {start}, t{from})")
+            }
+            Action::Swap { v, w } => {
+                write!(f, "(a, b) = (v{v}.value(), v{w}.value()); v{v}.assign(b); v{w}.assign(a)")
+            }
+            Action::DropVariable { v } => write!(f, "drop(v{v})"),
+            Action::Flatten { variables } => {
+                write!(f, "flat = Variable::flatten([{}])", slots('v', variables))
+            }
+            Action::ReadFlat => write!(f, "flat.value().read()"),
+            Action::AssignFlat { from } => {
+                write!(f, "flat.assign(t{from} repeated to its size, detached)")
+            }
+            Action::Grad { of, wrt, to } => {
+                write!(f, "t{to}.. = t{of}.sum(()).grad([{}])", slots('t', wrt))
+            }
+            Action::GradByVariable { of, v, to } => {
+                write!(f, "t{to} = t{of}.sum(()).grad([v{v}.value()])")
+            }
+            Action::Vjp { of, seed, wrt, to } => {
+                write!(f, "t{to} = t{of}.vjp(t{seed}, [t{wrt}])")
+            }
+            Action::Backward { of, variables } => {
+                write!(f, "t{of}.sum(()).backward([{}])", slots('v', variables))
+            }
+            Action::Gradient { v, to, take } => {
+                let method = if *take { "take_gradient" } else { "gradient" };
+                write!(f, "t{to} = v{v}.{method}()")
+            }
+            _ => self.larger(f),
+        }
+    }
+
+    /// The text of actions on optimizers, programs and trainers.
+    fn larger(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::Optimizer { o, rule, clip, scaled, variables } => {
+                let clip = ["", ".clip_norm(1.0)", ".clip_value(0.5)"][*clip % CLIPS];
+                let scaled = if *scaled { ".mixed_precision()" } else { "" };
+                let of = slots('v', variables);
+                write!(f, "o{o} = Optimizer::new(RULES[{rule}], [{of}]){clip}{scaled}")
+            }
+            Action::AddGroup { o, rule, variables } => {
+                write!(f, "o{o}.add_group(RULES[{rule}], [{}])", slots('v', variables))
+            }
+            Action::Minimize { o, loss } => write!(f, "o{o}.minimize(t{loss}.sum(()))"),
+            Action::MinimizeInfinite { o, loss } => {
+                write!(f, "o{o}.minimize(t{loss}.sum(()).mul(inf))")
+            }
+            Action::Accumulate { o, loss } => write!(f, "o{o}.accumulate(t{loss}.sum(()))"),
+            Action::Step { o } => write!(f, "o{o}.step()"),
+            Action::SetRate { o, rate } => write!(f, "o{o}.set_lr({})", RATES[*rate % 4]),
+            Action::ScheduleRate { o, rate } => {
+                write!(f, "o{o}.schedule_lr({})", RATES[*rate % 4])
+            }
+            Action::SaveState { o } => write!(f, "state = o{o}.state_dict()"),
+            Action::LoadState { o } => write!(f, "o{o}.load_state_dict(state)"),
+            Action::DropOptimizer { o } => write!(f, "drop(o{o})"),
+            Action::Average { o } => write!(f, "average = WeightAverage::new(o{o}, 0.5)"),
+            Action::UpdateAverage => write!(f, "average.update()"),
+            Action::SwapAverage => write!(f, "average.swap()"),
+            Action::Compile { p, named, inputs, body } => {
+                let compile = if *named { "compile_dynamic" } else { "compile" };
+                let names: Vec<String> = (0..inputs.len()).map(|n| format!("x{n}")).collect();
+                let body = body.text(&names);
+                write!(f, "p{p} = {compile}([{}], |x| {{ {body} }})", dims(inputs))
+            }
+            Action::RunProgram { p, inputs, to } => {
+                write!(f, "t{to}.. = p{p}.run([{}])", slots('t', inputs))
+            }
+            Action::Refused { what, t, v, o } => {
+                write!(f, "refused: {what:?} of t{t}, v{v}, o{o}")
+            }
+            Action::Trainer { rule, scaled } => {
+                let scaled = if *scaled { " in mixed precision" } else { "" };
+                write!(f, "(v0, v1, v2, o0, trainer) = trainer of RULES[{rule}]{scaled}")
+            }
+            Action::NextStep => write!(f, "trainer.next_step()"),
+            Action::OwnStep { seed } => write!(f, "trainer.step(batch of seed {seed})"),
+            Action::Evaluate => write!(f, "trainer.evaluate(other batches)"),
+            Action::Save => write!(f, "file = trainer.save()"),
+            Action::Load => write!(f, "trainer.load(file)"),
+            Action::Replay { steps } => {
+                write!(f, "save, {steps} steps, load, {steps} steps: the same bits")
+            }
+            Action::Starved(inner) => write!(f, "without memory: {inner}"),
+            Action::Profiled(inner) => write!(f, "profiled: {inner}"),
+            _ => unreachable!("it is one of the others"),
+        }
+    }
+}
+
+/// A program as text, one action a line.
+pub fn text(program: &[Action]) -> String {
+    program.iter().map(|action| format!("    {action};\n")).collect()
+}

@@ -1,0 +1,172 @@
+//! The contract of `docs/state.md`, tested by random programs.
+//!
+//! A program is a list of actions on tensors, variables, optimizers, programs and trainers (`actions`, made by `generator`).
+//! It runs with the library (`machine`) and in an eager float64 interpreter of the contract (`model`, made of `reference`),
+//! and after every action both must agree (`run`). A program that finds a fault is made small (`shrink`) and printed.
+//!
+//! `WARPWEFT_FUZZ_SECONDS` says how long each backend runs, and `WARPWEFT_FUZZ_SEED` runs one program alone. A run ends after
+//! `WARPWEFT_FUZZ_FINDINGS` kinds of findings (3 by default).
+
+mod actions;
+mod checks;
+mod found;
+mod generator;
+mod machine;
+mod model;
+mod reference;
+mod run;
+mod shrink;
+
+use crate::suite::{absent, say, Place};
+use actions::{text, Action};
+use machine::Equipment;
+use model::Setting;
+use run::{run, Count, Finding};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds for each backend, unless the environment says otherwise.
+const SECONDS: u64 = 60;
+
+/// Kinds of findings after which a run ends, unless the environment says otherwise.
+const FINDINGS: u64 = 3;
+
+/// Seeds from 0 on that always run; the others are fresh.
+const FIXED: u64 = 200;
+
+/// What is open on a backend.
+struct Bench {
+    place: Place,
+    equipment: Arc<Equipment>,
+    setting: Setting,
+}
+
+impl Bench {
+    fn open(place: Place) -> Result<Bench, String> {
+        let (device, other) = (place.open()?, Place::Cpu.open()?);
+        let setting = Setting { f16: device.limits().f16, ..Setting::default() };
+        Ok(Bench { place, equipment: Arc::new(Equipment::new(device, other)), setting })
+    }
+
+    /// Runs a program. After a finding the device is another one.
+    fn run(&mut self, program: &[Action], count: &mut Count) -> Option<Finding> {
+        let found = run(&self.equipment, self.setting, program, count);
+        if found.is_some() || self.place == Place::Cpu {
+            let setting = self.setting;
+            *self = Bench::open(self.place).expect("it was there before");
+            self.setting = setting;
+        } else {
+            self.equipment.device.run_eagerly(false);
+        }
+        found
+    }
+
+    /// The smallest program that finds the same.
+    fn shrunk(&mut self, program: &[Action], found: &Finding) -> Vec<Action> {
+        shrink::shrink(program, |program| {
+            let again = self.run(program, &mut Count::default());
+            again.is_some_and(|again| again.kind == found.kind)
+        })
+    }
+}
+
+/// How long one program, and what shrinking tries of it, may take before it hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Ends the tests where a program hangs, and says which one: nobody else could.
+struct Watch {
+    /// The seed of the program that runs, and since when.
+    running: Arc<Mutex<Option<(u64, Instant)>>>,
+}
+
+impl Watch {
+    fn new(place: Place) -> Watch {
+        let running: Arc<Mutex<Option<(u64, Instant)>>> = Arc::default();
+        let watched = Arc::downgrade(&running);
+        std::thread::spawn(move || {
+            while let Some(running) = watched.upgrade() {
+                let running = *running.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((seed, _)) = running.filter(|(_, since)| since.elapsed() > PATIENCE) {
+                    say(&format!(
+                        "fuzz of state on {}: the program of seed {seed} hangs",
+                        place.name()
+                    ));
+                    std::process::exit(101);
+                }
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        Watch { running }
+    }
+
+    fn set(&self, seed: u64) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        *running = Some((seed, Instant::now()));
+    }
+}
+
+/// A number from the environment.
+fn asked(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}; it is a whole number")))
+}
+
+/// Runs programs until the time is over.
+fn fuzz(place: Place) {
+    let mut bench = match Bench::open(place) {
+        Ok(bench) => bench,
+        Err(error) => return absent(place, "the fuzz test of state", &error),
+    };
+    let alone = asked("WARPWEFT_FUZZ_SEED");
+    let seconds = Duration::from_secs(asked("WARPWEFT_FUZZ_SECONDS").unwrap_or(SECONDS));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let base = now << 20;
+    let (begun, mut count, mut ran) = (Instant::now(), Count::default(), 0);
+    let seeds = (0..FIXED).chain(base..);
+    let seeds: Box<dyn Iterator<Item = u64>> = match alone {
+        Some(seed) => Box::new(std::iter::once(seed)),
+        None => Box::new(seeds),
+    };
+    say(&format!("fuzz of state on {}: seeds 0 to {FIXED}, then from {base} on", place.name()));
+    let watch = Watch::new(place);
+    let (mut findings, mut kinds) = (Vec::new(), Vec::new());
+    let most = asked("WARPWEFT_FUZZ_FINDINGS").unwrap_or(FINDINGS);
+    for seed in seeds {
+        if begun.elapsed() > seconds && alone.is_none() || kinds.len() as u64 >= most {
+            break;
+        }
+        watch.set(seed);
+        let program = generator::program(seed, bench.setting);
+        ran += 1;
+        let Some(found) = bench.run(&program, &mut count) else { continue };
+        if kinds.contains(&found.kind) {
+            continue;
+        }
+        let (since, small) = (begun.elapsed(), bench.shrunk(&program, &found));
+        let again = bench.run(&small, &mut Count::default()).unwrap_or(found.clone());
+        findings.push(format!(
+            "seed {seed} on {}, after {} s, {} actions of {}: {}\n{}",
+            place.name(),
+            since.as_secs(),
+            small.len(),
+            program.len(),
+            again.what,
+            text(&small)
+        ));
+        say(&findings[findings.len() - 1]);
+        kinds.push(found.kind);
+    }
+    let seconds = begun.elapsed().as_secs();
+    say(&format!("fuzz of state on {}: {ran} programs in {seconds} s, {count:?}", place.name()));
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[test]
+fn programs_on_cpu() {
+    fuzz(Place::Cpu);
+}
+
+#[test]
+fn programs_on_wgpu() {
+    fuzz(Place::Wgpu);
+}

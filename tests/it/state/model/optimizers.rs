@@ -1,0 +1,303 @@
+//! The model of optimizers, averages of weights, and states that are saved and loaded.
+
+use super::super::actions::{Action, Slot, CLIPS, OPTIMIZERS, RATES};
+use super::super::reference::array::Array;
+use super::super::reference::number::Number;
+use super::super::reference::optimizer::{Clip, Group, Optimizer, Scaling, SCALE};
+use super::super::reference::rules::{Rule, RULES};
+use super::super::reference::tape::{self, Tensor};
+use super::{tame, total, Fault, Made, Model, Output, Why, FAILS};
+
+/// What the average keeps of its decay at each update.
+pub const DECAY: f64 = 0.5;
+
+/// An average of the parameters of an optimizer.
+#[derive(Clone, Debug)]
+pub struct Average {
+    of: usize,
+    values: Vec<(usize, Array)>,
+}
+
+impl Model {
+    pub(super) fn act_on_optimizers(&mut self, action: &Action) -> Made<Output> {
+        match action {
+            Action::Optimizer { o, rule, clip, scaled, variables } => {
+                let variables = self.several(variables)?;
+                let at = self.new_optimizer(*rule, *clip, *scaled, &variables)?;
+                self.optimizers[o % OPTIMIZERS] = Some(at);
+                Ok(Vec::new())
+            }
+            Action::AddGroup { o, rule, variables } => {
+                let (at, variables) = (self.optimizer(*o)?, self.several(variables)?);
+                if variables.iter().any(|v| self.made[at].variables().contains(v)) {
+                    return Err(FAILS);
+                }
+                self.add_group(at, *rule, &variables);
+                Ok(Vec::new())
+            }
+            Action::Minimize { o, loss } => {
+                let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
+                self.minimize(at, &loss, false)
+            }
+            Action::MinimizeInfinite { o, loss } => {
+                let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
+                if self.made[at].scaling.is_none() {
+                    return Err(Why::Skip);
+                }
+                self.minimize(at, &loss, true)
+            }
+            Action::Accumulate { o, loss } => {
+                let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
+                self.accumulate(at, &loss)
+            }
+            Action::Step { o } => {
+                let at = self.optimizer(*o)?;
+                self.check_step(at)?;
+                let none = vec![None; self.made[at].variables().len()];
+                self.update(at, none, None)
+            }
+            Action::SetRate { o, rate } => {
+                let (at, lr) = (self.optimizer(*o)?, RATES[rate % RATES.len()]);
+                for group in &mut self.made[at].groups {
+                    (group.lr, group.base_lr) = (lr, lr);
+                }
+                Ok(Vec::new())
+            }
+            Action::ScheduleRate { o, rate } => {
+                let (at, lr) = (self.optimizer(*o)?, RATES[rate % RATES.len()]);
+                let first = self.made[at].groups[0].base_lr;
+                if first < 0.0 {
+                    return Err(Why::Skip);
+                }
+                for (n, group) in self.made[at].groups.iter_mut().enumerate() {
+                    group.lr = if n == 0 || first == 0.0 { lr } else { group.base_lr / first * lr };
+                }
+                Ok(Vec::new())
+            }
+            _ => self.act_on_states(action),
+        }
+    }
+
+    fn act_on_states(&mut self, action: &Action) -> Made<Output> {
+        match action {
+            Action::SaveState { o } => {
+                let state = self.made[self.optimizer(*o)?].state();
+                self.state = Some(state.clone());
+                Ok(state.into_iter().collect())
+            }
+            Action::LoadState { o } => {
+                let (at, state) = (self.optimizer(*o)?, self.state.clone().ok_or(Why::Skip)?);
+                let loaded = self.made[at].load(&state);
+                if loaded {
+                    Ok(Vec::new())
+                } else {
+                    Err(FAILS)
+                }
+            }
+            Action::DropOptimizer { o } => {
+                self.optimizer(*o)?;
+                self.optimizers[o % OPTIMIZERS] = None;
+                Ok(Vec::new())
+            }
+            Action::Average { o } => {
+                let at = self.optimizer(*o)?;
+                if self.lost(at).is_some() {
+                    return Err(Why::Skip);
+                }
+                let copy = |v: usize| (v, self.all[v].value.value.clone());
+                let values = self.made[at].variables().into_iter().map(copy).collect();
+                self.average = Some(Average { of: at, values });
+                Ok(Vec::new())
+            }
+            Action::UpdateAverage => {
+                let mut average = self.present_average()?;
+                for (v, mean) in &mut average.values {
+                    let now = &self.all[*v].value.value;
+                    *mean = now.zip(mean, |now, mean| now + (mean - now) * DECAY);
+                }
+                self.average = Some(average);
+                Ok(Vec::new())
+            }
+            Action::SwapAverage => {
+                let mut average = self.present_average()?;
+                for (v, mean) in &mut average.values {
+                    let now = self.all[*v].value.value.clone();
+                    let mean = std::mem::replace(mean, now);
+                    self.assign(*v, tape::constant(mean))?;
+                }
+                self.average = Some(average);
+                Ok(Vec::new())
+            }
+            _ => self.act_on_programs(action),
+        }
+    }
+
+    /// The average, unless another optimizer has taken a parameter over since, where nothing is said of it.
+    fn present_average(&self) -> Made<Average> {
+        let average = self.average.clone().ok_or(Why::Skip)?;
+        if self.lost(average.of).is_some() {
+            Err(Why::Skip)
+        } else {
+            Ok(average)
+        }
+    }
+
+    pub(super) fn new_optimizer(
+        &mut self,
+        rule: usize,
+        clip: usize,
+        scaled: bool,
+        variables: &[usize],
+    ) -> Made<usize> {
+        if scaled && !self.setting.f16 {
+            return Err(Why::Skip);
+        }
+        let scaling = scaled.then_some(Scaling { scale: Number::exact(SCALE), good: 0.0 });
+        let clip = [None, Some(Clip::Norm(1.0)), Some(Clip::Value(0.5))][clip % CLIPS];
+        self.made.push(Optimizer { groups: Vec::new(), clip, scaling });
+        self.accumulated.push(Vec::new());
+        let at = self.made.len() - 1;
+        self.add_group(at, rule, variables);
+        Ok(at)
+    }
+
+    fn add_group(&mut self, at: usize, rule: usize, variables: &[usize]) {
+        let values = self.values(variables);
+        self.evaluate(&values);
+        let (mut rule, lr) = RULES[rule % RULES.len()];
+        if let (Fault::NoMomentum, Rule::Sgd { momentum, .. }) = (self.setting.fault, &mut rule) {
+            *momentum *= 0.75;
+        }
+        let mut parameters = Vec::new();
+        for (&v, value) in variables.iter().zip(values) {
+            self.take_out(v);
+            self.all[v].owner = Some(at);
+            parameters.push((v, value.shape().to_vec()));
+        }
+        self.made[at].groups.push(Group::new(rule, lr, &parameters));
+    }
+
+    /// The place of a parameter that a newer optimizer has.
+    pub(super) fn lost(&self, at: usize) -> Option<usize> {
+        self.made[at].variables().iter().position(|&v| self.all[v].owner != Some(at))
+    }
+
+    /// Refuses a step that must be an error.
+    fn check_step(&self, at: usize) -> Made<()> {
+        let variables = self.made[at].variables();
+        let lost = |&place: &usize| self.all[variables[place]].owner != Some(at);
+        let lost: Vec<usize> = (0..variables.len()).filter(lost).collect();
+        if !lost.is_empty() {
+            return Err(Why::Fails(self.in_groups(at, lost)));
+        }
+        let refused = self.made[at].groups.iter().any(|group| group.lr < 0.0);
+        if refused {
+            Err(FAILS)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Adds to the places of parameters those that they have in their groups: an error may say one or the other.
+    fn in_groups(&self, at: usize, places: Vec<usize>) -> Vec<usize> {
+        let inner = self.made[at].groups.iter().flat_map(|group| 0..group.members.len());
+        let inner: Vec<usize> = inner.collect();
+        let mut all = places.clone();
+        all.extend(places.iter().map(|&place| inner[place]));
+        all
+    }
+
+    /// The gradients of a loss by all parameters, scaled.
+    fn scaled(&mut self, at: usize, loss: &Tensor) -> Made<Vec<Option<Array>>> {
+        let variables = self.made[at].variables();
+        let found = self.gradients_by(loss, &variables).map_err(|why| match why {
+            Why::Fails(places) => Why::Fails(self.in_groups(at, places)),
+            Why::Skip => Why::Skip,
+        })?;
+        if found.iter().all(Option::is_none) {
+            return Err(FAILS);
+        }
+        let (scale, scales) = (self.made[at].scale(), self.made[at].scaling.is_some());
+        let one = |x: Tensor| x.value.map(|g| if scales { g * scale } else { g });
+        Ok(found.into_iter().map(|gradient| gradient.map(one)).collect())
+    }
+
+    pub(super) fn minimize(&mut self, at: usize, loss: &Tensor, infinite: bool) -> Made<Output> {
+        self.check_step(at)?;
+        let mut gradients = self.scaled(at, loss)?;
+        if infinite {
+            for gradient in gradients.iter_mut().flatten() {
+                *gradient = gradient.map(|_| Number::exact(f64::INFINITY));
+            }
+        }
+        self.update(at, gradients, Some(loss))
+    }
+
+    fn accumulate(&mut self, at: usize, loss: &Tensor) -> Made<Output> {
+        if self.lost(at).is_some() {
+            // Only a step is said to be an error.
+            return Err(Why::Skip);
+        }
+        let gradients = self.scaled(at, loss)?;
+        for (member, gradient) in self.made[at].members_mut().zip(gradients) {
+            let sum = super::super::reference::optimizer::sum(member.pending.take(), gradient);
+            member.pending = sum;
+        }
+        self.accumulated[at].push(loss.clone());
+        self.evaluate_all();
+        Ok(Vec::new())
+    }
+
+    /// Takes a step against gradients of now, and all that were left. `loss` is used up by it.
+    fn update(
+        &mut self,
+        at: usize,
+        mut gradients: Vec<Option<Array>>,
+        loss: Option<&Tensor>,
+    ) -> Made<Output> {
+        let variables = self.made[at].variables();
+        for (gradient, &v) in gradients.iter_mut().zip(&variables) {
+            let left = self.all[v].gradient.as_ref().map(|x| x.value.clone());
+            *gradient = super::super::reference::optimizer::sum(gradient.take(), left);
+        }
+        let pending = self.made[at].members().any(|member| member.pending.is_some());
+        if !pending && gradients.iter().all(Option::is_none) {
+            return Err(FAILS);
+        }
+        let values: Vec<Array> = self.values(&variables).iter().map(|x| x.value.clone()).collect();
+        let results = self.made[at].step(gradients, &values);
+        let mut losses = std::mem::take(&mut self.accumulated[at]);
+        losses.extend(loss.cloned());
+        let mut changed = Vec::new();
+        for (&v, result) in variables.iter().zip(results) {
+            self.all[v].gradient = None;
+            if let Some(value) = result {
+                let value = tape::constant(value);
+                tame(&value)?;
+                changed.push(self.all[v].value.clone());
+                self.assign(v, value)?;
+            }
+        }
+        losses.iter().for_each(|loss| self.use_up(loss, &changed));
+        self.evaluate_all();
+        Ok(Vec::new())
+    }
+
+    /// Gradients through `changed` are an error from now on, of a loss and of what it was made of.
+    fn use_up(&mut self, loss: &Tensor, changed: &[Tensor]) {
+        for leaf in changed {
+            let is_leaf = |x: &Tensor| tape::same(x, leaf);
+            for (id, _) in tape::path(loss, &is_leaf, &is_leaf) {
+                if id != leaf.id {
+                    self.used.entry(id).or_default().insert(leaf.id);
+                }
+            }
+        }
+    }
+
+    /// The numbers of the variables in slots of a body, which may be there twice.
+    pub(super) fn variables_of(&self, body: &super::super::actions::Body) -> Made<Vec<usize>> {
+        let one = |&slot: &Slot| self.variable(slot);
+        body.variables.iter().map(one).collect()
+    }
+}

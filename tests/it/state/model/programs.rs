@@ -1,0 +1,112 @@
+//! The model of programs: each run records the operations anew, on the inputs, the captured tensors, and the values that
+//! variables have then.
+
+use super::super::actions::{Action, Body, Extent, PROGRAMS};
+use super::super::reference::array::Array;
+use super::super::reference::tape::{self, Tensor};
+use super::{Fault, Made, Model, Output, Why, FAILS};
+
+/// The extent in place of a name where a program has no named dimensions.
+pub const FIXED: usize = 2;
+
+/// A compiled program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub inputs: Vec<Vec<Extent>>,
+    body: Body,
+    captured: Vec<Tensor>,
+    variables: Vec<usize>,
+}
+
+impl Model {
+    pub(super) fn act_on_programs(&mut self, action: &Action) -> Made<Output> {
+        match action {
+            Action::Compile { p, named, inputs, body } => {
+                let mut program = self.program(inputs, body)?;
+                if !named {
+                    let fixed = |dim: &mut Extent| *dim = Some(dim.unwrap_or(FIXED));
+                    program.inputs.iter_mut().flatten().for_each(fixed);
+                    self.check_fixed(&program)?;
+                }
+                self.programs[p % PROGRAMS] = Some(program);
+                Ok(Vec::new())
+            }
+            Action::RunProgram { p, inputs, to } => {
+                let program = self.programs[p % PROGRAMS].clone().ok_or(Why::Skip)?;
+                let inputs: Vec<Tensor> =
+                    inputs.iter().map(|&t| self.tensor(t)).collect::<Made<_>>()?;
+                let results = self.run_program(&program, &inputs)?;
+                self.put_all(*to, results)
+            }
+            _ => self.act_on_trainers(action),
+        }
+    }
+
+    fn program(&self, inputs: &[Vec<Extent>], body: &Body) -> Made<Program> {
+        if inputs.is_empty() || body.results.is_empty() {
+            return Err(Why::Skip);
+        }
+        let (captured, variables) = (self.captured(body)?, self.variables_of(body)?);
+        if let Some((v, _)) = body.assigns {
+            self.variable(v)?;
+        }
+        Ok(Program { inputs: inputs.to_vec(), body: body.clone(), captured, variables })
+    }
+
+    /// Refuses what is refused when a program without named dimensions is compiled.
+    fn check_fixed(&self, program: &Program) -> Made<()> {
+        let zeros = |dims: &Vec<Extent>| {
+            let shape: Vec<usize> = dims.iter().map(|extent| extent.unwrap_or(FIXED)).collect();
+            tape::constant(Array::zeros(&shape))
+        };
+        let inputs: Vec<Tensor> = program.inputs.iter().map(zeros).collect();
+        self.results(program, &inputs).map(drop)
+    }
+
+    /// The results for inputs that fit.
+    fn results(&self, program: &Program, inputs: &[Tensor]) -> Made<Vec<Tensor>> {
+        let values = self.values(&program.variables);
+        let captured = match self.setting.fault {
+            Fault::LateCapture => self.captured(&program.body)?,
+            _ => program.captured.clone(),
+        };
+        let operands = [inputs, &captured[..], &values[..]].concat();
+        let results = self.run_body(&program.body, &operands)?;
+        let Some((_, at)) = program.body.assigns else { return Ok(results) };
+        // Only what depends on an input or on a variable must be refused.
+        let own = program.body.operations.len();
+        let value = Body { results: vec![at % (operands.len() + own)], ..program.body.clone() };
+        let value = self.run_body(&value, &operands)?;
+        let depends = |x: &Tensor| inputs.iter().chain(&values).any(|y| tape::same(x, y));
+        let all = tape::ancestors(&value, |_| true);
+        if all.iter().any(depends) {
+            Err(FAILS)
+        } else {
+            Err(Why::Skip)
+        }
+    }
+
+    fn run_program(&mut self, program: &Program, inputs: &[Tensor]) -> Made<Vec<Tensor>> {
+        let mut n = None;
+        if inputs.len() != program.inputs.len() {
+            return Err(FAILS);
+        }
+        for (input, dims) in inputs.iter().zip(&program.inputs) {
+            let fits = input.shape().len() == dims.len()
+                && input.shape().iter().zip(dims).all(|(&extent, dim)| match dim {
+                    Some(dim) => extent == *dim,
+                    None => *n.get_or_insert(extent) == extent,
+                });
+            if !fits {
+                return Err(FAILS);
+            }
+        }
+        let results = self.results(program, inputs)?;
+        for tensors in [inputs, &program.captured[..], &results[..]] {
+            self.evaluate(tensors);
+        }
+        let values = self.values(&program.variables);
+        self.evaluate(&values);
+        Ok(results)
+    }
+}

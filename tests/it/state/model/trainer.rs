@@ -1,0 +1,255 @@
+//! The model of a trainer: a layer of two parameters and a buffer, its data, its position, and its checkpoints.
+//!
+//! The parameters are the variables in slots 0 and 1, the buffer is that in slot 2, and the optimizer is that in slot 0. The
+//! other actions reach all of them there.
+
+use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
+use super::super::reference::array::Array;
+use super::super::reference::number::Number;
+use super::super::reference::optimizer::Optimizer;
+use super::super::reference::tape::{self, Tensor};
+use super::tensors::array;
+use super::{Made, Model, Output, Why, FAILS};
+
+/// The seeds of first values, and of data.
+pub const WEIGHT: usize = 100;
+pub const BIAS: usize = 101;
+pub const FEATURES: usize = 102;
+pub const TARGETS: usize = 103;
+
+#[derive(Clone, Debug)]
+pub struct Trainer {
+    pub optimizer: usize,
+    /// The weight, the bias and the buffer.
+    pub variables: [usize; 3],
+    rule: usize,
+    pub steps: u64,
+    pub epoch: u64,
+    batch: usize,
+    /// The losses of the epoch, and how many examples each is of.
+    losses: Vec<(Number, f64)>,
+    /// Whether there were steps on other batches, which may be part of the mean loss of the epoch.
+    has_own: bool,
+    pub history: u64,
+}
+
+/// What a checkpoint holds.
+#[derive(Clone, Debug)]
+pub struct File {
+    trainer: Trainer,
+    scaled: bool,
+    optimizer: Optimizer,
+    values: Vec<Array>,
+    gradients: Vec<Option<Array>>,
+}
+
+/// The rows of a batch.
+pub fn rows(batch: usize) -> (usize, usize) {
+    let start = batch * SIZE;
+    (start, SIZE.min(EXAMPLES - start))
+}
+
+/// How many batches an epoch has.
+pub const BATCHES: usize = EXAMPLES.div_ceil(SIZE);
+
+impl Model {
+    pub(super) fn act_on_trainers(&mut self, action: &Action) -> Made<Output> {
+        match action {
+            Action::Trainer { rule, scaled } => {
+                let shapes: [(&[usize], usize); 2] = [(&[3, 2], WEIGHT), (&[2], BIAS)];
+                let mut variables = [0; 3];
+                for (at, (shape, seed)) in shapes.into_iter().enumerate() {
+                    variables[at] = self.new_variable(tape::constant(array(shape, seed)));
+                }
+                variables[2] = self.new_variable(tape::constant(Array::zeros(&[2])));
+                let optimizer = self.new_optimizer(*rule, 0, *scaled, &variables[..2])?;
+                for (slot, &at) in variables.iter().enumerate() {
+                    self.variables[slot] = Some(at);
+                }
+                self.optimizers[0] = Some(optimizer);
+                self.trainer = Some(Trainer {
+                    optimizer,
+                    variables,
+                    rule: *rule,
+                    steps: 0,
+                    epoch: 0,
+                    batch: 0,
+                    losses: Vec::new(),
+                    has_own: false,
+                    history: 0,
+                });
+                Ok(Vec::new())
+            }
+            Action::NextStep => self.next_step(),
+            Action::OwnStep { seed } => {
+                self.trainer()?;
+                let (x, y) = (array(&[2, 3], *seed), array(&[2, 2], *seed + 1));
+                let loss = self.train(&x, &y)?;
+                let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
+                trainer.has_own = true;
+                Ok(vec![("loss".into(), loss.value.clone())])
+            }
+            Action::Evaluate => {
+                let trainer = self.trainer()?;
+                let [w, b, _] = trainer.variables.map(|at| self.all[at].value.clone());
+                let (x, y) = (array(&[2, 3], 7), array(&[2, 2], 8));
+                let (loss, _) = forward(&w, &b, &x, &y);
+                self.evaluate_all();
+                Ok(vec![("loss".into(), loss.value.clone())])
+            }
+            Action::Save => {
+                self.file = Some(self.saved()?);
+                self.evaluate_all();
+                Ok(Vec::new())
+            }
+            Action::Load => {
+                let file = self.file.clone().ok_or(Why::Skip)?;
+                self.load(file)
+            }
+            Action::Replay { steps } => {
+                let file = self.saved()?;
+                for _ in 0..*steps {
+                    self.next_step().map_err(|_| Why::Skip)?;
+                }
+                self.load(file)?;
+                for _ in 0..*steps {
+                    self.next_step().map_err(|_| Why::Skip)?;
+                }
+                Ok(Vec::new())
+            }
+            _ => Err(Why::Skip),
+        }
+    }
+
+    fn trainer(&self) -> Made<Trainer> {
+        self.trainer.clone().ok_or(Why::Skip)
+    }
+
+    /// Takes a step on a batch: gives its loss.
+    fn train(&mut self, x: &Array, y: &Array) -> Made<Tensor> {
+        let trainer = self.trainer()?;
+        let [w, b, buffer] = trainer.variables.map(|at| self.all[at].value.clone());
+        let (loss, mean) = forward(&w, &b, x, y);
+        let running = buffer.value.zip(&mean, |before, now| before * 0.5 + now * 0.5);
+        self.minimize(trainer.optimizer, &loss, false)?;
+        self.assign(trainer.variables[2], tape::constant(running))?;
+        let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
+        trainer.steps += 1;
+        Ok(loss)
+    }
+
+    fn next_step(&mut self) -> Made<Output> {
+        let before = self.trainer()?;
+        let number = |name: &str, x: f64| (name.to_string(), Array::scalar(x));
+        if before.epoch >= EPOCHS {
+            return Ok(vec![number("over", 1.0)]);
+        }
+        let (start, len) = rows(before.batch);
+        let x = array(&[EXAMPLES, 3], FEATURES).slice(start, len);
+        let y = array(&[EXAMPLES, 2], TARGETS).slice(start, len);
+        let loss = self.train(&x, &y)?;
+        let lr = self.made[before.optimizer].groups[0].lr;
+        let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
+        trainer.losses.push((loss.value.data[0], len as f64));
+        trainer.batch += 1;
+        let mut output = vec![
+            number("over", 0.0),
+            ("loss".into(), loss.value.clone()),
+            number("step", before.steps as f64),
+            number("epoch", before.epoch as f64),
+            number("lr", lr),
+        ];
+        if trainer.batch == BATCHES {
+            let total = Number::sum(trainer.losses.iter().map(|(loss, count)| *loss * *count));
+            let mut mean = total * (1.0 / EXAMPLES as f64);
+            if trainer.has_own {
+                mean.error = f64::INFINITY;
+            }
+            (trainer.epoch, trainer.batch, trainer.has_own) = (before.epoch + 1, 0, false);
+            trainer.losses.clear();
+            trainer.history += 1;
+            output.push(("mean loss".into(), Array::full(&[], mean)));
+        }
+        Ok(output)
+    }
+
+    fn saved(&self) -> Made<File> {
+        let trainer = self.trainer()?;
+        if self.lost(trainer.optimizer).is_some() {
+            return Err(Why::Skip);
+        }
+        let optimizer = self.made[trainer.optimizer].clone();
+        if optimizer.groups.iter().any(|group| group.lr < 0.0) {
+            return Err(Why::Skip);
+        }
+        let of = |at: usize| &self.all[at];
+        Ok(File {
+            scaled: optimizer.scaling.is_some(),
+            optimizer,
+            values: trainer.variables.map(|at| of(at).value.value.clone()).to_vec(),
+            gradients: trainer
+                .variables
+                .map(|at| of(at).gradient.as_ref().map(|x| x.value.clone()))
+                .to_vec(),
+            trainer,
+        })
+    }
+
+    fn load(&mut self, file: File) -> Made<Output> {
+        let trainer = self.trainer()?;
+        let at = trainer.optimizer;
+        if self.lost(at).is_some() {
+            return Err(Why::Skip);
+        }
+        let same_groups = self.made[at].groups.len() == file.optimizer.groups.len();
+        let own = self.made[at].state();
+        let alike = |(name, array): (&String, &Array)| {
+            own.get(name).is_some_and(|own| own.shape == array.shape)
+        };
+        let state = file.optimizer.state();
+        let fits = same_groups && state.len() == own.len() && state.iter().all(alike);
+        if !fits || file.scaled != self.made[at].scaling.is_some() {
+            return Err(FAILS);
+        }
+        let variables = self.made[at].variables();
+        if variables[..] != trainer.variables[..2] {
+            // Other parameters are not part of the model that is saved.
+            return Err(Why::Skip);
+        }
+        let mut optimizer = file.optimizer;
+        let own = self.made[at].groups.iter();
+        for (group, own) in optimizer.groups.iter_mut().zip(own) {
+            group.rule = own.rule;
+            for (member, own) in group.members.iter_mut().zip(&own.members) {
+                member.variable = own.variable;
+            }
+        }
+        optimizer.clip = self.made[at].clip;
+        self.made[at] = optimizer;
+        self.accumulated[at].clear();
+        for ((&v, value), gradient) in trainer.variables.iter().zip(file.values).zip(file.gradients)
+        {
+            self.assign(v, tape::constant(value))?;
+            self.all[v].gradient = gradient.map(tape::constant);
+        }
+        // How an average gets to know of it is not said.
+        self.average = None;
+        let (rule, variables) = (trainer.rule, trainer.variables);
+        self.trainer = Some(Trainer { optimizer: at, variables, rule, ..file.trainer });
+        self.evaluate_all();
+        Ok(Vec::new())
+    }
+}
+
+/// The loss of a batch, and the mean of what is predicted.
+fn forward(w: &Tensor, b: &Tensor, x: &Array, y: &Array) -> (Tensor, Array) {
+    let fits = "the layer fits the data";
+    let (x, y) = (tape::constant(x.clone()), tape::constant(y.clone()));
+    let product = tape::matmul(&x, w).expect(fits);
+    let predicted = tape::tanh(&tape::add(&product, b).expect(fits));
+    let squares = tape::square(&tape::sub(&predicted, &y).expect(fits));
+    let loss = tape::scale(&tape::sum(&squares), 1.0 / squares.value.data.len() as f64);
+    let rows = x.shape()[0] as f64;
+    let mean = predicted.value.sum_to(&[1, 2]).map(|x| x * (1.0 / rows)).reshape(&[2]);
+    (loss, mean)
+}

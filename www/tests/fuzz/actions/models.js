@@ -1,0 +1,151 @@
+// Actions on models, which are classes that extend `Module`, with layers, variables and modules inside: their states, and steps
+// of training.
+
+import { first, forward, makeModel, parametersOf, randomSpec, tensorOf, writeModel } from "../models.js";
+import { count, numbers } from "../random.js";
+import { constant, Refused, Skip } from "../tape.js";
+
+/** The path that a parameter has in a state: `stage0.weight` of `m1.stage0.parameter("weight")`. */
+function pathOf(name, id) {
+  const path = id.slice(name.length).replace(/\[(\d+)\]/g, ".$1");
+  return path.replace(/\.parameter\("(\w+)"\)/g, ".$1").slice(1);
+}
+
+/** A batch of examples that a model takes, as plain data. */
+export const batchOf = (gen, { width, outputs }, rows) => ({ rows, width, outputs, seed: gen.number() });
+
+const features = ({ rows, width, seed }) => [numbers(seed, rows * width), [rows, width]];
+const targets = ({ rows, outputs, seed }) => [numbers(seed + 1, rows * outputs, 0.5), [rows, outputs]];
+
+/** Such a batch in JavaScript, and what it means. */
+export const writeBatch = (device, batch) => [tensorOf(device, ...features(batch)), tensorOf(device, ...targets(batch))];
+export const meanBatch = (batch) => [features(batch), targets(batch)].map(([data, shape]) => constant(shape, data));
+
+/** The mean of the squares of what a model is wrong by. */
+export function lossOf(world, model, [x, y]) {
+  const { device } = world.get("models", model);
+  const { ops } = world;
+  return { value: ops.mean(ops.square(ops.sub(forward(world, model, x, device), y))), device };
+}
+
+export const models = {
+  model: {
+    weight: 3,
+    isSync: true,
+    make(gen) {
+      const by = gen.random.one(["assign", "state"]);
+      return { as: gen.fresh("m"), device: gen.device(), spec: randomSpec(gen.random), seed: gen.number(), by };
+    },
+    write({ as, device, spec, seed, by }) {
+      const parameters = parametersOf(as, spec).map(({ id, shape }, n) => [id, tensorOf(device, first(seed, n, shape), shape)]);
+      const made = `${as} = ${writeModel(spec, device)};`;
+      if (by === "assign") return [made, ...parameters.map(([id, value]) => `${id}.assign(${value});`)].join("\n");
+      const state = parameters.map(([id, value]) => `  ${JSON.stringify(pathOf(as, id))}: ${value},`);
+      return [made, `${as}.loadStateDict({`, ...state, "});"].join("\n");
+    },
+    run: (world, { as, ...rest }) => makeModel(world, as, rest),
+  },
+
+  train: {
+    weight: 5,
+    isSync: true,
+    make(gen) {
+      const optimizer = gen.name("optimizers");
+      const { device } = optimizer ? gen.world.get("optimizers", optimizer) : {};
+      const ids = optimizer ? gen.world.parameters(gen.world.get("optimizers", optimizer)) : [];
+      const isOf = (one) => one.device === device && one.ids.some((id) => ids.includes(id));
+      const model = gen.name("models", isOf);
+      if (!model) return undefined;
+      const batch = batchOf(gen, gen.world.get("models", model), 1 + gen.random.below(4));
+      return { optimizer, model, device, batch };
+    },
+    write({ optimizer, model, device, batch }) {
+      const [x, y] = writeBatch(device, batch);
+      return `${device}.scope(() => ${optimizer}.minimize(${model}.forward(${x}).sub(${y}).square().mean()));`;
+    },
+    result: ({ optimizer }) => `${optimizer}.steps`,
+    run(world, { optimizer, model, batch }) {
+      world.minimize(optimizer, lossOf(world, model, meanBatch(batch)));
+      return world.get("optimizers", optimizer).groups[0].steps;
+    },
+  },
+
+  predict: {
+    weight: 3,
+    make(gen) {
+      const model = gen.name("models");
+      if (!model) return undefined;
+      const one = gen.world.get("models", model);
+      return { model, device: one.device, batch: batchOf(gen, one, 1 + gen.random.below(4)) };
+    },
+    result({ model, device, batch }) {
+      return `[...(await ${device}.scope(() => ${model}.forward(${writeBatch(device, batch)[0]})).read())]`;
+    },
+    run: (world, { model, device, batch }) => forward(world, model, meanBatch(batch)[0], device).data,
+  },
+
+  modelState: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const model = gen.name("models");
+      return model && { as: gen.fresh("s"), model };
+    },
+    write: ({ as, model }) => `${as} = ${model}.stateDict();`,
+    result: ({ as }) => `Object.keys(${as}).sort().join()`,
+    run(world, { as, model }) {
+      const { spec, ids, device } = world.get("models", model);
+      const values = ids.map((id) => world.get("variables", id).value);
+      // Whether gradients pass a state to what was assigned is not said.
+      if (values.some(({ operands: [taken] }) => taken?.operands.length)) throw new Skip("values with a past");
+      world.state.states.set(as, { kind: JSON.stringify([spec, device]), values });
+      return ids.map((id) => pathOf(model, id)).sort().join();
+    },
+  },
+
+  loadModelState: {
+    weight: 3,
+    isSync: true,
+    make(gen) {
+      const model = gen.name("models");
+      if (!model) return undefined;
+      const { spec, device } = gen.world.get("models", model);
+      const state = gen.name("states", ({ kind, values }) => values && kind === JSON.stringify([spec, device]));
+      return state && { model, state };
+    },
+    write: ({ model, state }) => `${model}.loadStateDict(${state});`,
+    run(world, { model, state }) {
+      const { spec, ids, device } = world.get("models", model);
+      const { kind, values } = world.get("states", state);
+      if (kind !== JSON.stringify([spec, device])) throw new Refused("a state of another model");
+      ids.forEach((id, n) => world.change(id, constant(values[n].shape, values[n].data)));
+    },
+  },
+
+  mode: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const model = gen.name("models");
+      return model && { model, on: gen.random.once(2) };
+    },
+    write: ({ model, on }) => `${model}.${on ? "train" : "eval"}();`,
+    result: ({ model }) => `${model}.training`,
+    run: (world, { model, on }) => world.get("models", model) && on,
+  },
+
+  parameters: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const model = gen.name("models");
+      return model && { model };
+    },
+    result: ({ model }) => `[${model}.parameterCount, ${model}.namedParameters().map(([path]) => path).join()]`,
+    run(world, { model }) {
+      const { ids } = world.get("models", model);
+      const sizes = ids.map((id) => count(world.get("variables", id).value.shape));
+      return [sizes.reduce((a, b) => a + b), ids.map((id) => pathOf(model, id)).join()];
+    },
+  },
+};

@@ -1,0 +1,151 @@
+// Actions on programs, which are compiled for shapes or for axes with names. They use tensors and read variables, and gradients
+// pass their results. `build` may also do what a program must not do.
+
+import { meanBody, outside, weights, writeBody } from "../forms.js";
+import { attempt } from "../generate.js";
+import { count, numbers } from "../random.js";
+import { clock, constant, history, Refused, Skip } from "../tape.js";
+
+/** In a program gradients are common: it may be a whole training step. */
+const inside = { ...weights, grad: 2, detach: 1 };
+
+/** The variables that a body reads. */
+export function reads({ steps, results }, world) {
+  const refs = [...steps.flatMap(({ of, body, op, with: more }) => {
+    const models = op === "forward" ? (world.state.models.get(more[0])?.ids ?? []).map((id) => `${id}.value`) : [];
+    return [...of, ...models, ...(body ? reads(body, world).map((id) => `${id}.value`) : [])];
+  }), ...results];
+  return refs.filter((ref) => ref.endsWith(".value")).map((ref) => ref.slice(0, -".value".length));
+}
+
+/** A shape where the axis with a name has an extent. */
+const sized = (shape, extent) => shape.map((dim) => (typeof dim === "string" ? extent : dim));
+
+const values = (shape) => constant(shape, numbers(count(shape), count(shape)));
+
+/** A body's results for inputs of these shapes, where nothing of the world changes. */
+const tried = (world, body, shapes, device) => attempt(() => meanBody(world, body, shapes.map(values), device));
+
+export const programs = {
+  compile: {
+    weight: 4,
+    isSync: true,
+    make(gen) {
+      const device = gen.device();
+      const isNamed = gen.random.once(2);
+      const fixed = [[2], [3], [2, 3], [3, 2], [2, 2], []];
+      const named = [["n"], ["n", 2], ["n", 3], ["n", 2]];
+      const shape = () => gen.random.one(isNamed && !gen.random.once(4) ? named : fixed);
+      const shapes = Array.from({ length: 1 + gen.random.below(2) }, shape);
+      const extents = shapes.flat().includes("n") ? [1, 2, 4, 5] : [0];
+      const inputs = shapes.map((shape) => ({ value: values(sized(shape, 3)), device }));
+      const body = gen.body(inputs, gen.operands((one) => one.device === device), "x", 5, inside);
+      // Whatever extent a run brings, it means something.
+      const fits = extents.every((extent) => tried(gen.world, body, shapes.map((shape) => sized(shape, extent)), device));
+      return fits ? { as: gen.fresh("p"), device, shapes, body } : undefined;
+    },
+    write({ as, device, shapes, body }) {
+      const specs = shapes.map((shape) => `{ shape: [${shape.map((dim) => JSON.stringify(dim)).join(", ")}] }`);
+      return `${as} = ${device}.compile([${specs.join(", ")}], ${writeBody(body)});`;
+    },
+    run(world, { as, device, shapes, body }) {
+      // A fixed program is recorded now: what it uses has to be there.
+      const captured = new Map(outside(body).map((ref) => [ref, world.tensor(ref)]));
+      const isNamed = shapes.flat().includes("n");
+      if (!isNamed) meanBody(world, body, shapes.map(values), device, captured);
+      // What gradients in it pass is told when it runs.
+      world.lenient = undefined;
+      world.state.programs.set(as, { device, shapes, isNamed, body, captured, reads: reads(body, world) });
+    },
+  },
+
+  call: {
+    weight: 8,
+    isSync: true,
+    make(gen) {
+      const program = gen.name("programs");
+      if (!program) return undefined;
+      const { device, shapes, body } = gen.world.get("programs", program);
+      const extent = gen.random.one([1, 2, 3, 4, 5]);
+      const refs = shapes.map((shape) => {
+        const wanted = `${sized(shape, extent)}`;
+        const isFit = ({ value }) => `${value.shape}` === wanted && value.data.every((x) => Math.abs(x) < 3);
+        return gen.operand((one) => one.device === device && isFit(one))?.ref;
+      });
+      const made = (shape) => ({ as: gen.fresh("t"), shape: sized(shape, extent), seed: gen.number() });
+      const data = refs.map((ref, n) => (ref ? undefined : made(shapes[n])));
+      const as = body.results.map(() => gen.fresh("t"));
+      const call = { do: "call", as, program, of: refs.map((ref, n) => ref ?? data[n].as) };
+      return [...data.filter(Boolean).map((one) => ({ do: "tensor", device, ...one })), call];
+    },
+    write: ({ as, program, of }) => `[${as.join(", ")}] = ${program}.run(${of.join(", ")});`,
+    run(world, { as, program, of }) {
+      const { device, shapes, isNamed, body, captured, reads: read } = world.get("programs", program);
+      const inputs = of.map((ref) => world.tensor(ref));
+      if (inputs.some((input) => input.device !== device)) throw new Refused("an input on another device");
+      const extents = new Set();
+      shapes.forEach((shape, n) => {
+        const own = inputs[n].value.shape;
+        shape.forEach((dim, axis) => dim === "n" && extents.add(own[axis]));
+        const fits = own.length === shape.length && shape.every((dim, axis) => dim === "n" || dim === own[axis]);
+        if (!fits) throw new Refused(`an input of [${own}] for [${shape}]`);
+      });
+      if (extents.size > 1) throw new Refused("two extents of one name");
+      // Its function may be called again, and finds by name what it uses.
+      const isThere = (ref) => world.state.tensors.get(ref)?.value === captured.get(ref).value;
+      if (isNamed && ![...captured.keys()].every(isThere)) throw new Skip("what it uses is not there any more");
+      for (const id of read) world.get("variables", id);
+      const before = clock();
+      const made = meanBody(world, body, inputs.map(({ value }) => value), device, captured);
+      const results = made.map((value) => world.ops.itself(value));
+      // Gradients pass what is in between, which nobody can hold.
+      const inside = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
+      for (const one of inside) if (one.born > before) one.inside = true;
+      results.forEach((value, n) => world.bind(as[n], value, device));
+    },
+  },
+
+  ready: {
+    weight: 1,
+    make(gen) {
+      const program = gen.name("programs", ({ isNamed }) => !isNamed);
+      return program && { program };
+    },
+    write: ({ program }) => `await ${program}.ready();`,
+    run: (world, { program }) => void world.get("programs", program),
+  },
+
+  disposeProgram: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const program = gen.name("programs");
+      return program && { program };
+    },
+    write: ({ program }) => `${program}.dispose();`,
+    run(world, { program }) {
+      world.get("programs", program);
+      world.state.programs.delete(program);
+    },
+  },
+
+  /** A variable takes nothing that depends on an input or on a variable while a program is compiled. */
+  assignInside: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const to = gen.name("variables");
+      if (!to) return undefined;
+      const { value, device } = gen.world.get("variables", to);
+      return { to, device, shape: value.shape, by: gen.random.one(["input", "variable"]) };
+    },
+    write({ to, device, shape, by }) {
+      const value = by === "input" ? "x" : `${to}.value.mul(2)`;
+      return `${device}.compile([{ shape: [${shape.join(", ")}] }], (x) => { ${to}.assign(${value}); return x.mul(2); });`;
+    },
+    run(world, { to }) {
+      world.get("variables", to);
+      throw new Refused("an assignment of what depends on an input or on a variable");
+    },
+  },
+};

@@ -1,0 +1,327 @@
+// Actions on trainers: steps on their own data in their order, steps on other batches in between, evaluation, functions that
+// throw, and checkpoints that are loaded midway, into the same training or into one that was made like it.
+
+import { batchOf, lossOf, meanBatch, writeBatch } from "./models.js";
+import { signature } from "./optimizers.js";
+import { copied } from "../reference.js";
+import { randomSpec, tensorOf } from "../models.js";
+import { numbers } from "../random.js";
+import { choices } from "../rules.js";
+import { constant, Refused, Skip } from "../tape.js";
+
+/** The batches of an epoch, as plain data: of all examples in their order, or a list that begins elsewhere in each epoch. */
+function epochOf({ kind, rows, size, dropLast, batches }, epoch) {
+  if (kind !== "tensors") return batches.map((_, n) => batches[kind === "list" ? n : (n + epoch) % batches.length]);
+  const starts = Array.from({ length: Math.ceil(rows / size) }, (_, n) => n * size);
+  const all = starts.map((start) => ({ start, rows: Math.min(size, rows - start) }));
+  return dropLast ? all.filter((one) => one.rows === size) : all;
+}
+
+/** What a batch means. */
+function meanOf({ kind, rows, width, outputs, seed }, batch) {
+  if (kind !== "tensors") return meanBatch(batch);
+  const part = (data, columns) => {
+    const start = batch.start * columns;
+    return constant([batch.rows, columns], data.slice(start, start + batch.rows * columns));
+  };
+  return [part(numbers(seed, rows * width), width), part(numbers(seed + 1, rows * outputs, 0.5), outputs)];
+}
+
+function writeData(device, data) {
+  const { kind, rows, width, outputs, seed, batches } = data;
+  if (kind === "tensors") {
+    const [x, y] = [numbers(seed, rows * width), numbers(seed + 1, rows * outputs, 0.5)];
+    return `[${tensorOf(device, x, [rows, width])}, ${tensorOf(device, y, [rows, outputs])}]`;
+  }
+  const list = `[\n${batches.map((batch) => `  [${writeBatch(device, batch).join(", ")}],\n`).join("")}]`;
+  if (kind === "list") return list;
+  const all = `  const all = ${list.replace(/\n/g, "\n  ")};\n`;
+  if (kind === "function") return `(epoch) => {\n${all}  return all.map((_, n) => all[(n + epoch) % all.length]);\n}`;
+  const yielded = "    await undefined;\n    yield all[(n + epoch) % all.length];\n";
+  return `async function* (epoch) {\n${all}  for (const [n] of all.entries()) {\n${yielded}  }\n}`;
+}
+
+/** The mean loss over batches, all examples counting the same. */
+function scored(world, trainer, batches, data = trainer.spec.data) {
+  const losses = batches.map((batch) => {
+    called(trainer);
+    return [lossOf(world, trainer.model, meanOf(data, batch)).value.data[0], batch.rows];
+  });
+  return losses.reduce((sum, [loss, rows]) => sum + loss * rows, 0) / losses.reduce((sum, [, rows]) => sum + rows, 0);
+}
+
+/** The user's function is called: it may throw, and the library hands that on. */
+function called(trainer) {
+  const { name, spec } = trainer;
+  trainer.calls += 1;
+  if (trainer.calls !== spec.throwsAt) return;
+  const error = new Refused("the function throws", /^mine$/);
+  // The call has happened, whatever else is as it was.
+  error.after = (world) => (world.get("trainers", name).calls = spec.throwsAt);
+  throw error;
+}
+
+/** A step of a trainer. Where it is refused, nobody says whether the user's function was called before that. */
+function counted(world, trainer, work) {
+  try {
+    return work();
+  } catch (error) {
+    const { name, calls, spec } = trainer;
+    if (error instanceof Refused && calls < spec.throwsAt) error.after ??= () => world.state.trainers.delete(name);
+    throw error;
+  }
+}
+
+const kindOf = (world, { model, optimizer, spec }) => {
+  const { spec: stages } = world.get("models", model);
+  const { kind, seed } = spec.data;
+  return JSON.stringify([stages, signature(world, world.get("optimizers", optimizer)), kind, seed, spec.epochs]);
+};
+
+/** How a model is trained, and on what. */
+function specOf(gen, { device, width, outputs }) {
+  const kind = gen.random.one(["tensors", "list", "function", "async"]);
+  const data = { kind, rows: 5, size: 2, dropLast: gen.random.once(3), width, outputs, seed: gen.number() };
+  if (kind !== "tensors") data.batches = [2, 1, 2].map((rows) => batchOf(gen, { width, outputs }, rows));
+  const spec = { data, epochs: 1 + gen.random.below(3), predicts: gen.random.once(2), validates: gen.random.once(3) };
+  if (gen.random.once(5)) spec.throwsAt = 1 + gen.random.below(5);
+  else if (gen.random.once(6)) spec.detectAnomaly = true;
+  return { device, spec };
+}
+
+/** A model, an optimizer of it, and a trainer of both. */
+function trained(gen) {
+  const [m, o, r] = ["m", "o", "r"].map((kind) => gen.fresh(kind));
+  const device = gen.device();
+  const spec = randomSpec(gen.random);
+  const rule = gen.random.one(Object.keys(choices));
+  return [
+    { do: "model", as: m, device, spec, seed: gen.number(), by: "assign" },
+    { do: "optimizer", as: o, rule, options: choices[rule](gen.random), model: m },
+    { do: "trainer", as: r, model: m, optimizer: o, ...specOf(gen, { device, ...spec }) },
+  ];
+}
+
+export const trainers = {
+  trainer: {
+    weight: 3,
+    isSync: false,
+    make(gen) {
+      const { models, optimizers } = gen.world.state;
+      const isOwn = (ids, name) => ids.every((id) => gen.world.get("variables", id).owner === name);
+      const isWhole = (one, name) => {
+        const ids = gen.world.parameters(one);
+        return isOwn(ids, name) && [...models.values()].some((model) => model.ids.join() === ids.join());
+      };
+      const optimizer = gen.random.once(3) ? undefined : gen.name("optimizers", isWhole);
+      if (!optimizer) return gen.random.once(2) ? undefined : trained(gen);
+      const ids = gen.world.parameters(optimizers.get(optimizer)).join();
+      const model = gen.name("models", (one) => one.ids.join() === ids);
+      return { as: gen.fresh("r"), model, optimizer, ...specOf(gen, models.get(model)) };
+    },
+    write({ as, model, optimizer, device, spec }) {
+      const { data, epochs, predicts, validates, throwsAt, detectAnomaly } = spec;
+      const calls = `k${as.slice(1)}`;
+      const throwing = throwsAt ? `  if (++${calls} === ${throwsAt}) throw new Error("mine");\n` : "";
+      const returned = predicts ? "[loss, guess]" : "loss";
+      const loss = `  const guess = ${model}.forward(x), loss = guess.sub(y).square().mean();`;
+      const forward = `(x, y) => {\n${throwing}${loss}\n  return ${returned};\n}`;
+      const options = { epochs, ...(data.kind === "tensors" && { batchSize: data.size, dropLast: data.dropLast }) };
+      const entries = Object.entries(options).map(([key, value]) => `${key}: ${value}`);
+      const validated = { ...data, kind: data.kind === "tensors" ? "tensors" : "list" };
+      if (predicts) entries.push('metrics: ["meanSquaredError"]');
+      if (detectAnomaly) entries.push("detectAnomaly: true");
+      if (validates) entries.push(`validation: ${writeData(device, validated)}`);
+      const given = [model, optimizer, writeData(device, data), forward, `{ ${entries.join(", ")} }`];
+      const made = `${as} = new Trainer(${given.join(", ")});`;
+      return throwsAt ? `${calls} = 0;\n${made}` : made;
+    },
+    run(world, { as, model, optimizer, device, spec }) {
+      world.get("models", model);
+      world.get("optimizers", optimizer);
+      const place = { epoch: 0, batch: 0, steps: 0, sum: 0, rows: 0, isMixed: false };
+      world.state.trainers.set(as, { name: as, model, optimizer, device, spec: Object.freeze(spec), place, calls: 0 });
+    },
+  },
+
+  next: {
+    weight: 9,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      return trainer && { trainer };
+    },
+    result: ({ trainer }) =>
+      `await ${trainer}.nextStep().then(async (step) => step && [step.step, step.epoch, step.batch, await step.loss.item(), ` +
+      "step.ended?.epoch, step.ended?.loss, step.ended?.validation?.loss])",
+    run(world, { trainer: name }) {
+      const trainer = world.get("trainers", name);
+      const { spec, place, optimizer } = trainer;
+      if (place.epoch >= spec.epochs) return undefined;
+      world.get("optimizers", optimizer);
+      const batches = epochOf(spec.data, place.epoch);
+      const batch = batches[place.batch];
+      called(trainer);
+      const loss = counted(world, trainer, () => {
+        const made = lossOf(world, trainer.model, meanOf(spec.data, batch));
+        world.minimize(optimizer, made);
+        return made;
+      });
+      const told = [place.steps, place.epoch, place.batch, loss.value.data[0]];
+      place.sum += loss.value.data[0] * batch.rows;
+      place.rows += batch.rows;
+      place.steps += 1;
+      place.batch += 1;
+      if (place.batch < batches.length) return [...told, undefined, undefined, undefined];
+      const mean = place.isMixed ? ANY : place.sum / place.rows;
+      const ended = [place.epoch, mean, spec.validates ? scored(world, trainer, validation(spec.data)) : undefined];
+      Object.assign(place, { epoch: place.epoch + 1, batch: 0, sum: 0, rows: 0, isMixed: false });
+      return [...told, ...ended];
+    },
+  },
+
+  own: {
+    weight: 3,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      if (!trainer) return undefined;
+      const { model, device } = gen.world.get("trainers", trainer);
+      return { trainer, device, batch: batchOf(gen, gen.world.get("models", model), 1 + gen.random.below(3)) };
+    },
+    result({ trainer, device, batch }) {
+      const step = `${trainer}.step(${writeBatch(device, batch).join(", ")})`;
+      return `await ${step}.then(async ({ step, loss }) => [step, await loss.item()])`;
+    },
+    run(world, { trainer: name, batch }) {
+      const trainer = world.get("trainers", name);
+      world.get("optimizers", trainer.optimizer);
+      called(trainer);
+      const loss = counted(world, trainer, () => {
+        const made = lossOf(world, trainer.model, meanBatch(batch));
+        world.minimize(trainer.optimizer, made);
+        return made;
+      });
+      const { place } = trainer;
+      place.isMixed = true;
+      return [place.steps++, loss.value.data[0]];
+    },
+  },
+
+  evaluate: {
+    weight: 2,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      if (!trainer) return undefined;
+      const { model, device } = gen.world.get("trainers", trainer);
+      const one = gen.world.get("models", model);
+      return { trainer, device, batches: [batchOf(gen, one, 2), batchOf(gen, one, 1)] };
+    },
+    result({ trainer, device, batches }) {
+      const list = batches.map((batch) => `[${writeBatch(device, batch).join(", ")}]`).join(", ");
+      return `await ${trainer}.evaluate([${list}]).then(({ loss, metrics }) => [loss, metrics.meanSquaredError])`;
+    },
+    run(world, { trainer: name, batches }) {
+      const trainer = world.get("trainers", name);
+      const loss = scored(world, trainer, batches, { kind: "list" });
+      return [loss, trainer.spec.predicts ? loss : undefined];
+    },
+  },
+
+  save: {
+    weight: 3,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      return trainer && { as: gen.fresh("c"), trainer };
+    },
+    write: ({ as, trainer }) => `${as} = await ${trainer}.save();`,
+    run(world, { as, trainer: name }) {
+      const trainer = world.get("trainers", name);
+      const optimizer = world.needOwnOrSkip(trainer.optimizer);
+      const ids = world.parameters(optimizer);
+      const variables = ids.map((id) => world.get("variables", id));
+      const parts = {
+        kind: kindOf(world, trainer),
+        ids,
+        values: variables.map(({ value }) => value),
+        gradients: variables.map(({ gradient }) => gradient),
+        pending: ids.map((id) => optimizer.pending.get(id)),
+        rates: optimizer.groups.map(({ lr }) => lr),
+        averages: [...world.state.averages].filter(([, { optimizer: of }]) => of === trainer.optimizer),
+        state: world.remembered(optimizer),
+        place: trainer.place,
+      };
+      world.state.files.set(as, copied(parts));
+    },
+  },
+
+  load: {
+    weight: 3,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      const kind = trainer && kindOf(gen.world, gen.world.get("trainers", trainer));
+      const file = kind && gen.name("files", (one) => one.kind === kind);
+      return file && { trainer, file };
+    },
+    write: ({ trainer, file }) => `await ${trainer}.load(${file});`,
+    run(world, { trainer: name, file }) {
+      const trainer = world.get("trainers", name);
+      const saved = world.get("files", file);
+      const optimizer = world.needOwnOrSkip(trainer.optimizer);
+      if (saved.kind !== kindOf(world, trainer)) throw new Skip("a checkpoint of another training");
+      const ids = world.parameters(optimizer);
+      // An average that the checkpoint does not know of stays as it is, or not: nobody says.
+      if ([...world.state.averages.values()].some(({ optimizer: of }) => of === trainer.optimizer)) throw new Skip("averages");
+      ids.forEach((id, n) => {
+        const { shape, data } = saved.values[n];
+        world.change(id, constant(shape, data));
+        const gradient = saved.gradients[n];
+        world.get("variables", id).gradient = gradient && constant(shape, gradient.data);
+      });
+      optimizer.pending = new Map(ids.map((id, n) => [id, saved.pending[n]]).filter(([, data]) => data));
+      optimizer.losses = [];
+      optimizer.groups.forEach((group, n) => (group.lr = saved.rates[n]));
+      world.remember(optimizer, saved.state, saved.ids);
+      trainer.place = copied(saved.place);
+    },
+  },
+
+  /** A model, an optimizer and a trainer like others, whose checkpoints it takes. */
+  twin: {
+    weight: 1,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      if (!trainer) return undefined;
+      const { model, optimizer, spec, device } = gen.world.get("trainers", trainer);
+      const one = gen.world.get("optimizers", optimizer);
+      const [own] = one.groups;
+      const isWhole = gen.world.parameters(one).join() === gen.world.get("models", model).ids.join();
+      if (one.groups.length > 1 || one.scale || !isWhole) return undefined;
+      const [m, o, r] = ["m", "o", "r"].map((kind) => gen.fresh(kind));
+      const { throwsAt, ...rest } = spec;
+      return [
+        { do: "model", as: m, device, spec: gen.world.get("models", model).spec, seed: gen.number(), by: "assign" },
+        { do: "optimizer", as: o, rule: own.rule, options: own.options, model: m },
+        { do: "trainer", as: r, model: m, optimizer: o, device, spec: rest },
+      ];
+    },
+  },
+
+  disposeTrainer: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const trainer = gen.random.once(4) ? gen.name("trainers") : undefined;
+      return trainer && { trainer };
+    },
+    write: ({ trainer }) => `${trainer}.dispose();`,
+    run(world, { trainer }) {
+      world.get("trainers", trainer);
+      world.state.trainers.delete(trainer);
+    },
+  },
+};
+
+/** What is not compared. */
+export const ANY = Symbol("any");
+
+/** Validation goes through the same batches, in one order. */
+const validation = (data) => epochOf({ ...data, kind: data.kind === "tensors" ? "tensors" : "list", dropLast: false }, 0);

@@ -1,0 +1,125 @@
+// Models as plain data: a list of stages, such as `{ is: "linear", from: 2, to: 3 }`. In JavaScript they are classes that
+// extend `Module`, or a `Sequential`, so that parameters have paths. In the reference they are variables by these paths.
+
+import { count, numbers } from "./random.js";
+import { constant, Refused } from "./tape.js";
+
+/** The parameters of stages, `{ id, shape }` each, whose ids are expressions of JavaScript: `m1.stage0.parameter("weight")`. */
+function found(stages, at) {
+  return stages.flatMap((stage, n) => {
+    const id = at(n);
+    if (stage.is === "scale" || stage.is === "offset") return [{ id, shape: [stage.width] }];
+    if (stage.is === "inner" || stage.is === "residual" || stage.is === "again") {
+      const inside = stage.is === "residual" ? `${id}.layer` : id;
+      return found(stage.stages, (k) => `${inside}.stage${k}`);
+    }
+    if (stage.is === "list") return found(stage.stages, (k) => `${id}[${k}]`);
+    if (stage.is !== "linear") return [];
+    const weight = { id: `${id}.parameter("weight")`, shape: [stage.to, stage.from] };
+    return stage.bias ? [weight, { id: `${id}.parameter("bias")`, shape: [stage.to] }] : [weight];
+  });
+}
+
+/** The parameters of a model, in the order in which it has them. */
+export function parametersOf(name, { is, stages }) {
+  return found(stages, (n) => (is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`));
+}
+
+/** The first values of a parameter. */
+export const first = (seed, n, shape) => numbers(seed + 97 * n, count(shape), 0.5);
+
+/** Numbers in JavaScript, as a tensor. */
+export const tensorOf = (device, data, shape) => `${device}.tensor([${[...data].join(", ")}], [${shape.join(", ")}])`;
+
+function applied(stage, id, x) {
+  if (stage.is === "tanh") return `${x}.tanh()`;
+  if (stage.is === "scale") return `${x}.mul(${id}.value)`;
+  if (stage.is === "offset") return `${x}.add(${id}.value)`;
+  if (stage.is === "again") return `${x}.checkpoint((h) => ${id}.forward(h))`;
+  if (stage.is === "list") return `${id}.reduce((x, layer) => layer.forward(x), ${x})`;
+  return `${id}.forward(${x})`;
+}
+
+/** The value of a stage's property; a stage without one has none. */
+function property(stage, device) {
+  if (stage.is === "scale" || stage.is === "offset") {
+    const ones = Array(stage.width).fill(stage.is === "scale" ? 1 : 0);
+    return `new Variable(${tensorOf(device, ones, [stage.width])})`;
+  }
+  if (stage.is === "linear") {
+    return `Layer.linear(new Generator(${device}, 1), ${stage.from}, ${stage.to}${stage.bias ? "" : ", { bias: false }"})`;
+  }
+  if (stage.is === "list") return `[${stage.stages.map((one) => property(one, device)).join(", ")}]`;
+  if (stage.is === "residual") return `new Residual(${classOf(stage.stages, device)})`;
+  return stage.is === "inner" || stage.is === "again" ? classOf(stage.stages, device) : undefined;
+}
+
+/** A model of a class of its own. */
+function classOf(stages, device) {
+  const properties = stages.map((stage, n) => [property(stage, device), n]).filter(([value]) => value);
+  const fields = properties.map(([value, n]) => `stage${n} = ${value};`);
+  const body = stages.reduce((x, stage, n) => applied(stage, `this.stage${n}`, x), "x");
+  const lines = [...fields, "forward(x) {", `  return ${body};`, "}"];
+  return `new (class extends Module {\n${lines.join("\n").replace(/^/gm, "  ")}\n})()`;
+}
+
+/** A model in JavaScript. */
+export function writeModel({ is, stages }, device) {
+  if (is === "class") return classOf(stages, device);
+  return `new Sequential(${stages.map((stage) => property(stage, device) ?? "(x) => x.tanh()").join(", ")})`;
+}
+
+/** What a model makes of a value. */
+export function forward(world, name, x, device) {
+  const { spec, device: own } = world.get("models", name);
+  // A model on another device refuses where it first meets its parameters.
+  const at = (n) => (spec.is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`);
+  return stages(world, spec.stages, at, x, device !== own);
+}
+
+function stages(world, list, at, x, isForeign) {
+  const { ops } = world;
+  const value = (id) => {
+    if (isForeign) throw new Refused("a model on another device");
+    return world.get("variables", id).value;
+  };
+  return list.reduce((x, stage, n) => {
+    const id = at(n);
+    if (stage.is === "tanh") return ops.tanh(x);
+    if (stage.is === "scale") return ops.mul(x, value(id));
+    if (stage.is === "offset") return ops.add(x, value(id));
+    const inside = (path) => stages(world, stage.stages, (k) => `${path}.stage${k}`, x, isForeign);
+    if (stage.is === "inner" || stage.is === "again") return inside(id);
+    if (stage.is === "list") return stages(world, stage.stages, (k) => `${id}[${k}]`, x, isForeign);
+    if (stage.is === "residual") return ops.add(x, inside(`${id}.layer`));
+    const y = ops.matmul(x, ops.transpose(value(`${id}.parameter("weight")`)));
+    return stage.bias ? ops.add(y, value(`${id}.parameter("bias")`)) : y;
+  }, x);
+}
+
+/** The parameters of a model that is made, with their first values. */
+export function makeModel(world, name, { spec, device, seed }) {
+  const parameters = parametersOf(name, spec);
+  const { width, outputs } = spec;
+  world.state.models.set(name, { spec, device, seed, width, outputs, ids: parameters.map(({ id }) => id) });
+  parameters.forEach(({ id, shape }, n) => world.variable(id, constant(shape, first(seed, n, shape)), device));
+}
+
+/** A model at random. */
+export function randomSpec(random) {
+  const [width, hidden, outputs] = [random.one([2, 3]), random.one([2, 3]), random.one([1, 2])];
+  const linear = (from, to) => ({ is: "linear", from, to, bias: !random.once(4) });
+  const middle = random.one([
+    [{ is: "tanh" }],
+    [{ is: "scale", width: hidden }, { is: "tanh" }],
+    [{ is: "tanh" }, { is: "offset", width: hidden }],
+    [{ is: "inner", stages: [{ is: "scale", width: hidden }, { is: "tanh" }] }],
+    [{ is: "residual", stages: [linear(hidden, hidden), { is: "tanh" }] }],
+    [{ is: "again", stages: [linear(hidden, hidden), { is: "tanh" }] }],
+    [{ is: "list", stages: [linear(hidden, hidden), linear(hidden, hidden)] }],
+  ]);
+  const before = random.once(3) ? [{ is: "scale", width }] : [];
+  const list = [...before, linear(width, hidden), ...middle, linear(hidden, outputs)];
+  const plain = list.every(({ is }) => is === "linear" || is === "tanh");
+  return { is: plain && random.once(2) ? "sequential" : "class", width, outputs, stages: list };
+}

@@ -1,0 +1,194 @@
+// Plays a program on both sides: each action is run as JavaScript by the library, and by the reference, and what they give is
+// compared. The first action on which they differ is a finding, and ends the program.
+
+import { actions, sourceOf } from "./actions.js";
+import { ANY } from "./actions/trainers.js";
+import { World } from "./reference.js";
+import { Refused, Skip } from "./tape.js";
+
+/** How far a result of 32 bits may be off, relative to the largest element, or to 1. */
+const TOLERANCE = 2e-3;
+
+/** What the library says where a gradient would pass what is not held any more. */
+const LIFETIME = /gone|overwritten|not held|no longer held/i;
+
+const AsyncFunction = (async () => {}).constructor;
+
+/** Names that belong to a program; all others are JavaScript's own. */
+const OWN = /^([a-z]\d+|element_d\d+)$/;
+
+/** The users' function of elements, with its gradients, for devices that compile WGSL and for those that do not. */
+const ELEMENT = `async (device) => {
+  const of = "(x: f32, y: f32) -> f32";
+  const make = (name, body, options) => device.elementFunction("fn " + name + of + " { return " + body + "; }", options);
+  const byX = await make("by_x", "y + 0.5", { fallback: (x, y) => x.mul(0).add(y).add(0.5) });
+  const byY = await make("by_y", "x", { fallback: (x, y) => y.mul(0).add(x) });
+  return make("f", "x * y + 0.5 * x", { gradients: [byX, byY], fallback: (x, y) => x.mul(y).add(x.mul(0.5)) });
+}`;
+
+/** The library's side: a copy of the package, and what a program has by name. */
+export class Library {
+  constructor(warpweft, devices, env) {
+    Object.assign(this, { warpweft, devices, env });
+    this.scope = new Proxy(env, { has: (target, key) => key in target || (typeof key === "string" && OWN.test(key)) });
+  }
+
+  /** New devices of a copy of the package, `d0`, `d1` and so on. */
+  static async open(warpweft, prefers) {
+    const devices = await Promise.all(prefers.map((prefer) => warpweft.Device.new({ prefer })));
+    const { Generator, Layer, Module, Optimizer, Residual, Sequential, Tensor, Trainer, Variable } = warpweft;
+    const env = { Generator, Layer, Module, Optimizer, Residual, Sequential, Tensor, Trainer, Variable };
+    // eslint-disable-next-line no-eval
+    const element = (0, eval)(ELEMENT);
+    for (const [n, device] of devices.entries()) {
+      Object.assign(env, { [`d${n}`]: device, [`element_d${n}`]: await element(device) });
+    }
+    return new Library(warpweft, devices, env);
+  }
+
+  /** Runs statements, and gives what an expression is then. */
+  perform([statements, result]) {
+    const body = `with (scope) {\n${statements}\n${result ? `return ${result};` : ""}\n}`;
+    return new AsyncFunction("scope", body)(this.scope);
+  }
+
+  /** Lets go of tensors that the reference does not know any more. */
+  keep(names) {
+    for (const name of Object.keys(this.env)) if (/^t\d+$/.test(name) && !names.has(name)) delete this.env[name];
+  }
+
+  close() {
+    this.devices.forEach((device) => device.dispose());
+  }
+}
+
+/** What differs; nothing if nothing does. */
+function difference(expected, got, at = "") {
+  if (expected === ANY) return undefined;
+  if (typeof expected === "number") return apart([expected], [got], at);
+  if (expected instanceof Float64Array) return apart(expected, got, at);
+  if (Array.isArray(expected)) {
+    if (!Array.isArray(got) || got.length !== expected.length) return `${at}: ${shown(got)} instead of ${shown(expected)}`;
+    return expected.map((one, n) => difference(one, got[n], `${at}[${n}]`)).find((one) => one);
+  }
+  return Object.is(expected, got ?? undefined) ? undefined : `${at}: ${shown(got)} instead of ${shown(expected)}`;
+}
+
+function apart(expected, got, at) {
+  const size = expected.reduce((most, x) => Math.max(most, Math.abs(x)), 1);
+  const isNear = (x, n) => typeof got[n] === "number" && Math.abs(got[n] - x) <= TOLERANCE * size;
+  const fits = got?.length === expected.length && [...expected].every(isNear);
+  return fits ? undefined : `${at}: ${shown(got)} instead of ${shown(expected)}`;
+}
+
+/** A value with few digits. */
+export function shown(value) {
+  if (typeof value === "number") return String(Number(value.toPrecision(5)));
+  if (ArrayBuffer.isView(value) || Array.isArray(value)) return `[${Array.from(value, shown).join(", ")}]`;
+  return typeof value === "symbol" ? "..." : String(value);
+}
+
+const isOwn = (error) => error?.name === "WarpweftError" && error.code !== "DeviceLost";
+
+/** Whether the library may refuse what has a result. */
+function isAllowed(lenient, error) {
+  if (lenient === "memory") return isOwn(error) && ["Memory", "Limit"].includes(error.code);
+  if (lenient === "lifetime") return isOwn(error) && LIFETIME.test(error.message);
+  return lenient === "any" && isOwn(error);
+}
+
+/** Plays one action on both sides. */
+async function playOne(world, library, action) {
+  const before = world.snapshot();
+  world.begin();
+  let [source, expected, refused] = [];
+  try {
+    source = sourceOf(action, world);
+    expected = actions[action.do].run(world, action);
+  } catch (error) {
+    world.restore(before);
+    if (error instanceof Skip || (error instanceof Refused && !source)) return { kind: "skipped" };
+    if (!(error instanceof Refused)) throw error;
+    refused = error;
+  }
+  const { lenient } = world;
+  let [got, error] = [];
+  try {
+    got = await library.perform(source);
+  } catch (caught) {
+    error = caught ?? new Error("nothing was thrown");
+  }
+  const told = (kind, message) => ({ kind, source, expected, message });
+  if (error?.code === "DeviceLost") return told("trap", error.message);
+  if (refused) {
+    refused.after?.(world);
+    if (!error) return told("accepted", `it must be refused: ${refused.message}`);
+    const fits = refused.pattern ? refused.pattern.test(error.message) : isOwn(error);
+    return fits ? told("refused", error.message) : told("other error", `${error} (${refused.message})`);
+  }
+  if (error) {
+    if (!isAllowed(lenient, error)) return told("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
+    world.restore(before);
+    if (action.trainer) world.state.trainers.delete(action.trainer);
+    return told(`allowed: ${lenient}`, error.message);
+  }
+  const differs = difference(expected, got);
+  return differs ? told("differs", differs) : told("done");
+}
+
+/** What is no finding. */
+const isFine = (kind) => ["done", "refused", "skipped"].includes(kind) || kind.startsWith("allowed");
+
+/**
+ * Plays the actions that `next` gives for the world until it gives none, and then reads all there is (`isLast`). `played` are
+ * those that were not left out, with their text. `finding` is the last of them, if the two sides differ there.
+ */
+export async function play(library, next, { wrong, hasHalf } = {}) {
+  const world = new World({ devices: library.devices.map((_, n) => `d${n}`), wrong });
+  world.hasHalf = hasHalf ?? library.devices.every(({ limits }) => limits.f16);
+  const played = [];
+  const counts = {};
+  const one = async (action, isLast = false) => {
+    const outcome = await playOne(world, library, action);
+    counts[outcome.kind] = (counts[outcome.kind] ?? 0) + 1;
+    if (outcome.kind === "skipped") return undefined;
+    played.push({ action, isLast, ...outcome });
+    library.keep(new Set(world.state.tensors.keys()));
+    return isFine(outcome.kind) ? undefined : { action, ...outcome };
+  };
+  for (let list; (list = next(world)); ) {
+    for (const action of list) {
+      const finding = await one(action);
+      if (finding) return { played, counts, finding };
+    }
+  }
+  for (const device of world.devices) {
+    const finding = await one({ do: "readAll", device }, true);
+    if (finding) return { played, counts, finding };
+  }
+  return { played, counts };
+}
+
+/** A program as people read it, and run it. */
+export function written(played, prefers) {
+  const text = played.map(({ source }) => source.join(" ")).join("\n");
+  const classes = "Device Generator Layer Module Optimizer Residual Sequential Tensor Trainer Variable".split(" ");
+  const used = classes.filter((name) => name === "Device" || new RegExp(`\\b${name}\\b`).test(text));
+  const devices = prefers.map((prefer, n) => [`d${n}`, prefer]).filter(([name]) => text.includes(name));
+  const elements = devices.filter(([name]) => text.includes(`element_${name}`));
+  const names = [...new Set([...text.matchAll(/\b([a-ln-z]\d+|m\d+)\b(?= =|[,\]])/g)].map(([, name]) => name))];
+  const own = names.filter((name) => !/^[dbhxe]\d/.test(name));
+  const lines = played.map(({ source: [statements, result], expected, kind, message }) => {
+    const fine = kind === "refused" ? `an error: ${message}` : result && shown(expected);
+    const said = isFine(kind) ? fine : `${kind}: ${message}`;
+    const call = [statements, result && `console.log(${result});`].filter(Boolean).join("\n");
+    return said ? `${call} // ${said.split("\n")[0]}` : call;
+  });
+  return [
+    `import { ${used.join(", ")} } from "warpweft/nn";`,
+    ...devices.map(([name, prefer]) => `const ${name} = await Device.new({ prefer: "${prefer}" });`),
+    ...elements.map(([name]) => `const element_${name} = await (${ELEMENT})(${name});`),
+    ...(own.length ? [`let ${own.join(", ")};`] : []),
+    ...lines,
+  ].join("\n");
+}

@@ -1,0 +1,329 @@
+// The reference: what a program of the fuzz means, computed eagerly in float64, by the contract of docs/state.md. It shares no
+// code with the library.
+//
+// A world is all that a program has by name: tensors, variables, optimizers and so on. Each assignment gives a variable a value
+// of its own. Gradients pass from it to what was assigned, and a loss of an earlier value is told from one of the present.
+//
+// A world notes in `lenient` where the library may refuse an action that has a result here. It is "lifetime" where a gradient
+// passes what is not held any more, which may be an error. It is "any" where the contract does not say, and "memory" where
+// memory may lack.
+
+import { count } from "./random.js";
+import { rules } from "./rules.js";
+import { between, clock, constant, gradients, history, operations, Refused, Skip } from "./tape.js";
+
+/** A copy of what a world has: values and arrays are never changed, so they are shared. */
+export function copied(state) {
+  if (state === null || typeof state !== "object" || Object.isFrozen(state)) return state;
+  if (state instanceof Map) return new Map([...state].map(([key, value]) => [key, copied(value)]));
+  if (Array.isArray(state)) return state.map(copied);
+  if (Object.getPrototypeOf(state) !== Object.prototype) return state;
+  return Object.fromEntries(Object.entries(state).map(([key, value]) => [key, copied(value)]));
+}
+
+const KINDS = ["tensors", "variables", "programs", "models", "optimizers", "averages", "trainers", "files", "states"];
+
+export class World {
+  /** With other operations, rules or methods than those that are right, a fuzz has something to find. */
+  constructor({ devices, wrong = {} }) {
+    this.devices = devices;
+    this.ops = { ...operations, ...wrong.operations };
+    this.rules = { ...rules, ...wrong.rules };
+    Object.assign(this, wrong.world);
+    this.state = Object.fromEntries(KINDS.map((kind) => [kind, new Map()]));
+    /** What steps have used up: the losses, with what they were made of, and the parameters' values that they changed. */
+    this.state.spent = [];
+    this.begin();
+  }
+
+  /** An action begins. */
+  begin() {
+    this.mark = clock();
+    this.lenient = undefined;
+  }
+
+  snapshot() {
+    return copied(this.state);
+  }
+
+  restore(state) {
+    this.state = state;
+  }
+
+  /** One thing by its name; what is not there after the program was made smaller is left out on both sides. */
+  get(kind, name) {
+    const found = this.state[kind].get(name);
+    if (!found) throw new Skip(`there is no ${name}`);
+    return found;
+  }
+
+  // Tensors.
+
+  /** The tensor that an expression names: a name, or a variable's value, such as `v1.value`. */
+  tensor(ref) {
+    if (ref.endsWith(".value")) return this.get("variables", ref.slice(0, -".value".length));
+    return this.get("tensors", ref);
+  }
+
+  bind(name, value, device, of = undefined) {
+    this.state.tensors.set(name, { value, device, of });
+  }
+
+  /** Disposes of a tensor. Other names may be names of the same object, if a variable has it. */
+  drop(name) {
+    const { of } = this.get("tensors", name);
+    this.state.tensors.delete(name);
+    if (of) this.forget(of);
+  }
+
+  /** The objects of a variable's values are disposed of when another value comes. */
+  forget(variable) {
+    for (const [name, { of }] of this.state.tensors) if (of === variable) this.state.tensors.delete(name);
+  }
+
+  /** A variable takes over the object that was assigned to it, unless another variable has it. */
+  take(ref, id) {
+    const tensor = this.state.tensors.get(ref);
+    if (tensor) tensor.of ??= id;
+  }
+
+  /** All values that something holds: a name, a variable, a program. */
+  held() {
+    const { tensors, variables, programs } = this.state;
+    const held = new Set([...tensors.values(), ...variables.values()].map(({ value }) => value));
+    for (const { captured } of programs.values()) for (const { value } of captured.values()) held.add(value);
+    for (const { gradient } of variables.values()) if (gradient) held.add(gradient);
+    return held;
+  }
+
+  /** Notes whether gradients of a value by others pass something that is not held, or that a step has used up. */
+  passes(value, wrt) {
+    const way = between(value, wrt);
+    for (const { history: used, changed } of this.state.spent) {
+      if (![...changed].some((parameter) => way.has(parameter))) continue;
+      if (used.has(value)) throw new Refused("a step has used up this loss");
+      const ends = [...changed].filter((parameter) => way.has(parameter));
+      if ([...between(value, ends)].some((one) => used.has(one) && !changed.has(one))) this.lenient = "any";
+    }
+    const held = this.held();
+    const isLost = (one) => !held.has(one) && !one.inside && one.born <= this.mark;
+    const touched = [...way].flatMap((one) => (wrt.includes(one) ? [one] : [one, ...one.operands]));
+    if (touched.some(isLost)) this.lenient ??= "lifetime";
+  }
+
+  /** The gradients of tensors that live on one device. */
+  gradients(of, seed, wrt) {
+    if ([seed, ...wrt].some((other) => other && other.device !== of.device)) throw new Refused("tensors on two devices");
+    const { shape } = of.value;
+    if (!seed && count(shape) !== 1) throw new Refused(`a gradient of shape [${shape}]`);
+    if (seed && `${seed.value.shape}` !== `${shape}`) throw new Refused("a seed of another shape");
+    const values = wrt.map(({ value }) => value);
+    this.passes(of.value, values);
+    return gradients(this.ops, of.value, seed ? seed.value : constant(shape, [1]), values);
+  }
+
+  // Variables.
+
+  /** A variable takes a value, which gradients pass to what is assigned. */
+  assign(id, value) {
+    const taken = this.ops.itself(value);
+    this.change(id, taken);
+    return taken;
+  }
+
+  change(id, value) {
+    value.variable = id;
+    this.get("variables", id).value = value;
+    this.forget(id);
+  }
+
+  variable(id, value, device) {
+    this.state.variables.set(id, { device, value: undefined, gradient: undefined, owner: undefined });
+    return this.assign(id, value);
+  }
+
+  /** Refuses a loss that used a value which one of these variables had before it was assigned. */
+  needCurrent(loss, ids) {
+    const { variables } = this.state;
+    const isCurrent = (one) => one.variable !== undefined && variables.get(one.variable)?.value === one;
+    const isPast = (id) => (one) => one.variable === id && !isCurrent(one);
+    const near = history(loss, isCurrent);
+    for (const id of ids) {
+      if ([...near].some(isPast(id))) throw new Refused(`a loss of an earlier value of ${id}`, /variable|parameter|`/i);
+      // It was used for what another variable has now.
+      if ([...history(loss, (one) => one === variables.get(id).value)].some(isPast(id))) this.lenient = "any";
+    }
+  }
+
+  /** The gradients of a loss by the values of variables: undefined where nothing of one goes into it. */
+  byVariables(loss, ids) {
+    const variables = ids.map((id) => this.get("variables", id));
+    if (count(loss.value.shape) !== 1) throw new Refused(`a loss of shape [${loss.value.shape}]`);
+    this.needCurrent(loss.value, ids);
+    return this.gradients(loss, undefined, variables);
+  }
+
+  backward(loss, ids) {
+    const found = this.byVariables(loss, ids);
+    ids.forEach((id, n) => {
+      const variable = this.get("variables", id);
+      if (found[n]) variable.gradient = variable.gradient ? this.ops.add(variable.gradient, found[n]) : found[n];
+    });
+  }
+
+  // Optimizers.
+
+  optimizer(name, rule, options, ids) {
+    const devices = new Set(ids.map((id) => this.get("variables", id).device));
+    if (devices.size !== 1 || new Set(ids).size !== ids.length) throw new Refused("parameters of two devices, or twice");
+    const group = { rule, options, lr: options.lr, steps: 0, ids, memory: new Map() };
+    const scale = undefined;
+    const made = { device: [...devices][0], groups: [group], pending: new Map(), losses: [], clip: undefined, scale };
+    this.state.optimizers.set(name, made);
+    for (const id of ids) this.get("variables", id).owner = name;
+  }
+
+  parameters(optimizer) {
+    return optimizer.groups.flatMap(({ ids }) => ids);
+  }
+
+  /** Refuses an optimizer one of whose parameters belongs to a later one. */
+  needOwn(name) {
+    const optimizer = this.get("optimizers", name);
+    for (const id of this.parameters(optimizer)) {
+      if (this.get("variables", id).owner !== name) throw new Refused(`${id} belongs to another optimizer`, /optimi[sz]er/i);
+    }
+    return optimizer;
+  }
+
+  /** The same; what others than steps do with an optimizer of the past is not said. */
+  needOwnOrSkip(name) {
+    try {
+      return this.needOwn(name);
+    } catch (error) {
+      throw error instanceof Refused ? new Skip(error.message) : error;
+    }
+  }
+
+  /** The gradients of a loss, by its parameters. */
+  byParameters(optimizer, loss) {
+    const ids = this.parameters(optimizer);
+    const found = this.byVariables(loss, ids);
+    if (found.every((gradient) => gradient === undefined)) throw new Refused("a loss that depends on none of the parameters");
+    return new Map(ids.map((id, n) => [id, found[n]]).filter(([, gradient]) => gradient));
+  }
+
+  accumulate(name, loss) {
+    const optimizer = this.needOwnOrSkip(name);
+    for (const [id, { data }] of this.byParameters(optimizer, loss)) {
+      const before = optimizer.pending.get(id);
+      optimizer.pending.set(id, before ? data.map((x, n) => x + before[n]) : data);
+    }
+    optimizer.losses.push(Object.freeze(history(loss.value)));
+  }
+
+  minimize(name, loss) {
+    const optimizer = this.needOwn(name);
+    this.step(name, this.byParameters(optimizer, loss), [history(loss.value)]);
+  }
+
+  step(name, now = new Map(), losses = []) {
+    const optimizer = this.needOwn(name);
+    const found = new Map();
+    // What `backward` has left is of a loss that was scaled by hand, or should have been.
+    const scale = optimizer.scale?.now ?? 1;
+    for (const id of this.parameters(optimizer)) {
+      const left = this.get("variables", id).gradient?.data.map((x) => x / scale);
+      const parts = [now.get(id)?.data, left, optimizer.pending.get(id)].filter(Boolean);
+      if (parts.length) found.set(id, parts.reduce((a, b) => a.map((x, n) => x + b[n])));
+    }
+    if (found.size === 0) throw new Refused("a step without gradients");
+    this.clip(optimizer, found);
+    const changed = new Set();
+    for (const group of optimizer.groups) {
+      group.steps += 1;
+      for (const id of group.ids) if (found.has(id)) changed.add(this.update(group, id, found.get(id)));
+    }
+    if (optimizer.scale) this.follow(optimizer.scale);
+    const used = new Set([...losses, ...optimizer.losses].flatMap((one) => [...one]));
+    this.state.spent.push(Object.freeze({ history: used, changed }));
+    Object.assign(optimizer, { pending: new Map(), losses: [] });
+    for (const id of this.parameters(optimizer)) this.get("variables", id).gradient = undefined;
+  }
+
+  /** Steps one parameter by its gradient; gives the value that it had. */
+  update(group, id, gradient) {
+    const { value } = this.get("variables", id);
+    const memory = group.memory.get(id) ?? Array.from(gradient, () => ({}));
+    const options = { ...group.options, lr: group.lr };
+    const made = Array.from(gradient, (g, n) => this.rules[group.rule](options, value.data[n], g, memory[n], group.steps));
+    group.memory.set(id, Object.freeze(made.map(([, next]) => next)));
+    this.change(id, constant(value.shape, made.map(([next]) => next)));
+    return value;
+  }
+
+  clip({ clip }, found) {
+    if (!clip) return;
+    const all = [...found.values()].flatMap((data) => [...data]);
+    const norm = Math.sqrt(all.reduce((sum, x) => sum + x * x, 0));
+    const factor = Math.min(1, clip.max / (norm + 1e-6));
+    const bounded = (x) => Math.max(-clip.max, Math.min(clip.max, x));
+    for (const [id, data] of found) found.set(id, data.map((x) => (clip.by === "norm" ? x * factor : bounded(x))));
+  }
+
+  /** The loss's scale grows after so many good steps: all steps here are good. */
+  follow(scale) {
+    scale.good += 1;
+    if (scale.good < scale.interval) return;
+    Object.assign(scale, { good: 0, now: scale.now * scale.growth });
+  }
+
+  /** What an optimizer's state has: what its rules remember and have counted. */
+  remembered(optimizer) {
+    return copied({ groups: optimizer.groups.map(({ steps, memory }) => ({ steps, memory })), scale: optimizer.scale });
+  }
+
+  /** Takes such a state, whose parameters may have other names. */
+  remember(optimizer, { groups, scale }, from) {
+    const ids = this.parameters(optimizer);
+    optimizer.groups.forEach((group, n) => {
+      const { steps, memory } = groups[n];
+      const named = [...memory].map(([id, value]) => [ids[from.indexOf(id)], value]);
+      Object.assign(group, { steps, memory: new Map(named) });
+    });
+    optimizer.scale = copied(scale);
+  }
+
+  // Averages of weights.
+
+  average(name, of, decay) {
+    const optimizer = this.needOwnOrSkip(of);
+    const values = new Map(this.parameters(optimizer).map((id) => [id, this.get("variables", id).value.data]));
+    this.state.averages.set(name, { optimizer: of, decay, values });
+  }
+
+  /** An average whose parameters all belong to its optimizer; what others are is not said. */
+  needAverage(name) {
+    const average = this.get("averages", name);
+    const isOwn = (id) => this.get("variables", id).owner === average.optimizer;
+    if (![...average.values.keys()].every(isOwn)) throw new Skip("an average of what belongs to others");
+    return average;
+  }
+
+  updateAverage(name) {
+    const { decay, values } = this.needAverage(name);
+    for (const [id, mean] of values) {
+      const now = this.get("variables", id).value.data;
+      values.set(id, mean.map((x, n) => now[n] + (x - now[n]) * decay));
+    }
+  }
+
+  swap(name) {
+    const { values } = this.needAverage(name);
+    for (const [id, mean] of values) {
+      const { value } = this.get("variables", id);
+      values.set(id, value.data);
+      this.change(id, constant(value.shape, mean));
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// The fuzz in Node, on the CPU's core: `node www/tests/fuzz/run.js`. Environment variables say how long and from which seed on:
+//
+//     WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000 WARPWEFT_FUZZ_MOST=10 node www/tests/fuzz/run.js
+//     WARPWEFT_FUZZ_WITHOUT=call,move node www/tests/fuzz/run.js    # without some kinds of actions
+//
+// A finding is printed as a program in JavaScript, made small. It ends with a count of what was played, and fails if there are
+// findings.
+
+import { fuzz } from "./fuzz.js";
+
+const number = (name, usual) => Number(process.env[`WARPWEFT_FUZZ_${name}`] ?? usual);
+
+const dist = process.env.WARPWEFT_FUZZ_DIST ?? new URL("../../dist", import.meta.url).href;
+const { programs, counts, findings } = await fuzz({
+  load: (copy) => import(`${dist}/nn.js?copy=${copy}`),
+  prefers: ["cpu", "cpu"],
+  seed: number("SEED", 1),
+  seconds: number("SECONDS", 45),
+  most: number("MOST", 1),
+  shrinking: number("SHRINK", 30),
+  options: { without: (process.env.WARPWEFT_FUZZ_WITHOUT ?? "").split(",") },
+  tell: ({ seed, kind, message, text }) => console.log(`\nseed ${seed}: ${kind}: ${message}\n\n${text}\n`),
+});
+console.log(`fuzz in Node: ${programs} programs: ${JSON.stringify(counts)}`);
+console.log(`${findings.length ? 0 : 1} passed, ${findings.length} failed`);
+process.exit(findings.length ? 1 : 0);

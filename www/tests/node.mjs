@@ -1,0 +1,23 @@
+// The package in Node, on the CPU's core: cases of objects and of the contract of docs/state.md, and a core that traps.
+
+import { lose } from "./cases/lost.js";
+import { runAll } from "./cases/harness.js";
+import "./cases/own.js";
+import "./cases/state.js";
+import { finish } from "./support/browser.js";
+
+let copies = 0;
+
+/** A copy of the package, with a core of its own, and a device of it. */
+async function opened() {
+  const warpweft = await import(`../dist/nn.js?copy=${(copies += 1)}`);
+  return { ...warpweft, device: await warpweft.Device.new({ prefer: "cpu" }) };
+}
+
+const results = await runAll(await opened(), opened);
+
+const name = "a core that trapped";
+const error = await lose(await opened(), "cpu").then(() => undefined, (caught) => String(caught.stack));
+results.push({ name, error });
+
+finish(results);
