@@ -60,6 +60,10 @@ const MOST_WAITING: u64 = 2_000;
 ///
 /// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
 /// that is needed, as one submission.
+///
+/// The device is closed when its last handle, and the last tensor on it, are dropped. That waits for the work in flight. A
+/// process that ends by `exit`, or has the device in a static, drops neither: it should wait for [`Device::sync`] before it
+/// ends, because a driver that still works then may crash.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,

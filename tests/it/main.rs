@@ -17,6 +17,7 @@ mod deferred;
 mod devices;
 mod dynamic_shapes;
 mod edges;
+mod exit;
 mod faults;
 mod features;
 mod fuzz;

@@ -29,7 +29,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::thread::{available_parallelism, scope, Builder};
+use std::thread::{available_parallelism, scope, Builder, JoinHandle};
 
 /// The submission that a ticket is for; none for the last one.
 pub(super) type Awaited = Option<wgpu::SubmissionIndex>;
@@ -42,14 +42,20 @@ const LARGE: usize = 1 << 20;
 /// for them.
 const UNSUBMITTED: usize = 16 << 20;
 
-/// An open device with its queue. When it is dropped the device goes, once nothing is awaited any more.
+/// An open device with its queue.
+///
+/// Dropping it waits for the work in flight and for the thread that polls. Otherwise the process could end while that thread,
+/// or a thread of a driver, still works: static objects of the driver are destroyed by then, and the process crashes. Software
+/// GPUs such as lavapipe compile shaders on threads of their own, so they crash most often.
 pub(super) struct Gpu {
     pub(super) device: wgpu::Device,
     pub(super) errors: Arc<ErrorLog>,
     /// The device is an app's, which hears of its loss and of errors that no scope caught.
     lent: bool,
-    queue: wgpu::Queue,
+    queue: objects::Queue,
     poller: Arc<Poller>,
+    /// The thread that polls, until this is dropped.
+    thread: Option<JoinHandle<()>>,
     readbacks: Arc<Readbacks>,
     staging: Staging,
     unsubmitted: AtomicUsize,
@@ -60,14 +66,25 @@ impl Gpu {
         let errors = Arc::<ErrorLog>::default();
         let poller = Arc::new(Poller::new(device.clone(), errors.clone()));
         if lent {
-            // It may end on the poller's thread while the app exits: while our own instance is there, no driver is unloaded.
+            // If a waker of the app drops the device on the poller's thread, nothing waits for that thread. As long as there
+            // is an instance that stays, no driver is unloaded meanwhile.
             adapters::instance();
         } else {
             listen(&device, &poller, &errors);
         }
-        polling::start(poller.clone(), queue.clone())?;
+        let thread = Some(polling::start(poller.clone())?);
         let (readbacks, staging, unsubmitted) = Default::default();
-        Ok(Arc::new(Gpu { device, errors, lent, queue, poller, readbacks, staging, unsubmitted }))
+        Ok(Arc::new(Gpu {
+            device,
+            errors,
+            lent,
+            queue: objects::Queue::new(queue),
+            poller,
+            thread,
+            readbacks,
+            staging,
+            unsubmitted,
+        }))
     }
 
     /// Something that was promised did not come, or was not to be had: finds out whether the device is lost. Of an app's
@@ -300,6 +317,9 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         self.poller.close();
+        if let Some(thread) = self.thread.take() {
+            polling::join(thread);
+        }
     }
 }
 

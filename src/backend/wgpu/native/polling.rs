@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long a wait may take before it is begun again. wgpu-core 30 panics where a wait ends too early while a submission on
@@ -88,32 +89,36 @@ impl Poller {
 
 /// Starts the thread. It parks while nothing is awaited, and ends once the poller is closed and
 /// nothing is.
-pub(super) fn start(poller: Arc<Poller>, queue: wgpu::Queue) -> Result<()> {
-    std::thread::Builder::new()
-        .name("warpweft-gpu".to_string())
-        .spawn(move || {
-            let mut released = false;
-            loop {
-                match poller.next(released) {
-                    Next::Ticket(ticket, submission) => {
-                        poller.poll(submission);
-                        if !ticket.settled() {
-                            std::thread::sleep(Duration::from_micros(200));
-                        }
+pub(super) fn start(poller: Arc<Poller>) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name("warpweft-gpu".to_string()).spawn(move || {
+        let mut released = false;
+        loop {
+            match poller.next(released) {
+                Next::Ticket(ticket, submission) => {
+                    poller.poll(submission);
+                    if !ticket.settled() {
+                        std::thread::sleep(Duration::from_micros(200));
                     }
-                    Next::Release => {
-                        released = true;
-                        poller.poll(None);
-                    }
-                    Next::Stop => break,
                 }
+                Next::Release => {
+                    released = true;
+                    poller.poll(None);
+                }
+                Next::Stop => break,
             }
-            // The last owner of the queue waits for the device in its destructor: better here than
-            // in a user's thread.
-            let _ = catch_unwind(AssertUnwindSafe(move || drop((queue, poller))));
-        })
-        .map(|_| ())
-        .map_err(|error| {
-            Error::new(ErrorKind::NoDevice, format!("open: no thread for the device: {error}"))
-        })
+        }
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(poller)));
+    });
+    thread.map_err(|error| {
+        Error::new(ErrorKind::NoDevice, format!("open: no thread for the device: {error}"))
+    })
+}
+
+/// Waits for the thread, whose poller is closed. If a waker that the thread called dropped the device, this is the thread
+/// itself: then it ends later, by itself.
+pub(super) fn join(thread: JoinHandle<()>) {
+    if thread.thread().id() != std::thread::current().id() {
+        // A panic of the thread was printed where it happened.
+        let _ = thread.join();
+    }
 }
