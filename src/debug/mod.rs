@@ -67,7 +67,8 @@ fn parse(words: &str) -> Result<u16> {
     Ok(set)
 }
 
-/// Sets these from now on, for all devices: any words of [`Debug`](enum@Debug) with commas between, or nothing. Natively `WARPWEFT_DEBUG` says the same at the start, and what is
+/// Sets these from now on, for all devices: any words of [`Debug`](enum@Debug) with commas between, or nothing.
+/// Natively `WARPWEFT_DEBUG` says the same at the start, and what is
 /// printed goes to the standard error; in a browser to the console.
 ///
 /// ```

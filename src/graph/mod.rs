@@ -173,7 +173,9 @@ const USED_UP: &str = "step";
 /// The error for gradients that would pass a result of the operation that is gone, or what a step used up.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
-        USED_UP => "grad: a step of an optimizer used up this loss, or a tensor that it was computed from; take gradients before the step, compute it again, or `detach` it".into(),
+        USED_UP => "grad: a step of an optimizer used up this loss, or a tensor that it was computed from; take gradients \
+            before the step, compute it again, or `detach` it"
+            .into(),
         _ => format!(
             "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
         ),

@@ -36,8 +36,8 @@ impl Graph {
         waiting
     }
 
-    /// Nodes to compute that a tensor of the user's holds and nothing uses, of those recorded since this was asked last, and values of
-    /// variables.
+    /// Nodes to compute that a tensor of the user's holds and nothing uses, of those recorded since this was asked last,
+    /// and values of variables.
     pub fn sinks(&mut self) -> Vec<NodeId> {
         let mut sinks = std::mem::take(&mut self.recent);
         sinks.retain(|&id| {

@@ -82,8 +82,7 @@ impl Graph {
         let forgets = would_forget && !is_frozen;
         // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
         let is_alias = node.alias.is_some();
-        let needed = node.is_needed() || is_alias && !node.users.is_empty();
-        let uses = (!node.data || is_alias) && needed && !forgets;
+        let uses = (!node.data || is_alias) && node.is_needed() && !forgets;
         let change = i32::from(uses) - i32::from(node.uses_inputs);
         node.uses_inputs = uses;
         if forgets {
@@ -123,8 +122,9 @@ impl Graph {
 
     /// Whether gradients may come to a node: a tensor holds it, or something is made of it that they pass.
     fn gradients_come(&self, node: &Node) -> bool {
-        // An alias was not computed by itself, so its value does not end a history.
-        let stays = node.early || node.alias.is_some();
+        // An alias of what is held is as good as that: its own handle does not count.
+        let is_held = |input: &NodeId| self.node(*input).handles > 0;
+        let stays = node.early || node.alias.is_some() && node.inputs.iter().any(is_held);
         let needed = node.is_needed() || stays && !node.users.is_empty();
         let passed = |&index: &u32| {
             let user = self.nodes[index as usize].1.as_ref();

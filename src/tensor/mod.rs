@@ -20,7 +20,6 @@ mod anomaly;
 mod args;
 mod arrange;
 mod batch;
-mod capture;
 mod compiled;
 mod composed;
 mod constant;
@@ -81,6 +80,7 @@ pub use routine::AttentionOptions;
 pub use sample::{SampleMode, SamplePadding};
 pub use scatter_reduce::ScatterReduction;
 pub use shader::Shader;
+use variable::capture;
 pub use variable::Variable;
 pub(crate) use variable::{Assignment, WeakTensor};
 

@@ -421,8 +421,13 @@ fn apart(s: &mut Suite) {
         let once = w.value();
         optimizer.minimize(&once.square().sum(())?)?;
         let before = everything(&optimizer, &[&w]).await?;
-        let words = "the loss depends on none of the parameters";
-        for loss in [once.square().sum(())?, other.value().sum(())?, device.ones(&[])?] {
+        let none = "the loss depends on none of the parameters";
+        let earlier = "parameter 0 [1] was assigned after the loss was computed";
+        for (loss, words) in [
+            (once.square().sum(())?, earlier),
+            (other.value().sum(())?, none),
+            (device.ones(&[])?, none),
+        ] {
             for (op, done) in [
                 ("minimize", optimizer.minimize(&loss)),
                 ("accumulate", optimizer.accumulate(&loss)),

@@ -171,7 +171,7 @@ fn budget(path: &str) -> usize {
     if path.starts_with("tests/") || path.contains("/pointwise.") {
         800
     } else {
-        400
+        700
     }
 }
 

@@ -41,8 +41,8 @@ export function tooLong(value: unknown): string | undefined {
 }
 
 /**
- * Refuses what an async function returned. Nobody waits for that promise, so it is handled here: a rejection that nobody handles
- * ends a Node process.
+ * Refuses what an async function returned. Nobody waits for that promise, so it is handled here: a rejection that nobody
+ * handles ends a Node process.
  */
 export function needSync(op: string, what: string, returned: unknown): void {
   const isThenable = look(() => typeof (Object(returned) as { then?: unknown }).then === "function");

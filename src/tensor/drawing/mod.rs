@@ -104,8 +104,8 @@ impl ComputationGraph {
     /// # Errors
     /// As [`Device::read`](crate::device::Device::read).
     pub async fn with_values(mut self) -> Result<ComputationGraph> {
-        // Copies are read, and nothing holds the numbers themselves meanwhile. A number between others that was computed for the
-        // drawing and then dropped would end the history of what is made of it.
+        // Copies are read, and nothing holds the numbers themselves meanwhile. A number between others that was computed
+        // for the drawing and then dropped would end the history of what is made of it.
         let take = |(n, node): (usize, &mut Node)| node.number.take().map(|number| (n, number));
         let numbers: Vec<(usize, Tensor)> =
             self.nodes.iter_mut().enumerate().filter_map(take).collect();

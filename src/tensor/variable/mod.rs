@@ -1,12 +1,13 @@
 //! Variables: places for tensors that are assigned to, such as parameters and caches.
 
 mod assignment;
+pub(super) mod capture;
 mod flat;
 
 use assignment::Parked;
 pub(crate) use assignment::{Assignment, WeakTensor};
 
-use super::{capture, within, Tensor};
+use super::{within, Tensor};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -464,7 +465,8 @@ impl Tensor {
             Err(Earlier::Value(n)) => {
                 let shape = values[n].shape();
                 Err(Error::data(format!(
-                    "{op}: {what} {n} {shape:?} was assigned after the loss was computed from its earlier value; compute the loss again, or `detach` that value"
+                    "{op}: {what} {n} {shape:?} was assigned after the loss was computed from its earlier value; compute the \
+                     loss again, or `detach` that value"
                 )))
             }
             Err(Earlier::Gone(name)) => Err(lost(name)),
@@ -480,7 +482,8 @@ impl Tensor {
         match self.device.stands_in(node) {
             false => Ok(node),
             true => Err(Error::data(format!(
-                "{name}: the value is made of a program's input, or of a variable that it reads, which have no data while it is compiled; return it"
+                "{name}: the value is made of a program's input, or of a variable that it reads, which have no data \
+                 while it is compiled; return it"
             ))),
         }
     }

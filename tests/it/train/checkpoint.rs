@@ -157,7 +157,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         (file[..file.len() - 4].to_vec(), "load_safetensors: "),
         (with_note(&|_| "[".into()), "its note is no JSON"),
         (with_note(&|_| "[]".into()), "of version null"),
-        (with_note(&|note| note.replace("\"version\":1", "\"version\":2")), "of version 2"),
+        (with_note(&|note| note.replace("\"version\":2", "\"version\":3")), "of version 3"),
         (with_note(&|note| note.replace("\"steps\":10", "\"steps\":-1")), "no usable `steps`"),
         (with_note(&|note| note.replace("\"batch\":2", "\"batch\":11")), "more steps in an epoch"),
         (

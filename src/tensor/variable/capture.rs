@@ -3,9 +3,10 @@
 //! A program computes with the values that variables have when it runs. While it is compiled, each variable that is read gives
 //! a tensor that stands for its value, as the program's inputs do, and the program keeps the variable.
 
-use super::{Tensor, Variable};
+use super::Variable;
 use crate::device::Device;
 use crate::graph::VariableId;
+use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -37,7 +38,10 @@ fn end() -> Vec<(Variable, Tensor)> {
 }
 
 /// What `work` gives, and the variables of the device that it read, with what stood for their values.
-pub(super) fn during<T>(device: &Device, work: impl FnOnce() -> T) -> (T, Vec<(Variable, Tensor)>) {
+pub(in crate::tensor) fn during<T>(
+    device: &Device,
+    work: impl FnOnce() -> T,
+) -> (T, Vec<(Variable, Tensor)>) {
     let (reads, known) = Default::default();
     let build = Build { device: device.clone(), reads, known };
     BUILDS.with(|builds| builds.borrow_mut().push(build));
