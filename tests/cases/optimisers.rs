@@ -423,17 +423,11 @@ fn apart(s: &mut Suite) {
         let before = everything(&optimizer, &[&w]).await?;
         let none = "the loss depends on none of the parameters";
         let earlier = "parameter 0 [1] was assigned after the loss was computed";
-        for (loss, words) in [
-            (once.square().sum(())?, earlier),
-            (other.value().sum(())?, none),
-            (device.ones(&[])?, none),
-        ] {
-            for (op, done) in [
-                ("minimize", optimizer.minimize(&loss)),
-                ("accumulate", optimizer.accumulate(&loss)),
-            ] {
-                says(op, done, ErrorKind::Data, &format!("{op}: {words}"))?;
-            }
+        let losses = [(once.square().sum(())?, earlier), (device.ones(&[])?, none)];
+        for (loss, words) in losses.into_iter().chain([(other.value().sum(())?, none)]) {
+            let says = |done, op: &str| says(op, done, ErrorKind::Data, &format!("{op}: {words}"));
+            says(optimizer.minimize(&loss), "minimize")?;
+            says(optimizer.accumulate(&loss), "accumulate")?;
         }
         says("nothing waits", optimizer.step(), ErrorKind::Data, "there are no gradients")?;
         same_as("steps", optimizer.steps(), 1)?;

@@ -427,8 +427,8 @@ fn the_checks_see() {
     let count = |check: fn(&File) -> Vec<String>, path: &str, text: &str| {
         check(&File::new(path, text)).len()
     };
-    assert_eq!(count(lengths, "src/x.rs", &"\n".repeat(401)), 1);
-    assert_eq!(count(lengths, "tests/x.rs", &"\n".repeat(401)), 0);
+    assert_eq!(count(lengths, "src/x.rs", &"\n".repeat(701)), 1);
+    assert_eq!(count(lengths, "tests/x.rs", &"\n".repeat(701)), 0);
     assert_eq!(count(widths, "src/x.rs", &"x".repeat(129)), 1);
     assert_eq!(count(widths, "src/x.rs", &"ä".repeat(128)), 0);
     let long = format!("    pub fn f(\n    ) {{\n{}    }}\n", "        x();\n".repeat(101));
