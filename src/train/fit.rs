@@ -102,7 +102,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 Some((x, y)) => {
                     // Whether this fails or is dropped: the next call begins where the training is then.
                     let left = self.left.take();
-                    self.last = Some(self.step(&x, &y).await?);
+                    let taken = self.step(&x, &y).await?;
+                    self.last = Some(Step { batch: self.position, ..taken });
                     self.position += 1;
                     self.left = left;
                 }
