@@ -133,7 +133,7 @@ impl Variable {
         let mut held = flat.held();
         let part = &mut held.parts[n];
         part.since = None;
-        let before = std::mem::replace(&mut part.value, Some(value));
+        let before = part.value.replace(value);
         match before.as_ref().filter(|_| part.is_loose).map(Tensor::node) {
             Some(Ok(before)) => device.replace(before, node),
             _ => device.keep(node),

@@ -161,7 +161,7 @@ fn judged(
         Outcome::Fails(names) => {
             let says = |place: &usize| {
                 let said = |word: &&str| error.message().contains(&format!("{word} {place}"));
-                ["variable", "parameter"].iter().any(|word| said(&word))
+                ["variable", "parameter"].iter().any(said)
             };
             if !names.is_empty() && !names.iter().any(says) {
                 let kind = format!("nameless error of {name}: {}", alike(&error));
