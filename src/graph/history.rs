@@ -22,8 +22,8 @@ pub struct Recorded {
 }
 
 impl Graph {
-    /// All that a node was made of, operands first and without aliases; `None` if that is more than `most`. Views of data that are among `leaves`
-    /// are taken as data: parameters of an optimiser are parts of a flat variable.
+    /// All that a node was made of, operands first and without aliases; `None` if that is more than `most`. Views of data that
+    /// are among `leaves` are taken as data: parameters of an optimiser are parts of a flat variable.
     pub fn history(
         &self,
         of: NodeId,

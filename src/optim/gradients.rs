@@ -153,12 +153,6 @@ impl Shard {
         Taken { left: self.parameters.iter().map(left).collect(), pending: self.park() }
     }
 
-    /// Lets go of all gradients that wait for a step.
-    pub(super) fn forget(&mut self) {
-        self.pending = None;
-        self.parameters.iter().for_each(|parameter| drop(parameter.take_gradient()));
-    }
-
     /// The numbers of the parameters whose gradients were added up, with their sums.
     pub(super) fn accumulated(&self) -> Result<Vec<(usize, Tensor)>> {
         let Some(Pending { sum, has }) = &self.pending else { return Ok(Vec::new()) };
