@@ -9,7 +9,7 @@ use crate::backend::BufferId;
 use crate::debug::{print, shows, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{NodeId, Recording, Taken, Trace};
+use crate::graph::{From, NodeId, Recording, Segment, Taken, Trace};
 use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
@@ -138,13 +138,13 @@ impl Device {
         Ok(Prepared { batch: self.planned(trace)?, sources, scalars })
     }
 
-    /// Runs a plan with these sources and numbers; new sources hold the results. `recording` and `operands` say what the
-    /// plan computes of what, for gradients.
+    /// Runs a plan with these sources and numbers; new sources hold the results. `segments` say how each result was computed
+    /// from `operands`, for gradients.
     pub(crate) fn replay(
         &self,
         (batch, scalars): (&Arc<Batch>, &[u32]),
         sources: &[NodeId],
-        (recording, operands): (&Arc<Recording>, &[NodeId]),
+        (segments, operands): (&[Segment], &[NodeId]),
         results: &[(Shape, DType)],
     ) -> Result<Vec<NodeId>> {
         let turn = self.turn();
@@ -154,11 +154,34 @@ impl Device {
         let inputs = state.buffers_of(sources)?;
         let prepare = || Ok((batch.clone(), scalars));
         let (mut state, ran) = self.run_apart(state, &inputs, prepare)?;
-        let nodes = state.graph.results(recording, operands, results);
-        for (&node, held) in nodes.iter().zip(ran.outputs) {
+        let backend = &*self.inner.backend;
+        // What a result is computed from comes before it.
+        let mut order: Vec<(usize, Held)> = ran.outputs.into_iter().enumerate().collect();
+        order.sort_unstable_by_key(|(n, _)| segments[*n].place());
+        let mut nodes: Vec<Option<NodeId>> = vec![None; results.len()];
+        for (n, held) in order {
+            let (mut from, mut detached) = (Vec::new(), Vec::new());
+            for &(source, passes) in segments[n].sources() {
+                let node = match source {
+                    From::Operand(n) => operands[n],
+                    From::Result(n) => nodes[n].expect("it was computed before"),
+                };
+                if !passes {
+                    let alias = state.alias(node, backend)?;
+                    state.graph.detach(alias);
+                    detached.push(alias);
+                }
+                from.push(if passes { node } else { detached[detached.len() - 1] });
+            }
+            let node = state.graph.result(&segments[n], &from, results[n]);
             state.buffers.insert(node, Arc::new(held));
+            nodes[n] = Some(node);
+            for alias in detached {
+                state.graph.release(alias);
+            }
         }
-        Ok(nodes)
+        state.reclaim(backend);
+        Ok(nodes.into_iter().flatten().collect())
     }
 
     /// A plan from the cache, or a new one.

@@ -28,6 +28,22 @@ impl Device {
         Some(all)
     }
 
+    /// Those of these nodes that are not computed yet.
+    pub(crate) fn open(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+        let state = self.state();
+        nodes.filter(|&node| !state.graph.is_source(node)).collect()
+    }
+
+    /// These nodes were computed to be looked at: they keep their history as if they were not computed yet.
+    pub(crate) fn keep_open(&self, nodes: &[NodeId]) {
+        let mut state = self.state();
+        for &node in nodes {
+            if !state.graph.is_gone(node) && state.graph.is_source(node) {
+                state.graph.set_early(node);
+            }
+        }
+    }
+
     /// How many nodes were recorded so far.
     pub(crate) fn recorded(&self) -> u64 {
         self.state().graph.count

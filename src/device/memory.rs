@@ -126,6 +126,26 @@ impl Device {
         self.state().graph.set_value_of(node, variable);
     }
 
+    /// Whether histories stay that are of no use, because what was let go of may come back.
+    pub(crate) fn freeze_history(&self, whether: bool) {
+        let mut state = self.state();
+        match whether {
+            true => state.graph.freeze(),
+            false => state.graph.thaw(),
+        }
+        state.reclaim(&*self.inner.backend);
+    }
+
+    /// How many nodes were recorded before the value of a variable was there.
+    pub(crate) fn since(&self, node: NodeId) -> u64 {
+        self.state().graph.since(node)
+    }
+
+    /// Says that of a node that stands for that value now.
+    pub(crate) fn set_since(&self, node: NodeId, since: u64) {
+        self.state().graph.set_since(node, since);
+    }
+
     /// A step uses up losses that were computed from these values of variables: the nodes that it uses up.
     pub(crate) fn use_up(&self, losses: &[NodeId], values: &[NodeId]) -> Vec<NodeId> {
         let mut state = self.state();
@@ -159,6 +179,11 @@ impl Device {
         let mut state = self.state();
         state.catch_up(&*self.inner.backend);
         state.graph.is_used(node)
+    }
+
+    /// Whether another tensor holds the node, or something is computed from it, or remembers that it was.
+    pub(crate) fn is_shared(&self, node: NodeId) -> bool {
+        self.state().graph.is_shared(node)
     }
 
     /// Holds a node once more, unless it is gone.

@@ -332,12 +332,12 @@ impl Device {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
-        is_checked: bool,
+        by_variables: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let mut state = self.state();
         state.catch_up(&*self.inner.backend);
         let since = state.graph.count;
-        let found = grad(&mut state.graph, of, seed, wrt, is_checked)?;
+        let found = grad(&mut state.graph, of, seed, wrt, by_variables)?;
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
         self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)

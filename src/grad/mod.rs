@@ -11,14 +11,14 @@ mod shaders;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{lost, Graph, NodeId};
-use crate::op::{Const, Margin, Op, Pointwise, Reduction, Span};
+use crate::graph::{lost, Graph, NodeId, Span};
+use crate::op::{self, Const, Margin, Op, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
 
 /// The gradients of `of` by each of `wrt`, weighted with `seed` (of the same shape and type) or with ones: one node
-/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats. `is_checked` says that no
-/// history that is gone can hide one of `wrt` ([`Graph::check_values`]).
+/// each, which the caller holds; nothing where nothing of it goes into `of`. All nodes are of floats. `by_variables` says
+/// that `wrt` are values of variables, which were checked ([`Graph::check_values`]).
 ///
 /// # Errors
 /// `Data` where how `of` was made is not known any more, `Unsupported` where an operation has no gradient.
@@ -27,10 +27,10 @@ pub fn grad(
     of: NodeId,
     seed: Option<NodeId>,
     wrt: &[NodeId],
-    is_checked: bool,
+    by_variables: bool,
 ) -> Result<Vec<Option<NodeId>>> {
     let mut tape = Tape { graph, recorded: Vec::new(), joined: FxHashMap::default() };
-    let found = tape.gradients(of, seed, wrt, is_checked);
+    let found = tape.gradients(of, seed, wrt, by_variables);
     let Tape { recorded, .. } = tape;
     if let Ok(nodes) = &found {
         nodes.iter().flatten().for_each(|&node| graph.retain(node));
@@ -57,8 +57,8 @@ struct Wanted<'a> {
     oldest: u64,
     /// They are taken as independent of each other.
     apart: bool,
-    /// No history that is gone hides them.
-    is_checked: bool,
+    /// They are values of variables: what is gone hides them only if it was computed from these variables.
+    variables: Option<Span>,
 }
 
 impl Wanted<'_> {
@@ -122,14 +122,16 @@ impl Tape<'_> {
         of: NodeId,
         seed: Option<NodeId>,
         wrt: &[NodeId],
-        is_checked: bool,
+        by_variables: bool,
     ) -> Result<Vec<Option<NodeId>>> {
         let seed = match seed {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let oldest = wrt.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
-        let wanted = Wanted { nodes: wrt, oldest, apart: false, is_checked };
+        let since = |&node: &NodeId| self.graph.since(node).min(node.born);
+        let oldest = wrt.iter().map(since).min().unwrap_or(u64::MAX);
+        let variables = by_variables.then(|| self.graph.span_of(wrt));
+        let wanted = Wanted { nodes: wrt, oldest, apart: false, variables };
         let path = self.flow(&[(of, seed)], &wanted)?;
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
@@ -149,7 +151,7 @@ impl Tape<'_> {
     fn flow_apart(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
         let oldest = ends.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
         // What they are for was checked before.
-        let wanted = Wanted { nodes: ends, oldest, apart: true, is_checked: true };
+        let wanted = Wanted { nodes: ends, oldest, apart: true, variables: Some(Span::NONE) };
         self.flow(seeds, &wanted)
     }
 
@@ -170,16 +172,11 @@ impl Tape<'_> {
             let (Some(g), false) = (path.gradients[place], wanted.ends(node)) else { continue };
             let (op, inputs) = self.graph.past(node);
             let (op, inputs) = (op.clone(), inputs.to_vec());
-            if let Some((run, n)) = self.graph.result_of_run(node) {
-                path.outputs.insert((run, n), g);
-                if let Some(place) = path.place(run) {
-                    // A run has no value: that there is one says that it is to be looked at.
-                    path.gradients[place] = Some(g);
-                }
+            if inputs.is_empty() {
                 continue;
             }
-            if let Some(recording) = self.graph.run_of(node) {
-                self.pull_run(&mut path, node, &recording, &inputs)?;
+            if let Some(recording) = self.graph.recorded(node) {
+                self.pull_result(&mut path, node, g, &recording, &inputs)?;
                 continue;
             }
             if let Op::Output(_, n) = op {
@@ -254,10 +251,10 @@ impl Tape<'_> {
             let (_, mut inputs) = self.graph.past(id);
             if wanted.ends(id) {
                 inputs = &[];
-            } else if let (false, Some(name)) =
-                (wanted.is_checked, self.graph.lost(id, wanted.oldest))
-            {
-                return Err(lost(name));
+            } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
+                if wanted.variables.is_none_or(|span| self.graph.comes_from(id, span)) {
+                    return Err(lost(name));
+                }
             }
             if let Some(&input) = inputs.get(next) {
                 stack.push((id, next + 1));
@@ -352,7 +349,7 @@ impl Tape<'_> {
     }
 
     /// The ranges that `span` gives for each axis and its extent.
-    fn slice(&mut self, node: NodeId, span: &dyn Fn(usize, usize) -> Span) -> Result<NodeId> {
+    fn slice(&mut self, node: NodeId, span: &dyn Fn(usize, usize) -> op::Span) -> Result<NodeId> {
         let shape = self.shape(node);
         let mut spans = Vec::with_capacity(shape.rank());
         for (axis, &len) in shape.iter().enumerate() {
@@ -367,8 +364,8 @@ impl Tape<'_> {
             return Ok(node);
         }
         self.slice(node, &|at, whole| match at == axis {
-            true => Span::at(start, len, 1),
-            false => Span::whole(whole),
+            true => op::Span::at(start, len, 1),
+            false => op::Span::whole(whole),
         })
     }
 }

@@ -5,27 +5,27 @@ use crate::error::Result;
 use crate::graph::{NodeId, Recording};
 
 impl Tape<'_> {
-    /// Carries the gradients of a run's results to what the program ran on, by recording its operations again.
-    pub(super) fn pull_run(
+    /// Carries the gradient of a program's result to what it was computed from, by recording its operations again.
+    pub(super) fn pull_result(
         &mut self,
         path: &mut Path,
-        run: NodeId,
+        node: NodeId,
+        g: NodeId,
         recording: &Recording,
-        operands: &[NodeId],
+        sources: &[NodeId],
     ) -> Result<()> {
-        let [results, recorded] = self.graph.play(recording, operands);
-        self.recorded.extend(recorded);
-        let mut seeds = Vec::new();
-        for (n, &result) in results.iter().enumerate() {
-            seeds.extend(path.outputs.get(&(run, n)).map(|&seed| (result, seed)));
+        if self.shape(node).numel() == 0 {
+            return Ok(());
         }
+        let [results, recorded] = self.graph.play(recording, sources);
+        self.recorded.extend(recorded);
         let mut ends: Vec<NodeId> = Vec::new();
-        for &operand in operands {
-            if path.place(operand).is_some() && !ends.contains(&operand) {
-                ends.push(operand);
+        for &source in sources {
+            if path.place(source).is_some() && !ends.contains(&source) {
+                ends.push(source);
             }
         }
-        let parts = self.flow_apart(&seeds, &ends)?;
+        let parts = self.flow_apart(&[(results[0], g)], &ends)?;
         for end in ends {
             let part = parts.place(end).and_then(|place| parts.gradients[place]);
             self.add_to(path, end, part.map(Part::Whole))?;

@@ -26,7 +26,8 @@ impl Graph {
             if seen.insert(id, ()).is_some() {
                 continue;
             }
-            match id.born < since {
+            // The value of a variable is the same, whenever it is read.
+            match id.born < since || self.node(id).value_of.is_some() {
                 true => ends.push(id),
                 false => stack.extend_from_slice(&self.node(id).inputs),
             }
@@ -50,7 +51,8 @@ impl Graph {
                 continue;
             }
             let node = self.node(at);
-            let there = node.data && !node.early || node.op == Op::Source;
+            let computed = node.data && !node.early || node.op == Op::Source;
+            let there = computed || node.value_of.is_some();
             if at != id && (there || node.inputs.is_empty()) {
                 copies.insert(at, at);
                 continue;

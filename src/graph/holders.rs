@@ -61,6 +61,12 @@ impl Graph {
         node.handles > 1 || !node.users.is_empty() || remembers
     }
 
+    /// Whether more than one handle holds the node, or something is computed from it, or remembers that it was.
+    pub fn is_shared(&self, id: NodeId) -> bool {
+        let node = self.node(id);
+        node.handles > 1 || !node.users.is_empty()
+    }
+
     /// The operation that a node is the result of.
     pub fn made_by(&self, id: NodeId) -> &'static str {
         let node = self.node(id);

@@ -24,15 +24,14 @@ pub use history::Recorded;
 pub use holders::Holder;
 use past::{Cut, Past};
 pub use pullback::Pullback;
-pub use recording::Recording;
+pub use recording::{From, Recording, Segment};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 use trace::Places;
 pub use trace::{Taken, Trace, Traced};
-use used_up::Span;
-pub use used_up::{Earlier, VariableId};
+pub use used_up::{Earlier, Span, VariableId};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,14 +93,18 @@ struct Node {
     alias: Option<&'static str>,
     /// The variable that it is a value of, if it is one: [`Graph::set_value_of`].
     value_of: Option<VariableId>,
+    /// How many nodes were recorded before the variable was assigned: the value is as old as that, wherever it lies now.
+    since: u64,
     /// A span of variables that holds those whose values it was computed from ([`used_up`]).
     reads: Span,
+    /// The same through what was assigned to other variables.
+    origins: Span,
     /// A step of an optimizer used it up: gradients do not pass any more.
     used_up: bool,
     /// A step that is being taken will have used it up.
     is_spent: bool,
-    /// The run of a program that it belongs to, and which result of it it is.
-    call: Option<(Arc<Recording>, usize)>,
+    /// It is the result of a program that recorded this of its inputs.
+    recording: Option<Arc<Recording>>,
 }
 
 /// Few enough to need no memory of their own.
@@ -158,6 +161,10 @@ pub struct Graph {
     stale: BinaryHeap<Reverse<(u64, u32)>>,
     /// Sources that nothing needs any more, and whose buffers nobody has taken back yet.
     gone: Vec<NodeId>,
+    /// No history is forgotten, because what was let go of may come back ([`Graph::freeze`]).
+    is_frozen: bool,
+    /// Nodes that would have forgotten theirs meanwhile.
+    thawing: Vec<NodeId>,
 }
 
 /// What cuts the history of a loss that a step used up, in place of an operation.
@@ -302,6 +309,7 @@ impl Graph {
         scalar: u32,
     ) -> NodeId {
         let data = matches!(op, Op::Source);
+        let (reads, origins) = self.spans_of(&inputs);
         let mut node = Node {
             op,
             inputs: Inputs::new(),
@@ -330,10 +338,12 @@ impl Graph {
             replaces: None,
             alias: None,
             value_of: None,
-            reads: self.reads_of(&inputs),
+            since: self.count,
+            reads,
+            origins,
             used_up: false,
             is_spent: false,
-            call: None,
+            recording: None,
         };
         let born = self.count;
         self.count += 1;

@@ -9,7 +9,8 @@ use crate::dtype::DType;
 use crate::op::Op;
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
-use smallvec::{smallvec, SmallVec};
+use smallvec::SmallVec;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Operations on sources. A place below `sources` is a source, and the n-th operation has the place `sources + n`.
@@ -21,7 +22,7 @@ pub struct Recording {
 }
 
 /// A recorded operation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Step {
     op: Op,
     inputs: SmallVec<[usize; 3]>,
@@ -33,8 +34,86 @@ struct Step {
     checkpoint: Option<Vec<usize>>,
 }
 
-/// The place of a run among the results of that run.
-const RUN: usize = usize::MAX;
+/// What one result of a program was computed from, as far as gradients are concerned: operands, and other results.
+#[derive(Debug)]
+pub struct Segment {
+    recording: Arc<Recording>,
+    /// The sources of the recording, and whether gradients pass to them.
+    sources: Vec<(From, bool)>,
+    /// Where the result is in the whole recording: what it is computed from comes before.
+    place: usize,
+}
+
+/// Where a segment has a source from.
+#[derive(Clone, Copy, Debug)]
+pub enum From {
+    /// The n-th operand of the program.
+    Operand(usize),
+    /// The n-th result.
+    Result(usize),
+}
+
+impl Segment {
+    /// Where the result is in the whole recording.
+    pub fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The sources, and whether gradients pass to them.
+    pub fn sources(&self) -> &[(From, bool)] {
+        &self.sources
+    }
+}
+
+impl Recording {
+    /// A segment for each result.
+    pub fn segments(&self) -> Vec<Segment> {
+        (0..self.results.len()).map(|n| self.segment(n)).collect()
+    }
+
+    fn segment(&self, n: usize) -> Segment {
+        let root = self.results[n];
+        let end = |place: usize| match place < self.sources {
+            true => Some(From::Operand(place)),
+            false if place == root => None,
+            false => self.results.iter().position(|&result| result == place).map(From::Result),
+        };
+        let step = |place: usize| &self.steps[place - self.sources];
+        // What is needed, and of that, where gradients pass.
+        let mut needed: BTreeMap<usize, bool> = BTreeMap::from([(root, true)]);
+        let mut open = BTreeSet::from([root]);
+        while let Some(place) = open.pop_last() {
+            if end(place).is_some() {
+                continue;
+            }
+            let Step { inputs, dtype, detached, .. } = step(place);
+            let passes = needed[&place] && dtype.is_float() && !detached;
+            for &input in inputs {
+                *needed.entry(input).or_default() |= passes;
+                open.insert(input);
+            }
+        }
+        let (mut sources, mut moved) = (Vec::new(), FxHashMap::default());
+        for (&place, &passes) in &needed {
+            if let Some(from) = end(place) {
+                moved.insert(place, sources.len());
+                sources.push((from, passes));
+            }
+        }
+        let mut steps = Vec::new();
+        for &place in needed.keys().filter(|&&place| end(place).is_none()) {
+            moved.insert(place, sources.len() + steps.len());
+            let mut copy = step(place).clone();
+            copy.inputs.iter_mut().for_each(|input| *input = moved[input]);
+            let ends = copy.checkpoint.take();
+            copy.checkpoint =
+                ends.map(|ends| ends.iter().filter_map(|end| moved.get(end).copied()).collect());
+            steps.push(copy);
+        }
+        let recording = Recording { sources: sources.len(), steps, results: vec![moved[&root]] };
+        Segment { recording: Arc::new(recording), sources, place: root }
+    }
+}
 
 impl Graph {
     /// What `results` were computed by since `since` nodes were recorded, and the sources that it was computed from: data,
@@ -108,39 +187,23 @@ impl Graph {
         [results, nodes.split_off(recording.sources)]
     }
 
-    /// The results of a run of a program on `sources`: data, which gradients pass by playing `recording` again.
-    pub fn results(
+    /// A result of a program: data, which gradients pass by playing its segment again on these sources.
+    pub fn result(
         &mut self,
-        recording: &Arc<Recording>,
+        segment: &Segment,
         sources: &[NodeId],
-        results: &[(Shape, DType)],
-    ) -> Vec<NodeId> {
-        // One node between them, or there were as many edges as pairs.
-        let run = self.insert(Op::Source, sources.into(), Shape::SCALAR, DType::F32, 0);
-        let node = self.node_mut(run);
-        (node.data, node.call) = (false, Some((recording.clone(), RUN)));
-        let mut nodes = Vec::with_capacity(results.len());
-        for (n, &(shape, dtype)) in results.iter().enumerate() {
-            let id = self.insert(Op::Source, smallvec![run], shape, dtype, 0);
-            let node = self.node_mut(id);
-            // As operations that were recorded now, it forgets its past when it was asked for and is not held any more.
-            (node.call, node.early) = (Some((recording.clone(), n)), true);
-            nodes.push(id);
-        }
-        self.release(run);
-        self.changed(&nodes);
-        nodes
+        (shape, dtype): (Shape, DType),
+    ) -> NodeId {
+        let id = self.insert(Op::Source, sources.into(), shape, dtype, 0);
+        let node = self.node_mut(id);
+        // As an operation that was recorded now, it forgets its past when it was asked for and is not held any more.
+        (node.recording, node.early) = (Some(segment.recording.clone()), true);
+        self.changed(&[id]);
+        id
     }
 
-    /// Which result of a run of a program the node is, and the run's node.
-    pub fn result_of_run(&self, id: NodeId) -> Option<(NodeId, usize)> {
-        let node = self.node(id);
-        let (_, n) = node.call.as_ref().filter(|(_, n)| *n != RUN)?;
-        Some((*node.inputs.first()?, *n))
-    }
-
-    /// The recording behind a run of a program, if the node is one.
-    pub fn run_of(&self, id: NodeId) -> Option<Arc<Recording>> {
-        self.node(id).call.as_ref().filter(|(_, n)| *n == RUN).map(|(all, _)| all.clone())
+    /// What a program recorded for a node, if that is the result of one.
+    pub fn recorded(&self, id: NodeId) -> Option<Arc<Recording>> {
+        self.node(id).recording.clone()
     }
 }

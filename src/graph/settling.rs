@@ -27,6 +27,19 @@ impl Graph {
         self.settle(usize::MAX);
     }
 
+    /// From now on no history is forgotten: what is let go of may be held again in a moment.
+    pub fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Histories are forgotten again that are of no use.
+    pub fn thaw(&mut self) {
+        self.is_frozen = false;
+        let thawing = std::mem::take(&mut self.thawing);
+        self.unsettled.extend(thawing);
+        self.catch_up();
+    }
+
     /// Something about these nodes is another: frees those that nothing needs, and says so to what they are made of. What they
     /// know of their past is said to their users, a few each time: else each of many tensors that go, the youngest first, would
     /// be said to all that is younger.
@@ -60,13 +73,17 @@ impl Graph {
         let Some(node) = self.get(id) else { return };
         let mut past = self.behind(node);
         let hidden = node.data && !self.gradients_come(node);
+        let is_frozen = self.is_frozen;
         let node = self.node_mut(id);
         node.behind = past.reach;
         let gone = node.handles == 0 && node.users.is_empty();
         let past_is_over = node.used_up || past.reach <= past.cut.before;
-        let forgets = node.data && (hidden || past_is_over);
+        let would_forget = node.data && (hidden || past_is_over);
+        let forgets = would_forget && !is_frozen;
         // What is held by an alias is held by that: while the alias remembers how it was made, it needs it.
-        let uses = (!node.data || node.alias.is_some()) && node.is_needed() && !forgets;
+        let is_alias = node.alias.is_some();
+        let needed = node.is_needed() || is_alias && !node.users.is_empty();
+        let uses = (!node.data || is_alias) && needed && !forgets;
         let change = i32::from(uses) - i32::from(node.uses_inputs);
         node.uses_inputs = uses;
         if forgets {
@@ -88,6 +105,9 @@ impl Graph {
         if before != past {
             self.tell_users(id, before, past);
         }
+        if would_forget && is_frozen && !gone {
+            self.thawing.push(id);
+        }
         if gone && self.vacate(id).is_some_and(|node| node.data) {
             self.gone.push(id);
         }
@@ -103,7 +123,9 @@ impl Graph {
 
     /// Whether gradients may come to a node: a tensor holds it, or something is made of it that they pass.
     fn gradients_come(&self, node: &Node) -> bool {
-        let needed = node.is_needed() || node.early && !node.users.is_empty();
+        // An alias was not computed by itself, so its value does not end a history.
+        let stays = node.early || node.alias.is_some();
+        let needed = node.is_needed() || stays && !node.users.is_empty();
         let passed = |&index: &u32| {
             let user = self.nodes[index as usize].1.as_ref();
             user.is_some_and(Node::is_passed)

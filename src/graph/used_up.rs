@@ -24,26 +24,35 @@ impl VariableId {
     }
 }
 
-/// The variables from `first` to `last`; none if `first` is the larger.
+/// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
+/// for variables whose numbers are less than 128 apart, as those of most models are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Span {
     first: u64,
     last: u64,
+    bits: u128,
 }
 
 impl Span {
-    pub const NONE: Span = Span { first: u64::MAX, last: 0 };
+    pub const NONE: Span = Span { first: u64::MAX, last: 0, bits: 0 };
 
     pub fn join(self, other: Span) -> Span {
-        Span { first: self.first.min(other.first), last: self.last.max(other.last) }
+        Span {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            bits: self.bits | other.bits,
+        }
     }
 
     fn of(variables: impl Iterator<Item = VariableId>) -> Span {
-        variables.fold(Span::NONE, |span, VariableId(n)| span.join(Span { first: n, last: n }))
+        let one = |n| Span { first: n, last: n, bits: 1 << (n % 128) };
+        variables.fold(Span::NONE, |span, VariableId(n)| span.join(one(n)))
     }
 
+    /// Whether both may have a variable in common.
     fn meets(self, other: Span) -> bool {
-        self.first <= other.last && other.first <= self.last
+        let near = self.first <= other.last && other.first <= self.last;
+        near && self.bits & other.bits != 0
     }
 }
 
@@ -62,18 +71,39 @@ impl Graph {
         let node = self.node_mut(id);
         node.value_of = Some(variable);
         node.reads = Span::of(std::iter::once(variable));
+        node.origins = node.origins.join(node.reads);
     }
 
-    /// The variables that a node with these inputs was computed from.
-    pub(super) fn reads_of(&self, inputs: &[NodeId]) -> Span {
-        let mut span = Span::NONE;
+    /// The variables that these nodes are values of.
+    pub fn span_of(&self, values: &[NodeId]) -> Span {
+        Span::of(values.iter().filter_map(|&value| self.node(value).value_of))
+    }
+
+    /// Whether a node may have been computed from values of these variables, through whatever was assigned to others.
+    pub fn comes_from(&self, id: NodeId, variables: Span) -> bool {
+        self.node(id).origins.meets(variables)
+    }
+
+    /// The node is a value that a variable had before the node was recorded: it is as old as that.
+    pub fn set_since(&mut self, id: NodeId, since: u64) {
+        self.node_mut(id).since = since;
+    }
+
+    /// How many nodes were recorded before the value was there.
+    pub fn since(&self, id: NodeId) -> u64 {
+        self.node(id).since
+    }
+
+    /// The variables that a node with these inputs was computed from: up to the values of variables, and through them.
+    pub(super) fn spans_of(&self, inputs: &[NodeId]) -> (Span, Span) {
+        let (mut reads, mut origins) = (Span::NONE, Span::NONE);
         for &input in inputs {
             let node = self.node(input);
             if node.dtype.is_float() && !node.detached {
-                span = span.join(node.reads);
+                (reads, origins) = (reads.join(node.reads), origins.join(node.origins));
             }
         }
-        span
+        (reads, origins)
     }
 
     /// Refuses a loss that was not computed from the current values of these variables alone, as far as it was computed
@@ -157,7 +187,7 @@ impl Graph {
             let Some(node) = self.get_mut(id) else { continue };
             node.is_spent = false;
             if was_taken {
-                let before = node.behind.max(node.past.reach).max(node.cut.before);
+                let before = node.behind.max(node.cut.before);
                 (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
                 changed.push(id);
             }

@@ -1,4 +1,4 @@
-//! Variables: the object for a value is the one that was assigned.
+//! Variables: which object of JavaScript is given out for a value, and when it is disposed of.
 
 use super::host::host;
 use super::objects::{keep, Held, Object, Place};
@@ -30,8 +30,8 @@ impl JsVariable {
         Ok(JsVariable(Place::new(Object::Variable(Rc::new(held)))))
     }
 
-    /// What was assigned last: the same object each time. It belongs to the variable: {@link Tensor.detach} gives one that
-    /// stays.
+    /// The present value: the same object each time, until another value is assigned or a step is taken. It belongs to the
+    /// variable, which disposes of it then. {@link Tensor.detach} gives one that stays.
     #[wasm_bindgen(getter, unchecked_return_type = "Tensor")]
     pub fn value(&self) -> Answer<JsValue> {
         let held = self.core("value")?;

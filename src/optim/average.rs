@@ -59,7 +59,8 @@ impl WeightAverage {
         let mut all = Vec::with_capacity(self.pairs.len());
         for (flat, average) in &*self.pairs {
             let (now, mean) = (flat.value(), average.value());
-            all.push((average.clone(), now.add(&mean.sub(&now)?.mul(self.decay)?)?.detach()));
+            let next = now.add(&mean.sub(&now)?.mul(self.decay)?)?;
+            all.push((average.clone(), next.detach()));
         }
         self.assign(all)
     }
@@ -72,15 +73,24 @@ impl WeightAverage {
         let mut all = Vec::with_capacity(2 * self.pairs.len());
         for (flat, average) in &*self.pairs {
             let (now, mean) = (flat.value(), average.value());
-            all.extend([(flat.clone(), mean), (average.clone(), now)]);
+            all.push((flat.clone(), mean.detach()));
+            all.push((average.clone(), now.detach()));
         }
         self.assign(all)
     }
 
+    /// Assigns all of these, or none.
     fn assign(&self, all: Vec<(Variable, Tensor)>) -> Result<()> {
-        let undo = Assignment::new(all)?.commit();
+        let assignment = Assignment::new(all)?;
         let device = self.pairs[0].0.device();
-        device.flush_if_long().inspect_err(|_| undo.roll_back())
+        device.freeze_history(true);
+        let undo = assignment.commit();
+        let submitted = device.flush_if_long();
+        if submitted.is_err() {
+            undo.roll_back();
+        }
+        device.freeze_history(false);
+        submitted
     }
 }
 

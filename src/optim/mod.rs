@@ -259,7 +259,10 @@ impl Optimizer {
         for (shard, gradient) in self.shards().zip(gradients) {
             sums.push(shard.sum_with(gradient, &mut all)?);
         }
-        let undo = Assignment::new(all)?.commit();
+        let assignment = Assignment::new(all)?;
+        let device = self.device();
+        device.freeze_history(true);
+        let undo = assignment.commit();
         let exchange = |(shard, sum): (&mut Shard, &mut Option<Pending>)| {
             std::mem::swap(&mut shard.pending, sum);
         };
@@ -272,6 +275,7 @@ impl Optimizer {
                 undo.roll_back();
             }
         }
+        device.freeze_history(false);
         submitted
     }
 
@@ -314,6 +318,7 @@ impl Optimizer {
         let now = loss.and_then(Tensor::weak);
         let losses: Vec<NodeId> = self.losses.iter().chain(&now).map(WeakTensor::node).collect();
         let used = device.use_up(&losses, &values);
+        device.freeze_history(true);
         let undo = assignment.commit();
         // What is held when the batch is made would be kept.
         let parked: Vec<Taken> = self.shards_mut().map(Shard::take).collect();
@@ -331,6 +336,7 @@ impl Optimizer {
                 undo.roll_back();
             }
         }
+        device.freeze_history(false);
         submitted
     }
 

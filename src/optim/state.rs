@@ -15,9 +15,8 @@ const STEPS: &str = "steps";
 const SCALE: &str = "loss_scale";
 const GOOD: &str = "good_steps";
 
-/// Of each parameter, the sum of gradients that wait for the next step, and the gradient that `backward` left.
+/// Of each parameter, the sum of gradients that wait for the next step.
 const ACCUMULATED: &str = "accumulated_gradient";
-const LEFT: &str = "left_gradient";
 
 const OP: &str = "load_state_dict";
 
@@ -69,7 +68,6 @@ impl Optimizer {
     /// | `steps` | one `i32` for each group |
     /// | `loss_scale`, `good_steps` | the state of mixed precision |
     /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] added up for the next step, if there is one |
-    /// | `0.3.left_gradient` | the gradient that [`Tensor::backward`] left for the next step, if there is one |
     /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that there is |
     ///
     /// Together with the parameters' values a training that loads it goes on to the same bits. Learning rates are not in it, nor
@@ -98,9 +96,6 @@ impl Optimizer {
             for (i, gradient) in shard.accumulated()? {
                 state.insert(name(i, ACCUMULATED), gradient);
             }
-            for (i, parameter) in shard.parameters.iter().enumerate() {
-                state.extend(parameter.gradient().map(|gradient| (name(i, LEFT), gradient)));
-            }
             for (n, pairs) in averages.iter().enumerate() {
                 let Some(average) = shard.average(pairs) else { continue };
                 for (i, part) in shard.parts(average)?.into_iter().enumerate() {
@@ -111,9 +106,9 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Nothing of the time
-    /// before is left: gradients that waited for a step are dropped unless the state has them, and an average that is not in
-    /// the state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
+    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that were
+    /// added up before are dropped unless the state has them; those that `backward` left stay. An average that is not in the
+    /// state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
@@ -155,7 +150,7 @@ impl Optimizer {
             let begin = format!("average.{n}.");
             state.keys().any(|name| name.starts_with(&begin))
         };
-        let mut waiting = Vec::new();
+        let mut pending = Vec::new();
         for (group, first, shard) in self.numbered() {
             let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
             let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
@@ -175,23 +170,17 @@ impl Optimizer {
                 };
                 all.push((average.clone(), value));
             }
-            let mut gradients = |what: &str| -> Result<Vec<Option<Tensor>>> {
-                let one = |i: usize| given.find(&name(i, what), &shard.shapes[i], dtype);
-                (0..count).map(one).collect()
-            };
-            let (pending, left) = (gradients(ACCUMULATED)?, gradients(LEFT)?);
-            waiting.push((shard.joined(&pending)?.map(Pending::new).transpose()?, left));
+            let one = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
+            let gradients = (0..count).map(one).collect::<Result<Vec<_>>>()?;
+            pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
         if let Some(name) = given.0.keys().next() {
             return Err(Error::data(format!("{OP}: surplus: `{name}`")));
         }
         // From here on nothing fails.
         drop(Assignment::new(all)?.commit());
-        for (shard, (pending, left)) in self.shards_mut().zip(waiting) {
+        for (shard, pending) in self.shards_mut().zip(pending) {
             shard.pending = pending;
-            for (parameter, gradient) in shard.parameters.iter().zip(left) {
-                parameter.set_gradient(gradient);
-            }
         }
         self.losses.clear();
         for (group, &count) in self.groups.iter_mut().zip(steps.iter().cycle()) {

@@ -59,6 +59,8 @@ impl Tensor {
         let device = self.device.clone();
         let (history, tensors): (Vec<Recorded>, Vec<Option<Tensor>>) =
             self.history()?.into_iter().unzip();
+        // Looking changes nothing: what is computed for it keeps its history.
+        let open = device.open(tensors.iter().flatten().filter_map(|x| x.node().ok()));
         let mut flags: Vec<(usize, Tensor)> = Vec::new();
         for (n, x) in tensors.iter().enumerate() {
             if let Some(x) = x {
@@ -66,6 +68,7 @@ impl Tensor {
             }
         }
         let read = device.read::<bool>(&flags.iter().map(|(_, flag)| flag).collect::<Vec<_>>());
+        device.keep_open(&open);
         let read = read.await?;
         // Users' shaders have no value of their own: they hand on what they were given.
         let mut bad: Vec<Option<bool>> = vec![None; history.len()];

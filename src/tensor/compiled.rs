@@ -11,7 +11,7 @@ use super::{capture, Tensor, Variable};
 use crate::device::{Device, Prepared};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::graph::{NodeId, Recording};
+use crate::graph::{NodeId, Recording, Segment};
 use crate::kernel;
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A program for inputs of certain shapes.
 pub(super) struct Compiled {
-    recording: Arc<Recording>,
+    recording: Recording,
+    /// How each result is computed, for gradients.
+    segments: Vec<Segment>,
     operands: Vec<Operand>,
     /// What the plan computes: shapes and types.
     computed: Vec<(Shape, DType)>,
@@ -45,6 +47,8 @@ enum Answer {
     Variable(Variable),
     /// A tensor that was there before.
     Constant(Tensor),
+    /// A tensor that was computed when the program was compiled. Each run has a result of its own.
+    Known(Tensor),
     /// The n-th that the plan computes.
     Computed(usize),
 }
@@ -108,6 +112,7 @@ impl Compiled {
                 (Some(Operand::Input(n)), _) => Answer::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Answer::Variable(variable.clone()),
                 (_, Some(n)) => Answer::Computed(n),
+                (_, None) if node.born >= since => Answer::Known(result.clone()),
                 (_, None) => Answer::Constant(result.clone()),
             });
         }
@@ -123,8 +128,8 @@ impl Compiled {
         }
         let layouts = layouts(&operands)?;
         let bound = Bound::new(device, &recording, &operands, inputs, layouts)?;
-        let (recording, bound) = (Arc::new(recording), Mutex::new(Arc::new(bound)));
-        Ok(Compiled { recording, operands, computed, results: answers, bound })
+        let (segments, bound) = (recording.segments(), Mutex::new(Arc::new(bound)));
+        Ok(Compiled { recording, segments, operands, computed, results: answers, bound })
     }
 
     fn bound(&self) -> MutexGuard<'_, Arc<Bound>> {
@@ -150,6 +155,7 @@ impl Compiled {
                 Answer::Input(n) => inputs[*n].clone(),
                 Answer::Variable(variable) => variable.value(),
                 Answer::Constant(tensor) => tensor.clone(),
+                Answer::Known(tensor) => tensor.alias()?,
                 Answer::Computed(n) => computed[*n].clone(),
             });
         }
@@ -194,7 +200,7 @@ impl Compiled {
             });
         }
         let plan = (&bound.batch, &bound.scalars[..]);
-        device.replay(plan, &sources, (&self.recording, &operands), &self.computed)
+        device.replay(plan, &sources, (&self.segments, &operands), &self.computed)
     }
 }
 

@@ -208,13 +208,13 @@ impl Tensor {
         Ok(self)
     }
 
-    /// `is_checked` says that the history is known as far back as the values of variables that `wrt` are.
+    /// `by_variables` says that `wrt` are values of variables, and were checked.
     fn gradients(
         &self,
         name: &str,
         seed: Option<&Tensor>,
         wrt: &[&Tensor],
-        is_checked: bool,
+        by_variables: bool,
     ) -> Result<Vec<Option<Tensor>>> {
         self.need_float(name)?;
         let of = self.node()?;
@@ -223,7 +223,7 @@ impl Tensor {
             nodes.push(self.beside(name, other)?);
         }
         let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
-        let found = within(name, || self.device.grad(of, seed, &nodes, is_checked))?;
+        let found = within(name, || self.device.grad(of, seed, &nodes, by_variables))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
             gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));

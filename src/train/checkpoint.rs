@@ -8,9 +8,9 @@ use super::stopping::Patience;
 use super::{Access, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
-use crate::nn::Module;
+use crate::nn::{Member, Module};
 use crate::optim::{Optimizer, ReduceLrOnPlateau};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, Variable};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
 
@@ -20,14 +20,15 @@ const OWN: &str = "trainer/";
 const STATE: &str = "trainer";
 const OPTIMIZER: &str = "trainer/optimizer/";
 const BEST: &str = "trainer/best/";
+const GRADIENT: &str = "trainer/gradient/";
 const MEAN: &str = "trainer/mean";
 const BAD: &str = "trainer/bad";
 
 impl<M: Module, O: Access> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
     /// [`Module::state_dict`], so that whatever reads safetensors finds them. All other names begin with `trainer/`: what
-    /// [`Optimizer::state_dict`] has, which includes gradients that wait for a step and averages, the best weights, and the losses
-    /// of the epoch. Counters, learning rates, draws of generators, early stopping and the history are in the note `trainer`, as
+    /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward` left, the
+    /// best weights, and the losses of the epoch. Counters, learning rates, draws of generators, early stopping and the history are in the note `trainer`, as
     /// JSON.
     ///
     /// # Errors
@@ -43,6 +44,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         for (name, x) in self.best.iter().flatten() {
             tensors.insert(BEST.to_string() + name, x.clone());
+        }
+        for (name, parameter) in variables(&self.model) {
+            // The next step takes what `backward` left.
+            if let Some(gradient) = parameter.gradient() {
+                tensors.insert(GRADIENT.to_string() + &name, gradient);
+            }
         }
         tensors.insert(MEAN.into(), self.running.mean.clone());
         tensors.insert(BAD.into(), self.running.bad.clone());
@@ -116,6 +123,14 @@ impl<M: Module, O: Access> Trainer<M, O> {
         };
         let best = part(&mut tensors, BEST);
         let optimizer = part(&mut tensors, OPTIMIZER);
+        let mut gradients = part(&mut tensors, GRADIENT);
+        for (name, parameter) in variables(&self.model) {
+            let fits =
+                |x: &Tensor| x.shape() == parameter.shape() && x.dtype() == parameter.dtype();
+            if !gradients.get(&name).is_none_or(fits) {
+                return Err(wrong(&format!("the gradient of `{name}` is another thing")));
+            }
+        }
         let made = Optimizer::saved_steps(&optimizer).await?;
         let before = self.model.state_dict();
         self.model.load_state_dict(&tensors)?;
@@ -127,6 +142,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         if let Err(error) = restored {
             self.model.load_state_dict(&before)?;
             return Err(error);
+        }
+        for (name, parameter) in variables(&self.model) {
+            parameter.set_gradient(gradients.remove(&name));
         }
         for (generator, drawn) in self.generators.iter().zip(&state.draws) {
             generator.set_drawn(*drawn);
@@ -177,6 +195,17 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         Some(plateau)
     }
+}
+
+/// Parameters and buffers, which gradients may have been left with.
+fn variables(model: &impl Module) -> Vec<(String, Variable)> {
+    let mut found = Vec::new();
+    model.visit(&mut |path, member| {
+        if let Member::Parameter(variable) | Member::Buffer(variable) = member {
+            found.push((path.to_string(), variable.clone()));
+        }
+    });
+    found
 }
 
 fn wrong(why: &str) -> Error {

@@ -6,6 +6,7 @@
 
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
+import "./fuzz/collect.js";
 import { actionsOf, Copies, fuzz, playActions, playSeed } from "./fuzz/fuzz.js";
 import { rules } from "./fuzz/rules.js";
 import { operations } from "./fuzz/tape.js";
@@ -60,7 +61,7 @@ note("Node, CPU", await fuzz({ load, prefers: ["cpu", "cpu"], seed, seconds }));
 
 const folders = { "/dist/": join(root, "www", "dist"), "/fuzz/": join(root, "www", "tests", "fuzz") };
 const { address, close } = await serve(folders);
-const browser = await launch();
+const browser = await launch(["--js-flags=--expose-gc"]);
 for (const prefers of [["webgpu", "cpu"], ["cpu", "cpu"]]) {
   const { page } = await open(browser, address);
   const given = { prefers, seed, seconds };

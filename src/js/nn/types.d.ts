@@ -58,7 +58,7 @@ export abstract class Module {
 export class Sequential extends Module {
   constructor(...steps: Step[]);
   [place: number]: Step;
-  /** The result for `x`. */
+  /** The result for `x`: an object of its own, also where its parts return what they are given. */
   forward(x: Tensor): Tensor;
 }
 

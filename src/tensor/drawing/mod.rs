@@ -103,22 +103,26 @@ impl ComputationGraph {
     /// # Errors
     /// As [`Device::read`](crate::device::Device::read).
     pub async fn with_values(mut self) -> Result<ComputationGraph> {
-        let (mut values, mut by) = (Vec::new(), Vec::new());
-        for (n, node) in self.nodes.iter().enumerate() {
-            let Some(tensor) = &node.number else { continue };
-            values.push((n, tensor.cast(DType::F32)?));
-            if node.dtype.is_float() {
-                by.push((n, tensor));
-            }
+        // Copies are read, and nothing holds the numbers themselves meanwhile. A number between others that was computed for the
+        // drawing and then dropped would end the history of what is made of it.
+        let take = |(n, node): (usize, &mut Node)| node.number.take().map(|number| (n, number));
+        let numbers: Vec<(usize, Tensor)> =
+            self.nodes.iter_mut().enumerate().filter_map(take).collect();
+        let mut values = Vec::with_capacity(numbers.len());
+        for (n, number) in &numbers {
+            values.push((*n, number.cast(DType::F32)?.mul(1)?));
         }
+        let by: Vec<&(usize, Tensor)> =
+            numbers.iter().filter(|(_, number)| number.dtype().is_float()).collect();
         let mut gradients = Vec::new();
         if self.of.numel() == 1 && self.of.dtype().is_float() && !by.is_empty() {
-            let wrt: Vec<&Tensor> = by.iter().map(|(_, tensor)| *tensor).collect();
+            let wrt: Vec<&Tensor> = by.iter().map(|(_, number)| number).collect();
             for ((n, _), gradient) in by.iter().zip(self.known_gradients(&wrt)) {
                 let Some(gradient) = gradient else { continue };
                 gradients.push((*n, gradient.cast(DType::F32)?));
             }
         }
+        drop(numbers);
         let all: Vec<&Tensor> = values.iter().chain(&gradients).map(|(_, x)| x).collect();
         let read = self.of.device().read::<f32>(&all).await?;
         let mut read = read.into_iter().map(|one| one.first().copied().map(f64::from));

@@ -40,7 +40,7 @@ impl Assignment {
         let _structure = structure();
         let (mut before, mut parts) = (Vec::with_capacity(self.all.len()), Vec::new());
         for ((variable, value), unchanged) in self.all.into_iter().zip(self.unchanged) {
-            before.push((variable.clone(), variable.stored().weak()));
+            before.push((variable.clone(), Parked::new(&variable.stored(), 2)));
             variable.park_parts(&mut parts);
             variable.renew_parts(&unchanged);
             // It was checked: it is no failed tensor.
@@ -50,12 +50,12 @@ impl Assignment {
     }
 }
 
-/// What variables had before they were assigned together. It holds nothing: the new values are computed from the old ones,
-/// which are there until then.
+/// What variables had before they were assigned together. It holds as little as it can: new values are computed from old
+/// ones, which are there until then, and whose memory they may take.
 pub(crate) struct Undo {
-    before: Vec<(Variable, Option<WeakTensor>)>,
-    /// The values of parts of flat variables, and which parts they are.
-    parts: Vec<(Variable, usize, WeakTensor)>,
+    before: Vec<(Variable, Parked)>,
+    /// The values of parts of flat variables, which parts they are, and how old they are.
+    parts: Vec<(Variable, usize, Parked, Option<u64>)>,
 }
 
 impl Undo {
@@ -63,13 +63,44 @@ impl Undo {
     pub fn roll_back(self) {
         let _structure = structure();
         for (variable, before) in self.before.into_iter().rev() {
-            if let Some(value) = before.and_then(|before| before.upgrade()) {
+            if let Some(value) = before.back() {
                 variable.renew_parts(&[]);
                 drop(variable.store(value));
             }
         }
-        for (flat, n, value) in self.parts {
-            flat.set_part(n, value.upgrade());
+        for (flat, n, value, since) in self.parts {
+            flat.set_part(n, value.back(), since);
+        }
+    }
+}
+
+/// A value that may come back.
+pub(crate) enum Parked {
+    /// Nothing else would keep it.
+    Held(Tensor),
+    /// What is computed from it keeps it, and may take its memory.
+    Loose(WeakTensor),
+    /// There is none.
+    None,
+}
+
+impl Parked {
+    /// Parks a value of which so many clones will be dropped.
+    pub fn new(value: &Tensor, clones: usize) -> Parked {
+        match value.weak() {
+            Some(weak) if value.is_shared(clones) => Parked::Loose(weak),
+            Some(_) if value.is_data() => Parked::Held(value.clone()),
+            // A part of a flat value that nothing was computed from is cut again.
+            _ => Parked::None,
+        }
+    }
+
+    /// The value, if it is still there.
+    pub fn back(self) -> Option<Tensor> {
+        match self {
+            Parked::Held(value) => Some(value),
+            Parked::Loose(weak) => weak.upgrade(),
+            Parked::None => None,
         }
     }
 }

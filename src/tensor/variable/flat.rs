@@ -9,7 +9,7 @@
 //!
 //! All of this is called while the structure is locked.
 
-use super::{structure, Layout, Part, Place, Variable, WeakTensor};
+use super::{structure, Layout, Parked, Part, Place, Variable};
 use crate::error::Result;
 use crate::graph::VariableId;
 use crate::tensor::{within, Inner, State, Tensor};
@@ -32,10 +32,12 @@ impl Variable {
         for (n, (variable, value)) in variables.iter().zip(values).enumerate() {
             let (id, shape) = (variable.id(), value.shape);
             variable.move_to(Place::Part { flat: flat.clone(), n });
+            let since = value.since();
             // A value that something was computed from stays the variable's: gradients are taken by it.
             let value = Some(value).filter(Tensor::is_used);
             let variable = Arc::downgrade(&variable.held);
-            flat.held().parts.push(Part { variable, id, start, shape, value, is_loose: false });
+            let is_loose = false;
+            flat.held().parts.push(Part { variable, id, start, shape, value, since, is_loose });
             start += shape.numel();
         }
         flat
@@ -57,19 +59,23 @@ impl Variable {
             Place::Own(value) => return value.clone(),
             Place::Part { flat, n } => (flat.clone(), *n),
         };
-        let (start, shape, id) = {
+        let (start, shape, id, since) = {
             let held = flat.held();
             let part = &held.parts[n];
             if let Some(value) = &part.value {
                 return value.clone();
             }
-            (part.start, part.shape, part.id)
+            (part.start, part.shape, part.id, part.since)
         };
         let whole = flat.stored();
         let cut = || {
             let cut = whole.elements(start, &shape)?;
             let cut = if cut.node()? == whole.node()? { cut.alias()? } else { cut };
-            whole.device.set_value_of(cut.node()?, id);
+            let node = cut.node()?;
+            whole.device.set_value_of(node, id);
+            if let Some(since) = since {
+                whole.device.set_since(node, since);
+            }
             Ok(cut)
         };
         match cut() {
@@ -126,6 +132,7 @@ impl Variable {
         drop(held);
         let mut held = flat.held();
         let part = &mut held.parts[n];
+        part.since = None;
         let before = std::mem::replace(&mut part.value, Some(value));
         match before.as_ref().filter(|_| part.is_loose).map(Tensor::node) {
             Some(Ok(before)) => device.replace(before, node),
@@ -143,6 +150,7 @@ impl Variable {
             for (n, part) in held.parts.iter_mut().enumerate() {
                 part.settle();
                 let stays = unchanged.contains(&n);
+                part.note_age(stays);
                 part.value = part.value.take().filter(|value| stays && value.is_used());
                 children.extend(part.variable.upgrade().filter(|_| !stays));
             }
@@ -153,11 +161,12 @@ impl Variable {
     }
 
     /// Notes the values of its parts, and of theirs.
-    pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, WeakTensor)>) {
+    pub(super) fn park_parts(&self, all: &mut Vec<(Variable, usize, Parked, Option<u64>)>) {
         let mut children = Vec::new();
         for (n, part) in self.held().parts.iter().enumerate() {
-            let value = part.value.as_ref().and_then(Tensor::weak);
-            all.extend(value.map(|value| (self.clone(), n, value)));
+            let value = part.value.as_ref().map_or(Parked::None, |value| Parked::new(value, 1));
+            let since = part.value.as_ref().and_then(Tensor::since).or(part.since);
+            all.push((self.clone(), n, value, since));
             children.extend(part.variable.upgrade());
         }
         for held in children {
@@ -166,8 +175,12 @@ impl Variable {
     }
 
     /// The value of its n-th part, as it was before.
-    pub(super) fn set_part(&self, n: usize, value: Option<Tensor>) {
-        let before = std::mem::replace(&mut self.held().parts[n].value, value);
+    pub(super) fn set_part(&self, n: usize, value: Option<Tensor>, since: Option<u64>) {
+        let before = {
+            let part = &mut self.held().parts[n];
+            part.since = since;
+            std::mem::replace(&mut part.value, value)
+        };
         drop(before);
     }
 
@@ -217,6 +230,15 @@ impl Variable {
 }
 
 impl Part {
+    /// Its tensor goes: the value is as old as before, or it is another value.
+    fn note_age(&mut self, stays: bool) {
+        self.since = match (stays, &self.value) {
+            (false, _) => None,
+            (true, Some(value)) => value.since(),
+            (true, None) => self.since,
+        };
+    }
+
     /// The flat value has it.
     fn settle(&mut self) {
         if std::mem::take(&mut self.is_loose) {

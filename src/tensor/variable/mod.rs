@@ -3,6 +3,7 @@
 mod assignment;
 mod flat;
 
+use assignment::Parked;
 pub(crate) use assignment::{Assignment, WeakTensor};
 
 use super::{capture, within, Tensor};
@@ -71,6 +72,8 @@ struct Part {
     shape: Shape,
     /// The part's value, since it was asked for or assigned.
     value: Option<Tensor>,
+    /// How old the value is, where that is not as old as its tensor: other parts were assigned, or it became a part.
+    since: Option<u64>,
     /// It was assigned, and the flat value does not have it yet.
     is_loose: bool,
 }
@@ -407,6 +410,22 @@ impl Tensor {
     /// Whether something else needs it than this handle.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.node().is_ok_and(|node| self.device.is_used(node))
+    }
+
+    /// Whether something else keeps it than so many clones.
+    fn is_shared(&self, clones: usize) -> bool {
+        let used = || self.node().is_ok_and(|node| self.device.is_shared(node));
+        Arc::strong_count(&self.0) > clones || used()
+    }
+
+    /// Whether it was computed, or given.
+    fn is_data(&self) -> bool {
+        self.node().is_ok_and(|node| self.device.pending(&[node]).is_empty())
+    }
+
+    /// How old the value of a variable is; nothing for a tensor that carries an error.
+    fn since(&self) -> Option<u64> {
+        self.node().ok().map(|node| self.device.since(node))
     }
 
     /// The tensor without holding it; nothing if it carries an error.

@@ -179,6 +179,14 @@ pub enum Action {
     Run {
         t: Slot,
     },
+    RunBatch {
+        a: Slot,
+        b: Slot,
+    },
+    ReadTogether {
+        a: Slot,
+        b: Slot,
+    },
     Flush,
     Eager {
         on: bool,
@@ -345,7 +353,7 @@ impl Action {
             Action::Unary { op, .. } => format!("{op:?}"),
             Action::Binary { op, .. } => format!("{op:?}"),
             Action::Refused { what, .. } => format!("{what:?}"),
-            Action::ReadPart { .. } => "Read".to_string(),
+            Action::ReadPart { .. } | Action::ReadTogether { .. } => "Read".to_string(),
             Action::GradByVariable { .. } | Action::Vjp { .. } => "Grad".to_string(),
             Action::MinimizeInfinite { .. } => "Minimize".to_string(),
             _ => text[..end].to_string(),
@@ -447,8 +455,12 @@ impl fmt::Display for Action {
             }
             Action::Drop { t } => write!(f, "drop(t{t})"),
             Action::Read { t } => write!(f, "t{t}.read()"),
-            Action::ReadPart { t, start, len } => write!(f, "t{t}.read_range({start}, {len})"),
+            Action::ReadPart { t, start, len } => {
+                write!(f, "t{t}.read_range({start}, {len}), inside")
+            }
             Action::Run { t } => write!(f, "t{t}.run()"),
+            Action::RunBatch { a, b } => write!(f, "batch of t{a}, t{b}.run()"),
+            Action::ReadTogether { a, b } => write!(f, "device.read([t{a}, t{b}])"),
             Action::Flush => write!(f, "device.flush()"),
             Action::Eager { on } => write!(f, "device.run_eagerly({on})"),
             Action::FindNonFinite { t } => write!(f, "t{t}.find_non_finite()"),

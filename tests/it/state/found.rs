@@ -64,6 +64,8 @@ on_each_device! {
     a_tensor_that_was_assigned_after_another_can_be_read
     a_slice_can_be_assigned_while_the_value_is_held
     two_variables_can_be_swapped
+    two_variables_can_be_swapped_after_a_slice_was_assigned
+    an_average_can_be_swapped_after_an_assignment
     looking_for_what_is_not_finite_twice
     looking_for_what_is_not_finite_after_reading
     a_minimize_that_fails_changes_nothing
@@ -334,11 +336,13 @@ fn values(model: &Linear) -> Result<Vec<Vec<f32>>> {
 /// any time.
 fn save_and_load(device: &Device, mut trainer: Net) -> Result<()> {
     let x = device.tensor(&[1.0f32, 2.0], &[2, 1])?;
-    // At once, before anything was read.
-    block_on(trainer.next_step())?;
-    let file = block_on(trainer.save(&BTreeMap::new()))?;
-    block_on(trainer.load(&file))?;
-    read(&trainer.model.forward(&x)?)?;
+    // At once, before and after the first step.
+    for _ in 0..2 {
+        let file = block_on(trainer.save(&BTreeMap::new()))?;
+        block_on(trainer.load(&file))?;
+        read(&trainer.model.forward(&x)?)?;
+        block_on(trainer.next_step())?;
+    }
     for _ in 0..2 {
         block_on(trainer.next_step())?;
     }
@@ -353,7 +357,7 @@ fn save_and_load(device: &Device, mut trainer: Net) -> Result<()> {
         block_on(trainer.load(&file))?;
         near(&trainer.model.forward(&x)?, &answer);
         assert_eq!(values(&trainer.model)?, before);
-        assert_eq!(trainer.steps(), 3);
+        assert_eq!(trainer.steps(), 4);
         for _ in 0..2 {
             block_on(trainer.next_step())?;
         }
@@ -388,6 +392,14 @@ fn loading_into_a_trainer_with_an_average_keeps_the_model_usable(device: &Device
     average.swap()?;
     block_on(trainer.load(&file))?;
     near(&trainer.model.forward(&x)?, &answer);
+    // Loaded values are exchanged with a new average, before they were computed.
+    block_on(trainer.load(&file))?;
+    let average = WeightAverage::new(&trainer.optimizer, 0.5)?;
+    for _ in 0..2 {
+        average.swap()?;
+        device.flush()?;
+    }
+    near(&trainer.model.forward(&x)?, &answer);
     Ok(())
 }
 
@@ -400,16 +412,23 @@ fn loading_into_a_trainer_in_mixed_precision_keeps_the_model_usable(device: &Dev
 }
 
 fn evaluating_after_loading_works(device: &Device) -> Result<()> {
-    let mut trainer = trainer(device, Sgd::new(0.1), None)?;
-    let loader = DataLoader::new(&examples(device)?, 4)?;
-    block_on(trainer.next_step())?;
-    let file = block_on(trainer.save(&BTreeMap::new()))?;
-    let before = block_on(trainer.evaluate(&loader))?;
-    block_on(trainer.next_step())?;
-    block_on(trainer.load(&file))?;
-    assert_eq!(block_on(trainer.evaluate(&loader))?, before);
-    let answer = read(&trainer.model.forward(&examples(device)?.features().clone())?)?;
-    assert!(answer.iter().all(|value| value.is_finite()));
+    for mut trainer in [
+        trainer(device, Sgd::new(0.1), None)?,
+        trainer(device, Adam::new(0.1), None)?,
+        trainer(device, Lion::new(0.1), None)?,
+    ] {
+        let loader = DataLoader::new(&examples(device)?, 4)?;
+        block_on(trainer.next_step())?;
+        let before = block_on(trainer.evaluate(&loader))?;
+        let file = block_on(trainer.save(&BTreeMap::new()))?;
+        block_on(trainer.load(&file))?;
+        assert_eq!(block_on(trainer.evaluate(&loader))?, before);
+        block_on(trainer.next_step())?;
+        block_on(trainer.load(&file))?;
+        assert_eq!(block_on(trainer.evaluate(&loader))?, before);
+        let answer = read(&trainer.model.forward(examples(device)?.features())?)?;
+        assert!(answer.iter().all(|value| value.is_finite()));
+    }
     Ok(())
 }
 
@@ -501,6 +520,31 @@ fn two_variables_can_be_swapped(device: &Device) -> Result<()> {
     near(&b.value(), &tanhs);
     near(&a.value(), &squares);
     near(&sum, &[squares[0] + tanhs[0], squares[1] + tanhs[1]]);
+    Ok(())
+}
+
+fn two_variables_can_be_swapped_after_a_slice_was_assigned(device: &Device) -> Result<()> {
+    let a = variable(device, &[1.0, 2.0, 3.0])?;
+    a.assign_slice(0, 0, &data(device, &[7.0])?)?;
+    let b = Variable::new(&a.value().mul(2)?.detach());
+    let (first, second) = (a.value(), b.value());
+    a.assign(&second)?;
+    b.assign(&first)?;
+    drop((first, second));
+    device.flush()?;
+    near(&a.value(), &[14.0, 4.0, 6.0]);
+    near(&b.value(), &[7.0, 2.0, 3.0]);
+    Ok(())
+}
+
+fn an_average_can_be_swapped_after_an_assignment(device: &Device) -> Result<()> {
+    let w = variable(device, &[1.0, 2.0])?;
+    let optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&w))?;
+    w.assign(&data(device, &[3.0, 4.0])?)?;
+    let average = WeightAverage::new(&optimizer, 0.5)?;
+    average.swap()?;
+    device.flush()?;
+    near(&w.value(), &[3.0, 4.0]);
     Ok(())
 }
 

@@ -257,7 +257,11 @@ impl Maker {
                 start: self.random.below(9),
                 len: self.random.below(9),
             },
-            4 => Action::Run { t: self.t() },
+            4 => match self.random.below(3) {
+                0 => Action::Run { t: self.t() },
+                1 => Action::RunBatch { a: self.t(), b: self.t() },
+                _ => Action::ReadTogether { a: self.t(), b: self.t() },
+            },
             5..7 => Action::Flush,
             7..11 => Action::Drop { t: self.t() },
             _ => Action::Eager { on: self.random.one_in(2) },

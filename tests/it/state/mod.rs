@@ -132,7 +132,8 @@ fn fuzz(place: Place) {
     let (mut findings, mut kinds) = (Vec::new(), Vec::new());
     let most = asked("WARPWEFT_FUZZ_FINDINGS").unwrap_or(FINDINGS);
     for seed in seeds {
-        if begun.elapsed() > seconds && alone.is_none() || kinds.len() as u64 >= most {
+        let is_over = begun.elapsed() > seconds && alone.is_none() && ran >= FIXED;
+        if is_over || kinds.len() as u64 >= most {
             break;
         }
         watch.set(seed);

@@ -133,6 +133,8 @@ fn simpler(action: &Action) -> Vec<Action> {
             bodies.map(|body| Action::Checkpoint { a, body, to }).collect()
         }
         Action::ReadPart { t, .. } => vec![Action::Read { t }],
+        Action::ReadTogether { a, b } => vec![Action::Read { t: a }, Action::Read { t: b }],
+        Action::RunBatch { a, b } => vec![Action::Run { t: a }, Action::Run { t: b }],
         Action::Blame { t, read: true } => vec![Action::Blame { t, read: false }],
         Action::Swap { v, w } => {
             vec![Action::Assign { v, from: 0 }, Action::Assign { v: w, from: 0 }]
@@ -241,7 +243,9 @@ impl Action {
     fn each_tensor(&mut self, f: &mut dyn FnMut(&mut usize)) {
         match self {
             Action::Unary { a, .. } | Action::Away { a, .. } => f(a),
-            Action::Binary { a, b, .. } => [a, b].into_iter().for_each(f),
+            Action::Binary { a, b, .. }
+            | Action::RunBatch { a, b }
+            | Action::ReadTogether { a, b } => [a, b].into_iter().for_each(f),
             Action::Where { condition, a, b, .. } => [condition, a, b].into_iter().for_each(f),
             Action::Checkpoint { a, body, .. } => {
                 f(a);

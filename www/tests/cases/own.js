@@ -195,6 +195,13 @@ test("a drawing of what gradients do not pass", async ({ device }) => {
   check(dot.includes("value 24\\ngradient 1"), `the tensor itself: ${dot}`);
 });
 
+test("a drawing leaves gradients as they are", async ({ device, Variable }) => {
+  const w = new Variable(device.tensor([1, 2, 3]));
+  const loss = w.value.square().mean().mul(3);
+  for (let n = 0; n < 3; n++) await loss.graph();
+  same(await all(loss.grad([w.value])[0]), [2, 4, 6], "the gradient after three drawings");
+});
+
 test("a function in place of another has its shape and its type", async ({ device }) => {
   if (device.info.backend !== "cpu") return;
   const x = device.tensor(VALUES, [2, 2]);

@@ -184,8 +184,10 @@ const makers = {
     if (!x.value.shape.length || count(x.value.shape) > 6) return undefined;
     return { op: "concat", of: [x.ref, random.one(others).ref], with: [random.below(x.value.shape.length)] };
   },
-  forward: ({ random, world }, x) => {
-    const fit = [...world.state.models].filter(([, { device, width }]) => device === x.device && width === x.value.shape[1]);
+  forward: ({ random, world, isInside }, x) => {
+    // What a model keeps of its inputs must not be kept of a program's.
+    const isFit = ({ device, width }) => device === x.device && width === x.value.shape[1];
+    const fit = [...world.state.models].filter(([, model]) => isFit(model) && !(isInside && model.buffers.length));
     if (x.value.shape.length !== 2 || !fit.length || size(x) > TAME) return undefined;
     return { op: "forward", of: [x.ref], with: [random.one(fit)[0]] };
   },

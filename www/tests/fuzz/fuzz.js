@@ -4,19 +4,23 @@ import { Generator } from "./generate.js";
 import { Library, play, written } from "./play.js";
 import { shrink } from "./shrink.js";
 
-/** Actions of a program. */
+/** How many actions a program has, unless the options say so. */
 const LENGTH = 60;
 
 /** A finding's kind, by which it is told from others while a program is made smaller. */
-const kindOf = ({ kind, action, message }) => [kind, action.do, kind === "trap" ? message.replace(/\d+/g, "") : ""].join(" ");
+function kindOf({ kind, action, message }) {
+  const told = ["trap", "error", "other error"].includes(kind) ? message.replace(/[\d.]+/g, "").slice(0, 80) : "";
+  return [kind, action.do, told].join(" ");
+}
 
 /** The actions of a program that was played, without those that each program ends with. */
 export const actionsOf = (all) => all.filter(({ isLast }) => !isLast).map(({ action }) => action);
 
 /** Copies of the package that are loaded when a core has trapped, each with a core of its own. */
 export class Copies {
+  /** Modules are loaded once in a process or page: each copy has a number of its own there. */
+  static #count = 0;
   #load;
-  #count = 0;
   #current;
 
   /** `load` gives a copy of the package by its number. */
@@ -25,7 +29,7 @@ export class Copies {
   }
 
   get() {
-    return (this.#current ??= this.#load(this.#count++));
+    return (this.#current ??= this.#load(Copies.#count++));
   }
 
   /** The next one has another core. */
@@ -57,9 +61,9 @@ async function played(copies, prefers, next, options) {
 
 /** Makes a program of a seed and plays it. */
 export function playSeed(copies, prefers, seed, options) {
-  let [generator, left] = [undefined, LENGTH];
+  let [generator, left] = [undefined, options?.length ?? LENGTH];
   return played(copies, prefers, (world) => {
-    generator ??= new Generator(world, seed, options.without);
+    generator ??= new Generator(world, seed, options?.without);
     return left-- > 0 ? generator.action() : undefined;
   }, options);
 }

@@ -25,6 +25,8 @@ export class Generator {
     this.random = chance(seed);
     this.seed = seed;
     this.made = 0;
+    /** Whether a function is being made that records operations. */
+    this.isInside = false;
   }
 
   /** A name that nothing has yet. */
@@ -109,6 +111,14 @@ export class Generator {
    * that of the last operation.
    */
   body(inputs, others, kind, most, chosen = { ...weights, checkpoint: kind === "h" ? 0 : 1 }) {
+    const isInside = this.isInside;
+    this.isInside = true;
+    const made = this.#body(inputs, others, kind, most, chosen);
+    this.isInside = isInside;
+    return made;
+  }
+
+  #body(inputs, others, kind, most, chosen) {
     const locals = inputs.map(({ value, device }) => ({ ref: this.fresh(kind), value, device }));
     const names = locals.map(({ ref }) => ref);
     const steps = [];

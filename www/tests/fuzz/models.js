@@ -4,7 +4,10 @@
 import { count, numbers } from "./random.js";
 import { constant, Refused } from "./tape.js";
 
-/** The parameters of stages, `{ id, shape }` each, whose ids are expressions of JavaScript: `m1.stage0.parameter("weight")`. */
+/**
+ * The parameters and buffers of stages, `{ id, shape }` each, whose ids are expressions of JavaScript:
+ * `m1.stage0.parameter("weight")`.
+ */
 function found(stages, at) {
   return stages.flatMap((stage, n) => {
     const id = at(n);
@@ -13,6 +16,10 @@ function found(stages, at) {
       const inside = stage.is === "residual" ? `${id}.layer` : id;
       return found(stage.stages, (k) => `${inside}.stage${k}`);
     }
+    if (stage.is === "norm") {
+      const parts = ["weight", "bias", "running_mean", "running_var"];
+      return parts.map((name, k) => ({ id: `${id}.parameter("${name}")`, shape: [stage.width], isBuffer: k > 1 }));
+    }
     if (stage.is === "list") return found(stage.stages, (k) => `${id}[${k}]`);
     if (stage.is !== "linear") return [];
     const weight = { id: `${id}.parameter("weight")`, shape: [stage.to, stage.from] };
@@ -20,13 +27,19 @@ function found(stages, at) {
   });
 }
 
-/** The parameters of a model, in the order in which it has them. */
+/** The parameters and buffers of a model, in the order in which it has them. */
 export function parametersOf(name, { is, stages }) {
   return found(stages, (n) => (is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`));
 }
 
-/** The first values of a parameter. */
-export const first = (seed, n, shape) => numbers(seed + 97 * n, count(shape), 0.5);
+/** The first values of a parameter or buffer; what is under a root is above 0. */
+export function first(seed, n, { id, shape }) {
+  const values = numbers(seed + 97 * n, count(shape), 0.5);
+  return id.includes("running_var") ? values.map(Math.abs) : values;
+}
+
+/** Whether a model has running statistics, which change when it runs. */
+export const hasBuffers = (spec) => spec.stages.some(({ is }) => is === "norm");
 
 /** Numbers in JavaScript, as a tensor. */
 export const tensorOf = (device, data, shape) => `${device}.tensor([${[...data].join(", ")}], [${shape.join(", ")}])`;
@@ -49,6 +62,7 @@ function property(stage, device) {
   if (stage.is === "linear") {
     return `Layer.linear(new Generator(${device}, 1), ${stage.from}, ${stage.to}${stage.bias ? "" : ", { bias: false }"})`;
   }
+  if (stage.is === "norm") return `Layer.batchNorm(new Generator(${device}, 1), ${stage.width}, { epsilon: ${EPSILON} })`;
   if (stage.is === "list") return `[${stage.stages.map((one) => property(one, device)).join(", ")}]`;
   if (stage.is === "residual") return `new Residual(${classOf(stage.stages, device)})`;
   return stage.is === "inner" || stage.is === "again" ? classOf(stage.stages, device) : undefined;
@@ -69,18 +83,42 @@ export function writeModel({ is, stages }, device) {
   return `new Sequential(${stages.map((stage) => property(stage, device) ?? "(x) => x.tanh()").join(", ")})`;
 }
 
+/** What is added to variances: much, so that those of a few numbers are tame. */
+const EPSILON = 0.5;
+
+/** Normalizes by the statistics of a batch, which running ones then follow, or by the running ones. */
+function normalized(world, id, x, isTraining) {
+  const { ops } = world;
+  const value = (name) => world.get("variables", `${id}.parameter("${name}")`).value;
+  let [mean, variance] = [value("running_mean"), value("running_var")];
+  if (isTraining) {
+    const rows = x.shape[0];
+    if (x.shape.length !== 2 || rows < 2) throw new Refused(`statistics of shape [${x.shape}]`);
+    mean = ops.mean(x, 0);
+    variance = ops.mean(ops.square(ops.sub(x, mean)), 0);
+    const follow = (name, now) => {
+      const before = value(name).data;
+      world.change(`${id}.parameter("${name}")`, constant(now.shape, now.data.map((v, n) => 0.9 * before[n] + 0.1 * v)));
+    };
+    follow("running_mean", mean);
+    follow("running_var", ops.scale(variance, rows / (rows - 1)));
+  }
+  const even = ops.mul(ops.sub(x, mean), ops.rsqrt(ops.shift(variance, EPSILON)));
+  return ops.add(ops.mul(even, value("weight")), value("bias"));
+}
+
 /** What a model makes of a value. */
 export function forward(world, name, x, device) {
   const { spec, device: own } = world.get("models", name);
   // A model on another device refuses where it first meets its parameters.
   const at = (n) => (spec.is === "sequential" ? `${name}[${n}]` : `${name}.stage${n}`);
-  return stages(world, spec.stages, at, x, device !== own);
+  return stages(world, spec.stages, at, x, { isForeign: device !== own, isTraining: world.get("models", name).training });
 }
 
-function stages(world, list, at, x, isForeign) {
+function stages(world, list, at, x, mode) {
   const { ops } = world;
   const value = (id) => {
-    if (isForeign) throw new Refused("a model on another device");
+    if (mode.isForeign) throw new Refused("a model on another device");
     return world.get("variables", id).value;
   };
   return list.reduce((x, stage, n) => {
@@ -88,9 +126,13 @@ function stages(world, list, at, x, isForeign) {
     if (stage.is === "tanh") return ops.tanh(x);
     if (stage.is === "scale") return ops.mul(x, value(id));
     if (stage.is === "offset") return ops.add(x, value(id));
-    const inside = (path) => stages(world, stage.stages, (k) => `${path}.stage${k}`, x, isForeign);
+    const inside = (path) => stages(world, stage.stages, (k) => `${path}.stage${k}`, x, mode);
     if (stage.is === "inner" || stage.is === "again") return inside(id);
-    if (stage.is === "list") return stages(world, stage.stages, (k) => `${id}[${k}]`, x, isForeign);
+    if (stage.is === "list") return stages(world, stage.stages, (k) => `${id}[${k}]`, x, mode);
+    if (stage.is === "norm") {
+      value(`${id}.parameter("weight")`);
+      return normalized(world, id, x, mode.isTraining);
+    }
     if (stage.is === "residual") return ops.add(x, inside(`${id}.layer`));
     const y = ops.matmul(x, ops.transpose(value(`${id}.parameter("weight")`)));
     return stage.bias ? ops.add(y, value(`${id}.parameter("bias")`)) : y;
@@ -101,8 +143,10 @@ function stages(world, list, at, x, isForeign) {
 export function makeModel(world, name, { spec, device, seed }) {
   const parameters = parametersOf(name, spec);
   const { width, outputs } = spec;
-  world.state.models.set(name, { spec, device, seed, width, outputs, ids: parameters.map(({ id }) => id) });
-  parameters.forEach(({ id, shape }, n) => world.variable(id, constant(shape, first(seed, n, shape)), device));
+  const ids = parameters.filter(({ isBuffer }) => !isBuffer).map(({ id }) => id);
+  const buffers = parameters.filter(({ isBuffer }) => isBuffer).map(({ id }) => id);
+  world.state.models.set(name, { spec, device, seed, width, outputs, ids, buffers, training: true });
+  parameters.forEach((one, n) => world.variable(one.id, constant(one.shape, first(seed, n, one)), device));
 }
 
 /** A model at random. */
@@ -117,6 +161,7 @@ export function randomSpec(random) {
     [{ is: "residual", stages: [linear(hidden, hidden), { is: "tanh" }] }],
     [{ is: "again", stages: [linear(hidden, hidden), { is: "tanh" }] }],
     [{ is: "list", stages: [linear(hidden, hidden), linear(hidden, hidden)] }],
+    [{ is: "norm", width: hidden }, { is: "tanh" }],
   ]);
   const before = random.once(3) ? [{ is: "scale", width }] : [];
   const list = [...before, linear(width, hidden), ...middle, linear(hidden, outputs)];

@@ -12,6 +12,9 @@ const TOLERANCE = 2e-3;
 /** What the library says where a gradient would pass what is not held any more. */
 const LIFETIME = /gone|overwritten|not held|no longer held/i;
 
+/** What programs use of the package. */
+const CLASSES = "Device Generator Layer Module Optimizer Residual Schedule Sequential Tensor Trainer Variable".split(" ");
+
 const AsyncFunction = (async () => {}).constructor;
 
 /** Names that belong to a program; all others are JavaScript's own. */
@@ -36,8 +39,7 @@ export class Library {
   /** New devices of a copy of the package, `d0`, `d1` and so on. */
   static async open(warpweft, prefers) {
     const devices = await Promise.all(prefers.map((prefer) => warpweft.Device.new({ prefer })));
-    const { Generator, Layer, Module, Optimizer, Residual, Sequential, Tensor, Trainer, Variable } = warpweft;
-    const env = { Generator, Layer, Module, Optimizer, Residual, Sequential, Tensor, Trainer, Variable };
+    const env = Object.fromEntries(CLASSES.map((name) => [name, warpweft[name]]));
     // eslint-disable-next-line no-eval
     const element = (0, eval)(ELEMENT);
     for (const [n, device] of devices.entries()) {
@@ -162,8 +164,9 @@ export async function play(library, next, { wrong, hasHalf } = {}) {
       if (finding) return { played, counts, finding };
     }
   }
-  for (const device of world.devices) {
-    const finding = await one({ do: "readAll", device }, true);
+  const reads = [...world.state.reads.keys()].map((of) => ({ do: "awaited", of }));
+  for (const action of [...reads, ...world.devices.map((device) => ({ do: "readAll", device }))]) {
+    const finding = await one(action, true);
     if (finding) return { played, counts, finding };
   }
   return { played, counts };
@@ -172,14 +175,14 @@ export async function play(library, next, { wrong, hasHalf } = {}) {
 /** A program as people read it, and run it. */
 export function written(played, prefers) {
   const text = played.map(({ source }) => source.join(" ")).join("\n");
-  const classes = "Device Generator Layer Module Optimizer Residual Sequential Tensor Trainer Variable".split(" ");
-  const used = classes.filter((name) => name === "Device" || new RegExp(`\\b${name}\\b`).test(text));
+  const used = CLASSES.filter((name) => name === "Device" || new RegExp(`\\b${name}\\b`).test(text));
   const devices = prefers.map((prefer, n) => [`d${n}`, prefer]).filter(([name]) => text.includes(name));
   const elements = devices.filter(([name]) => text.includes(`element_${name}`));
   const names = [...new Set([...text.matchAll(/\b([a-ln-z]\d+|m\d+)\b(?= =|[,\]])/g)].map(([, name]) => name))];
   const own = names.filter((name) => !/^[dbhxe]\d/.test(name));
   const lines = played.map(({ source: [statements, result], expected, kind, message }) => {
-    const fine = kind === "refused" ? `an error: ${message}` : result && shown(expected);
+    const hasFailed = kind === "refused" || kind.startsWith("allowed");
+    const fine = hasFailed ? `an error: ${message}` : result && shown(expected);
     const said = isFine(kind) ? fine : `${kind}: ${message}`;
     const call = [statements, result && `console.log(${result});`].filter(Boolean).join("\n");
     return said ? `${call} // ${said.split("\n")[0]}` : call;

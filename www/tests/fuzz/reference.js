@@ -21,7 +21,7 @@ export function copied(state) {
   return Object.fromEntries(Object.entries(state).map(([key, value]) => [key, copied(value)]));
 }
 
-const KINDS = ["tensors", "variables", "programs", "models", "optimizers", "averages", "trainers", "files", "states"];
+const KINDS = ["tensors", "variables", "programs", "models", "optimizers", "averages", "trainers", "files", "states", "reads"];
 
 export class World {
   /** With other operations, rules or methods than those that are right, a fuzz has something to find. */
@@ -176,7 +176,7 @@ export class World {
   optimizer(name, rule, options, ids) {
     const devices = new Set(ids.map((id) => this.get("variables", id).device));
     if (devices.size !== 1 || new Set(ids).size !== ids.length) throw new Refused("parameters of two devices, or twice");
-    const group = { rule, options, lr: options.lr, steps: 0, ids, memory: new Map() };
+    const group = { rule, options, lr: options.lr, base: options.lr, steps: 0, ids, memory: new Map() };
     const scale = undefined;
     const made = { device: [...devices][0], groups: [group], pending: new Map(), losses: [], clip: undefined, scale };
     this.state.optimizers.set(name, made);

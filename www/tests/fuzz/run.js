@@ -2,10 +2,13 @@
 //
 //     WARPWEFT_FUZZ_SECONDS=3600 WARPWEFT_FUZZ_SEED=1000 WARPWEFT_FUZZ_MOST=10 node www/tests/fuzz/run.js
 //     WARPWEFT_FUZZ_WITHOUT=call,move node www/tests/fuzz/run.js    # without some kinds of actions
+//     WARPWEFT_FUZZ_LENGTH=300 node www/tests/fuzz/run.js           # longer programs, of 60 actions otherwise
+//     WARPWEFT_FUZZ_DEVICES=gpu,cpu node www/tests/fuzz/run.js      # where Node has WebGPU
 //
 // A finding is printed as a program in JavaScript, made small. It ends with a count of what was played, and fails if there are
 // findings.
 
+import "./collect.js";
 import { fuzz } from "./fuzz.js";
 
 const number = (name, usual) => Number(process.env[`WARPWEFT_FUZZ_${name}`] ?? usual);
@@ -13,12 +16,12 @@ const number = (name, usual) => Number(process.env[`WARPWEFT_FUZZ_${name}`] ?? u
 const dist = process.env.WARPWEFT_FUZZ_DIST ?? new URL("../../dist", import.meta.url).href;
 const { programs, counts, findings } = await fuzz({
   load: (copy) => import(`${dist}/nn.js?copy=${copy}`),
-  prefers: ["cpu", "cpu"],
+  prefers: (process.env.WARPWEFT_FUZZ_DEVICES ?? "cpu,cpu").split(","),
   seed: number("SEED", 1),
   seconds: number("SECONDS", 45),
   most: number("MOST", 1),
   shrinking: number("SHRINK", 30),
-  options: { without: (process.env.WARPWEFT_FUZZ_WITHOUT ?? "").split(",") },
+  options: { without: (process.env.WARPWEFT_FUZZ_WITHOUT ?? "").split(","), length: number("LENGTH", 60) },
   tell: ({ seed, kind, message, text }) => console.log(`\nseed ${seed}: ${kind}: ${message}\n\n${text}\n`),
 });
 console.log(`fuzz in Node: ${programs} programs: ${JSON.stringify(counts)}`);

@@ -108,6 +108,11 @@ export const operations = {
     return this.unary(x, (v) => v + by, (g) => g);
   },
 
+  /** One by the root, of what is well above 0. */
+  rsqrt(x) {
+    return this.unary(x, (v) => 1 / Math.sqrt(v), (g, y) => this.scale(this.mul(g, this.mul(y, this.square(y))), -0.5));
+  },
+
   /** The same value as another one: what a variable has is not what was assigned to it. */
   itself(x) {
     return this.unary(x, (v) => v, (g) => g);

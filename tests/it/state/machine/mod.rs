@@ -141,6 +141,7 @@ impl Machine {
             all.push(("steps of the trainer".into(), trainer.steps() as f64));
             all.push(("epoch of the trainer".into(), trainer.epoch() as f64));
             all.push(("history of the trainer".into(), trainer.history().len() as f64));
+            all.push(("draws of the trainer".into(), trainer.model.draws() as f64));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(variable) = variable {
@@ -228,10 +229,26 @@ impl Machine {
             Action::ReadPart { t, start, len } => {
                 let x = self.tensor(*t)?;
                 let (start, end) = part(x.numel(), *start, *len);
+                if (x.numel(), end - start) == (1, 1) {
+                    let item = f64::from(block_on(x.item::<f32>())?);
+                    return Ok(vec![(format!("part of t{t}"), vec![item])]);
+                }
                 let part = block_on(x.read_range::<f32>(start, end - start))?;
                 Ok(vec![(format!("part of t{t}"), part.into_iter().map(f64::from).collect())])
             }
             Action::Run { t } => self.tensor(*t)?.run().map(|()| Vec::new()),
+            Action::RunBatch { a, b } => {
+                let mut batch = self.device().batch();
+                batch.add(&self.tensor(*a)?)?.add(&self.tensor(*b)?)?;
+                batch.run().map(|()| Vec::new())
+            }
+            Action::ReadTogether { a, b } => {
+                let both = [self.tensor(*a)?, self.tensor(*b)?];
+                let read = self.device().read::<f32>(&[&both[0], &both[1]]);
+                let names = [format!("t{a}"), format!("t{b}")].into_iter();
+                let numbers = |x: Vec<f32>| x.into_iter().map(f64::from).collect();
+                Ok(names.zip(block_on(read)?.into_iter().map(numbers)).collect())
+            }
             Action::Flush => self.device().flush().map(|()| Vec::new()),
             Action::Eager { on } => {
                 self.device().run_eagerly(*on);

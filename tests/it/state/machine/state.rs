@@ -71,6 +71,12 @@ impl Machine {
             Action::Swap { v, w } => {
                 let (v, w) = (self.variable(*v)?, self.variable(*w)?);
                 let (first, second) = (v.value(), w.value());
+                // Two calls: where one of the values is not there, neither is made.
+                for value in [&first, &second] {
+                    if let Some(error) = value.error() {
+                        return Err(error.clone());
+                    }
+                }
                 v.assign(&second)?;
                 w.assign(&first)?;
             }

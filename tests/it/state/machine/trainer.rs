@@ -12,7 +12,7 @@ use std::rc::Rc;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
-use warpweft::nn::{Members, Mode, Module};
+use warpweft::nn::{Generator, Members, Mode, Module};
 use warpweft::optim::{Adam, Optimizer, Sgd, WeightAverage};
 use warpweft::tensor::{Tensor, Variable};
 use warpweft::train::{Batch, DataLoader, Dataset, Trainer};
@@ -23,12 +23,20 @@ pub struct Net {
     bias: Variable,
     buffer: Variable,
     mode: Mode,
+    generator: Generator,
 }
 
 impl Module for Net {
     fn members(&self, members: &mut Members) {
         members.parameter("weight", &self.weight).parameter("bias", &self.bias);
-        members.buffer("buffer", &self.buffer).mode(&self.mode);
+        members.buffer("buffer", &self.buffer).mode(&self.mode).generator(&self.generator);
+    }
+}
+
+impl Net {
+    /// How many numbers the generator gave.
+    pub fn draws(&self) -> u32 {
+        self.generator.drawn()
     }
 }
 
@@ -43,6 +51,7 @@ fn tensor(device: &Device, shape: &[usize], seed: usize) -> Result<Tensor> {
 fn forward(net: &Net, x: &Tensor, y: &Tensor) -> Result<Tensor> {
     let predicted = x.matmul(&net.weight.value())?.add(&net.bias.value())?.tanh();
     if net.mode.training() {
+        net.generator.draw();
         let mean = predicted.mean(0)?.mul(0.5)?;
         net.buffer.assign(&net.buffer.value().mul(0.5)?.add(&mean)?.detach())?;
     }
@@ -122,7 +131,8 @@ impl Machine {
         let made = optimizer(rule, 0, scaled, &[weight.clone(), bias.clone()])?;
         let made = Rc::new(RefCell::new(made));
         let all = [&weight, &bias, &buffer].map(Clone::clone);
-        let net = Net { weight, bias, buffer, mode: Mode::default() };
+        let (mode, generator) = (Mode::default(), Generator::new(&device, 1));
+        let net = Net { weight, bias, buffer, mode, generator };
         let trainer = match rule % 2 {
             0 => {
                 let x = tensor(&device, &[EXAMPLES, 3], FEATURES)?;
@@ -132,7 +142,7 @@ impl Machine {
             }
             _ => Trainer::new(net, made.clone(), batches(&device), forward)?,
         };
-        self.trainer = Some(trainer.epochs(EPOCHS));
+        self.trainer = Some(trainer.epochs(EPOCHS).detect_anomaly(rule % 3 == 2));
         for (slot, variable) in all.into_iter().enumerate() {
             self.variables[slot] = Some(variable);
         }

@@ -221,6 +221,7 @@ impl Model {
             all.push(("steps of the trainer".into(), trainer.steps as f64));
             all.push(("epoch of the trainer".into(), trainer.epoch as f64));
             all.push(("history of the trainer".into(), trainer.history as f64));
+            all.push(("draws of the trainer".into(), trainer.draws as f64));
         }
         for (v, variable) in self.variables.iter().enumerate() {
             if let Some(at) = *variable {

@@ -89,6 +89,7 @@ impl Model {
                 let (at, state) = (self.optimizer(*o)?, self.state.clone().ok_or(Why::Skip)?);
                 let loaded = self.made[at].load(&state);
                 if loaded {
+                    self.accumulated[at].clear();
                     Ok(Vec::new())
                 } else {
                     Err(FAILS)

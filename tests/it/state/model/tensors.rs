@@ -89,6 +89,17 @@ impl Model {
                 self.evaluate(std::slice::from_ref(&x));
                 Ok(Vec::new())
             }
+            Action::RunBatch { a, b } => {
+                let both = [self.tensor(*a)?, self.tensor(*b)?];
+                self.evaluate(&both);
+                Ok(Vec::new())
+            }
+            Action::ReadTogether { a, b } => {
+                let both = [self.tensor(*a)?, self.tensor(*b)?];
+                self.evaluate(&both);
+                let [first, second] = both.map(|x| x.value.clone());
+                Ok(vec![(format!("t{a}"), first), (format!("t{b}"), second)])
+            }
             Action::Flush => {
                 self.evaluate_all();
                 Ok(Vec::new())

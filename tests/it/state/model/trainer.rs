@@ -6,10 +6,11 @@
 use super::super::actions::{Action, EPOCHS, EXAMPLES, SIZE};
 use super::super::reference::array::Array;
 use super::super::reference::number::Number;
-use super::super::reference::optimizer::Optimizer;
+use super::super::reference::optimizer::{Optimizer, ACCUMULATED};
 use super::super::reference::tape::{self, Tensor};
 use super::tensors::array;
 use super::{Made, Model, Output, Why, FAILS};
+use std::collections::BTreeMap;
 
 /// The seeds of first values, and of data.
 pub const WEIGHT: usize = 100;
@@ -31,6 +32,8 @@ pub struct Trainer {
     /// Whether there were steps on other batches, which may be part of the mean loss of the epoch.
     has_own: bool,
     pub history: u64,
+    /// What the generator was drawn from: once by each step.
+    pub draws: u64,
 }
 
 /// What a checkpoint holds.
@@ -77,6 +80,7 @@ impl Model {
                     losses: Vec::new(),
                     has_own: false,
                     history: 0,
+                    draws: 0,
                 });
                 Ok(Vec::new())
             }
@@ -135,6 +139,7 @@ impl Model {
         self.assign(trainer.variables[2], tape::constant(running))?;
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
         trainer.steps += 1;
+        trainer.draws += 1;
         Ok(loss)
     }
 
@@ -202,11 +207,16 @@ impl Model {
             return Err(Why::Skip);
         }
         let same_groups = self.made[at].groups.len() == file.optimizer.groups.len();
-        let own = self.made[at].state();
+        let is_sum = |name: &String| name.ends_with(ACCUMULATED);
+        let lasting = |mut state: BTreeMap<String, Array>| {
+            state.retain(|name, _| !is_sum(name));
+            state
+        };
+        let own = lasting(self.made[at].state());
         let alike = |(name, array): (&String, &Array)| {
             own.get(name).is_some_and(|own| own.shape == array.shape)
         };
-        let state = file.optimizer.state();
+        let state = lasting(file.optimizer.state());
         let fits = same_groups && state.len() == own.len() && state.iter().all(alike);
         if !fits || file.scaled != self.made[at].scaling.is_some() {
             return Err(FAILS);

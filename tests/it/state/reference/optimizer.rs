@@ -27,6 +27,9 @@ pub const GROWTH: f64 = 2.0;
 pub const INTERVAL: u32 = 2;
 pub const BACKOFF: f64 = 0.5;
 
+/// The name in a state of a sum of gradients that waits for a step.
+pub const ACCUMULATED: &str = "accumulated_gradient";
+
 #[derive(Clone, Debug)]
 pub struct Group {
     pub rule: Rule,
@@ -40,6 +43,7 @@ pub struct Group {
 #[derive(Clone, Debug)]
 pub struct Member {
     pub variable: usize,
+    pub shape: Vec<usize>,
     pub memory: Vec<Array>,
     /// The sum of the gradients that were accumulated.
     pub pending: Option<Array>,
@@ -57,7 +61,8 @@ impl Group {
         let members = parameters.iter().map(|(variable, shape)| {
             let memory = rule.memory().into_iter();
             let memory = memory.map(|(_, first)| Array::full(shape, Number::exact(first)));
-            Member { variable: *variable, memory: memory.collect(), pending: None }
+            let (variable, shape, memory) = (*variable, shape.clone(), memory.collect());
+            Member { variable, shape, memory, pending: None }
         });
         Group { rule, lr, base_lr: lr, steps: 0, members: members.collect() }
     }
@@ -152,6 +157,9 @@ impl Optimizer {
                 for ((name, _), memory) in group.rule.memory().iter().zip(&member.memory) {
                     state.insert(format!("{g}.{m}.{name}"), memory.clone());
                 }
+                if let Some(sum) = &member.pending {
+                    state.insert(format!("{g}.{m}.{ACCUMULATED}"), sum.clone());
+                }
             }
         }
         state
@@ -161,11 +169,23 @@ impl Optimizer {
     pub fn load(&mut self, state: &BTreeMap<String, Array>) -> bool {
         let own = self.state();
         let counts = (own["steps"].data.len(), state["steps"].data.len());
-        let alike = own.len() == state.len()
+        // Sums of gradients need not be there on both sides, but have the shapes of their parameters.
+        let is_sum = |name: &String| name.ends_with(ACCUMULATED);
+        let count = |all: &BTreeMap<String, Array>| all.keys().filter(|name| !is_sum(name)).count();
+        let fits = |name: &String, array: &Array| {
+            name == "steps" || state.get(name).is_some_and(|other| other.shape == array.shape)
+        };
+        let mut sums = state.keys().filter(|name| is_sum(name)).count();
+        for (g, group) in self.groups.iter().enumerate() {
+            for (m, member) in group.members.iter().enumerate() {
+                let sum = state.get(&format!("{g}.{m}.{ACCUMULATED}"));
+                sums -= usize::from(sum.is_some_and(|sum| sum.shape == member.shape));
+            }
+        }
+        let alike = count(&own) == count(state)
+            && sums == 0
             && (counts.1 == 1 || counts.0 == counts.1)
-            && own.iter().all(|(name, array)| {
-                name == "steps" || state.get(name).is_some_and(|other| other.shape == array.shape)
-            });
+            && own.iter().all(|(name, array)| is_sum(name) || fits(name, array));
         if !alike {
             return false;
         }
@@ -175,6 +195,7 @@ impl Optimizer {
                 for ((name, _), memory) in group.rule.memory().iter().zip(&mut member.memory) {
                     *memory = state[&format!("{g}.{m}.{name}")].clone();
                 }
+                member.pending = state.get(&format!("{g}.{m}.{ACCUMULATED}")).cloned();
             }
         }
         if let Some(scaling) = &mut self.scaling {

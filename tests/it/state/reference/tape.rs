@@ -303,7 +303,10 @@ fn rule(x: &Tensor, place: usize, g: &Tensor) -> Tensor {
         Op::Tanh => fits(mul(g, &plus(&scale(&square(x), -1.0), 1.0))),
         Op::Exp => fits(mul(g, x)),
         Op::Square => fits(mul(g, &scale(operand, 2.0))),
-        Op::Relu => fits(choose(x, g, &constant(Array::zeros(g.shape())))),
+        // Its slope is piecewise constant, and still a function of `x`: the gradient by it is 0, and not none.
+        Op::Relu => {
+            fits(add(&fits(choose(x, g, &constant(Array::zeros(g.shape())))), &scale(x, 0.0)))
+        }
         Op::Half => half(g),
         Op::Matmul if place == 0 => fits(matmul(g, &fits(transpose(other())))),
         Op::Matmul => fits(matmul(&fits(transpose(other())), g)),

@@ -37,7 +37,7 @@ export const models = {
       return { as: gen.fresh("m"), device: gen.device(), spec: randomSpec(gen.random), seed: gen.number(), by };
     },
     write({ as, device, spec, seed, by }) {
-      const parameters = parametersOf(as, spec).map(({ id, shape }, n) => [id, tensorOf(device, first(seed, n, shape), shape)]);
+      const parameters = parametersOf(as, spec).map((one, n) => [one.id, tensorOf(device, first(seed, n, one), one.shape)]);
       const made = `${as} = ${writeModel(spec, device)};`;
       if (by === "assign") return [made, ...parameters.map(([id, value]) => `${id}.assign(${value});`)].join("\n");
       const state = parameters.map(([id, value]) => `  ${JSON.stringify(pathOf(as, id))}: ${value},`);
@@ -65,7 +65,15 @@ export const models = {
     },
     result: ({ optimizer }) => `${optimizer}.steps`,
     run(world, { optimizer, model, batch }) {
-      world.minimize(optimizer, lossOf(world, model, meanBatch(batch)));
+      const loss = lossOf(world, model, meanBatch(batch));
+      const buffers = world.get("models", model).buffers.map((id) => [id, world.get("variables", id).value]);
+      try {
+        world.minimize(optimizer, loss);
+      } catch (error) {
+        // The model has run, whatever becomes of its loss.
+        error.after = () => buffers.forEach(([id, value]) => world.change(id, value));
+        throw error;
+      }
       return world.get("optimizers", optimizer).groups[0].steps;
     },
   },
@@ -94,12 +102,13 @@ export const models = {
     write: ({ as, model }) => `${as} = ${model}.stateDict();`,
     result: ({ as }) => `Object.keys(${as}).sort().join()`,
     run(world, { as, model }) {
-      const { spec, ids, device } = world.get("models", model);
-      const values = ids.map((id) => world.get("variables", id).value);
+      const { spec, ids, buffers, device } = world.get("models", model);
+      const all = [...ids, ...buffers];
+      const values = all.map((id) => world.get("variables", id).value);
       // Whether gradients pass a state to what was assigned is not said.
       if (values.some(({ operands: [taken] }) => taken?.operands.length)) throw new Skip("values with a past");
       world.state.states.set(as, { kind: JSON.stringify([spec, device]), values });
-      return ids.map((id) => pathOf(model, id)).sort().join();
+      return all.map((id) => pathOf(model, id)).sort().join();
     },
   },
 
@@ -115,10 +124,10 @@ export const models = {
     },
     write: ({ model, state }) => `${model}.loadStateDict(${state});`,
     run(world, { model, state }) {
-      const { spec, ids, device } = world.get("models", model);
+      const { spec, ids, buffers, device } = world.get("models", model);
       const { kind, values } = world.get("states", state);
       if (kind !== JSON.stringify([spec, device])) throw new Refused("a state of another model");
-      ids.forEach((id, n) => world.change(id, constant(values[n].shape, values[n].data)));
+      [...ids, ...buffers].forEach((id, n) => world.change(id, constant(values[n].shape, values[n].data)));
     },
   },
 
@@ -131,7 +140,14 @@ export const models = {
     },
     write: ({ model, on }) => `${model}.${on ? "train" : "eval"}();`,
     result: ({ model }) => `${model}.training`,
-    run: (world, { model, on }) => world.get("models", model) && on,
+    run(world, { model, on }) {
+      const one = world.get("models", model);
+      // When a trainer changes it back is not said.
+      const isTrained = [...world.state.trainers.values()].some((trainer) => trainer.model === model);
+      if (one.buffers.length && isTrained) throw new Skip("it trains");
+      one.training = on;
+      return on;
+    },
   },
 
   parameters: {

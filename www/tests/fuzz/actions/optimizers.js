@@ -2,7 +2,7 @@
 // mixed precision, and averages of weights.
 
 import { choices } from "../rules.js";
-import { Refused } from "../tape.js";
+import { Refused, Skip } from "../tape.js";
 
 /** Options of a rule in JavaScript. */
 const options = (all) => `{ ${Object.entries(all).map(([key, value]) => `${key}: ${JSON.stringify(value)}`).join(", ")} }`;
@@ -104,7 +104,7 @@ export const optimizers = {
     run(world, { optimizer, lr, group }) {
       const { groups } = world.get("optimizers", optimizer);
       if (group >= groups.length) throw new Refused("there is no such group");
-      for (const [n, one] of groups.entries()) if (group === undefined || n === group) one.lr = lr;
+      for (const [n, one] of groups.entries()) if (group === undefined || n === group) Object.assign(one, { lr, base: lr });
     },
   },
 
@@ -132,7 +132,8 @@ export const optimizers = {
     },
     write: ({ optimizer, other }) => `${optimizer}.addGroup(${other});`,
     run(world, { optimizer, other }) {
-      const [own, taken] = [world.needOwn(optimizer), world.needOwn(other)];
+      // What becomes of one that has lost a parameter is not said.
+      const [own, taken] = [world.needOwnOrSkip(optimizer), world.needOwnOrSkip(other)];
       const [{ groups, pending, clip, scale }] = [taken];
       if (optimizer === other || groups[0].steps || pending.size || clip || scale || own.device !== taken.device) {
         throw new Refused("the other one has begun");
@@ -141,6 +142,26 @@ export const optimizers = {
       for (const id of world.parameters(taken)) world.get("variables", id).owner = optimizer;
       world.state.optimizers.delete(other);
       for (const [name, average] of world.state.averages) if (average.optimizer === other) world.state.averages.delete(name);
+    },
+  },
+
+  /** A parameter belongs to the last optimizer that was made of it, also when that one is disposed of. */
+  disposeOptimizer: {
+    weight: 1,
+    isSync: true,
+    make(gen) {
+      const { trainers, averages } = gen.world.state;
+      const used = [...trainers.values(), ...averages.values()].map(({ optimizer }) => optimizer);
+      const optimizer = gen.name("optimizers", (_, name) => !used.includes(name));
+      return optimizer && { optimizer };
+    },
+    write: ({ optimizer }) => `${optimizer}.dispose();`,
+    run(world, { optimizer }) {
+      world.get("optimizers", optimizer);
+      const { trainers, averages } = world.state;
+      const users = [...trainers.values(), ...averages.values()];
+      if (users.some((one) => one.optimizer === optimizer)) throw new Skip("it is in use");
+      world.state.optimizers.delete(optimizer);
     },
   },
 

@@ -88,6 +88,39 @@ export const tensors = {
     run: (world, { of }) => world.tensor(of).value.data,
   },
 
+  /** A read that is awaited later: whatever is done meanwhile, it gives what the tensor was when it began. */
+  begin: {
+    weight: 3,
+    make(gen) {
+      const of = gen.operand();
+      return of && { as: gen.fresh("q"), of: of.ref };
+    },
+    write: ({ as, of }) => `${as} = ${of}.read();`,
+    run: (world, { as, of }) => void world.state.reads.set(as, { data: world.tensor(of).value.data }),
+  },
+
+  awaited: {
+    weight: 3,
+    make(gen) {
+      const of = gen.name("reads");
+      return of && { of };
+    },
+    result: ({ of }) => `[...(await ${of})]`,
+    run(world, { of }) {
+      const { data } = world.get("reads", of);
+      world.state.reads.delete(of);
+      return data;
+    },
+  },
+
+  /** The garbage collector finds what nothing refers to, where a process lets it be asked. */
+  collect: {
+    weight: 1,
+    make: () => ({}),
+    write: () => "globalThis.gc?.();\nawait new Promise((resolve) => setTimeout(resolve));",
+    run: () => {},
+  },
+
   readAll: {
     weight: 2,
     make: (gen) => ({ device: gen.device() }),

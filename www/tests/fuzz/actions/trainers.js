@@ -43,10 +43,13 @@ function writeData(device, data) {
 
 /** The mean loss over batches, all examples counting the same. */
 function scored(world, trainer, batches, data = trainer.spec.data) {
+  const model = world.get("models", trainer.model);
+  model.training = false;
   const losses = batches.map((batch) => {
     called(trainer);
     return [lossOf(world, trainer.model, meanOf(data, batch)).value.data[0], batch.rows];
   });
+  model.training = true;
   return losses.reduce((sum, [loss, rows]) => sum + loss * rows, 0) / losses.reduce((sum, [, rows]) => sum + rows, 0);
 }
 
@@ -83,9 +86,13 @@ function specOf(gen, { device, width, outputs }) {
   const kind = gen.random.one(["tensors", "list", "function", "async"]);
   const data = { kind, rows: 5, size: 2, dropLast: gen.random.once(3), width, outputs, seed: gen.number() };
   if (kind !== "tensors") data.batches = [2, 1, 2].map((rows) => batchOf(gen, { width, outputs }, rows));
-  const spec = { data, epochs: 1 + gen.random.below(3), predicts: gen.random.once(2), validates: gen.random.once(3) };
-  if (gen.random.once(5)) spec.throwsAt = 1 + gen.random.below(5);
-  else if (gen.random.once(6)) spec.detectAnomaly = true;
+  const spec = { data, epochs: 1 + gen.random.below(3), predicts: gen.random.once(2) };
+  const way = gen.random.below(6);
+  // What is left of a step whose validation throws is not said.
+  if (way === 0) spec.throwsAt = 1 + gen.random.below(5);
+  if (way === 1) spec.detectAnomaly = true;
+  if (way > 1 && gen.random.once(2)) spec.validates = true;
+  if (gen.random.once(4)) spec.schedule = { lr: 0.1, gamma: 0.5 };
   return { device, spec };
 }
 
@@ -100,6 +107,86 @@ function trained(gen) {
     { do: "optimizer", as: o, rule, options: choices[rule](gen.random), model: m },
     { do: "trainer", as: r, model: m, optimizer: o, ...specOf(gen, { device, ...spec }) },
   ];
+}
+
+/** An epoch of a history, in JavaScript. */
+const EPOCH = "({ epoch, loss, validation }) => [epoch, loss, validation?.loss]";
+
+/** The learning rate of a step, where a schedule gives it: those of further groups keep their ratios to it. */
+function scheduled(world, { optimizer, spec: { schedule }, place }) {
+  if (!schedule) return;
+  const { groups } = world.get("optimizers", optimizer);
+  const lr = schedule.lr * schedule.gamma ** place.steps;
+  groups.forEach((group, n) => (group.lr = n === 0 ? lr : (group.base / groups[0].base) * lr));
+}
+
+/** Takes the next step of a trainer: what it tells, or nothing. Where it has to work, it is left out if it does not. */
+function nextOf(world, trainer, hasToWork = false) {
+  const { spec, place, optimizer } = trainer;
+  if (place.epoch >= spec.epochs) return undefined;
+  const batches = epochOf(spec.data, place.epoch);
+  const batch = batches[place.batch];
+  called(trainer);
+  const loss = counted(world, trainer, () => {
+    try {
+      scheduled(world, trainer);
+      const made = lossOf(world, trainer.model, meanOf(spec.data, batch));
+      world.minimize(optimizer, made);
+      return made;
+    } catch (error) {
+      throw hasToWork && error instanceof Refused ? new Skip(error.message) : error;
+    }
+  });
+  const { lr } = world.get("optimizers", optimizer).groups[0];
+  const told = [place.steps, place.epoch, place.batch, loss.value.data[0], lr];
+  place.sum += loss.value.data[0] * batch.rows;
+  place.rows += batch.rows;
+  place.steps += 1;
+  place.batch += 1;
+  if (place.batch < batches.length) return [...told, undefined, undefined, undefined];
+  const mean = place.isMixed ? ANY : place.sum / place.rows;
+  const ended = [place.epoch, mean, spec.validates ? scored(world, trainer, validation(spec.data)) : undefined];
+  const history = [...place.history, ended];
+  Object.assign(place, { epoch: place.epoch + 1, batch: 0, sum: 0, rows: 0, isMixed: false, history });
+  return [...told, ...ended];
+}
+
+/** What a checkpoint of a trainer holds. */
+function savedOf(world, trainer) {
+  const optimizer = world.needOwnOrSkip(trainer.optimizer);
+  const { ids, buffers } = world.get("models", trainer.model);
+  const of = (all) => all.map((id) => world.get("variables", id));
+  if (world.parameters(optimizer).join() !== ids.join()) throw new Skip("an optimizer of more than the model");
+  // A checkpoint holds averages, and nobody says of which one.
+  if ([...world.state.averages.values()].some((one) => one.optimizer === trainer.optimizer)) throw new Skip("averages");
+  return copied({
+    kind: kindOf(world, trainer),
+    ids,
+    values: of([...ids, ...buffers]).map(({ value }) => value),
+    gradients: of(ids).map(({ gradient }) => gradient),
+    pending: ids.map((id) => optimizer.pending.get(id)),
+    rates: optimizer.groups.map(({ lr, base }) => ({ lr, base })),
+    state: world.remembered(optimizer),
+    place: trainer.place,
+  });
+}
+
+/** Makes a training what a checkpoint holds. */
+function loadInto(world, trainer, saved) {
+  const optimizer = world.needOwnOrSkip(trainer.optimizer);
+  if (saved.kind !== kindOf(world, trainer)) throw new Skip("a checkpoint of another training");
+  if ([...world.state.averages.values()].some((one) => one.optimizer === trainer.optimizer)) throw new Skip("averages");
+  const { ids, buffers } = world.get("models", trainer.model);
+  [...ids, ...buffers].forEach((id, n) => world.change(id, constant(saved.values[n].shape, saved.values[n].data)));
+  ids.forEach((id, n) => {
+    const gradient = saved.gradients[n];
+    world.get("variables", id).gradient = gradient && constant(gradient.shape, gradient.data);
+  });
+  optimizer.pending = new Map(ids.map((id, n) => [id, saved.pending[n]]).filter(([, data]) => data));
+  optimizer.losses = [];
+  optimizer.groups.forEach((group, n) => Object.assign(group, saved.rates[n]));
+  world.remember(optimizer, saved.state, saved.ids);
+  trainer.place = copied(saved.place);
 }
 
 export const trainers = {
@@ -120,7 +207,7 @@ export const trainers = {
       return { as: gen.fresh("r"), model, optimizer, ...specOf(gen, models.get(model)) };
     },
     write({ as, model, optimizer, device, spec }) {
-      const { data, epochs, predicts, validates, throwsAt, detectAnomaly } = spec;
+      const { data, epochs, predicts, validates, throwsAt, detectAnomaly, schedule } = spec;
       const calls = `k${as.slice(1)}`;
       const throwing = throwsAt ? `  if (++${calls} === ${throwsAt}) throw new Error("mine");\n` : "";
       const returned = predicts ? "[loss, guess]" : "loss";
@@ -131,15 +218,16 @@ export const trainers = {
       const validated = { ...data, kind: data.kind === "tensors" ? "tensors" : "list" };
       if (predicts) entries.push('metrics: ["meanSquaredError"]');
       if (detectAnomaly) entries.push("detectAnomaly: true");
+      if (schedule) entries.push(`schedule: Schedule.exponential(${schedule.lr}, ${schedule.gamma})`);
       if (validates) entries.push(`validation: ${writeData(device, validated)}`);
       const given = [model, optimizer, writeData(device, data), forward, `{ ${entries.join(", ")} }`];
       const made = `${as} = new Trainer(${given.join(", ")});`;
       return throwsAt ? `${calls} = 0;\n${made}` : made;
     },
     run(world, { as, model, optimizer, device, spec }) {
-      world.get("models", model);
+      world.get("models", model).training = true;
       world.get("optimizers", optimizer);
-      const place = { epoch: 0, batch: 0, steps: 0, sum: 0, rows: 0, isMixed: false };
+      const place = { epoch: 0, batch: 0, steps: 0, sum: 0, rows: 0, isMixed: false, history: [] };
       world.state.trainers.set(as, { name: as, model, optimizer, device, spec: Object.freeze(spec), place, calls: 0 });
     },
   },
@@ -152,30 +240,66 @@ export const trainers = {
     },
     result: ({ trainer }) =>
       `await ${trainer}.nextStep().then(async (step) => step && [step.step, step.epoch, step.batch, await step.loss.item(), ` +
-      "step.ended?.epoch, step.ended?.loss, step.ended?.validation?.loss])",
+      "step.lr, step.ended?.epoch, step.ended?.loss, step.ended?.validation?.loss])",
+    run: (world, { trainer }) => nextOf(world, world.get("trainers", trainer)),
+  },
+
+  fit: {
+    weight: 2,
+    make(gen) {
+      const trainer = gen.name("trainers", ({ spec }) => !spec.throwsAt);
+      return trainer && { trainer };
+    },
+    result: ({ trainer }) => `(await ${trainer}.fit()).map(${EPOCH})`,
     run(world, { trainer: name }) {
       const trainer = world.get("trainers", name);
-      const { spec, place, optimizer } = trainer;
-      if (place.epoch >= spec.epochs) return undefined;
-      world.get("optimizers", optimizer);
-      const batches = epochOf(spec.data, place.epoch);
-      const batch = batches[place.batch];
-      called(trainer);
-      const loss = counted(world, trainer, () => {
-        const made = lossOf(world, trainer.model, meanOf(spec.data, batch));
-        world.minimize(optimizer, made);
-        return made;
-      });
-      const told = [place.steps, place.epoch, place.batch, loss.value.data[0]];
-      place.sum += loss.value.data[0] * batch.rows;
-      place.rows += batch.rows;
-      place.steps += 1;
-      place.batch += 1;
-      if (place.batch < batches.length) return [...told, undefined, undefined, undefined];
-      const mean = place.isMixed ? ANY : place.sum / place.rows;
-      const ended = [place.epoch, mean, spec.validates ? scored(world, trainer, validation(spec.data)) : undefined];
-      Object.assign(place, { epoch: place.epoch + 1, batch: 0, sum: 0, rows: 0, isMixed: false });
-      return [...told, ...ended];
+      for (let n = 0; nextOf(world, trainer, n > 0); n++);
+      return trainer.place.history;
+    },
+  },
+
+  history: {
+    weight: 1,
+    make(gen) {
+      const trainer = gen.name("trainers");
+      return trainer && { trainer };
+    },
+    result: ({ trainer }) => `[${trainer}.steps, ${trainer}.isOver, ${trainer}.history.map(${EPOCH})]`,
+    run(world, { trainer }) {
+      const { place, spec } = world.get("trainers", trainer);
+      return [place.steps, place.epoch >= spec.epochs, place.history];
+    },
+  },
+
+  /** Steps, and the same steps after the checkpoint from before them is loaded: they give the same bits. */
+  replay: {
+    weight: 2,
+    make(gen) {
+      const trainer = gen.name("trainers", ({ spec }) => !spec.throwsAt);
+      return trainer && { trainer, model: gen.world.get("trainers", trainer).model, steps: 1 + gen.random.below(3) };
+    },
+    result({ trainer, model, steps }) {
+      const lines = [
+        `await (async (file, seen) => {`,
+        `  for (const isSecond of [false, true]) {`,
+        `    if (isSecond) await ${trainer}.load(file);`,
+        `    const all = [];`,
+        `    for (let n = 0; n < ${steps}; n++) all.push(await (await ${trainer}.nextStep())?.loss.item());`,
+        `    for (const variable of ${model}.parameters()) all.push(...(await variable.value.read()));`,
+        `    seen.push(all.join());`,
+        `  }`,
+        `  return seen[0] === seen[1] || seen;`,
+        `})(await ${trainer}.save(), [])`,
+      ];
+      return lines.join("\n");
+    },
+    run(world, { trainer: name, steps }) {
+      const trainer = world.get("trainers", name);
+      const file = savedOf(world, trainer);
+      for (let n = 0; n < steps; n++) nextOf(world, trainer, true);
+      loadInto(world, trainer, file);
+      for (let n = 0; n < steps; n++) nextOf(world, trainer, true);
+      return true;
     },
   },
 
@@ -196,6 +320,7 @@ export const trainers = {
       world.get("optimizers", trainer.optimizer);
       called(trainer);
       const loss = counted(world, trainer, () => {
+        scheduled(world, trainer);
         const made = lossOf(world, trainer.model, meanBatch(batch));
         world.minimize(trainer.optimizer, made);
         return made;
@@ -234,22 +359,7 @@ export const trainers = {
     },
     write: ({ as, trainer }) => `${as} = await ${trainer}.save();`,
     run(world, { as, trainer: name }) {
-      const trainer = world.get("trainers", name);
-      const optimizer = world.needOwnOrSkip(trainer.optimizer);
-      const ids = world.parameters(optimizer);
-      const variables = ids.map((id) => world.get("variables", id));
-      const parts = {
-        kind: kindOf(world, trainer),
-        ids,
-        values: variables.map(({ value }) => value),
-        gradients: variables.map(({ gradient }) => gradient),
-        pending: ids.map((id) => optimizer.pending.get(id)),
-        rates: optimizer.groups.map(({ lr }) => lr),
-        averages: [...world.state.averages].filter(([, { optimizer: of }]) => of === trainer.optimizer),
-        state: world.remembered(optimizer),
-        place: trainer.place,
-      };
-      world.state.files.set(as, copied(parts));
+      world.state.files.set(as, savedOf(world, world.get("trainers", name)));
     },
   },
 
@@ -263,24 +373,7 @@ export const trainers = {
     },
     write: ({ trainer, file }) => `await ${trainer}.load(${file});`,
     run(world, { trainer: name, file }) {
-      const trainer = world.get("trainers", name);
-      const saved = world.get("files", file);
-      const optimizer = world.needOwnOrSkip(trainer.optimizer);
-      if (saved.kind !== kindOf(world, trainer)) throw new Skip("a checkpoint of another training");
-      const ids = world.parameters(optimizer);
-      // An average that the checkpoint does not know of stays as it is, or not: nobody says.
-      if ([...world.state.averages.values()].some(({ optimizer: of }) => of === trainer.optimizer)) throw new Skip("averages");
-      ids.forEach((id, n) => {
-        const { shape, data } = saved.values[n];
-        world.change(id, constant(shape, data));
-        const gradient = saved.gradients[n];
-        world.get("variables", id).gradient = gradient && constant(shape, gradient.data);
-      });
-      optimizer.pending = new Map(ids.map((id, n) => [id, saved.pending[n]]).filter(([, data]) => data));
-      optimizer.losses = [];
-      optimizer.groups.forEach((group, n) => (group.lr = saved.rates[n]));
-      world.remember(optimizer, saved.state, saved.ids);
-      trainer.place = copied(saved.place);
+      loadInto(world, world.get("trainers", name), world.get("files", file));
     },
   },
 
