@@ -5,32 +5,27 @@ use crate::graph::{NodeId, Recorded};
 use rustc_hash::FxHashSet;
 
 impl Device {
-    /// All that a node was made of, operands first, where those that `wanted` picks are held: under one lock, since what is
-    /// not held may be gone a moment later.
-    pub(crate) fn held_history(
-        &self,
-        of: NodeId,
-        wanted: impl Fn(&Recorded) -> bool,
-    ) -> Vec<(Recorded, Option<NodeId>)> {
-        let mut state = self.state();
-        let all = state.graph.history(of, usize::MAX, &FxHashSet::default()).unwrap_or_default();
-        let held: Vec<NodeId> = all.iter().filter(|one| wanted(one)).map(|one| one.id).collect();
-        state.graph.retain_all(&held);
-        state.reclaim(&*self.inner.backend);
-        all.into_iter()
-            .map(|one| (wanted(&one).then_some(one.id), one))
-            .map(|(id, one)| (one, id))
-            .collect()
-    }
-
-    /// All that a node was made of, operands first; `None` if that is more than `most`.
+    /// All that a node was made of, operands first; `None` if that is more than `most`. The nodes that `wanted` picks are held,
+    /// and the caller releases them. They are held under the same lock, because a node that nothing holds may be freed, or
+    /// lose its past, at any later moment.
     pub(crate) fn history(
         &self,
         of: NodeId,
         most: usize,
         leaves: &FxHashSet<NodeId>,
-    ) -> Option<Vec<Recorded>> {
-        self.state().graph.history(of, most, leaves)
+        wanted: impl Fn(&Recorded) -> bool,
+    ) -> Option<Vec<(Recorded, Option<NodeId>)>> {
+        let mut state = self.state();
+        let all = state.graph.history(of, most, leaves)?;
+        let pick = |one: Recorded| {
+            let held = wanted(&one).then_some(one.id);
+            (one, held)
+        };
+        let all: Vec<(Recorded, Option<NodeId>)> = all.into_iter().map(pick).collect();
+        let held: Vec<NodeId> = all.iter().filter_map(|(_, held)| *held).collect();
+        state.graph.retain_all(&held);
+        state.reclaim(&*self.inner.backend);
+        Some(all)
     }
 
     /// Those of these nodes that are not computed yet.

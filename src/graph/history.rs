@@ -66,6 +66,8 @@ impl Graph {
                 Op::Source => "program",
                 Op::Scalar => "number",
                 _ if leaf => "data",
+                // It was computed, and what made its values is not known any more.
+                op if inputs.is_empty() && only_moves(op) => "data",
                 _ => self.made_by(id),
             };
             let number = match &node.op {
@@ -98,4 +100,9 @@ impl Graph {
             }
         }
     }
+}
+
+/// Whether an operation gives values as they are, in another shape or order.
+fn only_moves(op: &Op) -> bool {
+    matches!(op, Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Concat { .. })
 }

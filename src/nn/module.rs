@@ -2,7 +2,7 @@
 
 use super::Generator;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::{Tensor, Variable};
+use crate::tensor::{Assignment, Tensor, Variable};
 use std::any::type_name;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
@@ -301,9 +301,11 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
             return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));
         }
     }
-    for ((_, variable), tensor) in own.iter().zip(values) {
-        variable.assign(&tensor.cast(variable.dtype())?.detach())?;
-    }
+    let value = |((_, variable), tensor): (&(String, Variable), &Tensor)| {
+        Ok((variable.clone(), tensor.cast(variable.dtype())?.detach()))
+    };
+    // All of them, or none.
+    drop(Assignment::new(own.iter().zip(values).map(value).collect::<Result<_>>()?)?.commit());
     Ok(())
 }
 

@@ -30,6 +30,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
 use crate::tensor::{Assignment, Tensor, Variable, WeakTensor};
+use average::Averages;
 use gradients::{Gradient, Pending, Taken};
 use mixed::Scaling;
 
@@ -58,6 +59,7 @@ pub struct Optimizer {
     scaling: Option<Scaling>,
     /// Those whose gradients were added up since the last step.
     losses: Vec<WeakTensor>,
+    averages: Averages,
 }
 
 /// Parameters that one rule changes.
@@ -90,8 +92,8 @@ impl Optimizer {
     /// `Data` if there are none, one is there twice, they live on two devices, or a number of the rule makes no sense; `DType`
     /// unless they are of floats; `Limit`, `Memory`; what the rule refuses.
     pub fn new(rule: impl Rule + 'static, parameters: &[Variable]) -> Result<Optimizer> {
-        let mut optimizer =
-            Optimizer { groups: Vec::new(), clip: None, scaling: None, losses: Vec::new() };
+        let (groups, losses, averages) = Default::default();
+        let mut optimizer = Optimizer { groups, clip: None, scaling: None, losses, averages };
         optimizer.add_group(rule, parameters)?;
         Ok(optimizer)
     }
@@ -160,6 +162,7 @@ impl Optimizer {
             return Err(Error::data("optimizer: the other lives on another device"));
         }
         self.groups.append(&mut other.groups);
+        self.averages.take(&other.averages);
         Ok(())
     }
 

@@ -1,7 +1,9 @@
 //! Saving and loading what an optimiser remembers.
 
+use super::average::copy;
 use super::gradients::Pending;
-use super::{Group, Optimizer};
+use super::{Group, Optimizer, Shard};
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Assignment, Tensor, Variable};
 use std::collections::BTreeMap;
@@ -22,16 +24,59 @@ fn missing(name: &str) -> Error {
     Error::data(format!("{OP}: missing: `{name}`"))
 }
 
+/// The name of a parameter's value in the n-th average.
+fn averaged(n: usize, (group, parameter): (usize, usize)) -> String {
+    format!("average.{n}.{group}.{parameter}")
+}
+
+/// What a state has and was not taken yet.
+struct Given<'a>(BTreeMap<&'a str, &'a Tensor>);
+
+impl Given<'_> {
+    /// Takes what has this name, if it is there.
+    ///
+    /// # Errors
+    /// `Shape` if it has another shape.
+    fn find(&mut self, name: &str, wanted: &[usize], dtype: DType) -> Result<Option<Tensor>> {
+        let Some(found) = self.0.remove(name) else { return Ok(None) };
+        let shape = found.shape();
+        if shape != wanted {
+            let message = format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
+            return Err(Error::new(ErrorKind::Shape, message));
+        }
+        Ok(Some(found.cast(dtype)?.detach()))
+    }
+
+    /// The same, which must be there.
+    fn take(&mut self, name: &str, wanted: &[usize], dtype: DType) -> Result<Tensor> {
+        self.find(name, wanted, dtype)?.ok_or_else(|| missing(name))
+    }
+}
+
+/// One line of tensors of any shapes.
+fn line(parts: &[Tensor]) -> Result<Tensor> {
+    let lines: Result<Vec<Tensor>> = parts.iter().map(|part| part.reshape(&[-1])).collect();
+    Ok(Tensor::concat(&lines?, 0)?.detach())
+}
+
 impl Optimizer {
-    /// What it remembers, by group, number of the parameter and name: `0.3.exp_avg`; and `steps`, one `i32` for each group; in
-    /// mixed precision `loss_scale` and `good_steps`; and the gradients that [`Optimizer::accumulate`] added up for the next
-    /// step, as `0.3.accumulated_gradient`. Together with the parameters' values a training that loads it goes on to
-    /// the same bits. Learning rates are not in it, nor are the other numbers of rules: they are set as they were.
+    /// What it remembers, by names. `0.3` is the fourth parameter of the first group.
+    ///
+    /// | name | what it is |
+    /// | --- | --- |
+    /// | `0.3.exp_avg` | what the rule remembers of a parameter |
+    /// | `steps` | one `i32` for each group |
+    /// | `loss_scale`, `good_steps` | the state of mixed precision |
+    /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] added up for the next step, if there is one |
+    /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that there is |
+    ///
+    /// Together with the parameters' values a training that loads it goes on to the same bits. Learning rates are not in it, nor
+    /// are the other numbers of rules: they are set as they were.
     ///
     /// # Errors
     /// `Limit`.
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
-        let device = self.groups[0].shards[0].flat.value().device().clone();
+        let device = self.device();
         let count = |group: &Group| i32::try_from(group.steps).unwrap_or(i32::MAX);
         let steps: Vec<i32> = self.groups.iter().map(count).collect();
         let steps = device.tensor(&steps, &[steps.len()])?;
@@ -40,26 +85,30 @@ impl Optimizer {
             state.insert(SCALE.to_string(), scaling.scale.value());
             state.insert(GOOD.to_string(), scaling.good.value());
         }
-        for (name, shard, memory, at) in self.places() {
-            let (start, shape) = (at.0 as isize, &shard.shapes[at.1]);
-            let count = shape.iter().product::<usize>() as isize;
-            let flat = shard.memory[memory].value();
-            state.insert(name, flat.slice(0, start..start + count)?.reshape(&shape[..])?);
-        }
-        for (g, group) in self.groups.iter().enumerate() {
-            let mut first = 0;
-            for shard in &group.shards {
-                for (i, gradient) in shard.accumulated()? {
-                    state.insert(format!("{g}.{}.{ACCUMULATED}", first + i), gradient);
+        let averages = self.averages.all();
+        for (group, first, shard) in self.numbered() {
+            let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
+            for ((what, _), memory) in self.groups[group].rule.memory().iter().zip(&shard.memory) {
+                for (i, part) in shard.parts(memory)?.into_iter().enumerate() {
+                    state.insert(name(i, what), part);
                 }
-                first += shard.shapes.len();
+            }
+            for (i, gradient) in shard.accumulated()? {
+                state.insert(name(i, ACCUMULATED), gradient);
+            }
+            for (n, pairs) in averages.iter().enumerate() {
+                let Some(average) = shard.average(pairs) else { continue };
+                for (i, part) in shard.parts(average)?.into_iter().enumerate() {
+                    state.insert(averaged(n, (group, first + i)), part);
+                }
             }
         }
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules and parameters. A `steps` of one number is
-    /// that of all groups. Gradients that were added up before are dropped; those that `backward` left stay.
+    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that were
+    /// added up before are dropped unless the state has them; those that `backward` left stay. An average that is not in the
+    /// state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As
@@ -87,60 +136,46 @@ impl Optimizer {
             let message = format!("{OP}: `{STEPS}` has {saved} numbers, here are {groups} groups");
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let mut given: BTreeMap<&str, &Tensor> =
-            state.iter().map(|(name, x)| (&name[..], x)).collect();
-        given.remove(STEPS);
-        let mut scaled = Vec::new();
+        let mut given = Given(state.iter().map(|(name, x)| (&name[..], x)).collect());
+        given.0.remove(STEPS);
+        let mut all: Vec<(Variable, Tensor)> = Vec::new();
         for (variable, name) in
             self.scaling.iter().flat_map(|own| [(&own.scale, SCALE), (&own.good, GOOD)])
         {
-            let value = given.remove(name).ok_or_else(|| missing(name))?;
-            let value = value.cast(variable.dtype())?.reshape(&[1])?.detach();
-            scaled.push((variable, value));
+            let value = given.0.remove(name).ok_or_else(|| missing(name))?;
+            all.push((variable.clone(), value.cast(variable.dtype())?.reshape(&[1])?.detach()));
         }
-        let mut parts: Vec<Tensor> = Vec::new();
-        for (name, shard, _, at) in self.places() {
-            let part = given.remove(&name[..]).ok_or_else(|| missing(&name))?;
-            let (wanted, shape) = (&shard.shapes[at.1], part.shape());
-            if shape != &wanted[..] {
-                let message = format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
-                return Err(Error::new(ErrorKind::Shape, message));
-            }
-            parts.push(part.cast(shard.flat.dtype())?.reshape(&[-1])?);
-        }
+        let averages = self.averages.all();
+        let is_there = |n: usize| {
+            let begin = format!("average.{n}.");
+            state.keys().any(|name| name.starts_with(&begin))
+        };
         let mut pending = Vec::new();
-        for (g, group) in self.groups.iter().enumerate() {
-            let mut first = 0;
-            for shard in &group.shards {
-                let mut gradients = Vec::with_capacity(shard.shapes.len());
-                for (i, wanted) in shard.shapes.iter().enumerate() {
-                    let name = format!("{g}.{}.{ACCUMULATED}", first + i);
-                    let gradient = given.remove(&name[..]);
-                    let shape = gradient.map(Tensor::shape);
-                    if let Some(shape) = shape.filter(|shape| *shape != &wanted[..]) {
-                        let message =
-                            format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
-                        return Err(Error::new(ErrorKind::Shape, message));
-                    }
-                    let dtype = shard.flat.dtype();
-                    gradients.push(gradient.map(|x| x.cast(dtype)).transpose()?);
-                }
-                pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
-                first += shard.shapes.len();
+        for (group, first, shard) in self.numbered() {
+            let (dtype, count) = (shard.flat.dtype(), shard.shapes.len());
+            let name = |i: usize, what: &str| format!("{group}.{}.{what}", first + i);
+            for ((what, _), memory) in self.groups[group].rule.memory().iter().zip(&shard.memory) {
+                let part = |i: usize| given.take(&name(i, what), &shard.shapes[i], dtype);
+                let parts: Vec<Tensor> = (0..count).map(part).collect::<Result<_>>()?;
+                all.push((memory.clone(), line(&parts)?));
             }
+            for (n, pairs) in averages.iter().enumerate() {
+                let Some(average) = shard.average(pairs) else { continue };
+                let value = if is_there(n) {
+                    let place = |i: usize| averaged(n, (group, first + i));
+                    let part = |i: usize| given.take(&place(i), &shard.shapes[i], dtype);
+                    line(&(0..count).map(part).collect::<Result<Vec<_>>>()?)?
+                } else {
+                    copy(&shard.flat)?
+                };
+                all.push((average.clone(), value));
+            }
+            let one = |i: usize| given.find(&name(i, ACCUMULATED), &shard.shapes[i], dtype);
+            let gradients = (0..count).map(one).collect::<Result<Vec<_>>>()?;
+            pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
-        if let Some(name) = given.keys().next() {
+        if let Some(name) = given.0.keys().next() {
             return Err(Error::data(format!("{OP}: surplus: `{name}`")));
-        }
-        let mut all: Vec<(Variable, Tensor)> =
-            scaled.into_iter().map(|(variable, value)| (variable.clone(), value)).collect();
-        let mut rest = &parts[..];
-        for shard in self.shards() {
-            for memory in &shard.memory {
-                let (own, others) = rest.split_at(shard.shapes.len());
-                rest = others;
-                all.push((memory.clone(), Tensor::concat(own, 0)?.detach()));
-            }
         }
         // From here on nothing fails.
         drop(Assignment::new(all)?.commit());
@@ -166,23 +201,35 @@ impl Optimizer {
         }
     }
 
-    /// The name of each thing remembered, its shard, its number there, and where the parameter begins and its number: by
-    /// shards, then things, then parameters.
-    fn places(&self) -> Vec<(String, &super::Shard, usize, (usize, usize))> {
-        let mut places = Vec::new();
+    /// All shards, with the number of their group and that of their first parameter in it.
+    fn numbered(&self) -> Vec<(usize, usize, &Shard)> {
+        let mut all = Vec::new();
         for (g, group) in self.groups.iter().enumerate() {
             let mut first = 0;
             for shard in &group.shards {
-                for (m, (what, _)) in group.rule.memory().iter().enumerate() {
-                    let mut start = 0;
-                    for (i, shape) in shard.shapes.iter().enumerate() {
-                        places.push((format!("{g}.{}.{what}", first + i), shard, m, (start, i)));
-                        start += shape.iter().product::<usize>();
-                    }
-                }
+                all.push((g, first, shard));
                 first += shard.shapes.len();
             }
         }
-        places
+        all
+    }
+}
+
+impl Shard {
+    /// What a variable as flat as the parameters has of each of them.
+    fn parts(&self, flat: &Variable) -> Result<Vec<Tensor>> {
+        let (all, mut parts, mut start) = (flat.value(), Vec::new(), 0);
+        for shape in &self.shapes {
+            let count = shape.iter().product::<usize>() as isize;
+            parts.push(all.slice(0, start..start + count)?.reshape(&shape[..])?);
+            start += count;
+        }
+        Ok(parts)
+    }
+
+    /// The average of its parameters, if they are among these.
+    fn average<'a>(&self, pairs: &'a [(Variable, Variable)]) -> Option<&'a Variable> {
+        let own = pairs.iter().find(|(flat, _)| flat.is_same(&self.flat));
+        own.map(|(_, average)| average)
     }
 }

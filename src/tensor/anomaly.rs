@@ -56,12 +56,9 @@ impl Tensor {
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub async fn find_non_finite(&self) -> Result<Option<NonFinite>> {
-        let (device, of) = (self.device.clone(), self.node()?);
-        let (mut history, mut tensors) = (Vec::new(), Vec::new());
-        for (recorded, held) in device.held_history(of, may_be_bad) {
-            history.push(recorded);
-            tensors.push(held.map(|node| Tensor::adopt(&device, node)));
-        }
+        let device = self.device.clone();
+        let (history, tensors): (Vec<Recorded>, Vec<Option<Tensor>>) =
+            self.history()?.into_iter().unzip();
         // Looking changes nothing: what is computed for it keeps its history.
         let open = device.open(tensors.iter().flatten().filter_map(|x| x.node().ok()));
         let mut flags: Vec<(usize, Tensor)> = Vec::new();
@@ -107,9 +104,15 @@ impl Tensor {
     /// All that it was made of and that may not be finite. While these are held, gradients get to each of them, whatever is
     /// computed in between.
     pub(crate) fn past(&self) -> Result<Vec<Tensor>> {
-        let all = self.device.held_history(self.node()?, may_be_bad);
-        let held = all.into_iter().filter_map(|(_, held)| held);
-        Ok(held.map(|node| Tensor::adopt(&self.device, node)).collect())
+        Ok(self.history()?.into_iter().filter_map(|(_, x)| x).collect())
+    }
+
+    /// All that it was made of, with the tensors that may not be finite.
+    fn history(&self) -> Result<Vec<(Recorded, Option<Tensor>)>> {
+        let (none, of) = (FxHashSet::default(), self.node()?);
+        let all = self.device.history(of, usize::MAX, &none, may_be_bad).unwrap_or_default();
+        let adopt = |node| Tensor::adopt(&self.device, node);
+        Ok(all.into_iter().map(|(recorded, held)| (recorded, held.map(adopt))).collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Checkpoints: all that a training needs to go on to the same bits, in one safetensors file.
 
+use super::ahead::Ahead;
+use super::fit::watched;
 use super::record::{Epoch, Scores};
 use super::running::Running;
 use super::stopping::Patience;
@@ -7,7 +9,7 @@ use super::{Access, Trainer};
 use crate::error::{Error, Result};
 use crate::io;
 use crate::nn::{Member, Module};
-use crate::optim::Optimizer;
+use crate::optim::{Optimizer, ReduceLrOnPlateau};
 use crate::tensor::{Tensor, Variable};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -24,9 +26,10 @@ const BAD: &str = "trainer/bad";
 
 impl<M: Module, O: Access> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
-    /// [`Module::state_dict`], so that whatever reads safetensors finds them; all else has names that begin with `trainer/`:
-    /// what the optimiser remembers, the best weights, the losses of the epoch. Counters, learning rates, draws of generators
-    /// and the history are in the note `trainer`, as JSON.
+    /// [`Module::state_dict`], so that whatever reads safetensors finds them. All other names begin with `trainer/`: what
+    /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward` left, the
+    /// best weights, and the losses of the epoch. Counters, learning rates, draws of generators, early stopping and the history are in the note `trainer`, as
+    /// JSON.
     ///
     /// # Errors
     /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].
@@ -52,6 +55,16 @@ impl<M: Module, O: Access> Trainer<M, O> {
         tensors.insert(BAD.into(), self.running.bad.clone());
         let text = |rates: [f64; 2]| rates.map(|rate| rate.to_string());
         let rates = self.optimizer.look(|own| Ok(own.rates()))?;
+        let patience = self.stopping.as_ref().map(|rule| {
+            let Patience { best, worse } = self.patience;
+            let best = best.map(|best| best.to_string());
+            json!({ "monitor": rule.monitor, "best": best, "worse": worse })
+        });
+        let plateau = self.plateau.as_ref().map(|[_, now]| {
+            let (lr, best, bad_steps, cooldown) = now.state();
+            let (lr, best) = (lr.to_string(), best.to_string());
+            json!({ "lr": lr, "best": best, "bad_steps": bad_steps, "cooldown": cooldown })
+        });
         let state = json!({
             "version": 2,
             "steps": self.steps,
@@ -62,6 +75,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
             "order": self.data.order(),
             "rates": rates.into_iter().map(text).collect::<Vec<_>>(),
             "draws": self.generators.iter().map(|one| one.drawn()).collect::<Vec<_>>(),
+            "patience": patience,
+            "plateau": plateau,
+            "restored": self.restored,
             "history": self.history.iter().map(written).collect::<Vec<_>>(),
         });
         let mut metadata = notes.clone();
@@ -69,8 +85,11 @@ impl<M: Module, O: Access> Trainer<M, O> {
         io::save_safetensors(&tensors, &metadata).await
     }
 
-    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Model, optimiser, data and
-    /// all that is said of the training must be made as they were. Returns the notes.
+    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before is
+    /// left. Model, optimiser, averages, data and all that is said of the training must be made as they were. Returns the notes.
+    ///
+    /// A step that was taken before the file was saved, and that [`Trainer::next_step`] had not returned yet because it was
+    /// dropped, is not returned again.
     ///
     /// # Errors
     /// `Data` if the file is damaged or no checkpoint, or of another model, optimiser or number of generators, or of the middle
@@ -96,11 +115,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             let saved = state.rates.len();
             return Err(wrong(&format!("of {saved} groups of parameters, here are {groups}")));
         }
-        if let Some(rule) = &self.stopping {
-            if state.history.iter().any(|epoch| epoch.get(&rule.monitor).is_none()) {
-                return Err(wrong(&format!("its epochs have no `{}`", rule.monitor)));
-            }
-        }
+        let (patience, plateau) = (self.patience_of(&state)?, self.plateau_of(&state));
         let running = Running {
             mean: taken(&mut tensors, MEAN, &self.running.mean)?,
             bad: taken(&mut tensors, BAD, &self.running.bad)?,
@@ -138,17 +153,47 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.position = state.position;
         self.running = running;
         self.best = (!best.is_empty()).then_some(best);
-        (self.left, self.last, self.begun, self.restored) = (None, None, None, false);
-        // What looks at epochs has seen those of the history.
-        self.patience = Patience::default();
-        if let Some([first, now]) = &mut self.plateau {
-            *now = first.clone();
-        }
-        for epoch in &state.history {
-            self.follow(epoch)?;
+        (self.left, self.last, self.begun) = (None, None, None);
+        self.ahead = Ahead::default();
+        self.restored = state.restored;
+        self.patience = patience;
+        if let (Some([_, now]), Some(plateau)) = (&mut self.plateau, plateau) {
+            *now = plateau;
         }
         self.history = state.history;
         Ok(metadata)
+    }
+
+    /// How far a training is from stopping early. A file of version 1, or of a training that did not stop early by this number,
+    /// does not say it: then it follows from the history.
+    fn patience_of(&self, state: &State) -> Result<Patience> {
+        let mut patience = Patience::default();
+        let Some(rule) = &self.stopping else { return Ok(patience) };
+        if let Some((monitor, saved)) = &state.patience {
+            if *monitor == rule.monitor {
+                return Ok(*saved);
+            }
+        }
+        for epoch in &state.history {
+            let none = |_| wrong(&format!("its epochs have no `{}`", rule.monitor));
+            patience.take(rule, epoch).map_err(none)?;
+        }
+        Ok(patience)
+    }
+
+    /// The learning rate that falls, likewise.
+    fn plateau_of(&self, state: &State) -> Option<ReduceLrOnPlateau> {
+        let [first, _] = self.plateau.as_ref()?;
+        let mut plateau = first.clone();
+        match state.plateau {
+            Some(saved) => plateau.set_state(saved),
+            None => {
+                for epoch in &state.history {
+                    plateau.step(watched(epoch));
+                }
+            }
+        }
+        Some(plateau)
     }
 }
 
@@ -194,6 +239,11 @@ struct State {
     order: String,
     rates: Vec<[f64; 2]>,
     draws: Vec<u32>,
+    /// What early stopping looks at, and how far it is.
+    patience: Option<(String, Patience)>,
+    /// [`ReduceLrOnPlateau::state`].
+    plateau: Option<(f64, f64, u64, u64)>,
+    restored: bool,
     history: Vec<Epoch>,
 }
 
@@ -217,11 +267,15 @@ impl State {
             order: note["order"].as_str().ok_or_else(|| missing("order"))?.into(),
             rates: list("rates")?.iter().map(rates).collect::<Result<_>>()?,
             draws: draws.collect::<Result<_>>()?,
+            patience: known(&note["patience"]).map(patience).transpose()?,
+            plateau: known(&note["plateau"]).map(plateau).transpose()?,
+            restored: note["restored"].as_bool().unwrap_or(false),
             history: list("history")?.iter().map(epoch).collect::<Result<_>>()?,
         };
-        match state.batch <= state.steps {
-            true => Ok(state),
-            false => Err(wrong("more steps in an epoch than in all")),
+        match () {
+            _ if state.batch > state.steps => Err(wrong("more steps in an epoch than in all")),
+            _ if state.position > state.batch => Err(wrong("more batches than steps in an epoch")),
+            _ => Ok(state),
         }
     }
 }
@@ -241,6 +295,22 @@ fn number(note: &Value, key: &str) -> Result<f64> {
 
 fn parsed(text: &Value) -> Option<f64> {
     text.as_str()?.parse().ok()
+}
+
+/// What a file of version 1 does not have, and not every training.
+fn known(note: &Value) -> Option<&Value> {
+    Some(note).filter(|note| !note.is_null())
+}
+
+fn patience(note: &Value) -> Result<(String, Patience)> {
+    let monitor = note["monitor"].as_str().ok_or_else(|| missing("monitor"))?;
+    let best = known(&note["best"]).map(|_| number(note, "best")).transpose()?;
+    Ok((monitor.into(), Patience { best, worse: count(note, "worse")? }))
+}
+
+fn plateau(note: &Value) -> Result<(f64, f64, u64, u64)> {
+    let lr = Some(number(note, "lr")?).filter(|lr| *lr >= 0.0).ok_or_else(|| missing("lr"))?;
+    Ok((lr, number(note, "best")?, count(note, "bad_steps")?, count(note, "cooldown")?))
 }
 
 fn rates(group: &Value) -> Result<[f64; 2]> {

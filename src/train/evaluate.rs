@@ -5,6 +5,7 @@ use super::data::Batches;
 use super::metrics::Metric;
 use super::record::{Outcome, Scores};
 use super::running::Running;
+use super::undo::Before;
 use super::{Access, Trainer};
 use crate::device::Device;
 use crate::dtype::DType;
@@ -20,9 +21,13 @@ impl<M: Module, O: Access> Trainer<M, O> {
     ///
     /// # Errors
     /// Those of the batches, the forward function and the metrics; `Data` if there are no batches, or there are metrics and
-    /// the forward function returns a loss alone.
+    /// the forward function returns a loss alone. No buffer and no generator was changed then.
     pub async fn evaluate(&mut self, data: &dyn Batches) -> Result<Scores> {
-        scores(&self.device, &self.model, &self.forward, &mut self.metrics, data).await
+        let before = Before::of(&self.model, &self.generators);
+        let found =
+            scores(&self.device, &self.model, &self.forward, &mut self.metrics, data).await?;
+        before.keep();
+        Ok(found)
     }
 }
 

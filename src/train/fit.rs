@@ -87,7 +87,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
     ///
     /// # Errors
     /// Those of the data, as [`Trainer::step`] and [`Trainer::end_epoch`]; `Data` if an epoch has no batches, or early stopping
-    /// looks at a number that there can not be. A step that failed was not taken, and comes again.
+    /// looks at a number that there can not be. A step that failed was not taken: nothing was changed, and the next call takes
+    /// it on the same batch. If the step was taken, and its report or the end of its epoch failed, the next call goes on there.
     pub async fn next_step(&mut self) -> Result<Option<Step>> {
         // A step whose report, or whose epoch's end, was not awaited to the end is already taken.
         while self.last.is_none() {
@@ -96,18 +97,18 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 return Ok(None);
             }
             self.check_stopping()?;
-            // Whoever drops this while it waits has lost no batch: none is taken yet.
             self.ahead.wait().await?;
             match self.next_batch()? {
                 Some((x, y)) => {
-                    // Whether this fails or is dropped: the next call begins where the training is then.
-                    let left = self.left.take();
+                    // Whether this fails or is dropped: the batch is still the next one.
                     let taken = self.step(&x, &y).await?;
                     self.last = Some(Step { batch: self.position, ..taken });
                     self.position += 1;
-                    self.left = left;
+                    self.left.iter_mut().for_each(|left| drop(left.next()));
                 }
                 None if self.position == 0 => {
+                    // The next call looks for them again.
+                    self.left = None;
                     return Err(Error::data(format!("train: epoch {} has no batches", self.epoch)));
                 }
                 // A checkpoint of the end of an epoch.
@@ -143,21 +144,23 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.left = None;
     }
 
-    /// The next batch of the epoch; those that were taken are passed over.
+    /// The next batch of the epoch, which stays the next one until its step is taken.
     fn next_batch(&mut self) -> Result<Option<super::Batch>> {
+        // A checkpoint does not say whether a model is in training: each of these steps is.
+        self.model.train();
         if self.left.is_none() {
-            self.model.train();
             let mut left = self.data.epoch(self.epoch)?;
             if let Some(before) = self.position.checked_sub(1) {
                 left.nth(before as usize).transpose()?;
             }
             self.left = Some(left.peekable());
         }
-        let next = self.left.as_mut().and_then(Iterator::next).transpose();
-        if next.is_err() {
+        let Some(left) = &mut self.left else { return Ok(None) };
+        if let Some(failed) = left.next_if(Result::is_err) {
             self.left = None;
+            return failed.map(Some);
         }
-        next
+        left.peek().cloned().transpose()
     }
 
     /// Takes a step on a batch: records its loss, gradients and new parameters, and submits them. It waits only where the
@@ -171,8 +174,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// generator, no learning rate, no count.
     pub async fn step(&mut self, x: &Tensor, y: &Tensor) -> Result<Step> {
         self.ahead.wait().await?;
-        self.begun.get_or_insert_with(Instant::now);
-        self.restored = false;
+        let begun = Instant::now();
         let lr = match (&self.schedule, &self.plateau) {
             (Some((schedule, Per::Step)), _) => schedule.lr(self.steps),
             (Some((schedule, Per::Epoch)), _) => schedule.lr(self.epoch),
@@ -207,6 +209,8 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.running = running;
         self.steps += 1;
         self.batch += 1;
+        self.restored = false;
+        self.begun.get_or_insert(begun);
         self.ahead.push(&self.device);
         Ok(Step { step, epoch, batch, lr, loss, mean_loss: None, ended: None })
     }
@@ -246,7 +250,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     ///
     /// # Errors
     /// `Data` if no step of the epoch was taken; if a loss of it was not finite, with the step's number; if early stopping
-    /// looks at a number that is not there; as [`Trainer::evaluate`].
+    /// looks at a number that is not there; as [`Trainer::evaluate`]. Nothing was changed then.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
             let message = format!("train: epoch {} has no steps, and can not end", self.epoch);
@@ -254,6 +258,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         }
         self.check_stopping()?;
         let loss = self.mean_loss().await?;
+        let before = Before::of(&self.model, &self.generators);
         let validation = match &self.validation {
             Some(data) => {
                 let (forward, metrics) = (&self.forward, &mut self.metrics);
@@ -268,6 +273,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         if self.follow(&ended)? {
             self.best = Some(self.weights());
         }
+        before.keep();
         self.history.push(ended.clone());
         self.running = running;
         (self.epoch, self.batch, self.position) = (epoch + 1, 0, 0);
@@ -283,13 +289,13 @@ impl<M: Module, O: Access> Trainer<M, O> {
     }
 
     /// Takes an epoch in, for what looks at epochs. Whether its weights are to be kept.
-    pub(super) fn follow(&mut self, epoch: &Epoch) -> Result<bool> {
+    fn follow(&mut self, epoch: &Epoch) -> Result<bool> {
         let best = match &self.stopping {
             Some(rule) => self.patience.take(rule, epoch)? && rule.restore_best,
             None => false,
         };
         if let Some([_, plateau]) = &mut self.plateau {
-            plateau.step(epoch.get("validation_loss").unwrap_or(epoch.loss));
+            plateau.step(watched(epoch));
         }
         Ok(best)
     }
@@ -318,4 +324,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let why = "a lower learning rate or clipped gradients may help; a checkpoint goes back";
         Err(Error::data(format!("train: {what}; {why}")))
     }
+}
+
+/// What a rate that falls looks at: the loss of the validation, or without validation the loss.
+pub(super) fn watched(epoch: &Epoch) -> f64 {
+    epoch.get("validation_loss").unwrap_or(epoch.loss)
 }

@@ -275,6 +275,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
         self.batch
     }
 
+    /// How many batches of the trainer's data were taken in the epoch that is under way. Steps on other batches
+    /// ([`Trainer::step`]) do not count here.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
     /// How many steps were taken.
     pub fn steps(&self) -> u64 {
         self.steps

@@ -62,8 +62,10 @@ impl Default for EarlyStopping {
 /// How far it is from stopping.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Patience {
-    best: Option<f64>,
-    worse: u64,
+    /// The best number so far.
+    pub best: Option<f64>,
+    /// How many epochs in a row were no better since then, or since the patience was renewed.
+    pub worse: u64,
 }
 
 impl Patience {

@@ -1,10 +1,10 @@
-//! What a step that is not taken must leave as it was.
+//! What a call that fails must leave as it was.
 
 use crate::nn::{Generator, Member, Module};
 use crate::tensor::{Tensor, Variable, WeakTensor};
 
-/// Running statistics and draws as they were before the forward function. They are given back when this is dropped, in
-/// whichever way that happens, unless the step was taken.
+/// Running statistics and draws as they were before the forward function was called. They are restored when this is dropped, in
+/// whichever way that happens, unless the call succeeded.
 pub(super) struct Before {
     buffers: Vec<(Variable, Saved)>,
     draws: Vec<(Generator, u32)>,
@@ -41,7 +41,7 @@ impl Before {
         }
     }
 
-    /// The step was taken.
+    /// The call succeeded.
     pub fn keep(mut self) {
         self.buffers.clear();
         self.draws.clear();

@@ -70,8 +70,21 @@ class Feed {
     this.#data = data;
   }
 
-  /** Whether all batches of the epoch were taken: it is to be ended before the next step. */
+  /**
+   * Brings batches until two wait. Tells whether all batches of the epoch were taken: it is to be ended before the next step.
+   * Data that throw can not go on, so the next call opens them again.
+   */
   async fill(trainer: Trainer): Promise<boolean> {
+    try {
+      return await this.#fill(trainer);
+    } catch (error) {
+      // What the data say when they are let go is not why.
+      await this.reset().catch(() => {});
+      throw error;
+    }
+  }
+
+  async #fill(trainer: Trainer): Promise<boolean> {
     if (trainer.isOver) return false;
     const [epoch, taken, , isTelling] = trainer.place() as [number, number, number, number];
     const isNew = !this.#batches || this.#epoch !== epoch;
@@ -86,7 +99,10 @@ class Feed {
       const value = await this.#next();
       if (!this.#isDone) trainer.bring(epochs, batchOf(value));
     }
-    return isNew && taken > 0 && !isTelling && trainer.place()[2] === 0;
+    const isEmpty = isNew && trainer.place()[2] === 0;
+    // An epoch without batches is an error; the next call looks for them again.
+    if (isEmpty) this.#batches = undefined;
+    return isEmpty && taken > 0 && !isTelling;
   }
 
   async #next(): Promise<unknown> {
@@ -139,10 +155,6 @@ async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Prom
   loop.isBusy = true;
   try {
     return await work(loop);
-  } catch (error) {
-    // The step comes again, and so does its batch. What the data say when they are let go is not why.
-    await loop.feed?.reset().catch(() => {});
-    throw error;
   } finally {
     loop.isBusy = false;
   }
@@ -222,7 +234,7 @@ export class Trainer extends Shown {
 
   nextStep(): Promise<Step | undefined> {
     return alone(this, "nextStep", async (loop) => {
-      // The step that ended the epoch may have failed and be taken all the same, or be in a checkpoint.
+      // A checkpoint may be of the end of an epoch.
       while (await loop.feed?.fill(this)) await ended(this, loop);
       return taken(this, loop, () => this.advance(loop.forward));
     });

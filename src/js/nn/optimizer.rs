@@ -70,10 +70,9 @@ impl Optimizer {
     /// which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, as where their values were
-    /// taken before the last step, or if a parameter belongs to another optimiser now; `Limit`, `Memory`. Where the submission
-    /// alone fails, which `steps` shows, the step is recorded and counted, and computed with the next batch: it must not be
-    /// repeated.
+    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, if it was computed from a value
+    /// that a parameter had before it was assigned, or if a parameter belongs to another optimiser now; `Limit`, `Memory`.
+    /// Nothing was changed then.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }
@@ -82,8 +81,7 @@ impl Optimizer {
     /// computed in parts, each loss divided by their number.
     ///
     /// # Errors
-    /// As `minimize`. Where the submission alone fails (`Memory`), the gradients are recorded and added, and computed with the
-    /// next batch: they must not be added again.
+    /// As `minimize`. Nothing was added then.
     pub fn accumulate(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.accumulate(loss))
     }
@@ -93,8 +91,7 @@ impl Optimizer {
     /// `scaleLoss` gives: all gradients are divided by the scale.
     ///
     /// # Errors
-    /// `Data` if there are no gradients at all; `Limit`, `Memory`. A step whose submission alone fails is taken, as that of
-    /// `minimize`.
+    /// `Data` if there are no gradients at all; `Limit`, `Memory`. Nothing was changed then, and the gradients are still there.
     pub fn step(&self) -> Result<()> {
         self.with(|inner| inner.step())
     }
@@ -166,7 +163,7 @@ impl Optimizer {
     }
 
     /// An exponential moving average of the parameters that are there now (not of groups that are added later), of which
-    /// `decay` stays each time.
+    /// `decay` stays each time. While it is there, `stateDict` and the checkpoints of a trainer have its values.
     ///
     /// # Errors
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.

@@ -77,7 +77,8 @@ pub struct Known {
     pub steps: u64,
     pub epochs: u64,
     pub epoch: u64,
-    pub batch: u64,
+    /// Batches of the epoch that were taken.
+    pub position: u64,
     pub is_over: bool,
     /// Whether a step was taken that nobody has heard of yet.
     pub is_telling: bool,
@@ -132,7 +133,7 @@ impl Shared {
         let mut known = self.known.borrow_mut();
         known.steps = trainer.steps();
         (known.epochs, known.epoch) = (trainer.planned_epochs(), trainer.epoch());
-        (known.batch, known.is_over) = (trainer.batch(), trainer.is_over());
+        (known.position, known.is_over) = (trainer.position(), trainer.is_over());
         known.is_telling = trainer.is_telling();
         // A history only grows, but for a checkpoint's.
         let seen = known.history.len();

@@ -237,14 +237,14 @@ impl JsTrainer {
         Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
     }
 
-    /// Where the training is: the epoch, the steps of it that were taken, batches that were brought, and whether a step was
+    /// Where the training is: the epoch, the batches of it that were taken, batches that were brought, and whether a step was
     /// taken that nobody has heard of.
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn place(&self) -> Answer<Vec<f64>> {
         let shared = self.core(OP)?.shared;
         let known = shared.known.borrow();
         let is_telling = f64::from(u8::from(known.is_telling));
-        Ok(vec![known.epoch as f64, known.batch as f64, shared.queue.len() as f64, is_telling])
+        Ok(vec![known.epoch as f64, known.position as f64, shared.queue.len() as f64, is_telling])
     }
 
     /// Brings a batch: of the epoch, of the validation, of what is evaluated. Without one those that are there are let go.

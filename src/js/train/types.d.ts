@@ -91,9 +91,8 @@ export interface TrainingStep {
 export interface Trainer extends AsyncIterable<TrainingStep> {
   /**
    * Takes the next step, and ends the epoch after its last one; undefined when the training is over. A step that fails was not
-   * taken, and comes again: the model, its running statistics and generators are as they were. But one that was recorded and
-   * could not be submitted (`Memory`) counts, is computed with the next, and must not be repeated; if it was the last of its
-   * epoch, only `history` tells of the epoch's end.
+   * taken: the model, its running statistics, generators and learning rates are as they were, and the next call takes it on
+   * the same batch. If the step was taken, and the end of its epoch failed, the next call ends the epoch.
    *
    * @example
    * ```ts
@@ -119,7 +118,8 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    */
   fit(onStep?: (step: TrainingStep) => unknown, options?: FitOptions): Promise<readonly Epoch[]>;
   /**
-   * Takes a step on a batch of one's own; {@link Trainer.endEpoch} ends epochs then.
+   * Takes a step on a batch of one's own; {@link Trainer.endEpoch} ends epochs then. It counts as a step of the epoch, and does
+   * not move the position in the trainer's data: {@link Trainer.nextStep} goes on with the same batch as without it.
    *
    * @example
    * ```ts
@@ -153,8 +153,9 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    */
   evaluate(data: TrainingData): Promise<Scores>;
   /**
-   * A safetensors file of the training as it is now, with notes: the model's values by their names, and beside them all that is
-   * needed to go on to the same bits. `warpweft` in Rust reads it, too.
+   * A safetensors file of the training as it is now, with notes: the model's values by their names, and all that is needed to
+   * go on to the same bits. That includes gradients that wait for a step, and averages ({@link Optimizer.average}).
+   * `warpweft` in Rust reads it, too.
    *
    * @example
    * ```ts
@@ -165,7 +166,8 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    */
   save(notes?: Record<string, string>): Promise<Uint8Array>;
   /**
-   * Goes on from such a file, whose notes it returns. Model, optimizer, data and options must be made as they were.
+   * Goes on from such a file, whose notes it returns. Nothing of the time before is left. Model, optimizer, averages, data and
+   * options must be made as they were.
    *
    * @example
    * ```ts

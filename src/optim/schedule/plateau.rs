@@ -107,6 +107,18 @@ impl ReduceLrOnPlateau {
         self.lr
     }
 
+    /// What it remembers: the rate, the best metric, the bad steps in a row, and how much of the cooldown is left.
+    #[cfg(feature = "io")]
+    pub(crate) fn state(&self) -> (f64, f64, u64, u64) {
+        (self.lr, self.best, self.bad_steps, self.cooldown)
+    }
+
+    /// Takes [`ReduceLrOnPlateau::state`].
+    #[cfg(feature = "io")]
+    pub(crate) fn set_state(&mut self, state: (f64, f64, u64, u64)) {
+        (self.lr, self.best, self.bad_steps, self.cooldown) = state;
+    }
+
     /// Takes the metric of a step, and returns the rate of the next.
     pub fn step(&mut self, metric: f64) -> f64 {
         if self.better(metric) {

@@ -68,18 +68,17 @@ impl Tensor {
             }
         }
         let leaves = named.keys().copied().collect();
-        let history = self.device.history(of, MOST, &leaves).ok_or_else(|| {
+        let unknown =
+            |one: &Recorded| one.shape.numel() == 1 && one.number.is_none() && one.has_value;
+        let history = self.device.history(of, MOST, &leaves, unknown).ok_or_else(|| {
             let message =
                 format!("{name}: more than the {MOST} operations and operands that are drawn");
             Error::new(ErrorKind::Limit, message)
         })?;
         let mut nodes = Vec::with_capacity(history.len());
-        for Recorded { id, name: op, inputs, shape, dtype, number, has_value } in history {
-            let unknown = shape.numel() == 1 && number.is_none() && has_value;
-            let tensor = unknown.then(|| {
-                self.device.retain(id);
-                Tensor::adopt(&self.device, id)
-            });
+        for (recorded, held) in history {
+            let Recorded { id, name: op, inputs, shape, dtype, number, .. } = recorded;
+            let tensor = held.map(|node| Tensor::adopt(&self.device, node));
             let (value, name) = (number, named.get(&id).cloned());
             nodes.push(Node {
                 name,

@@ -7,7 +7,7 @@ use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
 use warpweft::nn::*;
 use warpweft::optim::*;
-use warpweft::tensor::{NonFinite, Tensor};
+use warpweft::tensor::{NonFinite, Tensor, Variable};
 use warpweft::train::*;
 
 fn found(x: &Tensor) -> Result<Option<NonFinite>> {
@@ -110,6 +110,73 @@ fn a_trainer_names_the_step_and_the_operation() {
         let want = "train: step 2: the gradient by `weight` is not finite: ";
         assert!(error.message().starts_with(want), "{error}");
         assert_eq!(trainer.steps(), 2);
+        Ok(())
+    });
+}
+
+#[test]
+fn what_is_found_does_not_depend_on_what_was_read() {
+    everywhere("a search again and again", |device| {
+        for kept in 0..8 {
+            let x = device.tensor(&[1.0f32, -1.0, 2.0, -2.0], &[2, 2])?;
+            let w = Variable::new(&device.tensor(&[1.0f32, 1.0], &[2, 1])?);
+            let (loss, parts) = {
+                let product = x.matmul(&w.value())?;
+                let log = product.log();
+                let flat = log.reshape(&[-1])?;
+                (flat.mean(())?, [product, log, flat])
+            };
+            // What is held beside the loss, and read.
+            let held: Vec<Tensor> = parts
+                .into_iter()
+                .enumerate()
+                .filter(|(n, _)| kept >> n & 1 == 1)
+                .map(|(_, x)| x)
+                .collect();
+            let want = "log gave an infinity, f32 [2, 1], for matmul f32 [2, 1]";
+            for round in 0..4 {
+                assert_eq!(said(&loss)?, want, "round {round}, {kept:b} held");
+            }
+            for part in &held {
+                block_on(part.read::<f32>())?;
+                assert_eq!(said(&loss)?, want, "{kept:b} held and read");
+            }
+            block_on(loss.item::<f32>())?;
+            for round in 0..4 {
+                assert_eq!(said(&loss)?, want, "round {round} after reading, {kept:b} held");
+            }
+            drop(held);
+            assert_eq!(said(&loss)?, want, "{kept:b} were held");
+            assert_eq!(said(&loss.sqrt().mul(2)?)?, want);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn what_only_renames_values_is_not_blamed() {
+    everywhere("views of values that are not finite", |device| {
+        let bad = Variable::new(&device.tensor(&[1.0f32, 0.0], &[2])?.log());
+        let flat = Variable::flatten(&[bad.clone(), Variable::new(&device.ones(&[3])?)])?;
+        // The values of variables, read or not, are data or what made them; a view of them never is.
+        for read in [false, true] {
+            if read {
+                block_on(flat.value().read::<f32>())?;
+            }
+            let views = bad.value().reshape(&[2, 1])?.permute(&[1, 0])?.expand(&[3, 2])?;
+            let got = found(&views.sum(())?)?.expect("it is not finite");
+            assert!(["data", "log"].contains(&got.op), "{got}");
+        }
+        let x = device.tensor(&[4.0f32, 0.0], &[2])?;
+        let y = x.log();
+        let copy = Variable::new(&y);
+        for _ in 0..2 {
+            assert_eq!(
+                said(&copy.value().reshape(&[2, 1])?.sum(())?)?,
+                "log gave an infinity, f32 [2], for data f32 [2]"
+            );
+            block_on(copy.value().read::<f32>())?;
+        }
         Ok(())
     });
 }

@@ -5,6 +5,7 @@ use crate::suite::Place;
 use pollster::block_on;
 use std::collections::BTreeMap;
 use warpweft::device::Device;
+use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::io;
 use warpweft::nn::*;
@@ -161,6 +162,12 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         (with_note(&|note| note.replace("\"steps\":10", "\"steps\":-1")), "no usable `steps`"),
         (with_note(&|note| note.replace("\"batch\":2", "\"batch\":11")), "more steps in an epoch"),
         (
+            with_note(&|note| note.replace("\"position\":2", "\"position\":3")),
+            "more batches than steps",
+        ),
+        (with_note(&|note| note.replace("\"worse\":", "\"worse_\":")), "no usable `worse`"),
+        (with_note(&|note| note.replace("\"cooldown\":", "\"c\":")), "no usable `cooldown`"),
+        (
             with_note(&|note| note.replace("\"draws\":[", "\"draws\":[1,")),
             "of 2 generators, here are 1",
         ),
@@ -188,4 +195,249 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
     steps(&mut saved, 16).expect("it trains");
     let file = block_on(saved.save(&notes)).expect("saved");
     block_on(other.load(&file)).expect("the end of an epoch");
+}
+
+#[test]
+fn steps_on_other_batches_do_not_move_the_position_in_the_data() {
+    everywhere("batches of one's own", |device| {
+        // Each batch of the data has a number; its loss is that.
+        let make = || -> Result<Trainer<Sequential>> {
+            let on = device.clone();
+            let batches = move |epoch: u64| {
+                let on = on.clone();
+                (0..5).map(move |n| {
+                    let number = on.full(&[2, 3], (10 * epoch + n) as f64, DType::F32)?;
+                    Ok((number, on.zeros((&[2], DType::I32))?))
+                })
+            };
+            let model = classifier(device, 1)?;
+            let optimizer = Optimizer::new(Sgd::new(0.0), &model.parameters())?;
+            let number = |model: &Sequential, x: &Tensor, _: &Tensor| {
+                model.forward(x)?.mul(0)?.mean(())?.add(&x.mean(())?)
+            };
+            Ok(Trainer::new(model, optimizer, batches, number)?.epochs(2))
+        };
+        let own = (device.full(&[2, 3], 99.0, DType::F32)?, device.zeros((&[2], DType::I32))?);
+        let number = |step: &Step| block_on(step.loss.item::<f32>());
+        let (mut whole, mut file, mut seen, mut means) = (make()?, None, Vec::new(), Vec::new());
+        for round in 0..10 {
+            if [1, 2, 4].contains(&round) {
+                let step = block_on(whole.step(&own.0, &own.1))?;
+                assert_eq!((number(&step)?, step.batch), (99.0, whole.batch() - 1));
+            }
+            let step = block_on(whole.next_step())?.expect("two epochs");
+            seen.push(number(&step)?);
+            means.extend(step.ended.map(|ended| ended.loss));
+            if round == 2 {
+                assert_eq!((whole.batch(), whole.position(), whole.steps()), (5, 3, 5));
+                file = Some(block_on(whole.save(&BTreeMap::new()))?);
+            }
+        }
+        let want: Vec<f32> = (0..5).chain(10..15).map(|n| n as f32).collect();
+        assert_eq!(seen, want);
+        // They are part of the epoch's mean.
+        assert!((means[0] - (10.0 + 3.0 * 99.0) / 8.0).abs() < 1e-4, "{means:?}");
+        let file = file.expect("saved");
+        for (mut later, what) in [(make()?, "another"), (whole, "the same")] {
+            block_on(later.load(&file))?;
+            let mut left = Vec::new();
+            while let Some(step) = block_on(later.next_step())? {
+                left.push(number(&step)?);
+            }
+            assert_eq!(left, want[3..], "{what}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn files_of_version_1_are_read() {
+    everywhere("an old file", |device| {
+        let mut whole = trainer(device, 1, 6)?;
+        steps(&mut whole, 19)?;
+        let file = block_on(whole.save(&BTreeMap::new()))?;
+        steps(&mut whole, 30)?;
+        // It has one number for batches and steps of the epoch, and nothing of what looks at epochs.
+        let mut all = io::load_safetensors(device, &file)?;
+        let mut note: serde_json::Value =
+            serde_json::from_str(&all.metadata["trainer"]).expect("it is JSON");
+        let entries = note.as_object_mut().expect("an object");
+        for new in ["position", "patience", "plateau", "restored"] {
+            assert!(entries.remove(new).is_some(), "{new}");
+        }
+        entries.insert("version".into(), 1.into());
+        all.metadata.insert("trainer".into(), note.to_string());
+        let old = block_on(io::save_safetensors(&all.tensors, &all.metadata))?;
+        let mut later = trainer(device, 1, 6)?;
+        block_on(later.load(&old))?;
+        steps(&mut later, 30)?;
+        assert_eq!(bits(&later.model), bits(&whole.model));
+        assert_eq!((memory(&later), history(&later)), (memory(&whole), history(&whole)));
+        Ok(())
+    });
+}
+
+#[test]
+fn gradients_that_wait_are_in_checkpoints_and_none_survives_a_load() {
+    everywhere("gradients that wait", |device| {
+        let batch = |seed: u32| -> Result<Batch> {
+            let data = data(device, seed, 6)?;
+            Ok((data.features().clone(), data.targets().clone()))
+        };
+        let wait = |trainer: &mut Trainer<Sequential>, seed: u32| -> Result<()> {
+            let (x, y) = batch(seed)?;
+            let (first, _) = loss(&trainer.model, &x, &y)?;
+            trainer.optimizer.accumulate(&first)?;
+            let (second, _) =
+                loss(&trainer.model, &y.cast(DType::F32)?.reshape(&[6, 1])?.add(&x)?, &y)?;
+            // Only one parameter has one of these.
+            second.backward(&[&trainer.model.parameters()[1]])
+        };
+        for waits in [false, true] {
+            let mut whole = trainer(device, 1, 6)?;
+            steps(&mut whole, 3)?;
+            if waits {
+                wait(&mut whole, 8)?;
+            }
+            let file = block_on(whole.save(&BTreeMap::new()))?;
+            let names = io::load_safetensors(device, &file)?.tensors;
+            let there = |what: &str| names.keys().filter(|name| name.contains(what)).count();
+            let counts = [there(".accumulated_gradient"), there("trainer/gradient/")];
+            assert_eq!(counts, if waits { [whole.model.parameters().len(), 1] } else { [0, 0] });
+            let state = memory(&whole);
+            steps(&mut whole, 6)?;
+            let want = (bits(&whole.model), memory(&whole));
+            wait(&mut whole, 9)?;
+            let mut later = trainer(device, 1, 6)?;
+            wait(&mut later, 10)?;
+            for mut trainer in [whole, later] {
+                block_on(trainer.load(&file))?;
+                assert_eq!(memory(&trainer), state, "waits: {waits}");
+                steps(&mut trainer, 6)?;
+                assert_eq!((bits(&trainer.model), memory(&trainer)), want, "waits: {waits}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn averages_are_in_checkpoints() {
+    everywhere("averages", |device| {
+        let make = || -> Result<(Trainer<Sequential>, WeightAverage)> {
+            let trainer = trainer(device, 1, 6)?;
+            let average = WeightAverage::new(&trainer.optimizer, 0.9)?;
+            Ok((trainer, average))
+        };
+        let run = |(trainer, average): &mut (Trainer<Sequential>, WeightAverage),
+                   end: u64|
+         -> Result<_> {
+            while trainer.steps() < end {
+                block_on(trainer.next_step())?;
+                average.update()?;
+            }
+            average.swap()?;
+            let seen = bits(&trainer.model);
+            average.swap()?;
+            Ok(seen)
+        };
+        let mut whole = make()?;
+        run(&mut whole, 5)?;
+        let file = block_on(whole.0.save(&BTreeMap::new()))?;
+        let want = run(&mut whole, 12)?;
+        for mut later in [make()?, whole] {
+            block_on(later.0.load(&file))?;
+            assert_eq!(run(&mut later, 12)?, want);
+        }
+        // A file without averages: they begin with the weights that it has.
+        let mut plain = trainer(device, 1, 6)?;
+        steps(&mut plain, 5)?;
+        let old = block_on(plain.save(&BTreeMap::new()))?;
+        let mut later = make()?;
+        run(&mut later, 2)?;
+        block_on(later.0.load(&old))?;
+        later.1.swap()?;
+        assert_eq!(bits(&later.0.model), bits(&plain.model));
+        // A trainer without averages refuses the file, and keeps what it has.
+        let before = (bits(&plain.model), memory(&plain));
+        let error = block_on(plain.load(&file)).expect_err("it has an average");
+        assert_eq!(error.message(), "load_state_dict: surplus: `average.0.0.0`");
+        assert_eq!((bits(&plain.model), memory(&plain)), before);
+        // One that is dropped is no part of the state.
+        let (trainer, average) = make()?;
+        let count = trainer.optimizer.state_dict()?.len();
+        drop(average);
+        assert_eq!(trainer.optimizer.state_dict()?.len(), count - trainer.model.parameters().len());
+        Ok(())
+    });
+}
+
+#[test]
+fn patience_and_falling_rates_go_on_where_they_were() {
+    let device = Place::Cpu.open().expect("the CPU is there");
+    // No epoch counts as better, so it stops after every two.
+    let make = || -> Result<Trainer<Sequential>> {
+        let trainer = trainer(&device, 1, 6)?;
+        let rule = EarlyStopping { patience: 2, min_delta: 9.0, ..EarlyStopping::default() };
+        Ok(trainer.early_stopping(rule).epochs(20))
+    };
+    let run = || -> Result<()> {
+        let mut whole = make()?;
+        assert_eq!(block_on(whole.fit())?.len(), 3);
+        // Set again, it has its whole patience; the history does not say that.
+        whole = whole.epochs(20);
+        steps(&mut whole, 30)?;
+        let file = block_on(whole.save(&BTreeMap::new()))?;
+        assert_eq!(block_on(whole.fit())?.len(), 5);
+        let mut later = make()?;
+        block_on(later.load(&file))?;
+        assert!(!later.is_over());
+        block_on(later.fit())?;
+        assert_eq!(history(&later), history(&whole));
+        // A rate that begins to fall late has not seen the epochs before.
+        let options =
+            PlateauOptions { factor: 0.5, patience: 1, threshold: 0.99, ..Default::default() };
+        let late = |trainer: Trainer<Sequential>| -> Result<Trainer<Sequential>> {
+            Ok(trainer.reduce_on_plateau(ReduceLrOnPlateau::new(0.08, options)?))
+        };
+        let mut whole = trainer(&device, 1, 6)?
+            .early_stopping(EarlyStopping { patience: 50, ..EarlyStopping::default() });
+        steps(&mut whole, 17)?;
+        let mut whole = late(whole)?;
+        steps(&mut whole, 27)?;
+        let file = block_on(whole.save(&BTreeMap::new()))?;
+        steps(&mut whole, 60)?;
+        let patient = EarlyStopping { patience: 50, ..EarlyStopping::default() };
+        let mut later = late(trainer(&device, 1, 6)?.early_stopping(patient))?;
+        block_on(later.load(&file))?;
+        steps(&mut later, 60)?;
+        let rates = |trainer: &Trainer<Sequential>| {
+            trainer.history().iter().map(|epoch| epoch.lr).collect::<Vec<_>>()
+        };
+        assert_eq!(rates(&later), rates(&whole));
+        Ok(())
+    };
+    run().expect("it runs");
+}
+
+#[test]
+fn best_weights_are_given_back_once() {
+    let device = Place::Cpu.open().expect("the CPU is there");
+    let run = || -> Result<()> {
+        let mut whole = trainer(&device, 1, 6)?.epochs(2);
+        block_on(whole.fit())?;
+        // The best weights are there. What is assigned afterwards stays, also after a checkpoint.
+        let parameter = whole.model.parameters().remove(0);
+        parameter.assign(&parameter.value().mul(0)?.detach())?;
+        let file = block_on(whole.save(&BTreeMap::new()))?;
+        let want = bits(&whole.model);
+        assert!(block_on(whole.next_step())?.is_none());
+        assert_eq!(bits(&whole.model), want);
+        let mut later = trainer(&device, 1, 6)?.epochs(2);
+        block_on(later.load(&file))?;
+        assert!(block_on(later.next_step())?.is_none());
+        assert_eq!(bits(&later.model), want);
+        Ok(())
+    };
+    run().expect("it runs");
 }

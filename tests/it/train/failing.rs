@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use warpweft::device::Device;
+use warpweft::dtype::DType;
 use warpweft::error::{Error, ErrorKind, Result};
 use warpweft::nn::*;
 use warpweft::optim::*;
@@ -65,22 +66,28 @@ fn wide(device: &Device) -> Result<Trainer<Wide>> {
 }
 
 #[test]
-fn a_step_whose_submission_fails_is_not_taken_and_comes_again() {
+fn a_step_whose_submission_fails_was_not_taken() {
     everywhere("a step without memory", |device| {
         let mut whole = wide(device)?;
         block_on(whole.fit())?;
         // The second of an epoch, and the last of one.
         for failing in [1, 3] {
-            let mut trainer = wide(device)?;
+            let mut trainer = wide(device)?.schedule(ConstantLr::new(0.05, 1.0, 1)?);
             for _ in 0..failing {
                 block_on(trainer.next_step())?;
             }
+            trainer.optimizer.set_lr(0.7);
             block_on(device.sync())?;
-            device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
-            let error = block_on(trainer.next_step()).map(drop);
-            device.set_memory_limit(None);
-            assert_eq!(error.expect_err("there is no memory").kind(), ErrorKind::Memory);
-            assert_eq!((trainer.steps(), trainer.optimizer.steps()), (failing, failing));
+            let before = bits(&trainer.model);
+            for _ in 0..2 {
+                device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
+                let error = block_on(trainer.next_step()).map(drop);
+                device.set_memory_limit(None);
+                assert_eq!(error.expect_err("there is no memory").kind(), ErrorKind::Memory);
+                assert_eq!((trainer.steps(), trainer.optimizer.steps()), (failing, failing));
+                assert_eq!((trainer.batch(), trainer.position()), (failing, failing));
+                assert_eq!((bits(&trainer.model), trainer.optimizer.lr()), (before.clone(), 0.7));
+            }
             block_on(trainer.fit())?;
             assert_eq!((trainer.steps(), trainer.optimizer.steps()), (8, 8));
             assert_eq!(losses(&trainer), losses(&whole), "step {failing} failed");
@@ -91,25 +98,118 @@ fn a_step_whose_submission_fails_is_not_taken_and_comes_again() {
 }
 
 #[test]
-fn a_minimize_whose_submission_fails_can_be_repeated() {
+fn a_minimize_whose_submission_fails_was_not_made() {
     everywhere("a minimize without memory", |device| {
         let run = |fails: bool| -> Result<Vec<f32>> {
             let weight = Variable::new(&device.tensor(&noise(64 * 256, 1), &[64, 256])?);
             let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&weight))?;
             let x = device.tensor(&noise(96 * 64, 2), &[96, 64])?;
             block_on(x.read::<f32>())?;
-            device.set_memory_limit(fails.then_some(device.stats().used_bytes + 1_000));
             let loss = x.matmul(&weight.value())?.tanh().square().mean(())?;
-            let done = optimizer.minimize(&loss);
-            device.set_memory_limit(None);
-            assert_eq!((done.is_err(), optimizer.steps()), (fails, u64::from(!fails)));
             if fails {
-                optimizer.minimize(&loss)?;
+                device.set_memory_limit(Some(device.stats().used_bytes + 1_000));
+                let done = optimizer.minimize(&loss);
+                device.set_memory_limit(None);
+                assert_eq!((done.is_err(), optimizer.steps()), (true, 0));
             }
+            optimizer.minimize(&loss)?;
             assert_eq!(optimizer.steps(), 1);
             block_on(weight.value().read::<f32>())
         };
         assert_eq!(run(true)?, run(false)?);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_step_that_fails_leaves_the_data_where_they_were() {
+    everywhere("data of one pass", |device| {
+        // A stream that can not be opened again: each batch is made once.
+        let made = Rc::new(Cell::new(0u32));
+        let (counted, on) = (made.clone(), device.clone());
+        let stream = move |_: u64| {
+            let (counted, on) = (counted.clone(), on.clone());
+            (0..6).map(move |_| {
+                counted.set(counted.get() + 1);
+                let x = on.full(&[2, 3], f64::from(counted.get()), DType::F32)?;
+                Ok((x, on.zeros((&[2], DType::I32))?))
+            })
+        };
+        let model = classifier(device, 1)?;
+        let optimizer = Optimizer::new(Sgd::new(0.1), &model.parameters())?;
+        let calls = Cell::new(0);
+        let forward = move |model: &Sequential, x: &Tensor, _: &Tensor| {
+            calls.set(calls.get() + 1);
+            match calls.get() % 3 {
+                0 => Err(Error::data("not now")),
+                _ => model.forward(x)?.mul(0)?.mean(())?.add(&x.mean(())?),
+            }
+        };
+        let rate = ExponentialLr::new(0.1, 0.5)?;
+        let mut trainer = Trainer::new(model, optimizer, stream, forward)?.epochs(1).schedule(rate);
+        let (mut seen, mut errors) = (Vec::new(), 0);
+        while !trainer.is_over() {
+            let lr = trainer.optimizer.lr();
+            match block_on(trainer.next_step()) {
+                Ok(step) => seen.push(block_on(step.expect("it is not over").loss.item::<f32>())?),
+                Err(_) => {
+                    errors += 1;
+                    assert_eq!(trainer.optimizer.lr(), lr, "the schedule's rate");
+                }
+            }
+        }
+        assert_eq!((seen, errors), (vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 2));
+        assert_eq!(made.get(), 6);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_evaluation_that_fails_changes_nothing() {
+    everywhere("an evaluation that fails", |device| {
+        let generator = Generator::new(device, 5);
+        let (drawn, calls) = (generator.clone(), Rc::new(Cell::new(0)));
+        let fails = calls.clone();
+        let forward = move |model: &Sequential, x: &Tensor, y: &Tensor| {
+            let x = x.add(&x.device().uniform(x.shape(), -0.1, 0.1, drawn.draw())?)?;
+            match fails.replace(fails.get() - 1) {
+                1 => Err(Error::data("not now")),
+                _ => loss(model, &x, y),
+            }
+        };
+        let x = noise(COUNT * 3, 3);
+        let loader = DataLoader::new(&data(device, &x)?, 8)?;
+        let mut trainer =
+            trainer(device, &x, forward)?.generator(&generator).validate_on(loader.clone());
+        for _ in 0..3 {
+            block_on(trainer.next_step())?;
+        }
+        let before = (generator.drawn(), bits(&trainer.model));
+        calls.set(2);
+        assert!(block_on(trainer.evaluate(&loader)).is_err());
+        calls.set(3);
+        assert!(block_on(trainer.end_epoch()).is_err());
+        assert_eq!((generator.drawn(), bits(&trainer.model)), before);
+        assert_eq!((trainer.batch(), trainer.epoch()), (3, 0));
+        block_on(trainer.end_epoch())?;
+        assert_eq!(generator.drawn(), before.0 + 3);
+        Ok(())
+    });
+}
+
+#[test]
+fn steps_of_the_trainer_are_in_training() {
+    everywhere("a model in evaluation", |device| {
+        let x = noise(COUNT * 3, 3);
+        let mut whole = trainer(device, &x, loss as Forward)?;
+        block_on(whole.fit())?;
+        // Whoever looks at a model in between may leave it in evaluation. A checkpoint does not say it.
+        let mut looked_at = trainer(device, &x, loss as Forward)?;
+        while !looked_at.is_over() {
+            block_on(looked_at.next_step())?;
+            looked_at.model.eval();
+        }
+        assert_eq!(bits(&looked_at.model), bits(&whole.model));
         Ok(())
     });
 }

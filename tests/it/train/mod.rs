@@ -10,6 +10,7 @@ mod fit;
 mod long;
 mod metrics;
 mod mixed;
+mod replay;
 
 use crate::suite::{absent, Place};
 use pollster::block_on;
