@@ -166,3 +166,17 @@ fn what_is_too_large_is_refused() {
     let bad = device.ones(&[2]).expect("data").cast(DType::Bool).expect("cast").exp();
     assert_eq!(bad.graph(&[]).expect_err("it is none").kind(), ErrorKind::DType);
 }
+
+#[test]
+fn a_drawing_leaves_gradients_as_they_are() {
+    let device = device();
+    let run = || -> Result<Vec<f32>> {
+        let w = Variable::new(&device.tensor(&[1.0f32, 2.0, 3.0], &[3])?);
+        let loss = w.value().square().mean(())?.mul(3)?;
+        for _ in 0..3 {
+            block_on(loss.graph(&[])?.with_values())?;
+        }
+        block_on(loss.grad(&[&w.value()])?[0].read::<f32>())
+    };
+    assert_eq!(run().expect("gradients pass what was drawn"), [2.0, 4.0, 6.0]);
+}

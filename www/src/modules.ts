@@ -262,6 +262,23 @@ export class Schedule extends Shown {
   }
 }
 
+/** How schedules were made. They are numbers alone, so another core can make the same. */
+const recipes = new WeakMap<object, readonly [name: string, values: readonly unknown[]]>();
+
+/** A list or an object of options, as it is now. */
+function copied(value: unknown): unknown {
+  if (Array.isArray(value)) return [...(value as unknown[])];
+  return typeof value === "object" && value !== null ? { ...value } : value;
+}
+
+/** A schedule for something that lives on a core: that one or, where another core has it, one that is made as it was. */
+export function scheduleIn(host: Host, schedule: unknown): unknown {
+  const recipe = recipes.get(Object(schedule) as object);
+  if (!recipe || Brand.owner(schedule) === host || isGone(schedule as object)) return schedule;
+  const [name, values] = recipe;
+  return (host.classes.Schedule as Record<string, Function>)[name]!(...values);
+}
+
 const made = { Layer, Optimizer, Schedule };
 const running: Host[] = [];
 
@@ -281,9 +298,11 @@ export function makeAs(classes: Record<string, object>): void {
       const make = (...values: unknown[]) => {
         const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
         const short = given.filter((value) => !tooLong(value));
-        const host = (ownerOf(short) as Host | undefined) ?? running[0];
+        const host = (ownerOf(short) as Host | undefined) ?? running.find(({ isLost }) => !isLost) ?? running[0];
         if (!host) throw dataError(`${name}: there is no device yet: \`await Device.new()\` comes before`);
-        return (host.classes[kind] as Record<string, Function>)[name]!(...given);
+        const object = (host.classes[kind] as Record<string, Function>)[name]!(...given) as object;
+        if (kind === "Schedule") recipes.set(object, [name, given.map(copied)]);
+        return object;
       };
       Object.defineProperty(root, name, { value: make, configurable: true });
     }

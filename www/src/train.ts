@@ -4,8 +4,8 @@ import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
-import { checked, describe, needShort, needSync } from "./host.js";
-import { parts, setMode } from "./modules.js";
+import { checked, describe, needShort, needSync, type Host } from "./host.js";
+import { parts, scheduleIn, setMode } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
 import { readStored, writeStored } from "./opfs.js";
@@ -217,7 +217,13 @@ export class Trainer extends Shown {
     const core = classOf("Trainer", "train", objects) as unknown as new (...values: unknown[]) => Trainer;
     const known = typeof options === "object" && options !== null ? (options as Record<string, unknown>) : {};
     const later = known.validation === undefined || isPair(known.validation) ? undefined : known.validation;
-    const told = later === undefined ? options : { ...known, validation: [] };
+    const changed: Record<string, unknown> = later === undefined ? {} : { validation: [] };
+    const host = Brand.owner(objects[0]) as Host;
+    for (const name of ["schedule", "scheduleByEpoch", "reduceOnPlateau"]) {
+      const own = scheduleIn(host, known[name]);
+      if (own !== known[name]) changed[name] = own;
+    }
+    const told = Object.keys(changed).length === 0 ? options : { ...known, ...changed };
     const trainer = new core([paths, objects], optimizer, isPair(data) ? data : [], forward, told);
     setMode(model, true);
     const feed = isPair(data) ? undefined : new Feed(data);

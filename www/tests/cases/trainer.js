@@ -770,3 +770,24 @@ test("groups of parameters have rules and rates of their own", async ({ device, 
   await trainer.fit();
   same(used.steps, 1);
 });
+
+test("a schedule serves trainers on every core", async (context) => {
+  const other = await context.Device.new({ prefer: "cpu" });
+  const schedule = context.Schedule.exponential(0.4, 0.5);
+  const plateau = () => context.Schedule.reduceOnPlateau(0.3);
+  for (const device of [context.device, other]) {
+    const data = [device.tensor(features), device.tensor(targets)];
+    const { trainer } = line({ ...context, device }, { batchSize: 5, epochs: 1, schedule }, data);
+    const rates = [];
+    for await (const { lr } of trainer) rates.push(lr);
+    same(rates, [0.4, 0.2], `on ${device.info.backend}`);
+    const falling = line({ ...context, device }, { epochs: 1, reduceOnPlateau: plateau(), validation: data }, data);
+    await falling.trainer.fit();
+    same(falling.trainer.history[0].lr, 0.3, `of a plateau, on ${device.info.backend}`);
+  }
+  const gone = context.Schedule.constant(0.1);
+  gone.dispose();
+  const data = [other.tensor(features), other.tensor(targets)];
+  refuses("Data", "train", () => line({ ...context, device: other }, { schedule: gone }, data));
+  other.dispose();
+});

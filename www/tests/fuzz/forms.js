@@ -151,7 +151,8 @@ const makers = {
     const others = all.filter((y) => fits(x.value.shape, y.value.shape) && (op !== "mul" || size(x) * size(y) < TAME * TAME));
     return others.length ? { op, of: [x.ref, random.one(others).ref] } : undefined;
   },
-  element: ({ random }, x, all) => {
+  element: ({ random, hasElements }, x, all) => {
+    if (!hasElements) return undefined;
     const others = all.filter((y) => fits(x.value.shape, y.value.shape) && size(x) * size(y) < TAME * TAME);
     return others.length ? { op: "element", of: [x.ref, random.one(others).ref], with: [x.device] } : undefined;
   },

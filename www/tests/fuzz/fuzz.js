@@ -44,8 +44,8 @@ if (globalThis.process?.on) process.on("unhandledRejection", (reason) => unhandl
 else globalThis.addEventListener?.("unhandledrejection", ({ reason }) => unhandled.push(reason));
 
 /** Plays on new devices; a core that has trapped is left behind. */
-async function played(copies, prefers, next, options) {
-  const library = await Library.open(await copies.get(), prefers);
+async function played(copies, prefers, hasElements, next, options) {
+  const library = await Library.open(await copies.get(), prefers, hasElements);
   const result = await play(library, next, options);
   // They are told when all that was waiting has had its turn.
   await new Promise((resolve) => setTimeout(resolve));
@@ -62,8 +62,10 @@ async function played(copies, prefers, next, options) {
 /** Makes a program of a seed and plays it. */
 export function playSeed(copies, prefers, seed, options) {
   let [generator, left] = [undefined, options?.length ?? LENGTH];
-  return played(copies, prefers, (world) => {
-    generator ??= new Generator(world, seed, options?.without);
+  // They take a while to compile.
+  const hasElements = seed % 3 === 0;
+  return played(copies, prefers, hasElements, (world) => {
+    generator ??= new Generator(world, seed, { hasElements, without: options?.without });
     return left-- > 0 ? generator.action() : undefined;
   }, options);
 }
@@ -71,7 +73,8 @@ export function playSeed(copies, prefers, seed, options) {
 /** Plays actions that are there. */
 export function playActions(copies, prefers, list, options) {
   const left = [...list];
-  return played(copies, prefers, () => (left.length ? [left.shift()] : undefined), options);
+  const hasElements = JSON.stringify(list).includes('"element"');
+  return played(copies, prefers, hasElements, () => (left.length ? [left.shift()] : undefined), options);
 }
 
 /** Makes a finding small, in so many milliseconds at most; gives its program as data and as JavaScript. */

@@ -18,9 +18,10 @@ export function attempt(work) {
 
 /** Makes actions for a world that changes by them. */
 export class Generator {
-  constructor(world, seed, without = []) {
+  /** `without` are kinds of actions that are not made. */
+  constructor(world, seed, { hasElements = false, without = [] } = {}) {
     this.world = world;
-    /** Kinds of actions that are not made. */
+    this.hasElements = hasElements;
     this.without = without;
     this.random = chance(seed);
     this.seed = seed;

@@ -24,8 +24,15 @@ const OWN = /^([a-z]\d+|element_d\d+)$/;
 const ELEMENT = `async (device) => {
   const of = "(x: f32, y: f32) -> f32";
   const make = (name, body, options) => device.elementFunction("fn " + name + of + " { return " + body + "; }", options);
-  const byX = await make("by_x", "y + 0.5", { fallback: (x, y) => x.mul(0).add(y).add(0.5) });
-  const byY = await make("by_y", "x", { fallback: (x, y) => y.mul(0).add(x) });
+  const none = (x, y) => x.mul(0).add(y.mul(0));
+  // Gradients of gradients end at constants, which have gradients in turn.
+  let zero, one, gradients;
+  for (let order = 0; order < 5; order++, gradients = [zero, zero]) {
+    zero = await make("zero", "0.0", { gradients, fallback: none });
+    one = await make("one", "1.0", { gradients, fallback: (x, y) => none(x, y).add(1) });
+  }
+  const byX = await make("by_x", "y + 0.5", { gradients: [zero, one], fallback: (x, y) => none(x, y).add(y).add(0.5) });
+  const byY = await make("by_y", "x", { gradients: [one, zero], fallback: (x, y) => none(x, y).add(x) });
   return make("f", "x * y + 0.5 * x", { gradients: [byX, byY], fallback: (x, y) => x.mul(y).add(x.mul(0.5)) });
 }`;
 
@@ -36,14 +43,15 @@ export class Library {
     this.scope = new Proxy(env, { has: (target, key) => key in target || (typeof key === "string" && OWN.test(key)) });
   }
 
-  /** New devices of a copy of the package, `d0`, `d1` and so on. */
-  static async open(warpweft, prefers) {
+  /** New devices of a copy of the package, `d0`, `d1` and so on, with functions of elements where they are used. */
+  static async open(warpweft, prefers, hasElements) {
     const devices = await Promise.all(prefers.map((prefer) => warpweft.Device.new({ prefer })));
     const env = Object.fromEntries(CLASSES.map((name) => [name, warpweft[name]]));
     // eslint-disable-next-line no-eval
     const element = (0, eval)(ELEMENT);
     for (const [n, device] of devices.entries()) {
-      Object.assign(env, { [`d${n}`]: device, [`element_d${n}`]: await element(device) });
+      env[`d${n}`] = device;
+      if (hasElements) env[`element_d${n}`] = await element(device);
     }
     return new Library(warpweft, devices, env);
   }
