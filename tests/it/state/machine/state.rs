@@ -222,7 +222,7 @@ impl Machine {
                         .collect();
                     let specs: Vec<(&[usize], DType)> =
                         dims.iter().map(|dims| (&dims[..], DType::F32)).collect();
-                    device.compile(&specs, |x| prepared.build(x))?
+                    device.compile(&specs, move |x| prepared.build(x))?
                 };
                 self.programs[p % PROGRAMS] = Some(Rc::new(made));
                 Ok(Vec::new())

@@ -286,29 +286,31 @@ impl Model {
                 continue;
             }
             held.extend(variable.gradient.iter().map(|x| x.id));
-            // What is assigned is what the variable holds.
-            let mut value = &variable.value;
-            held.insert(value.id);
-            while let (Op::Identity, [inner]) = (value.op, &value.operands[..]) {
-                held.insert(inner.id);
-                value = inner;
-            }
+            held.insert(variable.value.id);
         }
         held
     }
 
-    /// Notes that these are computed, and all that they are made of.
+    /// The values of variables that something holds.
+    fn live_values(&self) -> Vec<Tensor> {
+        let alive = (0..self.all.len()).filter(|&at| self.is_alive(at));
+        alive.map(|at| self.all[at].value.clone()).collect()
+    }
+
+    /// Notes that these are computed, and all that they are made of. The values of variables are computed along with
+    /// anything.
     fn evaluate(&mut self, roots: &[Tensor]) {
+        let roots = [roots, &self.live_values()[..]].concat();
         let held = self.held();
         let marks = &self.marks;
         let is_data =
             |x: &Tensor| held.contains(&x.id) && marks.get(&x.id).is_some_and(|mark| mark.asked);
-        let computed = tape::ancestors(roots, |x| !is_data(x));
+        let computed = tape::ancestors(&roots, |x| !is_data(x));
         for x in computed {
             let mark = self.marks.entry(x.id).or_default();
             mark.batches = mark.batches.saturating_add(1);
         }
-        for x in roots {
+        for x in &roots {
             self.marks.entry(x.id).or_default().asked = true;
         }
     }
@@ -316,12 +318,7 @@ impl Model {
     /// Notes that all that is held is computed.
     fn evaluate_all(&mut self) {
         let mut roots: Vec<Tensor> = self.tensors.iter().flatten().cloned().collect();
-        for (at, variable) in self.all.iter().enumerate() {
-            if self.is_alive(at) {
-                roots.push(variable.value.clone());
-                roots.extend(variable.gradient.clone());
-            }
-        }
+        roots.extend(self.all.iter().filter_map(|variable| variable.gradient.clone()));
         self.evaluate(&roots);
     }
 
