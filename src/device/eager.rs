@@ -26,6 +26,19 @@ impl Device {
         self.state().eager = whether;
     }
 
+    /// Does `work` without running what it records. A program is what was recorded, and not what that gave.
+    pub(crate) fn lazily<R>(&self, work: impl FnOnce() -> R) -> R {
+        struct Restore<'a>(&'a Device, bool);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.run_eagerly(self.1);
+            }
+        }
+        let before = std::mem::replace(&mut self.state().eager, false);
+        let _restore = Restore(self, before);
+        work()
+    }
+
     /// Runs the nodes, each by itself, where the device runs eagerly. If that fails, `made` are given up.
     pub(super) fn run_early(
         &self,

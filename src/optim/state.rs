@@ -70,8 +70,8 @@ impl Optimizer {
     /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] added up for the next step, if there is one |
     /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that there is |
     ///
-    /// Together with the parameters' values a training that loads it goes on to the same bits. Learning rates are not in it, nor
-    /// are the other numbers of rules: they are set as they were.
+    /// Together with the parameters' values a training that loads it goes on to the same bits. Learning rates are not in it,
+    /// nor are the other numbers of rules: they are set as they were.
     ///
     /// # Errors
     /// `Limit`.
@@ -106,9 +106,9 @@ impl Optimizer {
         Ok(state)
     }
 
-    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that were
-    /// added up before are dropped unless the state has them; those that `backward` left stay. An average that is not in the
-    /// state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
+    /// Takes what [`Optimizer::state_dict`] gave of an optimiser of the same rules, parameters and averages. Gradients that
+    /// were added up before are dropped unless the state has them; those that `backward` left stay. An average that is not
+    /// in the state begins again with the parameters' values of now. A `steps` of one number is that of all groups.
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken. As

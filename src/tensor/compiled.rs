@@ -83,7 +83,7 @@ impl Compiled {
         let one =
             |&(shape, dtype): &(_, _)| Tensor::adopt(device, device.placeholder(shape, dtype));
         let placeholders: Vec<Tensor> = inputs.iter().map(one).collect();
-        let (results, reads) = capture::during(device, || build(&placeholders));
+        let (results, reads) = capture::during(device, || device.lazily(|| build(&placeholders)));
         let results = results?;
         let mut stand_ins: FxHashMap<NodeId, usize> = FxHashMap::default();
         let mut known: Vec<Operand> = Vec::new();

@@ -27,9 +27,9 @@ const BAD: &str = "trainer/bad";
 impl<M: Module, O: Access> Trainer<M, O> {
     /// A safetensors file of the training as it is now, with notes of the caller's. The model's values have the names of
     /// [`Module::state_dict`], so that whatever reads safetensors finds them. All other names begin with `trainer/`: what
-    /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward` left, the
-    /// best weights, and the losses of the epoch. Counters, learning rates, draws of generators, early stopping and the history are in the note `trainer`, as
-    /// JSON.
+    /// [`Optimizer::state_dict`] has, which includes gradients that were added up and averages, gradients that `backward`
+    /// left, the best weights, and the losses of the epoch. Counters, learning rates, draws of generators, early stopping and
+    /// the history are in the note `trainer`, as JSON.
     ///
     /// # Errors
     /// `Data` if a parameter or a note has such a name; as [`Tensor::read`].
@@ -85,8 +85,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         io::save_safetensors(&tensors, &metadata).await
     }
 
-    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before is
-    /// left. Model, optimiser, averages, data and all that is said of the training must be made as they were. Returns the notes.
+    /// Goes on from a file of [`Trainer::save`], to the same bits as if the training had not ended. Nothing of the time before
+    /// is left. Model, optimiser, averages, data and all that is said of the training must be made as they were. Returns the
+    /// notes.
     ///
     /// A step that was taken before the file was saved, and that [`Trainer::next_step`] had not returned yet because it was
     /// dropped, is not returned again.

@@ -70,9 +70,9 @@ impl Optimizer {
     /// which nothing goes into the loss stays as it is, and so does what is remembered of it.
     ///
     /// # Errors
-    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, if it was computed from a value
-    /// that a parameter had before it was assigned, or if a parameter belongs to another optimiser now; `Limit`, `Memory`.
-    /// Nothing was changed then.
+    /// `Shape` if the loss is not a single number; `Data` if it depends on none of the parameters, if it was computed from
+    /// a value that a parameter had before it was assigned, or if a parameter belongs to another optimiser now; `Limit`,
+    /// `Memory`. Nothing was changed then.
     pub fn minimize(&self, loss: &Tensor) -> Result<()> {
         self.with(|inner| inner.minimize(loss))
     }

@@ -7,9 +7,20 @@ use super::super::reference::optimizer::{Clip, Group, Optimizer, Scaling, SCALE}
 use super::super::reference::rules::{Rule, RULES};
 use super::super::reference::tape::{self, Tensor};
 use super::{tame, total, Fault, Made, Model, Output, Why, FAILS};
+use std::collections::BTreeMap;
 
 /// What the average keeps of its decay at each update.
 pub const DECAY: f64 = 0.5;
+
+/// What the names of an average begin with in a state.
+const AVERAGE: &str = "average.";
+
+/// The averages of a state, and the rest of it.
+pub(super) fn apart(
+    state: BTreeMap<String, Array>,
+) -> (BTreeMap<String, Array>, BTreeMap<String, Array>) {
+    state.into_iter().partition(|(name, _)| name.starts_with(AVERAGE))
+}
 
 /// An average of the parameters of an optimizer.
 #[derive(Clone, Debug)]
@@ -37,14 +48,14 @@ impl Model {
             }
             Action::Minimize { o, loss } => {
                 let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
-                self.minimize(at, &loss, false)
+                self.minimize(at, &loss)
             }
             Action::MinimizeInfinite { o, loss } => {
                 let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
                 if self.made[at].scaling.is_none() {
                     return Err(Why::Skip);
                 }
-                self.minimize(at, &loss, true)
+                self.minimize(at, &tape::scale(&loss, f64::INFINITY))
             }
             Action::Accumulate { o, loss } => {
                 let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
@@ -81,19 +92,19 @@ impl Model {
     fn act_on_states(&mut self, action: &Action) -> Made<Output> {
         match action {
             Action::SaveState { o } => {
-                let state = self.made[self.optimizer(*o)?].state();
+                let state = self.state_of(self.optimizer(*o)?)?;
                 self.state = Some(state.clone());
                 Ok(state.into_iter().collect())
             }
             Action::LoadState { o } => {
                 let (at, state) = (self.optimizer(*o)?, self.state.clone().ok_or(Why::Skip)?);
-                let loaded = self.made[at].load(&state);
-                if loaded {
-                    self.accumulated[at].clear();
-                    Ok(Vec::new())
-                } else {
-                    Err(FAILS)
+                let (averages, own) = apart(state);
+                if !self.fits_average(at, &averages)? || !self.made[at].load(&own) {
+                    return Err(FAILS);
                 }
+                self.set_average(at, &averages)?;
+                self.accumulated[at].clear();
+                Ok(Vec::new())
             }
             Action::DropOptimizer { o } => {
                 self.optimizer(*o)?;
@@ -141,6 +152,51 @@ impl Model {
         } else {
             Ok(average)
         }
+    }
+
+    /// The names that the state of an optimizer has for its average, and the variables that they belong to.
+    fn averaged(&self, at: usize) -> Made<Vec<(String, usize)>> {
+        let Some(average) = self.average.as_ref().filter(|average| average.of == at) else {
+            return Ok(Vec::new());
+        };
+        self.present_average()?;
+        let groups = self.made[at].groups.iter().enumerate();
+        let names = groups.flat_map(|(g, group)| {
+            (0..group.members.len()).map(move |m| format!("{AVERAGE}0.{g}.{m}"))
+        });
+        Ok(names.zip(average.values.iter().map(|(v, _)| *v)).collect())
+    }
+
+    /// What `state_dict` gives.
+    pub(super) fn state_of(&self, at: usize) -> Made<BTreeMap<String, Array>> {
+        let mut state = self.made[at].state();
+        let names = self.averaged(at)?.into_iter().map(|(name, _)| name);
+        let values = self.average.iter().flat_map(|average| &average.values);
+        state.extend(names.zip(values.map(|(_, value)| value.clone())));
+        Ok(state)
+    }
+
+    /// Whether a state has the average of this optimizer, or none.
+    pub(super) fn fits_average(&self, at: usize, saved: &BTreeMap<String, Array>) -> Made<bool> {
+        let own = self.averaged(at)?;
+        let fits = |(name, v): &(String, usize)| {
+            saved.get(name).is_some_and(|saved| saved.shape == self.all[*v].value.shape())
+        };
+        Ok(saved.is_empty() || saved.len() == own.len() && own.iter().all(fits))
+    }
+
+    /// Takes a saved average over. One that was not saved begins again with the values of the parameters.
+    pub(super) fn set_average(&mut self, at: usize, saved: &BTreeMap<String, Array>) -> Made<()> {
+        let own = self.averaged(at)?;
+        let new = own.into_iter().map(|(name, v)| {
+            let value = saved.get(&name).unwrap_or(&self.all[v].value.value);
+            (v, value.clone())
+        });
+        let values: Vec<(usize, Array)> = new.collect();
+        if let Some(average) = self.average.as_mut().filter(|average| average.of == at) {
+            average.values = values;
+        }
+        Ok(())
     }
 
     pub(super) fn new_optimizer(
@@ -223,14 +279,9 @@ impl Model {
         Ok(found.into_iter().map(|gradient| gradient.map(one)).collect())
     }
 
-    pub(super) fn minimize(&mut self, at: usize, loss: &Tensor, infinite: bool) -> Made<Output> {
+    pub(super) fn minimize(&mut self, at: usize, loss: &Tensor) -> Made<Output> {
         self.check_step(at)?;
-        let mut gradients = self.scaled(at, loss)?;
-        if infinite {
-            for gradient in gradients.iter_mut().flatten() {
-                *gradient = gradient.map(|_| Number::exact(f64::INFINITY));
-            }
-        }
+        let gradients = self.scaled(at, loss)?;
         self.update(at, gradients, Some(loss))
     }
 

@@ -8,6 +8,7 @@ use super::super::reference::array::Array;
 use super::super::reference::number::Number;
 use super::super::reference::optimizer::{Optimizer, ACCUMULATED};
 use super::super::reference::tape::{self, Tensor};
+use super::optimizers::apart;
 use super::tensors::array;
 use super::{Made, Model, Output, Why, FAILS};
 use std::collections::BTreeMap;
@@ -42,6 +43,7 @@ pub struct File {
     trainer: Trainer,
     scaled: bool,
     optimizer: Optimizer,
+    averages: BTreeMap<String, Array>,
     values: Vec<Array>,
     gradients: Vec<Option<Array>>,
 }
@@ -135,8 +137,14 @@ impl Model {
         let [w, b, buffer] = trainer.variables.map(|at| self.all[at].value.clone());
         let (loss, mean) = forward(&w, &b, x, y);
         let running = buffer.value.zip(&mean, |before, now| before * 0.5 + now * 0.5);
-        self.minimize(trainer.optimizer, &loss, false)?;
-        self.assign(trainer.variables[2], tape::constant(running))?;
+        // The buffer is assigned when the loss is computed, before the step, which may change the buffer, too.
+        let buffer = trainer.variables[2];
+        let before = self.all[buffer].clone();
+        self.assign(buffer, tape::constant(running))?;
+        if let Err(why) = self.minimize(trainer.optimizer, &loss) {
+            self.all[buffer] = before;
+            return Err(why);
+        }
         let trainer = self.trainer.as_mut().ok_or(Why::Skip)?;
         trainer.steps += 1;
         trainer.draws += 1;
@@ -190,6 +198,7 @@ impl Model {
         let of = |at: usize| &self.all[at];
         Ok(File {
             scaled: optimizer.scaling.is_some(),
+            averages: apart(self.state_of(trainer.optimizer)?).0,
             optimizer,
             values: trainer.variables.map(|at| of(at).value.value.clone()).to_vec(),
             gradients: trainer
@@ -218,6 +227,7 @@ impl Model {
         };
         let state = lasting(file.optimizer.state());
         let fits = same_groups && state.len() == own.len() && state.iter().all(alike);
+        let fits = fits && self.fits_average(at, &file.averages)?;
         if !fits || file.scaled != self.made[at].scaling.is_some() {
             return Err(FAILS);
         }
@@ -242,8 +252,7 @@ impl Model {
             self.assign(v, tape::constant(value))?;
             self.all[v].gradient = gradient.map(tape::constant);
         }
-        // How an average gets to know of it is not said.
-        self.average = None;
+        self.set_average(at, &file.averages)?;
         let (rule, variables) = (trainer.rule, trainer.variables);
         self.trainer = Some(Trainer { optimizer: at, variables, rule, ..file.trainer });
         self.evaluate_all();
