@@ -49,6 +49,7 @@ impl Device {
         nodes: &[NodeId],
     ) -> Result<()> {
         state.catch_up(&*self.inner.backend);
+        state.check()?;
         self.ask(&mut state, nodes);
         let asked = state.pending(nodes);
         if asked.is_empty() {

@@ -31,7 +31,9 @@ impl Device {
     /// Those of these nodes that are not computed yet.
     pub(crate) fn open(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
         let state = self.state();
-        nodes.filter(|&node| !state.graph.is_source(node)).collect()
+        let open = nodes.filter(|&node| !state.graph.is_source(node));
+        // Aliases are data as soon as what they stand for is.
+        open.flat_map(|node| [vec![node], state.graph.waiting_aliases(node)].concat()).collect()
     }
 
     /// These nodes were computed to be looked at: they keep their history as if they were not computed yet.

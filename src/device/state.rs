@@ -4,7 +4,7 @@ use super::checks::Check;
 use super::pool::{Held, Pool, Purpose};
 use super::profiling::Profiling;
 use crate::backend::{Backend, BufferId, CacheLimits};
-use crate::debug::Place;
+use crate::debug::{shows, Debug, Place};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, Trace, Traced};
 use crate::kernel::{Batch, KernelConfig};
@@ -130,6 +130,21 @@ impl State {
     pub fn catch_up(&mut self, backend: &dyn Backend) {
         self.graph.catch_up();
         self.reclaim(backend);
+    }
+
+    /// Validates the graph and the buffers of its data, from time to time. Debug builds do it before they compute.
+    ///
+    /// # Errors
+    /// `Data` that says what is wrong.
+    pub fn check(&mut self) -> Result<()> {
+        if !(cfg!(debug_assertions) || shows(Debug::Check)) || !self.graph.check_is_due() {
+            return Ok(());
+        }
+        self.graph.check()?;
+        match self.buffers.keys().find(|&&id| self.graph.is_gone(id) || !self.graph.is_source(id)) {
+            Some(id) => Err(Error::data(format!("graph: {id:?} has a buffer and is no data"))),
+            None => Ok(()),
+        }
     }
 
     /// The buffers of sources.

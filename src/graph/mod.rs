@@ -2,6 +2,7 @@
 
 mod alias;
 mod arena;
+mod check;
 mod checkpoint;
 mod donation;
 mod history;
@@ -165,6 +166,8 @@ pub struct Graph {
     is_frozen: bool,
     /// Nodes that would have forgotten theirs meanwhile.
     thawing: Vec<NodeId>,
+    /// How many nodes were recorded when the graph was validated last.
+    checked_at: u64,
 }
 
 /// What cuts the history of a loss that a step used up, in place of an operation.

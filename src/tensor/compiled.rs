@@ -26,6 +26,8 @@ pub(super) struct Compiled {
     /// What the plan computes: shapes and types.
     computed: Vec<(Shape, DType)>,
     results: Vec<Answer>,
+    /// Results that were computed when the program was compiled.
+    known: Vec<Tensor>,
     bound: Mutex<Arc<Bound>>,
 }
 
@@ -37,6 +39,8 @@ enum Operand {
     Variable(Variable),
     /// A tensor that was there before.
     Constant(Constant),
+    /// The n-th known result.
+    Known(usize),
 }
 
 /// A result of a program.
@@ -47,13 +51,14 @@ enum Answer {
     Variable(Variable),
     /// A tensor that was there before.
     Constant(Tensor),
-    /// A tensor that was computed when the program was compiled. Each run has a result of its own.
-    Known(Tensor),
+    /// The n-th known result. Each run has a tensor of its own for it.
+    Known(usize),
     /// The n-th that the plan computes.
     Computed(usize),
 }
 
 /// A plan for variables that have their values in certain places.
+#[derive(Default)]
 struct Bound {
     /// Of each operand that is a variable, in order.
     layouts: Vec<Layout>,
@@ -86,14 +91,14 @@ impl Compiled {
         let (results, reads) = capture::during(device, || device.lazily(|| build(&placeholders)));
         let results = results?;
         let mut stand_ins: FxHashMap<NodeId, usize> = FxHashMap::default();
-        let mut known: Vec<Operand> = Vec::new();
+        let mut read: Vec<Operand> = Vec::new();
         for (n, input) in placeholders.iter().enumerate() {
-            stand_ins.insert(input.node()?, known.len());
-            known.push(Operand::Input(n));
+            stand_ins.insert(input.node()?, read.len());
+            read.push(Operand::Input(n));
         }
         for (variable, stand_in) in &reads {
-            stand_ins.insert(stand_in.node()?, known.len());
-            known.push(Operand::Variable(variable.clone()));
+            stand_ins.insert(stand_in.node()?, read.len());
+            read.push(Operand::Variable(variable.clone()));
         }
         let mut nodes = Vec::with_capacity(results.len());
         for result in &results {
@@ -106,13 +111,20 @@ impl Compiled {
         let new: Vec<NodeId> = nodes.iter().copied().filter(|node| node.born >= since).collect();
         let pending = device.pending(&new);
         let mut answers = Vec::with_capacity(nodes.len());
+        let (mut known, mut places): (Vec<Tensor>, FxHashMap<NodeId, usize>) = Default::default();
         for (node, result) in nodes.iter().zip(&results) {
             let computed = pending.iter().position(|n| n == node);
-            answers.push(match (stand_ins.get(node).map(|&n| &known[n]), computed) {
+            answers.push(match (stand_ins.get(node).map(|&n| &read[n]), computed) {
                 (Some(Operand::Input(n)), _) => Answer::Input(*n),
                 (Some(Operand::Variable(variable)), _) => Answer::Variable(variable.clone()),
                 (_, Some(n)) => Answer::Computed(n),
-                (_, None) if node.born >= since => Answer::Known(result.clone()),
+                (_, None) if node.born >= since => {
+                    let place = *places.entry(*node).or_insert(known.len());
+                    if place == known.len() {
+                        known.push(result.clone());
+                    }
+                    Answer::Known(place)
+                }
                 (_, None) => Answer::Constant(result.clone()),
             });
         }
@@ -120,16 +132,25 @@ impl Compiled {
         let (recording, sources) = device.recording(&pending, since);
         let mut operands = Vec::with_capacity(sources.len());
         for node in sources {
-            operands.push(match stand_ins.get(&node).map(|&n| &known[n]) {
-                Some(Operand::Input(n)) => Operand::Input(*n),
-                Some(Operand::Variable(variable)) => Operand::Variable(variable.clone()),
-                _ => Operand::Constant(Constant::new(device, node)),
+            operands.push(match (stand_ins.get(&node).map(|&n| &read[n]), places.get(&node)) {
+                (Some(Operand::Input(n)), _) => Operand::Input(*n),
+                (Some(Operand::Variable(variable)), _) => Operand::Variable(variable.clone()),
+                (_, Some(&n)) => Operand::Known(n),
+                (_, None) => Operand::Constant(Constant::new(device, node)),
             });
         }
-        let layouts = layouts(&operands)?;
-        let bound = Bound::new(device, &recording, &operands, inputs, layouts)?;
-        let (segments, bound) = (recording.segments(), Mutex::new(Arc::new(bound)));
-        Ok(Compiled { recording, segments, operands, computed, results: answers, bound })
+        let mut compiled = Compiled {
+            segments: recording.segments(),
+            recording,
+            operands,
+            computed,
+            results: answers,
+            known,
+            bound: Mutex::default(),
+        };
+        let layouts = layouts(&compiled.operands)?;
+        compiled.bound = Mutex::new(Arc::new(Bound::new(device, &compiled, inputs, layouts)?));
+        Ok(compiled)
     }
 
     fn bound(&self) -> MutexGuard<'_, Arc<Bound>> {
@@ -143,9 +164,10 @@ impl Compiled {
 
     /// Runs it on inputs of these shapes.
     pub fn run(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+        let known: Vec<Tensor> = self.known.iter().map(Tensor::alias).collect::<Result<_>>()?;
         let mut computed = Vec::with_capacity(self.computed.len());
         if !self.computed.is_empty() {
-            for node in self.replay(device, inputs)? {
+            for node in self.replay(device, inputs, &known)? {
                 computed.push(Tensor::adopt(device, node));
             }
         }
@@ -155,19 +177,19 @@ impl Compiled {
                 Answer::Input(n) => inputs[*n].clone(),
                 Answer::Variable(variable) => variable.value(),
                 Answer::Constant(tensor) => tensor.clone(),
-                Answer::Known(tensor) => tensor.alias()?,
+                Answer::Known(n) => known[*n].clone(),
                 Answer::Computed(n) => computed[*n].clone(),
             });
         }
         Ok(results)
     }
 
-    fn replay(&self, device: &Device, inputs: &[&Tensor]) -> Result<Vec<NodeId>> {
+    fn replay(&self, device: &Device, inputs: &[&Tensor], known: &[Tensor]) -> Result<Vec<NodeId>> {
         let layouts = layouts(&self.operands)?;
         let mut bound = self.bound().clone();
         if bound.layouts != layouts {
             let shapes: Vec<_> = inputs.iter().map(|input| (input.shape, input.dtype)).collect();
-            let new = Bound::new(device, &self.recording, &self.operands, &shapes, layouts)?;
+            let new = Bound::new(device, self, &shapes, layouts)?;
             bound = Arc::new(new);
             self.bound().clone_from(&bound);
         }
@@ -178,6 +200,7 @@ impl Compiled {
             operands.push(match operand {
                 Operand::Input(n) => inputs[*n].node()?,
                 Operand::Constant(constant) => constant.node()?,
+                Operand::Known(n) => known[*n].node()?,
                 Operand::Variable(variable) => {
                     let value = variable.value();
                     let node = value.node()?;
@@ -205,11 +228,10 @@ impl Compiled {
 }
 
 impl Bound {
-    /// Plans a recording for variables in these places.
+    /// Plans a program for variables in these places.
     fn new(
         device: &Device,
-        recording: &Recording,
-        operands: &[Operand],
+        program: &Compiled,
         inputs: &[(Shape, DType)],
         layouts: Vec<Layout>,
     ) -> Result<Bound> {
@@ -217,13 +239,17 @@ impl Bound {
         let mut stand_ins: Vec<Tensor> = Vec::new();
         let mut known: Vec<(NodeId, Source)> = Vec::new();
         let mut flats: Vec<(Variable, Tensor)> = Vec::new();
-        let mut nodes = Vec::with_capacity(operands.len());
+        let mut nodes = Vec::with_capacity(program.operands.len());
         let stand_in = |shape, dtype| Tensor::adopt(device, device.placeholder(shape, dtype));
         let mut places = layouts.iter();
-        for (n, operand) in operands.iter().enumerate() {
+        for (n, operand) in program.operands.iter().enumerate() {
             let (shape, dtype) = match operand {
                 Operand::Constant(constant) => {
                     nodes.push(constant.node()?);
+                    continue;
+                }
+                Operand::Known(n) => {
+                    nodes.push(program.known[*n].node()?);
                     continue;
                 }
                 Operand::Input(n) => inputs[*n],
@@ -254,7 +280,8 @@ impl Bound {
             nodes.push(cut.node()?);
             stand_ins.push(cut);
         }
-        let Prepared { batch, sources: wanted, scalars } = device.prepare(recording, &nodes)?;
+        let Prepared { batch, sources: wanted, scalars } =
+            device.prepare(&program.recording, &nodes)?;
         let mut sources = Vec::with_capacity(wanted.len());
         for node in wanted {
             let at = known.iter().position(|(known, _)| *known == node);

@@ -150,7 +150,9 @@ impl Tensor {
     /// What `work` makes of this tensor, computed again for gradients rather than kept until then: the values in between take
     /// no memory while the rest of a net is computed, and time for computing them twice. (`torch.utils.checkpoint` in
     /// PyTorch, `jax.checkpoint`; Chen and others 2016.) Values and gradients are the same as without, those of
-    /// variables that `work` uses included. [`nn::Checkpoint`](crate::nn::Checkpoint) is the same as a layer.
+    /// variables that `work` uses included. Only a second derivative by the result itself misses what the formulas of
+    /// derivatives take of it, since they take what was computed again.
+    /// [`nn::Checkpoint`](crate::nn::Checkpoint) is the same as a layer.
     ///
     /// What is wrapped is best a part of some layers: their input is kept for each part, and what one part has in between
     /// lies in memory once.

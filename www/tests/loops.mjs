@@ -127,7 +127,7 @@ function* wrong(way, { error, errors, rounds, loss, ticks }) {
   if (late.pipelines > early.pipelines) yield `${late.pipelines - early.pipelines} pipelines in the second half`;
   if (way === "yielding" && !ticks) yield "the page's timer had no turn";
   // What 2,000 operations of steps leave, at most; handles are not collected before the loop yields.
-  const limits = { plain: [29 * (STEPS + 200), 300 * (STEPS + 200)], yielding: [12_000, 120_000] };
+  const limits = { plain: [34 * (STEPS + 200), 300 * (STEPS + 200)], yielding: [12_000, 120_000] };
   const [nodes, bytes] = limits[way] ?? [2_600, 120_000];
   for (const round of rounds) {
     if (round.nodes > nodes) yield `${round.nodes} nodes`;

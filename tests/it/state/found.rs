@@ -50,6 +50,7 @@ on_each_device! {
     gradients_pass_a_program_to_a_variable_that_it_reads
     gradients_pass_a_program_with_a_named_dimension
     gradients_pass_a_program_of_an_eager_device
+    gradients_pass_between_the_results_of_a_program
     programs_read_variables_when_they_run
     programs_with_named_dimensions_read_variables_when_they_run
     a_program_assigns_nothing_while_it_is_compiled
@@ -260,6 +261,29 @@ fn gradients_pass_a_program_of_an_eager_device(device: &Device) -> Result<()> {
     captured(device, &c, &c)?;
     gradients_pass_a_program_to_its_inputs(device)?;
     gradients_pass_a_program_to_a_variable_that_it_reads(device)
+}
+
+fn gradients_pass_between_the_results_of_a_program(device: &Device) -> Result<()> {
+    let (c, x) = (data(device, &[1.0, 2.0])?, data(device, &[3.0, 4.0])?);
+    for eager in [false, true] {
+        device.run_eagerly(eager);
+        let program = device.compile(&[(&[2], DType::F32)], |x| {
+            let double = c.mul(2)?;
+            Ok(vec![double.clone(), double.mul(&x[0])?, c.detach()])
+        })?;
+        let results = program.run(&[&x])?;
+        near(&results[1].sum(())?.grad(&[&results[0]])?[0], &[3.0, 4.0]);
+        // One tensor that is a result twice, and that another is made of, all known when the program is compiled.
+        let program = device.compile(&[(&[2], DType::F32)], |x| {
+            let known = c.detach();
+            Ok(vec![known.clone(), known.clone(), known.mul(&x[0])?])
+        })?;
+        let results = program.run(&[&x])?;
+        near(&results[0].sum(())?.grad(&[&results[1]])?[0], &[1.0, 1.0]);
+        near(&results[2].sum(())?.grad(&[&results[0]])?[0], &[3.0, 4.0]);
+    }
+    device.run_eagerly(false);
+    Ok(())
 }
 
 fn programs_read_variables_when_they_run(device: &Device) -> Result<()> {

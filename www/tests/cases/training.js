@@ -62,7 +62,7 @@ test("modules of one's own", async ({ device, Generator, Layer, Module, Residual
   // In evaluation nothing is drawn and nothing kept.
   net.eval();
   const [one, two] = [await net.forward(x).read(), await net.forward(x).read()];
-  same([...one], [...two]);
+  close(one, two);
   net.train();
   check((await net.forward(x).read()).some((value, at) => value !== one[at]), "dropout drops");
   const other = new Net();

@@ -119,6 +119,9 @@ pub struct Model {
     marks: HashMap<usize, Mark>,
     /// Of tensors that a step has used up, the values of parameters that it changed.
     used: HashMap<usize, HashSet<usize>>,
+    /// The results of checkpoints and programs, and gradients: nothing is said of the derivatives of these by those.
+    again: HashSet<usize>,
+    gradients: HashSet<usize>,
     may_be_gone: bool,
     may_lack_memory: bool,
 }
@@ -141,6 +144,8 @@ impl Model {
             file: None,
             marks: HashMap::new(),
             used: HashMap::new(),
+            again: HashSet::new(),
+            gradients: HashSet::new(),
             may_be_gone: false,
             may_lack_memory: false,
         }
@@ -365,7 +370,15 @@ impl Model {
     /// Gradients by tensors, zeros where there are none.
     fn gradients(&mut self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Made<Vec<Tensor>> {
         self.check_path(of, wrt)?;
-        let found = self.found(of, seed, wrt).into_iter().zip(wrt);
+        // A gradient may be the same tensor as what it was made of, so whether something depends on it is not said.
+        let gradients = self.gradients.clone();
+        let found = self.found(of, seed, wrt)?;
+        let is_unknown =
+            |(found, x): (&Option<Tensor>, &Tensor)| found.is_none() && gradients.contains(&x.id);
+        if found.iter().zip(wrt).any(is_unknown) {
+            return Err(Why::Skip);
+        }
+        let found = found.into_iter().zip(wrt);
         let whole = |(gradient, x): (Option<Tensor>, &Tensor)| {
             gradient.unwrap_or_else(|| tape::constant(Array::zeros(x.shape())))
         };
@@ -373,13 +386,21 @@ impl Model {
     }
 
     /// Gradients, with the faults that are made on purpose.
-    fn found(&self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Vec<Option<Tensor>> {
+    fn found(&mut self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Made<Vec<Option<Tensor>>> {
+        if wrt.iter().any(|x| self.again.contains(&x.id)) {
+            let all = tape::ancestors(std::slice::from_ref(of), |_| true);
+            if all.iter().any(|x| self.gradients.contains(&x.id)) {
+                return Err(Why::Skip);
+            }
+        }
         let inner = |x: &Tensor| match (x.op, &x.operands[..], self.setting.fault) {
             (Op::Identity, [inner], Fault::SharedVariables) => inner.clone(),
             _ => x.clone(),
         };
         let wrt: Vec<Tensor> = wrt.iter().map(inner).collect();
-        tape::gradients(of, seed, &wrt)
+        let found = tape::gradients(of, seed, &wrt);
+        self.gradients.extend(found.iter().flatten().map(|x| x.id));
+        Ok(found)
     }
 }
 

@@ -112,6 +112,7 @@ impl Model {
         }
         let values = self.values(&program.variables);
         self.evaluate(&values);
+        self.again.extend(results.iter().map(|x| x.id));
         Ok(results)
     }
 }

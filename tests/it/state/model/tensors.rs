@@ -54,6 +54,7 @@ impl Model {
                 }
                 let values = self.values(&self.variables_of(body)?);
                 let result = self.run_body(body, &[&[x], &captured[..], &values[..]].concat())?;
+                self.again.insert(result[0].id);
                 self.put(*to, result[0].clone())
             }
             Action::Drop { t } => {

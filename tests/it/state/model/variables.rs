@@ -240,7 +240,7 @@ impl Model {
         self.check_former(loss, variables)?;
         let values = self.values(variables);
         self.check_path(loss, &values)?;
-        Ok(self.found(loss, &ones(loss), &values))
+        self.found(loss, &ones(loss), &values)
     }
 
     /// Looks for former values of variables in a loss.

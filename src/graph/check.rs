@@ -1,0 +1,103 @@
+//! Validation of the graph: what nodes say of each other agrees. Debug builds do it again and again.
+
+use super::{Graph, NodeId};
+use crate::error::{Error, Result};
+use rustc_hash::FxHashMap;
+
+impl Graph {
+    /// Whether so many nodes were recorded since the last time that looking at all of them does not matter.
+    pub fn check_is_due(&mut self) -> bool {
+        let is_due = self.count - self.checked_at > self.live as u64 / 8;
+        if is_due {
+            self.checked_at = self.count;
+        }
+        is_due
+    }
+
+    /// Validates all nodes, when all is settled.
+    ///
+    /// # Errors
+    /// `Data` that says which node is wrong.
+    pub fn check(&self) -> Result<()> {
+        let mut live = 0;
+        // How often each node is an input, by the place of the user; and how many of these are computed from it.
+        let mut users: FxHashMap<(NodeId, u32), i32> = FxHashMap::default();
+        let mut uses: FxHashMap<NodeId, u32> = FxHashMap::default();
+        for (id, node) in self.all() {
+            live += 1;
+            for &input in &node.inputs {
+                if self.get(input).is_none() || input.born >= id.born {
+                    return self.refuse(id, "is made of a node that is gone");
+                }
+                *users.entry((input, id.index)).or_default() += 1;
+                *uses.entry(input).or_default() += u32::from(node.uses_inputs);
+            }
+        }
+        for (id, node) in self.all() {
+            for &user in &node.users {
+                *users.entry((id, user)).or_default() -= 1;
+            }
+            let uses = uses.get(&id).copied().unwrap_or(0);
+            if node.uses != uses {
+                return self
+                    .refuse(id, &format!("counts {} uses, and there are {uses}", node.uses));
+            }
+            if node.handles == 0 && node.users.is_empty() {
+                return self.refuse(id, "is needed by nothing");
+            }
+            if node.handles < node.programs {
+                return self.refuse(id, "has fewer handles than programs that hold it");
+            }
+        }
+        if let Some(((id, user), _)) = users.into_iter().find(|(_, count)| *count != 0) {
+            return self.refuse(id, &format!("has node {user} as a user too often or not at all"));
+        }
+        if live != self.live {
+            let message = format!("graph: {} nodes are counted, and there are {live}", self.live);
+            return Err(Error::data(message));
+        }
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (NodeId, &super::Node)> {
+        let all = self.nodes.iter().enumerate();
+        all.filter_map(|(n, (born, node))| {
+            Some((NodeId { index: n as u32, born: *born }, node.as_ref()?))
+        })
+    }
+
+    fn refuse(&self, id: NodeId, what: &str) -> Result<()> {
+        let name = self.get(id).map_or("a node that is gone", |node| node.op.name());
+        let message = format!("graph: %{} ({name}) {what}; this is a fault of warpweft", id.index);
+        Err(Error::data(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::op::Op;
+    use crate::shape::Shape;
+
+    /// A graph of data and two operations, in which `change` breaks something.
+    fn broken(change: impl FnOnce(&mut Graph, NodeId)) -> String {
+        let mut graph = Graph::default();
+        let x = graph.source(Shape::new("test", &[2]).unwrap(), DType::F32);
+        let y = graph.record(Op::Permute(vec![0]), &[x]).unwrap();
+        graph.record(Op::Cast(DType::I32), &[y]).unwrap();
+        graph.check().unwrap();
+        change(&mut graph, y);
+        graph.check().unwrap_err().message().to_string()
+    }
+
+    #[test]
+    fn what_is_broken_is_found() {
+        assert!(broken(|graph, y| graph.node_mut(y).uses += 1).contains("counts 2 uses"));
+        assert!(broken(|graph, y| graph.node_mut(y).users.clear()).contains("as a user"));
+        assert!(broken(|graph, _| graph.live += 1).contains("4 nodes are counted"));
+        assert!(broken(|graph, y| graph.node_mut(y).programs = 2).contains("fewer handles"));
+        let gone = broken(|graph, y| drop(graph.vacate(y)));
+        assert!(gone.contains("made of a node that is gone"), "{gone}");
+    }
+}
