@@ -83,7 +83,11 @@ impl Tensor {
         let Some(first) = origin(&history, &flags) else { return Ok(None) };
         let found = &history[first];
         let nan = match &tensors[first] {
-            Some(x) => x.is_nan().any(())?.item::<bool>().await?,
+            Some(x) => {
+                let nan = x.is_nan().any(())?.item::<bool>();
+                device.keep_open(&open);
+                nan.await?
+            }
             None => false,
         };
         let operand = |&input: &usize| {
