@@ -215,6 +215,10 @@ impl Model {
         if self.lost(at).is_some() {
             return Err(Why::Skip);
         }
+        // Rules of even numbers train on a loader, the others on an iterator: in the middle of an epoch the data must be alike.
+        if file.trainer.batch > 0 && file.trainer.rule % 2 != trainer.rule % 2 {
+            return Err(FAILS);
+        }
         let same_groups = self.made[at].groups.len() == file.optimizer.groups.len();
         let is_sum = |name: &String| name.ends_with(ACCUMULATED);
         let lasting = |mut state: BTreeMap<String, Array>| {
