@@ -64,6 +64,28 @@ pub fn type_name(dtype: DType, wide: bool) -> String {
     vector_of(dtype.compute().name(), wide)
 }
 
+/// The type of an element in workgroup memory. NVIDIA's Vulkan driver (seen on an H200) reads wrong values where that is
+/// `bool`.
+pub fn shared_type(dtype: DType) -> &'static str {
+    word(dtype.compute())
+}
+
+/// A value as it lies in workgroup memory.
+pub fn shared(dtype: DType, value: &str) -> String {
+    match dtype {
+        DType::Bool => format!("u32({value})"),
+        _ => value.to_string(),
+    }
+}
+
+/// The value of an element of workgroup memory.
+pub fn unshared(dtype: DType, element: &str) -> String {
+    match dtype {
+        DType::Bool => format!("({element} != 0u)"),
+        _ => element.to_string(),
+    }
+}
+
 /// The type of a buffer's elements, or of its vectors; `written` where it is an output.
 pub fn stored_type(dtype: DType, quads: bool, written: bool) -> String {
     match Packed::of(dtype) {
@@ -164,9 +186,13 @@ pub fn cast(to: DType, from: DType, wide: bool) -> String {
     let template = match to {
         // Not by `quantizeToF16`, which may make subnormal halves 0.
         DType::F16 if float && wide => {
-            "{f32}(unpack2x16float(pack2x16float({x}.xy)), unpack2x16float(pack2x16float({x}.zw)))"
+            "{f32}(unpack2x16float(pack2x16float({x}.xy) | params[0].x), \
+             unpack2x16float(pack2x16float({x}.zw) | params[0].x))"
         }
-        DType::F16 if float => "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0))).x",
+        // NVIDIA's driver drops a conversion there and back, unless something happens in between.
+        DType::F16 if float => {
+            "unpack2x16float(pack2x16float(vec2<f32>({x}, 0.0)) | params[0].x).x"
+        }
         _ if to.compute() == from => "{x}",
         DType::I32 if float => "{to_i32}({x})",
         DType::U32 if float => "{to_u32}({x})",

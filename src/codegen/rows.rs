@@ -6,7 +6,7 @@ mod threads;
 
 use crate::codegen::analysis::{bind_quads, coordinates, decompose};
 use crate::codegen::dialect::Dialect;
-use crate::codegen::memory::type_name;
+use crate::codegen::memory::{shared_type, type_name};
 use crate::codegen::module::{Module, ENTRY};
 use crate::codegen::program::{guarded, literal, Place};
 use crate::codegen::sizes::Unsigned;
@@ -130,7 +130,8 @@ impl<'a> Writer<'a> {
         let size = self.schedule.rows * self.schedule.lanes;
         for stage in 0..self.last_stage() {
             for (name, dtype) in self.arrays(stage) {
-                let declared = format!("var<workgroup> {name}: array<{}, {size}>;\n", dtype.name());
+                let element = shared_type(dtype);
+                let declared = format!("var<workgroup> {name}: array<{element}, {size}>;\n");
                 // Stages share them.
                 if !self.text.contains(&declared) {
                     self.text += &declared;

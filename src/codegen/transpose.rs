@@ -3,7 +3,7 @@
 
 use crate::codegen::analysis::{coordinates, decompose};
 use crate::codegen::dialect::Dialect;
-use crate::codegen::memory::type_name;
+use crate::codegen::memory::{shared, shared_type, unshared};
 use crate::codegen::module::{Module, ENTRY};
 use crate::codegen::program::{guarded, Place};
 use crate::codegen::sizes::{Signed, Unsigned};
@@ -29,8 +29,8 @@ pub fn wgsl(
     let mut text = String::new();
     // A line is one longer than it must be: columns, too, lie in different banks.
     for &id in loads {
-        let name = type_name(program.types[id as usize], false);
-        put!(text, "var<workgroup> tile{id}: array<{name}, 1056>;\n");
+        let element = shared_type(program.types[id as usize]);
+        put!(text, "var<workgroup> tile{id}: array<{element}, 1056>;\n");
     }
     let size = schedule.workgroup_size;
     put!(text, "@compute @workgroup_size({size})\n{arguments}{number}");
@@ -55,12 +55,14 @@ pub fn wgsl(
         let mut body = String::new();
         if sides == axis {
             for &id in loads {
-                put!(body, "{}tile{id}[line * 33u + side] = v{id};\n", place.define(id));
+                let value = shared(program.types[id as usize], &format!("v{id}"));
+                put!(body, "{}tile{id}[line * 33u + side] = {value};\n", place.define(id));
             }
         } else {
             for id in all().filter(|&id| !number(id)) {
                 if loads.contains(&id) {
-                    put!(body, "let v{id} = tile{id}[side * 33u + line];\n");
+                    let element = format!("tile{id}[side * 33u + line]");
+                    put!(body, "let v{id} = {};\n", unshared(program.types[id as usize], &element));
                 } else {
                     body += &place.define(id);
                 }

@@ -179,6 +179,8 @@ pub fn lost(name: &str) -> Error {
         USED_UP => "grad: a step of an optimizer used up this loss, or a tensor that it was computed from; take gradients \
             before the step, compute it again, or `detach` it"
             .into(),
+        "" => "grad: a tensor that it was computed from is gone, and with it what that was made of; hold it, or detach it"
+            .into(),
         _ => format!(
             "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
         ),

@@ -142,6 +142,14 @@ impl Graph {
                 }
             }
             if node.used_up || node.inputs.is_empty() {
+                // What is older than a variable's value did not use that one, but an earlier one.
+                let is_earlier = |&(variable, current): &(VariableId, NodeId)| {
+                    let own = Span::of(std::iter::once(variable));
+                    node.reads.meets(own) && self.since(current) > id.born
+                };
+                if let Some(n) = variables.iter().position(is_earlier) {
+                    return Err(Earlier::Value(n));
+                }
                 return Err(Earlier::Gone(if node.used_up { USED_UP } else { node.cut.op }));
             }
             stack.extend_from_slice(&node.inputs);
@@ -192,7 +200,8 @@ impl Graph {
             let Some(node) = self.get_mut(id) else { continue };
             node.is_spent = false;
             if was_taken {
-                let before = node.behind.max(node.cut.before);
+                // What is there, and what was cut off behind it before.
+                let before = node.behind.max(node.past.cut.before).max(node.cut.before);
                 (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
                 changed.push(id);
             }

@@ -293,7 +293,11 @@ impl Optimizer {
 
     /// Refuses a step that would be none, before anything of it is recorded.
     fn check(&self, op: &str) -> Result<()> {
-        self.shards().try_for_each(|shard| shard.check(op))?;
+        let mut parameters = self.shards().flat_map(Shard::are_own);
+        if let Some(i) = parameters.position(|is_own| !is_own) {
+            let message = format!("{op}: parameter {i} belongs to another optimiser now");
+            return Err(Error::data(message));
+        }
         self.groups.iter().try_for_each(|group| check_lr(op, group.lr))?;
         self.clip.map_or(Ok(()), |clip| clip.check(op))
     }
@@ -434,15 +438,9 @@ impl Shard {
         rule.memory().iter().map(begin).collect()
     }
 
-    /// Another optimiser may have taken a parameter over.
-    fn check(&self, op: &str) -> Result<()> {
-        match self.parameters.iter().position(|x| x.start_in(&self.flat).is_none()) {
-            Some(i) => {
-                let message = format!("{op}: parameter {i} belongs to another optimiser now");
-                Err(Error::data(message))
-            }
-            None => Ok(()),
-        }
+    /// Of each parameter, whether no other optimiser has taken it over.
+    fn are_own(&self) -> impl Iterator<Item = bool> {
+        self.parameters.iter().map(|x| x.start_in(&self.flat).is_some())
     }
 }
 

@@ -1,6 +1,7 @@
 //! How the threads of a row combine what each of them has gathered.
 
 use super::Writer;
+use crate::codegen::memory::{shared, unshared};
 use crate::dtype::DType;
 use crate::kernel::ValueId;
 use crate::op::Reduction;
@@ -67,8 +68,8 @@ impl Writer<'_> {
         reduces: &[(ValueId, Reduction, ValueId)],
     ) {
         let RowSchedule { rows, lanes, traversal, .. } = *self.schedule;
-        for ((name, _), &(id, op, _)) in arrays.iter().zip(reduces) {
-            let result = self.horizontal(id, op);
+        for ((name, dtype), &(id, op, _)) in arrays.iter().zip(reduces) {
+            let result = shared(*dtype, &self.horizontal(id, op));
             put!(self.text, "{name}[lane] = {result};\n");
         }
         let (times, first) = match (traversal, rows) {
@@ -83,13 +84,16 @@ impl Writer<'_> {
             lanes / 2
         );
         for ((name, dtype), (_, op, _)) in arrays.iter().zip(reduces) {
-            let (here, there) = (format!("{name}[lane]"), format!("{name}[lane + half{times}]"));
+            let own = format!("{name}[lane]");
+            let here = unshared(*dtype, &own);
+            let there = unshared(*dtype, &format!("{name}[lane + half{times}]"));
             let sum = self.place(None).combine(*op, &here, &there, *dtype, false);
-            put!(self.text, "{here} = {sum};\n");
+            put!(self.text, "{own} = {};\n", shared(*dtype, &sum));
         }
         self.text += "}\nworkgroupBarrier();\n}\n";
-        for ((name, _), (id, ..)) in arrays.iter().zip(reduces) {
-            put!(self.text, "let v{id} = {name}[{first}];\n");
+        for ((name, dtype), (id, ..)) in arrays.iter().zip(reduces) {
+            let value = unshared(*dtype, &format!("{name}[{first}]"));
+            put!(self.text, "let v{id} = {value};\n");
         }
     }
 }

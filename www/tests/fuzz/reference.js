@@ -100,6 +100,9 @@ export class World {
   passes(value, wrt) {
     const way = between(value, wrt);
     for (const { history: used, changed } of this.state.spent) {
+      // What a step used up passes no gradients, and what else was behind it is not known any more.
+      const isUsedUp = (one) => used.has(one) && !changed.has(one) && between(one, [...changed]).size > 0;
+      if ([...history(value)].some((one) => isUsedUp(one) && !wrt.includes(one))) this.lenient = "any";
       if (![...changed].some((parameter) => way.has(parameter))) continue;
       if (used.has(value)) throw new Refused("a step has used up this loss");
       const ends = [...changed].filter((parameter) => way.has(parameter));

@@ -176,6 +176,9 @@ impl Machine {
     }
 
     pub fn put_all(&mut self, to: Slot, tensors: Vec<Tensor>) -> Result<Read> {
+        if let Some(error) = tensors.iter().find_map(Tensor::error) {
+            return Err(error.clone());
+        }
         for (n, tensor) in tensors.into_iter().enumerate() {
             self.put(to + n, tensor)?;
         }

@@ -55,7 +55,14 @@ impl Model {
                 if self.made[at].scaling.is_none() {
                     return Err(Why::Skip);
                 }
-                self.minimize(at, &tape::scale(&loss, f64::INFINITY))
+                let loss = tape::scale(&loss, f64::INFINITY);
+                // Whether an infinity passes a derivative of 0 is not said.
+                let gradients = self.scaled(at, &loss)?;
+                let is_finite = |a: &Array| a.data.iter().any(|g| g.value.is_finite());
+                if gradients.iter().flatten().any(is_finite) {
+                    return Err(Why::Skip);
+                }
+                self.minimize(at, &loss)
             }
             Action::Accumulate { o, loss } => {
                 let (at, loss) = (self.optimizer(*o)?, total(&self.tensor(*loss)?));
@@ -273,13 +280,6 @@ impl Model {
         })?;
         if found.iter().all(Option::is_none) {
             return Err(FAILS);
-        }
-        // Whether a derivative that is 0 everywhere depends on anything is not said.
-        let is_zero = |x: &Tensor| x.value.data.iter().all(|x| x.value == 0.0);
-        let all = tape::ancestors(std::slice::from_ref(loss), |_| true);
-        let is_derived = all.iter().any(|x| self.gradients.contains(&x.id));
-        if is_derived && found.iter().flatten().all(is_zero) {
-            return Err(Why::Skip);
         }
         let (scale, scales) = (self.made[at].scale(), self.made[at].scaling.is_some());
         let one = |x: Tensor| x.value.map(|g| if scales { g * scale } else { g });

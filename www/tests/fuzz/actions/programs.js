@@ -97,7 +97,8 @@ export const programs = {
       for (const id of read) world.get("variables", id);
       const before = clock();
       const made = meanBody(world, body, inputs.map(({ value }) => value), device, captured);
-      const results = made.map((value) => world.ops.itself(value));
+      // An input or a captured tensor that is a result is that tensor.
+      const results = made.map((value) => (value.born > before ? world.ops.itself(value) : value));
       // Gradients pass what is in between, which nobody can hold.
       const inside = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
       for (const one of inside) if (one.born > before) one.inside = true;
