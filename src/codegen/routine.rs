@@ -154,13 +154,20 @@ pub fn windows(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
+/// Lines of windows that are summed by themselves.
+const LINES: usize = 32;
+
 /// The loop over the lines of a window instead of that over its places: each of the `reach` numbers that several of a
 /// thread's results need is read once.
 fn lines_of_windows(conv: &Convolution, reach: usize) -> String {
     let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
-    let mut text = String::from(
+    let mut text = format!(
         "
-for (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {
+for (var first = 0u; first < CHANNELS * KERNEL_Y; first += {LINES}u) {{
+let end = min(first + {LINES}u, CHANNELS * KERNEL_Y);
+var some_near_each = vec4<f32>();
+var some_far_each = vec4<f32>();
+for (var line = first; line < end; line++) {{
 let ky = line % KERNEL_Y;
 let c = line / KERNEL_Y;
 let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
@@ -182,12 +189,12 @@ let from_x = x * STRIDE_X - BEFORE_X;
             text,
             ");
 let w{tap}_each = load_w(row_each, c, ky, {tap}u);
-near_each += w{tap}_each * n{tap};
-far_each += w{tap}_each * f{tap};
+some_near_each += w{tap}_each * n{tap};
+some_far_each += w{tap}_each * f{tap};
 "
         );
     }
-    text += "}\n";
+    text += "}\nnear_each += some_near_each;\nfar_each += some_far_each;\n}\n";
     text
 }
 
