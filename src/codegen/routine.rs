@@ -97,13 +97,41 @@ fn tiles(
             shader.constants(&[("THREADS_M", rows), ("THREADS_N", columns)]);
             shader
         }
-        _ => Shader::new(MATMUL_LARGE),
+        _ => {
+            let mut shader = Shader::new(MATMUL_LARGE);
+            blocks(&mut shader, k);
+            shader
+        }
     };
     shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
     shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
     shader.choose("A_ALONG_K", !product.transposed[0]);
     shader.choose("B_ALONG_K", product.transposed[1]);
     fill(shader, slots, module, schedule.workgroups)
+}
+
+/// Products that a thread of a large tile adds one after the other, at most.
+const LONG_SUM: usize = 1 << 12;
+
+/// Products of a block of a longer sum: a power of two.
+const BLOCK: usize = 512;
+
+/// Takes the sums of a large tile in blocks where they are long, so that they are not rounded once for each product. Totals
+/// take as many registers again, so shorter sums do without.
+fn blocks(shader: &mut Shader, k: usize) {
+    let (mut sums, mut block, mut total) = (String::new(), String::new(), String::new());
+    if k > LONG_SUM {
+        put!(block, "if ((start & {}u) == {}u) {{\n", BLOCK - 8, BLOCK - 8);
+        for name in (0..8).flat_map(|n| [format!("low{n}"), format!("high{n}")]) {
+            put!(sums, "var all_{name} = vec4<f32>();\n");
+            put!(block, "all_{name} += {name};\n{name} = vec4<f32>();\n");
+            put!(total, "{name} += all_{name};\n");
+        }
+        block += "}\n";
+    }
+    for (name, text) in [("sums", &sums), ("block", &block), ("total", &total)] {
+        shader.replace_region(name, text);
+    }
 }
 
 /// The text of a convolution whose threads go through the windows of their results.
