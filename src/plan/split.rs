@@ -39,7 +39,7 @@ const SCORES: u64 = 1 << 27;
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let apart = rewrite(trace, &|out, node, inputs| match &node.op {
         Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
-            take_apart(out, attention, inputs).map(Some)
+            expand::attend(out, attention, inputs).map(Some)
         }
         _ => Ok(None),
     })?;
@@ -84,16 +84,6 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
     // The kernel reads only the keys that count, products all.
     let whole = attention.length || limits.config.attention[usize::from(q[2] > expand::FEW)];
     !whole && bytes <= limits.binding_bytes.min(SCORES)
-}
-
-/// Halves are computed in `f32`, as the kernel does: their scores would be less exact.
-fn take_apart(out: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
-    let (mut wide, dtype) = (Vec::with_capacity(inputs.len()), out.nodes[inputs[0]].dtype);
-    for &input in inputs {
-        wide.push(cast(out, input, DType::F32)?);
-    }
-    let result = expand::attend(out, attention, &wide)?;
-    cast(out, result, dtype)
 }
 
 fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
@@ -222,7 +212,9 @@ fn cut(
     axes: &[usize],
     result: Shape,
 ) -> Result<usize> {
-    let from = out.nodes[input].shape;
+    let Traced { shape: from, dtype, .. } = out.nodes[input];
+    // Partial results are in memory, where those of halves would be halves.
+    let input = cast(out, input, dtype.compute())?;
     let mut order = Vec::with_capacity(from.rank());
     for axis in 0..from.rank() {
         if !axes.contains(&axis) {
@@ -241,5 +233,6 @@ fn cut(
     at = out.push(Op::Reshape(shape(&[rows, chunks, length])?), &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![2] }, &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![1] }, &[at])?;
-    out.push(Op::Reshape(result), &[at])
+    at = out.push(Op::Reshape(result), &[at])?;
+    cast(out, at, dtype)
 }
