@@ -382,7 +382,8 @@ macro_rules! pointwise_rows {
         /// says.
         binary atan2(y, x): Float, [(-10.0, 10.0)] => formulas::atan2(y, x),
             gradient |z| formulas::atan2_slopes(y, x);
-        /// `sqrt(x^2 + y^2)`, without overflow on the way; its gradient at (0, 0) is 0.
+        /// `sqrt(x^2 + y^2)`, without overflow on the way; infinite if one is, even if the other is NaN. Its gradient at (0, 0)
+        /// is 0.
         binary hypot(x, y): Float, [(-10.0, 10.0)] => formulas::hypot(x, y),
             gradient |z| formulas::hypot_slopes(x, y, z);
         /// `x` with the sign of `y`; -0 and NaN have signs too.
