@@ -175,7 +175,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       let values = quad_v(batch, kv_head, first_key + row, 32u * c + 4u * part);
       right[row * PITCH + part] = select(vec4<f32>(), values, first_key + row < keys);
       workgroupBarrier();
-      var sum = sums[c] * fading;
+      // The tile's own part: a sum over many keys is not rounded once for each.
+      var sum = vec4<f32>();
       for (var i = 0u; i < 8u; i++) {
         let w = left[row * PITCH + i];
         sum += w.x * right[i * PITCH + part];
@@ -183,7 +184,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
         sum += w.z * right[(i + 16u) * PITCH + part];
         sum += w.w * right[(i + 24u) * PITCH + part];
       }
-      sums[c] = sum;
+      sums[c] = sums[c] * fading + sum;
     }
   }
   workgroupBarrier();

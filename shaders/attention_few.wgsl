@@ -159,14 +159,16 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let fading = exp(highest - maximum);
     highest = maximum;
     total = total * fading + weight;
-    sum *= fading;
     weights[lane] = weight;
     workgroupBarrier();
+    // The tile's own part: a sum over many keys is not rounded once for each.
+    var some = vec4<f32>();
     if (strip < STRIPS) {
       for (var k = strip; k < min(256u, keys - first); k += STRIPS) {
-        sum += weights[k] * quad_v(batch, kv_head, first + k, 4u * column);
+        some += weights[k] * quad_v(batch, kv_head, first + k, 4u * column);
       }
     }
+    sum = sum * fading + some;
   }
   parts[lane] = total;
   sums[lane] = sum;

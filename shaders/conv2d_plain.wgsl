@@ -32,6 +32,7 @@ const THREADS = 8u;
 const EACH = 0u;
 const STRIPS = (OUT_WIDTH + 7u) / 8u;
 const BANDS = (OUT + ROWS - 1u) / ROWS;
+const TAPS = CHANNELS * KERNEL_Y * KERNEL_X;
 
 fn load_x(image: u32, channel: u32, y: u32, x: u32) -> f32 {
   return in0[((image * GROUPS * CHANNELS + channel) * HEIGHT + y) * WIDTH + x];
@@ -82,19 +83,26 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var near_each = vec4<f32>();
   var far_each = vec4<f32>();
   // begin taps
-  // One loop, as each loop within another costs such a machine more than the division does.
-  for (var tap = 0u; tap < CHANNELS * KERNEL_Y * KERNEL_X; tap++) {
-    let kx = tap % KERNEL_X;
-    let ky = tap / KERNEL_X % KERNEL_Y;
-    let c = tap / (KERNEL_X * KERNEL_Y);
-    let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
-    let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
-    // First, as in matmul_plain.wgsl.
-    let w_each = load_w(row_each, c, ky, kx);
-    let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
-    let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
-    near_each += w_each * near;
-    far_each += w_each * far;
+  // One loop over a block of taps, as each short loop within another costs such a machine more than the division does.
+  for (var first = 0u; first < TAPS; first += 128u) {
+    let end = min(first + 128u, TAPS);
+    var some_near_each = vec4<f32>();
+    var some_far_each = vec4<f32>();
+    for (var tap = first; tap < end; tap++) {
+      let kx = tap % KERNEL_X;
+      let ky = tap / KERNEL_X % KERNEL_Y;
+      let c = tap / (KERNEL_X * KERNEL_Y);
+      let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
+      let from_x = x * STRIDE_X + kx * DILATION_X - BEFORE_X;
+      // First, as in matmul_plain.wgsl.
+      let w_each = load_w(row_each, c, ky, kx);
+      let near = quad_x(image, part * CHANNELS + c, from_y, from_x);
+      let far = quad_x(image, part * CHANNELS + c, from_y, from_x + 4u * STRIDE_X);
+      some_near_each += w_each * near;
+      some_far_each += w_each * far;
+    }
+    near_each += some_near_each;
+    far_each += some_far_each;
   }
   // end taps
   finish(image, part, row + EACH, y, x, near_each);

@@ -96,6 +96,8 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var high6 = vec4<f32>();
   var low7 = vec4<f32>();
   var high7 = vec4<f32>();
+  // begin sums
+  // end sums
   var next_a = quad_a(batch, first_row + a_row, 4u * a_quad);
   var next_b = quad_b(batch, b_row, first_col + 4u * b_quad);
   for (var start = 0u; start < K; start += 8u) {
@@ -187,7 +189,11 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
       high7 += a7.w * h3;
     }
     workgroupBarrier();
+    // begin block
+    // end block
   }
+  // begin total
+  // end total
   let row = first_row + y;
   let col = first_col + 4u * x;
   finish(batch, row, col, low0);

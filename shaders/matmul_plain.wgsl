@@ -1,6 +1,8 @@
 // Matrix product, batched, where threads that meet cost more than they save (a CPU that plays a GPU): a thread has eight
 // neighbours in each of ROWS rows and reads what they need by itself. Paragraphs that name EACH, or something _each, stand for
 // ROWS of them: one for each row, whose number that is.
+//
+// Sums are taken in blocks of 128 products, so that a long one is not rounded once for each.
 
 @group(0) @binding(0) var<uniform> params: array<vec4<u32>, 1>;
 @group(0) @binding(1) var<storage, read> in0: array<f32>;
@@ -61,13 +63,20 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   let row_each = min(row + EACH, M - 1u);
   var near_each = vec4<f32>();
   var far_each = vec4<f32>();
-  for (var k = 0u; k < K; k++) {
-    // These first: SwiftShader's code is a tenth slower where they are read between the eight and their products.
-    let a_each = load_a(batch, row_each, k);
-    let near = vec4<f32>(load_b(batch, k, col), load_b(batch, k, col1), load_b(batch, k, col2), load_b(batch, k, col3));
-    let far = vec4<f32>(load_b(batch, k, col4), load_b(batch, k, col5), load_b(batch, k, col6), load_b(batch, k, col7));
-    near_each += a_each * near;
-    far_each += a_each * far;
+  for (var first = 0u; first < K; first += 128u) {
+    let end = min(first + 128u, K);
+    var some_near_each = vec4<f32>();
+    var some_far_each = vec4<f32>();
+    for (var k = first; k < end; k++) {
+      // These first: SwiftShader's code is a tenth slower where they are read between the eight and their products.
+      let a_each = load_a(batch, row_each, k);
+      let near = vec4<f32>(load_b(batch, k, col), load_b(batch, k, col1), load_b(batch, k, col2), load_b(batch, k, col3));
+      let far = vec4<f32>(load_b(batch, k, col4), load_b(batch, k, col5), load_b(batch, k, col6), load_b(batch, k, col7));
+      some_near_each += a_each * near;
+      some_far_each += a_each * far;
+    }
+    near_each += some_near_each;
+    far_each += some_far_each;
   }
   finish(batch, row + EACH, col, near_each);
   finish(batch, row + EACH, col + 4u, far_each);

@@ -19,12 +19,13 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
     rewrite(trace, &|out, node, inputs| {
         let Op::Routine(routine) = &node.op else { return Ok(None) };
         let mut writer = Writer { trace: out, product: |writer, a, b| writer.matmul(a, b) };
-        match routine {
+        let inputs = writer.widened(inputs)?;
+        let result = match routine {
             Routine::Matmul => writer.matmul(inputs[0], inputs[1]),
             Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1]),
-            Routine::Attention(attention) => writer.attention(attention, inputs),
-        }
-        .map(Some)
+            Routine::Attention(attention) => writer.attention(attention, &inputs),
+        }?;
+        writer.cast(result, node.dtype).map(Some)
     })
 }
 
@@ -72,12 +73,17 @@ pub fn attention(attention: &Attention, operands: &[(Shape, DType)]) -> Result<T
     Ok(trace)
 }
 
-/// Appends what attention means, matrix products being left as they are: the result's number.
+/// Appends what attention means, matrix products being left as they are: the result's number. That of halves is computed in
+/// `f32`.
 ///
 /// # Errors
 /// As [`expand`].
 pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
-    Writer { trace, product: |writer, a, b| writer.routine(a, b) }.attention(attention, inputs)
+    let dtype = trace.nodes[inputs[0]].dtype;
+    let mut writer = Writer { trace, product: |writer, a, b| writer.routine(a, b) };
+    let inputs = writer.widened(inputs)?;
+    let result = writer.attention(attention, &inputs)?;
+    writer.cast(result, dtype)
 }
 
 struct Writer<'a> {
@@ -89,6 +95,22 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn shape(&self, node: usize) -> Shape {
         self.trace.nodes[node].shape
+    }
+
+    /// In the types they are computed in: sums of halves are in `f32`.
+    fn widened(&mut self, inputs: &[usize]) -> Result<Vec<usize>> {
+        let mut wide = Vec::with_capacity(inputs.len());
+        for &input in inputs {
+            wide.push(self.cast(input, self.trace.nodes[input].dtype.compute())?);
+        }
+        Ok(wide)
+    }
+
+    fn cast(&mut self, node: usize, to: DType) -> Result<usize> {
+        match self.trace.nodes[node].dtype == to {
+            true => Ok(node),
+            false => self.trace.push(Op::Cast(to), &[node]),
+        }
     }
 
     fn pointwise(&mut self, row: Pointwise, inputs: &[usize]) -> Result<usize> {

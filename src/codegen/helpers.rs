@@ -80,19 +80,28 @@ pub const HELPERS: [(&str, &str); 11] = [
     return select(w, y, (x == {f32}()) | (abs(x) > {f32}(20000.0)));
     }",
     ),
-    // `x - y * trunc(x / y)`, corrected where the quotient was rounded to the wrong side; in `[0, |y|)` at least,
-    // where the quotient has more digits than an `f32`.
+    // C's `fmodf`: exact, however many digits the quotient has. Long division of the mantissas, eight bits at a time: a
+    // remainder has 24 bits, so it can be moved up by 8. One step where the quotient is below 2^8, none where it is below 1.
     (
         "remainder",
         "{remainder}(x: {f32}, y: {f32}) -> {f32} {
-    let a = abs(x);
-    let b = abs(y);
-    var r = a - b * trunc(a / b);
-    r = select(r, r + b, r < {f32}());
-    r = select(r, r - b, r >= b);
-    r = select(r, {f32}(), (r < {f32}()) | (r >= b));
-    r = select(r, a, a < b);
-    return select(r, -r, x < {f32}());
+    let a = bitcast<{u32}>(x) & {u32}(0x7fffffffu);
+    let b = bitcast<{u32}>(y) & {u32}(0x7fffffffu);
+    let exponent = max(b >> {u32}(23u), {u32}(1u));
+    let divisor = (b & {u32}(0x7fffffu)) | (min(b >> {u32}(23u), {u32}(1u)) << {u32}(23u));
+    var r = (a & {u32}(0x7fffffu)) | (min(a >> {u32}(23u), {u32}(1u)) << {u32}(23u));
+    var left = max(max(a >> {u32}(23u), {u32}(1u)), exponent) - exponent;
+    r %= divisor;
+    while (any(left > {u32}())) {
+    let bits = min(left, {u32}(8u));
+    r = (r << bits) % divisor;
+    left -= bits;
+    }
+    let up = min(countLeadingZeros(r) - {u32}(8u), exponent - {u32}(1u));
+    r = select((r << up) + ((exponent - up - {u32}(1u)) << {u32}(23u)), {u32}(), r == {u32}());
+    r = select(r, a, a < b) | (bitcast<{u32}>(x) & {u32}(0x80000000u));
+    let none = (a >= {u32}(0x7f800000u)) | (b == {u32}()) | (b > {u32}(0x7f800000u));
+    return bitcast<{f32}>(select(r, {u32}(params[0].w), none));
     }",
     ),
     // Saturating; NaN is 0.

@@ -112,11 +112,14 @@ impl Place<'_> {
             Inst::Const(constant) => Some(constant),
             _ => None,
         };
-        // Compilers compute what is made of constants alone, and refuse what overflows then, or divides by 0.
+        // Compilers compute what is made of constants alone, and refuse what overflows then, or divides by 0. And x * 0 is 0
+        // to them, though x may be infinite or NaN.
         let folds = insts[id as usize].operands().iter().all(|&v| constant(v).is_some());
-        let divides = matches!(insts[id as usize], Inst::Binary(Binary::Div | Binary::Rem, ..));
+        let vanishes =
+            matches!(insts[id as usize], Inst::Binary(Binary::Mul | Binary::Div | Binary::Rem, ..));
+        let zero = |c: Const| c.bits == 0 || c.dtype.is_float() && c.bits == 1 << 31;
         let operand = |id: ValueId| match constant(id) {
-            Some(c) if folds || divides && c.bits == 0 => match wide {
+            Some(c) if folds || vanishes && zero(c) => match wide {
                 true => format!("{}({})", type_name(c.dtype, true), opaque(c)),
                 false => opaque(c),
             },
@@ -153,10 +156,25 @@ impl Place<'_> {
             }
             Inst::Binary(op, left, right) => {
                 (x, y) = (operand(*left), operand(*right));
+                if self.cancels(*op, *left, *right) {
+                    y = self.module.fill(HIDDEN, wide, &y, "");
+                }
                 binary(*op, self.program.types[*left as usize])
             }
         };
         self.module.fill(template, wide, &x, &y)
+    }
+
+    /// Whether the operation is `x - x`, `x / x` or `x + -x` of a float: NaN where `x` is infinite or NaN, but to compilers it
+    /// is 0 or 1.
+    fn cancels(&self, op: Binary, left: ValueId, right: ValueId) -> bool {
+        let minus = |x: ValueId, y: ValueId| matches!(self.program.insts[x as usize], Inst::Unary(Unary::Neg, of) if of == y);
+        self.program.types[left as usize].is_float()
+            && match op {
+                Binary::Sub | Binary::Div => left == right,
+                Binary::Add => minus(left, right) || minus(right, left),
+                _ => false,
+            }
     }
 
     /// A user's function, of each of four elements where `wide`.
@@ -208,6 +226,9 @@ impl Place<'_> {
         self.module.fill(binary(op.binary(), dtype), wide, x, y)
     }
 }
+
+/// The same float, but to compilers another one: its bits and those of the params' first word, which is 0.
+const HIDDEN: &str = "bitcast<{f32}>(bitcast<{u32}>({x}) | {u32}(params[0].x))";
 
 /// The template for a function of one value of type `dtype`; see [`helpers`](super::helpers).
 fn unary(op: Unary, dtype: DType) -> &'static str {

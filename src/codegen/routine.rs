@@ -97,13 +97,41 @@ fn tiles(
             shader.constants(&[("THREADS_M", rows), ("THREADS_N", columns)]);
             shader
         }
-        _ => Shader::new(MATMUL_LARGE),
+        _ => {
+            let mut shader = Shader::new(MATMUL_LARGE);
+            blocks(&mut shader, k);
+            shader
+        }
     };
     shader.sizes(&[("BATCH", batch.max(1)), ("M", m.max(1)), ("N", n.max(1)), ("K", k)]);
     shader.sizes(&[("LAST_K", k.saturating_sub(1))]);
     shader.choose("A_ALONG_K", !product.transposed[0]);
     shader.choose("B_ALONG_K", product.transposed[1]);
     fill(shader, slots, module, schedule.workgroups)
+}
+
+/// Products that a thread of a large tile adds one after the other, at most.
+const LONG_SUM: usize = 1 << 12;
+
+/// Products of a block of a longer sum: a power of two.
+const BLOCK: usize = 512;
+
+/// Takes the sums of a large tile in blocks where they are long, so that they are not rounded once for each product. Totals
+/// take as many registers again, so shorter sums do without.
+fn blocks(shader: &mut Shader, k: usize) {
+    let (mut sums, mut block, mut total) = (String::new(), String::new(), String::new());
+    if k > LONG_SUM {
+        put!(block, "if ((start & {}u) == {}u) {{\n", BLOCK - 8, BLOCK - 8);
+        for name in (0..8).flat_map(|n| [format!("low{n}"), format!("high{n}")]) {
+            put!(sums, "var all_{name} = vec4<f32>();\n");
+            put!(block, "all_{name} += {name};\n{name} = vec4<f32>();\n");
+            put!(total, "{name} += all_{name};\n");
+        }
+        block += "}\n";
+    }
+    for (name, text) in [("sums", &sums), ("block", &block), ("total", &total)] {
+        shader.replace_region(name, text);
+    }
 }
 
 /// The text of a convolution whose threads go through the windows of their results.
@@ -154,13 +182,20 @@ pub fn windows(
     fill(shader, slots, Module::new(dialect), schedule.workgroups)
 }
 
+/// Lines of windows that are summed by themselves.
+const LINES: usize = 32;
+
 /// The loop over the lines of a window instead of that over its places: each of the `reach` numbers that several of a
 /// thread's results need is read once.
 fn lines_of_windows(conv: &Convolution, reach: usize) -> String {
     let (width, step, apart) = (conv.kernel[1], conv.params.stride[1], conv.params.dilation[1]);
-    let mut text = String::from(
+    let mut text = format!(
         "
-for (var line = 0u; line < CHANNELS * KERNEL_Y; line++) {
+for (var first = 0u; first < CHANNELS * KERNEL_Y; first += {LINES}u) {{
+let end = min(first + {LINES}u, CHANNELS * KERNEL_Y);
+var some_near_each = vec4<f32>();
+var some_far_each = vec4<f32>();
+for (var line = first; line < end; line++) {{
 let ky = line % KERNEL_Y;
 let c = line / KERNEL_Y;
 let from_y = y * STRIDE_Y + ky * DILATION_Y - BEFORE_Y;
@@ -182,12 +217,12 @@ let from_x = x * STRIDE_X - BEFORE_X;
             text,
             ");
 let w{tap}_each = load_w(row_each, c, ky, {tap}u);
-near_each += w{tap}_each * n{tap};
-far_each += w{tap}_each * f{tap};
+some_near_each += w{tap}_each * n{tap};
+some_far_each += w{tap}_each * f{tap};
 "
         );
     }
-    text += "}\n";
+    text += "}\nnear_each += some_near_each;\nfar_each += some_far_each;\n}\n";
     text
 }
 

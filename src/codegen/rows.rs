@@ -1,5 +1,10 @@
 //! Loop kernels with inner dimensions: reductions and row programs. A row has one thread or several; all reductions of
 //! a stage share one walk over the row. A short row's values stay in registers from walk to walk.
+//!
+//! Floats are summed in blocks. A sum that grows by one element at a time is rounded once for each, and where the elements
+//! have one sign all roundings may go the same way: 10,000 times 0.1 would be 999.903. So the four steps of a loop are added
+//! pairwise, [`BLOCK`] loops make a block, [`BLOCK`] blocks a larger one, and so on: no element passes through more than about
+//! `BLOCK` additions at each level.
 
 mod meet;
 mod threads;
@@ -15,6 +20,9 @@ use crate::dtype::DType;
 use crate::kernel::{Inst, Program, Space, Store, ValueId};
 use crate::op::{Const, Reduction};
 use crate::schedule::{varying, RowSchedule, Schedule, Vector};
+
+/// Loops of four steps, or smaller blocks, that are summed by themselves.
+const BLOCK: usize = 16;
 
 struct Writer<'a> {
     program: &'a Program,
@@ -32,6 +40,8 @@ struct Writer<'a> {
     columns: usize,
     /// Varying values that are written out already.
     done: Vec<bool>,
+    /// How many levels of blocks the loop is in that is being written.
+    level: usize,
     text: String,
 }
 
@@ -55,6 +65,7 @@ pub fn wgsl(
         module: &module,
         schedule: rows,
         done: vec![false; live.len()],
+        level: 0,
         live,
         varying: varying(program, space.outer),
         stages: program.stages(),
@@ -213,7 +224,13 @@ impl<'a> Writer<'a> {
 
     /// Visits every element of the row: what `roots` need, then `each` of a step. Short rows are written out; a long
     /// row is a loop over four elements at a time, so that their loads are under way together, and one over the rest.
-    fn walk(&mut self, roots: &[ValueId], each: &dyn Fn(&Self, Option<usize>) -> String) {
+    /// Of the first the `sums` are taken in blocks.
+    fn walk(
+        &mut self,
+        roots: &[ValueId],
+        sums: &[(ValueId, Reduction, ValueId)],
+        each: &dyn Fn(&Self, Option<usize>) -> String,
+    ) {
         let needed = self.needed(roots);
         let (columns, lanes) = (self.columns, self.schedule.lanes);
         if let Some(steps) = self.schedule.unrolled {
@@ -227,14 +244,41 @@ impl<'a> Writer<'a> {
         let whole = columns / (4 * lanes) * 4 * lanes;
         if whole > 0 {
             let step = 4 * lanes;
-            let end = Unsigned(whole);
-            put!(self.text, "for (var j = {start}; j < {end}; j += {step}u) {{\n");
+            let (mut levels, mut loops) = (0, whole / step);
+            while !sums.is_empty() && loops > BLOCK {
+                (levels, loops) = (levels + 1, loops.div_ceil(BLOCK));
+            }
+            let (mut from, mut end) = (start.to_string(), Unsigned(whole).to_string());
+            for level in (1..=levels).rev() {
+                let (i, span) = (format!("i{level}"), step * BLOCK.pow(level));
+                self.level += 1;
+                put!(self.text, "for (var {i} = {from}; {i} < {end}; {i} += {span}u) {{\n");
+                put!(self.text, "let end{level} = min({i} + {span}u, {end});\n");
+                for &(id, op, x) in sums {
+                    let identity = self.identity(op, self.dtype(id), x);
+                    let name = self.accumulator(id);
+                    put!(self.text, "var {name} = {identity};\n");
+                }
+                (from, end) = (i, format!("end{level}"));
+            }
+            put!(self.text, "for (var j = {from}; j < {end}; j += {step}u) {{\n");
             for k in 0..4 {
                 put!(self.text, "let j_{k} = j + {}u;\n", k * lanes);
                 self.text += &self.coordinates(&format!("j_{k}"), &format!("_{k}"));
             }
             self.written_out(&needed, 4, each);
             self.text += "}\n";
+            for _ in 0..levels {
+                let blocks: Vec<String> = sums.iter().map(|sum| self.accumulator(sum.0)).collect();
+                self.level -= 1;
+                for (&(id, op, x), block) in sums.iter().zip(blocks) {
+                    let (all, dtype, wide) =
+                        (self.accumulator(id), self.dtype(id), self.gathers(x));
+                    let sum = self.place(None).combine(op, &all, &block, dtype, wide);
+                    put!(self.text, "{all} = {sum};\n");
+                }
+                self.text += "}\n";
+            }
         }
         if whole < columns {
             let (from, end) = (Unsigned(whole), Unsigned(columns));
@@ -247,6 +291,20 @@ impl<'a> Writer<'a> {
             self.text += &each(self, None);
             self.text += "}\n";
         }
+    }
+
+    /// What a reduction is gathered in: inside of a block, the block's own part of a sum.
+    fn accumulator(&self, id: ValueId) -> String {
+        match self.level {
+            level if level > 0 && self.is_rounded(id) => format!("r{id}_{level}"),
+            _ => format!("r{id}"),
+        }
+    }
+
+    /// Whether each step of a reduction rounds: it is a sum of floats.
+    fn is_rounded(&self, id: ValueId) -> bool {
+        matches!(self.program.insts[id as usize], Inst::Reduce(Reduction::Sum, _))
+            && self.dtype(id).is_float()
     }
 
     fn written_out(
@@ -299,17 +357,31 @@ impl<'a> Writer<'a> {
             put!(self.text, "var r{id} = {identity};\n");
             roots.push(*x);
         }
-        self.walk(&roots, &|writer, step| {
+        let mut sums = reduces.clone();
+        sums.retain(|&(id, ..)| self.is_rounded(id));
+        self.walk(&roots, &sums, &|writer, step| {
             let mut text = String::new();
             for &(id, op, x) in &reduces {
-                let (place, dtype) = (writer.place(step), writer.dtype(id));
-                let wide = writer.gathers(x);
-                let mut value = place.operand(x, wide);
+                let (dtype, wide) = (writer.dtype(id), writer.gathers(x));
+                let combine = |x: &str, y: &str| writer.place(None).combine(op, x, y, dtype, wide);
+                let operand = |step| writer.place(step).operand(x, wide);
+                let mut value = operand(step);
+                let looped = writer.schedule.unrolled.is_none();
+                if let (Some(k), true, true) = (step, looped, writer.is_rounded(id)) {
+                    // The four steps pairwise, once they are all there.
+                    if k < 3 {
+                        continue;
+                    }
+                    let low = combine(&operand(Some(0)), &operand(Some(1)));
+                    let high = combine(&operand(Some(2)), &operand(Some(3)));
+                    value = format!("({})", combine(&format!("({low})"), &format!("({high})")));
+                }
                 if let Some(inside) = writer.inside(step) {
                     value = format!("select({}, {value}, {inside})", writer.identity(op, dtype, x));
                 }
-                let sum = place.combine(op, &format!("r{id}"), &value, dtype, wide);
-                put!(text, "r{id} = {sum};\n");
+                let all = writer.accumulator(id);
+                let sum = combine(&all, &value);
+                put!(text, "{all} = {sum};\n");
             }
             text
         });
@@ -357,7 +429,7 @@ impl<'a> Writer<'a> {
         if roots.is_empty() {
             return;
         }
-        self.walk(&roots, &|writer, step| {
+        self.walk(&roots, &[], &|writer, step| {
             guarded([writer.valid(), writer.inside(step)], &writer.stores(step, true))
         });
     }

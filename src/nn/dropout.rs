@@ -17,10 +17,10 @@ impl Dropout {
     /// A layer that drops with probability `p`.
     ///
     /// # Errors
-    /// `Data` unless p lies in `[0, 1)`.
+    /// `Data` unless p lies in `[0, 1]`.
     pub fn new(generator: &Generator, p: f64) -> Result<Dropout> {
-        if !(0.0..1.0).contains(&p) {
-            return Err(Error::data(format!("dropout: the probability {p}")));
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
         }
         Ok(Dropout { p, generator: generator.clone(), mode: Mode::default() })
     }

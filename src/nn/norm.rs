@@ -49,23 +49,8 @@ impl BatchNorm {
         Ok(BatchNorm { weight, bias, running_mean, running_var, epsilon, momentum, mode })
     }
 
-    fn follow(&self, running: &Variable, batch: &Tensor) -> Result<()> {
-        let kept = running.value().mul(1.0 - self.momentum)?;
-        let batch = batch.detach().cast(running.dtype())?;
-        running.assign(&kept.add(&batch.mul(self.momentum)?)?.detach())
-    }
-}
-
-impl Module for BatchNorm {
-    fn members(&self, members: &mut Members) {
-        members.parameter("weight", &self.weight).parameter("bias", &self.bias);
-        members.buffer("running_mean", &self.running_mean);
-        members.buffer("running_var", &self.running_var).mode(&self.mode);
-    }
-}
-
-impl Layer for BatchNorm {
-    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+    /// Of `x` in `f32`, whose statistics are more than halves hold.
+    fn normalise(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         let (weight, bias) = (Some(&weight), Some(&bias));
         if !self.mode.training() {
@@ -87,6 +72,26 @@ impl Layer for BatchNorm {
         self.follow(&self.running_mean, &mean)?;
         self.follow(&self.running_var, &variance.mul(each as f64 / (each - 1) as f64)?)?;
         Ok(y)
+    }
+
+    fn follow(&self, running: &Variable, batch: &Tensor) -> Result<()> {
+        let kept = running.value().mul(1.0 - self.momentum)?;
+        let batch = batch.detach().cast(running.dtype())?;
+        running.assign(&kept.add(&batch.mul(self.momentum)?)?.detach())
+    }
+}
+
+impl Module for BatchNorm {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter("bias", &self.bias);
+        members.buffer("running_mean", &self.running_mean);
+        members.buffer("running_var", &self.running_var).mode(&self.mode);
+    }
+}
+
+impl Layer for BatchNorm {
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        self.normalise(&x.cast(x.dtype().compute())?)?.cast(x.dtype())
     }
 }
 

@@ -360,13 +360,10 @@ macro_rules! pointwise_rows {
         binary mul(x, y): Number, [(-10.0, 10.0)] => x * y;
         /// The quotient, `x / y`; integers truncate towards 0, and an integer over 0 is itself.
         binary div(x, y): Number, [(-10.0, 10.0), (0.5, 10.0)] => x / y;
-        /// The remainder `x - y trunc(x / y)`, with the sign of `x`; of integers by 0 it is 0. GPUs
-        /// may be one `y` off where `x / y` is within rounding of an integer, with no digits left
-        /// where it is above 2^24.
+        /// The remainder `x - y trunc(x / y)`, with the sign of `x`, exactly; of integers by 0 it is 0.
         binary fmod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
-        /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers
-        /// by 0 it is 0. On GPUs it is as exact as `fmod`: maybe one `y` off where `x / y` is within
-        /// rounding of an integer, with no digits left where it is above 2^24.
+        /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers by 0
+        /// it is 0. It is `fmod`, plus `y` where the signs differ.
         binary remainder(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => formulas::floor_mod(x, y);
         /// `x` to the power `y`: `x^0` and `1^y` are 1, `0^y` is Inf for negative `y`, and a
         /// negative `x` gives NaN unless `y` is an integer. The relative error on GPUs grows with
@@ -385,7 +382,8 @@ macro_rules! pointwise_rows {
         /// says.
         binary atan2(y, x): Float, [(-10.0, 10.0)] => formulas::atan2(y, x),
             gradient |z| formulas::atan2_slopes(y, x);
-        /// `sqrt(x^2 + y^2)`, without overflow on the way; its gradient at (0, 0) is 0.
+        /// `sqrt(x^2 + y^2)`, without overflow on the way; infinite if one is, even if the other is NaN. Its gradient at (0, 0)
+        /// is 0.
         binary hypot(x, y): Float, [(-10.0, 10.0)] => formulas::hypot(x, y),
             gradient |z| formulas::hypot_slopes(x, y, z);
         /// `x` with the sign of `y`; -0 and NaN have signs too.

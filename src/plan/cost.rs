@@ -15,7 +15,7 @@ const UNPACKING: u32 = 24;
 
 /// For each node of a trace, what it takes if all is computed in place.
 pub struct Costs {
-    /// It costs no instruction: movement, leaves.
+    /// It costs no instruction: movement, leaves, halves as `f32`.
     pub free: Vec<bool>,
     /// How many loads.
     pub leaves: Vec<u32>,
@@ -70,7 +70,7 @@ impl Costs {
                 *lengths.entry(function.clone()).or_insert_with(length)
             });
             costs.instructions[n] = sum(&costs.instructions).saturating_add(own);
-            costs.free[n] = is_free(&node.op);
+            costs.free[n] = is_free(&node.op) || is_widening(trace, node);
             let plain = costs.free[n] || local;
             costs.plain[n] = plain && node.inputs.iter().all(|&i| costs.plain[i]);
             let size = node.shape.numel() as u64 * node.dtype.size() as u64;
@@ -104,6 +104,13 @@ impl Costs {
         let unpacks = self.plain[n] && self.integers[n] && self.instructions[n] <= UNPACKING;
         unpacks && self.bytes[n] <= 2 * node.shape.numel() as u64
     }
+}
+
+/// Whether it gives halves as `f32`, which is what kernels compute them in: the halves are to be in memory.
+pub fn is_widening(trace: &Trace, node: &Traced) -> bool {
+    let Op::Cast(to) = node.op else { return false };
+    let from = trace.nodes[node.inputs[0]].dtype;
+    to.is_float() && from.size() < to.size() && from.compute() == to
 }
 
 fn is_free(op: &Op) -> bool {

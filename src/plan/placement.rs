@@ -1,6 +1,6 @@
 //! Which nodes get memory of their own, and which are computed inside the kernels that use them.
 
-use super::cost::Costs;
+use super::cost::{self, Costs};
 use super::cuts::{Cuts, Size};
 use super::donation;
 use crate::graph::Trace;
@@ -365,8 +365,12 @@ impl<'a> Placement<'a> {
         {
             let mut users = self.users.of_node(last).to_vec();
             users.dedup();
-            let reduces = |&n: &usize| matches!(self.trace.nodes[n].op, Op::Reduce { .. });
-            if users.iter().any(reduces) {
+            let reduces = |n: usize| matches!(self.trace.nodes[n].op, Op::Reduce { .. });
+            let reduced = |&n: &usize| {
+                let widens = cost::is_widening(self.trace, &self.trace.nodes[n]);
+                reduces(n) || widens && self.users.of_node(n).iter().any(|&user| reduces(user))
+            };
+            if users.iter().any(reduced) {
                 return last;
             }
             let &[next] = &users[..] else { break };

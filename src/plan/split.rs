@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::expand::{self, rewrite};
 use crate::graph::{Trace, Traced};
-use crate::kernel::Limits;
+use crate::kernel::{KernelConfig, Limits, Rows};
 use crate::op::{Attention, Const, Conv2d, Margin, Op, Reduction, Routine};
 use crate::shape::{Shape, MAX_RANK};
 
@@ -27,6 +27,11 @@ const DEPTH: usize = 1 << 9;
 /// The same of a convolution that has at least so many results for each weight: its weights are copied.
 const RESULTS: usize = 8;
 
+/// Elements of a row, or products of a sum, that a thread goes through by itself, at most. A software GPU may end a thread's
+/// loops after 65,535 steps, all of them together, without a word (lavapipe does): a kernel has a few walks over a row, each
+/// of four elements a step, or one step for each product.
+const STEPS: usize = 1 << 15;
+
 /// Bytes that scores of attention may take, at most.
 const SCORES: u64 = 1 << 27;
 
@@ -34,20 +39,18 @@ const SCORES: u64 = 1 << 27;
 pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     let apart = rewrite(trace, &|out, node, inputs| match &node.op {
         Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
-            take_apart(out, attention, inputs).map(Some)
+            expand::attend(out, attention, inputs).map(Some)
         }
         _ => Ok(None),
     })?;
     rewrite(&apart, &|out, node, inputs| {
         let made = match &node.op {
-            Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape) => {
+            Op::Reduce { op, axes } if is_long(out, inputs[0], axes, &node.shape, limits) => {
                 cut(out, inputs[0], *op, axes, node.shape).map(Some)
             }
-            Op::Routine(Routine::Matmul) if limits.config.split_k[0] => {
-                cut_product(out, inputs, &node.shape)
-            }
-            Op::Routine(Routine::Conv2d(conv)) if limits.config.split_k[1] => {
-                cut_convolution(out, conv, inputs, &node.shape)
+            Op::Routine(Routine::Matmul) => cut_product(out, inputs, &node.shape, &limits.config),
+            Op::Routine(Routine::Conv2d(conv)) => {
+                cut_convolution(out, conv, inputs, &node.shape, &limits.config)
             }
             _ => Ok(None),
         };
@@ -56,13 +59,18 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
     })
 }
 
-fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape) -> bool {
+/// Whether a thread has rows, or results of products, of its own.
+fn is_alone(config: &KernelConfig) -> bool {
+    config.rows == Rows::Thread
+}
+
+fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape, limits: &Limits) -> bool {
     let from = trace.nodes[input].shape;
     let mut row = 1;
     for &axis in axes {
         row *= from[axis];
     }
-    row >= LONG && result.numel() <= FEW
+    row >= LONG && result.numel() <= FEW || row >= STEPS && is_alone(&limits.config)
 }
 
 /// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a
@@ -78,16 +86,6 @@ fn is_apart(trace: &Trace, attention: &Attention, inputs: &[usize], limits: &Lim
     !whole && bytes <= limits.binding_bytes.min(SCORES)
 }
 
-/// Halves are computed in `f32`, as the kernel does: their scores would be less exact.
-fn take_apart(out: &mut Trace, attention: &Attention, inputs: &[usize]) -> Result<usize> {
-    let (mut wide, dtype) = (Vec::with_capacity(inputs.len()), out.nodes[inputs[0]].dtype);
-    for &input in inputs {
-        wide.push(cast(out, input, DType::F32)?);
-    }
-    let result = expand::attend(out, attention, &wide)?;
-    cast(out, result, dtype)
-}
-
 fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
     match out.nodes[node].dtype == to {
         true => Ok(node),
@@ -95,21 +93,29 @@ fn cast(out: &mut Trace, node: usize, to: DType) -> Result<usize> {
     }
 }
 
-/// In how many parts the sums of a product are to be computed; less than two where they are not to be cut.
-fn parts([batch, m, n, k]: [usize; 4]) -> usize {
+/// In how many parts the sums of a product are to be computed; less than two where they are not to be cut. `splits` says
+/// whether that is so where there are few results.
+fn parts([batch, m, n, k]: [usize; 4], splits: bool, config: &KernelConfig) -> usize {
     let tiles = batch * m.div_ceil(64) * n.div_ceil(64);
-    GROUPS.checked_div(tiles).unwrap_or(0).min(k / DEPTH)
+    let few = if splits { GROUPS.checked_div(tiles).unwrap_or(0).min(k / DEPTH) } else { 0 };
+    let long = if is_alone(config) { k.div_ceil(STEPS) } else { 0 };
+    few.max(long)
 }
 
 /// A product of few results and a long sum, as products of parts of it, which are added: a few workgroups would leave the
 /// machine idle. `None` for all other products.
-fn cut_product(out: &mut Trace, inputs: &[usize], result: &Shape) -> Result<Option<usize>> {
+fn cut_product(
+    out: &mut Trace,
+    inputs: &[usize],
+    result: &Shape,
+    config: &KernelConfig,
+) -> Result<Option<usize>> {
     let (rank, dtype) = (result.rank(), out.nodes[inputs[0]].dtype);
     let (m, n) = (result[rank - 2], result[rank - 1]);
     let batch = result[..rank - 2].iter().product::<usize>();
     let k = out.nodes[inputs[1]].shape;
     let k = k[k.rank() - 2];
-    let chunks = parts([batch, m, n, k]);
+    let chunks = parts([batch, m, n, k], config.split_k[0], config);
     if chunks < 2 || rank == MAX_RANK {
         return Ok(None);
     }
@@ -146,13 +152,15 @@ fn cut_convolution(
     conv: &Conv2d,
     inputs: &[usize],
     result: &Shape,
+    config: &KernelConfig,
 ) -> Result<Option<usize>> {
     let (x, w) = (out.nodes[inputs[0]].shape, out.nodes[inputs[1]].shape);
     let (dtype, groups, channels) = (out.nodes[inputs[0]].dtype, conv.groups, w[1]);
     let (each, pixels) = (w[0] / groups, result[2] * result[3]);
     let places = x[0] * pixels;
-    let chunks = parts([groups, each, places, channels * w[2] * w[3]]).min(channels);
-    if chunks < 2 || places < RESULTS {
+    let taps = channels * w[2] * w[3];
+    let chunks = parts([groups, each, places, taps], config.split_k[1], config).min(channels);
+    if chunks < 2 || places < RESULTS && taps <= STEPS {
         return Ok(None);
     }
     let length = channels.div_ceil(chunks);
@@ -204,7 +212,9 @@ fn cut(
     axes: &[usize],
     result: Shape,
 ) -> Result<usize> {
-    let from = out.nodes[input].shape;
+    let Traced { shape: from, dtype, .. } = out.nodes[input];
+    // Partial results are in memory, where those of halves would be halves.
+    let input = cast(out, input, dtype.compute())?;
     let mut order = Vec::with_capacity(from.rank());
     for axis in 0..from.rank() {
         if !axes.contains(&axis) {
@@ -223,5 +233,6 @@ fn cut(
     at = out.push(Op::Reshape(shape(&[rows, chunks, length])?), &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![2] }, &[at])?;
     at = out.push(Op::Reduce { op, axes: vec![1] }, &[at])?;
-    out.push(Op::Reshape(result), &[at])
+    at = out.push(Op::Reshape(result), &[at])?;
+    cast(out, at, dtype)
 }

@@ -16,9 +16,11 @@ impl Tensor {
     pub fn adaptive_avg_pool(&self, sizes: &[usize]) -> Result<Tensor> {
         let name = "adaptive_avg_pool";
         self.need_float(name)?;
-        self.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
-            0 => pooled.even_parts(axis, size)?.mean(-1),
-            _ => pooled.averages(axis, size),
+        self.widely(|x| {
+            x.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
+                0 => pooled.even_parts(axis, size)?.mean(-1),
+                _ => pooled.averages(axis, size),
+            })
         })
     }
 

@@ -235,8 +235,10 @@ impl Tensor {
             return Err(Error::shape(message));
         }
         within(name, || {
-            let pairs = self.cut(axis, 1.., 1)?.add(self.cut(axis, ..-1, 1)?)?;
-            pairs.sum(axis)?.mul(dx / 2.0)
+            self.widely(|x| {
+                let pairs = x.cut(axis, 1.., 1)?.add(x.cut(axis, ..-1, 1)?)?;
+                pairs.sum(axis)?.mul(dx / 2.0)
+            })
         })
     }
 

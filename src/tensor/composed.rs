@@ -46,19 +46,21 @@ impl Tensor {
         self.need_float("norm")?;
         let axes = axes.into();
         within("norm", || {
-            if p == 1.0 {
-                self.norm_l1(axes)
-            } else if p == 2.0 {
-                self.norm_l2(axes)
-            } else if p == f64::INFINITY {
-                self.norm_linf(axes)
-            } else if p == f64::NEG_INFINITY {
-                self.abs().min(axes)
-            } else if p == 0.0 {
-                self.ne(0.0)?.cast(self.dtype)?.sum(axes)
-            } else {
-                self.powers(p, axes)
-            }
+            self.widely(|x| {
+                if p == 1.0 {
+                    x.norm_l1(axes)
+                } else if p == 2.0 {
+                    x.norm_l2(axes)
+                } else if p == f64::INFINITY {
+                    x.norm_linf(axes)
+                } else if p == f64::NEG_INFINITY {
+                    x.abs().min(axes)
+                } else if p == 0.0 {
+                    x.ne(0.0)?.cast(x.dtype)?.sum(axes)
+                } else {
+                    x.powers(p, axes)
+                }
+            })
         })
     }
 
@@ -129,12 +131,16 @@ impl Tensor {
     /// `Shape` if the axis does not exist or the shapes do not broadcast; `DType` unless both are of one float type.
     #[cfg_attr(feature = "js", js(options(axis = -1, epsilon = 1e-8)))]
     pub fn cosine_similarity(&self, other: &Tensor, axis: isize, epsilon: f64) -> Result<Tensor> {
-        self.need_float("cosine_similarity")?;
-        within("cosine_similarity", || {
+        let name = "cosine_similarity";
+        self.need_float(name)?;
+        self.need_one_type(name, &[other])?;
+        within(name, || {
             let shape = crate::shape::Shape::broadcast("", &self.shape, &other.shape)?;
-            let (x, y) = (self.expand(&shape)?, other.expand(&shape)?);
-            let unit = |x: &Tensor| x.div(x.norm_l2(kept(axis))?.maximum(epsilon)?);
-            unit(&x)?.mul(unit(&y)?)?.sum(axis)
+            let unit = |x: &Tensor| {
+                let x = x.cast(x.dtype.compute())?.expand(&shape)?;
+                x.div(x.norm_l2(kept(axis))?.maximum(epsilon)?)
+            };
+            unit(self)?.mul(unit(other)?)?.sum(axis)?.cast(self.dtype)
         })
     }
 

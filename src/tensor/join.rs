@@ -169,17 +169,23 @@ impl Tensor {
     }
 
     /// The elements of this along `axis` at the positions in `index` (`i32` or `u32`); the index's axes take that
-    /// axis's place. Negative positions count from the end; those outside give 0.
+    /// axis's place. Negative positions count from the end; those outside give 0. A single number has one position, of which
+    /// one is taken: it stays a number, as in PyTorch.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or the rank would exceed 8; `DType` if the index is not of integers.
+    /// `Shape` if the axis does not exist or the rank would exceed 8, or for several positions of a number; `DType` if the
+    /// index is not of integers.
     pub fn index_select(&self, axis: isize, index: &Tensor) -> Result<Tensor> {
         self.selected("index_select", axis, index)
     }
 
     fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
-            return line.selected(name, 0, index);
+            if index.rank() > 1 || index.numel() != 1 {
+                let why = "a number has one element: the index must be one position";
+                return Err(Error::shapes(name, &self.shape, &index.shape, why));
+            }
+            return line.selected(name, 0, index)?.reshape(());
         }
         let axis = self.shape.axis(name, axis)?;
         within(name, || self.looked_up(axis, &index.wrap_indices(name, self.shape[axis])?))

@@ -1,5 +1,6 @@
 //! Softmax and the normalisations, written as what they mean; the planner makes one kernel of each.
 
+use super::reduce::Moments;
 use super::{kept, within, Axes, Tensor};
 use crate::error::{Error, Result};
 
@@ -16,8 +17,10 @@ impl Tensor {
         }
         self.shape.axis("softmax", axis)?;
         self.need_float("softmax")?;
-        let exp = self.sub(&self.max(kept(axis))?.fixed()?)?.exp();
-        exp.div(&exp.sum(kept(axis))?)
+        self.widely(|x| {
+            let exp = x.sub(&x.max(kept(axis))?.fixed()?)?.exp();
+            exp.div(&exp.sum(kept(axis))?)
+        })
     }
 
     /// The logarithm of [`Tensor::softmax`], accurate where that is nearly 0.
@@ -31,8 +34,10 @@ impl Tensor {
         }
         self.shape.axis("log_softmax", axis)?;
         self.need_float("log_softmax")?;
-        let distance = self.sub(&self.max(kept(axis))?.fixed()?)?;
-        distance.sub(&distance.exp().sum(kept(axis))?.log())
+        self.widely(|x| {
+            let distance = x.sub(&x.max(kept(axis))?.fixed()?)?;
+            distance.sub(&distance.exp().sum(kept(axis))?.log())
+        })
     }
 
     /// `(x - mean) / sqrt(variance + epsilon) * weight + bias` over these axes (Ba et al. 2016). Weight and bias
@@ -49,12 +54,13 @@ impl Tensor {
         epsilon: f64,
     ) -> Result<Tensor> {
         let axes = &kept(axes);
-        axes.within("layer_norm", &self.shape)?;
+        let all = axes.within("layer_norm", &self.shape)?;
         self.need_float("layer_norm")?;
-        let distance = self.sub(&self.mean(axes)?)?;
-        let variance = distance.square().mean(axes)?;
-        let normal = distance.mul(&variance.add(epsilon)?.rsqrt())?;
-        normal.scaled("layer_norm", weight, bias)
+        let count = all.iter().map(|&axis| self.shape[axis]).product();
+        self.scaled("layer_norm", weight, bias, |x| {
+            let Moments { mean, variance } = Moments::of(x, axes, count)?;
+            x.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())
+        })
     }
 
     /// `x / sqrt(mean(x^2) + epsilon) * weight` over these axes (Zhang and Sennrich 2019). The weight broadcasts.
@@ -71,8 +77,9 @@ impl Tensor {
         let axes = &kept(axes);
         axes.within("rms_norm", &self.shape)?;
         self.need_float("rms_norm")?;
-        let mean = self.square().mean(axes)?;
-        self.mul(&mean.add(epsilon)?.rsqrt())?.scaled("rms_norm", weight, None)
+        self.scaled("rms_norm", weight, None, |x| {
+            x.mul(&x.square().mean(axes)?.add(epsilon)?.rsqrt())
+        })
     }
 
     /// `(x - mean) / sqrt(variance + epsilon) * weight + bias`, with one number of each for each channel, which are the
@@ -96,8 +103,12 @@ impl Tensor {
         let (mean, variance) = (self.by_channel(name, mean)?, self.by_channel(name, variance)?);
         let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
-        let normal = self.sub(&mean)?.mul(&variance.add(epsilon)?.rsqrt())?;
-        normal.scaled(name, weight.as_ref(), bias.as_ref())
+        self.need_one_type(name, &[&mean, &variance])?;
+        self.scaled(name, weight.as_ref(), bias.as_ref(), |x| {
+            let wide = x.dtype();
+            let scale = variance.cast(wide)?.add(epsilon)?.rsqrt();
+            x.sub(&mean.cast(wide)?)?.mul(&scale)
+        })
     }
 
     /// [`Tensor::layer_norm`] of each of `groups` groups of channels (the second axis) of each element of the batch
@@ -125,11 +136,10 @@ impl Tensor {
         }
         let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
         let bias = bias.map(|bias| self.by_channel(name, bias)).transpose()?;
-        within(name, || {
-            let each = self.numel() / (self.shape[0] * groups).max(1);
-            let apart = self.reshape(&[self.shape[0], groups, each])?;
-            let normal = apart.layer_norm(2, None, None, epsilon)?.reshape(&self.shape)?;
-            normal.scaled(name, weight.as_ref(), bias.as_ref())
+        let each = self.numel() / (self.shape[0] * groups).max(1);
+        self.scaled(name, weight.as_ref(), bias.as_ref(), |x| {
+            let apart = x.reshape(&[x.shape[0], groups, each])?;
+            apart.layer_norm(2, None, None, epsilon)?.reshape(&x.shape)
         })
     }
 
@@ -160,8 +170,25 @@ impl Tensor {
         numbers.reshape(&dims)
     }
 
-    /// Times the weight, plus the bias; neither may widen the shape.
-    fn scaled(&self, name: &str, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Result<Tensor> {
+    /// Refuses others of another type.
+    pub(super) fn need_one_type(&self, name: &str, others: &[&Tensor]) -> Result<()> {
+        match others.iter().find(|other| other.dtype != self.dtype) {
+            None => Ok(()),
+            Some(other) => {
+                let (own, other) = (self.dtype, other.dtype);
+                Err(Error::dtype(format!("{name}: operands of type {own} and {other}; cast one")))
+            }
+        }
+    }
+
+    /// What `normalise` makes of this, times the weight, plus the bias, in `f32`; neither may widen the shape.
+    fn scaled(
+        &self,
+        name: &str,
+        weight: Option<&Tensor>,
+        bias: Option<&Tensor>,
+        normalise: impl FnOnce(&Tensor) -> Result<Tensor>,
+    ) -> Result<Tensor> {
         let fits = |other: &&Tensor| {
             let joint = crate::shape::Shape::broadcast(name, &self.shape, &other.shape);
             joint.is_ok_and(|joint| joint == self.shape)
@@ -172,9 +199,19 @@ impl Tensor {
                 return Err(Error::shapes(name, &self.shape, &other.shape, why));
             }
         }
+        let others: Vec<&Tensor> = weight.into_iter().chain(bias).collect();
+        self.need_one_type(name, &others)?;
         within(name, || {
-            let scaled = weight.map_or_else(|| Ok(self.clone()), |weight| self.mul(weight))?;
-            bias.map_or_else(|| Ok(scaled.clone()), |bias| scaled.add(bias))
+            self.widely(|x| {
+                let mut y = normalise(x)?;
+                if let Some(weight) = weight {
+                    y = y.mul(weight.cast(x.dtype())?)?;
+                }
+                if let Some(bias) = bias {
+                    y = y.add(bias.cast(x.dtype())?)?;
+                }
+                Ok(y)
+            })
         })
     }
 }

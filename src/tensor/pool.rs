@@ -136,11 +136,11 @@ impl Tensor {
         }
         match kind {
             Pool::Max => self.pooled(asked, Reduction::Max, f64::NEG_INFINITY),
-            Pool::L2 => Ok(self.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt()),
-            Pool::Average { count_padding } => {
-                let sum = self.pooled(asked, Reduction::Sum, 0.0)?;
-                sum.div(&self.counts(asked, count_padding)?)
-            }
+            Pool::L2 => self.widely(|x| Ok(x.square().pooled(asked, Reduction::Sum, 0.0)?.sqrt())),
+            Pool::Average { count_padding } => self.widely(|x| {
+                let sum = x.pooled(asked, Reduction::Sum, 0.0)?;
+                sum.div(&x.counts(asked, count_padding)?)
+            }),
         }
     }
 

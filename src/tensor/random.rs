@@ -120,18 +120,19 @@ fn below(x: f64, dtype: DType) -> f32 {
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
-    /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise.
+    /// Each element is 0 with probability `p`, and divided by `1 - p` otherwise; all are 0 if `p` is 1.
     ///
     /// # Errors
-    /// `Data` unless p lies in `[0, 1)`; `DType` unless it is of floats.
+    /// `Data` unless p lies in `[0, 1]`; `DType` unless it is of floats.
     #[cfg_attr(feature = "js", js(default(seed = random_seed())))]
     pub fn dropout(&self, p: f64, seed: u32) -> Result<Tensor> {
-        if !(0.0..1.0).contains(&p) {
-            return Err(Error::data(format!("dropout: the probability {p}")));
+        if !(0.0..=1.0).contains(&p) {
+            return Err(Error::data(format!("dropout: p must be in [0, 1], got {p}")));
         }
         self.need_float("dropout")?;
+        let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
         let kept = self.device.bits("dropout", &self.shape, seed, 0)?.unit_float().ge(p)?;
         let zero = self.device.constant(&[], 0.0, self.dtype)?;
-        kept.where_cond(&self.mul(1.0 / (1.0 - p))?, &zero)
+        kept.where_cond(&self.mul(scale)?, &zero)
     }
 }

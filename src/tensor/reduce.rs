@@ -1,4 +1,7 @@
 //! Reductions over axes. No axes named means all of them.
+//!
+//! Statistics of halves are computed in `f32`, and rounded once, at the end: squares of 256 and more are beyond what a half
+//! holds, and a plan may put what lies between in memory. Distances are measured twice: see [`Moments`].
 
 use super::{kept, within, Axes, Tensor};
 use crate::dtype::DType;
@@ -13,7 +16,7 @@ macro_rules! reductions {
         /// With [`Axes::keepdim`] the axes stay, with extent 1.
         ///
         /// # Errors
-        /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+        /// `Shape` if an axis does not exist or is named twice; `DType` for `any` and `all` of other types than `bool`.
         #[cfg_attr(feature = "js", js(keepdims))]
         pub fn $name(&self, axes: impl Into<Axes>) -> Result<Tensor> {
             self.reduce(Reduction::$op, axes)
@@ -22,13 +25,16 @@ macro_rules! reductions {
 }
 
 reductions! {
-    /// The sum over these axes; 0 over nothing.
+    /// The sum over these axes; 0 over nothing. That of `bool` and of integers of fewer than 32 bits is `i32`: how many are
+    /// true.
     sum => Sum;
-    /// The product over these axes; 1 over nothing.
+    /// The product over these axes; 1 over nothing. That of `bool` and of integers of fewer than 32 bits is `i32`.
     prod => Prod;
-    /// The largest element over these axes; NaN if there is one, -Inf over nothing.
+    /// The largest element over these axes; NaN if there is one, -Inf (of integers the least) over nothing. Of `bool` it is
+    /// [`Tensor::any`].
     max => Max;
-    /// The smallest element over these axes; NaN if there is one, +Inf over nothing.
+    /// The smallest element over these axes; NaN if there is one, +Inf (of integers the greatest) over nothing. Of `bool` it is
+    /// [`Tensor::all`].
     min => Min;
     /// Whether any `bool` over these axes is true.
     any => Any;
@@ -36,17 +42,66 @@ reductions! {
     all => All;
 }
 
+/// The mean and the variance of elements over axes, which are kept.
+///
+/// The mean `m` of the elements is rounded. The distances `x - m` are exact where that matters, since numbers that are close
+/// to each other subtract exactly, so their mean is what `m` lacks. One more walk over the elements gives both that and the
+/// mean of the squares, and the variance is that less the square of the other. Example: five times 12,345.678 has the
+/// `f32` mean 12,345.679; all distances are -0.001, so the mean becomes 12,345.678, and the variance 0.
+pub(crate) struct Moments {
+    pub mean: Tensor,
+    /// The mean of the squared distances from the mean.
+    pub variance: Tensor,
+}
+
+/// What the variance is of the mean square at least: below, it is what rounding left of equal elements.
+const ROUNDING: f64 = 4e-6;
+
+impl Moments {
+    /// Of `x`, which is of type `f32`, over axes that are kept; `count` is the number of elements that are combined.
+    pub fn of(x: &Tensor, axes: &Axes, count: usize) -> Result<Moments> {
+        // Neither depends on what distances are measured from, so gradients need not pass that.
+        let near = x.average(axes, count)?.fixed()?;
+        let distance = x.sub(&near)?;
+        let rest = distance.average(axes, count)?;
+        let square = distance.square().average(axes, count)?;
+        let variance = square.sub(&rest.square())?;
+        // The value alone: derivatives of every order are right as they are.
+        let none = variance.le(&square.mul(ROUNDING)?)?;
+        let excess = none.where_cond(variance.detach(), 0.0)?;
+        Ok(Moments { mean: near.add(&rest)?, variance: variance.sub(&excess)? })
+    }
+}
+
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// A reduction by its name, as [`Tensor::sum`].
     ///
     /// # Errors
-    /// `Shape` if an axis does not exist or is named twice; `DType` if the type has no such reduction.
+    /// `Shape` if an axis does not exist or is named twice; `DType` for `any` and `all` of other types than `bool`.
     #[cfg_attr(feature = "js", js(skip))]
     pub fn reduce(&self, op: Reduction, axes: impl Into<Axes>) -> Result<Tensor> {
         let asked = axes.into();
         let axes = asked.within(op.name(), &self.shape)?;
-        let reduced = self.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
+        let (mut from, mut op) = (self.clone(), op);
+        match op {
+            Reduction::Max if self.dtype == DType::Bool => op = Reduction::Any,
+            Reduction::Min if self.dtype == DType::Bool => op = Reduction::All,
+            Reduction::Sum | Reduction::Prod if !self.dtype.is_number() => {
+                from = self.cast(DType::I32)?;
+            }
+            Reduction::Max | Reduction::Min if !self.dtype.is_number() => {
+                from = self.cast(self.dtype.compute())?;
+            }
+            _ => {}
+        }
+        let mut reduced = from.apply(Op::Reduce { op, axes: axes.clone() }, &[])?;
+        if let (Reduction::Max | Reduction::Min, Some((low, high))) = (op, self.dtype.range()) {
+            // Over nothing it is beyond what the type holds.
+            if reduced.dtype != self.dtype {
+                reduced = reduced.clamp(low, high)?.cast(self.dtype)?;
+            }
+        }
         reduced.finish(&asked, &axes)
     }
 
@@ -62,7 +117,8 @@ impl Tensor {
         self.reshape(&dims)
     }
 
-    /// A reduction made of others that keep the axes. `reduce` is given these, and how many elements are combined.
+    /// A reduction of floats that is made of others, in `f32`, which keep the axes. `reduce` is given these, and how many
+    /// elements are combined.
     fn reduced(
         &self,
         name: &str,
@@ -73,7 +129,15 @@ impl Tensor {
         let axes = asked.within(name, &self.shape)?;
         self.need_float(name)?;
         let count = axes.iter().map(|&axis| self.shape[axis]).product();
-        within(name, || reduce(self, &kept(&asked), count)?.finish(&asked, &axes))
+        within(name, || {
+            let reduced = self.widely(|x| reduce(x, &kept(&asked), count))?;
+            reduced.finish(&asked, &axes)
+        })
+    }
+
+    /// The result of `compute` of this in `f32`, rounded once to the type of this.
+    pub(super) fn widely(&self, compute: impl FnOnce(&Tensor) -> Result<Tensor>) -> Result<Tensor> {
+        compute(&self.cast(self.dtype.compute())?)?.cast(self.dtype)
     }
 
     /// Refuses types other than floats.
@@ -90,14 +154,17 @@ impl Tensor {
     /// `Shape` if an axis does not exist or is named twice; `DType` unless it is of floats.
     #[cfg_attr(feature = "js", js(keepdims))]
     pub fn mean(&self, axes: impl Into<Axes>) -> Result<Tensor> {
-        self.reduced("mean", axes, |x, axes, count| {
-            let sum = x.sum(axes)?;
-            match count {
-                // Not 0 / 0: GPUs may take a quotient of 0 for 0.
-                0 => sum.add(f64::NAN),
-                _ => sum.div(count as f64),
-            }
-        })
+        self.reduced("mean", axes, |x, axes, count| x.average(axes, count))
+    }
+
+    /// The mean of `count` elements.
+    fn average(&self, axes: &Axes, count: usize) -> Result<Tensor> {
+        let sum = self.sum(axes)?;
+        match count {
+            // Not 0 / 0: GPUs may take a quotient of 0 for 0.
+            0 => sum.add(f64::NAN),
+            _ => sum.div(count as f64),
+        }
     }
 
     /// The variance over these axes: the squared distances from the mean, summed and divided by the count less
@@ -108,12 +175,8 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(keepdims, options(correction = 1.0)))]
     pub fn var(&self, axes: impl Into<Axes>, correction: f64) -> Result<Tensor> {
         self.reduced("var", axes, |x, axes, count| {
-            let distance = x.sub(&x.mean(axes)?)?;
-            let sum = distance.square().sum(axes)?;
-            match count {
-                0 => sum.add(f64::NAN),
-                _ => sum.div((count as f64 - correction).max(0.0)),
-            }
+            let count_less = (count as f64 - correction).max(0.0);
+            Moments::of(x, axes, count)?.variance.mul(count as f64 / count_less)
         })
     }
 
@@ -136,7 +199,7 @@ impl Tensor {
     /// row-major order. It is the first of equal ones, and the first NaN if there is one.
     ///
     /// # Errors
-    /// `Shape` if the axis does not exist or is empty, or for several axes; `DType` for `bool`.
+    /// `Shape` if the axis does not exist or is empty, or for several axes.
     ///
     /// ```
     /// # pollster::block_on(async {

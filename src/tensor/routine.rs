@@ -91,7 +91,12 @@ impl Tensor {
             let why = "both must have rank 1 and the same length";
             return Err(Error::shapes("dot", &self.shape, &other.shape, why));
         }
-        within("dot", || self.mul(other)?.sum(()))
+        within("dot", || {
+            if !self.dtype.is_float() || other.dtype != self.dtype {
+                return self.mul(other)?.sum(());
+            }
+            self.widely(|x| x.mul(other.cast(x.dtype)?)?.sum(()))
+        })
     }
 
     /// Rotary position embedding (Su et al. 2021): pairs of elements of the last axis are turned, by angles whose cosines

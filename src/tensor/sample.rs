@@ -200,11 +200,8 @@ fn within_edges(
             if length == 0.0 {
                 return place.zeros_like().add(0.0);
             }
-            let from = place.sub(edge)?.abs();
-            let times = from.div(length)?.floor();
-            let rest = from.sub(times.mul(length)?)?;
-            let odd = times.mul(0.5)?.sub(times.mul(0.5)?.floor())?.gt(0.25)?;
-            odd.where_cond(rest.neg().add(length)?, &rest)?.add(edge)?
+            let rest = place.sub(edge)?.abs().fmod(2.0 * length)?;
+            rest.gt(length)?.where_cond(rest.neg().add(2.0 * length)?, &rest)?.add(edge)?
         }
     };
     mirrored.clamp(0.0, last)

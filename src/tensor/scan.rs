@@ -2,7 +2,7 @@
 
 use super::{within, Operand, Pointwise, Scan, Tensor};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::op::{Op, Reduction};
 
 /// Elements of a block, each of which is reduced over those up to it at once. Blocks' totals are scanned again, so the
@@ -20,7 +20,7 @@ macro_rules! scans {
         /// again. `f16` is rounded once, at the end.
         ///
         /// # Errors
-        /// `Shape` if the axis does not exist; `DType` for `bool`; `Limit` beyond 2^27 elements.
+        /// `Shape` if the axis does not exist; `Limit` beyond 2^27 elements.
         pub fn $name(&self, axis: impl Into<Scan>) -> Result<Tensor> {
             self.scan(stringify!($name), Reduction::$op, axis.into())
         }
@@ -28,9 +28,10 @@ macro_rules! scans {
 }
 
 scans! {
-    /// The sum of the elements along `axis` up to each one. Integers wrap.
+    /// The sum of the elements along `axis` up to each one. Integers wrap; those of fewer than 32 bits, and `bool`, give `i32`.
     cumsum => Sum;
-    /// The product of the elements along `axis` up to each one. Its gradient divides by nothing, so zeros do no harm.
+    /// The product of the elements along `axis` up to each one. Its gradient divides by nothing, so zeros do no harm. Integers
+    /// of fewer than 32 bits, and `bool`, give `i32`.
     cumprod => Prod;
     /// The largest of the elements along `axis` up to each one; NaN from the first NaN on.
     cummax => Max;
@@ -46,8 +47,14 @@ impl Tensor {
         }
         let at = self.shape.axis(name, axis)?;
         if !self.dtype.is_number() {
-            let message = format!("{name}: does not take {}; cast it first", self.dtype);
-            return Err(Error::dtype(message));
+            let wide = self.cast(DType::I32)?.scan(name, op, scan)?;
+            return match (op, self.dtype.range()) {
+                // Before the first one it is beyond what the type holds.
+                (Reduction::Max | Reduction::Min, Some((low, high))) => {
+                    wide.clamp(low, high)?.cast(self.dtype)
+                }
+                _ => Ok(wide),
+            };
         }
         if self.numel() == 0 {
             return self.reshape(&self.shape);

@@ -1,5 +1,6 @@
 //! What is counted, ordered and compared in data.
 
+use super::reduce::Moments;
 use super::{kept, within, Axes, Operand, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,9 +21,12 @@ impl Tensor {
         match self.rank() {
             1 => within(name, || self.unsqueeze(0)?.cov(correction)?.reshape(())),
             2 => within(name, || {
-                let distance = self.sub(self.mean(kept(1))?)?;
-                let count = (self.shape[1] as f64 - correction).max(0.0);
-                distance.matmul(&distance.transpose(0, 1)?)?.div(count)
+                self.widely(|x| {
+                    let count = x.shape[1];
+                    let distance = x.sub(Moments::of(x, &kept(1), count)?.mean)?;
+                    let products = distance.matmul(&distance.transpose(0, 1)?)?;
+                    products.div((count as f64 - correction).max(0.0))
+                })
             }),
             _ => {
                 let message = format!("{name}: shape {} is no matrix of observations", self.shape);
@@ -225,7 +229,13 @@ impl Tensor {
             let why = "sets of vectors of one length are needed";
             return Err(Error::shapes(name, &self.shape, &other.shape, why));
         }
-        within(name, || self.unsqueeze(-2)?.sub(other.unsqueeze(-3)?)?.norm(p, -1))
+        self.need_one_type(name, &[other])?;
+        within(name, || {
+            self.widely(|x| {
+                let other = other.cast(x.dtype)?.unsqueeze(-3)?;
+                x.unsqueeze(-2)?.sub(other)?.norm(p, -1)
+            })
+        })
     }
 
     /// Whether elements are nearly those of another: `|x - y| <= absolute + relative |y|`. Infinities are near

@@ -36,6 +36,7 @@ pub mod movement;
 pub mod narrow;
 pub mod norm;
 pub mod numbers;
+pub mod numerics;
 pub mod optimisers;
 pub mod packed;
 pub mod pointwise;
@@ -43,6 +44,7 @@ pub mod pool;
 pub mod profile;
 pub mod random;
 pub mod ranks;
+pub mod readings;
 pub mod reduce;
 // What it says of derivatives is for the table's own tests.
 #[allow(dead_code)]
@@ -74,8 +76,8 @@ macro_rules! with_groups {
     ($macro:ident) => {
         $macro! {
             arguments attention batches broadcast casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
-            half in_place large layers linalg losses matmul movement narrow norm numbers optimisers packed pointwise pool
-            random ranks reduce refusals sampling scan scatter sort special statistics variables views
+            half in_place large layers linalg losses matmul movement narrow norm numbers numerics optimisers packed
+            pointwise pool random ranks readings reduce refusals sampling scan scatter sort special statistics variables views
         }
     };
 }

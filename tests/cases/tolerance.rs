@@ -120,14 +120,8 @@ pub fn allowance(gpu: bool, name: &str, point: &[f64]) -> Allowance {
             let absolute = Tolerance::TRIGONOMETRY.absolute + x.abs() * ULP;
             Allowance { absolute: absolute * (1.0 + x.tan().powi(2)), ..plain }
         }
-        // x - y * trunc(x / y): the quotient is rounded, to an integer if it is large, and is one off next to one.
-        "fmod" | "remainder" => {
-            let quotient = x / point[1];
-            let near = (quotient - quotient.round()).abs() <= 4.0 * ULP * quotient.abs();
-            let absolute =
-                if near { point[1].abs() + 4.0 * ULP * x.abs() } else { 2.0 * ULP * x.abs() };
-            Allowance { absolute, ..plain }
-        }
+        // Computed by integers.
+        "fmod" | "remainder" => STRICT,
         _ => plain,
     }
 }

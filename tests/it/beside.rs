@@ -110,9 +110,6 @@ impl Wrapper for Beside {
     }
 }
 
-/// Cases whose quotients lie beside a whole number: rounded, the remainder is 0 or all of the divisor.
-const ROUNDED: [&str; 2] = ["pointwise/fmod", "pointwise/remainder"];
-
 /// Runs the cases on a place beside the reference, each n-th of them, and says how many outputs were compared.
 fn compare(place: Place, each: usize) -> Option<usize> {
     let inner = match place.backend() {
@@ -127,10 +124,8 @@ fn compare(place: Place, each: usize) -> Option<usize> {
     let device = wrapper::device(beside);
     let mut report = Report::default();
     for group in GROUPS {
-        let mut cases: Vec<Case> =
+        let cases: Vec<Case> =
             sampled((group.cases)().cases, 0).into_iter().step_by(each).collect();
-        let rounded = |case: &Case| ROUNDED.iter().any(|name| case.name.starts_with(name));
-        cases.retain(|case| place == Place::Cpu || !rounded(case));
         report.join(run_cases(Place::Reference, &device, &cases, group.name));
     }
     assert!(report.failures.is_empty(), "{place:?}:\n  {}", report.failures.join("\n  "));

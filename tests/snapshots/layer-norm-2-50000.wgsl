@@ -30,10 +30,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let v0_1 = in0[u32(c0 * 50000 + c1_1) >> 2u];
     let v0_2 = in0[u32(c0 * 50000 + c1_2) >> 2u];
     let v0_3 = in0[u32(c0 * 50000 + c1_3) >> 2u];
-    r2 = r2 + v0_0;
-    r2 = r2 + v0_1;
-    r2 = r2 + v0_2;
-    r2 = r2 + v0_3;
+    r2 = r2 + ((v0_0 + v0_1) + (v0_2 + v0_3));
   }
   for (var j = 12288u + strip; j < 12500u; j += 256u) {
     let c1 = i32(j) * 4;
@@ -73,10 +70,7 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
     let v5_1 = v4_1 * v4_1;
     let v5_2 = v4_2 * v4_2;
     let v5_3 = v4_3 * v4_3;
-    r6 = r6 + v5_0;
-    r6 = r6 + v5_1;
-    r6 = r6 + v5_2;
-    r6 = r6 + v5_3;
+    r6 = r6 + ((v5_0 + v5_1) + (v5_2 + v5_3));
   }
   for (var j = 12288u + strip; j < 12500u; j += 256u) {
     let c1 = i32(j) * 4;

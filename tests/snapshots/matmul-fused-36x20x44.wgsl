@@ -14,6 +14,7 @@ const THREADS_N = 8u;
 const A_ALONG_K = true;
 const B_ALONG_K = false;
 const DEPTH = 16u;
+const BLOCK = 256u;
 const TILE_M = 4u * THREADS_M;
 const TILE_N = 4u * THREADS_N;
 const TILES_M = (M + TILE_M - 1u) / TILE_M;
@@ -79,45 +80,56 @@ fn main(@builtin(workgroup_id) group_id: vec3<u32>, @builtin(num_workgroups) gro
   var sums1 = vec4<f32>();
   var sums2 = vec4<f32>();
   var sums3 = vec4<f32>();
-  for (var start = 0u; start < K; start += DEPTH) {
-    for (var i = lane; i < TILE_M * DEPTH / 4u; i += THREADS) {
-      let row = select(i % TILE_M, i / (DEPTH / 4u), A_ALONG_K);
-      let quad = select(i / TILE_M, i % (DEPTH / 4u), A_ALONG_K);
-      tile_a[row * PITCH_A + quad] = quad_a(batch, first_row + row, start + 4u * quad);
+  for (var first = 0u; first < K; first += BLOCK) {
+    let end = min(first + BLOCK, K);
+    var some0 = vec4<f32>();
+    var some1 = vec4<f32>();
+    var some2 = vec4<f32>();
+    var some3 = vec4<f32>();
+    for (var start = first; start < end; start += DEPTH) {
+      for (var i = lane; i < TILE_M * DEPTH / 4u; i += THREADS) {
+        let row = select(i % TILE_M, i / (DEPTH / 4u), A_ALONG_K);
+        let quad = select(i / TILE_M, i % (DEPTH / 4u), A_ALONG_K);
+        tile_a[row * PITCH_A + quad] = quad_a(batch, first_row + row, start + 4u * quad);
+      }
+      for (var i = lane; i < DEPTH * THREADS_N; i += THREADS) {
+        let row = select(i / THREADS_N, i % DEPTH, B_ALONG_K);
+        let quad = select(i % THREADS_N, i / DEPTH, B_ALONG_K);
+        tile_b[row * PITCH_B + quad] = quad_b(batch, start + row, first_col + 4u * quad);
+      }
+      workgroupBarrier();
+      for (var quad = 0u; quad < DEPTH / 4u; quad++) {
+        let a0 = tile_a[4u * y * PITCH_A + quad];
+        let a1 = tile_a[(4u * y + 1u) * PITCH_A + quad];
+        let a2 = tile_a[(4u * y + 2u) * PITCH_A + quad];
+        let a3 = tile_a[(4u * y + 3u) * PITCH_A + quad];
+        let b0 = tile_b[4u * quad * PITCH_B + x];
+        some0 += a0.x * b0;
+        some1 += a1.x * b0;
+        some2 += a2.x * b0;
+        some3 += a3.x * b0;
+        let b1 = tile_b[(4u * quad + 1u) * PITCH_B + x];
+        some0 += a0.y * b1;
+        some1 += a1.y * b1;
+        some2 += a2.y * b1;
+        some3 += a3.y * b1;
+        let b2 = tile_b[(4u * quad + 2u) * PITCH_B + x];
+        some0 += a0.z * b2;
+        some1 += a1.z * b2;
+        some2 += a2.z * b2;
+        some3 += a3.z * b2;
+        let b3 = tile_b[(4u * quad + 3u) * PITCH_B + x];
+        some0 += a0.w * b3;
+        some1 += a1.w * b3;
+        some2 += a2.w * b3;
+        some3 += a3.w * b3;
+      }
+      workgroupBarrier();
     }
-    for (var i = lane; i < DEPTH * THREADS_N; i += THREADS) {
-      let row = select(i / THREADS_N, i % DEPTH, B_ALONG_K);
-      let quad = select(i % THREADS_N, i / DEPTH, B_ALONG_K);
-      tile_b[row * PITCH_B + quad] = quad_b(batch, start + row, first_col + 4u * quad);
-    }
-    workgroupBarrier();
-    for (var quad = 0u; quad < DEPTH / 4u; quad++) {
-      let a0 = tile_a[4u * y * PITCH_A + quad];
-      let a1 = tile_a[(4u * y + 1u) * PITCH_A + quad];
-      let a2 = tile_a[(4u * y + 2u) * PITCH_A + quad];
-      let a3 = tile_a[(4u * y + 3u) * PITCH_A + quad];
-      let b0 = tile_b[4u * quad * PITCH_B + x];
-      sums0 += a0.x * b0;
-      sums1 += a1.x * b0;
-      sums2 += a2.x * b0;
-      sums3 += a3.x * b0;
-      let b1 = tile_b[(4u * quad + 1u) * PITCH_B + x];
-      sums0 += a0.y * b1;
-      sums1 += a1.y * b1;
-      sums2 += a2.y * b1;
-      sums3 += a3.y * b1;
-      let b2 = tile_b[(4u * quad + 2u) * PITCH_B + x];
-      sums0 += a0.z * b2;
-      sums1 += a1.z * b2;
-      sums2 += a2.z * b2;
-      sums3 += a3.z * b2;
-      let b3 = tile_b[(4u * quad + 3u) * PITCH_B + x];
-      sums0 += a0.w * b3;
-      sums1 += a1.w * b3;
-      sums2 += a2.w * b3;
-      sums3 += a3.w * b3;
-    }
-    workgroupBarrier();
+    sums0 += some0;
+    sums1 += some1;
+    sums2 += some2;
+    sums3 += some3;
   }
   let row = first_row + 4u * y;
   let col = first_col + 4u * x;

@@ -1,6 +1,6 @@
 //! Losses of two classes: of probabilities, of scores, and of targets that are 1 and -1.
 
-use super::{need_like, rest, weigh, within, LossReduction};
+use super::{need_floats, need_like, rest, weigh, wide, widely, LossReduction};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -36,19 +36,20 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "binary_cross_entropy";
         need_like(name, self, target, "target")?;
-        within(name, || {
-            // The least number whose inverse the type has.
-            let least = if self.dtype() == DType::F16 { 1.0 / 65504.0 } else { 1e-12 };
-            let fixed = self.detach();
-            let at_end = self.mul(rest(self)?)?.lt(least)?;
+        need_floats(name, self, weight.as_slice())?;
+        // The least number whose inverse the type has.
+        let least = if self.dtype() == DType::F16 { 1.0 / 65504.0 } else { 1e-12 };
+        widely(name, self, |x| {
+            let (target, fixed) = (wide(target)?, x.detach());
+            let at_end = x.mul(rest(x)?)?.lt(least)?;
             // Logarithms have no use for gradients at the ends: they are infinite, or 0 times that.
-            let x = at_end.where_cond(&fixed, self)?;
-            let log = x.log().clamp_min(-100.0)?;
-            let log_rest = x.neg().log1p().clamp_min(-100.0)?;
-            let loss = target.mul(log)?.add(rest(target)?.mul(log_rest)?)?.neg();
+            let inner = at_end.where_cond(&fixed, x)?;
+            let log = inner.log().clamp_min(-100.0)?;
+            let log_rest = inner.neg().log1p().clamp_min(-100.0)?;
+            let loss = target.mul(log)?.add(rest(&target)?.mul(log_rest)?)?.neg();
             // It is 0, and its gradient is what theirs is not.
             let slope = fixed.sub(&target.detach())?.div(least)?;
-            let correction = at_end.where_cond(self.sub(&fixed)?.mul(slope)?, 0.0)?;
+            let correction = at_end.where_cond(x.sub(&fixed)?.mul(slope)?, 0.0)?;
             reduction.of(&weigh(name, loss.add(correction)?, weight)?)
         })
     }
@@ -80,12 +81,15 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "binary_cross_entropy_with_logits";
         need_like(name, self, target, "target")?;
-        within(name, || {
-            let mut log = self.log_sigmoid();
+        let weights: Vec<&Tensor> = weight.into_iter().chain(pos_weight).collect();
+        need_floats(name, self, &weights)?;
+        widely(name, self, |x| {
+            let (target, mut log) = (wide(target)?, x.log_sigmoid());
             if let Some(positive) = pos_weight {
-                log = weigh(name, target.clone(), Some(&positive.sub(1.0)?))?.add(1.0)?.mul(log)?;
+                let more = wide(positive)?.sub(1.0)?;
+                log = weigh(name, target.clone(), Some(&more))?.add(1.0)?.mul(log)?;
             }
-            let loss = rest(target)?.mul(self)?.sub(log)?;
+            let loss = rest(&target)?.mul(x)?.sub(log)?;
             reduction.of(&weigh(name, loss, weight)?)
         })
     }
@@ -110,7 +114,7 @@ impl Tensor {
     pub fn soft_margin_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "soft_margin_loss";
         need_like(name, self, target, "target")?;
-        within(name, || reduction.of(&self.mul(target)?.neg().softplus()))
+        widely(name, self, |x| reduction.of(&x.mul(wide(target)?)?.neg().softplus()))
     }
 
     /// A loss of distances: the mean of `x` where the target is 1, and of `max(0, margin - x)` where it is -1. Other
@@ -138,10 +142,10 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "hinge_embedding_loss";
         need_like(name, self, target, "target")?;
-        within(name, || {
-            let apart = self.neg().add(margin)?.relu();
+        widely(name, self, |x| {
+            let apart = x.neg().add(margin)?.relu();
             let apart = target.eq(1.0)?.where_cond(0.0, apart)?;
-            let near = target.eq(-1.0)?.where_cond(0.0, self)?;
+            let near = target.eq(-1.0)?.where_cond(0.0, x)?;
             reduction.of(&apart.add(near)?)
         })
     }

@@ -1,6 +1,6 @@
 //! Losses of scores for classes, and of distributions.
 
-use super::{need_floats, need_like, within, LossReduction};
+use super::{need_floats, need_like, wide, widely, LossReduction};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -49,7 +49,7 @@ impl<'a> Classes<'a> {
             let why = "the weight must have one number for each class";
             return Err(Error::shapes(name, input.shape(), weight.shape(), why));
         }
-        Ok(Classes { weight: Some(classes.spread(weight)?), ..classes })
+        Ok(Classes { weight: Some(classes.spread(&wide(weight)?)?), ..classes })
     }
 
     /// One number for each class, so that it broadcasts to the input.
@@ -119,7 +119,7 @@ impl Targets<'_> {
     fn weights(&self) -> Result<Tensor> {
         match &self.classes.weight {
             Some(weight) => self.chosen.where_cond(weight, 0.0)?.sum(self.classes.axis as isize),
-            None => self.valid.cast(self.classes.input.dtype()),
+            None => self.valid.cast(self.classes.input.dtype().compute()),
         }
     }
 }
@@ -171,8 +171,9 @@ impl Tensor {
         let (kept, each) = (1.0 - label_smoothing, label_smoothing / classes.count.max(1) as f64);
         if target.dtype().is_float() {
             need_like(name, self, target, "target of probabilities")?;
-            return within(name, || {
-                let log = classes.weigh(&self.log_softmax(classes.axis as isize)?)?;
+            return widely(name, self, |x| {
+                let target = wide(target)?;
+                let log = classes.weigh(&x.log_softmax(classes.axis as isize)?)?;
                 let smooth = match label_smoothing > 0.0 {
                     true => target.mul(kept)?.add(each)?,
                     false => target.clone(),
@@ -180,9 +181,9 @@ impl Tensor {
                 reduction.of(&classes.minus_sum(&log.mul(smooth)?)?)
             });
         }
-        within(name, || {
+        widely(name, self, |x| {
             let targets = classes.targets(target, ignore_index)?;
-            let log = self.log_softmax(classes.axis as isize)?;
+            let log = x.log_softmax(classes.axis as isize)?;
             let mut losses = targets.losses(&log)?;
             if label_smoothing > 0.0 {
                 let all = classes.minus_sum(&classes.weigh(&log)?)?;
@@ -220,9 +221,9 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "nll_loss";
         let classes = Classes::new(name, self, weight)?;
-        within(name, || {
+        widely(name, self, |x| {
             let targets = classes.targets(target, ignore_index)?;
-            reduction.weighted(&targets.losses(self)?, &targets.weights()?)
+            reduction.weighted(&targets.losses(x)?, &targets.weights()?)
         })
     }
 
@@ -253,13 +254,14 @@ impl Tensor {
     ) -> Result<Tensor> {
         let name = "kl_div";
         need_like(name, self, target, "target")?;
-        within(name, || {
+        widely(name, self, |x| {
+            let target = wide(target)?;
             let losses = if log_target {
-                target.exp().mul(target.sub(self)?)?
+                target.exp().mul(target.sub(x)?)?
             } else {
                 // 0 times the logarithm of 0 would be NaN.
-                let positive = target.eq(0.0)?.where_cond(1.0, target)?;
-                target.mul(positive.log())?.sub(target.mul(self)?)?
+                let positive = target.eq(0.0)?.where_cond(1.0, &target)?;
+                target.mul(positive.log())?.sub(target.mul(x)?)?
             };
             reduction.of(&losses)
         })

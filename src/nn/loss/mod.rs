@@ -54,9 +54,23 @@ impl LossReduction {
     }
 }
 
-/// What a loss that is made of operations returns: their errors as its own.
-fn within(name: &str, work: impl FnOnce() -> Result<Tensor>) -> Result<Tensor> {
-    work().map_err(|error| error.within(name))
+/// What a loss that is made of operations of `input` returns, which are done in `f32`, and rounded once: their errors as its
+/// own.
+fn widely(
+    name: &str,
+    input: &Tensor,
+    losses: impl FnOnce(&Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
+    let loss = wide(input).and_then(|input| losses(&input));
+    loss.and_then(|loss| loss.cast(input.dtype())).map_err(|error| error.within(name))
+}
+
+/// Halves as `f32`.
+fn wide(x: &Tensor) -> Result<Tensor> {
+    match x.dtype().is_float() {
+        true => x.cast(x.dtype().compute()),
+        false => Ok(x.clone()),
+    }
 }
 
 /// Refuses an input that is not of floats, and others of another type.
@@ -100,10 +114,9 @@ fn rest(x: &Tensor) -> Result<Tensor> {
 /// Times a weight that broadcasts to the losses, if there is one.
 fn weigh(name: &str, loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(loss) };
-    need_floats(name, &loss, &[weight])?;
     if weight.expand(loss.shape()).is_err() {
         let why = "the weight must broadcast to the input";
         return Err(Error::shapes(name, loss.shape(), weight.shape(), why));
     }
-    loss.mul(weight)
+    loss.mul(wide(weight)?)
 }

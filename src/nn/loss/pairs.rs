@@ -1,6 +1,6 @@
 //! Losses of several inputs beside each other.
 
-use super::{need_floats, need_like, within, LossReduction};
+use super::{need_floats, need_like, wide, widely, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -57,7 +57,10 @@ impl Tensor {
         let name = "margin_ranking_loss";
         need_like(name, self, other, "other input")?;
         need_like(name, self, target, "target")?;
-        within(name, || reduction.of(&other.sub(self)?.mul(target)?.add(margin)?.relu()))
+        widely(name, self, |x| {
+            let ahead = wide(other)?.sub(x)?.mul(wide(target)?)?;
+            reduction.of(&ahead.add(margin)?.relu())
+        })
     }
 
     /// The loss of vectors along the last axis that should point the same way where the target is 1, and apart where it is
@@ -94,10 +97,11 @@ impl Tensor {
             let why = "the target must have the input's shape without its last axis";
             return Err(Error::shapes(name, self.shape(), target.shape(), why));
         }
-        within(name, || {
+        widely(name, self, |x| {
+            let other = wide(other)?;
             // PyTorch's, so that vectors of zeros give no NaN.
             let length = |x: &Tensor| x.square().sum(-1)?.add(1e-12).map(|sum| sum.sqrt());
-            let cosine = self.mul(other)?.sum(-1)?.div(length(self)?)?.div(length(other)?)?;
+            let cosine = x.mul(&other)?.sum(-1)?.div(length(x)?)?.div(length(&other)?)?;
             let near = target.eq(1.0)?.where_cond(cosine.neg().add(1.0)?, 0.0)?;
             let apart = target.eq(-1.0)?.where_cond(cosine.sub(margin)?.relu(), 0.0)?;
             reduction.of(&near.add(apart)?)
@@ -137,12 +141,13 @@ impl Tensor {
             return Err(Error::shape(format!("{name}: shape [] has no axis of vectors")));
         }
         let TripletMarginOptions { margin, p, epsilon, swap, reduction } = options;
-        within(name, || {
+        widely(name, self, |x| {
+            let (positive, negative) = (wide(positive)?, wide(negative)?);
             let distance = |x: &Tensor, y: &Tensor| x.sub(y)?.add(epsilon)?.norm(p, -1);
-            let near = distance(self, positive)?;
-            let mut far = distance(self, negative)?;
+            let near = distance(x, &positive)?;
+            let mut far = distance(x, &negative)?;
             if swap {
-                far = far.minimum(distance(positive, negative)?)?;
+                far = far.minimum(distance(&positive, &negative)?)?;
             }
             reduction.of(&near.sub(far)?.add(margin)?.relu())
         })

@@ -1,6 +1,6 @@
 //! Losses of numbers: of their distance, or of what a distribution gives for them.
 
-use super::{need_like, need_positive, within, LossReduction};
+use super::{need_like, need_positive, wide, widely, LossReduction};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::f64::consts::TAU;
@@ -47,7 +47,7 @@ impl Tensor {
     pub fn mse_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "mse_loss";
         need_like(name, self, target, "target")?;
-        within(name, || reduction.of(&self.squared_difference(target)?))
+        widely(name, self, |x| reduction.of(&x.squared_difference(wide(target)?)?))
     }
 
     /// The mean absolute error: the mean of `|x - target|`. Its gradient where both are equal is 0. (`F.l1_loss` of
@@ -69,7 +69,7 @@ impl Tensor {
     pub fn l1_loss(&self, target: &Tensor, reduction: LossReduction) -> Result<Tensor> {
         let name = "l1_loss";
         need_like(name, self, target, "target")?;
-        within(name, || reduction.of(&self.sub(target)?.abs()))
+        widely(name, self, |x| reduction.of(&x.sub(wide(target)?)?.abs()))
     }
 
     /// The mean of `d^2 / (2 beta)` where the distance `d = |x - target|` is less than `beta`, and of `d - beta / 2`
@@ -98,11 +98,12 @@ impl Tensor {
         let name = "smooth_l1_loss";
         need_like(name, self, target, "target")?;
         need_positive(name, "beta", beta, true)?;
-        within(name, || {
+        widely(name, self, |x| {
+            let target = wide(target)?;
             if beta == 0.0 {
-                return self.l1_loss(target, reduction);
+                return x.l1_loss(&target, reduction);
             }
-            let distance = self.sub(target)?.abs();
+            let distance = x.sub(target)?.abs();
             let near = distance.square().mul(0.5 / beta)?;
             let far = distance.sub(0.5 * beta)?;
             reduction.of(&distance.lt(beta)?.where_cond(near, far)?)
@@ -135,8 +136,8 @@ impl Tensor {
         let name = "huber_loss";
         need_like(name, self, target, "target")?;
         need_positive(name, "delta", delta, false)?;
-        within(name, || {
-            let distance = self.sub(target)?.abs();
+        widely(name, self, |x| {
+            let distance = x.sub(wide(target)?)?.abs();
             let near = distance.square().mul(0.5)?;
             let far = distance.sub(0.5 * delta)?.mul(delta)?;
             reduction.of(&distance.le(delta)?.where_cond(near, far)?)
@@ -180,11 +181,12 @@ impl Tensor {
         super::need_floats(name, self, &[variance])?;
         need_positive(name, "epsilon", epsilon, false)?;
         let variance = self.one_for_each(name, variance)?;
-        within(name, || {
+        widely(name, self, |x| {
+            let variance = wide(&variance)?;
             // Added to what is 0, so that gradients pass.
             let least = variance.sub(&variance.detach())?.add(epsilon)?;
             let variance = variance.lt(epsilon)?.where_cond(least, &variance)?;
-            let distance = self.squared_difference(target)?.div(&variance)?;
+            let distance = x.squared_difference(wide(target)?)?.div(&variance)?;
             let mut loss = variance.log().add(distance)?.mul(0.5)?;
             if full {
                 loss = loss.add(0.5 * TAU.ln())?;
@@ -234,16 +236,17 @@ impl Tensor {
         let name = "poisson_nll_loss";
         need_like(name, self, target, "target")?;
         let PoissonNllOptions { log_input, full, epsilon, reduction } = options;
-        within(name, || {
+        widely(name, self, |x| {
+            let target = wide(target)?;
             let mut loss = if log_input {
-                self.exp().sub(target.mul(self)?)?
+                x.exp().sub(target.mul(x)?)?
             } else {
-                self.sub(target.mul(self.add(epsilon)?.log())?)?
+                x.sub(target.mul(x.add(epsilon)?.log())?)?
             };
             if full {
                 // Those that get nothing as 1: the gradient of a logarithm at 0 would be NaN.
                 let large = target.gt(1.0)?;
-                let t = large.where_cond(target, 1.0)?;
+                let t = large.where_cond(&target, 1.0)?;
                 let log = t.mul(t.log())?.sub(&t)?.add(t.mul(TAU)?.log().mul(0.5)?)?;
                 loss = loss.add(large.where_cond(log, 0.0)?)?;
             }

@@ -122,7 +122,9 @@ pub fn hypot(x: Expr, y: Expr) -> Expr {
     let (m, n) = (swap.select(b, a), swap.select(a, b));
     // Equal ones may be 0 / 0 or Inf / Inf.
     let ratio = n.eq(m).select(1.0, n / m);
-    m * (ratio.square() + 1.0).sqrt()
+    let length = m * (ratio.square() + 1.0).sqrt();
+    // However far the other one is, and be it NaN.
+    a.is_inf().or(b.is_inf()).select(f64::INFINITY, length)
 }
 
 /// v / h; 0 where h is.

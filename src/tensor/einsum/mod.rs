@@ -251,11 +251,14 @@ impl Factor {
         let alone = left.is_empty() && right.is_empty();
         let product = if inner.is_empty() || alone || !a.tensor.dtype.is_float() {
             let x = a.grouped(&[&batch, &left, &[], &inner])?;
-            let products = x.mul(b.grouped(&[&batch, &[], &right, &inner])?)?;
+            let y = b.grouped(&[&batch, &[], &right, &inner])?;
             if inner.is_empty() {
-                products
+                x.mul(y)?
+            } else if x.dtype.is_float() && y.dtype == x.dtype {
+                let y = y.cast(y.dtype.compute())?;
+                x.widely(|x| x.mul(y)?.sum(3))?
             } else {
-                products.sum(3)?
+                x.mul(y)?.sum(3)?
             }
         } else if batch.is_empty() {
             a.grouped(&[&left, &inner])?.matmul(&b.grouped(&[&inner, &right])?)?

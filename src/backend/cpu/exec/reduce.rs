@@ -1,5 +1,5 @@
-//! Reductions over blocks. Every sum has one fixed order: sixteen lanes within a stretch of a row, then one after the
-//! other in `f64`.
+//! Reductions over blocks. Every sum has one fixed order: eight times sixteen elements pairwise in `f32`, each step of which
+//! rounds once, and all else in `f64`. So the sum of equal numbers is exact, and their mean is one of them.
 
 use crate::backend::cpu::math::function::{larger, smaller};
 use crate::backend::cpu::math::simd::{self, Loop};
@@ -8,10 +8,10 @@ use crate::op::Reduction;
 use crate::schedule::Traversal;
 use bytemuck::cast_slice;
 
-/// Elements that are summed in `f32` lanes before the lanes go to `f64`.
-const STRETCH: usize = 512;
-
 const LANES: usize = 16;
+
+/// Elements that are summed in `f32` before their sums go to `f64`.
+const STRETCH: usize = 8 * LANES;
 
 /// Names the function that combines two words, and goes on with it.
 macro_rules! with_combiner {
@@ -112,6 +112,33 @@ impl Accumulators {
         }
     }
 
+    /// Adds the products of the values of two blocks, each rounded.
+    pub fn add_products(&mut self, block: Rectangle, x: &[u32], y: &[u32]) {
+        let Values::Wide(sums) = &mut self.values else { return };
+        let (x, y): (&[f32], &[f32]) = (cast_slice(x), cast_slice(y));
+        if x.is_empty() {
+            return;
+        }
+        match block.layout {
+            Traversal::RowMajor if block.columns < LANES => {
+                let rows = x.chunks_exact(block.columns).zip(y.chunks_exact(block.columns));
+                for (sum, (x, y)) in sums.iter_mut().zip(rows) {
+                    *sum += x.iter().zip(y).map(|(x, y)| f64::from(x * y)).sum::<f64>();
+                }
+            }
+            Traversal::RowMajor => {
+                let rows = x.chunks_exact(block.columns).zip(y.chunks_exact(block.columns));
+                for (sum, (x, y)) in sums.iter_mut().zip(rows) {
+                    *sum += simd::run(Products(x, y));
+                }
+            }
+            Traversal::ColumnMajor => {
+                let columns = x.chunks_exact(block.rows).zip(y.chunks_exact(block.rows));
+                columns.for_each(|(x, y)| simd::run(AddProducts(sums, x, y)));
+            }
+        }
+    }
+
     /// Combines rows so short that several at a time are faster than each in lanes.
     fn add_short(&mut self, columns: usize, data: &[u32]) {
         let (op, dtype) = (self.op, self.dtype);
@@ -173,29 +200,82 @@ fn total(row: &[f32]) -> f64 {
         type Output = f64;
         #[inline(always)]
         fn run(self) -> f64 {
-            self.0.chunks(STRETCH).map(stretch).sum()
+            sum_of(self.0.len(), |at| lanes(self.0, at), |at| self.0[at])
         }
     }
     match row.len() < LANES {
-        true => f64::from(row.iter().sum::<f32>()),
+        true => row.iter().map(|&x| f64::from(x)).sum(),
         false => simd::run(Total(row)),
     }
 }
 
-#[inline(always)]
-fn stretch(row: &[f32]) -> f64 {
-    let mut lanes = [0f32; LANES];
-    let parts = row.chunks_exact(LANES);
-    let rest = parts.remainder();
-    for part in parts {
-        for (lane, x) in lanes.iter_mut().zip(part) {
-            *lane += x;
+/// The sum of the products of two rows.
+struct Products<'a>(&'a [f32], &'a [f32]);
+
+impl Loop for Products<'_> {
+    type Output = f64;
+    #[inline(always)]
+    fn run(self) -> f64 {
+        let Products(x, y) = self;
+        let products = |at: usize| {
+            let (x, y) = (lanes(x, at), lanes(y, at));
+            std::array::from_fn(|lane| x[lane] * y[lane])
+        };
+        sum_of(x.len().min(y.len()), products, |at| x[at] * y[at])
+    }
+}
+
+/// Adds each product.
+struct AddProducts<'a>(&'a mut [f64], &'a [f32], &'a [f32]);
+
+impl Loop for AddProducts<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for ((sum, x), y) in self.0.iter_mut().zip(self.1).zip(self.2) {
+            *sum += f64::from(x * y);
         }
     }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane += x;
+}
+
+#[inline(always)]
+fn lanes(row: &[f32], at: usize) -> [f32; LANES] {
+    let row = &row[at..at + LANES];
+    std::array::from_fn(|lane| row[lane])
+}
+
+#[inline(always)]
+fn plus(x: [f32; LANES], y: [f32; LANES]) -> [f32; LANES] {
+    std::array::from_fn(|lane| x[lane] + y[lane])
+}
+
+#[inline(always)]
+fn wider(sums: [f64; LANES], more: [f32; LANES]) -> [f64; LANES] {
+    std::array::from_fn(|lane| sums[lane] + f64::from(more[lane]))
+}
+
+/// The sum of `count` numbers: `some` gives [`LANES`] of them from a place on, `one` the one at a place.
+#[inline(always)]
+fn sum_of(count: usize, some: impl Fn(usize) -> [f32; LANES], one: impl Fn(usize) -> f32) -> f64 {
+    let (mut sums, mut at) = ([0f64; LANES], 0);
+    while at + STRETCH <= count {
+        let part = |n: usize| some(at + n * LANES);
+        let low = plus(plus(part(0), part(1)), plus(part(2), part(3)));
+        let high = plus(plus(part(4), part(5)), plus(part(6), part(7)));
+        sums = wider(sums, plus(low, high));
+        at += STRETCH;
     }
-    lanes.iter().map(|&x| f64::from(x)).sum()
+    if at + STRETCH / 2 <= count {
+        let part = |n: usize| some(at + n * LANES);
+        sums = wider(sums, plus(plus(part(0), part(1)), plus(part(2), part(3))));
+        at += STRETCH / 2;
+    }
+    while at + LANES <= count {
+        sums = wider(sums, some(at));
+        at += LANES;
+    }
+    let rest: f64 = (at..count).map(|at| f64::from(one(at))).sum();
+    sums.iter().sum::<f64>() + rest
 }
 
 /// Adds each of `more`.

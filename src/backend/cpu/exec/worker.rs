@@ -5,7 +5,7 @@ use super::memory::Lines;
 use super::output::Piece;
 use super::reduce::{Accumulators, Rectangle};
 use crate::backend::cpu::lower::plan::{
-    Body, Combine, Level, LoopPlan, Register, Stage, Step, Work,
+    Body, Combine, Level, LoopPlan, Register, Source, Stage, Step, Work,
 };
 use crate::backend::cpu::lower::tiling::{cut, Tiling};
 use crate::backend::cpu::lower::walk::Walk;
@@ -122,10 +122,21 @@ impl<'r> Worker<'r> {
             let block = Block::new(tiling, rows, range);
             self.steps(&stage.elements, &block, &mut []);
             for (combine, sum) in stage.combines.iter().zip(&mut sums) {
-                sum.add(block.shape, self.get(combine.source, block.elements));
+                self.gather(sum, combine.source, &block);
             }
         }
         sums
+    }
+
+    /// Adds a block to what was combined before.
+    fn gather(&self, sums: &mut Accumulators, source: Source, block: &Block) {
+        match source {
+            Source::Value(x) => sums.add(block.shape, self.get(x, block.elements)),
+            Source::Products(x, y) => {
+                let [x, y] = [x, y].map(|x| self.get(x, block.elements));
+                sums.add_products(block.shape, x, y);
+            }
+        }
     }
 
     pub fn finish(&mut self, combines: &[Combine], sums: &[Accumulators], block: &Block) {
@@ -251,9 +262,9 @@ impl<'r> Worker<'r> {
             Work::Ternary(f, operands) => f(out, operands.map(|x| self.get(x, len))),
             Work::Choice(f, operands) => f(out, operands.map(|x| self.get(x, len))),
             Work::Expand(x) => expand(block.shape, self.get(*x, block.shape.rows), out),
-            Work::Reduce(op, dtype, x) => {
+            Work::Reduce(op, dtype, source) => {
                 let mut sums = Accumulators::new(*op, *dtype, len);
-                sums.add(block.shape, self.get(*x, block.elements));
+                self.gather(&mut sums, *source, block);
                 sums.finish(out);
             }
             Work::Position { walk, terms } => {

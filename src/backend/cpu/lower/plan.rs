@@ -56,7 +56,7 @@ pub enum Work {
     /// Each row's value at all its elements.
     Expand(Register),
     /// Over the columns of a block that has all of them.
-    Reduce(Reduction, DType, Register),
+    Reduce(Reduction, DType, Source),
     /// An element's position as a word; all ones where it cannot have one.
     Position {
         walk: Walk,
@@ -66,12 +66,30 @@ pub enum Work {
     Store(usize, Walk, Register),
 }
 
+/// What a reduction combines.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    Value(Register),
+    /// Products of two, in a sum.
+    Products(Register, Register),
+}
+
+impl Source {
+    /// Of one register, or of two.
+    pub fn new(registers: &[Register]) -> Source {
+        match *registers {
+            [x, y] => Source::Products(x, y),
+            _ => Source::Value(registers[0]),
+        }
+    }
+}
+
 /// A reduction over several blocks.
 #[derive(Clone, Debug)]
 pub struct Combine {
     pub op: Reduction,
     pub dtype: DType,
-    pub source: Register,
+    pub source: Source,
     pub target: Register,
 }
 

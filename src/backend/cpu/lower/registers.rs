@@ -15,10 +15,11 @@ pub struct Placed {
 }
 
 /// A reduction with the registers it reads and writes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PlacedReduce {
     pub value: ValueId,
-    pub source: Register,
+    /// One, or two whose products are added up.
+    pub sources: Vec<Register>,
     pub target: Register,
 }
 
@@ -129,9 +130,10 @@ impl Registers<'_> {
         let sources: Vec<Key> = sources.collect();
         let roots = sources.iter().copied().filter(|&key| of_elements(key)).collect();
         let (elements, registers) = self.reuse(&list.closure(roots, of_elements), &sources);
-        let reduces = reductions.iter().zip(registers).map(|(&value, source)| PlacedReduce {
+        let mut registers = registers.into_iter();
+        let reduces = reductions.iter().map(|&value| PlacedReduce {
             value,
-            source,
+            sources: registers.by_ref().take(list.uses(Key::Value(value)).len()).collect(),
             target: self.held[&Key::Value(value)],
         });
         PlacedStage { elements, reduces: reduces.collect(), rows }

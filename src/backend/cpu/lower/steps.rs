@@ -1,7 +1,9 @@
 //! From placed instructions to the steps a worker runs.
 
 use super::instruction_list::{InstructionList, Key};
-use super::plan::{After, Body, Combine, Home, Level, Moves, Register, Stage, Step, Target, Work};
+use super::plan::{
+    After, Body, Combine, Home, Level, Moves, Register, Source, Stage, Step, Target, Work,
+};
 use super::region::Region;
 use super::registers::{Placed, PlacedBody, PlacedStage};
 use super::superinstruction::Function;
@@ -11,6 +13,7 @@ use crate::backend::cpu::math::function;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Atom, Counts, Index, Inst, Program, Space, Store, ValueId};
+use crate::op::Reduction;
 use std::collections::HashMap;
 
 /// The orders in which rows and elements are counted.
@@ -171,7 +174,7 @@ impl<'a> Maker<'a> {
             let Inst::Reduce(op, x) = self.program.insts[placed.value as usize] else {
                 return None;
             };
-            let (source, target) = (placed.source, placed.target);
+            let (source, target) = (Source::new(&placed.sources), placed.target);
             Some(Combine { op, dtype: self.program.types[x as usize], source, target })
         });
         Ok(Stage {
@@ -221,6 +224,9 @@ impl<'a> Maker<'a> {
                 (Function::Whole(f), &[x]) => Work::Unary(f, x),
                 (Function::Ternary(f), &[x, y, z]) => Work::Ternary(f, [x, y, z]),
                 (Function::Choice(f), &[x, y, a, b]) => Work::Choice(f, [x, y, a, b]),
+                (Function::SumOfProducts, all) => {
+                    Work::Reduce(Reduction::Sum, DType::F32, Source::new(all))
+                }
                 _ => unreachable!("a pair uses as much as its function takes"),
             });
         }
@@ -274,7 +280,7 @@ impl<'a> Maker<'a> {
             Inst::Select(..) => Work::Select(uses[0], uses[1], uses[2]),
             Inst::Cast(to, x) => Work::Unary(function::cast(dtype(*x), *to), uses[0]),
             Inst::Bitcast(..) => Work::Unary(function::bitcast(), uses[0]),
-            Inst::Reduce(op, x) => Work::Reduce(*op, dtype(*x), uses[0]),
+            Inst::Reduce(op, x) => Work::Reduce(*op, dtype(*x), Source::new(uses)),
             Inst::Call(..) => return Err(unknown()),
         })
     }

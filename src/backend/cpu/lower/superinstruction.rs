@@ -1,13 +1,15 @@
 //! Instructions that are done along with the one that uses their result, so that it needs no block of its own: sums,
-//! differences and products of each other, quotients of them, and choices by comparing; and
-//! whole functions.
+//! differences and products of each other, quotients of them, choices by comparing, and products that are added up; and whole
+//! functions.
 
 use super::formula;
 use super::plan::Level;
 use crate::backend::cpu::math::function::{binary_cost, UnaryFn};
 use crate::backend::cpu::math::fused::{choice, ternary, ChoiceFn, TernaryFn};
 use crate::dtype::DType;
+use crate::expr::Binary;
 use crate::kernel::{Atom, Inst, Program, ValueId};
+use crate::op::Reduction;
 use std::collections::HashMap;
 
 /// An instruction and those that are done along with it.
@@ -26,6 +28,8 @@ pub enum Function {
     Whole(UnaryFn),
     Ternary(TernaryFn),
     Choice(ChoiceFn),
+    /// A reduction to the sum of what two values are together.
+    SumOfProducts,
 }
 
 /// The instructions that others are done along with. Each rounds as it would alone.
@@ -53,6 +57,17 @@ pub fn pairs(program: &Program, levels: &[Level]) -> HashMap<ValueId, Superinstr
                 let (function, cost) = (Function::Whole(function), formula::cost(called));
                 let operands = arguments.to_vec();
                 pairs.insert(outer, Superinstruction { function, operands, cost });
+            }
+            continue;
+        }
+        if let Inst::Reduce(Reduction::Sum, of) = *inst {
+            let at = of as usize;
+            let free = uses[at] == 1 && !pairs.contains_key(&of) && levels[at] == Level::Element;
+            if let (true, Inst::Binary(Binary::Mul, x, y)) = (free, &program.insts[at]) {
+                if program.types[*x as usize].compute() == DType::F32 {
+                    let (function, operands) = (Function::SumOfProducts, vec![*x, *y]);
+                    pairs.insert(outer, Superinstruction { function, operands, cost: 2 });
+                }
             }
             continue;
         }
