@@ -366,7 +366,9 @@ impl<'a> Writer<'a> {
                 let combine = |x: &str, y: &str| writer.place(None).combine(op, x, y, dtype, wide);
                 let operand = |step| writer.place(step).operand(x, wide);
                 let mut value = operand(step);
-                let looped = writer.schedule.unrolled.is_none();
+                // A value that is the same for all four is added four times: lavapipe's compiler takes for ever over sums
+                // of sums of one value.
+                let looped = writer.schedule.unrolled.is_none() && writer.varying[x as usize];
                 if let (Some(k), true, true) = (step, looped, writer.is_rounded(id)) {
                     // The four steps pairwise, once they are all there.
                     if k < 3 {

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds for each backend, unless the environment says otherwise.
-const SECONDS: u64 = 60;
+const SECONDS: u64 = 20;
 
 /// Kinds of findings after which a run ends, unless the environment says otherwise.
 const FINDINGS: u64 = 3;
