@@ -130,8 +130,7 @@ impl Tape<'_> {
         };
         let since = |&node: &NodeId| self.graph.since(node).min(node.born);
         let oldest = wrt.iter().map(since).min().unwrap_or(u64::MAX);
-        let are_values = by_variables || wrt.iter().all(|&node| self.graph.is_value(node));
-        let variables = are_values.then(|| self.graph.span_of(wrt));
+        let variables = by_variables.then(|| self.graph.span_of(wrt));
         let wanted = Wanted { nodes: wrt, oldest, apart: false, variables };
         let path = self.flow(&[(of, seed)], &wanted)?;
         let mut found = Vec::with_capacity(wrt.len());

@@ -103,10 +103,13 @@ impl Graph {
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
                 let (born, Some(user)) = &self.nodes[index as usize] else { continue };
-                if !user.is_passed() || user.is_spent || !seen.insert(index) {
+                // What gradients do not pass may be what they are multiplied with, as a condition is. If it was computed, it
+                // has a value of its own.
+                let ends = user.is_spent || !user.is_passed() && user.data;
+                if ends || !seen.insert(index) {
                     continue;
                 }
-                match user.handles > 0 {
+                match user.handles > 0 && user.is_passed() {
                     true if user.behind > user.cut.before => return true,
                     // What is computed from it is computed from its own value.
                     true => {}

@@ -54,11 +54,12 @@ impl Graph {
         }
     }
 
-    /// Whether something else than one handle needs the node, or gradients pass it to something that is held.
+    /// Whether something else than one handle needs the node, or gradients pass it to something that is held, or would if
+    /// its history were not gone.
     pub fn is_used(&self, id: NodeId) -> bool {
         let node = self.node(id);
         let remembers = node.data && !node.inputs.is_empty();
-        node.handles > 1 || !node.users.is_empty() || remembers
+        node.handles > 1 || !node.users.is_empty() || remembers || node.past.cut.before > 0
     }
 
     /// Whether more than one handle holds the node, or something is computed from it, or remembers that it was.

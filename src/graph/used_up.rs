@@ -74,11 +74,6 @@ impl Graph {
         node.origins = node.origins.join(node.reads);
     }
 
-    /// Whether the node is the value of a variable.
-    pub fn is_value(&self, id: NodeId) -> bool {
-        self.node(id).value_of.is_some()
-    }
-
     /// The variables that these nodes are values of.
     pub fn span_of(&self, values: &[NodeId]) -> Span {
         Span::of(values.iter().filter_map(|&value| self.node(value).value_of))

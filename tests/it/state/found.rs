@@ -65,6 +65,8 @@ on_each_device! {
     a_tensor_that_was_assigned_after_another_can_be_read
     a_slice_can_be_assigned_while_the_value_is_held
     two_variables_can_be_swapped
+    a_condition_keeps_the_value_that_was_assigned
+    an_optimizer_makes_no_zeros_of_a_history_that_is_gone
     two_variables_can_be_swapped_after_a_slice_was_assigned
     an_average_can_be_swapped_after_an_assignment
     looking_for_what_is_not_finite_twice
@@ -517,6 +519,32 @@ fn a_slice_can_be_assigned_while_the_value_is_held(device: &Device) -> Result<()
     v.assign(&held.mul(2)?)?;
     near(&v.value(), &[14.0, 4.0, 6.0]);
     near(&held, &[7.0, 2.0, 3.0]);
+    Ok(())
+}
+
+fn a_condition_keeps_the_value_that_was_assigned(device: &Device) -> Result<()> {
+    let (x, z) = (data(device, &[3.0, 4.0])?, data(device, &[5.0, 6.0])?);
+    let v = variable(device, &[1.0, -1.0])?;
+    let y = v.value().mul(2)?.gt(0)?.where_cond(&x, &z)?;
+    device.flush()?;
+    v.assign(&v.value().sub(10)?.detach())?;
+    near(&v.value(), &[-9.0, -11.0]);
+    near(&y.sum(())?.grad(&[&x])?[0], &[1.0, 0.0]);
+    near(&y, &[3.0, 6.0]);
+    Ok(())
+}
+
+fn an_optimizer_makes_no_zeros_of_a_history_that_is_gone(device: &Device) -> Result<()> {
+    let v = variable(device, &[1.0, 2.0])?;
+    let sum = v.value().mul(0.5)?.add(1)?;
+    let u = Variable::new(&sum);
+    read(&sum)?;
+    drop(sum);
+    let _optimizer = Optimizer::new(Sgd::new(1.0), &[u.clone()])?;
+    match u.value().sum(())?.grad(&[&v.value()]) {
+        Ok(gradients) => near(&gradients[0], &[0.5, 0.5]),
+        Err(error) => assert!(error.message().contains("is gone"), "{error}"),
+    }
     Ok(())
 }
 

@@ -360,7 +360,9 @@ impl Model {
             return Err(FAILS);
         }
         let through = |used: &HashSet<usize>| used.iter().any(|leaf| on.contains_key(leaf));
-        if self.used.get(&of.id).is_some_and(through) {
+        // The value of another variable, which was assigned the loss, is not used up.
+        let is_value = self.all.iter().any(|v| v.value.id == of.id || v.former.contains(&of.id));
+        if self.used.get(&of.id).is_some_and(through) && !is_value {
             return Err(FAILS);
         }
         self.may_be_gone |= on.keys().any(|id| self.used.contains_key(id));
@@ -370,15 +372,11 @@ impl Model {
     /// Gradients by tensors, zeros where there are none.
     fn gradients(&mut self, of: &Tensor, seed: &Tensor, wrt: &[Tensor]) -> Made<Vec<Tensor>> {
         self.check_path(of, wrt)?;
-        // A gradient may be the same tensor as what it was made of, so whether something depends on it is not said.
-        let gradients = self.gradients.clone();
-        let found = self.found(of, seed, wrt)?;
-        let is_unknown =
-            |(found, x): (&Option<Tensor>, &Tensor)| found.is_none() && gradients.contains(&x.id);
-        if found.iter().zip(wrt).any(is_unknown) {
+        // A gradient may be the same tensor as another, or as what it was made of: what depends on it is not said.
+        if wrt.iter().any(|x| self.gradients.contains(&x.id)) {
             return Err(Why::Skip);
         }
-        let found = found.into_iter().zip(wrt);
+        let found = self.found(of, seed, wrt)?.into_iter().zip(wrt);
         let whole = |(gradient, x): (Option<Tensor>, &Tensor)| {
             gradient.unwrap_or_else(|| tape::constant(Array::zeros(x.shape())))
         };
