@@ -6,6 +6,7 @@ use super::check::{near, typed, Check, Suite};
 use super::norm::{layer_norm, log_softmax, rms_norm, rows, softmax};
 use super::tolerance::Tolerance;
 use std::rc::Rc;
+use std::slice::from_ref;
 use warpweft::backend::DeviceKind;
 use warpweft::device::Device;
 use warpweft::dtype::DType;
@@ -213,9 +214,10 @@ fn running_sums(x: &[f64]) -> Vec<f64> {
 }
 
 type One = fn(&Tensor, isize) -> Result<Tensor>;
+type OfRow = fn(&[f64]) -> f64;
 
 fn reductions() -> Vec<Statistic> {
-    let all: [(&str, One, fn(&[f64]) -> f64); 14] = [
+    let all: [(&str, One, OfRow); 14] = [
         ("sum", |x, axis| x.sum(axis), |x| x.iter().sum()),
         ("mean", |x, axis| x.mean(axis), mean),
         ("max", |x, axis| x.max(axis), |x| x.iter().copied().fold(f64::MIN, f64::max)),
@@ -269,13 +271,13 @@ fn reductions() -> Vec<Statistic> {
     statistics.extend([
         statistic(
             "avg_pool",
-            &[x.clone()],
+            from_ref(&x),
             move |x| x[0].avg_pool(pool)?.reshape(&[4]),
             of_all(mean),
         ),
         statistic(
             "l2_pool",
-            &[x.clone()],
+            from_ref(&x),
             move |x| x[0].l2_pool(pool)?.reshape(&[4]),
             of_all(|x| power(x, 2.0).sqrt()),
         ),
@@ -295,7 +297,7 @@ fn norms() -> Vec<Statistic> {
         for axis in [1usize, 0] {
             let at = axis as isize;
             let name = |name: &str| format!("{name} of {what} along {axis}");
-            let x = &[x.clone()];
+            let x = from_ref(&x);
             statistics.extend([
                 statistic(&name("softmax"), x, move |x| x[0].softmax(at), each(axis, softmax)),
                 statistic(
@@ -557,7 +559,7 @@ fn numbers() -> Vec<Statistic> {
         ),
         statistic(
             "cov",
-            &[spiked.clone()],
+            from_ref(&spiked),
             |x| x[0].cov(0.0),
             |x| crossed(&x[0], &x[0], |x, y| inner(x, y) / x.len() as f64 - mean(x) * mean(y)),
         ),
@@ -638,7 +640,7 @@ fn classes() -> Vec<Statistic> {
     let chances = rows(&random(&[5, 40], -2.0, 2.0, 32), &[1], softmax);
     let mut statistics = Vec::new();
     let wanted = move |x: &[Array<f64>]| chosen(&logs(x));
-    statistics.extend(losses("cross_entropy", &[scores.clone()], by_class, wanted));
+    statistics.extend(losses("cross_entropy", from_ref(&scores), by_class, wanted));
     statistics.extend(losses(
         "cross_entropy of chances",
         &[scores.clone(), chances],

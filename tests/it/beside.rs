@@ -110,6 +110,9 @@ impl Wrapper for Beside {
     }
 }
 
+/// A group whose kernels sum distances that cancel, so that only rounding is left: its results are compared with `f64`.
+const CANCELLING: &str = "readings";
+
 /// Runs the cases on a place beside the reference, each n-th of them, and says how many outputs were compared.
 fn compare(place: Place, each: usize) -> Option<usize> {
     let inner = match place.backend() {
@@ -123,7 +126,7 @@ fn compare(place: Place, each: usize) -> Option<usize> {
     let beside = Beside { inner, batches: AtomicU64::new(0), compared: compared.clone() };
     let device = wrapper::device(beside);
     let mut report = Report::default();
-    for group in GROUPS {
+    for group in GROUPS.iter().filter(|group| group.name != CANCELLING) {
         let cases: Vec<Case> =
             sampled((group.cases)().cases, 0).into_iter().step_by(each).collect();
         report.join(run_cases(Place::Reference, &device, &cases, group.name));
