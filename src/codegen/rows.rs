@@ -351,32 +351,45 @@ impl<'a> Writer<'a> {
     /// One walk over the row: `r7` gathers what this thread sees, then the threads' results meet as `v7`.
     fn reduce(&mut self, stage: u32) {
         let reduces = self.reduces(stage);
-        let mut roots = Vec::new();
-        for (id, op, x) in &reduces {
-            let identity = self.identity(*op, self.dtype(*id), *x);
-            put!(self.text, "var r{id} = {identity};\n");
-            roots.push(*x);
+        let (mut roots, mut walked) = (Vec::new(), Vec::new());
+        for &(id, op, x) in &reduces {
+            let (dtype, wide) = (self.dtype(id), self.gathers(x));
+            let mut first = self.identity(op, dtype, x);
+            // The extreme of one value is that value. (Lavapipe's compiler takes for ever over loops that look for it.)
+            let is_known =
+                !self.varying[x as usize] && !matches!(op, Reduction::Sum | Reduction::Prod);
+            if is_known {
+                let place = self.place(None);
+                first = place.combine(op, &first, &place.operand(x, wide), dtype, wide);
+            } else {
+                roots.push(x);
+                walked.push((id, op, x));
+            }
+            put!(self.text, "var r{id} = {first};\n");
         }
-        let mut sums = reduces.clone();
+        let mut sums = walked.clone();
         sums.retain(|&(id, ..)| self.is_rounded(id));
-        self.walk(&roots, &sums, &|writer, step| {
+        let each = |writer: &Self, step| {
             let mut text = String::new();
-            for &(id, op, x) in &reduces {
+            for &(id, op, x) in &walked {
                 let (dtype, wide) = (writer.dtype(id), writer.gathers(x));
                 let combine = |x: &str, y: &str| writer.place(None).combine(op, x, y, dtype, wide);
                 let operand = |step| writer.place(step).operand(x, wide);
                 let mut value = operand(step);
-                // A value that is the same for all four is added four times: lavapipe's compiler takes for ever over sums
-                // of sums of one value.
-                let looped = writer.schedule.unrolled.is_none() && writer.varying[x as usize];
+                let looped = writer.schedule.unrolled.is_none();
                 if let (Some(k), true, true) = (step, looped, writer.is_rounded(id)) {
                     // The four steps pairwise, once they are all there.
                     if k < 3 {
                         continue;
                     }
-                    let low = combine(&operand(Some(0)), &operand(Some(1)));
-                    let high = combine(&operand(Some(2)), &operand(Some(3)));
-                    value = format!("({})", combine(&format!("({low})"), &format!("({high})")));
+                    value = if writer.varying[x as usize] {
+                        let low = combine(&operand(Some(0)), &operand(Some(1)));
+                        let high = combine(&operand(Some(2)), &operand(Some(3)));
+                        format!("({})", combine(&format!("({low})"), &format!("({high})")))
+                    } else {
+                        // The same number: a sum of pairs of it.
+                        format!("(4.0 * {})", operand(Some(0)))
+                    };
                 }
                 if let Some(inside) = writer.inside(step) {
                     value = format!("select({}, {value}, {inside})", writer.identity(op, dtype, x));
@@ -386,7 +399,10 @@ impl<'a> Writer<'a> {
                 put!(text, "{all} = {sum};\n");
             }
             text
-        });
+        };
+        if !walked.is_empty() {
+            self.walk(&roots, &sums, &each);
+        }
         if self.schedule.lanes > 1 {
             self.meet(stage, &reduces);
             return;
