@@ -356,8 +356,9 @@ impl<'a> Writer<'a> {
             let (dtype, wide) = (self.dtype(id), self.gathers(x));
             let mut first = self.identity(op, dtype, x);
             // The extreme of one value is that value. (Lavapipe's compiler takes for ever over loops that look for it.)
-            let is_known =
-                !self.varying[x as usize] && !matches!(op, Reduction::Sum | Reduction::Prod);
+            let is_known = self.columns > 0
+                && !self.varying[x as usize]
+                && !matches!(op, Reduction::Sum | Reduction::Prod);
             if is_known {
                 let place = self.place(None);
                 first = place.combine(op, &first, &place.operand(x, wide), dtype, wide);
