@@ -184,7 +184,7 @@ test("refused: movement", ({ device, Tensor }) => {
   refuses("DType", "oneHot", () => x.oneHot(3));
   refuses("Shape", "tile", () => x.tile([2]));
   refuses("Limit", "tile", () => x.tile([2 ** 31, 2 ** 31]));
-  refuses("Data", "dropout", () => x.dropout(1));
+  refuses("Data", "dropout", () => x.dropout(1.5));
   refuses("Data", "cast", () => x.cast("float"));
 });
 
@@ -193,7 +193,6 @@ test("refused: ordering", ({ device }) => {
   const index = device.full([2, 3], 0, { dtype: "i32" });
   refuses("Shape", "cumsum", () => x.cumsum(2));
   refuses("Data", "cumsum", () => x.cumsum());
-  refuses("DType", "cumsum", () => x.gt(0).cumsum(0));
   refuses("Shape", "cumprod", () => x.cumprod(0.5));
   refuses("Data", "cummax", () => x.cummax(0, true));
   refuses("Data", "cummin", () => x.cummin(0, { reverse: "yes" }));
