@@ -45,7 +45,7 @@ await test("a loop that holds all it records ends in an error, and the device go
   // Each error has the collector look, which needs some turns.
   const again = () => device.ones([4]).sum().item();
   let sum;
-  for (let tries = 0; tries < 100 && sum === undefined; tries++) {
+  for (let tries = 0; tries < 500 && sum === undefined; tries++) {
     await new Promise((resolve) => setTimeout(resolve, 20));
     sum = await Promise.resolve().then(again).catch(() => undefined);
   }

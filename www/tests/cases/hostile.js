@@ -1,5 +1,6 @@
 // Every method called with arguments nobody should pass: each call gives a tensor or throws the package's own error, never
-// a trap of WebAssembly or a `TypeError`, and what is small can be read where there is memory for what it is made of. `WARPWEFT_HOSTILE=count,seed` makes it longer.
+// a trap of WebAssembly or a `TypeError`, and what is small can be read where there is memory for what it is made of.
+// `WARPWEFT_HOSTILE=count,seed` makes it longer.
 
 import { check, test } from "./harness.js";
 
