@@ -70,7 +70,7 @@ fn is_long(trace: &Trace, input: usize, axes: &[usize], result: &Shape, limits: 
     for &axis in axes {
         row *= from[axis];
     }
-    row >= LONG && result.numel() <= FEW || row >= STEPS && is_alone(&limits.config)
+    row >= LONG && result.numel() <= FEW || row > STEPS && is_alone(&limits.config)
 }
 
 /// Whether attention is two products and a softmax between them: where a thread works alone, it can hold a tile of a

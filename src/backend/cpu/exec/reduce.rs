@@ -1,5 +1,5 @@
-//! Reductions over blocks. Every sum has one fixed order: eight times sixteen elements pairwise in `f32`, each step of which
-//! rounds once, and all else in `f64`. So the sum of equal numbers is exact, and their mean is one of them.
+//! Reductions over blocks. Every sum has one fixed order: 32 times sixteen elements pairwise in `f32`, and all else in `f64`.
+//! So the sum of equal numbers is exact, and their mean is one of them.
 
 use crate::backend::cpu::math::function::{larger, smaller};
 use crate::backend::cpu::math::simd::{self, Loop};
@@ -11,7 +11,7 @@ use bytemuck::cast_slice;
 const LANES: usize = 16;
 
 /// Elements that are summed in `f32` before their sums go to `f64`.
-const STRETCH: usize = 8 * LANES;
+const STRETCH: usize = 32 * LANES;
 
 /// Names the function that combines two words, and goes on with it.
 macro_rules! with_combiner {
@@ -258,17 +258,19 @@ fn wider(sums: [f64; LANES], more: [f32; LANES]) -> [f64; LANES] {
 #[inline(always)]
 fn sum_of(count: usize, some: impl Fn(usize) -> [f32; LANES], one: impl Fn(usize) -> f32) -> f64 {
     let (mut sums, mut at) = ([0f64; LANES], 0);
-    while at + STRETCH <= count {
+    let four = |at: usize| {
         let part = |n: usize| some(at + n * LANES);
-        let low = plus(plus(part(0), part(1)), plus(part(2), part(3)));
-        let high = plus(plus(part(4), part(5)), plus(part(6), part(7)));
-        sums = wider(sums, plus(low, high));
+        plus(plus(part(0), part(1)), plus(part(2), part(3)))
+    };
+    let eight = |at: usize| plus(four(at), four(at + STRETCH / 8));
+    while at + STRETCH <= count {
+        let part = |n: usize| eight(at + n * (STRETCH / 4));
+        sums = wider(sums, plus(plus(part(0), part(1)), plus(part(2), part(3))));
         at += STRETCH;
     }
-    if at + STRETCH / 2 <= count {
-        let part = |n: usize| some(at + n * LANES);
-        sums = wider(sums, plus(plus(part(0), part(1)), plus(part(2), part(3))));
-        at += STRETCH / 2;
+    while at + STRETCH / 8 <= count {
+        sums = wider(sums, four(at));
+        at += STRETCH / 8;
     }
     while at + LANES <= count {
         sums = wider(sums, some(at));
