@@ -227,7 +227,8 @@ impl Place<'_> {
     }
 }
 
-/// The same float, but to compilers another one: its bits and those of the params' first word, which is 0.
+/// The same float, in a form that compilers do not recognize as the same: its bits, or'ed with the first word of the params,
+/// which is always 0.
 const HIDDEN: &str = "bitcast<{f32}>(bitcast<{u32}>({x}) | {u32}(params[0].x))";
 
 /// The template for a function of one value of type `dtype`; see [`helpers`](super::helpers).

@@ -388,7 +388,7 @@ impl<'a> Writer<'a> {
                         let high = combine(&operand(Some(2)), &operand(Some(3)));
                         format!("({})", combine(&format!("({low})"), &format!("({high})")))
                     } else {
-                        // The same number: a sum of pairs of it.
+                        // All four are the same value. The product rounds as a pairwise sum of them would: not at all.
                         format!("(4.0 * {})", operand(Some(0)))
                     };
                 }

@@ -5,7 +5,8 @@ use crate::error::{Error, Result};
 use rustc_hash::FxHashMap;
 
 impl Graph {
-    /// Whether so many nodes were recorded since the last time that looking at all of them does not matter.
+    /// Whether the graph is to be validated now. It is validated each time an eighth of it is new, so that this takes a
+    /// constant time for each operation.
     pub fn check_is_due(&mut self) -> bool {
         let is_due = self.count - self.checked_at > self.live as u64 / 8;
         if is_due {

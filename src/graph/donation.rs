@@ -103,8 +103,7 @@ impl Graph {
         while let Some(id) = stack.pop() {
             for &index in &self.node(id).users {
                 let (born, Some(user)) = &self.nodes[index as usize] else { continue };
-                // What gradients do not pass may be what they are multiplied with, as a condition is. If it was computed, it
-                // has a value of its own.
+                // Gradients do not pass a condition, but they need its value: it is followed unless it is computed already.
                 let ends = user.is_spent || !user.is_passed() && user.data;
                 if ends || !seen.insert(index) {
                     continue;

@@ -137,7 +137,7 @@ impl Graph {
                 }
             }
             if node.used_up || node.inputs.is_empty() {
-                // What is older than a variable's value did not use that one, but an earlier one.
+                // This node was recorded before the variable was assigned, so it used an earlier value.
                 let is_earlier = |&(variable, current): &(VariableId, NodeId)| {
                     let own = Span::of(std::iter::once(variable));
                     node.reads.meets(own) && self.since(current) > id.born
@@ -195,7 +195,7 @@ impl Graph {
             let Some(node) = self.get_mut(id) else { continue };
             node.is_spent = false;
             if was_taken {
-                // What is there, and what was cut off behind it before.
+                // Gradients reach nothing behind this node any more, whether they could before or were cut off already.
                 let before = node.behind.max(node.past.cut.before).max(node.cut.before);
                 (node.used_up, node.cut) = (true, Cut { before, op: USED_UP });
                 changed.push(id);

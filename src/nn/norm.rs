@@ -49,7 +49,7 @@ impl BatchNorm {
         Ok(BatchNorm { weight, bias, running_mean, running_var, epsilon, momentum, mode })
     }
 
-    /// Of `x` in `f32`, whose statistics are more than halves hold.
+    /// Normalizes `x`, which is of type `f32`: sums of squares would overflow in `f16`.
     fn normalise(&self, x: &Tensor) -> Result<Tensor> {
         let (weight, bias) = (like(self.weight.value(), x)?, like(self.bias.value(), x)?);
         let (weight, bias) = (Some(&weight), Some(&bias));

@@ -108,7 +108,7 @@ impl Averages {
         self.0.borrow_mut().push(Arc::downgrade(pairs));
     }
 
-    /// Those that are there.
+    /// The averages that have not been dropped, oldest first.
     pub fn all(&self) -> Vec<Arc<Pairs>> {
         self.0.borrow_mut().retain(|one| one.strong_count() > 0);
         self.0.borrow().iter().filter_map(Weak::upgrade).collect()

@@ -438,7 +438,7 @@ impl Shard {
         rule.memory().iter().map(begin).collect()
     }
 
-    /// Of each parameter, whether no other optimiser has taken it over.
+    /// For each parameter, whether it still belongs to this optimiser.
     fn are_own(&self) -> impl Iterator<Item = bool> {
         self.parameters.iter().map(|x| x.start_in(&self.flat).is_some())
     }

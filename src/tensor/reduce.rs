@@ -62,9 +62,9 @@ impl Moments {
     pub fn of(x: &Tensor, axes: &Axes, count: usize) -> Result<Moments> {
         // Neither depends on what distances are measured from, so gradients need not pass that.
         let near = x.average(axes, count)?.fixed()?;
-        let distance = x.sub(&near)?;
-        let rest = distance.average(axes, count)?;
-        let square = distance.square().average(axes, count)?;
+        // Recorded twice: one tensor with two readers would be stored where rows are long.
+        let rest = x.sub(&near)?.average(axes, count)?;
+        let square = x.sub(&near)?.square().average(axes, count)?;
         let variance = square.sub(&rest.square())?;
         // The value alone: derivatives of every order are right as they are.
         let none = variance.le(&square.mul(ROUNDING)?)?;

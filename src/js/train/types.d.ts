@@ -118,8 +118,8 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    */
   fit(onStep?: (step: TrainingStep) => unknown, options?: FitOptions): Promise<readonly Epoch[]>;
   /**
-   * Takes a step on a batch of one's own; {@link Trainer.endEpoch} ends epochs then. It counts as a step of the epoch, and does
-   * not move the position in the trainer's data: {@link Trainer.nextStep} goes on with the same batch as without it.
+   * Takes a step on a batch that you pass. It counts as a step of the epoch, but the position in the trainer's own data stays
+   * where it is. End epochs with {@link Trainer.endEpoch} if you take all steps this way.
    *
    * @example
    * ```ts

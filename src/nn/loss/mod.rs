@@ -54,8 +54,7 @@ impl LossReduction {
     }
 }
 
-/// What a loss that is made of operations of `input` returns, which are done in `f32`, and rounded once: their errors as its
-/// own.
+/// Computes a loss in `f32` and rounds the result once to the type of `input`. Errors name the loss.
 fn widely(
     name: &str,
     input: &Tensor,
