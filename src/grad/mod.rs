@@ -311,9 +311,9 @@ impl Tape<'_> {
         let rank = self.shape(node).rank();
         let mut order: Vec<usize> = (0..rank).collect();
         order.swap(rank - 2, rank - 1);
-        // Transposed twice it is itself.
+        // Transposed twice it is itself. A tensor that somebody holds stays: derivatives by it may be asked for.
         if let (Op::Permute(before), &[input]) = self.graph.past(node) {
-            if *before == order {
+            if *before == order && !self.graph.is_held(node) {
                 return Ok(input);
             }
         }

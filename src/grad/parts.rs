@@ -116,12 +116,19 @@ impl Tape<'_> {
     }
 
     /// The tensor that these matrices are slices of, one after the other, and the shape of all of them together, if they are.
+    /// Slices that somebody holds stay: derivatives by them may be asked for.
     fn cut_from(&self, matrices: &[NodeId]) -> Option<(NodeId, usize, usize)> {
         let (mut from, mut end) = (None, 0);
         for &matrix in matrices {
             let (mut at, mut past) = (matrix, self.graph.past(matrix));
             while let (Op::Reshape(_), &[input]) = past {
+                if self.graph.is_held(at) {
+                    return None;
+                }
                 (at, past) = (input, self.graph.past(input));
+            }
+            if self.graph.is_held(at) {
+                return None;
             }
             let (Op::Slice(spans), &[whole, ref starts @ ..]) = past else { return None };
             let shape = self.shape(whole);
@@ -271,6 +278,9 @@ impl Tape<'_> {
     fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
         while self.shape(node).rank() != 2 {
             let (Op::Reshape(_), &[input]) = self.graph.past(node) else { return None };
+            if self.graph.is_held(node) {
+                return None;
+            }
             node = input;
         }
         (self.shape(node)[1] == columns).then_some(node)

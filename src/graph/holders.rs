@@ -54,6 +54,11 @@ impl Graph {
         }
     }
 
+    /// Whether the program has a tensor or a variable for the node.
+    pub fn is_held(&self, id: NodeId) -> bool {
+        self.node(id).handles > 0
+    }
+
     /// Whether something else than one handle needs the node, or gradients pass it to something that is held, or would if
     /// its history were not gone.
     pub fn is_used(&self, id: NodeId) -> bool {

@@ -67,6 +67,8 @@ on_each_device! {
     two_variables_can_be_swapped
     a_condition_keeps_the_value_that_was_assigned
     an_optimizer_makes_no_zeros_of_a_history_that_is_gone
+    a_gradient_has_derivatives_by_a_transposed_operand
+    a_gradient_has_derivatives_by_slices_that_are_rows_of_one_tensor
     two_variables_can_be_swapped_after_a_slice_was_assigned
     an_average_can_be_swapped_after_an_assignment
     looking_for_what_is_not_finite_twice
@@ -544,6 +546,34 @@ fn an_optimizer_makes_no_zeros_of_a_history_that_is_gone(device: &Device) -> Res
     match u.value().sum(())?.grad(&[&v.value()]) {
         Ok(gradients) => near(&gradients[0], &[0.5, 0.5]),
         Err(error) => assert!(error.message().contains("is gone"), "{error}"),
+    }
+    Ok(())
+}
+
+/// The gradient of `x y` by `x` is `y` transposed, in terms of the `y` that was passed.
+fn a_gradient_has_derivatives_by_a_transposed_operand(device: &Device) -> Result<()> {
+    let x = data(device, &[1.0; 6])?.reshape([2, 3])?;
+    let y = data(device, &[1.0; 6])?.reshape([2, 3])?.transpose(0, 1)?;
+    let gradient = &x.matmul(&y)?.sum(())?.grad(&[&x])?[0];
+    near(&gradient.sum(())?.grad(&[&y])?[0], &[2.0; 6]);
+    Ok(())
+}
+
+/// A weight that is used at each of many steps has one product as its gradient, over the steps' rows.
+fn a_gradient_has_derivatives_by_slices_that_are_rows_of_one_tensor(device: &Device) -> Result<()> {
+    let sequence = data(device, &[1.0; 12 * 16])?.reshape([12, 1, 16])?;
+    let weight = data(device, &[1.0; 16 * 8])?.reshape([16, 8])?;
+    let mut steps = Vec::new();
+    let mut sum = data(device, &[0.0])?;
+    for step in 0..12 {
+        let input = sequence.slice(0, step..step + 1)?.reshape([1, 16])?;
+        sum = sum + input.matmul(&weight)?.sum(())?;
+        steps.push(input);
+    }
+    let gradient = &sum.grad(&[&weight])?[0];
+    // Each number of a step is added to eight columns of the gradient.
+    for derivative in gradient.sum(())?.grad(&steps.iter().collect::<Vec<_>>())? {
+        near(&derivative, &[8.0; 16]);
     }
     Ok(())
 }
