@@ -32,7 +32,7 @@ impl Device {
         state.pool.trim(backend);
     }
 
-    /// The bytes of memory that tensors may take at most; `None` where nothing but the machine limits them.
+    /// The bytes of memory that tensors may take at most; nothing where only the machine limits them.
     pub fn memory_limit(&self) -> Option<u64> {
         self.state().pool.limit
     }

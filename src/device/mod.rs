@@ -161,7 +161,10 @@ impl Device {
                 }
             }
         }
-        self.evaluate(&turn, state, &sinks)
+        let submitted = self.evaluate(&turn, state, &sinks);
+        let mut state = self.state();
+        (state.settled, state.uploaded) = (state.graph.live(), 0);
+        submitted
     }
 
     /// Resolves when all work submitted so far is done.
@@ -236,6 +239,7 @@ impl Device {
         }
         let node = state.graph.source(shape, dtype);
         state.buffers.insert(node, Arc::new(held));
+        state.uploaded += bytes;
         if let (Some(begun), Some(Profiling { recorder, .. })) = (begun, &mut state.profile) {
             recorder.spent(Phase::Upload, begun, || format!("upload {dtype} {shape}"));
         }
@@ -243,7 +247,7 @@ impl Device {
     }
 
     /// Whether data of this shape and type can be here.
-    fn check(&self, name: &str, shape: Shape, dtype: DType) -> Result<()> {
+    pub(crate) fn check(&self, name: &str, shape: Shape, dtype: DType) -> Result<()> {
         if dtype == DType::F16 && !self.limits().f16 {
             let message = format!("{name}: {} has no f16", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -285,6 +289,12 @@ impl Device {
         let node = state.graph.record(op, inputs)?;
         if let (Some(begun), Some(Profiling { recorder, .. })) = (begun, &mut state.profile) {
             recorder.recorded(begun);
+        }
+        if !state.eager && state.is_full() {
+            drop(state);
+            // What fails here fails again, and is reported, when it is read.
+            _ = self.flush();
+            return Ok(node);
         }
         self.run_early(state, &[node], &[node])?;
         Ok(node)

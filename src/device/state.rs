@@ -13,6 +13,11 @@ use crate::profile::Ceilings;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
+/// Nodes that are recorded and wait, at most. A node takes about half a kilobyte.
+const MOST_RECORDED: usize = 32_768;
+/// Bytes uploaded, at most, that may be there for what waits.
+const MOST_UPLOADED: u64 = 256 << 20;
+
 pub(super) struct State {
     pub graph: Graph,
     /// The buffers of data. Aliases share one.
@@ -29,6 +34,10 @@ pub(super) struct State {
     pub config: Option<KernelConfig>,
     /// How many nodes were recorded when something was computed last.
     pub computed_at: u64,
+    /// The nodes that were left when everything recorded was last submitted, or fewer if some were dropped since then.
+    pub settled: usize,
+    /// Bytes uploaded since then.
+    pub uploaded: u64,
     /// Each operation runs as it is recorded.
     pub eager: bool,
     /// Indices are looked at when something is read: these are.
@@ -58,6 +67,8 @@ impl Default for State {
             latest: None,
             config: None,
             computed_at: 0,
+            settled: 0,
+            uploaded: 0,
             eager: false,
             check_indices: false,
             checks: Vec::new(),
@@ -77,6 +88,13 @@ fn size_of_plan(trace: &Trace, batch: &Batch) -> u64 {
 }
 
 impl State {
+    /// Whether so much waits to be submitted that it is to be submitted now.
+    pub fn is_full(&mut self) -> bool {
+        let live = self.graph.live();
+        self.settled = self.settled.min(live);
+        live - self.settled > MOST_RECORDED || self.uploaded > MOST_UPLOADED
+    }
+
     /// Those that are still needed and not computed yet, each once.
     pub fn pending(&self, nodes: &[NodeId]) -> Vec<NodeId> {
         let mut seen = FxHashSet::default();

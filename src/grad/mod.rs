@@ -29,7 +29,8 @@ pub fn grad(
     wrt: &[NodeId],
     by_variables: bool,
 ) -> Result<Vec<Option<NodeId>>> {
-    let mut tape = Tape { graph, recorded: Vec::new(), joined: FxHashMap::default() };
+    let since = graph.count;
+    let mut tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
     let found = tape.gradients(of, seed, wrt, by_variables);
     let Tape { recorded, .. } = tape;
     if let Ok(nodes) = &found {
@@ -46,6 +47,8 @@ pub fn grad(
 struct Tape<'a> {
     graph: &'a mut Graph,
     recorded: Vec<NodeId>,
+    /// How many nodes were recorded before it began.
+    since: u64,
     /// Matrices that were put one below the other, and the result.
     joined: FxHashMap<Vec<NodeId>, NodeId>,
 }
@@ -282,6 +285,11 @@ impl Tape<'_> {
         self.graph.shape(node)
     }
 
+    /// Whether the program holds a node that was there before.
+    fn is_held(&self, node: NodeId) -> bool {
+        node.born < self.since && self.graph.is_held(node)
+    }
+
     fn dtype(&self, node: NodeId) -> DType {
         self.graph.dtype(node)
     }
@@ -313,7 +321,7 @@ impl Tape<'_> {
         order.swap(rank - 2, rank - 1);
         // Transposed twice it is itself. A tensor that somebody holds stays: derivatives by it may be asked for.
         if let (Op::Permute(before), &[input]) = self.graph.past(node) {
-            if *before == order && !self.graph.is_held(node) {
+            if *before == order && !self.is_held(node) {
                 return Ok(input);
             }
         }

@@ -122,12 +122,12 @@ impl Tape<'_> {
         for &matrix in matrices {
             let (mut at, mut past) = (matrix, self.graph.past(matrix));
             while let (Op::Reshape(_), &[input]) = past {
-                if self.graph.is_held(at) {
+                if self.is_held(at) {
                     return None;
                 }
                 (at, past) = (input, self.graph.past(input));
             }
-            if self.graph.is_held(at) {
+            if self.is_held(at) {
                 return None;
             }
             let (Op::Slice(spans), &[whole, ref starts @ ..]) = past else { return None };
@@ -278,7 +278,7 @@ impl Tape<'_> {
     fn matrix(&self, mut node: NodeId, columns: usize) -> Option<NodeId> {
         while self.shape(node).rank() != 2 {
             let (Op::Reshape(_), &[input]) = self.graph.past(node) else { return None };
-            if self.graph.is_held(node) {
+            if self.is_held(node) {
                 return None;
             }
             node = input;

@@ -69,7 +69,7 @@ impl From<Thrown> for JsValue {
 pub type Answer<T> = std::result::Result<T, Thrown>;
 
 /// A panic says its text and place on the console, and to JavaScript's side for the errors that follow.
-#[wasm_bindgen(start)]
+#[wasm_bindgen(start, skip_typescript)]
 fn hear_panics() {
     std::panic::set_hook(Box::new(|panic| {
         console_error_panic_hook::hook(panic);

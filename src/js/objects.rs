@@ -155,7 +155,7 @@ pub fn at(handle: u32) -> Option<Object> {
 }
 
 /// Whether an object of JavaScript is being made: nobody else says which place is whose.
-#[wasm_bindgen]
+#[wasm_bindgen(skip_typescript)]
 pub fn unclaimed() -> bool {
     PLACES.with_borrow(|places| places.unclaimed > 0)
 }

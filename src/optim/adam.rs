@@ -1,5 +1,6 @@
 //! Adam and its family.
 
+use super::number::Number;
 use super::rule::{by_numbers, numbers, toward, Rule, Update};
 use crate::error::Result;
 use crate::tensor::Tensor;
@@ -22,9 +23,10 @@ fn step(
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let (mean, square) = moments(update, gradient, betas)?;
     let largest = amsgrad.then(|| update.memory[2].maximum(&square)).transpose()?;
-    let root =
-        largest.as_ref().unwrap_or(&square).sqrt().mul(1.0 / update.filled(betas.1).sqrt())?;
-    let change = mean.div(&root.add(eps)?)?.mul(update.lr / update.filled(betas.0))?;
+    let scale = Number::from(1.0).div(update.filled(betas.1)?.sqrt()?)?;
+    let root = scale.times(&largest.as_ref().unwrap_or(&square).sqrt())?;
+    let rate = Number::from(update.lr).div(update.filled(betas.0)?)?;
+    let change = rate.times(&mean.div(&root.add(eps)?)?)?;
     let mut memory = vec![mean, square];
     memory.extend(largest);
     Ok((value.sub(&change)?, memory))
@@ -120,7 +122,8 @@ impl Rule for Adamax {
         let mean = toward(&update.memory[0], &gradient, 1.0 - self.betas.0)?;
         let largest =
             update.memory[1].mul(self.betas.1)?.maximum(&gradient.abs().add(self.eps)?)?;
-        let change = mean.div(&largest)?.mul(update.lr / update.filled(self.betas.0))?;
+        let rate = Number::from(update.lr).div(update.filled(self.betas.0)?)?;
+        let change = rate.times(&mean.div(&largest)?)?;
         Ok((update.value.sub(&change)?, vec![mean, largest]))
     }
 }
@@ -144,8 +147,33 @@ numbers! {
 }
 
 impl NAdam {
-    fn momentum(&self, step: u64) -> f64 {
-        self.betas.0 * (1.0 - 0.5 * 0.96f64.powf(step as f64 * self.momentum_decay))
+    /// Steps whose momenta are multiplied. After that many the product is 0, or one more factor changes it no more than
+    /// `betas.0` does.
+    const MOST: usize = 10_000;
+
+    /// The momentum of a step.
+    fn momentum(&self, step: &Number) -> Result<Number> {
+        let (most, decay) = (self.betas.0, self.momentum_decay);
+        step.map(
+            |step| most * (1.0 - 0.5 * 0.96f64.powf(step * decay)),
+            |step| step.mul(decay * 0.96f64.ln())?.exp().mul(-0.5)?.add(1)?.mul(most),
+        )
+    }
+
+    /// The product of the momenta of all steps up to this one.
+    fn product(&self, step: &Number) -> Result<Number> {
+        let (most, decay) = (self.betas.0, self.momentum_decay);
+        let momentum = |step: usize| most * (1.0 - 0.5 * 0.96f64.powf(step as f64 * decay));
+        step.map(
+            |step| (1..=NAdam::MOST.min(step as usize)).map(momentum).product(),
+            |step| {
+                // A sum of logarithms: what is left of each momentum without `betas.0`, and that for all steps.
+                let steps = step.device().arange(NAdam::MOST as f64)?.add(1)?;
+                let rest = steps.mul(decay * 0.96f64.ln())?.exp().mul(-0.5)?.log1p();
+                let rest = steps.le(step)?.where_cond(&rest, 0)?.sum(0)?;
+                Ok(step.mul(most.max(1e-30).ln())?.add(&rest)?.exp())
+            },
+        )
     }
 }
 
@@ -160,13 +188,14 @@ impl Rule for NAdam {
         let (value, gradient) =
             update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
         let (mean, square) = moments(update, &gradient, self.betas)?;
-        let root = square.mul(1.0 / update.filled(self.betas.1))?.sqrt().add(self.eps)?;
-        // After some thousand steps the product is 0, and no further factor changes that.
-        let product =
-            (1..=update.step.min(10_000)).map(|step| self.momentum(step)).product::<f64>();
-        let (now, next) = (self.momentum(update.step), self.momentum(update.step + 1));
-        let of_gradient = gradient.mul(update.lr * (1.0 - now) / (1.0 - product))?;
-        let of_mean = mean.mul(update.lr * next / (1.0 - product * next))?;
+        let scale = Number::from(1.0).div(update.filled(self.betas.1)?)?;
+        let root = scale.times(&square)?.sqrt().add(self.eps)?;
+        let (now, next) = (self.momentum(&update.step)?, self.momentum(&update.step.add(1.0)?)?);
+        let (lr, one) = (Number::from(update.lr), Number::from(1.0));
+        let product = self.product(&update.step)?;
+        let rate = lr.mul(one.sub(now)?)?.div(one.sub(product.clone())?)?;
+        let rate_of_mean = lr.mul(next.clone())?.div(one.sub(product.mul(next)?)?)?;
+        let (of_gradient, of_mean) = (rate.times(&gradient)?, rate_of_mean.times(&mean)?);
         let change = of_gradient.add(&of_mean)?.div(&root)?;
         Ok((value.sub(&change)?, vec![mean, square]))
     }
@@ -188,6 +217,31 @@ numbers! {
     }
 }
 
+impl RAdam {
+    /// The most that [`RAdam::length`] can be.
+    fn longest(&self) -> f64 {
+        2.0 / (1.0 - self.betas.1) - 1.0
+    }
+
+    /// The length of a plain mean with as much variance as the running mean of squares has at this step.
+    fn length(&self, step: &Number) -> Result<Number> {
+        let (beta, most) = (self.betas.1, self.longest());
+        let log = beta.max(1e-30).ln();
+        step.map(
+            |step| most - 2.0 * step * beta.powf(step) / (1.0 - beta.powf(step)),
+            |step| {
+                // `beta^n / (1 - beta^n)` is `1 / (e^u - 1)` where `u` is `-n log(beta)`, and that is
+                // `1 / u - 1 / 2 + u / 12 - ...`. Nearly all of the first term is taken away by `most`, so `f64` does that.
+                let u = step.mul(-log)?;
+                let series = u.square().mul(-1.0 / 720.0)?.add(1.0 / 12.0)?.mul(&u)?;
+                let exact = u.expm1().reciprocal().sub(&u.reciprocal())?.add(0.5)?;
+                let rest = u.lt(0.5)?.where_cond(&series, &exact)?;
+                step.mul(&rest.mul(-2)?.add(1)?)?.add(most + 2.0 / log)
+            },
+        )
+    }
+}
+
 impl Rule for RAdam {
     by_numbers!();
 
@@ -199,18 +253,15 @@ impl Rule for RAdam {
         let (value, gradient) =
             update.with_decay(self.weight_decay, self.decoupled_weight_decay)?;
         let (mean, square) = moments(update, &gradient, self.betas)?;
-        let change = mean.mul(update.lr / update.filled(self.betas.0))?;
-        // The length of a mean with as much variance, at most and by now.
-        let (filled, most) = (update.filled(self.betas.1), 2.0 / (1.0 - self.betas.1) - 1.0);
-        let length = most - 2.0 * update.step as f64 * (1.0 - filled) / filled;
-        let change = match length > 5.0 {
-            true => {
-                let now = (length - 4.0) * (length - 2.0) / length;
-                let factor = (now * most / ((most - 4.0) * (most - 2.0)) * filled).sqrt();
-                change.mul(factor)?.div(&square.sqrt().add(self.eps)?)?
-            }
-            false => change,
+        let change = Number::from(update.lr).div(update.filled(self.betas.0)?)?.times(&mean)?;
+        let (length, most) = (self.length(&update.step)?, self.longest());
+        let rectified = || {
+            let now = length.sub(4.0)?.mul(length.sub(2.0)?)?.div(length.clone())?;
+            let factor = now.mul(most / ((most - 4.0) * (most - 2.0)))?;
+            let factor = factor.mul(update.filled(self.betas.1)?)?.sqrt()?;
+            factor.times(&change)?.div(&square.sqrt().add(self.eps)?)
         };
+        let change = length.choose(5.0, rectified, || Ok(change.clone()))?;
         Ok((value.sub(&change)?, vec![mean, square]))
     }
 }

@@ -1,5 +1,6 @@
 //! Rules that are not of Adam's family, each element by itself.
 
+use super::number::Number;
 use super::rule::{by_numbers, numbers, toward, Rule, Update};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
@@ -50,8 +51,15 @@ impl Rule for Sgd {
             return Ok((update.value.sub(&gradient.mul(update.lr)?)?, vec![]));
         };
         // The first gradient is taken whole.
-        let share = if update.step == 1 { 1.0 } else { 1.0 - self.dampening };
-        let buffer = before.mul(self.momentum)?.add(&gradient.mul(share)?)?;
+        let (kept, dampening) = (before.mul(self.momentum)?, self.dampening);
+        let buffer = match dampening {
+            0.0 => kept.add(&gradient)?,
+            _ => update.step.choose(
+                1.5,
+                || kept.add(&gradient.mul(1.0 - dampening)?),
+                || kept.add(&gradient),
+            )?,
+        };
         let change = match self.nesterov {
             true => gradient.add(&buffer.mul(self.momentum)?)?,
             false => buffer.clone(),
@@ -134,8 +142,11 @@ impl Rule for Adagrad {
     fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
         let gradient = update.decayed(self.weight_decay)?;
         let sum = update.memory[0].add(&gradient.square())?;
-        let lr = update.lr / (1.0 + (update.step - 1) as f64 * self.lr_decay);
-        let change = gradient.div(&sum.sqrt().add(self.eps)?)?.mul(lr)?;
+        let rate = match self.lr_decay {
+            0.0 => Number::from(update.lr),
+            decay => Number::from(update.lr).div(update.step.sub(1.0)?.mul(decay)?.add(1.0)?)?,
+        };
+        let change = rate.times(&gradient.div(&sum.sqrt().add(self.eps)?)?)?;
         Ok((update.value.sub(&change)?, vec![sum]))
     }
 }

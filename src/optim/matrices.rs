@@ -1,5 +1,6 @@
 //! Rules that see each parameter as a whole.
 
+use super::number::Number;
 use super::rule::{by_numbers, numbers, toward, Rule, Update};
 use crate::error::{Error, Result};
 use crate::tensor::{Axes, Tensor};
@@ -29,8 +30,10 @@ impl Rule for Lamb {
         let (gradient, rest) = (&update.gradient, 1.0 - self.betas.1);
         let mean = toward(&update.memory[0], gradient, 1.0 - self.betas.0)?;
         let square = update.memory[1].mul(self.betas.1)?.add(&gradient.square().mul(rest)?)?;
-        let root = square.mul(1.0 / update.filled(self.betas.1))?.sqrt().add(self.eps)?;
-        let change = mean.mul(1.0 / update.filled(self.betas.0))?.div(&root)?;
+        let one = Number::from(1.0);
+        let [first, second] = [update.filled(self.betas.0)?, update.filled(self.betas.1)?];
+        let root = one.div(second)?.times(&square)?.sqrt().add(self.eps)?;
+        let change = one.div(first)?.times(&mean)?.div(&root)?;
         let change = change.add(&update.value.mul(self.weight_decay)?)?;
         let value = update.by_shape(&[&update.value, &change], |parts| {
             let [value, change] = parts else { unreachable!("two were given") };

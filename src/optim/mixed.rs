@@ -1,7 +1,9 @@
 //! Mixed precision (Micikevicius and others 2018): losses are multiplied by a number, so that gradients in `f16` neither vanish
 //! nor overflow, and the number follows what is found.
 
+use super::number::Number;
 use super::Optimizer;
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Tensor, Variable};
@@ -33,6 +35,8 @@ pub(super) struct Scaling {
     pub scale: Variable,
     /// Good steps in a row: `i32` of `[1]`.
     pub good: Variable,
+    /// Of each group, how many steps were not skipped since it was added: `i32` of `[1]`.
+    pub taken: Vec<Variable>,
 }
 
 impl Optimizer {
@@ -42,8 +46,7 @@ impl Optimizer {
     ///
     /// Losses are multiplied by a number before their gradients are taken, and gradients divided by it. A step
     /// where one is not finite is skipped: parameters, and what the rule remembers, stay as they are, and the number becomes
-    /// smaller. Rules that count steps, as Adam does, count skipped ones, too. Nothing is read for it: a step stays one
-    /// submission.
+    /// smaller. Rules that count steps, as Adam does, do not count it. Nothing is read for it: a step stays one submission.
     ///
     /// # Errors
     /// `Unsupported` where the device has no `f16`; `Data` unless the numbers are positive.
@@ -93,7 +96,8 @@ impl Optimizer {
         self.scaling = Some(Scaling {
             rule,
             scale: Variable::new(&device.tensor(&[initial as f32], &[1])?),
-            good: Variable::new(&device.tensor(&[0i32], &[1])?),
+            good: counter(&device, 0)?,
+            taken: self.groups.iter().map(|x| counter(&device, x.steps)).collect::<Result<_>>()?,
         });
         Ok(())
     }
@@ -138,8 +142,19 @@ impl Scaling {
         Ok((plain, finite))
     }
 
+    /// Another group counts its steps, from 0.
+    pub fn add_group(&mut self) -> Result<()> {
+        self.taken.push(counter(&self.good.device(), 0)?);
+        Ok(())
+    }
+
+    /// The number of a group's next step.
+    pub fn step(&self, group: usize) -> Result<Number> {
+        Ok(Number::Computed(self.taken[group].value().cast(DType::F32)?.add(1)?))
+    }
+
     /// What the state is after a step whose gradients were finite, or not.
-    pub fn follow(&self, finite: &Tensor) -> Result<[(Variable, Tensor); 2]> {
+    pub fn follow(&self, finite: &Tensor) -> Result<Vec<(Variable, Tensor)>> {
         let LossScale { growth, interval, backoff, .. } = self.rule;
         let (scale, good) = (self.scale.value(), self.good.value().add(1)?);
         let full = good.ge(interval.min(i32::MAX as u32))?;
@@ -148,6 +163,17 @@ impl Scaling {
         let grown = grown.is_finite().where_cond(&grown, &scale)?;
         let after = finite.where_cond(&grown, &scale.mul(backoff)?)?;
         let counted = finite.logical_and(&full.logical_not())?.where_cond(&good, 0)?;
-        Ok([(self.scale.clone(), after.fixed()?), (self.good.clone(), counted.fixed()?)])
+        let mut all =
+            vec![(self.scale.clone(), after.fixed()?), (self.good.clone(), counted.fixed()?)];
+        for taken in &self.taken {
+            let next = taken.value().add(&finite.cast(DType::I32)?)?;
+            all.push((taken.clone(), next.fixed()?));
+        }
+        Ok(all)
     }
+}
+
+/// A number of steps on the device.
+fn counter(device: &Device, steps: u64) -> Result<Variable> {
+    Ok(Variable::new(&device.tensor(&[i32::try_from(steps).unwrap_or(i32::MAX)], &[1])?))
 }

@@ -8,6 +8,7 @@ mod elementwise;
 mod gradients;
 mod matrices;
 mod mixed;
+mod number;
 mod rule;
 mod schedule;
 mod state;
@@ -18,6 +19,7 @@ pub use elementwise::{Adadelta, Adagrad, Lion, RmsProp, Sgd};
 pub(crate) use gradients::Clip;
 pub use matrices::{Lamb, Muon};
 pub use mixed::LossScale;
+pub use number::Number;
 pub use rule::{Rule, Update};
 pub use schedule::{
     Anneal, ConstantLr, CosineAnnealingLr, CosineAnnealingWarmRestarts, ExponentialLr, LinearLr,
@@ -134,6 +136,9 @@ impl Optimizer {
             let shapes = parameters.iter().map(Variable::shape).collect();
             shards.push(Shard { parameters, shapes, flat, memory, pending: None });
         }
+        if let Some(scaling) = &mut self.scaling {
+            scaling.add_group()?;
+        }
         let lr = rule.lr();
         self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, steps: 0, shards });
         Ok(())
@@ -160,6 +165,9 @@ impl Optimizer {
         let device = |of: &Optimizer| of.groups[0].shards[0].flat.value().device().clone();
         if !device(self).is_same(&device(other)) {
             return Err(Error::data("optimizer: the other lives on another device"));
+        }
+        for _ in &other.groups {
+            self.scaling.as_mut().map_or(Ok(()), Scaling::add_group)?;
         }
         self.groups.append(&mut other.groups);
         self.averages.take(&other.averages);
@@ -219,7 +227,7 @@ impl Optimizer {
     }
 
     /// How many updates were made, those that [`Optimizer::mixed_precision`] skipped included. Rules that count steps, as Adam
-    /// does, count the updates since their group was added, whether all its parameters took part or not.
+    /// does, count the updates since their group was added that were not skipped, whether all its parameters took part or not.
     pub fn steps(&self) -> u64 {
         self.groups[0].steps
     }
@@ -376,7 +384,11 @@ impl Optimizer {
         }
         let (mut all, mut unchanged) = (Vec::new(), Vec::new());
         let mut gradients = gradients.into_iter();
-        for group in &self.groups {
+        for (n, group) in self.groups.iter().enumerate() {
+            let step = match &self.scaling {
+                Some(scaling) => scaling.step(n)?,
+                None => Number::Known((group.steps + 1) as f64),
+            };
             for (shard, gradient) in group.shards.iter().zip(&mut gradients) {
                 let Some(Gradient { flat, has }) = gradient else { continue };
                 let memory: Vec<Tensor> = shard.memory.iter().map(Variable::value).collect();
@@ -386,7 +398,7 @@ impl Optimizer {
                     memory: &memory,
                     shapes: &shard.shapes,
                     lr: group.lr,
-                    step: group.steps + 1,
+                    step: step.clone(),
                 })?;
                 let taken = match (shard.mask(&has)?, &finite) {
                     (Some(mask), Some(finite)) => Some(mask.logical_and(finite)?),

@@ -1,5 +1,6 @@
 //! What a rule is.
 
+use super::number::Number;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 use std::fmt::Debug;
@@ -41,8 +42,9 @@ pub struct Update<'a> {
     pub shapes: &'a [Vec<usize>],
     /// The learning rate of this step.
     pub lr: f64,
-    /// The number of this step; the first is 1.
-    pub step: u64,
+    /// The number of this step; the first is 1. Steps that [`Optimizer::mixed_precision`](super::Optimizer::mixed_precision)
+    /// skipped do not count.
+    pub step: Number,
 }
 
 impl Update<'_> {
@@ -71,8 +73,10 @@ impl Update<'_> {
     }
 
     /// `1 - beta^step`: how much of a running mean that began at 0 is there.
-    pub(super) fn filled(&self, beta: f64) -> f64 {
-        1.0 - beta.powf(self.step as f64)
+    pub(super) fn filled(&self, beta: f64) -> Result<Number> {
+        // Close to 1, `beta^step` in `f32` would leave few digits of the difference. A `beta` of 0 has no logarithm.
+        let log = beta.max(1e-30).ln();
+        self.step.map(|step| 1.0 - beta.powf(step), |step| Ok(step.mul(log)?.expm1().neg()))
     }
 
     /// What `make` makes of the parameters of each shape, which stand in flat tensors and are given to it stacked (one axis

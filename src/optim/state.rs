@@ -2,7 +2,8 @@
 
 use super::average::copy;
 use super::gradients::Pending;
-use super::{Group, Optimizer, Shard};
+use super::{Optimizer, Shard};
+use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Assignment, Tensor, Variable};
@@ -14,6 +15,8 @@ const STEPS: &str = "steps";
 /// Of mixed precision: what losses are multiplied by, and the good steps in a row.
 const SCALE: &str = "loss_scale";
 const GOOD: &str = "good_steps";
+/// Of mixed precision, the steps of each group that were not skipped.
+const TAKEN: &str = "taken_steps";
 
 /// Of each parameter, the sum of gradients that wait for the next step.
 const ACCUMULATED: &str = "accumulated_gradient";
@@ -53,6 +56,12 @@ impl Given<'_> {
     }
 }
 
+/// Numbers of steps, on a device.
+fn counts(device: &Device, steps: impl Iterator<Item = u64>) -> Result<Tensor> {
+    let steps: Vec<i32> = steps.map(|count| i32::try_from(count).unwrap_or(i32::MAX)).collect();
+    device.tensor(&steps, &[steps.len()])
+}
+
 /// One line of tensors of any shapes.
 fn line(parts: &[Tensor]) -> Result<Tensor> {
     let lines: Result<Vec<Tensor>> = parts.iter().map(|part| part.reshape(&[-1])).collect();
@@ -67,6 +76,7 @@ impl Optimizer {
     /// | `0.3.exp_avg` | what the rule remembers of a parameter |
     /// | `steps` | one `i32` for each group |
     /// | `loss_scale`, `good_steps` | the state of mixed precision |
+    /// | `taken_steps` | one `i32` for each group: the steps that mixed precision did not skip |
     /// | `0.3.accumulated_gradient` | the gradient that [`Optimizer::accumulate`] added up for the next step, if there is one |
     /// | `average.0.0.3` | the parameter in the first [`WeightAverage`](super::WeightAverage) that there is |
     ///
@@ -76,14 +86,13 @@ impl Optimizer {
     /// # Errors
     /// `Limit`.
     pub fn state_dict(&self) -> Result<BTreeMap<String, Tensor>> {
-        let device = self.device();
-        let count = |group: &Group| i32::try_from(group.steps).unwrap_or(i32::MAX);
-        let steps: Vec<i32> = self.groups.iter().map(count).collect();
-        let steps = device.tensor(&steps, &[steps.len()])?;
+        let steps = counts(&self.device(), self.groups.iter().map(|group| group.steps))?;
         let mut state = BTreeMap::from([(STEPS.to_string(), steps)]);
         if let Some(scaling) = &self.scaling {
             state.insert(SCALE.to_string(), scaling.scale.value());
             state.insert(GOOD.to_string(), scaling.good.value());
+            let taken: Vec<Tensor> = scaling.taken.iter().map(Variable::value).collect();
+            state.insert(TAKEN.to_string(), Tensor::concat(&taken, 0)?);
         }
         let averages = self.averages.all();
         for (group, first, shard) in self.numbered() {
@@ -144,6 +153,16 @@ impl Optimizer {
         {
             let value = given.0.remove(name).ok_or_else(|| missing(name))?;
             all.push((variable.clone(), value.cast(variable.dtype())?.reshape(&[1])?.detach()));
+        }
+        if let Some(scaling) = &self.scaling {
+            // States of before there was a count of them have none: all steps were taken, as far as they know.
+            let taken = match given.find(TAKEN, &[groups], DType::I32)? {
+                Some(taken) => taken,
+                None => counts(&self.device(), steps.iter().copied().cycle().take(groups))?,
+            };
+            for (n, own) in scaling.taken.iter().enumerate() {
+                all.push((own.clone(), taken.slice(0, n as isize..n as isize + 1)?.detach()));
+            }
         }
         let averages = self.averages.all();
         let is_there = |n: usize| {

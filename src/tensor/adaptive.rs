@@ -113,8 +113,8 @@ impl Tensor {
     /// Where parts begin and end.
     fn bounds(&self, axis: usize, size: usize, part: &Tensor) -> Result<(Tensor, Tensor)> {
         let (long, count) = (self.shape[axis] as i32, size as i32);
-        let start = part.mul(long)?.div(count)?;
-        let end = part.add(1)?.mul(long)?.add(count - 1)?.div(count)?;
+        let start = part.mul(long)?.floor_divide(count)?;
+        let end = part.add(1)?.mul(long)?.add(count - 1)?.floor_divide(count)?;
         Ok((start, end))
     }
 }

@@ -3,6 +3,7 @@
 use super::{within, Tensor};
 use crate::error::{Error, Result};
 use crate::op::{Conv2d, Op, Routine, Windows};
+use crate::shape::Shape;
 
 /// How far the input of a convolution or a pooling over `N` axes is extended. A number is this many at every end, a list
 /// of numbers one for both ends of each axis, a list of pairs one for each end: `padding: 1.into()`.
@@ -133,6 +134,13 @@ pub(crate) struct ConvWindow<'a> {
     pub groups: usize,
 }
 
+impl ConvWindow<'_> {
+    /// The error for an input and a weight that do not go together.
+    fn refuse(&self, what: &str, input: &Shape, weight: &Shape) -> Error {
+        Error::shape(format!("{}: {what}, got input {input} and weight {weight}", self.name))
+    }
+}
+
 macro_rules! convolutions {
     ($($n:literal $conv:ident $transpose:ident $axes:literal $kernel:literal;)*) => {
     #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -200,7 +208,9 @@ impl Tensor {
         bias: Option<&Tensor>,
         asked: &ConvWindow,
     ) -> Result<Tensor> {
+        self.check_window(weight, asked)?;
         let result = self.unbiased(weight, asked)?;
+        result.device.check(asked.name, result.shape, result.dtype)?;
         result.biased(bias, asked)
     }
 
@@ -209,8 +219,10 @@ impl Tensor {
         let Some(bias) = bias else { return Ok(self) };
         let name = asked.name;
         if bias.shape[..] != [self.shape[1]] {
-            let why = "the bias must have one element per output channel";
-            return Err(Error::shapes(name, &self.shape, &bias.shape, why));
+            let (channels, bias) = (self.shape[1], &bias.shape);
+            return Err(Error::shape(format!(
+                "{name}: the bias must have shape [{channels}], one number for each output channel, got {bias}"
+            )));
         }
         let mut dims = vec![1; self.rank() - 1];
         dims[0] = bias.shape[0];
@@ -228,7 +240,6 @@ impl Tensor {
     /// A 2-D convolution: all others are made of it.
     pub(crate) fn planar(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        self.check_convolution(weight, asked)?;
         let padding = [self.reach(weight, asked, 0), self.reach(weight, asked, 1)];
         let plain = stride == [1, 1] && padding == [(0, 0); 2] && groups == 1;
         if plain && weight.shape[2..] == [1, 1] && weight.shape[1] == self.shape[1] {
@@ -255,7 +266,6 @@ impl Tensor {
     /// A 1-D convolution: of one row.
     fn line(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        self.check_convolution(weight, asked)?;
         let ends = [(0, 0), self.reach(weight, asked, 0)];
         let (stride, dilation) = (&[1, stride[0]], &[1, dilation[0]]);
         let flat = ConvWindow { name, stride, padding: Ends::Explicit(&ends), dilation, groups };
@@ -273,32 +283,61 @@ impl Tensor {
         product.reshape(&[batch, out, height, width])
     }
 
-    /// How many axes the convolution is over.
+    /// How many axes the convolution, or its transpose, is over.
+    ///
+    /// # Errors
+    /// `Shape`.
     fn check_convolution(&self, weight: &Tensor, asked: &ConvWindow) -> Result<usize> {
-        let refuse = |why: &str| Err(Error::shapes(asked.name, &self.shape, &weight.shape, why));
-        let n = asked.stride.len();
+        let (x, w, n) = (&self.shape, &weight.shape, asked.stride.len());
         if self.rank() != n + 2 || weight.rank() != n + 2 {
-            let rank = n + 2;
-            return refuse(&format!(
-                "both must have rank {rank}: batch and channels, out and in, then {n}"
-            ));
+            return Err(asked.refuse(&format!("input and weight must have rank {}", n + 2), x, w));
         }
         if asked.stride.contains(&0) || asked.dilation.contains(&0) || asked.groups == 0 {
-            return refuse("stride, dilation and groups must be at least 1");
+            let ConvWindow { name, stride, dilation, groups, .. } = asked;
+            return Err(Error::shape(format!(
+                "{name}: stride, dilation and groups must be at least 1, got {stride:?}, {dilation:?} and {groups}"
+            )));
         }
         Ok(n)
+    }
+
+    /// Refuses what a convolution cannot be over, in terms of the operands that the caller passed.
+    ///
+    /// # Errors
+    /// `Shape`.
+    fn check_window(&self, weight: &Tensor, asked: &ConvWindow) -> Result<()> {
+        let n = self.check_convolution(weight, asked)?;
+        let (x, w, groups) = (&self.shape, &weight.shape, asked.groups);
+        if w[1].checked_mul(groups) != Some(x[1]) {
+            let (channels, each) = (w[1].saturating_mul(groups), w[1]);
+            let what =
+                format!("the input must have {channels} channels ({groups} groups of {each})");
+            return Err(asked.refuse(&what, x, w));
+        }
+        if w[0] % groups != 0 {
+            let what = format!("the weight's output channels must divide into {groups} groups");
+            return Err(asked.refuse(&what, x, w));
+        }
+        for i in 0..n {
+            let (before, after) = self.reach(weight, asked, i);
+            let padded = x[2 + i].saturating_add(before).saturating_add(after);
+            let last = w[2 + i].checked_sub(1).map(|last| last.saturating_mul(asked.dilation[i]));
+            if last.is_none_or(|last| last >= padded) {
+                let what = format!(
+                    "the kernel must not be empty, nor longer than the padded input ({padded} along axis {})",
+                    2 + i
+                );
+                return Err(asked.refuse(&what, x, w));
+            }
+        }
+        Ok(())
     }
 
     /// A 3-D convolution: the planes that a window over the depth sees become channels.
     fn deep(&self, weight: &Tensor, asked: &ConvWindow) -> Result<Tensor> {
         let &ConvWindow { name, stride, dilation, groups, .. } = asked;
-        self.check_convolution(weight, asked)?;
         let ends = [0, 1, 2].map(|i| self.reach(weight, asked, i));
         let (x, w) = (&self.shape, &weight.shape);
-        if w[1].checked_mul(groups) != Some(x[1]) {
-            let why = format!("the channels do not divide into {groups} groups");
-            return Err(Error::shapes(name, x, w, &why));
-        }
         within(name, || {
             let zeros = [(0, 0), (0, 0), ends[0], (0, 0), (0, 0)];
             let padded = if ends[0] == (0, 0) { self.clone() } else { self.pad_out(&zeros, 0.0)? };
@@ -332,8 +371,11 @@ impl Tensor {
         let n = self.check_convolution(weight, asked)?;
         let w = &weight.shape;
         if w[0] != self.shape[1] || !w[0].is_multiple_of(groups) {
-            let why = format!("the input channels do not divide into {groups} groups");
-            return Err(Error::shapes(name, &self.shape, w, &why));
+            let what = format!(
+                "the input must have {} channels, which must divide into {groups} groups",
+                w[0]
+            );
+            return Err(asked.refuse(&what, &self.shape, w));
         }
         within(name, || {
             let mut x = self.clone();

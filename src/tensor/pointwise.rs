@@ -1,6 +1,6 @@
 //! One method per row of the table, and casts.
 
-use super::{number_bits, Operand, State, Tensor};
+use super::{number_bits, within, Operand, State, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -96,6 +96,11 @@ impl Tensor {
             let (have, want) = (others.len() + 1, row.row().arity());
             return Err(Error::data(format!("{name}: {have} operands instead of {want}")));
         }
+        match (row, self.dtype.is_float()) {
+            (Pointwise::div, false) => return self.true_quotient(others),
+            (Pointwise::floor_divide, true) => return self.floor_quotient(others),
+            _ => {}
+        }
         // A condition's type says nothing about the numbers it chooses from.
         let typed = match row.row().types {
             Types::Select => match others {
@@ -115,6 +120,30 @@ impl Tensor {
             });
         }
         self.apply(Op::Pointwise(row), &tensors.iter().collect::<Vec<_>>())
+    }
+
+    /// The quotient of what is not of floats.
+    fn true_quotient(&self, others: &[Operand]) -> Result<Tensor> {
+        let float = |other: &Operand| match other {
+            Operand::Tensor(tensor) if !tensor.dtype.is_float() => {
+                tensor.cast(DType::F32).map(Operand::from)
+            }
+            other => Ok(other.clone()),
+        };
+        let others: Vec<Operand> = others.iter().map(float).collect::<Result<_>>()?;
+        within("div", || self.cast(DType::F32)?.row(Pointwise::div, &others))
+    }
+
+    /// The quotient of floats, rounded down. What the remainder leaves is a multiple of the divisor, so the quotient is an
+    /// integer but for rounding; where the divisor is 0 there is no remainder.
+    fn floor_quotient(&self, others: &[Operand]) -> Result<Tensor> {
+        let [divisor] = others else { unreachable!("it takes two operands") };
+        within("floor_divide", || {
+            let quotient = self.div(divisor.clone())?;
+            let whole = self.sub(self.remainder(divisor.clone())?)?.div(divisor.clone())?.round();
+            let rounded = whole.is_nan().where_cond(quotient.floor(), whole)?;
+            Ok(rounded)
+        })
     }
 
     /// Converts the elements: floats to integers truncate towards zero and saturate, NaN becomes 0; integers to integers keep

@@ -203,6 +203,73 @@ fn unlike_the_others(suite: &mut Suite) {
         let got = device.tensor(&words, &[count])?.unit_float();
         Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
     });
+    suite.add("div of integers", |device| {
+        let mut checks = Vec::new();
+        for dtype in [DType::U8, DType::I8, DType::U16, DType::I32, DType::U32] {
+            let x = device.tensor(&[100i32, 127, 0, 3], &[4])?.cast(dtype)?;
+            let want = |by: [f64; 4]| {
+                let of = |n: usize| {
+                    f64::from((f64::from([100.0f32, 127.0, 0.0, 3.0][n]) / by[n]) as f32)
+                };
+                Array::new(&[4], (0..4).map(of).collect())
+            };
+            checks.push(near(
+                format!("{dtype} / 255"),
+                x.div(255)?,
+                want([255.0; 4]),
+                Tolerance::F32,
+            ));
+            let y = device.tensor(&[3i32, 2, 7, 4], &[4])?.cast(dtype)?;
+            checks.push(near(
+                format!("{dtype} / {dtype}"),
+                x.div(&y)?,
+                want([3.0, 2.0, 7.0, 4.0]),
+                Tolerance::F32,
+            ));
+            let halves = y.cast(DType::F32)?.mul(0.5)?;
+            checks.push(near(
+                format!("{dtype} / f32"),
+                x.div(&halves)?,
+                want([1.5, 1.0, 3.5, 2.0]),
+                Tolerance::F32,
+            ));
+        }
+        let yes = device.tensor(&[true, false], &[2])?;
+        checks.push(near(
+            "bool / 2",
+            yes.div(2)?,
+            Array::new(&[2], vec![0.5, 0.0]),
+            Tolerance::EXACT,
+        ));
+        let x = device.tensor(&[1i32, 0, -1], &[3])?;
+        let by_zero = Array::new(&[3], vec![f64::INFINITY, f64::NAN, f64::NEG_INFINITY]);
+        checks.push(near("i32 / 0", x.div(0)?, by_zero, Tolerance::EXACT));
+        Ok(checks)
+    });
+    suite.add("floor_divide of floats", |device| {
+        // As NumPy 2.2 has it.
+        let pairs = [
+            (7.0f32, 2.0f32, 3.0),
+            (-7.0, 2.0, -4.0),
+            (7.0, -2.0, -4.0),
+            (-7.0, -2.0, 3.0),
+            (1.0, 0.1, 9.0),
+            (1e7, 3.0, 3_333_333.0),
+            (0.3, 0.1, 3.0),
+            (6.0, 3.0, 2.0),
+            (1.0, 0.0, f64::INFINITY),
+            (-1.0, 0.0, f64::NEG_INFINITY),
+            (0.0, 0.0, f64::NAN),
+            (f32::NAN, 1.0, f64::NAN),
+            (3.0, f32::INFINITY, 0.0),
+        ];
+        let [x, y]: [Vec<f32>; 2] =
+            [pairs.iter().map(|p| p.0).collect(), pairs.iter().map(|p| p.1).collect()];
+        let count = pairs.len();
+        let got = device.tensor(&x, &[count])?.floor_divide(&device.tensor(&y, &[count])?)?;
+        let want = pairs.iter().map(|p| p.2).collect();
+        Ok(vec![near("quotients", got, Array::new(&[count], want), Tolerance::EXACT)])
+    });
     suite.add("bitcast", |device| {
         // Neither subnormal nor NaN: GPUs may change those.
         let normal = |n: usize| (word(4, n) % 0x7f00_0000 + 0x80_0000) | word(5, n) & 1 << 31;

@@ -290,18 +290,12 @@ pub fn integer(name: &str) -> Option<fn(&[i64]) -> i64> {
         "add" => |a| a[0] + a[1],
         "sub" => |a| a[0] - a[1],
         "mul" => |a| a[0].wrapping_mul(a[1]),
-        "div" => |a| if a[1] == 0 { a[0] } else { a[0] / a[1] },
         "fmod" => |a| if a[1] == 0 { 0 } else { a[0] % a[1] },
-        "remainder" => |a| {
-            if a[1] == 0 {
-                return 0;
-            }
-            let euclid = a[0].rem_euclid(a[1]);
-            if a[1] < 0 && euclid != 0 {
-                euclid + a[1]
-            } else {
-                euclid
-            }
+        "remainder" => |a| floor_remainder(a[0], a[1]),
+        // An integer over 0 is itself.
+        "floor_divide" => |a| match a[1] {
+            0 => a[0],
+            y => (a[0] - floor_remainder(a[0], y)) / y,
         },
         "heaviside" => |a| if a[0] == 0 { a[1] } else { i64::from(a[0] > 0) },
         "minimum" => |a| a[0].min(a[1]),
@@ -368,6 +362,19 @@ fn floor_mod(a: &[f64]) -> f64 {
         r + a[1]
     } else {
         r
+    }
+}
+
+/// The remainder with the sign of the divisor; by 0 it is 0.
+fn floor_remainder(x: i64, y: i64) -> i64 {
+    if y == 0 {
+        return 0;
+    }
+    let euclid = x.rem_euclid(y);
+    if y < 0 && euclid != 0 {
+        euclid + y
+    } else {
+        euclid
     }
 }
 

@@ -191,6 +191,8 @@ fn arithmetic(name: &str, call: &Call) -> Results {
         "Add" => a.add(b)?,
         "Sub" => a.sub(b)?,
         "Mul" => a.mul(b)?,
+        // Integers are truncated.
+        "Div" if !a.dtype().is_float() => a.sub(&a.fmod(b)?)?.floor_divide(b)?,
         "Div" => a.div(b)?,
         "Mod" if call.flag("fmod", false)? => a.fmod(b)?,
         "Mod" => a.remainder(b)?,

@@ -66,7 +66,11 @@ fn call(device: &Device, name: &str, args: &Args) -> Results {
         "add" => binary(args, |a, b| a.add(b)),
         "sub" => binary(args, |a, b| a.sub(b)),
         "mul" => binary(args, |a, b| a.mul(b)),
-        "div" => binary(args, |a, b| a.div(b)),
+        // Integers are truncated.
+        "div" => binary(args, |a, b| match a.dtype().is_float() {
+            true => a.div(b),
+            false => a.sub(&a.fmod(b)?)?.floor_divide(b),
+        }),
         "max" => binary(args, |a, b| a.maximum(b)),
         "min" => binary(args, |a, b| a.minimum(b)),
         "pow" => binary(args, |a, b| a.pow(b)),

@@ -138,6 +138,54 @@ fn steps_that_nobody_waits_for_do_not_pile_up() {
     }
 }
 
+/// Runs `step` often on each kind of device; the most nodes and bytes that were held, and what came out.
+fn loops(steps: usize, mut step: impl FnMut(&Device, Tensor) -> Result<Tensor>) {
+    for place in [Place::Cpu, Place::Reference, Place::Wgpu] {
+        let device = match place.open() {
+            Ok(device) => device,
+            Err(error) => {
+                absent(place, "loops that never read", &error);
+                continue;
+            }
+        };
+        let mut x = ones(&device, &[4]).expect("data");
+        let mut most = 0;
+        for _ in 0..steps {
+            x = step(&device, x).expect("it can be recorded");
+            most = most.max(device.stats().nodes);
+        }
+        assert!(most < 33_000, "{place:?}: {most} nodes");
+        let stats = device.stats();
+        assert!(stats.peak_bytes < 300 << 20, "{place:?}: {stats:?}");
+        assert!(stats.plans < 20, "{place:?}: {stats:?}");
+        assert_eq!(read(&x), [2.0; 4], "{place:?}");
+    }
+}
+
+#[test]
+fn a_loop_that_never_reads_does_not_grow() {
+    loops(100_000, |_, x| x.mul(0.5)?.add(1));
+}
+
+#[test]
+fn a_loop_that_reads_something_else_does_not_grow() {
+    loops(100_000, |device, x| {
+        if device.stats().nodes % 1000 == 0 {
+            read(&ones(device, &[1])?.add(1)?);
+        }
+        x.mul(0.5)?.add(1)
+    });
+}
+
+#[test]
+fn uploads_of_a_loop_that_never_reads_do_not_pile_up() {
+    let much = vec![1.0f32; 4 << 20];
+    loops(50, |device, x| {
+        let data = device.tensor(&much, &[much.len()])?;
+        x.mul(0.5)?.add(&data.slice(0, 0..4)?)
+    });
+}
+
 /// A sum of so many numbers, from the left or as a tree.
 fn sums(device: &Device, count: usize) -> Result<[Tensor; 4]> {
     let parts: Vec<Tensor> = (0..count).map(|_| ones(device, &[3])).collect::<Result<_>>()?;

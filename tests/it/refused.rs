@@ -131,3 +131,57 @@ fn running_averages_are_no_part_of_a_program() -> Result<()> {
     assert_eq!(block_on(program.run(&[&device.zeros(&[4, 2])?])?[0].read::<f32>())?, [0.0; 8]);
     Ok(())
 }
+
+/// Errors of convolutions name the operation that was called, and its own operands.
+#[test]
+fn convolutions_speak_of_what_was_called() -> Result<()> {
+    let zeros = |dims: &[usize]| cpu().zeros(dims);
+    let error = zeros(&[1, 2, 5])?.conv1d(&zeros(&[1, 3, 3])?, None, Default::default());
+    let error = refused(
+        error,
+        ErrorKind::Shape,
+        "conv1d: the input must have 3 channels (1 groups of 3), ",
+    );
+    assert!(error.message().ends_with("got input [1, 2, 5] and weight [1, 3, 3]"), "{error}");
+    let error = zeros(&[1, 2, 2])?.conv1d(&zeros(&[1, 2, 3])?, None, Default::default());
+    let error = refused(
+        error,
+        ErrorKind::Shape,
+        "conv1d: the kernel must not be empty, nor longer than the padded ",
+    );
+    assert!(
+        error
+            .message()
+            .ends_with("input (2 along axis 2), got input [1, 2, 2] and weight [1, 2, 3]"),
+        "{error}"
+    );
+    let error =
+        zeros(&[1, 2, 2, 5, 5])?.conv3d(&zeros(&[1, 2, 3, 3, 3])?, None, Default::default());
+    refused(error, ErrorKind::Shape, "conv3d: the kernel must not be empty");
+    let (x, bias) = (zeros(&[1, 2, 5])?, zeros(&[3])?);
+    let error = x.conv1d(&zeros(&[4, 2, 3])?, Some(&bias), Default::default());
+    refused(
+        error,
+        ErrorKind::Shape,
+        "conv1d: the bias must have shape [4], one number for each output channel, got [3]",
+    );
+    let error = x.conv_transpose1d(&zeros(&[3, 2, 3])?, None, Default::default());
+    refused(error, ErrorKind::Shape, "conv_transpose1d: the input must have 3 channels");
+    Ok(())
+}
+
+/// A result that is too large is refused in the name of the operation, though it is computed as another one.
+#[test]
+fn large_convolutions_are_refused_by_name() -> Result<()> {
+    let device = crate::reference::device();
+    let x = device.zeros(&[1, 1, 4096, 4096])?;
+    for kernel in [1, 3] {
+        let weight = device.zeros(&[64, 1, kernel, kernel])?;
+        refused(
+            x.conv2d(&weight, None, Default::default()),
+            ErrorKind::Limit,
+            "conv2d: [1, 64, 40",
+        );
+    }
+    Ok(())
+}

@@ -539,14 +539,14 @@ fn accepted(name: &str) -> &'static [DType] {
     use DType::{Bool, F16, F32, I32, U32};
     match name {
         "abs" | "neg" | "sign" => &[F32, F16, I32],
-        "square" | "add" | "sub" | "mul" | "div" | "fmod" | "remainder" | "minimum" | "maximum"
+        "square" | "add" | "sub" | "mul" | "fmod" | "remainder" | "minimum" | "maximum"
         | "squared_difference" | "heaviside" | "lt" | "le" | "gt" | "ge" | "clamp" | "fma" => {
             &[F32, F16, I32, U32]
         }
         "eq" | "ne" | "where_cond" => &[F32, F16, I32, U32, Bool],
         "logical_not" | "logical_and" | "logical_or" | "logical_xor" => &[Bool],
         "bitwise_not" | "bitwise_and" | "bitwise_or" | "bitwise_xor" => &[I32, U32, Bool],
-        "bitwise_left_shift" | "bitwise_right_shift" => &[I32, U32],
+        "floor_divide" | "bitwise_left_shift" | "bitwise_right_shift" => &[I32, U32],
         "random_bits" | "unit_float" => &[U32],
         _ => &[F32, F16],
     }

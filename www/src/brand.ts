@@ -110,6 +110,28 @@ export class Brand extends Given {
   }
 }
 
+/** Refuses calls with more arguments than a method takes: the core would not see them. */
+function refuseSurplus(proto: object): void {
+  for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(proto))) {
+    // What takes any number of arguments says so.
+    if (typeof value !== "function" || name === "constructor" || /^\w+\(\.\.\./.test(String(value))) continue;
+    const method = value as (this: object, ...values: unknown[]) => unknown;
+    const most = method.length;
+    const strict = function (this: object, ...values: unknown[]): unknown {
+      if (values.length > most) needFew(name, most, values);
+      return method.apply(this, values);
+    };
+    Object.defineProperty(proto, name, { value: strict, configurable: true, writable: true });
+  }
+}
+
+function needFew(name: string, most: number, values: readonly unknown[]): void {
+  const count = values.findLastIndex((value) => value !== undefined) + 1;
+  if (count <= most) return;
+  const list = values.every((value) => typeof value === "number") ? `; for a list: ${name}([${values.join(", ")}])` : "";
+  throw dataError(`${name}: takes ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
+}
+
 /**
  * Makes a core's class one of the user's: `root` has what all cores share, pointers are private, and what was disposed is
  * known to the core as that.
@@ -131,6 +153,7 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
     },
   });
   Reflect.deleteProperty(proto, "free");
+  refuseSurplus(proto);
   const dispose = function (this: typeof proto): void {
     if (Brand.handle(this, owner) <= 0) return;
     // A core that has trapped has nothing to give back. The error to see is the first one, so cleaning up throws none.

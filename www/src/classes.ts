@@ -17,6 +17,8 @@ import { borrow, share, SharedBuffer, type BufferSpec, type Pinned, type ShareOp
 import { show, type TextOptions } from "./text.js";
 import { tune, type Tuned, type TuneOptions } from "./tune.js";
 
+export { ElementFunction, Profile, Shader };
+
 export class Tensor extends Shown {
   declare readonly device: Device;
   declare readonly dtype: DType;

@@ -11,23 +11,32 @@ import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 /** What a core is asked of the parts of a module. */
 type Question = "Parameters" | "State" | "Load" | "Summary" | "Count";
 
+/** What a module, or what groups its parts (a list, a plain object, a `Map`), has by names; nothing of all else. */
+function members(value: object): Iterable<[unknown, unknown]> {
+  if (value instanceof Map) return value as Map<unknown, unknown>;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const groups = value instanceof Module || Array.isArray(value) || prototype === Object.prototype || prototype === null;
+  return groups ? Object.entries(value) : [];
+}
+
 /** The parts of a module by their paths: variables and layers. */
 export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterable<[string, object]> {
   if (typeof value !== "object" || value === null || seen.has(value)) return;
   const kind = Brand.kind(value);
   if (kind === "Layer" || kind === "Variable") {
     yield [path, value];
-  } else if (value instanceof Module || Array.isArray(value)) {
-    seen.add(value);
-    for (const [name, part] of Object.entries(value)) {
-      for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
-        // Two parts would have one path, or a path would not say where it leads.
-        if (name === "" || name.includes(".")) throw dataError(`module: the property "${name}" is empty or has a dot`);
-        yield found;
-      }
-    }
-    seen.delete(value);
+    return;
   }
+  seen.add(value);
+  for (const [key, part] of members(value)) {
+    const name = String(key);
+    for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
+      // Two parts would have one path, or a path would not say where it leads.
+      if (name === "" || name.includes(".")) throw dataError(`module: the property "${name}" is empty or has a dot`);
+      yield found;
+    }
+  }
+  seen.delete(value);
 }
 
 /** Asks the core about a module. */
@@ -65,11 +74,11 @@ function change(module: object, on: boolean): void {
 /** Changes the modules among properties, by methods that their classes may have; `layers` gets the core's own. */
 function changeParts(value: object, on: boolean, layers: object[], seen: Set<object>): void {
   seen.add(value);
-  for (const part of Object.values(value) as unknown[]) {
+  for (const [, part] of members(value)) {
     if (typeof part !== "object" || part === null || seen.has(part)) continue;
     if (Brand.kind(part) === "Layer") layers.push(part);
     else if (part instanceof Module) setMode(part, on);
-    else if (Array.isArray(part)) changeParts(part, on, layers, seen);
+    else changeParts(part, on, layers, seen);
   }
 }
 

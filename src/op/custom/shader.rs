@@ -108,9 +108,19 @@ impl Shader {
                     inputs.push(shader.tensor(declared)?);
                 }
                 ("storage,read_write", 1..) => outputs.push(shader.tensor(declared)?),
-                (space, _) => {
-                    let message =
-                        format!("var<{space}> has no place at binding {}", declared.binding);
+                (space, binding) => {
+                    let rule = match (space, binding) {
+                        ("storage" | "storage,read" | "storage,read_write", 0) => {
+                            "binding 0 is for numbers, `var<uniform>`, and tensors begin at binding 1"
+                        }
+                        ("storage" | "storage,read", _) => {
+                            "tensors that are read come before those that are written"
+                        }
+                        ("uniform", _) => "numbers, `var<uniform>`, are binding 0",
+                        _ => "a variable with a binding must be `uniform` or `storage`",
+                    };
+                    let name = &declared.name;
+                    let message = format!("{rule}, got `{name}`, var<{space}>, at binding {binding}");
                     return fail(declared.at, &message);
                 }
             }

@@ -98,7 +98,7 @@ impl Schedule for CosineAnnealingWarmRestarts {
     }
 }
 
-/// How [`OneCycleLr`] goes from one rate to the next.
+/// How a one-cycle schedule goes from one rate to the next.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anneal {
@@ -109,7 +109,7 @@ pub enum Anneal {
     Linear,
 }
 
-/// Parameters of [`OneCycleLr`].
+/// Parameters of a one-cycle schedule.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneCycleOptions {

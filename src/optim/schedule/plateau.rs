@@ -14,7 +14,7 @@ pub enum PlateauMode {
     Max,
 }
 
-/// What the threshold of [`ReduceLrOnPlateau`] is counted in.
+/// What the threshold of a plateau is counted in.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThresholdMode {
@@ -25,7 +25,7 @@ pub enum ThresholdMode {
     Abs,
 }
 
-/// Parameters of [`ReduceLrOnPlateau`].
+/// Parameters of a schedule that falls on plateaus.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlateauOptions {

@@ -163,10 +163,117 @@ fn a_parameter_outside_the_loss_stays_under_a_scale() {
         optimizer.minimize(&w.value().add(other.value())?.sum(())?)?;
         optimizer.minimize(&w.value().sum(())?)?;
         assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
-        // A step that is skipped counts, and changes neither.
+        // A step that is skipped changes neither.
         optimizer.minimize(&w.value().mul(&device.tensor(&[3.4e35f32], &[1])?)?)?;
         assert_eq!((item(&w.value())?, item(&other.value())?), (-0.25, 0.5));
         assert_eq!(optimizer.steps(), 3);
+        Ok(())
+    });
+}
+
+/// The values after steps by these gradients, those that overflow under a scale left out.
+fn after(
+    device: &Device,
+    rule: impl Rule + 'static,
+    gradients: &[f32],
+    scaled: bool,
+) -> Result<Vec<f32>> {
+    let w = Variable::new(&device.tensor(&[1.0f32, -2.0, 3.0, 0.5], &[2, 2])?);
+    let mut optimizer = Optimizer::new(rule, std::slice::from_ref(&w))?;
+    if scaled {
+        let scale = LossScale { initial: 1024.0, ..LossScale::default() };
+        optimizer = optimizer.mixed_precision(scale)?;
+    }
+    for gradient in gradients {
+        if scaled || gradient.is_finite() {
+            let x = device.full(&[2, 2], f64::from(*gradient), DType::F32)?;
+            optimizer.minimize(&w.value().mul(&x)?.sum(())?)?;
+        }
+    }
+    block_on(w.value().read::<f32>())
+}
+
+#[test]
+fn steps_that_are_skipped_do_not_count() {
+    with_half("steps that are skipped", |device| {
+        // The first step is skipped, one at the beginning, and two at the end.
+        let mut gradients = noise(40, 5);
+        for step in [0, 2, 20, 21] {
+            gradients[step] = f32::INFINITY;
+        }
+        let check = |name: &str, values: [Result<Vec<f32>>; 2]| {
+            let [with, without] = values;
+            let (with, without) = (with?, without?);
+            let near = |(a, b): (&f32, &f32)| (a - b).abs() <= 2e-5 * b.abs().max(0.1);
+            assert!(with.iter().zip(&without).all(near), "{name}: {with:?}, not {without:?}");
+            Ok::<(), Error>(())
+        };
+        macro_rules! check {
+            ($($rule:expr;)*) => {$(
+                check(stringify!($rule), [true, false].map(|scaled| after(device, $rule, &gradients, scaled)))?;
+            )*};
+        }
+        check! {
+            Adam::new(0.1);
+            Adam { betas: (0.0, 0.0), ..Adam::new(0.1) };
+            AdamW { amsgrad: true, ..AdamW::new(0.1) };
+            Adamax::new(0.1);
+            NAdam::new(0.1);
+            NAdam { momentum_decay: 0.0, ..NAdam::new(0.1) };
+            NAdam { betas: (0.999, 0.999), momentum_decay: 10.0, ..NAdam::new(0.1) };
+            RAdam::new(0.1);
+            RAdam { betas: (0.9, 0.9), ..RAdam::new(0.1) };
+            RAdam { betas: (0.9, 0.5), ..RAdam::new(0.1) };
+            Sgd { momentum: 0.9, dampening: 0.5, ..Sgd::new(0.1) };
+            Adagrad { lr_decay: 0.5, ..Adagrad::new(0.1) };
+            Lamb::new(0.1);
+        }
+        // One gradient of 1 after a skipped step: Adam's first step is its rate.
+        let first = after(device, Adam::new(0.1), &[f32::INFINITY, 1.0], true)?;
+        assert!((first[0] - 0.9).abs() < 1e-6, "{first:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn steps_that_count_are_saved() {
+    with_half("saved counts", |device| {
+        let made = || {
+            let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+            let optimizer = Optimizer::new(Adam::new(0.1), std::slice::from_ref(&w))?;
+            Ok::<_, Error>((w, optimizer.mixed_precision(LossScale::default())?))
+        };
+        let step = |w: &Variable, optimizer: &mut Optimizer, x: f32| {
+            optimizer.minimize(&w.value().mul(&device.tensor(&[x], &[1])?)?)
+        };
+        let (w, mut optimizer) = made()?;
+        for x in [f32::INFINITY, 1.0, f32::INFINITY, 2.0] {
+            step(&w, &mut optimizer, x)?;
+        }
+        let state = optimizer.state_dict()?;
+        assert_eq!(block_on(state["steps"].read::<i32>())?, [4]);
+        assert_eq!(block_on(state["taken_steps"].read::<i32>())?, [2]);
+        let (other, mut loaded) = made()?;
+        block_on(loaded.load_state_dict(&state))?;
+        other.assign(&w.value().detach())?;
+        step(&w, &mut optimizer, 3.0)?;
+        step(&other, &mut loaded, 3.0)?;
+        assert_eq!(item(&w.value())?.to_bits(), item(&other.value())?.to_bits());
+        // A state of before there was a count: no step was skipped.
+        let mut older = state.clone();
+        older.remove("taken_steps");
+        block_on(loaded.load_state_dict(&older))?;
+        assert_eq!(block_on(loaded.state_dict()?["taken_steps"].read::<i32>())?, [4]);
+        // Mixed precision that begins later goes on counting.
+        let w = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+        let mut optimizer = Optimizer::new(Adam::new(0.1), std::slice::from_ref(&w))?;
+        step(&w, &mut optimizer, 1.0)?;
+        let mut optimizer = optimizer.mixed_precision(LossScale::default())?;
+        step(&w, &mut optimizer, 1.0)?;
+        let more = Variable::new(&device.tensor(&[1.0f32], &[1])?);
+        optimizer.add_group(Adam::new(0.1), std::slice::from_ref(&more))?;
+        step(&more, &mut optimizer, 1.0)?;
+        assert_eq!(block_on(optimizer.state_dict()?["taken_steps"].read::<i32>())?, [3, 1]);
         Ok(())
     });
 }

@@ -124,8 +124,9 @@ pub fn code(expr: &Expr) -> String {
 
 /// Names and links of one line.
 fn words(line: &str, class: &str) -> String {
+    let line = without_paths(line);
     let mut out = String::new();
-    let mut rest = line;
+    let mut rest = &line[..];
     while let Some(at) = rest.find('`') {
         let linked = rest[..at].ends_with('[');
         let Some(length) = rest[at + 1..].find('`') else { break };
@@ -151,6 +152,17 @@ fn words(line: &str, class: &str) -> String {
     out
 }
 
+/// `[text](crate::path)` as `text`, where `text` is no code: JavaScript has no such paths.
+fn without_paths(line: &str) -> String {
+    let mut line = line.to_string();
+    while let Some(at) = line.find("](crate::").filter(|&at| !line[..at].ends_with('`')) {
+        let Some(begin) = line[..at].rfind('[') else { break };
+        let Some(end) = line[at..].find(')') else { break };
+        line = format!("{}{}{}", &line[..begin], &line[begin + 1..at], &line[at + end + 1..]);
+    }
+    line
+}
+
 /// With a small first letter.
 fn lower(name: &str) -> String {
     let mut letters = name.chars();
@@ -166,6 +178,8 @@ fn link(path: &str, class: &str) -> String {
     let parts: Vec<&str> = path.split("::").collect();
     let named: Vec<String> = parts.iter().rev().take(2).rev().map(|part| camel(part)).collect();
     match &named[..] {
+        // An option, or a function of Rust's.
+        [name] if name.starts_with(char::is_lowercase) => format!("`{name}`"),
         // What only Rust has is an option or a word of that name.
         [of, name] if !CLASSES.contains(&of.as_str()) => format!("`{}`", lower(name)),
         _ => format!("{{@link {}}}", named.join(".")),

@@ -340,7 +340,11 @@ impl<'a> Method<'a> {
         }
         let lasting = types::lasting(ty);
         let result = quote!(<#lasting as IntoJs>::Js);
-        (result, own(plain), quote!(given(#called, method_name)))
+        let ts = match types::inside(plain, "Option") {
+            Some(_) => own(plain).map(|ts| format!("{ts} | undefined")),
+            None => own(plain),
+        };
+        (result, ts, quote!(given(#called, method_name)))
     }
 
     /// What TypeScript calls a result; nothing where wasm-bindgen knows.

@@ -36,6 +36,8 @@ pub struct Group {
     pub lr: f64,
     pub base_lr: f64,
     pub steps: u64,
+    /// Those of them that were not skipped.
+    pub taken: u64,
     pub members: Vec<Member>,
 }
 
@@ -64,7 +66,7 @@ impl Group {
             let (variable, shape, memory) = (*variable, shape.clone(), memory.collect());
             Member { variable, shape, memory, pending: None }
         });
-        Group { rule, lr, base_lr: lr, steps: 0, members: members.collect() }
+        Group { rule, lr, base_lr: lr, steps: 0, taken: 0, members: members.collect() }
     }
 }
 
@@ -107,11 +109,12 @@ impl Optimizer {
         let mut results = Vec::new();
         for group in &mut self.groups {
             group.steps += 1;
+            group.taken += u64::from(good);
             for member in &mut group.members {
                 let (gradient, value) = (gradients.next().flatten(), values.next());
                 let value = value.expect("one for each parameter");
                 results.push(gradient.map(|gradient| match good {
-                    true => stepped(group.rule, (group.lr, group.steps), value, &gradient, member),
+                    true => stepped(group.rule, (group.lr, group.taken), value, &gradient, member),
                     false => value.clone(),
                 }));
             }
@@ -144,13 +147,16 @@ impl Optimizer {
 
     /// What is remembered, by the names of `state_dict`.
     pub fn state(&self) -> BTreeMap<String, Array> {
-        let steps: Vec<Number> =
-            self.groups.iter().map(|group| Number::exact(group.steps as f64)).collect();
-        let mut state = BTreeMap::from([("steps".to_string(), Array::new(&[steps.len()], steps))]);
+        let line = |count: &dyn Fn(&Group) -> u64| {
+            let all = self.groups.iter().map(|group| Number::exact(count(group) as f64));
+            Array::new(&[self.groups.len()], all.collect())
+        };
+        let mut state = BTreeMap::from([("steps".to_string(), line(&|group| group.steps))]);
         if let Some(scaling) = &self.scaling {
             let good = Number::exact(scaling.good);
             state.insert("loss_scale".into(), Array::full(&[1], scaling.scale));
             state.insert("good_steps".into(), Array::full(&[1], good));
+            state.insert("taken_steps".into(), line(&|group| group.taken));
         }
         for (g, group) in self.groups.iter().enumerate() {
             for (m, member) in group.members.iter().enumerate() {
@@ -191,6 +197,10 @@ impl Optimizer {
         }
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.steps = state["steps"].data[g % counts.1].value as u64;
+            group.taken = match self.scaling {
+                Some(_) => state["taken_steps"].data[g].value as u64,
+                None => group.steps,
+            };
             for (m, member) in group.members.iter_mut().enumerate() {
                 for ((name, _), memory) in group.rule.memory().iter().zip(&mut member.memory) {
                     *memory = state[&format!("{g}.{m}.{name}")].clone();

@@ -1,0 +1,124 @@
+// What the declarations name is there when the package runs, and what their comments link to is declared.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "../tools/env.mjs";
+import * as warpweft from "../dist/nn.js";
+import { finish } from "./support/browser.js";
+
+const read = (name) => readFileSync(join(root, "www", "dist", name.replace(/^\.\//, "").replace(/\.js$/, ".d.ts")), "utf8");
+
+/** What is declared under a name: a class, a function, a constant, or only a type; with its members. */
+function declared(text, into) {
+  const kinds = /^export (?:declare )?(?:abstract )?(class|interface|namespace|type|function|const) (\w+)(?:<[^{]*?>)?(?: extends (\w+))?/gm;
+  for (const { 1: kind, 2: name, 3: base, index } of text.matchAll(kinds)) {
+    // A block ends where a line begins with its bracket.
+    const block = text.slice(index, text.indexOf("\n}", index) + 1);
+    // A line that ends with a comma is an argument of the line before.
+    const member = /^ {2,4}(static |export function |function )?(?:readonly |get |set |abstract )*(\w+)\??[(<:](?!.*,$)/gm;
+    const lines = [...block.matchAll(member)].filter(([, , name]) => !(kind === "namespace" && name === "create"));
+    const names = (own) => lines.filter(([, of]) => Boolean(of) === own).map(([, , name]) => name);
+    const own = { kind, base, statics: names(true), instance: names(false).filter((name) => name !== "constructor") };
+    const other = into.get(name);
+    // An interface may add to a class.
+    into.set(name, other === undefined ? own : {
+      kind: [kind, other.kind].includes("class") ? "class" : kind,
+      base: base ?? other.base,
+      statics: [...own.statics, ...other.statics],
+      instance: [...own.instance, ...other.instance],
+    });
+  }
+}
+
+/** What users can import from a file, by name. */
+function exportsOf(file, into = new Map()) {
+  const text = read(file);
+  declared(text, into);
+  for (const [, from] of text.matchAll(/^export \* from "(.*)";/gm)) exportsOf(from, into);
+  for (const [, type, names, from] of text.matchAll(/^export (type )?\{ (.*) \} from "(.*)";/gm)) {
+    const all = new Map();
+    declared(read(from), all);
+    for (const name of names.split(", ").filter((name) => all.has(name))) {
+      into.set(name, type ? { ...all.get(name), kind: "type" } : all.get(name));
+    }
+  }
+  return into;
+}
+
+const exported = exportsOf("nn.d.ts");
+
+/** The members of objects of a class, those it inherits too. */
+const instance = ({ instance: own, base }) => (base && exported.has(base) ? [...own, ...instance(exported.get(base))] : own);
+
+/** An object of each class. */
+async function samples() {
+  const { Device, Generator, Layer, Module, Optimizer, Residual, Schedule, Sequential, Trainer, Variable } = warpweft;
+  const device = await Device.new({ prefer: "cpu" });
+  const g = new Generator(device, 1);
+  const layer = Layer.linear(g, 2, 2);
+  const optimizer = Optimizer.sgd(layer, { lr: 0.1 });
+  const x = device.ones([4, 2]);
+  const batch = device.batch();
+  batch.add(x.mul(2));
+  const { profile } = await device.profile(() => x.add(1).run());
+  const shader = `@group(0) @binding(1) var<storage, read> x: array<f32>;
+    @group(0) @binding(2) var<storage, read_write> y: array<f32>;
+    @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) { y[id.x] = x[id.x]; }`;
+  return {
+    Batch: batch,
+    Device: device,
+    ElementFunction: await device.elementFunction("fn same(x: f32) -> f32 { return x; }", { fallback: (x) => x.mul(1) }),
+    Generator: g,
+    Layer: layer,
+    Module: new (class extends Module {})(),
+    Optimizer: optimizer,
+    Plan: batch.plan(),
+    Profile: profile,
+    Program: device.compile([{ shape: [2] }], (x) => x.mul(2)),
+    Residual: new Residual(layer),
+    Schedule: Schedule.constant(0.1),
+    Sequential: new Sequential(layer),
+    Shader: await device.shader(shader, { fallback: ({ x }) => ({ y: x.mul(1) }) }),
+    Tensor: x,
+    Trainer: new Trainer(layer, optimizer, [x, x], (x, y) => layer.forward(x).mseLoss(y), { batchSize: 2 }),
+    Variable: new Variable(device.ones([2])),
+    WarpweftError: new warpweft.WarpweftError("Data", "a message"),
+    WeightAverage: optimizer.average(0.9),
+  };
+}
+
+const results = [];
+const found = await samples();
+for (const [name, symbol] of exported) {
+  if (["interface", "type"].includes(symbol.kind)) continue;
+  const missing = [];
+  if (!(name in warpweft)) missing.push(name);
+  else if (symbol.kind === "class") {
+    const object = found[name];
+    if (object === undefined) missing.push("this test has no object of it");
+    else missing.push(...instance(symbol).filter((own) => !(own in object)));
+    missing.push(...symbol.statics.filter((own) => !(own in warpweft[name])).map((own) => `static ${own}`));
+  }
+  results.push({ name: `what is declared of ${name} is there`, error: missing.join(", ") || undefined });
+}
+const few = ["Tensor", "Device", "Trainer"].find((name) => !(exported.get(name)?.instance.length > 10));
+results.push({ name: "members were found", error: few });
+
+/** Whether a link leads to something that users can import. */
+function leads(target) {
+  const [name, member] = target.split(".");
+  const symbol = exported.get(name);
+  if (symbol === undefined || member === undefined) return symbol !== undefined;
+  return instance(symbol).includes(member) || symbol.statics.includes(member);
+}
+
+// Files that declare nothing but what users can import.
+for (const name of ["classes", "models", "profile", "share", "tune"]) {
+  const text = read(`${name}.d.ts`);
+  const links = [...text.matchAll(/\{@link ([^}\s]+)\s*\}/g)].map(([, target]) => target);
+  const lost = new Set(links.filter((target) => !leads(target)));
+  results.push({ name: `links of ${name}.d.ts`, error: [...lost].join(", ") || undefined });
+  const rust = text.split("\n").filter((line) => /crate::|\bOk\(|-> Result|\bSelf::/.test(line));
+  results.push({ name: `no Rust in ${name}.d.ts`, error: rust.join("\n") || undefined });
+}
+finish(results);
