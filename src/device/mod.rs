@@ -59,7 +59,8 @@ const MOST_WAITING: u64 = 2_000;
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
 /// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
-/// that is needed, as one submission.
+/// that is needed, as one submission. A loop that never reads is flushed by itself: once 32,768 operations and numbers, or
+/// uploads of 256 MiB, wait.
 ///
 /// The device is closed when its last handle, and the last tensor on it, are dropped. That waits for the work in flight. A
 /// process that ends by `exit`, or has the device in a static, drops neither: it should wait for [`Device::sync`] before it

@@ -94,7 +94,7 @@ impl JsTensor {
     /// A `.npy` file of it, which NumPy loads.
     ///
     /// @throws What {@link Tensor.read} rejects with.
-    #[wasm_bindgen(js_name = saveNpy, unchecked_return_type = "Promise<Uint8Array>")]
+    #[wasm_bindgen(js_name = saveNpy, unchecked_return_type = "Promise<Bytes>")]
     pub fn save_npy(&self) -> Answer<Promise> {
         let op = "saveNpy";
         let tensor = self.core(op)?;

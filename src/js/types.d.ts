@@ -37,6 +37,9 @@ export interface DataOf {
   u16: Uint16Array;
 }
 
+/** Bytes of a file, in memory that nothing else shares: `new Blob([bytes])` takes them. */
+export type Bytes = ReturnType<Uint8Array["slice"]>;
+
 /** What any tensor is read into. */
 export type TensorData = DataOf[DType];
 
@@ -249,13 +252,13 @@ export interface Device {
    * link.href = URL.createObjectURL(new Blob([bytes]));
    * ```
    */
-  saveSafetensors(tensors: Record<string, Tensor>, metadata?: Record<string, string>): Promise<Uint8Array>;
+  saveSafetensors(tensors: Record<string, Tensor>, metadata?: Record<string, string>): Promise<Bytes>;
   /** The array of a `.npy` file of NumPy's. The promise rejects with `Data` if the file is damaged. */
   loadNpy(source: FileSource): Promise<Tensor>;
   /** The arrays of an `.npz` file of NumPy's by their names. */
   loadNpz(source: FileSource): Promise<Record<string, Tensor>>;
   /** An `.npz` file of these arrays. */
-  saveNpz(tensors: Record<string, Tensor>, options?: { compressed?: boolean }): Promise<Uint8Array>;
+  saveNpz(tensors: Record<string, Tensor>, options?: { compressed?: boolean }): Promise<Bytes>;
 
   /**
    * All elements of several tensors, in order, each as {@link Tensor.read} gives them: they are computed as one batch, and

@@ -73,7 +73,8 @@ pub trait Module {
     }
 
     /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast. What PyTorch's batch norms
-    /// count beside (`num_batches_tracked`) is left aside.
+    /// count beside (`num_batches_tracked`) is left aside, and so is what a checkpoint of a [`Trainer`](crate::train::Trainer)
+    /// has besides the model (`trainer/...`).
     ///
     /// # Errors
     /// `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was
@@ -294,7 +295,9 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
         }
     }
     let known: HashSet<&str> = own.iter().map(|(path, _)| &path[..]).collect();
-    let is_surplus = |path: &&str| !known.contains(path) && !path.ends_with(COUNTED);
+    let is_aside =
+        |path: &str| path.ends_with(COUNTED) || path == "trainer" || path.starts_with("trainer/");
+    let is_surplus = |path: &&str| !known.contains(path) && !is_aside(path);
     let surplus: Vec<&str> = state.keys().map(String::as_str).filter(is_surplus).collect();
     for (what, paths) in [("missing", missing), ("surplus", surplus)] {
         if !paths.is_empty() {

@@ -135,7 +135,8 @@ fn running_averages_are_no_part_of_a_program() -> Result<()> {
 /// Errors of convolutions name the operation that was called, and its own operands.
 #[test]
 fn convolutions_speak_of_what_was_called() -> Result<()> {
-    let zeros = |dims: &[usize]| cpu().zeros(dims);
+    let device = cpu();
+    let zeros = |dims: &[usize]| device.zeros(dims);
     let error = zeros(&[1, 2, 5])?.conv1d(&zeros(&[1, 3, 3])?, None, Default::default());
     let error = refused(
         error,

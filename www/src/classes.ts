@@ -144,6 +144,10 @@ export class Device extends Shown {
   declare stopProfile: () => void;
   declare borrow: Parameters<typeof borrow>[0];
 
+  constructor() {
+    super("is opened by `await Device.new()`");
+  }
+
   static new(options?: DeviceOptions): Promise<Device> {
     explain();
     const opened = open(options, ({ core, choice: { adapter, lowPower = false, fallback } }) =>

@@ -25,7 +25,7 @@ interface Glue {
 export type CoreName = "gpu" | "cpu";
 
 /** A core's WebAssembly: where it is, what a server answered, its bytes, or what was compiled of it. */
-export type WasmSource = URL | string | Response | BufferSource | WebAssembly.Module;
+export type WasmSource = URL | string | Response | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
 
 /** Where the cores come from, if not from beside the package's JavaScript. */
 export interface WasmSources {

@@ -5,7 +5,9 @@ import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { entry, mark, own } from "./entry.js";
 import { describe, needShort, needSync, tooLong, type Host } from "./host.js";
+import type { FileOptions, FileSource } from "./files.js";
 import { entries, record, type Named } from "./named.js";
+import { readStored, writeStored } from "./opfs.js";
 import { classOf, isGone, ownerOf, Shown } from "./objects.js";
 
 /** What a core is asked of the parts of a module. */
@@ -119,6 +121,28 @@ export abstract class Module {
 
   loadStateDict(state: Record<string, Tensor>): void {
     ask(this, "Load", "loadStateDict", ...entries("loadStateDict", state));
+  }
+
+  async save(notes: unknown = {}): Promise<Uint8Array> {
+    const state = this.stateDict();
+    const { device } = Object.values(state)[0]!;
+    return device.saveSafetensors(state, notes as Record<string, string>);
+  }
+
+  async load(source: unknown, options?: FileOptions): Promise<Record<string, string>> {
+    const [first] = Object.values(this.stateDict());
+    const { tensors, metadata } = await first!.device.loadSafetensors(source as FileSource, options);
+    this.loadStateDict(tensors);
+    return metadata;
+  }
+
+  async saveTo(name: unknown, notes: unknown = {}): Promise<void> {
+    await writeStored("saveTo", name, () => this.save(notes));
+  }
+
+  async loadFrom(name: unknown): Promise<Record<string, string> | undefined> {
+    const file = await readStored("loadFrom", name);
+    return file && this.load(file);
   }
 
   get training(): boolean {

@@ -44,8 +44,8 @@ export function classOf(
 
 /** What says of itself what it is, in the consoles of Node and Deno, too. */
 export abstract class Shown {
-  constructor() {
-    throw dataError(`${new.target.name}: is made by its device`);
+  constructor(how = "is made by its device") {
+    throw dataError(`${new.target.name}: ${how}`);
   }
 
   get [mark](): string {

@@ -27,11 +27,55 @@ export abstract class Module {
   /** The values of all parameters and buffers by their paths. */
   stateDict(): Record<string, Tensor>;
   /**
-   * Takes the values of all parameters and buffers, by their paths. Types are cast.
+   * Takes the values of all parameters and buffers, by their paths. Types are cast. What a checkpoint of a {@link Trainer} has
+   * besides the model is left aside.
    *
    * @throws `Data` that names what is missing or surplus, `Shape` if one has another shape: then nothing was taken.
    */
   loadStateDict(state: Record<string, Tensor>): void;
+  /**
+   * A safetensors file of {@link Module.stateDict}, with notes of the caller's.
+   *
+   * @example
+   * ```ts
+   * const file = new Blob([await model.save()]);
+   * ```
+   */
+  save(notes?: Record<string, string>): Promise<Bytes>;
+  /**
+   * Takes the values from such a file, or from a checkpoint of a {@link Trainer}, whose other values are left aside; the notes
+   * in it.
+   *
+   * @example
+   * ```ts
+   * await model.load(await fetch("model.safetensors"));
+   * ```
+   *
+   * @throws As {@link Module.loadStateDict}; `Data` if it is no safetensors file.
+   */
+  load(file: FileSource, options?: FileOptions): Promise<Record<string, string>>;
+  /**
+   * Keeps such a file in the browser under a name, as {@link Trainer.saveTo} does.
+   *
+   * @example
+   * ```ts
+   * await model.saveTo("digits");
+   * ```
+   *
+   * @throws `Unsupported` where a site has no files, `Memory` where there is no room.
+   */
+  saveTo(name: string, notes?: Record<string, string>): Promise<void>;
+  /**
+   * Takes the values from a file that `saveTo` of a module or of a {@link Trainer} kept; its notes, or undefined if there is none.
+   *
+   * @example
+   * ```ts
+   * if (!(await model.loadFrom("digits"))) console.log("it was not trained yet");
+   * ```
+   *
+   * @throws As {@link Module.load}; `Unsupported` where a site has no files.
+   */
+  loadFrom(name: string): Promise<Record<string, string> | undefined>;
   /** Whether it trains, as `train` and `eval` of it or of what it is a part of said last. A new module does. */
   readonly training: boolean;
   /**

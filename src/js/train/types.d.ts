@@ -164,7 +164,7 @@ export interface Trainer extends AsyncIterable<TrainingStep> {
    *
    * @throws What {@link Tensor.read} rejects with; `Data` if a parameter or a note has a name of the trainer's own.
    */
-  save(notes?: Record<string, string>): Promise<Uint8Array>;
+  save(notes?: Record<string, string>): Promise<Bytes>;
   /**
    * Goes on from such a file, whose notes it returns. Nothing of the time before is left. Model, optimizer, averages, data and
    * options must be made as they were.

@@ -120,7 +120,8 @@ impl Shader {
                         _ => "a variable with a binding must be `uniform` or `storage`",
                     };
                     let name = &declared.name;
-                    let message = format!("{rule}, got `{name}`, var<{space}>, at binding {binding}");
+                    let message =
+                        format!("{rule}, got `{name}`, var<{space}>, at binding {binding}");
                     return fail(declared.at, &message);
                 }
             }

@@ -567,7 +567,7 @@ fn a_gradient_has_derivatives_by_slices_that_are_rows_of_one_tensor(device: &Dev
     let mut sum = data(device, &[0.0])?;
     for step in 0..12 {
         let input = sequence.slice(0, step..step + 1)?.reshape([1, 16])?;
-        sum = sum + input.matmul(&weight)?.sum(())?;
+        sum += input.matmul(&weight)?.sum(())?;
         steps.push(input);
     }
     let gradient = &sum.grad(&[&weight])?[0];

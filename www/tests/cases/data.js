@@ -91,3 +91,26 @@ test("numbers as NumPy shows them", async ({ device }) => {
   same(await long.text(), "[0.000e+00 1.000e+00 2.000e+00 ... 1.997e+03 1.998e+03 1.999e+03]");
   same(await device.tensor([1 / 3]).text({ decimals: 3 }), "[0.333]");
 });
+
+test("more arguments than a method takes are refused", ({ device }) => {
+  const x = device.ones([2, 3]);
+  refuses("Data", "reshape: takes 1 argument, got 2; for a list: reshape([6, 1])", () => x.reshape(6, 1));
+  refuses("Data", "permute: takes 1 argument, got 2; for a list: permute([1, 0])", () => x.permute(1, 0));
+  refuses("Data", "add: takes 1 argument, got 2", () => x.add(1, "2"));
+  same(x.reshape([6, 1], undefined).shape, [6, 1]);
+});
+
+test("division is true division; floorDivide is of whole numbers", async ({ device }) => {
+  const bytes = device.tensor(new Uint8Array([255, 128]));
+  same(bytes.div(255).dtype, "f32");
+  close(await bytes.div(255).read(), [1, 128 / 255]);
+  const whole = device.tensor(new Int32Array([7, -7]));
+  close(await whole.div(device.tensor(new Int32Array([2, 2]))).read(), [3.5, -3.5]);
+  same([...(await whole.floorDivide(2).read())], [3, -4]);
+  same(whole.floorDivide(2).dtype, "i32");
+  close(await device.tensor([7, -7]).floorDivide(2).read(), [3, -4]);
+});
+
+test("a device is opened by a function", ({ Device }) => {
+  refuses("Data", "Device: is opened by `await Device.new()`", () => new Device());
+});

@@ -646,6 +646,12 @@ test("files that a site keeps", async (context) => {
   const other = line(context, { batchSize: 4, epochs: 2 });
   same(await other.trainer.loadFrom("line"), { n: "2" });
   same(other.trainer.steps, 2);
+  // A model alone takes its values from it.
+  const { model } = line(context, { batchSize: 4, epochs: 2 });
+  same(await model.loadFrom("line"), { n: "2" });
+  await model.saveTo("line");
+  same(await other.model.loadFrom("line"), {});
+  same(await model.loadFrom("not there"), undefined);
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle("warpweft");
   const names = [];
   for await (const name of folder.keys()) names.push(name);

@@ -424,3 +424,49 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
   optimizer.step();
   same([await w.value.item(), optimizer.steps], [0.25, 4]);
 });
+
+test("layers in plain objects, maps and lists are found", async ({ device, Generator, Layer, Module, Optimizer, Variable }) => {
+  const g = new Generator(device, 1);
+  class Net extends Module {
+    blocks = { first: Layer.linear(g, 2, 3), second: { scale: new Variable(device.ones([3])) } };
+    heads = new Map([["a", Layer.linear(g, 3, 1)], ["b", Layer.dropout(g, 0.5)]]);
+    options = { width: 3, names: ["x"], when: new Date(0) };
+    forward(x) {
+      return this.heads.get("a").forward(this.heads.get("b").forward(this.blocks.first.forward(x).mul(this.blocks.second.scale.value)));
+    }
+  }
+  const net = new Net();
+  const names = ["blocks.first.weight", "blocks.first.bias", "blocks.second.scale", "heads.a.weight", "heads.a.bias"];
+  same(net.namedParameters().map(([name]) => name).sort(), names.sort());
+  net.eval();
+  const x = device.ones([4, 2]);
+  same([...(await net.forward(x).read())], [...(await net.forward(x).read())], "dropout in a map is off");
+  const before = await net.blocks.second.scale.value.read();
+  Optimizer.sgd(net, { lr: 0.1 }).minimize(net.forward(x).square().sum());
+  check((await net.blocks.second.scale.value.read()).some((value, n) => value !== before[n]), "it is trained");
+});
+
+test("a model is saved and loaded by itself, and from a trainer's file", async (context) => {
+  const { device, Generator, Layer, Optimizer, Sequential, Trainer } = context;
+  const made = (seed) => {
+    const g = new Generator(device, seed);
+    return new Sequential(Layer.linear(g, 2, 4), (x) => x.tanh(), Layer.linear(g, 4, 1));
+  };
+  const [model, other, third] = [made(1), made(2), made(3)];
+  const x = device.tensor(randoms(16), [8, 2]);
+  const wanted = [...(await model.forward(x).read())];
+  same(await other.load(await model.save({ note: "a" })), { note: "a" });
+  same([...(await other.forward(x).read())], wanted);
+  const forward = (x, y) => model.forward(x).mseLoss(y);
+  const trainer = new Trainer(model, Optimizer.adam(model, { lr: 0.01 }), [x, device.ones([8, 1])], forward, { batchSize: 4 });
+  await trainer.nextStep();
+  await third.load(await trainer.save());
+  same([...(await third.forward(x).read())], [...(await model.forward(x).read())]);
+  const { tensors } = await device.loadSafetensors(await trainer.save());
+  other.loadStateDict(tensors);
+  same([...(await other.forward(x).read())], [...(await model.forward(x).read())]);
+  await rejects("Data", "load", () => other.load(new Uint8Array(3)));
+  const small = new Sequential(Layer.linear(new Generator(device, 1), 2, 4));
+  const file = await model.save();
+  await rejects("Data", "loadStateDict: surplus: `2.bias`, `2.weight`", () => small.load(file));
+});

@@ -13,6 +13,8 @@ export async function usage(): Promise<void> {
   is<typeof x, Tensor<"f32">>(true);
   const floats = await x.add(1).relu().sum(0, { keepDims: true }).read();
   is<typeof floats, Float32Array>(true);
+  const file = new Blob([await device.saveNpz({ x }), await x.saveNpy()]);
+  is<typeof file, Blob>(true);
   const whole = await x.cast("i32").reshape([4]).read();
   is<typeof whole, Int32Array>(true);
   const truths = await x.gt(0).read();
