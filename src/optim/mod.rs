@@ -352,6 +352,13 @@ impl Optimizer {
         submitted
     }
 
+    /// Whether one of these is a parameter of it.
+    pub(crate) fn has_any(&self, of: &[Variable]) -> bool {
+        self.shards()
+            .flat_map(|shard| &shard.parameters)
+            .any(|own| of.iter().any(|x| x.is_same(own)))
+    }
+
     fn device(&self) -> Device {
         self.groups[0].shards[0].flat.device()
     }

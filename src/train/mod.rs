@@ -128,7 +128,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// the loss and what the model predicted, which metrics need.
     ///
     /// # Errors
-    /// `Data` if the model has no parameters.
+    /// `Data` if the model has no parameters, or the optimiser none of the model's.
     pub fn new<R: Into<Outcome>>(
         model: M,
         optimizer: O,
@@ -138,6 +138,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let parameters = model.parameters();
         let first = parameters.first().ok_or_else(|| Error::data("train: no parameters"))?;
         let device = first.value().device().clone();
+        optimizer.look(|optimizer| match optimizer.has_any(&parameters) {
+            true => Ok(()),
+            false => Err(Error::data(
+                "train: the optimizer must have parameters of the model, got one with those of another model",
+            )),
+        })?;
         let mut generators: Vec<Generator> = Vec::new();
         model.visit(&mut |_, member| {
             if let Member::Generator(generator) = member {

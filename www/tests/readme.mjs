@@ -1,13 +1,15 @@
-// The README's JavaScript, word for word, as a page runs it: all blocks one after the other, on WebGPU and on the CPU. Which
-// kernels are fastest is measured on the CPU alone here: on a software GPU that takes half a minute.
+// The JavaScript of README.md and docs/guide.md, word for word, as a page runs it: all blocks one after the other, on WebGPU
+// and on the CPU. Which kernels are fastest is measured on the CPU alone here: on a software GPU that takes half a minute.
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../tools/env.mjs";
 import { finish, launch, open, serve } from "./support/browser.js";
 
-const readme = readFileSync(join(root, "README.md"), "utf8");
-const blocks = [...readme.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
+const javascript = (...path) =>
+  [...readFileSync(join(root, ...path), "utf8").matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
+// The guide goes on where the README ends.
+const blocks = [...javascript("README.md"), ...javascript("docs", "guide.md")];
 const documented = readFileSync(join(root, "docs", "custom-kernels.md"), "utf8");
 const kernels = [...documented.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code);
 const { address, close } = await serve({ "/dist/": join(root, "www", "dist") });
@@ -90,7 +92,7 @@ function expect(holds, otherwise) {
 }
 
 async function check(device) {
-  expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md`);
+  expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md and guide.md`);
   // A page runs one build: what trains is a page of its own.
   const isTraining = (block) => block.includes('"warpweft/nn"');
   const [training] = blocks.filter(isTraining);

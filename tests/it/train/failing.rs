@@ -354,3 +354,24 @@ fn what_early_stopping_can_never_look_at_is_refused_before_a_step() {
         Ok(())
     });
 }
+
+#[test]
+fn a_trainer_refuses_the_optimizer_of_another_model() {
+    everywhere("another model's optimizer", |device| {
+        let (model, other) = (classifier(device, 1)?, classifier(device, 2)?);
+        let x = noise(COUNT * 3, 1);
+        let data = |device| DataLoader::new(&data(device, &x)?, 6);
+        let optimizer = Optimizer::new(Adam::new(0.02), &other.parameters())?;
+        let error = Trainer::new(model, optimizer, data(device)?, loss).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Data);
+        assert!(
+            error.message().starts_with("train: the optimizer must have parameters of the model"),
+            "{error}"
+        );
+        // Some of them are enough: the others stay as they are.
+        let model = classifier(device, 1)?;
+        let optimizer = Optimizer::new(Adam::new(0.02), &model.parameters()[..1])?;
+        Trainer::new(model, optimizer, data(device)?, loss)?;
+        Ok(())
+    });
+}

@@ -667,6 +667,8 @@ test("what a trainer refuses", async (context) => {
   const optimizer = Optimizer.sgd(model);
   const loss = (x, y) => model.forward(x).sub(y).square().mean();
   const made = (options) => () => new Trainer(model, optimizer, data, loss, options);
+  const other = Optimizer.sgd(line(context).model);
+  refuses("Data", "train: the optimizer must have parameters of the model", () => new Trainer(model, other, data, loss));
   refuses("Data", "train", made({ epoch: 3 }));
   refuses("Data", "train", made(3));
   refuses("Shape", "train: epochs", made({ epochs: -1 }));
