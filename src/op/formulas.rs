@@ -371,6 +371,13 @@ pub fn floor_mod(x: Expr, y: Expr) -> Expr {
     apart.select(r + y, r)
 }
 
+/// floor(x / y) of integers, whose own quotient is truncated.
+pub fn floor_divide(x: Expr, y: Expr) -> Expr {
+    let (quotient, r) = (x / y, x.rem(y));
+    let apart = r.ne(0.0).and(r.lt(0.0).xor(y.lt(0.0)));
+    apart.select(quotient - 1.0, quotient)
+}
+
 /// x + t (y - x): exact at both ends, where x and y are equal, and without overflow where they are
 /// far apart on both sides of 0.
 pub fn lerp(x: Expr, y: Expr, t: Expr) -> Expr {

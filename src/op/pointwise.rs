@@ -361,7 +361,7 @@ macro_rules! pointwise_rows {
         /// The quotient, `x / y`. Integers and `bool` are divided as `f32`: 1 / 2 is 0.5, as in NumPy and PyTorch.
         binary div(x, y): Float, [(-10.0, 10.0), (0.5, 10.0)] => x / y;
         /// The largest integer not above `x / y`, in the operands' type, as Python's `//`. An integer over 0 is itself.
-        binary floor_divide(x, y): Int, [(-100.0, 100.0), (1.0, 10.0)] => (x - formulas::floor_mod(x, y)) / y;
+        binary floor_divide(x, y): Int, [(-100.0, 100.0), (1.0, 10.0)] => formulas::floor_divide(x, y);
         /// The remainder `x - y trunc(x / y)`, with the sign of `x`, exactly; of integers by 0 it is 0.
         binary fmod(x, y): Number, [(-10.0, 10.0), (0.5, 4.0)] => x.rem(y);
         /// The remainder `x - y floor(x / y)`, with the sign of `y`, as Python's `%`; of integers by 0

@@ -257,7 +257,7 @@ impl Tensor {
             }
             _ => (position.mul(long - 1)?, (short - 1).max(1)),
         };
-        let low = above.div(below)?;
+        let low = above.floor_divide(below)?;
         let before = self.looked_up(axis, &low)?;
         if matches!(mode, Resize::Nearest | Resize::NearestExact) {
             return Ok(before);

@@ -639,7 +639,7 @@ fn pointwise(device: &Device, row: &'static Row) -> Outcome {
         let shapes = vec![&[2usize][..]; count];
         if row.dtype(&types).is_ok() {
             fine = fine.or(Some(types));
-        } else {
+        } else if !converts(row.name, &types) {
             is(apply(&types, &shapes), row.name, TYPE).map_err(|e| format!("{types:?}: {e}"))?;
         }
     }
@@ -653,6 +653,15 @@ fn pointwise(device: &Device, row: &'static Row) -> Outcome {
         }
     }
     apply(&fine, &vec![&[2][..]; count]).and_then(carried).map(|_| ()).map_err(said)
+}
+
+/// Whether the method takes types that its row does not: true quotients of integers, and floor quotients of floats.
+fn converts(name: &str, types: &[DType]) -> bool {
+    match name {
+        "div" => !types[0].is_float(),
+        "floor_divide" => types[0].is_float(),
+        _ => false,
+    }
 }
 
 /// Whether reading is refused so.
