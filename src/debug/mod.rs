@@ -1,10 +1,12 @@
 //! The one knob for whoever looks for what is wrong or slow: `WARPWEFT_DEBUG` natively, [`set_debug`] everywhere.
 
 mod place;
+mod unoptimized;
 
 #[cfg(all(target_arch = "wasm32", feature = "js"))]
 pub(crate) use place::place_by;
 pub(crate) use place::Place;
+pub(crate) use unoptimized::spend;
 
 use crate::error::{Error, Result};
 use std::fmt::Arguments;

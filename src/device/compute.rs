@@ -6,7 +6,7 @@ use super::profiling::Profiling;
 use super::state::State;
 use super::Device;
 use crate::backend::BufferId;
-use crate::debug::{print, shows, Debug};
+use crate::debug::{print, shows, spend, Debug};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{From, NodeId, Recording, Segment, Taken, Trace};
@@ -273,6 +273,7 @@ impl Device {
             span!("submit", kernels = batch.dispatches.len());
             backend.run(batch, &buffers, &scalars)
         };
+        spend(begun.elapsed());
         let mut state = self.state();
         if let (Ok(()), Some(Profiling { recorder, .. })) = (&ran, &mut state.profile) {
             recorder.submitted(batch, begun);

@@ -182,7 +182,7 @@ pub trait Shell: Sized {
 
 /// What was used after it was disposed.
 pub fn gone(op: &str) -> Error {
-    Error::data(format!("{op}: used after dispose()"))
+    Error::data(format!("{op}: used after dispose(), or after the scope() that made it"))
 }
 
 macro_rules! shells {

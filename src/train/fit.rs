@@ -321,7 +321,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let Some(batch) = bad else { return Ok(mean) };
         let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
         let what = format!("the loss of step {step} (epoch {epoch}, batch {batch}) is not finite");
-        let why = "a lower learning rate or clipped gradients may help; a checkpoint goes back";
+        let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
         Err(Error::data(format!("train: {what}; {why}")))
     }
 }

@@ -186,3 +186,21 @@ fn large_convolutions_are_refused_by_name() -> Result<()> {
     }
     Ok(())
 }
+
+/// Indices of classes that come as floats: the remedy is a cast, not another shape.
+#[test]
+fn class_indices_must_be_integers() -> Result<()> {
+    let device = cpu();
+    let (scores, target) = (device.zeros(&[4, 3])?, device.zeros(&[4])?);
+    let error = scores.cross_entropy(&target, None, Default::default());
+    let error = refused(
+        error,
+        ErrorKind::DType,
+        "cross_entropy: class indices must be i32 or u32, got f32",
+    );
+    assert!(error.message().ends_with("of shape [4]; cast the target"), "{error}");
+    // A target of another shape is neither.
+    let error = scores.cross_entropy(&device.zeros(&[3])?, None, Default::default());
+    refused(error, ErrorKind::Shape, "cross_entropy: ");
+    Ok(())
+}

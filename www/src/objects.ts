@@ -15,7 +15,7 @@ export function hostOf(object: unknown, op: string): Host {
 /** The same of an object that was not disposed. */
 export function aliveOn(object: object, op: string): Host {
   const host = hostOf(object, op);
-  if (isGone(object)) throw dataError(`${op}: used after dispose()`);
+  if (isGone(object)) throw dataError(`${op}: used after dispose(), or after the scope() that made it`);
   return host;
 }
 

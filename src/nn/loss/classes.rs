@@ -69,6 +69,13 @@ impl<'a> Classes<'a> {
         Ok(x.sum(self.axis as isize)?.neg())
     }
 
+    /// The input's shape without the axis of the classes: one place for each target.
+    fn places(&self) -> Vec<usize> {
+        let mut dims = self.input.shape().to_vec();
+        dims.remove(self.axis);
+        dims
+    }
+
     /// What a target of classes chooses.
     fn targets(&self, target: &Tensor, ignore_index: i32) -> Result<Targets<'_>> {
         let (name, dtype) = (self.name, target.dtype());
@@ -76,9 +83,7 @@ impl<'a> Classes<'a> {
             let message = format!("{name}: targets must be i32 or u32, not {dtype}; cast them");
             return Err(Error::dtype(message));
         }
-        let mut dims = self.input.shape().to_vec();
-        dims.remove(self.axis);
-        if target.shape() != dims {
+        if target.shape() != self.places() {
             let why = "targets must be one class for each place: the input's shape without the axis of classes";
             return Err(Error::shapes(name, self.input.shape(), target.shape(), why));
         }
@@ -170,6 +175,12 @@ impl Tensor {
         let classes = Classes::new(name, self, weight)?;
         let (kept, each) = (1.0 - label_smoothing, label_smoothing / classes.count.max(1) as f64);
         if target.dtype().is_float() {
+            let (dtype, shape) = (target.dtype(), target.shape());
+            if shape == classes.places() {
+                return Err(Error::dtype(format!(
+                    "{name}: class indices must be i32 or u32, got {dtype} of shape {shape:?}; cast the target"
+                )));
+            }
             need_like(name, self, target, "target of probabilities")?;
             return widely(name, self, |x| {
                 let target = wide(target)?;
