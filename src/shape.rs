@@ -32,7 +32,7 @@ impl Shape {
         if dims.len() > MAX_RANK {
             let rank = dims.len();
             let dims = brief(dims);
-            let message = format!("{op}: rank {rank} is above {MAX_RANK}: {dims}");
+            let message = format!("{op}: the rank must be at most {MAX_RANK}, got {rank}: {dims}");
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
@@ -41,7 +41,8 @@ impl Shape {
             count = count.saturating_mul(extent.max(1));
         }
         if count > MAX_ELEMENTS {
-            let message = format!("{op}: shape {dims:?} has more than {MAX_ELEMENTS} elements");
+            let message =
+                format!("{op}: a tensor has at most {MAX_ELEMENTS} elements, got shape {dims:?}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut shape = Shape { rank: dims.len() as u8, dims: [0; MAX_RANK] };
@@ -91,7 +92,9 @@ impl Shape {
     pub fn axis(&self, op: &str, axis: isize) -> Result<usize> {
         let rank = self.rank() as isize;
         if axis < -rank || axis >= rank {
-            let message = format!("{op}: axis {axis} does not exist in shape {self}");
+            let message = format!(
+                "{op}: the axis must be inside the shape, got axis {axis} for shape {self}"
+            );
             return Err(Error::shape(message));
         }
         Ok(axis.rem_euclid(rank) as usize)
@@ -106,7 +109,8 @@ impl Shape {
         for &axis in axes {
             let axis = self.axis(op, axis)?;
             if out.contains(&axis) {
-                let message = format!("{op}: axis {axis} of shape {self} is named twice");
+                let message =
+                    format!("{op}: axes must be distinct, got axis {axis} of shape {self} twice");
                 return Err(Error::shape(message));
             }
             out.push(axis);

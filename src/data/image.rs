@@ -69,7 +69,7 @@ impl Tensor {
     ) -> Result<(u32, u32, impl Future<Output = Result<Vec<u8>>> + 'static + use<>)> {
         let refuse = || {
             let message = format!(
-                "to_image: a tensor of shape {:?} is no picture of {channels} channels",
+                "to_image: the tensor must be a picture of {channels} channels, got shape {:?}",
                 self.shape()
             );
             Error::shape(message)
@@ -80,7 +80,10 @@ impl Tensor {
             return Err(refuse());
         }
         if !self.dtype().is_float() {
-            return Err(Error::dtype(format!("to_image: a tensor of {}", self.dtype())));
+            return Err(Error::dtype(format!(
+                "to_image: the tensor must be f32 or u8, got {}",
+                self.dtype()
+            )));
         }
         let bytes = self.mul(255)?.round().cast(DType::U8)?;
         Ok((extent(width)?, extent(height)?, bytes.read()))

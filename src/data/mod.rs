@@ -119,7 +119,10 @@ impl TensorData {
     pub fn new(shape: &[usize], values: Values) -> Result<TensorData> {
         let numel = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
         if numel != Some(values.len()) {
-            let message = format!("data: {} values of shape {shape:?}", values.len());
+            let message = format!(
+                "data: the values must fill the shape, got {} values for shape {shape:?}",
+                values.len()
+            );
             return Err(Error::shape(message));
         }
         Ok(TensorData { shape: shape.to_vec(), values })
@@ -191,6 +194,9 @@ fn decoded<T: Element>(dtype: DType, bytes: &[u8]) -> Result<Vec<T>> {
     let mut values = room("to_data", bytes.len() / dtype.size())?;
     match T::from_bytes(dtype, bytes, &mut values) {
         true => Ok(values),
-        false => Err(Error::dtype(format!("to_data: a tensor of {dtype} as {}", T::DTYPE))),
+        false => Err(Error::dtype(format!(
+            "to_data: the type must be that of the tensor, {dtype}, got {}",
+            T::DTYPE
+        ))),
     }
 }

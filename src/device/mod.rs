@@ -250,7 +250,7 @@ impl Device {
     /// Whether data of this shape and type can be here.
     pub(crate) fn check(&self, name: &str, shape: Shape, dtype: DType) -> Result<()> {
         if dtype == DType::F16 && !self.limits().f16 {
-            let message = format!("{name}: {} has no f16", self.info().name);
+            let message = format!("{name}: the device must have f16, got {}", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let bytes = shape.numel() as u64 * dtype.size() as u64;
@@ -282,7 +282,7 @@ impl Device {
     pub(crate) fn record(&self, op: Op, inputs: &[NodeId]) -> Result<NodeId> {
         let cast_to_f16 = op == Op::Cast(DType::F16);
         if cast_to_f16 && !self.limits().f16 {
-            let message = format!("cast: {} has no f16", self.info().name);
+            let message = format!("cast: the device must have f16, got {}", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut state = self.state();

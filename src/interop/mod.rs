@@ -120,12 +120,12 @@ impl Device {
         let needed = [(BufferUsages::STORAGE, "STORAGE"), (BufferUsages::COPY_SRC, "COPY_SRC")];
         if let Some((_, lacks)) = needed.iter().find(|(usage, _)| !buffer.usage().contains(*usage))
         {
-            return Err(Error::data(format!("{name}: the buffer lacks the usage {lacks}")));
+            return Err(Error::data(format!("{name}: the buffer must have the usage {lacks}")));
         }
         let needed = (shape.numel() as u64 * dtype.size() as u64).max(1).next_multiple_of(16);
         if buffer.size() < needed {
             let message = format!(
-                "{name}: the buffer has {} bytes, and {shape} of {dtype} needs {needed}, a multiple of 16",
+                "{name}: the buffer must have the bytes of the tensor as a multiple of 16, got {} bytes for {shape} of {dtype}, which needs {needed}",
                 buffer.size()
             );
             return Err(Error::data(message));

@@ -103,7 +103,7 @@ impl<const N: usize> FromJs for Padding<N> {
         let count = pairs.len();
         pairs.try_into().map(Padding::Explicit).map_err(|_| {
             let At { op, what } = at;
-            Error::data(format!("{op}: {what} has {count} pairs for {N} axes"))
+            Error::data(format!("{op}: {what} takes one pair for each of {N} axes, got {count}"))
         })
     }
 }

@@ -44,7 +44,7 @@ impl MultiheadAttention {
         dropout: f64,
     ) -> Result<MultiheadAttention> {
         if heads == 0 || !width.is_multiple_of(heads) {
-            return Err(Error::shape(format!("attention: a width of {width} in {heads} heads")));
+            return Err(Error::shape(format!("attention: the width must be a multiple of the heads, got width {width} and {heads} heads")));
         }
         let device = generator.device();
         let weight = init::xavier_uniform(generator, &[3 * width, width], init::Gain::Linear)?;
@@ -88,7 +88,10 @@ impl MultiheadAttention {
     /// `[batch, length, width]` as `[batch, heads, length, width / heads]`.
     fn split(&self, x: &Tensor) -> Result<Tensor> {
         let &[batch, length, width] = x.shape() else {
-            let message = format!("attention: shape {:?} is not [batch, length, width]", x.shape());
+            let message = format!(
+                "attention: the input must be [batch, length, width], got shape {:?}",
+                x.shape()
+            );
             return Err(Error::shape(message));
         };
         x.reshape(&[batch, length, self.heads, width / self.heads])?.permute(&[0, 2, 1, 3])

@@ -15,7 +15,9 @@ pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
             let window: usize = window.iter().product();
             Ok((inputs * window, outputs * window))
         }
-        _ => Err(Error::shape(format!("init: shape {shape:?} is no weight of two axes or more"))),
+        _ => Err(Error::shape(format!(
+            "init: a weight must have two axes or more, got shape {shape:?}"
+        ))),
     }
 }
 
@@ -75,7 +77,7 @@ pub fn trunc_normal(
     (low, high): (f64, f64),
 ) -> Result<Tensor> {
     if !(low < high && std > 0.0) {
-        let message = format!("trunc_normal: deviation {std} between {low} and {high}");
+        let message = format!("trunc_normal: std must be positive and low less than high, got std {std}, low {low}, high {high}");
         return Err(Error::data(message));
     }
     // erf of the limits, 2 cdf - 1, in the numbers of the device, so that the inverse stays between them.

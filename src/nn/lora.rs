@@ -36,11 +36,15 @@ impl Lora {
     /// `Data` if the rank is 0 or alpha is not finite; `Limit`.
     pub fn new(generator: &Generator, base: Linear, rank: usize, alpha: f64) -> Result<Lora> {
         if rank == 0 || !alpha.is_finite() {
-            return Err(Error::data(format!("lora: rank {rank} and alpha {alpha}")));
+            return Err(Error::data(format!(
+                "lora: rank must be at least 1 and alpha finite, got rank {rank} and alpha {alpha}"
+            )));
         }
         let shape = base.weight.shape();
         let [outputs, inputs] = shape[..] else {
-            return Err(Error::shape(format!("lora: a weight of shape {shape:?}")));
+            return Err(Error::shape(format!(
+                "lora: the weight must be a matrix, got shape {shape:?}"
+            )));
         };
         let a =
             init::kaiming_uniform(generator, &[rank, inputs], init::Gain::LeakyRelu(5f64.sqrt()))?;

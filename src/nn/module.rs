@@ -288,7 +288,7 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
             Some(tensor) if tensor.shape() == variable.shape() => values.push(tensor),
             Some(tensor) => {
                 let (new, old) = (tensor.shape(), variable.shape());
-                let message = format!("{name}: `{path}` has shape {old:?}, given was {new:?}");
+                let message = format!("{name}: `{path}` must have shape {old:?}, got {new:?}");
                 return Err(Error::new(ErrorKind::Shape, message));
             }
             None => missing.push(&path[..]),

@@ -62,8 +62,9 @@ impl BatchNorm {
         let each = x.numel() / channels.max(1);
         if x.rank() < 2 || each < 2 {
             let shape = x.shape();
-            let message =
-                format!("batch_norm: shape {shape:?} has one number a channel to learn of");
+            let message = format!(
+                "batch_norm: training needs more than one number in a channel, got shape {shape:?}"
+            );
             return Err(Error::shape(message));
         }
         let axes: Vec<isize> = (0..x.rank() as isize).filter(|&axis| axis != 1).collect();
@@ -171,7 +172,9 @@ fn fits(name: &str, x: &Tensor, weight: &Tensor) -> Result<()> {
         return Ok(());
     }
     let (x, weight) = (x.shape(), weight.shape());
-    Err(Error::shape(format!("{name}: shape {x:?} does not end with the normalised {weight:?}")))
+    Err(Error::shape(format!(
+        "{name}: the input must end with the normalized shape {weight:?}, got shape {x:?}"
+    )))
 }
 
 /// [`Tensor::group_norm`] with a learnt weight and bias for each channel.

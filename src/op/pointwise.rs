@@ -110,14 +110,17 @@ impl Row {
         let name = self.name;
         let values = match self.types {
             Types::Select if operands[0] != DType::Bool => {
-                let message = format!("{name}: the condition must be bool, not {}", operands[0]);
+                let message = format!("{name}: the condition must be bool, got {}", operands[0]);
                 return Err(Error::dtype(message));
             }
             Types::Select => &operands[1..],
             _ => operands,
         };
         if let Some(other) = values.iter().find(|&&d| d != values[0]) {
-            let message = format!("{name}: operands of type {} and {other}; cast one", values[0]);
+            let message = format!(
+                "{name}: operands must have one type, got {} and {other}; cast one",
+                values[0]
+            );
             return Err(Error::dtype(message));
         }
         if !self.types.allows(values[0]) {

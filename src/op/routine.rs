@@ -58,7 +58,8 @@ impl Routine {
         let length = matches!(self, Routine::Attention(attention) if attention.length);
         let floats = &operands[..operands.len() - usize::from(length)];
         if let Some((_, other)) = floats.iter().find(|o| o.1 != dtype) {
-            let message = format!("{name}: operands of type {dtype} and {other}; cast one");
+            let message =
+                format!("{name}: operands must have one type, got {dtype} and {other}; cast one");
             return Err(Error::dtype(message));
         }
         if !dtype.is_float() {

@@ -195,7 +195,7 @@ impl Op {
                 match words.contains(&from) && words.contains(to) {
                     true => Ok((shape, *to)),
                     false => Err(Error::dtype(format!(
-                        "{name}: {from} to {to}: it takes f32, i32 and u32"
+                        "{name}: types must be f32, i32 or u32, got {from} to {to}"
                     ))),
                 }
             }
@@ -213,7 +213,9 @@ impl Op {
                 seen.sort_unstable();
                 if !seen.iter().copied().eq(0..from.rank()) {
                     let order = brief(permutation);
-                    let message = format!("{name}: {order} does not permute shape {from}");
+                    let message = format!(
+                        "{name}: the order must name each axis of shape {from} once, got {order}"
+                    );
                     return Err(Error::shape(message));
                 }
                 let dims = pick(&from, permutation);
@@ -319,7 +321,7 @@ fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Sha
     let Some(count) = windows.count(extent) else {
         let Windows { axis, size, step, dilation } = windows;
         let message = format!(
-            "unfold: no {size} elements, {dilation} apart, in steps of {step}, fit axis {axis} of {from}"
+            "unfold: a window must fit the axis, got size {size}, dilation {dilation} and step {step} for axis {axis} of shape {from}"
         );
         return Err(Error::shape(message));
     };
@@ -332,7 +334,9 @@ fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Sha
 fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
     let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
     if !index_type.is_int() {
-        return Err(Error::dtype(format!("gather: indices of type {index_type}; i32 or u32")));
+        return Err(Error::dtype(format!(
+            "gather: indices must be i32 or u32, got {index_type}; cast them"
+        )));
     }
     if paired && (index.rank() < axis || index[..axis] != from[..axis]) {
         let why = format!("they must agree before axis {axis}");
@@ -358,7 +362,7 @@ fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DTyp
         }
         if *other != dtype {
             return Err(Error::dtype(format!(
-                "concat: operands of type {dtype} and {other}; cast one"
+                "concat: operands must have one type, got {dtype} and {other}; cast one"
             )));
         }
         extent = extent.saturating_add(shape[axis]);

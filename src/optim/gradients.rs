@@ -212,7 +212,7 @@ impl Clip {
         };
         match max > 0.0 {
             true => Ok(()),
-            false => Err(Error::data(format!("{op}: {name} of {max}, which is not above 0"))),
+            false => Err(Error::data(format!("{op}: {name} must be above 0, got {max}"))),
         }
     }
 

@@ -107,7 +107,9 @@ impl Rule for Muon {
     fn check(&self, shapes: &[Vec<usize>]) -> Result<()> {
         self.check_numbers()?;
         match shapes.iter().find(|shape| shape.len() != 2) {
-            Some(shape) => Err(Error::shape(format!("muon: shape {shape:?} is no matrix"))),
+            Some(shape) => Err(Error::shape(format!(
+                "muon: a parameter must be a matrix, got shape {shape:?}"
+            ))),
             None => Ok(()),
         }
     }

@@ -79,7 +79,7 @@ impl Optimizer {
         let name = "mixed_precision";
         let device = self.groups[0].shards[0].flat.value().device().clone();
         if !device.limits().f16 {
-            let message = format!("{name}: {} has no f16", device.info().name);
+            let message = format!("{name}: the device must have f16, got {}", device.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let LossScale { initial, growth, interval, backoff } = rule;
@@ -90,7 +90,7 @@ impl Optimizer {
             ("backoff", backoff),
         ];
         if let Some((field, x)) = numbers.iter().find(|(_, x)| !(*x > 0.0 && x.is_finite())) {
-            let message = format!("{name}: {field} is {x}, not a positive finite number");
+            let message = format!("{name}: {field} must be positive and finite, got {x}");
             return Err(Error::data(message));
         }
         self.scaling = Some(Scaling {
@@ -116,7 +116,9 @@ impl Optimizer {
         match &self.scaling {
             Some(_) if loss.numel() != 1 => {
                 let shape = loss.shape();
-                Err(Error::shape(format!("optimizer: a loss of shape {shape:?} is not one number")))
+                Err(Error::shape(format!(
+                    "optimizer: the loss must be one number, got shape {shape:?}"
+                )))
             }
             Some(scaling) => loss.cast(DType::F32)?.reshape(&[1])?.mul(&scaling.scale.value()),
             None => Ok(loss.clone()),

@@ -119,7 +119,7 @@ impl Optimizer {
         if let Some(i) = parameters.iter().position(|new| !new.dtype().is_float()) {
             let dtype = parameters[i].dtype();
             return Err(Error::dtype(format!(
-                "optimizer: parameter {i} is {dtype}, not of floats"
+                "optimizer: parameters must be f32 or f16, got {dtype} for parameter {i}"
             )));
         }
         let parts = sharded(parameters)?;
@@ -220,7 +220,8 @@ impl Optimizer {
     pub fn set_group_lr(&mut self, group: usize, lr: f64) -> Result<()> {
         check_lr("set_group_lr", lr)?;
         let count = self.groups.len();
-        let no = || Error::data(format!("optimizer: there is no group {group} of {count}"));
+        let no =
+            || Error::data(format!("optimizer: the group must be less than {count}, got {group}"));
         let group = self.groups.get_mut(group).ok_or_else(no)?;
         (group.lr, group.base_lr) = (lr, lr);
         Ok(())
@@ -321,7 +322,8 @@ impl Optimizer {
         let all = self.shards().zip(now).map(|(shard, now)| shard.all(now));
         let gradients: Vec<Option<Gradient>> = all.collect::<Result<_>>()?;
         if gradients.iter().all(Option::is_none) {
-            let message = format!("{op}: there are no gradients; `backward` leaves some");
+            let message =
+                format!("{op}: there are no gradients; call `backward` or `accumulate` first");
             return Err(Error::data(message));
         }
         let device = self.device();

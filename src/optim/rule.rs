@@ -159,7 +159,7 @@ pub(super) fn in_range(
         Bound::Included(end) => format!("in [0, {end}]"),
         Bound::Excluded(end) => format!("in [0, {end})"),
     };
-    Err(Error::data(format!("optimizer: {field} of {rule} is {value:?}, not {wanted}")))
+    Err(Error::data(format!("optimizer: {field} of {rule} must be {wanted}, got {value:?}")))
 }
 
 /// Declares a rule's numbers, their ranges as PyTorch checks them, with a `Default` of PyTorch's and a `new` of the learning

@@ -66,7 +66,7 @@ impl Tensor {
         for (i, &size) in sizes.iter().enumerate() {
             let extent = self.shape[first + i];
             if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
-                let message = format!("{name}: {size} parts of an axis of {extent} are too many");
+                let message = format!("{name}: the output size must be from 1 to the axis, got {size} for an axis of {extent}");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
             pooled = within(name, || pool(&pooled, first + i, size))?;

@@ -24,7 +24,11 @@ impl Tensor {
     pub fn movedim(&self, source: &[isize], destination: &[isize]) -> Result<Tensor> {
         let name = "movedim";
         if source.len() != destination.len() {
-            let message = format!("{name}: {} axes to {} places", source.len(), destination.len());
+            let message = format!(
+                "{name}: takes one destination for each axis, got {} axes and {} destinations",
+                source.len(),
+                destination.len()
+            );
             return Err(Error::shape(message));
         }
         if source.is_empty() {
@@ -69,7 +73,7 @@ impl Tensor {
         if !fits {
             let shape = &self.shape;
             let message =
-                format!("{name}: {length} from {start} on along axis {axis} of shape {shape}");
+                format!("{name}: the range must be inside axis {axis} of shape {shape}, got {length} elements from {start} on");
             return Err(Error::shape(message));
         }
         self.part(at, Span::at(first as usize, length, 1), 1)
@@ -103,7 +107,7 @@ impl Tensor {
         let name = "meshgrid";
         let all: Vec<&Tensor> = tensors.iter().map(Borrow::borrow).collect();
         if let Some(other) = all.iter().find(|tensor| tensor.rank() != 1) {
-            let message = format!("{name}: shape {} is no vector", other.shape);
+            let message = format!("{name}: the input must be a vector, got shape {}", other.shape);
             return Err(Error::shape(message));
         }
         let dims: Vec<usize> = all.iter().map(|tensor| tensor.numel()).collect();
@@ -142,7 +146,7 @@ impl Tensor {
         else {
             let shape = &self.shape;
             let message = format!(
-                "{name}: the channels of shape {shape} are no multiple of {factor} * {factor}"
+                "{name}: the channels must be a multiple of {factor} * {factor}, got shape {shape}"
             );
             return Err(Error::shape(message));
         };
@@ -174,7 +178,7 @@ impl Tensor {
         let (before, [channels, height, width]) = self.picture(name)?;
         if factor == 0 || height % factor != 0 || width % factor != 0 {
             let message = format!(
-                "{name}: height and width of shape {} are no multiple of {factor}",
+                "{name}: height and width must be multiples of {factor}, got shape {}",
                 self.shape
             );
             return Err(Error::shape(message));
@@ -193,8 +197,10 @@ impl Tensor {
         match self.shape.split_last_chunk() {
             Some((before, &picture)) => Ok((before, picture)),
             None => {
-                let message =
-                    format!("{name}: shape {} is no [.., channels, height, width]", self.shape);
+                let message = format!(
+                    "{name}: the input must be [.., channels, height, width], got shape {}",
+                    self.shape
+                );
                 Err(Error::shape(message))
             }
         }
@@ -231,7 +237,8 @@ impl Tensor {
         self.need_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if self.shape[at] == 0 {
-            let message = format!("{name}: axis {axis} of shape {} is empty", self.shape);
+            let message =
+                format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         within(name, || {

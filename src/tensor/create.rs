@@ -32,7 +32,8 @@ impl Device {
         let shape = Shape::new("tensor", shape)?;
         if data.len() as u64 != shape.numel() as u64 * dtype.size() as u64 {
             let (have, want) = (data.len() / dtype.size(), shape.numel());
-            let message = format!("tensor: {have} elements for shape {shape} of {want}");
+            let message =
+                format!("tensor: the data must have {want} elements for shape {shape}, got {have}");
             return Err(Error::shape(message));
         }
         let node = match dtype {
@@ -84,7 +85,7 @@ impl Device {
         let mut bits = number_bits(name, dtype, value)?;
         if dtype == DType::F16 {
             if !self.limits().f16 {
-                let message = format!("{name}: {} has no f16", self.info().name);
+                let message = format!("{name}: the device must have f16, got {}", self.info().name);
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             bits = rounded_to_f16(value as f32).to_bits();
@@ -167,7 +168,7 @@ impl Device {
     ) -> Result<Tensor> {
         let count = ((end - start) / step).ceil().max(0.0);
         if !(start.is_finite() && end.is_finite() && step.is_finite()) || step == 0.0 {
-            let message = format!("arange: from {start} to {end} in steps of {step}");
+            let message = format!("arange: the step must be finite and not 0, got {start} to {end} in steps of {step}");
             return Err(Error::data(message));
         }
         within("arange", || {

@@ -44,7 +44,10 @@ impl Tensor {
     /// `Shape` below rank 2; `DType` for `bool`.
     pub fn trace(&self) -> Result<Tensor> {
         let Some(row) = self.rank().checked_sub(2) else {
-            return Err(Error::shape(format!("trace: shape {} has no matrices", self.shape)));
+            return Err(Error::shape(format!(
+                "trace: the input must have two axes or more, got shape {}",
+                self.shape
+            )));
         };
         within("trace", || self.main_diagonal(row, row + 1)?.sum(-1))
     }

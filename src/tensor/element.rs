@@ -143,7 +143,7 @@ impl ElementFunction {
         let name = &self.element.name;
         if operands.len() != self.element.parameters.len() {
             let (have, want) = (operands.len(), self.element.parameters.len());
-            return Err(Error::data(format!("{name}: {have} operands instead of {want}")));
+            return Err(Error::data(format!("{name}: takes {want} operands, got {have}")));
         }
         let tensor = |operand: &Operand| match operand {
             Operand::Tensor(tensor) => Some(tensor.clone()),

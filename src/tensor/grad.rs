@@ -67,7 +67,7 @@ impl Tensor {
         }
         let shape = self.shape;
         let message = format!(
-            "{op}: shape {shape} does not have one element; sum it, or weight it by a seed"
+            "{op}: the tensor must have one element, got shape {shape}; sum it, or pass a seed"
         );
         Err(Error::shape(message))
     }
@@ -116,7 +116,9 @@ impl Tensor {
         let name = "vjp_all";
         if results.len() != seeds.len() {
             let (results, seeds) = (results.len(), seeds.len());
-            return Err(Error::data(format!("{name}: {seeds} seeds for {results} results")));
+            return Err(Error::data(format!(
+                "{name}: takes one seed for each result, got {seeds} seeds for {results} results"
+            )));
         }
         let mut sum: Option<Tensor> = None;
         for (result, seed) in results.iter().zip(seeds) {
@@ -130,7 +132,7 @@ impl Tensor {
         }
         match sum {
             Some(sum) => whole(sum.gradients(name, None, wrt, false)?, wrt),
-            None => Err(Error::data(format!("{name}: of no results"))),
+            None => Err(Error::data(format!("{name}: needs at least one result"))),
         }
     }
 
@@ -141,7 +143,10 @@ impl Tensor {
             return Err(Error::shapes(name, &self.shape, &seed.shape, why));
         }
         if seed.dtype != self.dtype {
-            let message = format!("{name}: a seed of {} for {}; cast it", seed.dtype, self.dtype);
+            let message = format!(
+                "{name}: a seed must have the type of its result, got {} for {}; cast it",
+                seed.dtype, self.dtype
+            );
             return Err(Error::dtype(message));
         }
         Ok(())

@@ -79,7 +79,10 @@ impl Tensor {
         let lengths = match sections.into() {
             Sections::Lengths(lengths) => lengths,
             Sections::Size(0) => {
-                let message = format!("split: pieces of no elements of shape {}", self.shape);
+                let message = format!(
+                    "split: pieces must have at least 1 element, got 0 for shape {}",
+                    self.shape
+                );
                 return Err(Error::shape(message));
             }
             Sections::Size(size) => {
@@ -91,7 +94,10 @@ impl Tensor {
         let total = lengths.iter().try_fold(0usize, |sum, &n| sum.checked_add(n));
         if total != Some(self.shape[at]) {
             let lengths = brief(lengths);
-            let message = format!("split: {lengths} along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "split: the lengths must add up to axis {axis} of shape {}, got {lengths}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         // What all begin at multiples of.
@@ -117,7 +123,10 @@ impl Tensor {
     pub fn chunk(&self, count: usize, axis: isize) -> Result<Vec<Tensor>> {
         let at = self.shape.axis("chunk", axis)?;
         if count == 0 {
-            let message = format!("chunk: no pieces of shape {}", self.shape);
+            let message = format!(
+                "chunk: the number of pieces must be at least 1, got 0 for shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         let size = self.shape[at].div_ceil(count).max(1);
@@ -147,7 +156,9 @@ impl Tensor {
         }
         if shifts.len() != 1 && shifts.len() != axes.list().len() {
             let (shifts, axes) = (shifts.len(), axes.list().len());
-            return Err(Error::shape(format!("roll: {shifts} shifts for {axes} axes")));
+            return Err(Error::shape(format!(
+                "roll: takes one shift for each axis, got {shifts} shifts for {axes} axes"
+            )));
         }
         let mut rolled = self.reshape(&self.shape)?;
         for (i, &axis) in axes.list().iter().enumerate() {
@@ -241,7 +252,8 @@ impl Tensor {
     /// Keeps the elements whose column compares so with the row and the diagonal.
     fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
-            let message = format!("{name}: shape {} has no matrices", self.shape);
+            let message =
+                format!("{name}: the input must have two axes or more, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let matrix = &self.shape[self.rank() - 2..];
@@ -276,7 +288,11 @@ impl Tensor {
     /// `Shape` if there is not one number per axis; `Limit`.
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
-            let message = format!("tile: {} for shape {}", brief(repeats), self.shape);
+            let message = format!(
+                "tile: takes one count for each axis, or more, got {} for shape {}",
+                brief(repeats),
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         within("tile", || {

@@ -233,7 +233,7 @@ fn need_few(name: &str, count: usize) -> Result<()> {
     if count <= MOST_MADE {
         return Ok(());
     }
-    let message = format!("{name}: {count} tensors made by one call, at most {MOST_MADE}");
+    let message = format!("{name}: one call returns at most {MOST_MADE} tensors, got {count}");
     Err(Error::new(ErrorKind::Limit, message))
 }
 

@@ -57,7 +57,10 @@ impl Tensor {
         let Some((start, end)) = resolve(&axes, self.rank()).filter(|(start, end)| start < end)
         else {
             let axes = written(&axes);
-            return Err(Error::shape(format!("flatten: axes {axes} of shape {}", self.shape)));
+            return Err(Error::shape(format!(
+                "flatten: the axes must be a range of the shape, got {axes} of shape {}",
+                self.shape
+            )));
         };
         let (before, rest) = self.shape.split_at(start);
         let (joined, after) = rest.split_at(end - start);
@@ -109,7 +112,10 @@ impl Tensor {
         let mut dims = self.shape.to_vec();
         let rank = dims.len() as isize + 1;
         if axis < -rank || axis >= rank {
-            let message = format!("unsqueeze: axis {axis} for shape {}", self.shape);
+            let (most, last, shape) = (rank, rank - 1, &self.shape);
+            let message = format!(
+                "unsqueeze: the axis must be from -{most} to {last}, got {axis} for shape {shape}"
+            );
             return Err(Error::shape(message));
         }
         dims.insert(axis.rem_euclid(rank) as usize, 1);
@@ -129,7 +135,8 @@ impl Tensor {
         }
         for &at in axes.within("squeeze", &self.shape)?.iter().rev() {
             if dims.remove(at) != 1 {
-                let message = format!("squeeze: axis {at} of shape {} is not 1", self.shape);
+                let message =
+                    format!("squeeze: axis {at} must have length 1, got shape {}", self.shape);
                 return Err(Error::shape(message));
             }
         }
@@ -193,7 +200,10 @@ impl Tensor {
                 spread.margined(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
-                let message = format!("diag: shape {} is no vector and no matrix", self.shape);
+                let message = format!(
+                    "diag: the input must be a vector or a matrix, got shape {}",
+                    self.shape
+                );
                 Err(Error::shape(message))
             }
         }

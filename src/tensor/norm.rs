@@ -131,7 +131,7 @@ impl Tensor {
         let channels = self.shape.get(1).copied().unwrap_or(0);
         if self.rank() < 2 || groups == 0 || channels % groups != 0 {
             let message =
-                format!("{name}: the channels of shape {} in {groups} groups", self.shape);
+                format!("{name}: the channels must be a multiple of the groups, got shape {} and {groups} groups", self.shape);
             return Err(Error::shape(message));
         }
         let weight = weight.map(|weight| self.by_channel(name, weight)).transpose()?;
@@ -176,7 +176,9 @@ impl Tensor {
             None => Ok(()),
             Some(other) => {
                 let (own, other) = (self.dtype, other.dtype);
-                Err(Error::dtype(format!("{name}: operands of type {own} and {other}; cast one")))
+                Err(Error::dtype(format!(
+                    "{name}: operands must have one type, got {own} and {other}; cast one"
+                )))
             }
         }
     }

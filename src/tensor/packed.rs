@@ -128,7 +128,7 @@ impl Tensor {
             return Err(Error::dtype(message));
         }
         if ![1, 2, 4, 8, 16].contains(&bits) {
-            let message = format!("{name}: fields of {bits} bits, not 1, 2, 4, 8 or 16");
+            let message = format!("{name}: fields must have 1, 2, 4, 8 or 16 bits, got {bits}");
             return Err(Error::data(message));
         }
         let Some((&words, before)) = self.shape.split_last() else {

@@ -67,14 +67,15 @@ impl Tensor {
     ) -> Result<(Tensor, Vec<(usize, usize)>)> {
         if amounts.len() != self.rank() {
             let (pairs, shape) = (amounts.len(), &self.shape);
-            let message = format!("{name}: {pairs} pairs of amounts for the axes of shape {shape}");
+            let message =
+                format!("{name}: takes one pair for each axis of shape {shape}, got {pairs} pairs");
             return Err(Error::shape(message));
         }
         let (mut spans, mut more) = (Vec::new(), Vec::new());
         for (&(before, after), &extent) in amounts.iter().zip(self.shape.iter()) {
             let off = |amount: isize| amount.min(0).unsigned_abs();
             let Some(len) = extent.checked_sub(off(before).saturating_add(off(after))) else {
-                let message = format!("{name}: ({before}, {after}) leaves nothing of {extent}");
+                let message = format!("{name}: something must be left of an axis, got ({before}, {after}) for an axis of {extent}");
                 return Err(Error::shape(message));
             };
             spans.push(Span::at(off(before), len, 1));
@@ -99,7 +100,9 @@ impl Tensor {
         let (mut padded, amounts) = self.cropped("pad_with", &amounts.into().pairs)?;
         if !amounts.iter().zip(padded.shape.iter()).all(fits) {
             let shape = &padded.shape;
-            let message = format!("pad_with: shape {shape} has not that many elements to repeat");
+            let message = format!(
+                "pad_with: an axis must have the elements that are repeated, got shape {shape}"
+            );
             return Err(Error::shape(message));
         }
         for (axis, (before, after)) in amounts.into_iter().enumerate() {

@@ -94,7 +94,7 @@ impl Tensor {
         let name = row.row().name;
         if others.len() + 1 != row.row().arity() {
             let (have, want) = (others.len() + 1, row.row().arity());
-            return Err(Error::data(format!("{name}: {have} operands instead of {want}")));
+            return Err(Error::data(format!("{name}: takes {want} operands, got {have}")));
         }
         match (row, self.dtype.is_float()) {
             (Pointwise::div, false) => return self.true_quotient(others),

@@ -233,7 +233,7 @@ impl Program {
     fn extents(&self, inputs: &[&Tensor]) -> Result<Vec<usize>> {
         if inputs.len() != self.inputs.len() {
             let (have, want) = (inputs.len(), self.inputs.len());
-            return Err(Error::data(format!("program: {have} inputs instead of {want}")));
+            return Err(Error::data(format!("program: takes {want} inputs, got {have}")));
         }
         let mut extents: Vec<(&str, usize)> = Vec::new();
         for (i, (input, (dims, dtype))) in inputs.iter().zip(&self.inputs).enumerate() {
@@ -257,7 +257,7 @@ impl Program {
                 return Err(self.misfit(i, input, &extents));
             }
             if input.dtype != *dtype {
-                let message = format!("program: input {i} is {} instead of {dtype}", input.dtype);
+                let message = format!("program: input {i} must be {dtype}, got {}", input.dtype);
                 return Err(Error::dtype(message));
             }
         }
@@ -273,7 +273,7 @@ impl Program {
             if given.is_empty() { String::new() } else { format!(" ({})", given.join(", ")) };
         let shape = input.shape;
         Error::shape(format!(
-            "program: input {i} is {shape}, and it was compiled for [{wanted}]{given}"
+            "program: input {i} must have the shape that was compiled, [{wanted}], got {shape}{given}"
         ))
     }
 }

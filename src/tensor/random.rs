@@ -44,7 +44,9 @@ impl Device {
         let TensorSpec { dims, dtype } = shape.into();
         let first = nearest(low, dtype);
         if !(first.is_finite() && nearest(high, dtype).is_finite() && low <= high) {
-            let message = format!("uniform: the range from {low} to {high}");
+            let message = format!(
+                "uniform: low and high must be finite, and low at most high, got {low} and {high}"
+            );
             return Err(Error::data(message));
         }
         let unit = self.bits("uniform", &dims, seed, 0)?.unit_float();
@@ -69,7 +71,7 @@ impl Device {
     ) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
-            return Err(Error::data(format!("normal: mean {mean} and standard deviation {std}")));
+            return Err(Error::data(format!("normal: mean must be finite and std finite and at least 0, got mean {mean} and std {std}")));
         }
         // 1 - u lies in (0, 1], so its logarithm is finite.
         let radius = self.bits("normal", &dims, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;
@@ -86,7 +88,7 @@ impl Device {
     pub fn bernoulli(&self, shape: impl Into<TensorSpec>, p: f64, seed: u32) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(0.0..=1.0).contains(&p) {
-            return Err(Error::data(format!("bernoulli: the probability {p}")));
+            return Err(Error::data(format!("bernoulli: p must be in [0, 1], got {p}")));
         }
         self.bits("bernoulli", &dims, seed, 0)?.unit_float().lt(p)?.cast(dtype)
     }

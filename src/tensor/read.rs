@@ -10,7 +10,10 @@ use std::future::Future;
 fn elements<T: Element>(dtype: DType, bytes: &[u8], into: &mut Vec<T>) -> Result<()> {
     match T::from_bytes(dtype, bytes, into) {
         true => Ok(()),
-        false => Err(Error::dtype(format!("read: a tensor of {dtype} as {}", T::DTYPE))),
+        false => Err(Error::dtype(format!(
+            "read: the type must be that of the tensor, {dtype}, got {}",
+            T::DTYPE
+        ))),
     }
 }
 
@@ -147,7 +150,9 @@ impl Tensor {
         async move {
             match read.await?.as_slice() {
                 [one] => Ok(*one),
-                _ => Err(Error::shape(format!("item: shape {shape} does not have one element"))),
+                _ => Err(Error::shape(format!(
+                    "item: the tensor must have one element, got shape {shape}"
+                ))),
             }
         }
     }
@@ -175,7 +180,7 @@ impl Tensor {
     /// Elements that are to be read, and who takes their bytes.
     pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<Wanted> {
         if start.checked_add(len).is_none_or(|end| end > self.numel()) {
-            let message = format!("read: {len} elements from {start} of shape {}", self.shape);
+            let message = format!("read: the range must be inside the tensor, got {len} elements from {start} of shape {}", self.shape);
             return Err(Error::shape(message));
         }
         Ok(Wanted { node: self.node()?, start, len, take })

@@ -228,14 +228,15 @@ impl Tensor {
         let axes = asked.within(name, &self.shape)?;
         let &[at] = &axes[..] else {
             if axes.len() != self.rank() {
-                let message = format!("{name}: one axis of shape {}, or all of them", self.shape);
+                let message =
+                    format!("{name}: takes one axis of shape {}, or all of them", self.shape);
                 return Err(Error::shape(message));
             }
             let found = self.ravel().position(name, op, Axes::from(0))?;
             return found.reshape(vec![1; if asked.keeps() { self.rank() } else { 0 }]);
         };
         if self.shape[at] == 0 {
-            let message = format!("{name}: axis {at} of shape {} is empty", self.shape);
+            let message = format!("{name}: axis {at} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let best = within(name, || self.reduce(op, kept(at as isize)))?;

@@ -203,7 +203,9 @@ impl Tensor {
         }
         let sharpness = if let Filter::Cubic(sharpness) = by.filter { sharpness } else { 0.0 };
         if !(by.first.is_finite() && by.step.is_finite() && sharpness.is_finite()) {
-            return Err(Error::data(format!("{name}: places and filters are finite numbers")));
+            return Err(Error::data(format!(
+                "{name}: scales, offsets and filter sizes must be finite"
+            )));
         }
         let reach = size as f64 * by.step.abs();
         let many = 5.0 * size as f64 + if by.antialias { 4.0 * reach } else { 0.0 };

@@ -155,7 +155,7 @@ impl Tensor {
         let scale = Tensor::adopt(&self.device, self.device.scalar(self.dtype, bits));
         let AttentionOptions { causal, window, .. } = options;
         if window == Some(0) {
-            return Err(Error::shape("attention: a window of 0 sees nothing"));
+            return Err(Error::shape("attention: the window must be at least 1, got 0"));
         }
         let mask = match options.mask {
             Some(mask) if mask.dtype == DType::Bool => {
@@ -167,7 +167,10 @@ impl Tensor {
         };
         let length = match options.kv_length {
             Some(length) if length > k.shape.get(2).copied().unwrap_or(0) => {
-                let message = format!("attention: {length} keys cannot count, k is {}", k.shape);
+                let message = format!(
+                    "attention: kv_length must be at most the keys, got {length} for k of shape {}",
+                    k.shape
+                );
                 return Err(Error::shape(message));
             }
             Some(length) => {

@@ -217,7 +217,8 @@ impl Tensor {
             return Err(Error::shapes(name, &self.shape, &index.shape, why));
         }
         if !index.dtype.is_int() {
-            let message = format!("{name}: indices of type {}; i32 or u32", index.dtype);
+            let message =
+                format!("{name}: indices must be i32 or u32, got {}; cast them", index.dtype);
             return Err(Error::dtype(message));
         }
         within(name, || {
@@ -249,12 +250,14 @@ impl Tensor {
         op: Option<Reduction>,
     ) -> Result<()> {
         if !index.dtype.is_int() {
-            let message = format!("{name}: indices of type {}; i32 or u32", index.dtype);
+            let message =
+                format!("{name}: indices must be i32 or u32, got {}; cast them", index.dtype);
             return Err(Error::dtype(message));
         }
         if source.dtype != self.dtype {
             let (here, there) = (self.dtype, source.dtype);
-            let message = format!("{name}: operands of type {here} and {there}; cast one");
+            let message =
+                format!("{name}: operands must have one type, got {here} and {there}; cast one");
             return Err(Error::dtype(message));
         }
         let fits = match op {

@@ -93,7 +93,10 @@ impl Tensor {
         let at = self.shape.axis("select", axis)?;
         let extent = self.shape[at] as isize;
         if index < -extent || index >= extent {
-            let message = format!("select: {index} along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "select: the index must be inside axis {axis}, got {index} for shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         let start = index.rem_euclid(extent) as usize;
@@ -126,7 +129,9 @@ impl Tensor {
         let at = self.shape.axis(name, axis)?;
         if source.dtype != self.dtype {
             let (from, to) = (source.dtype, self.dtype);
-            return Err(Error::dtype(format!("{name}: {from} into {to}; cast it")));
+            return Err(Error::dtype(format!(
+                "{name}: the value must be {to}, got {from}; cast it"
+            )));
         }
         let extent = self.shape[at];
         if source.rank() != self.rank() || source.shape.with(at, extent) != self.shape {
@@ -139,7 +144,7 @@ impl Tensor {
         let (Some(first), Some(more)) = (first, more.filter(|&more| first <= Some(more))) else {
             let (len, shape) = (source.shape[at], &self.shape);
             let message =
-                format!("{name}: {len} from {start} on along axis {axis} of shape {shape}");
+                format!("{name}: the range must be inside axis {axis} of shape {shape}, got {len} elements from {start} on");
             return Err(Error::shape(message));
         };
         let mut margins = vec![Margin::of(0, 0); self.rank()];
@@ -189,7 +194,7 @@ impl Tensor {
         let at = self.shape.axis("slice", axis)?;
         let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
             let (range, shape) = (written(&range), &self.shape);
-            let message = format!("slice: {range} step {step} along axis {axis} of shape {shape}");
+            let message = format!("slice: the range must be inside axis {axis} of shape {shape}, and the step not 0, got {range} and step {step}");
             return Err(Error::shape(message));
         };
         let len = (end - start).div_ceil(step);

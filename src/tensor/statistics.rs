@@ -29,7 +29,10 @@ impl Tensor {
                 })
             }),
             _ => {
-                let message = format!("{name}: shape {} is no matrix of observations", self.shape);
+                let message = format!(
+                    "{name}: the input must be a matrix of observations, got shape {}",
+                    self.shape
+                );
                 Err(Error::shape(message))
             }
         }
@@ -56,10 +59,11 @@ impl Tensor {
         self.need_float(name)?;
         let at = self.shape.axis(name, axis)?;
         if !(0.0..=1.0).contains(&q) {
-            return Err(Error::data(format!("{name}: {q} is not from 0 to 1")));
+            return Err(Error::data(format!("{name}: q must be in [0, 1], got {q}")));
         }
         if self.shape[at] == 0 {
-            let message = format!("{name}: axis {axis} of shape {} is empty", self.shape);
+            let message =
+                format!("{name}: axis {axis} must not be empty, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         within(name, || {
@@ -118,7 +122,7 @@ impl Tensor {
         let name = "histc";
         self.need_float(name)?;
         if !(min.is_finite() && max.is_finite() && min < max) || bins == 0 {
-            let message = format!("{name}: {bins} bins from {min} to {max}");
+            let message = format!("{name}: bins must be at least 1 and min less than max, got {bins} bins from {min} to {max}");
             return Err(Error::data(message));
         }
         within(name, || {
@@ -210,7 +214,8 @@ impl Tensor {
     pub fn bucketize(&self, boundaries: &Tensor, right: bool) -> Result<Tensor> {
         let name = "bucketize";
         if boundaries.rank() != 1 {
-            let message = format!("{name}: boundaries of shape {} are no vector", boundaries.shape);
+            let message =
+                format!("{name}: boundaries must be a vector, got shape {}", boundaries.shape);
             return Err(Error::shape(message));
         }
         within(name, || boundaries.searchsorted(self, right))

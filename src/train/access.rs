@@ -32,7 +32,7 @@ impl Access for Optimizer {
 
 /// Nothing that it calls comes back here; what does so all the same gets an error, and no panic.
 fn busy() -> Error {
-    Error::data("optimizer: it is at work, and can not be used meanwhile")
+    Error::data("optimizer: it is already in use; it cannot be used from inside its own callback")
 }
 
 impl Access for Rc<RefCell<Optimizer>> {

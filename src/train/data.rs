@@ -91,7 +91,7 @@ impl Dataset {
         let second = (self.len() as f64 * fraction - 1e-9).ceil();
         if !(second >= 1.0 && second < self.len() as f64) {
             let count = self.len();
-            let message = format!("split: {fraction} of {count} examples leaves a part empty");
+            let message = format!("split: both parts must have examples, got a fraction of {fraction} of {count} examples");
             return Err(Error::data(message));
         }
         let order = permutation(self.device(), self.len(), seed)?;
@@ -192,7 +192,7 @@ impl DataLoader {
     pub fn new(data: &Dataset, batch_size: usize) -> Result<DataLoader> {
         if batch_size == 0 || data.is_empty() {
             let count = data.len();
-            let message = format!("loader: {count} examples in batches of {batch_size}");
+            let message = format!("loader: there must be examples, and at least 1 in a batch, got {count} examples in batches of {batch_size}");
             return Err(Error::data(message));
         }
         Ok(DataLoader { data: data.clone(), batch_size, shuffle: None, drop_last: false })

@@ -29,7 +29,7 @@ impl Running {
         if loss.numel() != 1 {
             let shape = loss.shape();
             return Err(Error::shape(format!(
-                "train: a loss of shape {shape:?} is not one number"
+                "train: the loss must be one number, got shape {shape:?}"
             )));
         }
         let loss = loss.detach().cast(DType::F32)?.reshape(&[1])?;

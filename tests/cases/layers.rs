@@ -346,7 +346,7 @@ fn states(s: &mut Suite) {
         let wrong = [
             (short, "load_state_dict: missing: `0.bias`"),
             (surplus, "load_state_dict: surplus: `3.weight`"),
-            (misshapen, "load_state_dict: `2.layer.weight` has shape [3, 3], given was [3, 4]"),
+            (misshapen, "load_state_dict: `2.layer.weight` must have shape [3, 3], got [3, 4]"),
         ];
         for (state, want) in wrong {
             let got = model.load_state_dict(&state).map_err(|error| error.message().to_string());

@@ -448,27 +448,27 @@ fn refused(s: &mut Suite) {
             )* };
         }
         refuses! {
-            "optimizer: lr of Sgd is NaN, not at least 0": Sgd { lr: nan };
-            "lr of Adam is -1.0, not at least 0": Adam { lr: -1.0 };
-            "betas of Adam is (1.0, 0.9), not in [0, 1)": Adam { betas: (1.0, 0.9) };
-            "betas of AdamW is (0.9, -0.1), not in [0, 1)": AdamW { betas: (0.9, -0.1) };
-            "betas of Adamax is": Adamax { betas: (0.9, nan) };
-            "eps of Adamax is": Adamax { eps: -1e-8 };
-            "weight_decay of NAdam is": NAdam { weight_decay: -1.0 };
-            "momentum_decay of NAdam is": NAdam { momentum_decay: nan };
-            "betas of RAdam is": RAdam { betas: (2.0, 0.9) };
-            "momentum of Sgd is": Sgd { momentum: -0.5 };
+            "optimizer: lr of Sgd must be at least 0, got NaN": Sgd { lr: nan };
+            "lr of Adam must be at least 0, got -1.0": Adam { lr: -1.0 };
+            "betas of Adam must be in [0, 1), got (1.0, 0.9)": Adam { betas: (1.0, 0.9) };
+            "betas of AdamW must be in [0, 1), got (0.9, -0.1)": AdamW { betas: (0.9, -0.1) };
+            "betas of Adamax must be": Adamax { betas: (0.9, nan) };
+            "eps of Adamax must be": Adamax { eps: -1e-8 };
+            "weight_decay of NAdam must be": NAdam { weight_decay: -1.0 };
+            "momentum_decay of NAdam must be": NAdam { momentum_decay: nan };
+            "betas of RAdam must be": RAdam { betas: (2.0, 0.9) };
+            "momentum of Sgd must be": Sgd { momentum: -0.5 };
             "nesterov of Sgd": Sgd { nesterov: true };
             "nesterov of Sgd": Sgd { nesterov: true, momentum: 0.9, dampening: 0.1 };
-            "alpha of RmsProp is": RmsProp { alpha: -0.1 };
-            "momentum of RmsProp is": RmsProp { momentum: nan };
-            "lr_decay of Adagrad is": Adagrad { lr_decay: -0.1 };
-            "initial_accumulator_value of Adagrad is": Adagrad { initial_accumulator_value: -0.1 };
-            "rho of Adadelta is 1.1, not in [0, 1]": Adadelta { rho: 1.1 };
-            "betas of Lion is": Lion { betas: (0.9, 1.0) };
-            "eps of Lamb is": Lamb { eps: nan };
-            "momentum of Muon is": Muon { momentum: -0.1 };
-            "ns_steps of Muon is 100, not in [0, 100)": Muon { ns_steps: 100 };
+            "alpha of RmsProp must be": RmsProp { alpha: -0.1 };
+            "momentum of RmsProp must be": RmsProp { momentum: nan };
+            "lr_decay of Adagrad must be": Adagrad { lr_decay: -0.1 };
+            "initial_accumulator_value of Adagrad must be": Adagrad { initial_accumulator_value: -0.1 };
+            "rho of Adadelta must be in [0, 1], got 1.1": Adadelta { rho: 1.1 };
+            "betas of Lion must be": Lion { betas: (0.9, 1.0) };
+            "eps of Lamb must be": Lamb { eps: nan };
+            "momentum of Muon must be": Muon { momentum: -0.1 };
+            "ns_steps of Muon must be in [0, 100), got 100": Muon { ns_steps: 100 };
         }
         // What is on an edge is fine; and it is no part of a flat variable of an optimiser that was refused.
         let edge = Adam { lr: 0.0, betas: (0.0, 0.0), eps: 0.0, ..Adam::default() };
@@ -476,7 +476,7 @@ fn refused(s: &mut Suite) {
         let own = Adadelta { rho: 1.0, ..Adadelta::default() };
         optimizer.add_group(own, &[variable(&device, &[1.0])?])?;
         let bad = optimizer.add_group(Adam::new(nan), &[variable(&device, &[1.0])?]);
-        says("a group", bad, ErrorKind::Data, "lr of Adam is NaN")?;
+        says("a group", bad, ErrorKind::Data, "lr of Adam must be at least 0, got NaN")?;
         let rate = optimizer.set_group_lr(1, -1.0);
         says("a rate", rate, ErrorKind::Data, "set_group_lr: a learning rate of -1")
     });
@@ -491,7 +491,7 @@ fn refused(s: &mut Suite) {
             let w = variable(&device, &[1.0])?;
             let mut optimizer = clip(Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w))?);
             let done = optimizer.minimize(&w.value().sum(())?);
-            says("a step", done, ErrorKind::Data, "which is not above 0")?;
+            says("a step", done, ErrorKind::Data, "must be above 0, got")?;
             same_as("it stays", w.value().read::<f32>().await?, vec![1.0])?;
         }
         Ok(())
@@ -500,6 +500,11 @@ fn refused(s: &mut Suite) {
         let whole = Variable::new(&device.tensor(&[1i32], &[1])?);
         let of = [variable(&device, &[1.0])?, whole];
         let made = Optimizer::new(Sgd::new(0.1), &of);
-        says("integers", made, ErrorKind::DType, "optimizer: parameter 1 is i32, not of floats")
+        says(
+            "integers",
+            made,
+            ErrorKind::DType,
+            "optimizer: parameters must be f32 or f16, got i32 for parameter 1",
+        )
     });
 }

@@ -57,7 +57,7 @@ impl Layer {
         let (kind, count) = (self.module.kind(), inputs.len());
         if count < least || count > most {
             let wanted = if least == most { least.to_string() } else { format!("1 to {most}") };
-            return Err(Error::data(format!("forward: {kind} takes {wanted} inputs, not {count}")));
+            return Err(Error::data(format!("forward: {kind} takes {wanted} inputs, got {count}")));
         }
         let AttentionOptions { causal, window, mask, scale, kv_length } = options;
         let attends = causal || mask.is_some() || scale.is_some();

@@ -80,7 +80,7 @@ impl<'a> Classes<'a> {
     fn targets(&self, target: &Tensor, ignore_index: i32) -> Result<Targets<'_>> {
         let (name, dtype) = (self.name, target.dtype());
         if !dtype.is_int() {
-            let message = format!("{name}: targets must be i32 or u32, not {dtype}; cast them");
+            let message = format!("{name}: targets must be i32 or u32, got {dtype}; cast them");
             return Err(Error::dtype(message));
         }
         if target.shape() != self.places() {
@@ -169,7 +169,7 @@ impl Tensor {
         let CrossEntropyOptions { ignore_index, label_smoothing, reduction } = options;
         if !(0.0..=1.0).contains(&label_smoothing) {
             let message =
-                format!("{name}: the label smoothing must be from 0 to 1, not {label_smoothing}");
+                format!("{name}: label_smoothing must be in [0, 1], got {label_smoothing}");
             return Err(Error::data(message));
         }
         let classes = Classes::new(name, self, weight)?;

@@ -102,7 +102,7 @@ fn need_positive(name: &str, what: &str, number: f64, or_zero: bool) -> Result<(
         return Ok(());
     }
     let least = if or_zero { "at least" } else { "above" };
-    Err(Error::data(format!("{name}: {what} must be {least} 0, not {number}")))
+    Err(Error::data(format!("{name}: {what} must be {least} 0, got {number}")))
 }
 
 /// `1 - x`.

@@ -172,7 +172,7 @@ impl OneCycleLr {
             return Err(Error::data(format!("{name}: {what} must be above 0")));
         }
         if !(0.0..=1.0).contains(&pct_start) {
-            let message = format!("{name}: pct_start must be from 0 to 1, not {pct_start}");
+            let message = format!("{name}: pct_start must be in [0, 1], got {pct_start}");
             return Err(Error::data(message));
         }
         Ok(OneCycleLr { max_lr, total_steps, options })

@@ -45,7 +45,7 @@ impl Schedule for f64 {
 fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
     match numbers.iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
         Some((what, number)) => {
-            Err(Error::data(format!("{name}: {what} must be finite and at least 0, not {number}")))
+            Err(Error::data(format!("{name}: {what} must be finite and at least 0, got {number}")))
         }
         None => Ok(()),
     }

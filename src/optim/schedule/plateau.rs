@@ -93,7 +93,7 @@ impl ReduceLrOnPlateau {
         need_numbers(name, &[("lr", lr), ("factor", factor), ("threshold", threshold)])?;
         need_numbers(name, &[("min_lr", min_lr), ("eps", eps)])?;
         if factor >= 1.0 {
-            return Err(Error::data(format!("{name}: factor must be less than 1, not {factor}")));
+            return Err(Error::data(format!("{name}: factor must be less than 1, got {factor}")));
         }
         let best = match options.mode {
             PlateauMode::Min => f64::INFINITY,

@@ -101,7 +101,10 @@ impl Tensor {
     pub fn rfft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
         let name = "rfft";
         if self.rank() == MAX_RANK {
-            let message = format!("{name}: shape {} has no room for an axis of 2", self.shape);
+            let message = format!(
+                "{name}: the rank must leave room for an axis of 2, got shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         self.need_float(name)?;

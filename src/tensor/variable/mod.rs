@@ -217,7 +217,9 @@ impl Variable {
         let name = "flatten";
         for (i, variable) in variables.iter().enumerate() {
             if variables[..i].iter().any(|other| other.is_same(variable)) {
-                return Err(Error::data(format!("{name}: variable {i} is there twice")));
+                return Err(Error::data(format!(
+                    "{name}: variables must be distinct, got variable {i} twice"
+                )));
             }
         }
         if variables.is_empty() {
@@ -306,7 +308,9 @@ impl Variable {
         }
         if held.dtype != value.dtype {
             let (before, after) = (held.dtype, value.dtype);
-            return Err(Error::dtype(format!("assign: {after} to a variable of {before}")));
+            return Err(Error::dtype(format!(
+                "assign: the value must be {before}, as the variable, got {after}"
+            )));
         }
         if !held.device.is_same(&value.device) {
             return Err(Error::data(

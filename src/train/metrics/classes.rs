@@ -21,7 +21,9 @@ fn need_classes(name: &str, target: &Tensor) -> Result<()> {
         true => Ok(()),
         false => {
             let dtype = target.dtype();
-            Err(Error::dtype(format!("{name}: the targets are {dtype}, not classes as integers")))
+            Err(Error::dtype(format!(
+                "{name}: targets must be class indices (integers), got {dtype}"
+            )))
         }
     }
 }
@@ -188,7 +190,9 @@ impl ConfusionMatrix {
         let (name, classes) = ("confusion_matrix", self.classes);
         if scored(prediction, target).is_some_and(|count| count != classes) {
             let shape = prediction.shape();
-            return Err(Error::shape(format!("{name}: scores {shape:?} of {classes} classes")));
+            return Err(Error::shape(format!(
+                "{name}: scores must have {classes} classes, got shape {shape:?}"
+            )));
         }
         let (prediction, target) = labels(name, prediction, target)?;
         let is_class = prediction.ge(0)?.logical_and(prediction.lt(classes)?)?;

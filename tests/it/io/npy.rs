@@ -91,7 +91,7 @@ fn arrays() -> Vec<Damage> {
         (
             "2^31 elements of none",
             file(&of(f, "(0, 4294967296)"), 0),
-            "has more than 2147483647 elements",
+            "a tensor has at most 2147483647 elements",
         ),
         ("nine axes", file(&of(f, "(1, 1, 1, 1, 1, 1, 1, 1, 2)"), 8), "rank 9"),
         (

@@ -442,7 +442,7 @@ fn what_cannot_be_trained_is_refused() {
     for _ in 0..2 {
         // A step that failed was not taken, and comes again.
         let error = block_on(trainer.fit()).expect_err("two losses");
-        assert_eq!(error.message(), "train: a loss of shape [2] is not one number");
+        assert_eq!(error.message(), "train: the loss must be one number, got shape [2]");
         assert_eq!(trainer.steps(), 0);
     }
 }

@@ -701,7 +701,7 @@ test("what a trainer refuses", async (context) => {
   await failing("Data", "train: the loss is 3", data, () => 3);
   await failing("Data", "train: the function must not be async, got a promise", data, async (x, y) => loss(x, y));
   await failing("Data", "train: the function returned neither", data, () => []);
-  await failing("Shape", "train: a loss of shape", data, (x) => x);
+  await failing("Shape", "train: the loss must be one number, got shape", data, (x) => x);
   await failing("Data", "train: metrics need predictions", data, loss, { metrics: ["accuracy"], validation: data });
   await failing("Data", "train: the loss of step 0", data, (x, y) => loss(x, y).mul(NaN));
   const trainer = made({})();

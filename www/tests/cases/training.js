@@ -100,7 +100,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   same(lstm.run([x, h, c])[0].shape, [2, 5, 12]);
   same(Layer.gru(g, 8, 6).run(x).map((y) => y.shape), [[2, 5, 6], [1, 2, 6]]);
   same(Layer.rnn(g, 8, 6).forward(x).shape, [2, 5, 6]);
-  refuses("Data", "forward: Linear takes 1 inputs, not 2", () => Layer.linear(g, 8, 2).forward([x, x]));
+  refuses("Data", "forward: Linear takes 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
   refuses("Data", "forward: Linear has no options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
   refuses("Data", "forward: Lstm takes a state", () => lstm.run([x, h]));
   refuses("Data", "parameter: Linear has no `wieght`", () => Layer.linear(g, 8, 2).parameter("wieght"));
@@ -164,10 +164,10 @@ test("optimisers follow their rules", async (context) => {
 
 test("what an optimiser is told makes sense", async ({ Optimizer, Variable, device }) => {
   const w = new Variable(device.ones([2]));
-  refuses("Data", "adam: lr of Adam is NaN", () => Optimizer.adam([w], { lr: NaN }));
+  refuses("Data", "adam: lr of Adam must be at least 0, got NaN", () => Optimizer.adam([w], { lr: NaN }));
   refuses("Data", "adamW: betas of AdamW is", () => Optimizer.adamW([w], { betas: [0.9, 1] }));
   refuses("Data", "sgd: nesterov of Sgd", () => Optimizer.sgd([w], { nesterov: true }));
-  refuses("DType", "sgd: parameter 0 is i32", () => Optimizer.sgd([new Variable(device.tensor([0, 1], [2], "i32"))]));
+  refuses("DType", "sgd: parameters must be f32 or f16, got i32", () => Optimizer.sgd([new Variable(device.tensor([0, 1], [2], "i32"))]));
   const optimizer = Optimizer.sgd([w], { lr: 0.5 });
   refuses("Data", "lr: a learning rate of NaN", () => (optimizer.lr = NaN));
   refuses("Data", "setGroupLr", () => optimizer.setGroupLr(0, -1));
@@ -408,7 +408,7 @@ test("mixed precision skips a step that overflows, and halves the scale", async 
     refuses("Unsupported", "mixedPrecision", () => optimizer.mixedPrecision());
     return;
   }
-  refuses("Data", "mixedPrecision: backoff is -1, not a positive", () => optimizer.mixedPrecision({ backoff: -1 }));
+  refuses("Data", "mixedPrecision: backoff must be positive and finite, got -1", () => optimizer.mixedPrecision({ backoff: -1 }));
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1);
   optimizer.mixedPrecision({ initial: 1024 });
   same(await optimizer.scaleLoss(w.value.sum()).item(), 1024);
