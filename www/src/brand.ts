@@ -126,7 +126,8 @@ function refuseSurplus(proto: object): void {
 }
 
 function needFew(name: string, most: number, values: readonly unknown[]): void {
-  const count = values.findLastIndex((value) => value !== undefined) + 1;
+  let count = values.length;
+  while (count > most && values[count - 1] === undefined) count -= 1;
   if (count <= most) return;
   const list = values.every((value) => typeof value === "number") ? `; for a list: ${name}([${values.join(", ")}])` : "";
   throw dataError(`${name}: takes ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
