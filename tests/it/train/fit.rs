@@ -446,20 +446,3 @@ fn what_cannot_be_trained_is_refused() {
         assert_eq!(trainer.steps(), 0);
     }
 }
-
-#[test]
-fn an_optimizer_of_another_model_is_refused_by_a_step() {
-    let device = Place::Cpu.open().expect("the CPU is there");
-    let run = || -> Result<()> {
-        let (model, other) = (classifier(&device, 1)?, classifier(&device, 2)?);
-        let optimizer = Optimizer::new(Adam::new(0.02), &other.parameters())?;
-        let batches = DataLoader::new(&data(&device, 3)?, 6)?;
-        let mut trainer = Trainer::new(model, optimizer, batches, loss)?;
-        let error = block_on(trainer.fit()).expect_err("it learns nothing");
-        let words = "minimize: the loss depends on none of the parameters";
-        assert!(error.kind() == ErrorKind::Data && error.message().starts_with(words), "{error}");
-        assert_eq!(trainer.steps(), 0);
-        Ok(())
-    };
-    run().expect("it runs");
-}

@@ -198,7 +198,10 @@ fn what_is_no_prediction_is_refused_or_wrong() {
     assert_eq!(kind(MeanSquaredError::new().update(&scores, &flat)), ErrorKind::Shape);
     assert_eq!(kind(R2::new().update(&target, &target)), ErrorKind::DType);
     let error = Precision::new(3, Average::Macro).update(&scores, &target).expect_err("refused");
-    assert!(error.message().starts_with("precision: scores [2, 2] of 3 classes"), "{error}");
+    assert!(
+        error.message().starts_with("precision: scores must have 3 classes, got shape [2, 2]"),
+        "{error}"
+    );
     for metric in [&Accuracy::new() as &dyn Metric, &R2::new(), &F1::new(2, Average::Micro)] {
         let error = metric.value().expect_err("nothing yet");
         assert!(error.message().ends_with(": there were no batches"), "{error}");
