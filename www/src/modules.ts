@@ -50,6 +50,14 @@ function ask(module: Module, question: Question, op: string, ...more: unknown[])
   return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
 }
 
+/** The values of a module that has some, and the device that they live on. */
+function values(module: Module, op: string): [Record<string, Tensor>, Device] {
+  const state = module.stateDict();
+  const [first] = Object.values(state);
+  if (first === undefined) throw dataError(`${op}: the module must have parameters or buffers, got none`);
+  return [state, first.device];
+}
+
 /** Which modules were told whether they train. */
 const modes = new WeakMap<object, boolean>();
 
@@ -124,16 +132,17 @@ export abstract class Module {
   }
 
   async save(notes: unknown = {}): Promise<Uint8Array> {
-    const state = this.stateDict();
-    const { device } = Object.values(state)[0]!;
+    const [state, device] = values(this, "save");
     return device.saveSafetensors(state, notes as Record<string, string>);
   }
 
   async load(source: unknown, options?: FileOptions): Promise<Record<string, string>> {
-    const [first] = Object.values(this.stateDict());
-    const { tensors, metadata } = await first!.device.loadSafetensors(source as FileSource, options);
+    const [, device] = values(this, "load");
+    const { tensors, metadata } = await device.loadSafetensors(source as FileSource, options);
     this.loadStateDict(tensors);
-    return metadata;
+    // The note of a trainer is its own.
+    const { trainer: _, ...notes } = metadata;
+    return notes;
   }
 
   async saveTo(name: unknown, notes: unknown = {}): Promise<void> {
