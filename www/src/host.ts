@@ -275,7 +275,13 @@ export class Host implements Owner {
 
   /** Where the page calls the core from: the first frame behind WebAssembly's that is not this package's. */
   place(): string {
-    const frames = (new Error().stack ?? "").split("\n").filter((line) => /:\d+/.test(line));
+    // WebAssembly's own frames may be more than the ten that V8 keeps.
+    const errors = Error as { stackTraceLimit?: number };
+    const { stackTraceLimit } = errors;
+    errors.stackTraceLimit = 50;
+    const { stack = "" } = new Error();
+    errors.stackTraceLimit = stackTraceLimit;
+    const frames = stack.split("\n").filter((line) => /:\d+/.test(line));
     const isWasm = (line: string) => /wasm/.test(line) && !line.includes(".js:");
     const first = frames.findIndex(isWasm);
     const behind = frames.slice(first).findIndex((line) => !isWasm(line));

@@ -50,7 +50,7 @@ export const classes = (declarations) => head + typed(declarations);
 
 /** What the declarations of one core have that those of another have not: the classes that models are made of. */
 export function added(base, all) {
-  const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/));
+  const [known, found] = [base, all].map((text) => typed(text).split(/\n\n(?=\S)/).map((item) => item.trim()));
   const text = found.filter((item) => !known.includes(item)).join("\n\n");
   const names = known.flatMap((item) => item.match(/^export (?:class|interface|type) (\w+)/m)?.[1] ?? []);
   const used = [...new Set(names)].filter((name) => new RegExp(`\\b${name}\\b`).test(text));
