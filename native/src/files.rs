@@ -27,11 +27,12 @@ use std::path::Path;
 /// [`io::load_safetensors`] of a file. One tensor after the other is read, so the file need not fit in memory.
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be read.
+/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safetensors> {
-    let path = path.as_ref();
-    let mut file = File::open(path).map_err(|error| failed("load_safetensors", path, &error))?;
-    io::load_safetensors_from(device, &mut file)
+    let (name, path) = ("load_safetensors", path.as_ref());
+    let mut file = File::open(path).map_err(|error| failed(name, path, &error))?;
+    need_file(name, path)?;
+    io::load_safetensors_from(device, &mut file).map_err(|error| of_path(&error, path))
 }
 
 /// [`io::save_safetensors`] to a file.
@@ -66,20 +67,23 @@ pub fn save_checkpoint<M: Module>(
 /// [`Trainer::load`] of a file. Returns the notes.
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be read.
+/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_checkpoint<M: Module>(
     path: impl AsRef<Path>,
     trainer: &mut Trainer<M>,
 ) -> Result<BTreeMap<String, String>> {
-    block_on(trainer.load(&read("load_checkpoint", path.as_ref())?))
+    let path = path.as_ref();
+    let file = read("load_checkpoint", path)?;
+    block_on(trainer.load(&file)).map_err(|error| of_path(&error, path))
 }
 
 /// [`io::load_npy`] of a file.
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be read.
+/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npy(device: &Device, path: impl AsRef<Path>) -> Result<Tensor> {
-    io::load_npy(device, &read("load_npy", path.as_ref())?)
+    let path = path.as_ref();
+    io::load_npy(device, &read("load_npy", path)?).map_err(|error| of_path(&error, path))
 }
 
 /// [`io::save_npy`] to a file.
@@ -93,9 +97,10 @@ pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<()> {
 /// [`io::load_npz`] of a file.
 ///
 /// # Errors
-/// As there; `Data` if the file cannot be read.
+/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
 pub fn load_npz(device: &Device, path: impl AsRef<Path>) -> Result<BTreeMap<String, Tensor>> {
-    io::load_npz(device, &read("load_npz", path.as_ref())?)
+    let path = path.as_ref();
+    io::load_npz(device, &read("load_npz", path)?).map_err(|error| of_path(&error, path))
 }
 
 /// [`io::save_npz`] to a file.
@@ -110,7 +115,22 @@ pub fn save_npz(
     write("save_npz", path.as_ref(), &block_on(io::save_npz(arrays, compressed))?)
 }
 
+/// The same error with the file's path after the operation's name.
+fn of_path(error: &Error, path: &Path) -> Error {
+    let (name, why) = error.message().split_once(": ").unwrap_or(("", error.message()));
+    Error::new(error.kind(), format!("{name}: {}: {why}", path.display()))
+}
+
+/// Refuses a folder, whose bytes cannot be read.
+fn need_file(name: &str, path: &Path) -> Result<()> {
+    match path.is_dir() {
+        true => Err(Error::data(format!("{name}: {}: it is a folder, not a file", path.display()))),
+        false => Ok(()),
+    }
+}
+
 fn read(name: &str, path: &Path) -> Result<Vec<u8>> {
+    need_file(name, path)?;
     fs::read(path).map_err(|error| failed(name, path, &error))
 }
 

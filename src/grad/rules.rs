@@ -42,6 +42,7 @@ impl Tape<'_> {
             Op::Cast(_) | Op::Bitcast(_) | Op::Reshape(_) => Ok(None),
             Op::Permute(_) | Op::Expand(_) | Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => Ok(None),
             Op::Gather { .. } | Op::Concat { .. } | Op::Shader(_) | Op::Output(..) => Ok(None),
+            Op::Order { .. } => Ok(None),
         }
     }
 
@@ -90,7 +91,7 @@ impl Tape<'_> {
         let from = self.shape(x);
         let pulled = match op {
             Op::Source | Op::Scalar | Op::Fill { .. } | Op::Iota { .. } => return Ok(None),
-            Op::Bitcast(_) => return Ok(None),
+            Op::Bitcast(_) | Op::Order { .. } => return Ok(None),
             // The walk itself looks after them.
             Op::Shader(_) | Op::Output(..) | Op::Concat { .. } => return Ok(None),
             Op::Pointwise(row) => {

@@ -76,6 +76,7 @@ impl Traced {
                 discriminant(op).hash(&mut hasher);
             }
             Op::Slice(_) | Op::Unfold(_) | Op::Pad(_) => discriminant(op).hash(&mut hasher),
+            Op::Order { descending, .. } => (discriminant(op), descending).hash(&mut hasher),
             Op::Shader(call) => call.shader.hash(&mut hasher),
             Op::Output(_, n) => (discriminant(op), n).hash(&mut hasher),
             _ => op.hash(&mut hasher),

@@ -19,12 +19,16 @@
 //! ```
 
 mod elements;
+mod header;
 mod literal;
 mod npy;
 mod npz;
+mod other;
 mod safetensors;
 mod zip;
 
 pub use npy::{load_npy, save_npy};
 pub use npz::{load_npz, save_npz};
-pub use safetensors::{load_safetensors, load_safetensors_from, save_safetensors, Safetensors};
+pub use safetensors::{
+    load_safetensors, load_safetensors_from, save_safetensors, Safetensors, Skipped,
+};

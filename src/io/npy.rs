@@ -2,6 +2,7 @@
 
 use super::elements::{about, bytes_of, encoded, Stored};
 use super::literal;
+use super::other::other_kind;
 use crate::device::Device;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, Result};
@@ -13,7 +14,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The elements begin at a multiple of this.
 const ALIGNED: usize = 64;
 
-/// Loads an array that NumPy saved: versions 1 to 3 of the format, either byte order, row-major or column-major.
+/// Loads an array that NumPy saved: versions 1 to 3 of the format, either byte order, row-major or column-major. Bytes after
+/// the array are ignored, as NumPy does.
 ///
 /// What tensors hold stays what it is. Other integers become `i32` or `u32`, and `float64` is rounded to `f32`.
 ///
@@ -41,7 +43,8 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
         Error::data(format!("{what}: it ends at offset {length}, in a header that goes to {end}"))
     };
     if !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
-        return Err(Error::data(format!("{what}: it does not begin as an .npy file does")));
+        let why = other_kind(bytes).unwrap_or("it does not begin as an .npy file does");
+        return Err(Error::data(format!("{what}: {why}")));
     }
     let &[major, minor] = bytes.get(6..8).ok_or_else(|| short(8))? else { return Err(short(8)) };
     let wide = match (major, minor) {
@@ -74,15 +77,15 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
         shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
     }
     let held = (bytes.len() - end) as u64;
-    if bytes_of(&shape, stored) != Some(held) {
+    let Some(own) = bytes_of(&shape, stored).filter(|&own| own <= held) else {
         let (shown, descr) = (&header.shape, &header.descr);
         let want = bytes_of(&shape, stored).map_or("too many".into(), |bytes| bytes.to_string());
         let message = format!(
             "{what}: {held} bytes from offset {end} on, and {descr:?} of shape {shown:?} takes {want}"
         );
         return Err(Error::data(message));
-    }
-    let elements = bytes[end..].to_vec();
+    };
+    let elements = bytes[end..][..own as usize].to_vec();
     if !header.fortran || shape.len() < 2 {
         return stored.tensor(device, what, &shape, elements, big_endian);
     }
@@ -115,6 +118,7 @@ fn stored(descr: &str) -> Option<(Stored, bool)> {
     match order {
         "<" => Some((stored, false)),
         ">" => Some((stored, true)),
+        "=" => Some((stored, cfg!(target_endian = "big"))),
         // Bytes have no order.
         "|" if stored.size() == 1 => Some((stored, false)),
         _ => None,

@@ -1,6 +1,7 @@
 //! NumPy's `.npz`: a ZIP archive of `.npy` files.
 
 use super::elements::about;
+use super::other::other_kind;
 use super::{npy, zip};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ const SAVE: &str = "save_npz";
 const ENDING: &str = ".npy";
 
 /// Loads the arrays of an `.npz` file by name, as `numpy.savez` and `numpy.savez_compressed` write it. Their types become
-/// those that [`load_npy`](super::load_npy) says.
+/// those that [`load_npy`](super::load_npy) says. Bytes before the archive are ignored.
 ///
 /// # Errors
 /// `Data` if the archive or an array in it is damaged, with the array's name; else as [`load_npy`](super::load_npy).
@@ -29,7 +30,9 @@ const ENDING: &str = ".npy";
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub fn load_npz(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
-    let refuse = |why: String| Error::data(format!("{LOAD}: {why}"));
+    let refuse = |why: String| {
+        Error::data(format!("{LOAD}: {}", other_kind(bytes).map_or(why, String::from)))
+    };
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes).map_err(refuse)? {
         let Some(name) = member.name.strip_suffix(ENDING) else {

@@ -1,23 +1,20 @@
 //! Safetensors: eight bytes that say how long the header is, a JSON object that says of each tensor its type, shape and
 //! place, and the elements without gaps. (<https://github.com/huggingface/safetensors#format>)
 
-use super::elements::{about, bytes_of, encoded, Stored};
+use super::elements::{about, encoded, Stored};
+use super::header::{named, Header, Written, LOAD, METADATA};
+use super::other::{other_kind, KNOWN_BY};
 use crate::device::Device;
-use crate::dtype::Numbers;
 use crate::error::{Error, Result};
 use crate::room::room;
 use crate::tensor::Tensor;
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{Cursor, Read, Seek, SeekFrom};
+use std::ops::Range;
 
-const LOAD: &str = "load_safetensors";
 const SAVE: &str = "save_safetensors";
 /// Bytes a header may have, as in the format's own library.
 const LONGEST: u64 = 100_000_000;
-/// What is no tensor but notes.
-const METADATA: &str = "__metadata__";
 
 /// The tensors of a file by name, and the notes in it.
 #[derive(Clone, Debug, Default)]
@@ -26,14 +23,65 @@ pub struct Safetensors {
     pub tensors: BTreeMap<String, Tensor>,
     /// What the file's writer noted.
     pub metadata: BTreeMap<String, String>,
+    /// The tensors that were not loaded because no tensor here holds elements of their type, such as `F8_E4M3`.
+    pub skipped: BTreeMap<String, Skipped>,
 }
 
-/// Loads all tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
-/// other integers become `i32` or `u32`, if they fit, and `F64` is rounded to `f32`.
+/// A tensor of a file that was not loaded, because no tensor here holds elements of its type.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, io};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let header = r#"{"x":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}}"#;
+/// let mut file = (header.len() as u64).to_le_bytes().to_vec();
+/// file.extend(header.as_bytes());
+/// file.extend([0x38, 0x40]);
+/// let loaded = io::load_safetensors(&device, &file)?;
+/// assert!(loaded.tensors.is_empty());
+/// let skipped = &loaded.skipped["x"];
+/// assert_eq!((&skipped.dtype[..], &skipped.shape[..]), ("F8_E4M3", &[2][..]));
+/// assert_eq!(skipped.read(&mut std::io::Cursor::new(&file))?, [0x38, 0x40]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// The type that the file says, as `F8_E4M3`.
+    pub dtype: String,
+    /// The shape that the file says.
+    pub shape: Vec<u64>,
+    /// Where the tensor's bytes are in the file: from the first offset up to but not including the second.
+    pub bytes: Range<u64>,
+}
+
+impl Skipped {
+    /// Reads the tensor's bytes as they are in the file, which must be the one that was loaded.
+    ///
+    /// # Errors
+    /// `Data` if the file ends before them or cannot be read; `Memory`.
+    pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
+        let Range { start, end } = self.bytes;
+        let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
+        if start > end || end > whole {
+            let message = format!("{LOAD}: offsets {start} to {end} of a file of {whole} bytes");
+            return Err(Error::data(message));
+        }
+        file.seek(SeekFrom::Start(start)).map_err(unread)?;
+        taken(file, end - start).map_err(|error| about(LOAD, &error))
+    }
+}
+
+fn unread(error: std::io::Error) -> Error {
+    Error::data(format!("{LOAD}: it cannot be read: {error}"))
+}
+
+/// Loads the tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
+/// other integers become `i32` or `u32`, if they fit, and `F64` is rounded to `f32`. A tensor of another type is not loaded;
+/// [`Safetensors::skipped`] has its name, type and place.
 ///
 /// # Errors
-/// `Data` if the file is damaged or a tensor has another type, with the tensor's name; `Limit` or `Shape` if a tensor has
-/// more than 2^31-1 elements or more than eight axes; `Memory`.
+/// `Data` if the file is damaged, with the tensor's name, or is something else (a web page, a git-lfs pointer); `Limit` or
+/// `Shape` if a tensor has more than 2^31-1 elements or more than eight axes; `Memory`.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -62,7 +110,6 @@ pub fn load_safetensors_from(
     device: &Device,
     file: &mut (impl Read + Seek),
 ) -> Result<Safetensors> {
-    let unread = |error: std::io::Error| Error::data(format!("{LOAD}: it cannot be read: {error}"));
     let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
     file.seek(SeekFrom::Start(0)).map_err(unread)?;
     if whole < 8 {
@@ -74,6 +121,11 @@ pub fn load_safetensors_from(
     file.read_exact(&mut length).map_err(unread)?;
     let length = u64::from_le_bytes(length);
     if length > LONGEST {
+        let mut beginning = length.to_le_bytes().to_vec();
+        file.take(KNOWN_BY as u64).read_to_end(&mut beginning).map_err(unread)?;
+        if let Some(why) = other_kind(&beginning) {
+            return Err(Error::data(format!("{LOAD}: {why}")));
+        }
         let message = format!("{LOAD}: a header of {length} bytes is longer than {LONGEST}");
         return Err(Error::data(message));
     }
@@ -85,14 +137,22 @@ pub fn load_safetensors_from(
     let header = taken(file, length).map_err(|error| about(LOAD, &error))?;
     let header = Header::parse(&header)?;
     let order = header.checked(held)?;
-    let mut tensors = BTreeMap::new();
+    let (mut tensors, mut skipped) = (BTreeMap::new(), BTreeMap::new());
     for (name, place) in order {
-        let what = named(name);
-        let bytes = taken(file, place.end - place.start).map_err(|error| about(&what, &error))?;
-        let tensor = place.stored.tensor(device, &what, &place.shape, bytes, false)?;
+        let (what, bytes) = (named(name), place.end - place.start);
+        let Some(stored) = place.stored else {
+            let Written { dtype, shape, .. } = &header.tensors[name];
+            let (dtype, shape, first) = (dtype.clone(), shape.clone(), 8 + length);
+            let bytes = first + place.start..first + place.end;
+            file.seek(SeekFrom::Start(bytes.end)).map_err(unread)?;
+            skipped.insert(name.to_string(), Skipped { dtype, shape, bytes });
+            continue;
+        };
+        let bytes = taken(file, bytes).map_err(|error| about(&what, &error))?;
+        let tensor = stored.tensor(device, &what, &place.shape, bytes, false)?;
         tensors.insert(name.to_string(), tensor);
     }
-    Ok(Safetensors { tensors, metadata: header.metadata })
+    Ok(Safetensors { tensors, metadata: header.metadata, skipped })
 }
 
 /// The next bytes of a file, which are known to be there.
@@ -103,197 +163,6 @@ fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
     let unread = |error: std::io::Error| Error::data(format!("it cannot be read: {error}"));
     file.read_exact(&mut bytes).map_err(unread)?;
     Ok(bytes)
-}
-
-/// Whose error it is.
-fn named(name: &str) -> String {
-    format!("{LOAD}: tensor {name:?}")
-}
-
-/// Where a tensor lies behind the header, and what it is.
-struct Place {
-    stored: Stored,
-    shape: Vec<usize>,
-    start: u64,
-    end: u64,
-}
-
-/// What a file says it holds.
-#[derive(Default)]
-struct Header {
-    tensors: BTreeMap<String, Written>,
-    metadata: BTreeMap<String, String>,
-}
-
-impl Header {
-    fn parse(text: &[u8]) -> Result<Header> {
-        let text = std::str::from_utf8(text).map_err(|error| {
-            let at = 8 + error.valid_up_to();
-            Error::data(format!("{LOAD}: the header is not UTF-8 at offset {at}"))
-        })?;
-        if !text.starts_with('{') {
-            let message = format!("{LOAD}: the header does not begin with an object at offset 8");
-            return Err(Error::data(message));
-        }
-        let wrong = |error| Error::data(format!("{LOAD}: the header: {error}"));
-        serde_json::from_str(text).map_err(wrong)
-    }
-
-    /// The tensors in the order in which they lie, if they fill what lies behind the header and their shapes fit.
-    fn checked(&self, held: u64) -> Result<Vec<(&str, Place)>> {
-        let mut order = Vec::with_capacity(self.tensors.len());
-        for (name, written) in &self.tensors {
-            order.push((name.as_str(), written.place(name, held)?));
-        }
-        order.sort_by_key(|(name, place)| (place.start, place.end, *name));
-        let mut end = 0;
-        for (name, place) in &order {
-            if place.start != end {
-                let what = if place.start < end {
-                    "overlaps what ends"
-                } else {
-                    "leaves a gap behind what ends"
-                };
-                let message = format!("{}: offset {} {what} at {end}", named(name), place.start);
-                return Err(Error::data(message));
-            }
-            end = place.end;
-        }
-        if end != held {
-            let message =
-                format!("{LOAD}: {held} bytes behind the header, of which tensors fill {end}");
-            return Err(Error::data(message));
-        }
-        Ok(order)
-    }
-}
-
-/// The type that a text such as `F32` stands for.
-fn stored(dtype: &str) -> Option<Stored> {
-    let (letter, bits) = match dtype {
-        "BOOL" => return Stored::new(Numbers::Bool, 1),
-        "BF16" => return Some(Stored::Bf16),
-        other => other.split_at_checked(1)?,
-    };
-    let numbers = match letter {
-        "I" => Numbers::Signed,
-        "U" => Numbers::Unsigned,
-        "F" => Numbers::Float,
-        _ => return None,
-    };
-    let size = match bits {
-        "8" => 1,
-        "16" => 2,
-        "32" => 4,
-        "64" => 8,
-        _ => return None,
-    };
-    Stored::new(numbers, size)
-}
-
-/// What the header says of a tensor.
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    dtype: String,
-    shape: Vec<u64>,
-    data_offsets: [u64; 2],
-}
-
-impl Written {
-    fn place(&self, name: &str, held: u64) -> Result<Place> {
-        let what = named(name);
-        let stored = stored(&self.dtype).ok_or_else(|| {
-            let other = &self.dtype;
-            let message = format!("{what}: elements of type {other:?} are not held by tensors");
-            Error::data(message)
-        })?;
-        let [start, end] = self.data_offsets;
-        if start > end || end > held {
-            let message = format!("{what}: offsets {start} to {end} of {held} bytes");
-            return Err(Error::data(message));
-        }
-        let mut shape = Vec::with_capacity(self.shape.len());
-        for &extent in &self.shape {
-            shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
-        }
-        let shown = &self.shape;
-        match bytes_of(&shape, stored) {
-            Some(bytes) if bytes == end - start => Ok(Place { stored, shape, start, end }),
-            Some(bytes) => {
-                let (has, dtype) = (end - start, &self.dtype);
-                let from = format!("{has} from {start} to {end}");
-                let message =
-                    format!("{what}: {dtype} of shape {shown:?} takes {bytes} bytes, not {from}");
-                Err(Error::data(message))
-            }
-            None => Err(Error::data(format!("{what}: shape {shown:?} is too large"))),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Header {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Header, D::Error> {
-        from.deserialize_map(Keys)
-    }
-}
-
-/// Reads objects in which no key stands twice.
-struct Keys;
-
-impl<'de> Visitor<'de> for Keys {
-    type Value = Header;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of tensors")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Header, A::Error> {
-        let (mut header, mut noted) = (Header::default(), false);
-        while let Some(key) = map.next_key::<String>()? {
-            let wrong = |error| A::Error::custom(format!("{key:?}: {error}"));
-            if header.tensors.contains_key(&key) || (noted && key == METADATA) {
-                return Err(wrong(A::Error::custom("stands twice")));
-            }
-            if key == METADATA {
-                noted = true;
-                header.metadata = map.next_value::<Notes>().map_err(wrong)?.0;
-            } else {
-                let written = map.next_value().map_err(wrong)?;
-                header.tensors.insert(key, written);
-            }
-        }
-        Ok(header)
-    }
-}
-
-/// Texts by keys that are different.
-struct Notes(BTreeMap<String, String>);
-
-impl<'de> Deserialize<'de> for Notes {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Notes, D::Error> {
-        struct Texts;
-        impl<'de> Visitor<'de> for Texts {
-            type Value = Notes;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts")
-            }
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> std::result::Result<Notes, A::Error> {
-                let mut notes = BTreeMap::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    if notes.contains_key(&key) {
-                        return Err(A::Error::custom(format!("{key:?} stands twice")));
-                    }
-                    notes.insert(key, map.next_value()?);
-                }
-                Ok(Notes(notes))
-            }
-        }
-        from.deserialize_map(Texts)
-    }
 }
 
 /// Writes tensors and notes as a safetensors file: names in order in the header, elements of the widest types first, so

@@ -1,4 +1,5 @@
-//! ZIP archives as far as NumPy's are: members stored or deflated, below 4 GiB. (PKWARE, APPNOTE.TXT 6.3.10)
+//! ZIP archives as far as NumPy's are: members stored or deflated, below 4 GiB. (PKWARE, APPNOTE.TXT 6.3.10) Other bytes may
+//! stand before the archive, whose offsets then count from where it begins, as in Python's `zipfile`.
 
 use crate::error::{Error, ErrorKind, Result};
 use flate2::read::{DeflateDecoder, DeflateEncoder};
@@ -45,12 +46,13 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
         return Err(format!("the archive is of the 64-bit form, says offset {end}"));
     }
     let (size, start) = (size as usize, start as usize);
-    if start.checked_add(size) != Some(end) {
+    let Some(before) = start.checked_add(size).and_then(|behind| end.checked_sub(behind)) else {
         return Err(format!("a directory of {size} bytes at {start} does not end at offset {end}"));
-    }
+    };
+    let start = before + start;
     let (mut at, mut members) = (start, Vec::new());
     while at < end {
-        let (member, next) = member(bytes, at, end)?;
+        let (member, next) = member(bytes, before, at, end)?;
         members.push((at, member));
         at = next;
     }
@@ -65,14 +67,14 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
         spaces.push((member.start, member.start.saturating_add(member.packed), *at));
     }
     spaces.sort_unstable();
-    let mut before = 0;
+    let mut free = before;
     for (begin, behind, at) in spaces {
-        if begin < before || behind > start {
+        if begin < free || behind > start {
             return Err(format!(
                 "the member at offset {at} lies from {begin} to {behind}, where something else is"
             ));
         }
-        before = behind;
+        free = behind;
     }
     Ok(members.into_iter().map(|(_, member)| member).collect())
 }
@@ -88,8 +90,13 @@ fn end_of(bytes: &[u8]) -> Option<usize> {
     (first..=last).rev().find(is_end)
 }
 
-/// The member that the directory has at an offset, and where the next begins.
-fn member(bytes: &[u8], at: usize, end: usize) -> std::result::Result<(Member, usize), String> {
+/// The member that the directory has at offset `at`, and where the next begins. The archive begins after `before` bytes.
+fn member(
+    bytes: &[u8],
+    before: usize,
+    at: usize,
+    end: usize,
+) -> std::result::Result<(Member, usize), String> {
     let wrong = |what: &str| Err(format!("the member at offset {at} {what}"));
     if at + CENTRAL_SIZE > end || bytes[at..at + 4] != CENTRAL {
         return wrong("is none of a directory");
@@ -114,7 +121,7 @@ fn member(bytes: &[u8], at: usize, end: usize) -> std::result::Result<(Member, u
     if packed == ELSEWHERE || size == ELSEWHERE || local == ELSEWHERE {
         return wrong("is of the 64-bit form");
     }
-    let local = local as usize;
+    let local = before.saturating_add(local as usize);
     if local.saturating_add(LOCAL_SIZE) > at || bytes[local..local + 4] != LOCAL {
         return wrong(&format!("is said to begin at {local}, and does not"));
     }

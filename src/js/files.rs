@@ -28,6 +28,15 @@ fn listed(tensors: BTreeMap<String, Tensor>) -> Answer<JsValue> {
     Ok(pairs(&names, Array::from_iter(keep_all(&values)?)))
 }
 
+/// A tensor that was not loaded, as JavaScript's: its type, its shape, and where its bytes are.
+fn place(skipped: &io::Skipped) -> JsValue {
+    let number = |n: u64| JsValue::from_f64(n as f64);
+    let shape: Array = skipped.shape.iter().map(|&extent| number(extent)).collect();
+    let (start, end) = (number(skipped.bytes.start), number(skipped.bytes.end));
+    let dtype = JsValue::from_str(&skipped.dtype);
+    named(&["dtype", "shape", "start", "end"], [dtype, shape.into(), start, end])
+}
+
 #[wasm_bindgen(js_class = "Device")]
 impl JsDevice {
     /// The tensors and notes of a safetensors file.
@@ -38,7 +47,9 @@ impl JsDevice {
         let file = file.map_err(|error| error.within(op))?;
         let (names, notes): (Vec<_>, Vec<_>) = file.metadata.into_iter().unzip();
         let notes = pairs(&names, notes.iter().map(|note| JsValue::from_str(note)).collect());
-        Ok(named(&["tensors", "metadata"], [listed(file.tensors)?, notes]))
+        let (names, skipped): (Vec<_>, Vec<_>) = file.skipped.into_iter().unzip();
+        let skipped = pairs(&names, skipped.iter().map(place).collect());
+        Ok(named(&["tensors", "metadata", "skipped"], [listed(file.tensors)?, notes, skipped]))
     }
 
     /// A safetensors file of these tensors and notes.

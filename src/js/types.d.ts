@@ -241,7 +241,9 @@ export interface Device {
    * model.loadStateDict(tensors);
    * ```
    *
-   * The promise rejects with `Data` if the file is damaged or a tensor has a type that there is not, with the tensor's name.
+   * A tensor of a type that no tensor here holds, such as `F8_E4M3`, is not loaded; `skipped` has its name, type and place.
+   *
+   * The promise rejects with `Data` if the file is damaged, with the tensor's name, or is something else, as a web page is.
    */
   loadSafetensors(source: FileSource, options?: FileOptions): Promise<Safetensors>;
   /**

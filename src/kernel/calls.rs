@@ -66,7 +66,7 @@ impl Kernel {
     /// Every program.
     pub fn programs(&self) -> Vec<&Program> {
         match self {
-            Kernel::Shader { .. } => Vec::new(),
+            Kernel::Shader { .. } | Kernel::Order(_) => Vec::new(),
             Kernel::Loop { program, .. } => vec![program],
             Kernel::Matmul(m) => vec![&m.a.program, &m.b.program, &m.epilogue],
             Kernel::Conv2d(c) => vec![&c.x.program, &c.w.program, &c.epilogue],
@@ -85,7 +85,7 @@ impl Kernel {
     /// Every program, and the values of those that routines read by.
     pub fn programs_mut(&mut self) -> Vec<Part<'_>> {
         let (operands, epilogue) = match self {
-            Kernel::Shader { .. } => return Vec::new(),
+            Kernel::Shader { .. } | Kernel::Order(_) => return Vec::new(),
             Kernel::Loop { program, .. } => (Vec::new(), program),
             Kernel::Matmul(m) => (vec![&mut m.a, &mut m.b], &mut m.epilogue),
             Kernel::Conv2d(c) => (vec![&mut c.x, &mut c.w], &mut c.epilogue),

@@ -90,6 +90,7 @@ pub enum Kernel {
     Matmul(Matmul),
     Conv2d(Convolution),
     Attention(Box<Attend>),
+    Order(Order),
     /// A user's, with a grid of so many workgroups.
     Shader {
         shader: Arc<Shader>,
@@ -151,6 +152,18 @@ pub struct Attend {
     /// A rank-0 operand, `i32`: how many keys count; without it all do.
     pub length: Option<Operand>,
     pub epilogue: Program,
+}
+
+/// The positions of each row's first `most` elements in order. The one input has the rows, `[rows, count]`, and nothing else;
+/// the one output gets `[rows, most]` positions, as `i32`. Equal elements, as -0 and 0, stay in the order they are in, and
+/// NaN comes last in both directions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Order {
+    pub rows: usize,
+    pub count: usize,
+    pub most: usize,
+    pub descending: bool,
+    pub dtype: DType,
 }
 
 /// A kernel with its slots. Inputs are only read, and outputs written, and read where [`Inst::Before`] says so; no slot is
@@ -244,6 +257,8 @@ pub struct Limits {
     pub subgroups: bool,
     /// Whether subgroups multiply matrices of 8 x 8 together, `f16` into `f32` sums ([`Halves::CooperativeMatrices`]).
     pub cooperative: bool,
+    /// Whether it sorts rows in one kernel ([`Kernel::Order`]). Elsewhere they are merged by many kernels.
+    pub sorts: bool,
     /// Whether the device measures how long its kernels take (timestamp queries).
     pub timestamps: bool,
     /// Which kernels to run where there is a choice.
@@ -262,6 +277,7 @@ impl Limits {
         f16: false,
         subgroups: false,
         cooperative: false,
+        sorts: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };
@@ -276,6 +292,7 @@ impl Kernel {
             Kernel::Matmul(_) => "matmul",
             Kernel::Conv2d(_) => "conv2d",
             Kernel::Attention(_) => "attention",
+            Kernel::Order(_) => "order",
             Kernel::Shader { .. } => "shader",
         }
     }
@@ -289,6 +306,7 @@ impl Kernel {
                 Kernel::Matmul(it) => operands(&[&it.a, &it.b]) + it.epilogue.size(),
                 Kernel::Conv2d(it) => operands(&[&it.x, &it.w]) + it.epilogue.size(),
                 Kernel::Shader { shader, .. } => shader.source().len(),
+                Kernel::Order(_) => 0,
                 Kernel::Attention(it) => operands(&[&it.q, &it.k, &it.v]) + it.epilogue.size(),
             }
     }

@@ -35,7 +35,7 @@ impl Kernel {
     pub fn flops(&self) -> u64 {
         let mut flops = match self {
             // Nothing is known of a shader.
-            Kernel::Loop { .. } | Kernel::Shader { .. } => 0,
+            Kernel::Loop { .. } | Kernel::Shader { .. } | Kernel::Order(_) => 0,
             Kernel::Matmul(m) => product(&m.batch).saturating_mul(product(&[2, m.m, m.n, m.k])),
             Kernel::Conv2d(c) => {
                 let window = product(&[2, c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);
@@ -60,7 +60,7 @@ impl Kernel {
         };
         let mut of = |operand: &Operand, dims: &[&[usize]]| all(&operand.program, dims);
         match self {
-            Kernel::Shader { .. } => {}
+            Kernel::Shader { .. } | Kernel::Order(_) => {}
             Kernel::Loop { space, program } => each(program, &space.dims, space.outer),
             Kernel::Matmul(m) => {
                 of(&m.a, &[&m.batch, &[m.m, m.k]]);
@@ -203,10 +203,11 @@ impl Dispatch {
             sum.0 = (sum.0 + bytes).min(most);
         };
         let kernel = self.kernel.inlined(&|_| false);
-        if let Kernel::Shader { .. } = *kernel {
+        if let Kernel::Shader { .. } | Kernel::Order(_) = *kernel {
             let all = |slots: &[usize]| slots.iter().map(size).sum();
             let (read, written) = (all(&self.inputs), all(&self.outputs));
-            return Work { read, written, exact: false, ..work };
+            let exact = matches!(*kernel, Kernel::Order(_));
+            return Work { read, written, exact, ..work };
         }
         kernel.each_program(&mut |program, dims, outer| {
             let (masks, live) = (coordinates(program, outer), program.live(&[]));

@@ -120,6 +120,13 @@ pub enum Op {
         axis: usize,
     },
     Routine(Routine),
+    /// The positions of each row's first `most` elements in order, as `i32`: `[rows, n] -> [rows, most]`. Equal elements, as
+    /// -0 and 0, stay in the order they are in, and NaN comes last in both directions. Recorded where the device's limits
+    /// say [`sorts`](crate::kernel::Limits::sorts).
+    Order {
+        descending: bool,
+        most: usize,
+    },
     /// A user's compute shader, of tensors and then numbers. It has no value itself: its results are its `Output`s.
     Shader(Arc<ShaderCall>),
     /// The n-th result of the shader that is its operand.
@@ -149,6 +156,7 @@ impl Op {
             Op::Gather { .. } => "gather",
             Op::Concat { .. } => "concat",
             Op::Routine(r) => r.name(),
+            Op::Order { .. } => "order",
             Op::Shader(_) => "shader",
             Op::Output(..) => "shader_output",
         }
@@ -165,7 +173,7 @@ impl Op {
             Op::Reshape(_) | Op::Permute(_) | Op::Expand(_) | Op::Slice(_) => None,
             Op::Unfold(_) | Op::Pad(_) => None,
             Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => None,
-            Op::Shader(_) | Op::Output(..) => None,
+            Op::Order { .. } | Op::Shader(_) | Op::Output(..) => None,
         }
     }
 
@@ -257,6 +265,7 @@ impl Op {
             Op::Gather { axis, paired } => infer_gather(*axis, *paired, operands),
             Op::Concat { axis } => infer_concat(*axis, operands),
             Op::Routine(routine) => routine.infer(operands),
+            Op::Order { most, .. } => infer_order(first(), *most),
             Op::Shader(call) => call.check(operands).map(|()| (Shape::SCALAR, DType::F32)),
             Op::Output(call, n) => Ok(call.output(*n)),
         }
@@ -345,6 +354,16 @@ fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Resul
     let before = if paired { &[][..] } else { &from[..axis] };
     let dims = [before, &index, &from[axis + 1..]].concat();
     Ok((Shape::new("gather", &dims)?, dtype))
+}
+
+fn infer_order((from, dtype): (Shape, DType), most: usize) -> Result<(Shape, DType)> {
+    if !dtype.is_number() && dtype != DType::Bool {
+        return Err(Error::dtype(format!("order: does not take {dtype}; cast it first")));
+    }
+    if from.rank() != 2 || most > from[1] {
+        return Err(Error::shape(format!("order: {most} elements of each row of shape {from}")));
+    }
+    Ok((from.with(1, most), DType::I32))
 }
 
 fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {

@@ -120,7 +120,7 @@ fn is_free(op: &Op) -> bool {
         Op::Pointwise(_) | Op::Derivative { .. } | Op::Element(_) => false,
         Op::Cast(_) | Op::Bitcast(_) | Op::Pad(_) => false,
         Op::Reduce { .. } | Op::Gather { .. } | Op::Concat { .. } | Op::Routine(_) => false,
-        Op::Shader(_) | Op::Output(..) => false,
+        Op::Order { .. } | Op::Shader(_) | Op::Output(..) => false,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::collapse::collapse;
 use super::index::Coordinates;
 use super::lower::{Context, Hint, Stop};
+use super::order;
 use super::piece::{Param, Piece};
 use super::placement::Placement;
 use super::rewrite::{compact, prune};
@@ -26,6 +27,9 @@ pub fn pieces(
     let node = &trace.nodes[root];
     if let Op::Shader(call) = &node.op {
         return Ok(vec![shaders::piece(trace, root, call)]);
+    }
+    if let Op::Order { descending, most } = node.op {
+        return Ok(vec![order::piece(trace, root, descending, most)]);
     }
     let region = Region { output: root, offset: 0, in_place: false };
     if placement.in_place[root] {

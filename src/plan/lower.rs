@@ -193,9 +193,8 @@ impl<'a> Context<'a> {
         let input = traced.inputs.first().copied().unwrap_or(node);
         let from = self.trace.nodes[input].shape;
         match &traced.op {
-            Op::Source | Op::Concat { .. } | Op::Shader(_) | Op::Output(..) => {
-                Err(Stop::Materialise(node))
-            }
+            Op::Source | Op::Concat { .. } => Err(Stop::Materialise(node)),
+            Op::Order { .. } | Op::Shader(_) | Op::Output(..) => Err(Stop::Materialise(node)),
             Op::Scalar => {
                 let word = match self.params.iter().position(|&p| p == node) {
                     Some(word) => word,

@@ -50,7 +50,7 @@ impl<'a> Memo<'a> {
         placement: &Placement<'_>,
         root: usize,
     ) -> Result<Vec<Piece>, Vec<Stop>> {
-        if matches!(self.trace.nodes[root].op, Op::Shader(_)) {
+        if matches!(self.trace.nodes[root].op, Op::Shader(_) | Op::Order { .. }) {
             return kernels::pieces(self.trace, placement, self.limits, root);
         }
         let cone = self.cone(placement, root);

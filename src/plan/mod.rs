@@ -16,6 +16,7 @@ mod memo;
 mod memory;
 mod merge;
 mod offsets;
+mod order;
 mod piece;
 mod placement;
 mod reduce;

@@ -2,7 +2,7 @@
 
 use super::cost::{self, Costs};
 use super::cuts::{Cuts, Size};
-use super::donation;
+use super::{donation, order};
 use crate::graph::Trace;
 use crate::op::{Op, Routine};
 use rustc_hash::FxHashMap;
@@ -164,6 +164,9 @@ impl<'a> Placement<'a> {
                     self.forced[input] = true;
                 }
             }
+            if matches!(node.op, Op::Order { .. }) {
+                self.forced[order::rows_of(self.trace, n)] = true;
+            }
             if matches!(node.op, Op::Routine(_)) && node.shape.numel() > 0 {
                 for &input in &node.inputs {
                     if let Some(before) = self.before_operand(input) {
@@ -210,7 +213,7 @@ impl<'a> Placement<'a> {
             };
             let most = buffers.saturating_sub(1 + self.attached_to(root).count()).max(1);
             // Each operand of a join has a kernel of its own.
-            if self.is_join(n) || matches!(node.op, Op::Shader(_)) {
+            if self.is_join(n) || matches!(node.op, Op::Shader(_) | Op::Order { .. }) {
                 loads.push(Vec::new());
                 continue;
             }
@@ -256,7 +259,7 @@ impl<'a> Placement<'a> {
         );
         let mut attached = None;
         let memory = match (&node.op, reach) {
-            (Op::Source | Op::Shader(_) | Op::Output(..), _) => true,
+            (Op::Source | Op::Order { .. } | Op::Shader(_) | Op::Output(..), _) => true,
             (Op::Scalar, _) => force,
             _ if self.in_memory[n] || force => true,
             // Each operand of a join has a kernel of its own, which writes no other's results.

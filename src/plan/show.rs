@@ -22,7 +22,7 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
         let shapes = match &node.op {
             Op::Routine(crate::op::Routine::Attention(_)) => 3,
             Op::Routine(_) => 2,
-            Op::Reduce { .. } => 1,
+            Op::Reduce { .. } | Op::Order { .. } => 1,
             _ => 0,
         };
         for (i, &input) in node.inputs[..shapes].iter().enumerate() {

@@ -53,6 +53,12 @@ fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
             None => products::conv2d(conv, config),
         },
         Kernel::Attention(attend) => attention::schedule(attend),
+        Kernel::Order(order) => Schedule {
+            lowered: None,
+            workgroup_size: 1,
+            workgroups: order.rows as u64,
+            strategy: Strategy::Order,
+        },
         Kernel::Shader { workgroups, .. } => Schedule {
             lowered: None,
             workgroup_size: 0,

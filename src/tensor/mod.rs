@@ -30,6 +30,7 @@ mod diagonal;
 mod drawing;
 mod einsum;
 mod element;
+mod few;
 mod fft;
 mod grad;
 mod inner;

@@ -1,9 +1,12 @@
 //! Sorting along an axis, and choosing elements by their own indices.
 //!
-//! Runs of 1, 2, 4, ... sorted elements are merged: each element of the result looks by bisection for how many elements
+//! Where the device sorts ([`Limits::sorts`](crate::kernel::Limits::sorts)), this is one kernel. Elsewhere the first few
+//! elements of many are selected (`few.rs`), and all others sorted by merges:
+//! runs of 1, 2, 4, ... sorted elements are merged: each element of the result looks by bisection for how many elements
 //! of the left run come before it (the "merge path" of Green, McColl and Bader 2012). All kernels of a pass are those of
 //! the pass before, with other numbers.
 
+use super::few::are_few;
 use super::{within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,8 +21,8 @@ const MOST: usize = 1 << 29;
 #[cfg_attr(feature = "js", warpweft_macros::js)]
 impl Tensor {
     /// The elements along `axis` in order, and the positions they were at, as `i32`. Equal ones stay in the order they
-    /// were in (it is stable), and NaN comes last, whether ascending or `descending`. Takes about `log(n)^2 / 5` kernels
-    /// for n elements along the axis. Read both in one [`Device::batch`](crate::device::Device::batch), or all is
+    /// were in (it is stable), and NaN comes last, whether ascending or `descending`. The positions take one kernel on the
+    /// CPU, and about `log(n)^2 / 5` kernels on a GPU for n elements along the axis. Read both in one [`Device::batch`](crate::device::Device::batch), or all is
     /// computed twice.
     ///
     /// The gradient adds up by a product with ones, as [`Tensor::gather`]'s.
@@ -74,8 +77,11 @@ impl Tensor {
     }
 
     /// The `k` largest elements along `axis`, the largest first, or the smallest, the smallest first; and their
-    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left. Takes
-    /// about `log(n) log(k) / 3` kernels, the last ones of few elements. Read both in one batch, as with [`Tensor::sort`].
+    /// positions, as `i32`. Of equal ones those that stand first are taken, and NaN only where nothing else is left.
+    ///
+    /// Where k is small, elements are selected and not sorted. The positions take one kernel on the CPU. On a GPU they take
+    /// about 3 to 30 kernels where rows are few and k is at most 256 and an eighth of the axis, else about
+    /// `log(n) log(k) / 3`. Read both in one batch, as with [`Tensor::sort`].
     ///
     /// # Errors
     /// `Shape` if the axis does not exist or has fewer elements; as [`Tensor::sort`].
@@ -171,6 +177,13 @@ impl Tensor {
 
     /// The positions of each row's first `most` elements in order, or of all: `[rows, n]`, which is not empty.
     pub(super) fn order(&self, descending: bool, most: usize) -> Result<Tensor> {
+        if self.device.limits().sorts {
+            let most = most.min(self.shape[1]);
+            return self.apply(Op::Order { descending, most }, &[]);
+        }
+        if are_few(self.shape[0], self.shape[1], most) {
+            return self.first_few(descending, most);
+        }
         let mut keys = match self.dtype {
             DType::Bool => self.cast(DType::U32)?,
             _ => self.clone(),

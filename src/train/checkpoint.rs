@@ -96,8 +96,12 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// `Data` if the file is damaged or no checkpoint, or of another model, optimiser or number of generators, or of the middle
     /// of an epoch of other batches; `Shape` if a parameter has another shape. Then nothing was taken.
     pub async fn load(&mut self, file: &[u8]) -> Result<BTreeMap<String, String>> {
-        let io::Safetensors { mut tensors, mut metadata } =
+        let io::Safetensors { mut tensors, mut metadata, skipped } =
             io::load_safetensors(&self.device, file)?;
+        if let Some((name, skipped)) = skipped.first_key_value() {
+            let dtype = &skipped.dtype;
+            return Err(wrong(&format!("tensor {name:?} has elements of type {dtype:?}")));
+        }
         let note = metadata.remove(STATE).ok_or_else(|| wrong("it has no note `trainer`"))?;
         let state: Value = serde_json::from_str(&note).map_err(|_| wrong("its note is no JSON"))?;
         let state = State::read(&state)?;

@@ -69,6 +69,7 @@ pub fn cases() -> Suite {
     stubborn(&mut suite);
     long(&mut suite);
     top(&mut suite);
+    few_of_many(&mut suite);
     takes(&mut suite);
     suite
 }
@@ -215,6 +216,109 @@ fn top(suite: &mut Suite) {
             near("their sum", values.sum(&[1])?, sums, Tolerance::EXACT),
         ])
     });
+}
+
+/// A row in an order of its own: with equal elements, presorted either way, and with NaN and both zeros.
+fn rows_of_kind(kind: &str, n: usize) -> Array<f64> {
+    let mut x = match kind {
+        "equal" => Array::from_fn(&[2, n], |_| 3.0),
+        "few different" => integers(&[2, n], -3, 3, 11),
+        _ => random(&[2, n], -1.0, 1.0, 12).rounded(DType::F32),
+    };
+    for row in x.data.chunks_mut(n) {
+        match kind {
+            "ascending" => row.sort_by(f64::total_cmp),
+            "descending" => row.sort_by(|a, b| b.total_cmp(a)),
+            "NaN and zeros" => {
+                for (at, x) in row.iter_mut().enumerate() {
+                    *x = match at % 7 {
+                        0 | 3 => f64::NAN,
+                        1 => -0.0,
+                        2 => 0.0,
+                        4 => f64::INFINITY,
+                        _ => *x,
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+    x
+}
+
+/// The positions of each row's first `k` elements, by a stable sort.
+fn first(x: &Array<f64>, k: usize, descending: bool) -> Array<f64> {
+    let n = x.shape[1];
+    let mut found = Vec::new();
+    for row in x.data.chunks(n) {
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|&a, &b| compare(row[a], row[b], descending));
+        found.extend(order[..k].iter().map(|&at| at as f64));
+    }
+    Array::new(&[x.shape[0], k], found)
+}
+
+fn few_of_many(suite: &mut Suite) {
+    for kind in ["random", "equal", "few different", "ascending", "descending", "NaN and zeros"] {
+        suite.add(format!("a few of 2000, {kind}"), move |device| {
+            let x = rows_of_kind(kind, 2000);
+            let a = x.f32(device)?;
+            let mut checks = Vec::new();
+            for (k, largest) in [(1, true), (7, false), (64, true), (400, false), (1999, true)] {
+                let (values, indices) = a.topk(k, 1, largest)?;
+                let want = first(&x, k, largest);
+                let what = format!("{k}, largest {largest}");
+                let values_wanted = taken(&x, 1, &want);
+                checks.push(exact(format!("{what}: values"), values, DType::F32, values_wanted));
+                checks.push(exact(format!("{what}: indices"), indices, DType::I32, want));
+            }
+            let (values, _) = a.kthvalue(1500, 1)?;
+            let want = taken(&x, 1, &first(&x, 1500, false)).slice(1, 1499, 1500, 1).squeeze(&[1]);
+            checks.push(exact("the 1500th", values, DType::F32, want));
+            Ok(checks)
+        });
+    }
+    let case = suite.add("a few of one row of 300000", |device| {
+        let x = random(&[1, 300_000], -1.0, 1.0, 13).rounded(DType::F32);
+        let mut checks = Vec::new();
+        for (k, largest) in [(64, true), (3, false)] {
+            let (values, indices) = x.f32(device)?.topk(k, 1, largest)?;
+            let want = first(&x, k, largest);
+            checks.push(exact(format!("{k}: values"), values, DType::F32, taken(&x, 1, &want)));
+            checks.push(exact(format!("{k}: indices"), indices, DType::I32, want));
+        }
+        Ok(checks)
+    });
+    case.big();
+    for dtype in [DType::I32, DType::U32] {
+        suite.add(format!("a few of 1000 of {dtype}"), move |device| {
+            let x = match dtype {
+                DType::I32 => bits(&[2, 1000], 14).map(|w| f64::from(w as i32)),
+                _ => bits(&[2, 1000], 14).map(f64::from),
+            };
+            let mut checks = Vec::new();
+            for largest in [false, true] {
+                let (values, indices) = x.on(device, dtype)?.topk(10, 1, largest)?;
+                let want = first(&x, 10, largest);
+                checks.push(exact("values", values, dtype, taken(&x, 1, &want)));
+                checks.push(exact("indices", indices, DType::I32, want));
+            }
+            Ok(checks)
+        });
+    }
+    let case = suite.add("a few of 1001 of f16", |device| {
+        // An odd number of halves: rows begin in the middle of a word.
+        let x = random(&[3, 1001], -2.0, 2.0, 15).rounded(DType::F16);
+        let mut checks = Vec::new();
+        for largest in [false, true] {
+            let (values, indices) = x.on(device, DType::F16)?.topk(10, 1, largest)?;
+            let want = first(&x, 10, largest);
+            checks.push(exact("values", values, DType::F16, taken(&x, 1, &want)));
+            checks.push(exact("indices", indices, DType::I32, want));
+        }
+        Ok(checks)
+    });
+    case.half();
 }
 
 fn takes(suite: &mut Suite) {

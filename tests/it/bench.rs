@@ -30,6 +30,11 @@ fn small(kind: &Kind) -> Kind {
             Kind::RmsNorm { rows, columns }
         }
         Kind::Sum { axis, .. } => Kind::Sum { rows: 33, columns: 65, axis },
+        Kind::Sort { rows: r, columns: c } => {
+            let (rows, columns) = rows(r, c);
+            Kind::Sort { rows, columns }
+        }
+        Kind::TopK { .. } => Kind::TopK { count: 257, k: 16 },
         Kind::Pointwise { .. } => Kind::Pointwise { count: 257 },
         Kind::Copy { .. } => Kind::Copy { count: 257 },
         Kind::Permute { shape, order } => {

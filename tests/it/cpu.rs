@@ -1,6 +1,7 @@
 //! The CPU backend against plain loops in `f64`, kernels built by hand.
 
 mod formulas;
+mod order;
 mod packed;
 mod routines;
 mod rows;

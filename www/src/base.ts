@@ -4,7 +4,7 @@ export type { DeviceInfo, Found } from "./choose.js";
 export * from "./classes.js";
 export { WarpweftError } from "./errors.js";
 export type { ErrorCode } from "./errors.js";
-export type { FileOptions, FileSource, Safetensors } from "./files.js";
+export type { FileOptions, FileSource, Safetensors, Skipped } from "./files.js";
 export { setDebug } from "./load.js";
 export type { WasmSource, WasmSources } from "./load.js";
 export { preload } from "./open.js";

@@ -20,11 +20,25 @@ export interface Safetensors {
   tensors: Record<string, Tensor>;
   /** What the file's writer noted. */
   metadata: Record<string, string>;
+  /** The tensors that were not loaded because no tensor here holds elements of their type, such as `F8_E4M3`. */
+  skipped: Record<string, Skipped>;
+}
+
+/** A tensor of a file that was not loaded. */
+export interface Skipped {
+  /** The type that the file says, as `F8_E4M3`. */
+  dtype: string;
+  /** The shape that the file says. */
+  shape: number[];
+  /** The offset of its first byte in the file: `blob.slice(start, end)` has its bytes. */
+  start: number;
+  /** The offset behind its last byte. */
+  end: number;
 }
 
 /** What a device has that is not for users. */
 export interface Files {
-  fromSafetensors(bytes: Uint8Array): { tensors: Named<Tensor>; metadata: Named<string> };
+  fromSafetensors(bytes: Uint8Array): { tensors: Named<Tensor>; metadata: Named<string>; skipped: Named<Skipped> };
   toSafetensors(names: string[], values: unknown[], notes: string[], said: unknown[]): Promise<Uint8Array>;
   fromNpy(bytes: Uint8Array): Tensor;
   fromNpz(bytes: Uint8Array): Named<Tensor>;
@@ -67,7 +81,7 @@ export async function bytesOf(op: string, source: unknown, options?: FileOptions
 
 export async function loadSafetensors(device: Device & Files, source: unknown, options?: FileOptions): Promise<Safetensors> {
   const file = device.fromSafetensors(await bytesOf("loadSafetensors", source, options));
-  return { tensors: record(file.tensors), metadata: record(file.metadata) };
+  return { tensors: record(file.tensors), metadata: record(file.metadata), skipped: record(file.skipped) };
 }
 
 export function saveSafetensors(device: Files, tensors: unknown, metadata: unknown = {}): Promise<Uint8Array> {

@@ -58,6 +58,16 @@ pub enum Kind {
         columns: usize,
         axis: Option<usize>,
     },
+    /// Each row of a table.
+    Sort {
+        rows: usize,
+        columns: usize,
+    },
+    /// The largest numbers of one row.
+    TopK {
+        count: usize,
+        k: usize,
+    },
     /// Eight operations on each number.
     Pointwise {
         count: usize,
@@ -157,6 +167,9 @@ pub fn all() -> Vec<Case> {
         order: order.to_vec(),
     };
     cases.extend([
+        case("sort-1M", Kind::Sort { rows: 1, columns: 1_000_000 }),
+        case("sort-1000x1000", Kind::Sort { rows: 1000, columns: 1000 }),
+        case("topk-64-of-262144", Kind::TopK { count: 262_144, k: 64 }),
         case("pointwise-8", Kind::Pointwise { count: 1 << 22 }),
         case("transpose", permute(&[4096, 1024], &[1, 0])),
         case("permute", permute(&[64, 128, 512], &[2, 0, 1])),
@@ -202,7 +215,10 @@ impl Kind {
             &Kind::RmsNorm { rows, columns } => {
                 vec![input(&[rows, columns]), weight(&[columns])]
             }
-            &Kind::Sum { rows, columns, .. } => vec![input(&[rows, columns])],
+            &Kind::Sum { rows, columns, .. } | &Kind::Sort { rows, columns } => {
+                vec![input(&[rows, columns])]
+            }
+            &Kind::TopK { count, .. } => vec![input(&[count])],
             &Kind::Pointwise { count } | &Kind::Copy { count } | &Kind::Transfer { count } => {
                 vec![input(&[count])]
             }
@@ -230,7 +246,9 @@ impl Kind {
             &Kind::Attention { heads, queries, width, .. } => vec![1, heads, queries, width],
             &Kind::Softmax { rows, columns }
             | &Kind::LayerNorm { rows, columns }
-            | &Kind::RmsNorm { rows, columns } => vec![rows, columns],
+            | &Kind::RmsNorm { rows, columns }
+            | &Kind::Sort { rows, columns } => vec![rows, columns],
+            &Kind::TopK { k, .. } => vec![k],
             &Kind::Sum { rows, columns, axis } => match axis {
                 Some(0) => vec![columns],
                 Some(_) => vec![rows],
@@ -315,6 +333,8 @@ impl Kind {
             Kind::RmsNorm { .. } => x[0].rms_norm(&[-1], Some(&x[1]), 1e-6),
             Kind::Sum { axis: Some(axis), .. } => x[0].sum(&[*axis as isize]),
             Kind::Sum { axis: None, .. } => x[0].sum(&[]),
+            Kind::Sort { .. } => x[0].sort(-1, false).map(|(values, _)| values),
+            &Kind::TopK { k, .. } => x[0].topk(k, -1, true).map(|(values, _)| values),
             Kind::Pointwise { .. } => {
                 let inner = x[0].mul(1.1)?.add(0.1)?.relu().mul(0.5)?.sigmoid();
                 inner.sub(0.25)?.square().add(1)

@@ -57,6 +57,16 @@ fn value(kind: &Kind, data: &[Vec<f32>], places: &[usize]) -> Vec<f64> {
             Some(_) => (0..columns).map(|j| x(at * columns + j)).sum(),
             None => data[0].iter().map(|&x| f64::from(x)).sum(),
         }),
+        &Kind::Sort { columns, .. } => {
+            let mut sorted = data[0].clone();
+            sorted.chunks_mut(columns).for_each(|row| row.sort_by(f32::total_cmp));
+            each(&|at| f64::from(sorted[at]))
+        }
+        &Kind::TopK { .. } => {
+            let mut sorted = data[0].clone();
+            sorted.sort_by(|a, b| b.total_cmp(a));
+            each(&|at| f64::from(sorted[at]))
+        }
         &Kind::Pointwise { .. } => each(&|at| {
             let inner = 1.0 / (1.0 + (-(x(at) * 1.1 + 0.1).max(0.0) * 0.5).exp());
             (inner - 0.25).powi(2) + 1.0

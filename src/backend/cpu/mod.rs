@@ -109,6 +109,7 @@ impl CpuBackend {
             f16: true,
             subgroups: false,
             cooperative: false,
+            sorts: true,
             timestamps: false,
             // Routines stay whole.
             config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },

@@ -6,8 +6,9 @@ use super::lower::plan::LoopPlan;
 use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
+use super::routines::order;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kernel::{Counts, Dispatch, Kernel};
+use crate::kernel::{Counts, Dispatch, Kernel, Order};
 use std::sync::Arc;
 
 /// What a prepared kernel is known by: equal kernels of all batches are prepared once.
@@ -38,6 +39,7 @@ pub(super) enum Prepared {
     Matmul(Box<MatmulPlan>),
     Conv2d(Box<ConvPlan>),
     Attention(Box<AttentionPlan>),
+    Order(Order),
 }
 
 impl Prepared {
@@ -58,6 +60,7 @@ impl Prepared {
                 let message = "shader: the CPU compiles no shaders";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
+            Kernel::Order(order) => Prepared::Order(order.clone()),
             Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
             Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),
             Kernel::Attention(attend) => {
@@ -73,6 +76,7 @@ impl Prepared {
             Prepared::Matmul(plan) => plan.run(inputs, outputs),
             Prepared::Conv2d(plan) => plan.run(inputs, outputs),
             Prepared::Attention(plan) => plan.run(inputs, outputs),
+            Prepared::Order(order) => order::run(order, inputs, outputs),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::program::Machine;
 use super::run::{Outcome, Run};
 use super::scalar::{reduce, Cell};
 use crate::dtype::DType;
-use crate::kernel::{Attend, Convolution, Inst, Kernel, Matmul, Operand, Program, Space};
+use crate::kernel::{Attend, Convolution, Inst, Kernel, Matmul, Operand, Order, Program, Space};
 use crate::op::Reduction;
 use crate::room::room;
 
@@ -16,6 +16,7 @@ pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
         Kernel::Matmul(matmul) => product(run, matmul),
         Kernel::Conv2d(conv) => convolution(run, conv),
         Kernel::Attention(attend) => attention(run, attend),
+        Kernel::Order(order) => sort(run, order),
     }
 }
 
@@ -249,4 +250,29 @@ fn attention(run: &mut Run, a: &Attend) -> Outcome {
         Ok(())
     })?;
     epilogue(run, &a.epilogue, &[a.batch, a.heads, a.queries, a.value_size], &results)
+}
+
+fn sort(run: &mut Run, order: &Order) -> Outcome {
+    let &Order { rows, count, most, descending, dtype } = order;
+    if most > count {
+        return Err(format!("malformed kernel: the first {most} of {count}"));
+    }
+    for row in 0..rows {
+        let mut values = list(&[count])?;
+        for at in 0..count {
+            let bits = run.load(0, Some((row * count + at) as i64), dtype);
+            values.push(dtype.compute().number(bits.ok_or("a row outside its buffer")?));
+        }
+        let compare = |&a: &usize, &b: &usize| {
+            let (a, b): (f64, f64) = (values[a], values[b]);
+            let numbers = if descending { b.partial_cmp(&a) } else { a.partial_cmp(&b) };
+            numbers.unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+        };
+        let mut positions: Vec<usize> = (0..count).collect();
+        positions.sort_by(compare);
+        for (n, &position) in positions[..most].iter().enumerate() {
+            run.store(0, Some((row * most + n) as i64), DType::I32, Some(position as u32))?;
+        }
+    }
+    Ok(())
 }

@@ -75,6 +75,7 @@ impl ReferenceBackend {
         f16: true,
         subgroups: false,
         cooperative: false,
+        sorts: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };

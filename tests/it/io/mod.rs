@@ -3,6 +3,7 @@
 
 mod damaged;
 mod npy;
+mod other;
 
 use crate::cases::array::{decode, Array};
 use crate::cases::golden::arrays;

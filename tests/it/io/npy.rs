@@ -39,7 +39,6 @@ fn arrays() -> Vec<Damage> {
         ("no length", cut(9), "it ends at offset 9, in a header that goes to 10"),
         ("cut in the header", cut(30), "it ends at offset 30"),
         ("cut in the elements", cut(whole.len() - 1), "7 bytes from offset"),
-        ("a byte more", [&whole[..], &[0]].concat(), "9 bytes from offset"),
         ("another beginning", with(0, b'N'), "does not begin as an .npy file"),
         ("version 0", with(6, 0), "version 0.0"),
         ("version 4", with(6, 4), "version 4.0"),
@@ -86,7 +85,6 @@ fn arrays() -> Vec<Damage> {
         ("a negative extent", file(&of(f, "(-2,)"), 8), "an extent that is no number"),
         ("an extent that is too large", file(&of(f, &format!("({nines},)")), 8), "or too large"),
         ("a huge shape", file(&of(f, "(4294967296, 4294967296, 4294967296)"), 8), "takes too many"),
-        ("too small a shape", file(&of(f, "(1,)"), 8), "takes 4"),
         ("too large a shape", file(&of(f, "(3,)"), 8), "takes 12"),
         (
             "2^31 elements of none",
@@ -148,7 +146,6 @@ fn archives() -> Vec<Damage> {
         ("cut at the end", whole[..whole.len() - 1].to_vec(), "no end of a ZIP archive"),
         ("cut in the middle", whole[..end / 2].to_vec(), "no end of a ZIP archive"),
         ("a byte more", [&whole[..], &[0]].concat(), "no end of a ZIP archive"),
-        ("a byte before", [&[0], &whole[..]].concat(), "does not end at offset"),
         ("a second disk", of(end + 4, &[1, 0]), "several parts"),
         ("another count on the disk", of(end + 8, &[9, 0]), "several parts"),
         ("too many members", of(end + 8, &[9, 0, 9, 0]), "of which the end at offset"),

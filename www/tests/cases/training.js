@@ -358,6 +358,14 @@ test("files there and back", async ({ device, Generator, Layer }) => {
     layer.loadStateDict(tensors);
   }
   same(seen.at(-1), file.length, "progress");
+  // A type that no tensor has: the other tensor is loaded.
+  const strange = file.slice();
+  strange.set([57, 57], 9 + new TextDecoder().decode(file.slice(8)).indexOf("F32"));
+  const partly = await device.loadSafetensors(strange);
+  const { dtype, shape, start, end } = partly.skipped.bias;
+  same([Object.keys(partly.tensors), dtype, shape], [["weight"], "F99", [2]], "skipped");
+  const bytes = strange.slice(start, end);
+  same([...new Float32Array(bytes.buffer)], [...(await layer.parameter("bias").value.read())], "bytes of what is skipped");
   const x = device.tensor([[1, 2], [3, 4]], [2, 2], "i32");
   const npy = await x.saveNpy();
   check(new TextDecoder().decode(npy.slice(1, 6)) === "NUMPY", "a file of NumPy's");

@@ -1,4 +1,4 @@
-//! Kernels with ways of their own: products, convolutions, attention.
+//! Kernels with ways of their own: products, convolutions, attention, sorting.
 
 pub mod attention;
 pub mod conv;
@@ -6,4 +6,5 @@ mod epilogue;
 mod gemm;
 pub mod matmul;
 mod operand;
+pub mod order;
 mod skinny;

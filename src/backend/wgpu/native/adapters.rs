@@ -158,6 +158,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         f16: features.contains(wgpu::Features::SHADER_F16),
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative: false,
+        sorts: false,
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         config: KernelConfig::GPU,
     }

@@ -154,6 +154,7 @@ fn limits(of: &JsValue) -> Limits {
         f16: has_feature(of, "shader-f16"),
         subgroups: has_feature(of, "subgroups"),
         cooperative: false,
+        sorts: false,
         timestamps: has_feature(of, "timestamp-query"),
         config: KernelConfig::GPU,
     }

@@ -1,0 +1,207 @@
+//! The header of a safetensors file: JSON that says of each tensor its type, its shape, and where its elements are.
+
+use super::elements::{bytes_of, Stored};
+use crate::dtype::Numbers;
+use crate::error::{Error, Result};
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Who tells the errors.
+pub(super) const LOAD: &str = "load_safetensors";
+/// What is no tensor but notes.
+pub(super) const METADATA: &str = "__metadata__";
+
+/// Whose error it is.
+pub(super) fn named(name: &str) -> String {
+    format!("{LOAD}: tensor {name:?}")
+}
+
+/// Where a tensor lies behind the header, and what it is.
+pub(super) struct Place {
+    /// How its elements are stored, if a tensor here holds such.
+    pub stored: Option<Stored>,
+    pub shape: Vec<usize>,
+    pub start: u64,
+    pub end: u64,
+}
+
+/// What a file says it holds.
+#[derive(Default)]
+pub(super) struct Header {
+    pub tensors: BTreeMap<String, Written>,
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Header {
+    /// Reads the text of a header.
+    pub fn parse(text: &[u8]) -> Result<Header> {
+        let text = std::str::from_utf8(text).map_err(|error| {
+            let at = 8 + error.valid_up_to();
+            Error::data(format!("{LOAD}: the header is not UTF-8 at offset {at}"))
+        })?;
+        if !text.starts_with('{') {
+            let message = format!("{LOAD}: the header does not begin with an object at offset 8");
+            return Err(Error::data(message));
+        }
+        let wrong = |error| Error::data(format!("{LOAD}: the header: {error}"));
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    /// The tensors in the order in which they lie, if they fill what lies behind the header and their shapes fit.
+    pub fn checked(&self, held: u64) -> Result<Vec<(&str, Place)>> {
+        let mut order = Vec::with_capacity(self.tensors.len());
+        for (name, written) in &self.tensors {
+            order.push((name.as_str(), written.place(name, held)?));
+        }
+        order.sort_by_key(|(name, place)| (place.start, place.end, *name));
+        let mut end = 0;
+        for (name, place) in &order {
+            if place.start != end {
+                let what = if place.start < end {
+                    "overlaps what ends"
+                } else {
+                    "leaves a gap behind what ends"
+                };
+                let message = format!("{}: offset {} {what} at {end}", named(name), place.start);
+                return Err(Error::data(message));
+            }
+            end = place.end;
+        }
+        if end != held {
+            let message =
+                format!("{LOAD}: {held} bytes behind the header, of which tensors fill {end}");
+            return Err(Error::data(message));
+        }
+        Ok(order)
+    }
+}
+
+/// The type that a text such as `F32` stands for.
+fn stored(dtype: &str) -> Option<Stored> {
+    let (letter, bits) = match dtype {
+        "BOOL" => return Stored::new(Numbers::Bool, 1),
+        "BF16" => return Some(Stored::Bf16),
+        other => other.split_at_checked(1)?,
+    };
+    let numbers = match letter {
+        "I" => Numbers::Signed,
+        "U" => Numbers::Unsigned,
+        "F" => Numbers::Float,
+        _ => return None,
+    };
+    let size = match bits {
+        "8" => 1,
+        "16" => 2,
+        "32" => 4,
+        "64" => 8,
+        _ => return None,
+    };
+    Stored::new(numbers, size)
+}
+
+/// What the header says of a tensor.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Written {
+    pub dtype: String,
+    pub shape: Vec<u64>,
+    data_offsets: [u64; 2],
+}
+
+impl Written {
+    fn place(&self, name: &str, held: u64) -> Result<Place> {
+        let what = named(name);
+        let [start, end] = self.data_offsets;
+        if start > end || end > held {
+            let message = format!("{what}: offsets {start} to {end} of {held} bytes");
+            return Err(Error::data(message));
+        }
+        let mut shape = Vec::with_capacity(self.shape.len());
+        for &extent in &self.shape {
+            shape.push(usize::try_from(extent).unwrap_or(usize::MAX));
+        }
+        let shown = &self.shape;
+        // How much an element of an unknown type takes is unknown, too.
+        let Some(stored) = stored(&self.dtype) else {
+            return Ok(Place { stored: None, shape, start, end });
+        };
+        match bytes_of(&shape, stored) {
+            Some(bytes) if bytes == end - start => {
+                Ok(Place { stored: Some(stored), shape, start, end })
+            }
+            Some(bytes) => {
+                let (has, dtype) = (end - start, &self.dtype);
+                let from = format!("{has} from {start} to {end}");
+                let message =
+                    format!("{what}: {dtype} of shape {shown:?} takes {bytes} bytes, not {from}");
+                Err(Error::data(message))
+            }
+            None => Err(Error::data(format!("{what}: shape {shown:?} is too large"))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Header {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Header, D::Error> {
+        from.deserialize_map(Keys)
+    }
+}
+
+/// Reads objects in which no key stands twice.
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = Header;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of tensors")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Header, A::Error> {
+        let (mut header, mut noted) = (Header::default(), false);
+        while let Some(key) = map.next_key::<String>()? {
+            let wrong = |error| A::Error::custom(format!("{key:?}: {error}"));
+            if header.tensors.contains_key(&key) || (noted && key == METADATA) {
+                return Err(wrong(A::Error::custom("stands twice")));
+            }
+            if key == METADATA {
+                noted = true;
+                header.metadata = map.next_value::<Notes>().map_err(wrong)?.0;
+            } else {
+                let written = map.next_value().map_err(wrong)?;
+                header.tensors.insert(key, written);
+            }
+        }
+        Ok(header)
+    }
+}
+
+/// Texts by keys that are different.
+struct Notes(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Notes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Notes, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = Notes;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts")
+            }
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Notes, A::Error> {
+                let mut notes = BTreeMap::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if notes.contains_key(&key) {
+                        return Err(A::Error::custom(format!("{key:?} stands twice")));
+                    }
+                    notes.insert(key, map.next_value()?);
+                }
+                Ok(Notes(notes))
+            }
+        }
+        from.deserialize_map(Texts)
+    }
+}
