@@ -75,7 +75,8 @@ impl Tensor {
         let first = chunks.max(2)?.stored()?.first_keys(most, false)?;
         let near = chunks.take_rows(&first)?.reshape(&[rows, most * chunk])?.stored()?;
         let found = near.first_keys(most, ordered)?;
-        let (at, within) = (found.div(chunk as f64)?, found.bitwise_and(chunk as f64 - 1.0)?);
+        let (at, within) =
+            (found.floor_divide(chunk as f64)?, found.bitwise_and(chunk as f64 - 1.0)?);
         first.take_rows(&at)?.mul(chunk as f64)?.add(&within)?.stored()
     }
 
