@@ -22,8 +22,8 @@ const MOST: usize = 1 << 29;
 impl Tensor {
     /// The elements along `axis` in order, and the positions they were at, as `i32`. Equal ones stay in the order they
     /// were in (it is stable), and NaN comes last, whether ascending or `descending`. The positions take one kernel on the
-    /// CPU, and about `log(n)^2 / 5` kernels on a GPU for n elements along the axis. Read both in one [`Device::batch`](crate::device::Device::batch), or all is
-    /// computed twice.
+    /// CPU, and about `log(n)^2 / 5` kernels on a GPU for n elements along the axis. Read both in one
+    /// [`Device::batch`](crate::device::Device::batch), or all is computed twice.
     ///
     /// The gradient adds up by a product with ones, as [`Tensor::gather`]'s.
     ///
