@@ -125,7 +125,7 @@ impl Device {
         let needed = (shape.numel() as u64 * dtype.size() as u64).max(1).next_multiple_of(16);
         if buffer.size() < needed {
             let message = format!(
-                "{name}: the buffer must have the bytes of the tensor as a multiple of 16, got {} bytes for {shape} of {dtype}, which needs {needed}",
+                "{name}: the buffer must have at least {needed} bytes, in a multiple of 16, for {shape} of {dtype}, got {}",
                 buffer.size()
             );
             return Err(Error::data(message));

@@ -44,7 +44,9 @@ impl MultiheadAttention {
         dropout: f64,
     ) -> Result<MultiheadAttention> {
         if heads == 0 || !width.is_multiple_of(heads) {
-            return Err(Error::shape(format!("attention: the width must be a multiple of the heads, got width {width} and {heads} heads")));
+            return Err(Error::shape(format!(
+                "attention: the width must be a multiple of the heads, got width {width} and {heads} heads"
+            )));
         }
         let device = generator.device();
         let weight = init::xavier_uniform(generator, &[3 * width, width], init::Gain::Linear)?;

@@ -114,7 +114,7 @@ convolutions! {
 /// The channels of each group.
 fn divided(name: &str, inputs: usize, outputs: usize, groups: usize) -> Result<(usize, usize)> {
     if groups == 0 || !inputs.is_multiple_of(groups) || !outputs.is_multiple_of(groups) {
-        let message = format!("{name}: input and output channels must be multiples of the groups, got {inputs} and {outputs} in {groups} groups");
+        let message = format!("{name}: channels must be multiples of the groups, got {inputs} to {outputs} in {groups} groups");
         return Err(Error::shape(message));
     }
     Ok((inputs / groups, outputs / groups))

@@ -77,7 +77,9 @@ pub fn trunc_normal(
     (low, high): (f64, f64),
 ) -> Result<Tensor> {
     if !(low < high && std > 0.0) {
-        let message = format!("trunc_normal: std must be positive and low less than high, got std {std}, low {low}, high {high}");
+        let message = format!(
+            "trunc_normal: std must be above 0, and low below high, got {std}, {low}, {high}"
+        );
         return Err(Error::data(message));
     }
     // erf of the limits, 2 cdf - 1, in the numbers of the device, so that the inverse stays between them.

@@ -330,7 +330,7 @@ fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Sha
     let Some(count) = windows.count(extent) else {
         let Windows { axis, size, step, dilation } = windows;
         let message = format!(
-            "unfold: a window must fit the axis, got size {size}, dilation {dilation} and step {step} for axis {axis} of shape {from}"
+            "unfold: a window must fit axis {axis} of shape {from}, got size {size}, dilation {dilation}, step {step}"
         );
         return Err(Error::shape(message));
     };

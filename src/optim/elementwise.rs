@@ -32,7 +32,7 @@ impl Rule for Sgd {
         let Sgd { momentum, dampening, nesterov, .. } = *self;
         match nesterov && (momentum == 0.0 || dampening != 0.0) {
             true => Err(Error::data(format!(
-                "optimizer: nesterov of Sgd needs momentum above 0 and no dampening, got momentum {momentum} and dampening {dampening}"
+                "optimizer: nesterov of Sgd needs momentum and no dampening, got {momentum} and {dampening}"
             ))),
             false => Ok(()),
         }

@@ -75,7 +75,9 @@ impl Tensor {
         for (&(before, after), &extent) in amounts.iter().zip(self.shape.iter()) {
             let off = |amount: isize| amount.min(0).unsigned_abs();
             let Some(len) = extent.checked_sub(off(before).saturating_add(off(after))) else {
-                let message = format!("{name}: something must be left of an axis, got ({before}, {after}) for an axis of {extent}");
+                let message = format!(
+                    "{name}: an axis of {extent} must keep an element, got ({before}, {after})"
+                );
                 return Err(Error::shape(message));
             };
             spans.push(Span::at(off(before), len, 1));

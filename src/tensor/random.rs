@@ -71,7 +71,9 @@ impl Device {
     ) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = shape.into();
         if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
-            return Err(Error::data(format!("normal: mean must be finite and std finite and at least 0, got mean {mean} and std {std}")));
+            return Err(Error::data(format!(
+                "normal: mean must be finite, and std from 0 on, got {mean} and {std}"
+            )));
         }
         // 1 - u lies in (0, 1], so its logarithm is finite.
         let radius = self.bits("normal", &dims, seed, 0)?.unit_float().mul(-1.0)?.add(1.0)?;

@@ -194,7 +194,7 @@ impl Tensor {
         let at = self.shape.axis("slice", axis)?;
         let Some((start, end)) = resolve(&range, self.shape[at]).filter(|_| step > 0) else {
             let (range, shape) = (written(&range), &self.shape);
-            let message = format!("slice: the range must be inside axis {axis} of shape {shape}, and the step not 0, got {range} and step {step}");
+            let message = format!("slice: the range must be inside axis {axis} of shape {shape}, got {range} step {step}");
             return Err(Error::shape(message));
         };
         let len = (end - start).div_ceil(step);

@@ -192,7 +192,7 @@ impl DataLoader {
     pub fn new(data: &Dataset, batch_size: usize) -> Result<DataLoader> {
         if batch_size == 0 || data.is_empty() {
             let count = data.len();
-            let message = format!("loader: there must be examples, and at least 1 in a batch, got {count} examples in batches of {batch_size}");
+            let message = format!("loader: batches must have an example, got {count} examples in batches of {batch_size}");
             return Err(Error::data(message));
         }
         Ok(DataLoader { data: data.clone(), batch_size, shuffle: None, drop_last: false })

@@ -66,7 +66,8 @@ export abstract class Module {
    */
   saveTo(name: string, notes?: Record<string, string>): Promise<void>;
   /**
-   * Takes the values from a file that `saveTo` of a module or of a {@link Trainer} kept; its notes, or undefined if there is none.
+   * Takes the values from a file that `saveTo` of a module or of a {@link Trainer} kept. Returns its notes, or undefined if there
+   * is none.
    *
    * @example
    * ```ts

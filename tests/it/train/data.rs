@@ -136,7 +136,7 @@ fn data_that_cannot_be_is_refused() {
     let error = DataLoader::new(&data, 0).expect_err("refused");
     assert_eq!(
         error.message(),
-        "loader: there must be examples, and at least 1 in a batch, got 5 examples in batches of 0"
+        "loader: batches must have an example, got 5 examples in batches of 0"
     );
     let none = Dataset::new(&zeros(&device, &[0, 2]), &zeros(&device, &[0])).expect("none");
     assert!(DataLoader::new(&none, 3).is_err());
