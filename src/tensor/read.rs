@@ -180,6 +180,7 @@ impl Tensor {
     /// Elements that are to be read, and who takes their bytes.
     pub(crate) fn wanted(&self, start: usize, len: usize, take: Take) -> Result<Wanted> {
         if start.checked_add(len).is_none_or(|end| end > self.numel()) {
+            let shape = &self.shape;
             let message = format!(
                 "read: the range must be inside shape {shape}, got {len} elements from {start} on"
             );
