@@ -147,7 +147,8 @@ impl Tensor {
     /// The negative logarithm of a normal distribution's density, of which this is the mean and `variance` the variance:
     /// the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, epsilon)` (Nix and Weigend 1994). With
     /// `full` the constant `log(2 pi) / 2` is added. The variance has the shape of this, or one number for the last axis:
-    /// extent 1 there, or the axis left out. The target broadcasts. PyTorch's epsilon is 1e-6. (`F.gaussian_nll_loss` of PyTorch.)
+    /// extent 1 there, or the axis left out. The target broadcasts. PyTorch's epsilon is 1e-6. (`F.gaussian_nll_loss` of
+    /// PyTorch.)
     ///
     /// The gradient by a variance below epsilon is that at epsilon, as PyTorch's. Variances below 0, which PyTorch
     /// refuses, count as epsilon.
