@@ -1,7 +1,9 @@
 //! Attention with learnt projections.
 
 use super::linear::linear;
+use super::module::like;
 use super::{init, Dropout, Generator, Layer, Linear, Members, Module};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::tensor::{AttentionOptions, Tensor, Variable};
 
@@ -27,6 +29,12 @@ pub struct MultiheadAttention {
     pub in_proj_bias: Variable,
     /// `[width, width]`, and a bias.
     pub out_proj: Linear,
+    /// `[1, 1, width]`, one more key after those that were projected, and `bias_v`, its value.
+    pub bias_k: Option<Variable>,
+    /// `[1, 1, width]`.
+    pub bias_v: Option<Variable>,
+    /// Whether a key and a value of zeros come last.
+    pub add_zero_attn: bool,
     heads: usize,
     dropout: Dropout,
 }
@@ -56,9 +64,24 @@ impl MultiheadAttention {
             in_proj_weight: Variable::new(&weight),
             in_proj_bias: Variable::new(&device.zeros(&[3 * width])?),
             out_proj,
+            bias_k: None,
+            bias_v: None,
+            add_zero_attn: false,
             heads,
             dropout: Dropout::new(generator, dropout)?,
         })
+    }
+
+    /// With one more key and value that are learnt and that all queries see (`add_bias_kv` of PyTorch).
+    ///
+    /// # Errors
+    /// `Limit`.
+    pub fn with_bias_kv(mut self, generator: &Generator) -> Result<MultiheadAttention> {
+        let shape = [1, 1, self.out_proj.weight.shape()[0]];
+        let begin = || init::xavier_normal(generator, &shape, init::Gain::Linear);
+        self.bias_k = Some(Variable::new(&begin()?));
+        self.bias_v = Some(Variable::new(&begin()?));
+        Ok(self)
     }
 
     /// What queries find at keys: `[batch, length, width]` each; keys and values have one length.
@@ -75,16 +98,48 @@ impl MultiheadAttention {
         let (weight, bias) = (self.in_proj_weight.value(), self.in_proj_bias.value());
         let (weights, biases) = (weight.chunk(3, 0)?, bias.chunk(3, 0)?);
         let mut heads = Vec::with_capacity(3);
+        let more = [None, self.bias_k.as_ref(), self.bias_v.as_ref()];
         for (i, x) in [query, key, value].into_iter().enumerate() {
-            heads.push(self.split(&linear(x, &weights[i], Some(&biases[i]))?)?);
+            let projected = linear(x, &weights[i], Some(&biases[i]))?;
+            let whole = self.lengthened(projected, more[i], i > 0)?;
+            heads.push(self.split(&whole)?);
         }
         let [q, k, v] = &heads[..] else { unreachable!("three were pushed") };
+        let (queries, keys) = (q.shape()[2], k.shape()[2]);
+        let mask = match k.shape()[2] - key.shape()[1] {
+            0 => None,
+            more => Some(widened(query, [queries, keys - more, keys], &options)?),
+        };
+        let options = match &mask {
+            Some(mask) => AttentionOptions {
+                mask: Some(mask),
+                scale: options.scale,
+                ..AttentionOptions::default()
+            },
+            None => options,
+        };
         let found = match self.dropout.drops() {
             true => self.dropped(q, k, v, options)?,
             false => q.attention(k, v, options)?,
         };
         let joined = found.permute(&[0, 2, 1, 3])?.flatten(2..)?;
         self.out_proj.forward(&joined)
+    }
+
+    /// Projected keys or values with those that are not of the input after them.
+    fn lengthened(&self, x: Tensor, more: Option<&Variable>, is_key: bool) -> Result<Tensor> {
+        let &[batch, _, width] = x.shape() else { return Ok(x) };
+        let mut parts = vec![x.clone()];
+        if let Some(more) = more {
+            parts.push(like(more.value(), &x)?.expand(&[batch, 1, width])?);
+        }
+        if is_key && self.add_zero_attn {
+            parts.push(x.device().zeros((&[batch, 1, width], x.dtype()))?);
+        }
+        match parts.len() {
+            1 => Ok(x),
+            _ => Tensor::concat(&parts, 1),
+        }
     }
 
     /// `[batch, length, width]` as `[batch, heads, length, width / heads]`.
@@ -115,10 +170,54 @@ impl MultiheadAttention {
     }
 }
 
+/// What queries see of keys, with further keys that all of them see: a mask of the last extent `all`.
+fn widened(
+    query: &Tensor,
+    [queries, keys, all]: [usize; 3],
+    options: &AttentionOptions,
+) -> Result<Tensor> {
+    let device = query.device();
+    let place = device.iota(&[all], 0)?;
+    let further = place.ge(keys as i64)?;
+    // The place of a query among the keys that count.
+    let count = options.kv_length.unwrap_or(keys) as i64;
+    let own = device.iota(&[queries, 1], 0)?.add(count - queries as i64)?;
+    let mut sees = place.lt(count)?.expand(&[queries, all])?;
+    if options.causal {
+        sees = sees.logical_and(place.le(&own)?)?;
+    }
+    if let Some(window) = options.window {
+        sees = sees.logical_and(own.sub(&place)?.abs().lt(window as i64)?)?;
+    }
+    let sees = sees.logical_or(further)?;
+    let Some(mask) = options.mask else { return Ok(sees) };
+    let shape = mask.shape();
+    let [before @ .., last] = shape else { return Err(mask_shape(mask, keys)) };
+    let whole = match *last {
+        1 => mask.expand([before, &[keys]].concat())?,
+        last if last == keys => mask.clone(),
+        _ => return Err(mask_shape(mask, keys)),
+    };
+    let mut amounts = vec![(0, 0); shape.len()];
+    amounts[shape.len() - 1].1 = (all - keys) as isize;
+    let added = mask.dtype() != DType::Bool;
+    let whole = whole.pad(&amounts[..], if added { 0.0 } else { 1.0 })?;
+    match added {
+        true => sees.where_cond(whole, f64::NEG_INFINITY),
+        false => sees.logical_and(whole),
+    }
+}
+
+fn mask_shape(mask: &Tensor, keys: usize) -> Error {
+    let shape = mask.shape();
+    Error::shape(format!("attention: a mask must have {keys} keys in its last axis, got {shape:?}"))
+}
+
 impl Module for MultiheadAttention {
     fn members(&self, members: &mut Members) {
         members.parameter("in_proj_weight", &self.in_proj_weight);
         members.parameter("in_proj_bias", &self.in_proj_bias);
+        members.parameter_if("bias_k", &self.bias_k).parameter_if("bias_v", &self.bias_v);
         self.dropout.members(members.child("out_proj", &self.out_proj));
     }
 }

@@ -82,6 +82,80 @@ impl Layer for Linear {
     }
 }
 
+/// `x1^T W x2 + b` of two inputs, for each of the outputs. The weight is `[outputs, inputs1, inputs2]`, the bias `[outputs]`;
+/// both begin uniform within `1 / sqrt(inputs1)`.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::device::{Device, Preference};
+/// # use warpweft::nn::{Bilinear, Generator};
+/// # let device = Device::with(Preference::Cpu).await?;
+/// let bilinear = Bilinear::new(&Generator::new(&device, 0), 3, 4, 2)?;
+/// assert_eq!(bilinear.run(&device.ones(&[5, 3])?, &device.ones(&[5, 4])?)?.shape(), [5, 2]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Bilinear {
+    /// `[outputs, inputs1, inputs2]`.
+    pub weight: Variable,
+    /// `[outputs]`.
+    pub bias: Option<Variable>,
+}
+
+impl Bilinear {
+    /// A layer with a bias.
+    ///
+    /// # Errors
+    /// `Limit` if the weight is too large.
+    pub fn new(
+        generator: &Generator,
+        inputs1: usize,
+        inputs2: usize,
+        outputs: usize,
+    ) -> Result<Bilinear> {
+        let bound = 1.0 / (inputs1.max(1) as f64).sqrt();
+        let begin = |shape: &[usize]| init::uniform(generator, shape, -bound, bound);
+        let weight = Variable::new(&begin(&[outputs, inputs1, inputs2])?);
+        Ok(Bilinear { weight, bias: Some(Variable::new(&begin(&[outputs])?)) })
+    }
+
+    /// Of `[.., inputs1]` and `[.., inputs2]` it is `[.., outputs]`.
+    ///
+    /// # Errors
+    /// `Shape` unless the last axes are the weight's and the axes before are equal; `DType`.
+    pub fn run(&self, x1: &Tensor, x2: &Tensor) -> Result<Tensor> {
+        let weight = like(self.weight.value(), x1)?;
+        let &[outputs, first, second] = weight.shape() else { unreachable!("it has three axes") };
+        let (a, b) = (x1.shape(), x2.shape());
+        let fit = match (a.split_last(), b.split_last()) {
+            (Some((&i, before)), Some((&j, other))) => (i, j, before) == (first, second, other),
+            _ => false,
+        };
+        if !fit {
+            let message = format!(
+                "bilinear: inputs must be [.., {first}] and [.., {second}], got {a:?} and {b:?}"
+            );
+            return Err(Error::shape(message));
+        }
+        let rows = weight.permute(&[1, 0, 2])?.reshape(&[first, outputs * second])?;
+        let products = x1.matmul(&rows).map_err(|error| error.within("bilinear"))?;
+        let before = &a[..a.len() - 1];
+        let products = products.reshape([before, &[outputs, second]].concat())?;
+        let sums = products.matmul(&x2.unsqueeze(-1)?);
+        let sums = sums.map_err(|error| error.within("bilinear"))?.squeeze(-1)?;
+        match &self.bias {
+            Some(bias) => sums.add(like(bias.value(), x1)?),
+            None => Ok(sums),
+        }
+    }
+}
+
+impl Module for Bilinear {
+    fn members(&self, members: &mut Members) {
+        members.parameter("weight", &self.weight).parameter_if("bias", &self.bias);
+    }
+}
+
 /// A row of a table for each index: `[count, width]`, which begins normal.
 #[derive(Clone, Debug)]
 pub struct Embedding {

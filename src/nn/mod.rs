@@ -26,12 +26,12 @@ pub use container::{Checkpoint, Residual, Sequential};
 pub use conv::{Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d};
 pub use dropout::Dropout;
 pub use generator::Generator;
-pub use linear::{Embedding, Linear};
+pub use linear::{Bilinear, Embedding, Linear};
 pub use lora::Lora;
 pub use loss::{CrossEntropyOptions, LossReduction, PoissonNllOptions, TripletMarginOptions};
 pub use module::{Layer, Member, Members, Mode, Module};
 pub use norm::{BatchNorm, GroupNorm, InstanceNorm, LayerNorm, RmsNorm};
-pub use recurrent::{Gru, Lstm, RecurrentOptions, Rnn};
+pub use recurrent::{Gru, Lstm, Nonlinearity, RecurrentOptions, Rnn};
 pub use transformer::{
     Activation, TransformerDecoderLayer, TransformerEncoderLayer, TransformerOptions,
 };

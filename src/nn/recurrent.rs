@@ -18,12 +18,34 @@ pub struct RecurrentOptions {
     pub bias: bool,
     /// The probability by which results between layers are dropped while it trains.
     pub dropout: f64,
+    /// What is made of the sums, for [`Rnn`] alone.
+    pub nonlinearity: Nonlinearity,
+    /// The width that a matrix brings the hidden state to after each step, for [`Lstm`] alone (Sak and others 2014); with 0
+    /// there is no such matrix.
+    pub proj_size: usize,
 }
 
 impl Default for RecurrentOptions {
     fn default() -> RecurrentOptions {
-        RecurrentOptions { layers: 1, bidirectional: false, bias: true, dropout: 0.0 }
+        RecurrentOptions {
+            layers: 1,
+            bidirectional: false,
+            bias: true,
+            dropout: 0.0,
+            nonlinearity: Nonlinearity::Tanh,
+            proj_size: 0,
+        }
     }
+}
+
+/// What [`Rnn`] makes of the sums of a step.
+#[cfg_attr(feature = "js-nn", warpweft_macros::js)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nonlinearity {
+    /// Their hyperbolic tangents.
+    Tanh,
+    /// Themselves where they are above 0, and else 0.
+    Relu,
 }
 
 /// One direction of one layer.
@@ -34,12 +56,15 @@ struct Cell {
     weight_ih: Variable,
     weight_hh: Variable,
     bias: Option<[Variable; 2]>,
+    /// `[projected, hidden]`.
+    weight_hr: Option<Variable>,
 }
 
 /// What a step of a cell does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rnn,
+    ReluRnn,
     Lstm,
     Gru,
 }
@@ -47,9 +72,24 @@ enum Kind {
 impl Kind {
     fn gates(self) -> usize {
         match self {
-            Kind::Rnn => 1,
+            Kind::Rnn | Kind::ReluRnn => 1,
             Kind::Lstm => 4,
             Kind::Gru => 3,
+        }
+    }
+
+    /// The kind with these options.
+    fn with(self, hidden: usize, options: &RecurrentOptions) -> Result<Kind> {
+        let RecurrentOptions { nonlinearity, proj_size, .. } = *options;
+        if proj_size > 0 && (self != Kind::Lstm || proj_size >= hidden) {
+            let message =
+                format!("rnn: proj_size must be below {hidden} and of an Lstm, got {proj_size}");
+            return Err(Error::data(message));
+        }
+        match (self, nonlinearity) {
+            (kind, Nonlinearity::Tanh) => Ok(kind),
+            (Kind::Rnn, Nonlinearity::Relu) => Ok(Kind::ReluRnn),
+            _ => Err(Error::data("rnn: nonlinearity must be of an Rnn, got another layer")),
         }
     }
 
@@ -59,6 +99,7 @@ impl Kind {
         let chunks = |x: &Tensor| x.chunk(self.gates(), -1);
         match self {
             Kind::Rnn => Ok(vec![x.add(h)?.tanh()]),
+            Kind::ReluRnn => Ok(vec![x.add(h)?.relu()]),
             Kind::Lstm => {
                 let gates = chunks(&x.add(h)?)?;
                 let (input, forget) = (gates[0].sigmoid(), gates[1].sigmoid());
@@ -83,6 +124,8 @@ struct Stack {
     /// By layers, then directions.
     cells: Vec<Cell>,
     hidden: usize,
+    /// The width of results and of the first state.
+    width: usize,
     directions: usize,
     dropout: Dropout,
 }
@@ -95,10 +138,13 @@ impl Stack {
         hidden: usize,
         options: RecurrentOptions,
     ) -> Result<Stack> {
-        let RecurrentOptions { layers, bidirectional, bias, dropout } = options;
+        let RecurrentOptions { layers, bidirectional, bias, dropout, .. } = options;
         if layers == 0 || hidden == 0 {
             return Err(Error::data(format!("rnn: {layers} layers of {hidden} hidden units")));
         }
+        let kind = kind.with(hidden, &options)?;
+        let projected = (options.proj_size > 0).then_some(options.proj_size);
+        let own = projected.unwrap_or(hidden);
         let directions = 1 + usize::from(bidirectional);
         let bound = 1.0 / (hidden as f64).sqrt();
         let begin =
@@ -106,32 +152,36 @@ impl Stack {
         let rows = kind.gates() * hidden;
         let mut cells = Vec::with_capacity(layers * directions);
         for layer in 0..layers {
-            let width = if layer == 0 { inputs } else { hidden * directions };
+            let width = if layer == 0 { inputs } else { own * directions };
             for reverse in ["", "_reverse"].into_iter().take(directions) {
                 cells.push(Cell {
                     suffix: format!("_l{layer}{reverse}"),
                     weight_ih: begin(&[rows, width])?,
-                    weight_hh: begin(&[rows, hidden])?,
+                    weight_hh: begin(&[rows, own])?,
                     bias: bias.then(|| Ok([begin(&[rows])?, begin(&[rows])?])).transpose()?,
+                    weight_hr: projected.map(|width| begin(&[width, hidden])).transpose()?,
                 });
             }
         }
-        Ok(Stack { kind, cells, hidden, directions, dropout: Dropout::new(generator, dropout)? })
+        let dropout = Dropout::new(generator, dropout)?;
+        Ok(Stack { kind, cells, hidden, width: own, directions, dropout })
     }
 
     fn members(&self, members: &mut Members) {
-        for Cell { suffix, weight_ih, weight_hh, bias } in &self.cells {
+        for Cell { suffix, weight_ih, weight_hh, bias, weight_hr } in &self.cells {
             members.parameter(&format!("weight_ih{suffix}"), weight_ih);
             members.parameter(&format!("weight_hh{suffix}"), weight_hh);
             if let Some([ih, hh]) = bias {
                 members.parameter(&format!("bias_ih{suffix}"), ih);
                 members.parameter(&format!("bias_hh{suffix}"), hh);
             }
+            members.parameter_if(&format!("weight_hr{suffix}"), weight_hr);
         }
         self.dropout.members(members);
     }
 
-    /// The results `[batch, steps, directions * hidden]`, and the last states, each `[layers * directions, batch, hidden]`.
+    /// The results `[batch, steps, directions * width]`, and the last states, `[layers * directions, batch, width]`; cell
+    /// states have `hidden` there.
     fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
         let &[batch, steps, _] = x.shape() else {
             let message = format!("rnn: shape {:?} is not [batch, steps, inputs]", x.shape());
@@ -140,11 +190,14 @@ impl Stack {
         if steps == 0 {
             return Err(Error::shape(format!("rnn: shape {:?} has no steps", x.shape())));
         }
-        let wanted = [self.cells.len(), batch, self.hidden];
-        if let Some(state) = states.iter().find(|state| state.shape() != wanted) {
-            let why = "a state is [layers * directions, batch, hidden]";
-            let message = format!("rnn: {why}, {wanted:?}, not {:?}", state.shape());
-            return Err(Error::shape(message));
+        let widths = [self.width, self.hidden];
+        for (state, width) in states.iter().zip(widths) {
+            let wanted = [self.cells.len(), batch, width];
+            if state.shape() != wanted {
+                let why = "a state is [layers * directions, batch, hidden]";
+                let message = format!("rnn: {why}, {wanted:?}, not {:?}", state.shape());
+                return Err(Error::shape(message));
+            }
         }
         let count = 1 + usize::from(self.kind == Kind::Lstm);
         let mut last: Vec<Vec<Tensor>> = vec![Vec::with_capacity(self.cells.len()); count];
@@ -158,7 +211,10 @@ impl Stack {
             for (direction, cell) in cells.iter().enumerate() {
                 let at = (layer * self.directions + direction) as isize;
                 let state: Vec<Tensor> = match states {
-                    [] => vec![x.device().zeros((&[batch, self.hidden], x.dtype()))?; count],
+                    [] => {
+                        let zeros = |&n: &usize| x.device().zeros((&[batch, n], x.dtype()));
+                        widths[..count].iter().map(zeros).collect::<Result<_>>()?
+                    }
                     states => {
                         states.iter().map(|state| state.select(0, at)).collect::<Result<_>>()?
                     }
@@ -189,10 +245,15 @@ impl Stack {
             Some([of_x, of_h]) => [Some(of_x.add(&of_h)?), None],
         };
         let weight = transposed(&cell.weight_hh.value(), x)?;
+        let projection = cell.weight_hr.as_ref().map(|weight| transposed(&weight.value(), x));
+        let projection = projection.transpose()?;
         let steps = linear(x, &cell.weight_ih.value(), of_x.as_ref())?.unbind(0)?;
         let mut results = Vec::with_capacity(steps.len());
         let mut advance = |step: &Tensor| {
             state = self.kind.step(step, &affine(&state[0], &weight, of_h.as_ref())?, &state)?;
+            if let Some(projection) = &projection {
+                state[0] = affine(&state[0], projection, None)?;
+            }
             results.push(state[0].clone());
             Ok(())
         };
@@ -219,7 +280,7 @@ macro_rules! recurrent {
             /// `1 / sqrt(hidden)`.
             ///
             /// # Errors
-            /// `Data` for no layers or units, or a probability outside `[0, 1)`; `Limit`.
+            /// `Data` for no layers or units, a probability outside `[0, 1)`, or an option that it does not have; `Limit`.
             pub fn new(
                 generator: &Generator,
                 inputs: usize,
@@ -246,7 +307,7 @@ macro_rules! recurrent {
 }
 
 recurrent! {
-    /// `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` (Elman 1990).
+    /// `h' = tanh(W_ih x + b_ih + W_hh h + b_hh)` (Elman 1990), or relu instead of tanh.
     Rnn;
     /// Long short-term memory (Hochreiter and Schmidhuber 1997), with a forget gate: gates in the order input, forget, cell,
     /// output.
@@ -292,7 +353,8 @@ impl Gru {
 
 impl Lstm {
     /// The results, and the last hidden and cell states, each `[layers * directions, batch, hidden]`, which the next part of a
-    /// sequence begins with; zeros are the first.
+    /// sequence begins with; zeros are the first. With [`RecurrentOptions::proj_size`] results and hidden states have that
+    /// width.
     ///
     /// # Errors
     /// `Shape` if a shape does not fit; `DType`.

@@ -23,9 +23,8 @@ fn step(
 ) -> Result<(Tensor, Vec<Tensor>)> {
     let (mean, square) = moments(update, gradient, betas)?;
     let largest = amsgrad.then(|| update.memory[2].maximum(&square)).transpose()?;
-    let scale = Number::from(1.0).div(update.filled(betas.1)?.sqrt()?)?;
+    let (rate, scale) = update.corrections(betas)?;
     let root = scale.times(&largest.as_ref().unwrap_or(&square).sqrt())?;
-    let rate = Number::from(update.lr).div(update.filled(betas.0)?)?;
     let change = rate.times(&mean.div(&root.add(eps)?)?)?;
     let mut memory = vec![mean, square];
     memory.extend(largest);
@@ -263,5 +262,74 @@ impl Rule for RAdam {
         };
         let change = length.choose(5.0, rectified, || Ok(change.clone()))?;
         Ok((value.sub(&change)?, vec![mean, square]))
+    }
+}
+
+numbers! {
+    /// [`Adam`] by how far gradients are from their running mean (Zhuang and others 2020, algorithm 2).
+    AdaBelief {
+        /// The learning rate.
+        lr: f64 = 1e-3 => 0.0..,
+        /// How much of the two running means stays.
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
+        /// What is added to the squares of the distances each time, and to their root.
+        eps: f64 = 1e-16 => 0.0..,
+        /// How much smaller the values become by themselves, times the learning rate.
+        weight_decay: f64 = 0.0 => 0.0..,
+    }
+}
+
+impl Rule for AdaBelief {
+    by_numbers!();
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("exp_avg", 0.0), ("exp_avg_var", 0.0)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = &update.gradient;
+        let mean = toward(&update.memory[0], gradient, 1.0 - self.betas.0)?;
+        let square = gradient.sub(&mean)?.square().mul(1.0 - self.betas.1)?;
+        let variance = update.memory[1].mul(self.betas.1)?.add(&square)?.add(self.eps)?;
+        let (rate, scale) = update.corrections(self.betas)?;
+        let root = scale.times(&variance.sqrt())?.add(self.eps)?;
+        let change = rate.times(&mean.div(&root)?)?;
+        Ok((update.shrunk(self.weight_decay)?.sub(&change)?, vec![mean, variance]))
+    }
+}
+
+numbers! {
+    /// [`Adam`] whose squares change by no more than those of a gradient (Zaheer and others 2018, algorithm 2).
+    Yogi {
+        /// The learning rate.
+        lr: f64 = 1e-2 => 0.0..,
+        /// How much of the two running means stays.
+        betas: (f64, f64) = (0.9, 0.999) => 0.0..1.0,
+        /// What is added to the root.
+        eps: f64 = 1e-3 => 0.0..,
+        /// What the two running means begin with.
+        initial_accumulator: f64 = 1e-6 => 0.0..,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0 => 0.0..,
+    }
+}
+
+impl Rule for Yogi {
+    by_numbers!();
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        MOMENTS.map(|(name, _)| (name, self.initial_accumulator)).to_vec()
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let mean = toward(&update.memory[0], &gradient, 1.0 - self.betas.0)?;
+        let (before, now) = (&update.memory[1], gradient.square());
+        let change = before.sub(&now)?.sign().mul(&now)?.mul(1.0 - self.betas.1)?;
+        let square = before.sub(&change)?;
+        let (rate, scale) = update.corrections(self.betas)?;
+        let root = scale.times(&square.sqrt())?.add(self.eps)?;
+        let change = rate.times(&mean.div(&root)?)?;
+        Ok((update.value.sub(&change)?, vec![mean, square]))
     }
 }

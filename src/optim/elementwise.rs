@@ -210,3 +210,90 @@ impl Rule for Lion {
         Ok((value, vec![toward(before, gradient, 1.0 - self.betas.1)?]))
     }
 }
+
+numbers! {
+    /// Gradient descent whose values are averaged (Polyak and Juditsky 1992, `torch.optim.ASGD`). The averages are `ax` in
+    /// [`Optimizer::state_dict`](crate::optim::Optimizer::state_dict).
+    Asgd {
+        /// The learning rate.
+        lr: f64 = 1e-2 => 0.0..,
+        /// How the learning rate falls: by `1 / (1 + lambd * lr * (step - 1))^alpha`; the values become smaller by `lambd`
+        /// times it.
+        lambd: f64 = 1e-4 => 0.0..,
+        /// The power by which the learning rate falls.
+        alpha: f64 = 0.75 => 0.0..,
+        /// The step after which values are averaged.
+        t0: f64 = 1e6 => 0.0..,
+        /// How much of the values is added to the gradients.
+        weight_decay: f64 = 0.0 => 0.0..,
+    }
+}
+
+impl Rule for Asgd {
+    by_numbers!();
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("ax", 0.0)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let gradient = update.decayed(self.weight_decay)?;
+        let (one, before) = (Number::from(1.0), update.step.sub(1.0)?);
+        let fall = before.mul(self.lambd * update.lr)?.add(1.0)?;
+        let fall = fall.map(|x| x.powf(self.alpha), |x| x.pow(self.alpha))?;
+        let lr = Number::from(update.lr).div(fall)?;
+        let kept = one.sub(lr.mul(self.lambd)?)?.times(&update.value)?;
+        let value = kept.sub(&lr.times(&gradient)?)?;
+        let averaged = before.sub(self.t0)?.map(|x| x.max(1.0), |x| x.maximum(1.0))?;
+        let share = one.div(averaged)?;
+        let kept = one.sub(share.clone())?.times(&update.memory[0])?;
+        let average = kept.add(&share.times(&value)?)?;
+        Ok((value, vec![average]))
+    }
+}
+
+numbers! {
+    /// Steps by the signs of the gradients alone, whose sizes grow while a sign stays (Riedmiller and Braun 1993,
+    /// `torch.optim.Rprop`). It is for gradients of all data at once.
+    Rprop {
+        /// The size of the first steps. Other rates later do nothing.
+        lr: f64 = 1e-2 => 0.0..,
+        /// What a size is multiplied with where the sign changed, and where it stayed.
+        etas: (f64, f64) = (0.5, 1.2) => 0.0..,
+        /// The smallest and the largest size.
+        step_sizes: (f64, f64) = (1e-6, 50.0) => 0.0..,
+    }
+}
+
+impl Rule for Rprop {
+    fn lr(&self) -> f64 {
+        self.lr
+    }
+
+    fn check(&self, _shapes: &[Vec<usize>]) -> Result<()> {
+        self.check_numbers()?;
+        let (less, more) = self.etas;
+        match 0.0 < less && less < 1.0 && 1.0 < more {
+            true => Ok(()),
+            false => Err(Error::data(format!(
+                "optimizer: etas of Rprop must be below and above 1, and above 0, got {less} and {more}"
+            ))),
+        }
+    }
+
+    fn memory(&self) -> Vec<(&'static str, f64)> {
+        vec![("prev", 0.0), ("step_size", self.lr)]
+    }
+
+    fn update(&self, update: &Update) -> Result<(Tensor, Vec<Tensor>)> {
+        let agree = update.gradient.mul(&update.memory[0])?;
+        let (turned, stayed) = (agree.lt(0.0)?, agree.gt(0.0)?);
+        let before = &update.memory[1];
+        let size = stayed.where_cond(&before.mul(self.etas.1)?, before)?;
+        let size = turned.where_cond(&before.mul(self.etas.0)?, &size)?;
+        let size = size.clamp(self.step_sizes.0, self.step_sizes.1)?;
+        let gradient = turned.where_cond(0.0, &update.gradient)?;
+        let value = update.value.sub(&gradient.sign().mul(&size)?)?;
+        Ok((value, vec![gradient, size]))
+    }
+}

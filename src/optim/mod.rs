@@ -13,9 +13,9 @@ mod rule;
 mod schedule;
 mod state;
 
-pub use adam::{Adam, AdamW, Adamax, NAdam, RAdam};
+pub use adam::{AdaBelief, Adam, AdamW, Adamax, NAdam, RAdam, Yogi};
 pub use average::WeightAverage;
-pub use elementwise::{Adadelta, Adagrad, Lion, RmsProp, Sgd};
+pub use elementwise::{Adadelta, Adagrad, Asgd, Lion, RmsProp, Rprop, Sgd};
 pub(crate) use gradients::Clip;
 pub use matrices::{Lamb, Muon};
 pub use mixed::LossScale;

@@ -1,7 +1,7 @@
 //! Pooling to given sizes: an axis in so many parts, which overlap where they do not divide it.
 
 use super::scan::identity;
-use super::{within, Tensor};
+use super::{kept, within, Tensor};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::Reduction;
@@ -49,6 +49,43 @@ impl Tensor {
         })
     }
 
+    /// Where the largest element of each part stands, counted row-major over these axes, as `i32`; of several the first.
+    /// Goes with [`Tensor::adaptive_max_pool`]. (PyTorch's `return_indices`.)
+    ///
+    /// # Errors
+    /// As [`Tensor::adaptive_max_pool`]; `Limit` where there are more than 2^31 places.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// # use warpweft::device::{Device, Preference};
+    /// let device = Device::with(Preference::Cpu).await?;
+    /// let x = device.tensor(&[1.0f32, 5.0, 2.0], &[1, 3])?;
+    /// assert_eq!(x.adaptive_max_pool_indices(&[2])?.read::<i32>().await?, [1, 1]);
+    /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+    /// ```
+    #[cfg_attr(feature = "js", js(dtype = I32))]
+    pub fn adaptive_max_pool_indices(&self, sizes: &[usize]) -> Result<Tensor> {
+        let name = "adaptive_max_pool_indices";
+        if self.dtype == DType::Bool {
+            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+        }
+        let first = self.first_of_parts(name, sizes)?;
+        let plane = &self.shape[first..];
+        let count = plane.iter().fold(1usize, |count, &extent| count.saturating_mul(extent));
+        if count > i32::MAX as usize {
+            let message = format!("{name}: {count} places are more than 2^31");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        within(name, || {
+            let places = self.device.iota(&[count], 0)?.reshape(plane)?.expand(&self.shape)?;
+            let (mut values, mut places) = (self.clone(), places);
+            for (i, &size) in sizes.iter().enumerate() {
+                (values, places) = values.largest_at(&places, first + i, size)?;
+            }
+            Ok(places)
+        })
+    }
+
     /// Axis by axis.
     fn by_parts(
         &self,
@@ -56,22 +93,29 @@ impl Tensor {
         sizes: &[usize],
         pool: impl Fn(&Tensor, usize, usize) -> Result<Tensor>,
     ) -> Result<Tensor> {
+        let first = self.first_of_parts(name, sizes)?;
+        let mut pooled = self.clone();
+        for (i, &size) in sizes.iter().enumerate() {
+            pooled = within(name, || pool(&pooled, first + i, size))?;
+        }
+        Ok(pooled)
+    }
+
+    /// The first axis that is divided into parts, of which there are so many.
+    fn first_of_parts(&self, name: &str, sizes: &[usize]) -> Result<usize> {
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
         let Some(first) = fits else {
             let why = "parts of at least one element each";
             return Err(Error::shapes(name, &self.shape, sizes, why));
         };
-        let mut pooled = self.clone();
-        for (i, &size) in sizes.iter().enumerate() {
-            let extent = self.shape[first + i];
+        for (&extent, &size) in self.shape[first..].iter().zip(sizes) {
             if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {
                 let message = format!("{name}: the output size must be from 1 to the axis, got {size} for an axis of {extent}");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
-            pooled = within(name, || pool(&pooled, first + i, size))?;
         }
-        Ok(pooled)
+        Ok(first)
     }
 
     /// Parts that do not overlap, their elements along a new last axis.
@@ -91,8 +135,33 @@ impl Tensor {
         self.transpose(axis, -1)?.matmul(&weights)?.transpose(axis, -1)
     }
 
-    /// The elements of each part are gathered; what is not of it is nothing.
+    /// The largest of each part.
     fn largest(&self, axis: usize, size: usize) -> Result<Tensor> {
+        let mut dims = self.shape.to_vec();
+        dims[axis] = size;
+        self.gathered_parts(axis, size, identity(Reduction::Max, self.dtype))?
+            .max(2)?
+            .reshape(&dims)
+    }
+
+    /// The largest of each part, and which of the places it has.
+    fn largest_at(&self, places: &Tensor, axis: usize, size: usize) -> Result<(Tensor, Tensor)> {
+        let mut dims = self.shape.to_vec();
+        dims[axis] = size;
+        let values = self.gathered_parts(axis, size, identity(Reduction::Max, self.dtype))?;
+        let beyond = f64::from(i32::MAX);
+        let places = places.gathered_parts(axis, size, beyond)?;
+        let largest = values.max(kept(2))?;
+        let mut found = values.eq(&largest)?;
+        if self.dtype.is_float() {
+            found = found.logical_or(&values.is_nan().logical_and(&largest.is_nan())?)?;
+        }
+        let first = found.where_cond(&places, beyond)?.min(2)?.reshape(&dims)?;
+        Ok((largest.reshape(&dims)?, first))
+    }
+
+    /// The elements of each part, `[before, parts, longest, after]`; `none` is where a part has no more.
+    fn gathered_parts(&self, axis: usize, size: usize, none: f64) -> Result<Tensor> {
         let extent = self.shape[axis];
         let longest = (extent.div_ceil(size) + 1).min(extent);
         let part = self.device.iota(&[size, 1], 0)?;
@@ -103,11 +172,8 @@ impl Tensor {
         let after: usize = self.shape[axis + 1..].iter().product();
         let lines = self.reshape(&[before, extent, after])?;
         let picked = lines.looked_up(1, &inside.where_cond(place, -1)?)?;
-        let none = identity(Reduction::Max, self.dtype);
         let none = self.device.constant(&[], none, self.dtype)?;
-        let mut dims = self.shape.to_vec();
-        dims[axis] = size;
-        inside.unsqueeze(2)?.where_cond(picked, none)?.max(2)?.reshape(&dims)
+        inside.unsqueeze(2)?.where_cond(picked, none)
     }
 
     /// Where parts begin and end.

@@ -12,6 +12,8 @@ pub enum SampleMode {
     Bilinear,
     /// The nearest one; of two the one at the even place.
     Nearest,
+    /// Of pictures the sixteen around it, by the cubic convolution of Keys (1981) with the parameter -0.75.
+    Bicubic,
 }
 
 /// What [`Tensor::grid_sample`] finds beyond the edges.
@@ -38,7 +40,8 @@ impl Tensor {
     /// steps as there are places times elements.
     ///
     /// # Errors
-    /// `Shape` unless they fit and none is empty; `DType` unless both are of one float type.
+    /// `Shape` unless they fit and none is empty, and for volumes by [`SampleMode::Bicubic`]; `DType` unless both are of one
+    /// float type.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -77,6 +80,10 @@ impl Tensor {
                 "[batch, channels, height, width] and [batch, h, w, 2], or with a depth and 3";
             return Err(Error::shapes(name, &self.shape, &grid.shape, why));
         }
+        if mode == SampleMode::Bicubic && axes != 2 {
+            let message = format!("{name}: bicubic takes pictures, of rank 4, got {}", self.shape);
+            return Err(Error::shape(message));
+        }
         let dims = [&self.shape[..2], &grid.shape[1..axes + 1]].concat();
         if dims.contains(&0) {
             return self.device.zeros((&dims[..], self.dtype));
@@ -90,8 +97,11 @@ impl Tensor {
                 let part = (axes - 1 - axis) as isize;
                 let place = places.cut(2, part..part + 1, 1)?.squeeze(2)?;
                 let place = in_elements(&place, extent, align_corners)?;
-                let place = within_edges(&place, extent, padding, align_corners)?;
-                along.push(Places::around(&place, extent, mode)?);
+                let edges = |place: &Tensor| within_edges(place, extent, padding, align_corners);
+                along.push(match mode {
+                    SampleMode::Bicubic => Places::cubic(&place, extent, &edges)?,
+                    _ => Places::around(&edges(&place)?, extent, mode)?,
+                });
             }
             let sum = self.sampled_at(&along)?;
             sum.permute(&[0, 2, 1])?.reshape(&dims)?.cast(self.dtype)
@@ -160,6 +170,28 @@ impl Places {
         Ok(vec![Places::new(&low, extent, Some(near))?, Places::new(&high, extent, Some(far))?])
     }
 
+    /// The four along one axis, each brought inside by itself, with the shares of a cubic convolution.
+    fn cubic(
+        place: &Tensor,
+        extent: usize,
+        edges: &dyn Fn(&Tensor) -> Result<Tensor>,
+    ) -> Result<Vec<Places>> {
+        let low = place.floor();
+        let far = place.sub(&low)?;
+        let mut places = Vec::with_capacity(4);
+        for tap in 0..4 {
+            let offset = f64::from(tap) - 1.0;
+            let distance = far.sub(offset)?.abs();
+            let share = match tap {
+                1 | 2 => polynomial(&distance, [CUBIC + 2.0, -CUBIC - 3.0, 0.0, 1.0])?,
+                _ => polynomial(&distance, [CUBIC, -5.0 * CUBIC, 8.0 * CUBIC, -4.0 * CUBIC])?,
+            };
+            let at = edges(&low.add(offset)?)?.round();
+            places.push(Places::new(&at, extent, Some(share))?);
+        }
+        Ok(places)
+    }
+
     /// With a further axis, of this extent.
     fn then(&self, next: &Places, extent: usize) -> Result<Places> {
         let share = match (&self.share, &next.share) {
@@ -172,6 +204,14 @@ impl Places {
             share,
         })
     }
+}
+
+/// The parameter of Keys' cubic convolution, as PyTorch has it.
+const CUBIC: f64 = -0.75;
+
+/// A cubic polynomial, the highest power first.
+fn polynomial(x: &Tensor, [a, b, c, d]: [f64; 4]) -> Result<Tensor> {
+    x.mul(a)?.add(b)?.mul(x)?.add(c)?.mul(x)?.add(d)
 }
 
 /// From -1 to 1 to elements.

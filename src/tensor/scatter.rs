@@ -367,18 +367,19 @@ impl Tensor {
         sums.stored()
     }
 
-    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. Both broadcast to this.
+    /// `value`, a number or a tensor, where `mask`, which is `bool`, is true. This and the mask broadcast, and the value
+    /// broadcasts to the shape of both.
     ///
     /// # Errors
-    /// `Shape` if mask or value do not broadcast to this; `DType` if the mask is not `bool` or the value is not of this
+    /// `Shape` if mask and value do not broadcast so; `DType` if the mask is not `bool` or the value is not of this
     /// type.
     pub fn masked_fill(&self, mask: &Tensor, value: impl Into<Operand>) -> Result<Tensor> {
         let value = value.into();
-        let tensor = if let Operand::Tensor(tensor) = &value { Some(tensor) } else { None };
-        for other in [Some(mask), tensor].into_iter().flatten() {
-            if Shape::broadcast("masked_fill", &self.shape, &other.shape)? != self.shape {
-                let why = "mask and value must broadcast to the input";
-                return Err(Error::shapes("masked_fill", &self.shape, &other.shape, why));
+        let result = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
+        if let Operand::Tensor(tensor) = &value {
+            if Shape::broadcast("masked_fill", &result, &tensor.shape)? != result {
+                let why = "the value must broadcast to the input and the mask";
+                return Err(Error::shapes("masked_fill", &result, &tensor.shape, why));
             }
         }
         within("masked_fill", || mask.where_cond(value, self))

@@ -6,6 +6,7 @@ use super::check::{near, Check, Suite};
 use super::golden::arrays;
 use super::tolerance::Tolerance;
 use std::collections::{BTreeMap, HashMap};
+use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{Error, Result};
 use warpweft::nn::*;
@@ -74,6 +75,9 @@ fn like<M: Module + 'static>(
             let gradient = loss.grad(&[&wrt[path]])?.remove(0);
             checks.push(near(name.clone(), gradient, want.clone(), by(want)));
         }
+        if PROGRAMS.iter().any(|part| case.contains(part)) {
+            checks.extend(of_program(device, &arrays, &inputs, |x| run(&module, x))?);
+        }
         for (path, value) in module.state_dict() {
             if let Some(want) = arrays.get(&format!("b {path}")) {
                 checks.push(near(format!("{path} afterwards"), value, want.clone(), by(want)));
@@ -81,6 +85,32 @@ fn like<M: Module + 'static>(
         }
         Ok(checks)
     });
+}
+
+/// Parts of the names of cases that are run as compiled programs as well.
+const PROGRAMS: [&str; 5] = ["relu", "projected", "bilinear", "bias_kv", "zeros"];
+
+/// The results of a compiled program, and the gradient by its first input.
+fn of_program(
+    device: &Device,
+    arrays: &HashMap<String, Array<f64>>,
+    inputs: &[Tensor],
+    run: impl Fn(&[Tensor]) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Check>> {
+    let specs: Vec<_> = inputs.iter().map(|input| (input.shape(), input.dtype())).collect();
+    let program = device.compile(&specs, run)?;
+    let mut checks = Vec::new();
+    let mut loss = device.zeros(&[])?;
+    for (n, result) in program.run(&inputs.iter().collect::<Vec<_>>())?.into_iter().enumerate() {
+        let want = arrays[&format!("y{n}")].clone();
+        loss = loss.add(result.mul(arrays[&format!("w{n}")].f32(device)?)?.sum(())?)?;
+        let allowed = by(&want);
+        checks.push(near(format!("result {n} of a program"), result, want, allowed));
+    }
+    let want = arrays["d x0"].clone();
+    let (gradient, allowed) = (loss.grad(&[&inputs[0]])?.remove(0), by(&want));
+    checks.push(near("gradient of a program", gradient, want, allowed));
+    Ok(checks)
 }
 
 /// A case of a layer.
@@ -97,6 +127,16 @@ pub fn cases() -> Suite {
     let s = &mut suite;
     layer(s, "linear", |g| Linear::new(g, 3, 4));
     layer(s, "linear without bias", |g| Linear::without_bias(g, 3, 4));
+    for (case, sizes) in [("bilinear", [3, 4, 2]), ("bilinear without bias", [2, 3, 4])] {
+        let make = move |g: &Generator| {
+            let layer = Bilinear::new(g, sizes[0], sizes[1], sizes[2])?;
+            Ok(match case {
+                "bilinear" => layer,
+                _ => Bilinear { bias: None, ..layer },
+            })
+        };
+        like(s, case, make, |m, x| Ok(vec![m.run(&x[0], &x[1])?]));
+    }
     layer(s, "embedding", |g| Embedding::new(g, 6, 3));
     convolutions(s);
     norms(s);
@@ -178,6 +218,26 @@ fn recurrent(s: &mut Suite) {
         move |g| Lstm::new(g, 2, 3, both),
         move |m, x| Ok(three(m.run(&x[0], Some((&x[1], &x[2])))?)),
     );
+    let relu = RecurrentOptions { nonlinearity: Nonlinearity::Relu, ..plain };
+    like(
+        s,
+        "rnn, relu",
+        move |g| Rnn::new(g, 3, 4, relu),
+        move |m, x| Ok(pair(m.run(&x[0], None)?)),
+    );
+    let narrow = RecurrentOptions { proj_size: 2, ..plain };
+    like(
+        s,
+        "lstm, projected",
+        move |g| Lstm::new(g, 3, 4, narrow),
+        move |m, x| Ok(three(m.run(&x[0], None)?)),
+    );
+    like(
+        s,
+        "lstm, projected, in layers, both ways",
+        move |g| Lstm::new(g, 2, 3, RecurrentOptions { proj_size: 2, ..both }),
+        move |m, x| Ok(three(m.run(&x[0], Some((&x[1], &x[2])))?)),
+    );
     like(
         s,
         "lstm without bias",
@@ -201,6 +261,23 @@ fn transformers(s: &mut Suite) {
         |g| MultiheadAttention::new(g, 6, 3, 0.0),
         move |m, x| Ok(vec![m.attend(&x[0], &x[0], &x[0], causal())?]),
     );
+    for case in ["bias_kv", "zeros", "bias_kv and zeros", "bias_kv, causal"] {
+        let make = move |g: &Generator| {
+            let heads = if case == "bias_kv, causal" { 3 } else { 2 };
+            let mut attention = MultiheadAttention::new(g, 6, heads, 0.0)?;
+            attention.add_zero_attn = case != "bias_kv";
+            match case {
+                "zeros" => Ok(attention),
+                _ => attention.with_bias_kv(g),
+            }
+        };
+        like(s, &format!("attention, {case}"), make, move |m, x| {
+            let is_causal = x.len() == 1;
+            let (key, value) = (x.get(1).unwrap_or(&x[0]), x.get(2).unwrap_or(&x[0]));
+            let options = AttentionOptions { causal: is_causal, ..AttentionOptions::default() };
+            Ok(vec![m.attend(&x[0], key, value, options)?])
+        });
+    }
     let options = TransformerOptions { dim_feedforward: 5, dropout: 0.0, ..Default::default() };
     layer(s, "encoder layer", move |g| TransformerEncoderLayer::new(g, 6, 2, options));
     layer(s, "encoder layer, norm first", move |g| {

@@ -146,6 +146,27 @@ pub fn cases() -> Suite {
     like(s, "adagrad", Adagrad { initial_accumulator_value: 0.5, ..adagrad });
     like(s, "adadelta", Adadelta { rho: 0.8, eps: 1e-4, weight_decay: 0.1, ..Adadelta::new(1.0) });
     like(s, "lion", Lion { weight_decay: 0.1, ..Lion::new(0.01) });
+    like(s, "asgd", Asgd { weight_decay: 0.1, ..Asgd::new(0.05) });
+    let averaging = Asgd { lambd: 0.3, alpha: 0.5, t0: 4.0, ..Asgd::new(0.05) };
+    like(s, "asgd, options", averaging);
+    like(s, "rprop", Rprop::new(0.05));
+    let narrow = Rprop { etas: (0.4, 1.5), step_sizes: (0.03, 0.1), ..Rprop::new(0.05) };
+    like(s, "rprop, options", narrow);
+    let belief = AdaBelief { betas: (0.9, 0.99), eps: 1e-8, weight_decay: 0.1, lr: 0.02 };
+    like(s, "adabelief", belief);
+    like(s, "yogi", Yogi { betas: (0.9, 0.99), weight_decay: 0.1, ..Yogi::new(0.02) });
+    s.fallible("averages of Asgd are in its state", move |device| async move {
+        let all = arrays(FILE, "all");
+        let of = parameters(&device, &["a"])?;
+        let mut optimizer = Optimizer::new(averaging, &of)?;
+        for n in 1..=20 {
+            optimizer.minimize(&loss(&device, &all, &["a"], &of, n)?)?;
+        }
+        let state = optimizer.state_dict()?;
+        let found = state.iter().find(|(name, _)| name.ends_with("ax"));
+        let (name, average) = found.ok_or_else(|| Error::data("there is no ax"))?;
+        near(name.clone(), average, &arrays(FILE, "asgd, averages")["ax"]).await
+    });
     like(s, "lamb", Lamb { betas: (0.9, 0.99), weight_decay: 0.1, ..Lamb::new(0.02) });
     like(s, "muon", Muon::new(0.02));
     let plain = Muon { weight_decay: 0.0, momentum: 0.9, nesterov: false, ..Muon::new(0.02) };

@@ -269,7 +269,7 @@ const ORDERING: &[Refusal] = &[
         t(d, &[4])?.scatter_nd(&of(d, I32, &[2, 1])?, &of(d, U32, &[2])?, None)
     }),
     ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[3])?, 0.0)),
-    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, 0.0)),
+    ("masked_fill", Shape, |d| t(d, &[4])?.masked_fill(&of(d, Bool, &[2, 4])?, &t(d, &[3, 1, 4])?)),
     ("masked_fill", TYPE, |d| t(d, &[4])?.masked_fill(&of(d, I32, &[4])?, 0.0)),
     ("masked_fill", TYPE, |d| of(d, I32, &[4])?.masked_fill(&of(d, Bool, &[4])?, 0.5)),
     ("eigh", Shape, |d| Ok(t(d, &[2, 3])?.eigh()?.0)),

@@ -72,12 +72,60 @@ fn sampled(
                         weight *= if high { place - low } else { 1.0 - (place - low) };
                         low + f64::from(u8::from(high))
                     }
+                    SampleMode::Bicubic => unreachable!("`cubic` has it"),
                 };
                 inside &= here >= 0.0 && here < x.shape[2 + axis] as f64;
                 from.push(here.max(0.0) as usize);
             }
             if inside && weight != 0.0 {
                 sum += weight * x.at(&from);
+            }
+        }
+        sum
+    })
+}
+
+/// How much an element counts in a cubic convolution (Keys 1981) that is so far away.
+fn cubic_share(distance: f64) -> f64 {
+    let (x, a) = (distance.abs(), -0.75);
+    match x {
+        x if x <= 1.0 => (a + 2.0) * x.powi(3) - (a + 3.0) * x.powi(2) + 1.0,
+        x if x < 2.0 => a * (x.powi(3) - 5.0 * x.powi(2) + 8.0 * x - 4.0),
+        _ => 0.0,
+    }
+}
+
+/// The same by cubic convolution, of pictures: places beyond the edges are brought inside one by one.
+fn cubic(x: &Array<f64>, grid: &Array<f64>, padding: SamplePadding, align: bool) -> Array<f64> {
+    let (height, width) = (x.shape[2], x.shape[3]);
+    let shape = [&x.shape[..2], &grid.shape[1..3]].concat();
+    // An element's place from -1 to 1, whose share `place` brings inside.
+    let back = |at: f64, extent: usize| match (align, extent) {
+        (true, 1) => 0.0,
+        (true, n) => at / (n as f64 - 1.0) * 2.0 - 1.0,
+        (false, n) => (2.0 * at + 1.0) / n as f64 - 1.0,
+    };
+    let inside = |at: f64, extent: usize| -> Option<usize> {
+        let found = match (padding, align && extent == 1) {
+            (SamplePadding::Zeros, _) => at,
+            (_, true) => 0.0,
+            _ => place(back(at, extent), extent, padding, align).round(),
+        };
+        (found >= 0.0 && found < extent as f64).then_some(found as usize)
+    };
+    Array::from_fn(&shape, |at| {
+        let to = |axis: usize, extent: usize| {
+            place(grid.at(&[at[0], at[2], at[3], axis]), extent, SamplePadding::Zeros, align)
+        };
+        let (across, down) = (to(0, width), to(1, height));
+        let mut sum = 0.0;
+        for row in -1..3 {
+            for column in -1..3 {
+                let (i, j) = (down.floor() + f64::from(row), across.floor() + f64::from(column));
+                if let (Some(i_in), Some(j_in)) = (inside(i, height), inside(j, width)) {
+                    let share = cubic_share(down - i) * cubic_share(across - j);
+                    sum += share * x.at(&[at[0], at[1], i_in, j_in]);
+                }
             }
         }
         sum
@@ -111,6 +159,30 @@ fn grids(suite: &mut Suite) {
             Ok(checks)
         });
     }
+    for (picture, grid) in shapes.into_iter().take(3) {
+        suite.add(format!("grid_sample of {picture:?}, bicubic"), move |device| {
+            let x = random(picture, -1.0, 1.0, 1);
+            let places = random(grid, -1.7, 1.7, 9);
+            let (a, b) = (x.f32(device)?, places.f32(device)?);
+            let mut checks = Vec::new();
+            for padding in PADDINGS {
+                for align in [false, true] {
+                    let got = a.grid_sample(&b, SampleMode::Bicubic, padding, align)?;
+                    let by = Tolerance { absolute: 2e-5, relative: 0.0 };
+                    let want = cubic(&x, &places, padding, align);
+                    checks.push(near(format!("{padding:?} {align}"), got, want, by));
+                }
+            }
+            Ok(checks)
+        });
+    }
+    holds(
+        suite,
+        "the gradient of grid_sample, bicubic".to_string(),
+        vec![random(&[1, 2, 3, 4], -1.0, 1.0, 5), random(&[1, 2, 3, 2], -1.6, 1.6, 6)],
+        |x| x[0].grid_sample(&x[1], SampleMode::Bicubic, SamplePadding::Border, false),
+        |x| cubic(&x[0], &x[1], SamplePadding::Border, false),
+    );
     for padding in PADDINGS {
         for align in [false, true] {
             // Nothing within a step of an element's own place, where it has two slopes.
@@ -162,6 +234,22 @@ fn most(x: &[f64]) -> f64 {
     x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
+/// Where the first of the largest is, or of NaN, among the elements of its plane.
+fn places(x: &Array<f64>, sizes: &[usize]) -> Array<f64> {
+    let plane: usize = x.shape[x.shape.len() - sizes.len()..].iter().product();
+    let numbered = Array::new(&x.shape, (0..x.data.len()).map(|at| at as f64).collect());
+    pooled(&numbered, sizes, &|inside| {
+        let mut best = inside[0] as usize;
+        for &at in inside {
+            let (new, old) = (x.data[at as usize], x.data[best]);
+            if new > old || new.is_nan() && !old.is_nan() {
+                best = at as usize;
+            }
+        }
+        (best % plane) as f64
+    })
+}
+
 fn parts(suite: &mut Suite) {
     let choices: [(&[usize], &[usize]); 9] = [
         (&[2, 3, 7], &[3]),
@@ -181,7 +269,12 @@ fn parts(suite: &mut Suite) {
             let whole = integers(shape, -99, 99, 8);
             let numbers = whole.on(device, DType::I32)?.adaptive_max_pool(sizes)?;
             let by = Tolerance { absolute: 1e-6, relative: 1e-6 };
+            let (at, of_numbers) =
+                (a.adaptive_max_pool_indices(sizes)?, whole.on(device, DType::I32)?);
+            let of_numbers = of_numbers.adaptive_max_pool_indices(sizes)?;
             Ok(vec![
+                exact("places", at, DType::I32, places(&x, sizes)),
+                exact("places of integers", of_numbers, DType::I32, places(&whole, sizes)),
                 near("mean", a.adaptive_avg_pool(sizes)?, pooled(&x, sizes, &mean), by),
                 near(
                     "largest",
@@ -214,6 +307,13 @@ fn parts(suite: &mut Suite) {
     suite.add("a NaN among the largest of parts", |device| {
         let x = Array::new(&[5], vec![1.0, f64::NAN, 3.0, -2.0, 0.0]);
         let want = Array::new(&[2], vec![f64::NAN, 3.0]);
-        Ok(vec![near("NaN", x.f32(device)?.adaptive_max_pool(&[2])?, want, Tolerance::EXACT)])
+        let at = x.f32(device)?.adaptive_max_pool_indices(&[2])?;
+        let low = Array::new(&[3], vec![f64::NEG_INFINITY; 3]);
+        let low_at = low.f32(device)?.adaptive_max_pool_indices(&[2])?;
+        Ok(vec![
+            near("NaN", x.f32(device)?.adaptive_max_pool(&[2])?, want, Tolerance::EXACT),
+            exact("its place", at, DType::I32, Array::new(&[2], vec![1.0, 2.0])),
+            exact("places of -Inf", low_at, DType::I32, Array::new(&[2], vec![0.0, 1.0])),
+        ])
     });
 }

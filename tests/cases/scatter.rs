@@ -252,4 +252,26 @@ fn masks(suite: &mut Suite) {
             exact("i32", x.on(device, DType::I32)?.masked_fill(&m, 7.0)?, DType::I32, filled(7.0)),
         ])
     });
+    suite.add("masked_fill by a mask of higher rank", |device| {
+        let (x, mask) = (integers(&[2, 1], -9, 9, 15), integers(&[3, 1, 4], 0, 1, 16));
+        let (a, m) = (x.f32(device)?, mask.on(device, DType::Bool)?);
+        let of = |hit: f64, miss: &dyn Fn(usize) -> f64| {
+            Array::from_fn(&[3, 2, 4], |at| match mask.at(&[at[0], 0, at[2]]) {
+                1.0 => hit,
+                _ => miss(at[1]),
+            })
+        };
+        let filled = a.masked_fill(&m, 7.0)?;
+        let gradient = filled.sum(())?.grad(&[&a])?.remove(0);
+        // Each element is there as often as the mask has a 0.
+        let kept = mask.data.iter().filter(|&&m| m == 0.0).count() as f64;
+        let value = Array::new(&[4], vec![7.0; 4]).f32(device)?;
+        let by_tensor = a.masked_fill(&m, &value)?;
+        let want = of(7.0, &|row| x.at(&[row, 0]));
+        Ok(vec![
+            near("by a number", filled, want.clone(), Tolerance::EXACT),
+            near("by a tensor", by_tensor, want, Tolerance::EXACT),
+            near("gradient", gradient, Array::new(&[2, 1], vec![kept; 2]), Tolerance::EXACT),
+        ])
+    });
 }

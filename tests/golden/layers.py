@@ -107,4 +107,21 @@ mask = nn.Transformer.generate_square_subsequent_mask(3)
 decode = lambda m, x, memory: m(x, memory, tgt_mask=mask, tgt_is_causal=True)
 case("decoder layer", nn.TransformerDecoderLayer(6, 2, **options), [uniform(2, 3, 6), uniform(2, 4, 6)], decode)
 
+case("rnn, relu", nn.RNN(3, 4, nonlinearity="relu", batch_first=True), [uniform(2, 5, 3)], flat)
+case("lstm, projected", nn.LSTM(3, 4, proj_size=2, batch_first=True), [uniform(2, 5, 3)], flat)
+options = dict(num_layers=2, bidirectional=True, batch_first=True, proj_size=2)
+states = [uniform(4, 2, 2), uniform(4, 2, 3)]
+case("lstm, projected, in layers, both ways", nn.LSTM(2, 3, **options), [uniform(2, 4, 2), *states], with_state)
+case("bilinear", nn.Bilinear(3, 4, 2), [uniform(2, 5, 3), uniform(2, 5, 4)])
+case("bilinear without bias", nn.Bilinear(2, 3, 4, bias=False), [uniform(2), uniform(3)])
+
+three = lambda: [uniform(2, 3, 6), uniform(2, 4, 6), uniform(2, 4, 6)]
+more = dict(batch_first=True, add_bias_kv=True)
+case("attention, bias_kv", nn.MultiheadAttention(6, 2, **more), three(), attend)
+case("attention, zeros", nn.MultiheadAttention(6, 2, batch_first=True, add_zero_attn=True), three(), attend)
+case("attention, bias_kv and zeros", nn.MultiheadAttention(6, 2, add_zero_attn=True, **more), three(), attend)
+hides = torch.nn.Transformer.generate_square_subsequent_mask(4)
+masked = lambda m, x: m(x, x, x, need_weights=False, attn_mask=hides)[0]
+case("attention, bias_kv, causal", nn.MultiheadAttention(6, 3, add_zero_attn=True, **more), [uniform(2, 4, 6)], masked)
+
 pathlib.Path(__file__).with_suffix(".txt").write_text("\n".join(lines) + "\n")

@@ -180,5 +180,10 @@ each("triplet_margin_loss", triplet, triple, ["x", "positive", "negative"], choi
 choices = {"epsilon": [0.1]}
 each("triplet_margin_loss", triplet, triple, ["x", "positive", "negative"], choices)
 
+# Targets that broadcast, and results that are larger than the input.
+for label, shapes in {"target row": [(3, 4), (4,)], "target column": [(3, 4), (3, 1)], "target larger": [(3, 1), (3, 4)]}.items():
+    inputs = {"x": uniform(*shapes[0]), "target": uniform(*shapes[1]), "variance": uniform(*shapes[0], low=0.1)}
+    each("gaussian_nll_loss", gaussian, inputs, ["x", "target", "variance"], {"full": [True]}, label=label)
+
 assert all(math.isfinite(float(v)) or "all ignored" in text for text in lines for v in text.split("|")[3].split())
 pathlib.Path(__file__).with_suffix(".txt").write_text("\n".join(lines) + "\n")

@@ -87,6 +87,43 @@ class Lion(optim.Optimizer):
                 state["m"] = b2 * m + (1 - b2) * p.grad
 
 
+class AdaBelief(optim.Optimizer):
+    """AdaBelief (Zhuang and others 2020, algorithm 2), with decoupled weight decay."""
+
+    def __init__(self, params, lr, betas, eps, weight_decay):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state, (b1, b2), eps = self.state[p], group["betas"], group["eps"]
+                t = state["t"] = state.get("t", 0) + 1
+                m = state["m"] = b1 * state.get("m", 0) + (1 - b1) * p.grad
+                s = state["s"] = b2 * state.get("s", 0) + (1 - b2) * (p.grad - m) ** 2 + eps
+                p *= 1 - group["lr"] * group["weight_decay"]
+                p -= group["lr"] * m / (1 - b1**t) / ((s / (1 - b2**t)).sqrt() + eps)
+
+
+class Yogi(optim.Optimizer):
+    """Yogi (Zaheer and others 2018, algorithm 2), with Adam's correction of the means and what they begin with."""
+
+    def __init__(self, params, lr, betas, eps, begin, weight_decay):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, begin=begin, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for p in group["params"]:
+                state, (b1, b2), begin = self.state[p], group["betas"], torch.full_like(p, group["begin"])
+                g = p.grad + group["weight_decay"] * p
+                t = state["t"] = state.get("t", 0) + 1
+                m = state["m"] = b1 * state.get("m", begin) + (1 - b1) * g
+                v = state.get("v", begin)
+                v = state["v"] = v - (1 - b2) * torch.sign(v - g**2) * g**2
+                p -= group["lr"] * m / (1 - b1**t) / ((v / (1 - b2**t)).sqrt() + group["eps"])
+
+
 class Muon(optim.Optimizer):
     """Muon as PyTorch's own (whose steps of Newton and Schulz are in bfloat16), in 64 bits."""
 
@@ -133,6 +170,19 @@ case("lion", lambda p: Lion(p, lr=0.01, betas=(0.9, 0.99), weight_decay=0.1))
 case("lamb", lambda p: Lamb(p, lr=0.02, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.1))
 case("muon", lambda p: Muon(p, lr=0.02, weight_decay=0.1, momentum=0.95, nesterov=True), keys=("a",))
 case("muon, plain", lambda p: Muon(p, lr=0.02, weight_decay=0.0, momentum=0.9, nesterov=False), keys=("a",))
+case("asgd", lambda p: optim.ASGD(p, lr=0.05, weight_decay=0.1))
+case("asgd, options", lambda p: optim.ASGD(p, lr=0.05, lambd=0.3, alpha=0.5, t0=4))
+case("rprop", lambda p: optim.Rprop(p, lr=0.05))
+case("rprop, options", lambda p: optim.Rprop(p, lr=0.05, etas=(0.4, 1.5), step_sizes=(0.03, 0.1)))
+case("adabelief", lambda p: AdaBelief(p, lr=0.02, betas=(0.9, 0.99), eps=1e-8, weight_decay=0.1))
+case("yogi", lambda p: Yogi(p, lr=0.02, betas=(0.9, 0.99), eps=1e-3, begin=1e-6, weight_decay=0.1))
+for name, make in {"asgd": lambda p: optim.ASGD(p, lr=0.05, lambd=0.3, alpha=0.5, t0=4)}.items():
+    parameter = torch.tensor(START["a"], requires_grad=True)
+    optimizer = make([parameter])
+    for n in range(STEPS):
+        parameter.grad = torch.tensor(GRADIENTS[n]["a"])
+        optimizer.step()
+    write(f"{name}, averages", "ax", optimizer.state[parameter]["ax"].detach().numpy())
 case("clipped by norm", lambda p: optim.SGD(p, lr=0.1), clip=lambda p: torch.nn.utils.clip_grad_norm_(p, 2.0))
 case("clipped by value", lambda p: optim.SGD(p, lr=0.1), clip=lambda p: torch.nn.utils.clip_grad_value_(p, 0.5))
 

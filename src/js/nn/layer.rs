@@ -34,6 +34,28 @@ impl Layer {
         ))
     }
 
+    /// `x1^T W x2 + b` of two inputs, `forward([x1, x2])`: PyTorch's `Bilinear`, with its first values.
+    ///
+    /// # Errors
+    /// `Limit` if the weight is too large.
+    #[js(options(bias = true))]
+    pub fn bilinear(
+        generator: &Generator,
+        inputs1: usize,
+        inputs2: usize,
+        outputs: usize,
+        bias: bool,
+    ) -> Result<Layer> {
+        let mut layer = nn::Bilinear::new(generator, inputs1, inputs2, outputs)?;
+        layer.bias = layer.bias.filter(|_| bias);
+        let own = layer.clone();
+        let run = move |x: &[Tensor]| match x {
+            [x1, x2] => Ok(vec![own.run(x1, x2)?]),
+            _ => Err(Error::data("forward: Bilinear takes 2 inputs, not 1")),
+        };
+        Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
+    }
+
     /// A linear layer that stays as it is, and a product of two narrow matrices that is learnt beside it (LoRA, Hu and others
     /// 2021); its weight has the path `base.weight`.
     ///
@@ -137,18 +159,25 @@ impl Layer {
     }
 
     /// Attention of several heads (PyTorch's `MultiheadAttention`, batch first): `forward([query, key, value])`, each
-    /// `[batch, length, width]`.
+    /// `[batch, length, width]`. With `addBiasKv` one more key and value are learnt, with `addZeroAttn` there is one more of
+    /// zeros.
     ///
     /// # Errors
     /// `Shape` if the heads do not divide the width; `Data` if the probability lies outside `[0, 1)`.
-    #[js(options(dropout = 0.0))]
+    #[js(options(dropout = 0.0, add_bias_kv = false, add_zero_attn = false))]
     pub fn multihead_attention(
         generator: &Generator,
         width: usize,
         heads: usize,
         dropout: f64,
+        add_bias_kv: bool,
+        add_zero_attn: bool,
     ) -> Result<Layer> {
-        let layer = nn::MultiheadAttention::new(generator, width, heads, dropout)?;
+        let mut layer = nn::MultiheadAttention::new(generator, width, heads, dropout)?;
+        if add_bias_kv {
+            layer = layer.with_bias_kv(generator)?;
+        }
+        layer.add_zero_attn = add_zero_attn;
         let own = layer.clone();
         let run = move |x: &[Tensor], options: AttentionOptions<'_>| {
             own.attend(&x[0], &x[1], &x[2], options)

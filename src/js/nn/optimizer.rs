@@ -49,6 +49,14 @@ rules! {
     n_adam NAdam;
     /// Adam, rectified (Liu and others 2020).
     r_adam RAdam;
+    /// Adam by how far gradients are from their running mean (Zhuang and others 2020).
+    ada_belief AdaBelief;
+    /// Adam whose squares change slowly (Zaheer and others 2018).
+    yogi Yogi;
+    /// Averaged gradient descent (PyTorch's `ASGD`); the averages are `ax` in `stateDict`.
+    asgd Asgd;
+    /// Steps by the signs of gradients (PyTorch's `Rprop`).
+    rprop Rprop;
     /// RMSprop (Hinton 2012).
     rms_prop RmsProp;
     /// Adagrad (Duchi and others 2011).

@@ -147,13 +147,14 @@ impl Tensor {
     /// The negative logarithm of a normal distribution's density, of which this is the mean and `variance` the variance:
     /// the mean of `(log(v) + (x - target)^2 / v) / 2` with `v = max(variance, epsilon)` (Nix and Weigend 1994). With
     /// `full` the constant `log(2 pi) / 2` is added. The variance has the shape of this, or one number for the last axis:
-    /// extent 1 there, or the axis left out. PyTorch's epsilon is 1e-6. (`F.gaussian_nll_loss` of PyTorch.)
+    /// extent 1 there, or the axis left out. The target broadcasts. PyTorch's epsilon is 1e-6. (`F.gaussian_nll_loss` of
+    /// PyTorch.)
     ///
     /// The gradient by a variance below epsilon is that at epsilon, as PyTorch's. Variances below 0, which PyTorch
     /// refuses, count as epsilon.
     ///
     /// # Errors
-    /// `Shape` unless the target has this shape and the variance one of those; `DType` unless all are of one float type;
+    /// `Shape` unless the target broadcasts and the variance has one of those; `DType` unless all are of one float type;
     /// `Data` unless `epsilon` is above 0.
     ///
     /// ```
@@ -177,8 +178,7 @@ impl Tensor {
         reduction: LossReduction,
     ) -> Result<Tensor> {
         let name = "gaussian_nll_loss";
-        need_like(name, self, target, "target")?;
-        super::need_floats(name, self, &[variance])?;
+        super::need_floats(name, self, &[target, variance])?;
         need_positive(name, "epsilon", epsilon, false)?;
         let variance = self.one_for_each(name, variance)?;
         widely(name, self, |x| {

@@ -23,7 +23,8 @@ impl Tensor {
     ///
     /// Read both in one [`Device::batch`](crate::device::Device::batch), or all is computed twice.
     ///
-    /// The gradient by the vectors is right where the values are distinct; those that are equal are left out of it.
+    /// Derivatives are right up to the second where the values are distinct. Equal values are left out of those of the
+    /// vectors, and have second derivatives of 1e30 and more, because eigenvalues that meet have a corner there.
     ///
     /// # Errors
     /// `Shape` unless the last two axes are equal; `DType` unless it is of floats; `Limit` for larger matrices.
@@ -69,19 +70,13 @@ impl Tensor {
         let vectors = self.detach().turned()?;
         // Rayleigh's quotients: better than what the turns left on the diagonal, and their gradient is the values'.
         let across = vectors.transpose(1, 2)?.matmul(self)?.matmul(&vectors)?.stored()?;
-        let values = across.turned_diagonal(0)?;
+        let values = across.turned_diagonal(0)?.add(Perturbation::of(&across)?.of_values()?)?;
         let order = values.detach().order(false, usize::MAX)?.stored()?;
         let column = vectors.transpose(1, 2)?.take_rows(&order)?.transpose(1, 2)?.stored()?;
         let values = values.take_rows(&order)?;
-        // To first order vector j turns towards vector i by what stands across over the distance of their values.
-        let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?;
-        let fixed = values.detach();
-        let distance = fixed.unsqueeze(1)?.sub(&fixed.unsqueeze(2)?)?;
-        let largest = fixed.abs().max(kept(1))?.unsqueeze(2)?.fixed()?;
-        let apart = distance.abs().gt(&largest.mul(1e-6)?)?;
-        let share = across.div(&apart.where_cond(&distance, 1.0)?)?;
-        let turn = column.matmul(&apart.where_cond(&share, 0.0)?)?;
-        Ok((values, column.add(&turn.sub(&turn.detach())?)?))
+        let across = column.transpose(1, 2)?.matmul(self)?.matmul(&column)?.stored()?;
+        let turn = Perturbation::of(&across)?.of_vectors()?;
+        Ok((values, column.add(column.matmul(&turn)?)?))
     }
 
     /// The elements `[i, i + first]` of matrices for i up to half of their rows, or, of the main diagonal, for all i.
@@ -113,6 +108,53 @@ impl Tensor {
         let vectors = vectors.cut(2, ..rows as isize, 1)?;
         let lengths = vectors.transpose(1, 2)?.matmul(&vectors)?;
         vectors.matmul(&lengths.mul(-0.5)?.add(&self.device.eye(rows)?.mul(1.5)?)?)?.stored()
+    }
+}
+
+/// The change E of a matrix `diag(values) + E`, which is 0 and has the matrix's derivatives. The terms of first and second
+/// order that eigenvalues and eigenvectors have in E give them their first and second derivatives (Kato 1966, chapter 2).
+struct Perturbation {
+    change: Tensor,
+    /// One over `values[i] - values[k]`, in row k and column i: 0 where the two are equal.
+    closeness: Tensor,
+    /// Where two values are equal; false on the diagonal.
+    equal: Tensor,
+}
+
+/// In place of one over the distance of equal values. An eigenvalue has a corner there, so its second derivative is infinite.
+const CORNER: f64 = 1e30;
+
+impl Perturbation {
+    /// Of `[batch, n, n]`, diagonal but for rounding, in memory of its own, so that it is 0 less itself.
+    fn of(across: &Tensor) -> Result<Perturbation> {
+        let (row, column) = across.rows_and_columns()?;
+        let fixed = across.detach().turned_diagonal(0)?;
+        let distance = fixed.unsqueeze(1)?.sub(&fixed.unsqueeze(2)?)?;
+        let largest = fixed.abs().max(kept(1))?.unsqueeze(2)?.fixed()?;
+        let apart = distance.abs().gt(&largest.mul(1e-6)?)?;
+        let closeness = apart.where_cond(&distance, 1.0)?.reciprocal();
+        Ok(Perturbation {
+            change: across.sub(across.detach())?,
+            closeness: apart.where_cond(closeness, 0.0)?.stored()?,
+            equal: apart.logical_or(row.eq(&column)?)?.logical_not(),
+        })
+    }
+
+    /// What values change by in second order: the sum over k of `E[k, i]^2 / (values[i] - values[k])`.
+    fn of_values(&self) -> Result<Tensor> {
+        let closeness = self.equal.where_cond(CORNER, &self.closeness)?;
+        self.change.square().mul(closeness)?.sum(1)
+    }
+
+    /// What the matrix of eigenvectors, the identity, changes by: `C + F (E C - C diag(E)) - diag(C^T C) / 2`, where F has
+    /// one over the distances and C is `F E`, both element by element. The last term keeps the vectors of length 1.
+    fn of_vectors(&self) -> Result<Tensor> {
+        let (row, column) = self.change.rows_and_columns()?;
+        let first = self.change.mul(&self.closeness)?.stored()?;
+        let own = first.mul(self.change.turned_diagonal(0)?.unsqueeze(1)?)?;
+        let second = self.change.matmul(&first)?.sub(own)?.mul(&self.closeness)?;
+        let shorter = first.square().sum(kept(1))?.mul(-0.5)?;
+        first.add(second)?.add(row.eq(&column)?.where_cond(shorter, 0.0)?)
     }
 }
 

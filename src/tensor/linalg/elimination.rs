@@ -4,6 +4,7 @@ use super::super::{Axes, Tensor};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::op::Span;
+use std::ops::Range;
 
 /// What elimination finds of matrices.
 pub(super) struct Eliminated {
@@ -19,6 +20,23 @@ impl Eliminated {
     pub fn inverse_or(&self, value: f64) -> Result<Tensor> {
         let smallest = self.pivots.abs().min(Axes::from(1).keepdim(true))?;
         smallest.eq(0.0)?.unsqueeze(2)?.where_cond(value, &self.inverse)
+    }
+
+    /// The inverses, or 0 everywhere where this holds, `[batch]`.
+    pub fn inverse_unless(&self, bad: &Tensor) -> Result<Tensor> {
+        bad.unsqueeze(1)?.unsqueeze(2)?.where_cond(0.0, &self.inverse)
+    }
+
+    /// Whether the smallest pivot of a matrix is at most so much of its largest one, `[batch]`.
+    pub fn is_below(&self, ratio: f64) -> Result<Tensor> {
+        let sizes = self.pivots.abs();
+        sizes.min(1)?.le(sizes.max(1)?.mul(ratio)?)
+    }
+
+    /// Of these matrices alone.
+    pub fn batches(&self, range: Range<isize>) -> Result<Eliminated> {
+        let inverse = self.inverse.cut(0, range.clone(), 1)?;
+        Ok(Eliminated { inverse, pivots: self.pivots.cut(0, range, 1)? })
     }
 }
 

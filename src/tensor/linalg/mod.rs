@@ -6,6 +6,7 @@
 //! Newton's for an inverse, of refinement for a solution, the first terms of a series for a determinant or a factor). Its
 //! value changes by rounding at most, and its first and second derivatives are those of the result.
 
+mod determinant;
 mod eigh;
 mod elimination;
 mod factors;

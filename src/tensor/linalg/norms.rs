@@ -31,7 +31,8 @@ impl Tensor {
     ///
     /// Those of singular values are by [`Tensor::eigh`] of the product with the transpose, at its cost, and so for matrices
     /// whose shorter side is up to 128: a singular value is off by some 1e-6 times the square of the largest over itself,
-    /// or by 1e-3 times the largest at most. The gradient by a singular value of 0 is 0.
+    /// or by 1e-3 times the largest at most. The gradient by a singular value of 0 is 0. Derivatives are right up to the
+    /// second where the singular values are distinct.
     ///
     /// # Errors
     /// `Shape` below rank 2, or without elements; `DType` unless it is of floats; `Limit` for larger matrices where singular

@@ -131,9 +131,9 @@ impl Tensor {
 
     /// The determinants of square matrices, `[.., n, n] -> [..]`.
     ///
-    /// Up to n = 3 by the formula, with all derivatives. Beyond as [`Tensor::inv`], at its cost: the product of the pivots.
-    /// Derivatives are right up to the second; of a singular matrix, whose determinant is 0, they are taken as 0. It is
-    /// infinite or 0 where it is beyond the numbers of `f32`: [`Tensor::slogdet`] is not.
+    /// Up to n = 3 by the formula, with all derivatives. Beyond by the product of the pivots, as [`Tensor::inv`], at twice its
+    /// cost. Derivatives are right up to the second, those of singular matrices too, whose gradients are their cofactors. The
+    /// determinant is infinite or 0 where it is beyond the numbers of `f32`: [`Tensor::slogdet`] is not.
     ///
     /// # Errors
     /// As [`Tensor::inv`].
@@ -154,13 +154,7 @@ impl Tensor {
             if self.numel() == 0 {
                 return self.device.ones((dims, self.dtype));
             }
-            let det = if rows <= 3 {
-                a.small_determinant()?
-            } else {
-                let found = a.detach().eliminated()?;
-                let slope = a.log_slope(&found.inverse_or(0.0)?)?;
-                found.pivots.prod(1)?.mul(slope.exp())?
-            };
+            let det = if rows <= 3 { a.small_determinant()? } else { a.large_determinant()? };
             det.as_like(self, dims)
         })
     }
@@ -183,24 +177,24 @@ impl Tensor {
                 return Ok((sign, self.device.zeros((dims, self.dtype))?));
             }
             let found = a.detach().eliminated()?;
-            let slope = a.log_slope(&found.inverse_or(0.0)?)?;
+            let slope = found.inverse_or(0.0)?.matmul(&a)?.log_slope()?;
             let sign = found.pivots.sign().prod(1)?;
             let log = found.pivots.abs().log().sum(1)?.add(slope)?;
             Ok((sign.as_like(self, dims)?, log.as_like(self, dims)?))
         })
     }
 
-    /// 0, with the first two derivatives of the determinant's logarithm: `tr(E) - tr(E^2) / 2`, where E is this times its
-    /// constant inverse, less the identity.
-    fn log_slope(&self, inverse: &Tensor) -> Result<Tensor> {
-        let more = inverse.matmul(self)?.less_identity()?.stored()?;
+    /// Of a matrix times its constant inverse: 0, with the first two derivatives of the determinant's logarithm, which are
+    /// those of `tr(E) - tr(E^2) / 2`, where E is this less the identity.
+    pub(super) fn log_slope(&self) -> Result<Tensor> {
+        let more = self.less_identity()?.stored()?;
         let square = more.mul(more.t()?)?.sum([1, 2])?.mul(-0.5)?;
         let slope = more.main_diagonal(1, 2)?.sum(1)?.add(square)?;
         slope.sub(slope.detach())
     }
 
     /// The formula for one to three rows.
-    fn small_determinant(&self) -> Result<Tensor> {
+    pub(super) fn small_determinant(&self) -> Result<Tensor> {
         let rows = self.shape[1];
         let flat = self.reshape(&[self.shape[0], rows * rows])?;
         let at = |row: isize, column: isize| {

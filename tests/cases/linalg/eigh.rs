@@ -15,9 +15,19 @@ pub fn symmetric(batch: usize, n: usize, seed: u32) -> Array<f64> {
     })
 }
 
-/// The eigenvalues of one symmetric matrix, ascending: by Jacobi's method in `f64`, one pair after the other.
+/// The eigenvalues of one symmetric matrix, ascending.
 pub fn eigenvalues(a: &[f64], n: usize) -> Vec<f64> {
-    let mut a = a.to_vec();
+    eigenvectors(a, n).0
+}
+
+/// The eigenvalues of one matrix, ascending, and the eigenvectors, in columns; of the mean with its transpose: by Jacobi's
+/// method in `f64`, one pair after the other.
+pub fn eigenvectors(a: &[f64], n: usize) -> (Vec<f64>, Vec<f64>) {
+    let at = |place: usize| (place / n, place % n);
+    let mut a: Vec<f64> =
+        (0..n * n).map(|place| (a[place] + a[at(place).1 * n + at(place).0]) / 2.0).collect();
+    let mut v: Vec<f64> =
+        (0..n * n).map(|place| f64::from(u8::from(at(place).0 == at(place).1))).collect();
     for _ in 0..30 {
         for p in 0..n {
             for q in p + 1..n {
@@ -30,6 +40,8 @@ pub fn eigenvalues(a: &[f64], n: usize) -> Vec<f64> {
                 for k in 0..n {
                     let (x, y) = (a[k * n + p], a[k * n + q]);
                     (a[k * n + p], a[k * n + q]) = (c * x - s * y, s * x + c * y);
+                    let (x, y) = (v[k * n + p], v[k * n + q]);
+                    (v[k * n + p], v[k * n + q]) = (c * x - s * y, s * x + c * y);
                 }
                 for k in 0..n {
                     let (x, y) = (a[p * n + k], a[q * n + k]);
@@ -38,9 +50,11 @@ pub fn eigenvalues(a: &[f64], n: usize) -> Vec<f64> {
             }
         }
     }
-    let mut values: Vec<f64> = (0..n).map(|i| a[i * n + i]).collect();
-    values.sort_by(f64::total_cmp);
-    values
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by(|&i, &j| a[i * n + i].total_cmp(&a[j * n + j]));
+    let values = order.iter().map(|&i| a[i * n + i]).collect();
+    let vectors = (0..n * n).map(|place| v[at(place).0 * n + order[at(place).1]]).collect();
+    (values, vectors)
 }
 
 /// What matrices are made of must be what they are: `V diag(values) V^T` and `V^T V`.

@@ -3,6 +3,7 @@
 mod eigh;
 mod golden;
 mod sizes;
+mod twice;
 
 use super::check::Suite;
 
@@ -11,6 +12,7 @@ pub fn cases() -> Suite {
     eigh::cases(&mut suite);
     golden::cases(&mut suite);
     sizes::cases(&mut suite);
+    twice::cases(&mut suite);
     suite
 }
 

@@ -56,6 +56,12 @@ pub const ALGEBRA: &[Refusal] = &[
     ("adaptive_max_pool", Shape, |d| t(d, &[4])?.adaptive_max_pool(&[0])),
     ("adaptive_max_pool", Shape, |d| t(d, &[4])?.adaptive_max_pool(&[2, 2])),
     ("adaptive_max_pool", TYPE, |d| of(d, Bool, &[4])?.adaptive_max_pool(&[2])),
+    ("adaptive_max_pool_indices", Shape, |d| t(d, &[4])?.adaptive_max_pool_indices(&[0])),
+    ("adaptive_max_pool_indices", TYPE, |d| of(d, Bool, &[4])?.adaptive_max_pool_indices(&[2])),
+    ("grid_sample", Shape, |d| {
+        let (x, grid) = (t(d, &[1, 1, 2, 2, 2])?, t(d, &[1, 1, 1, 1, 3])?);
+        x.grid_sample(&grid, SampleMode::Bicubic, ZEROS, true)
+    }),
     ("diagonal", Shape, |d| t(d, &[2, 2])?.diagonal(0, 1, -1)),
     ("trace", Shape, |d| t(d, &[2])?.trace()),
     ("tensordot", Shape, |d| t(d, &[2, 3])?.tensordot(&t(d, &[2])?, &[1], &[0])),

@@ -227,6 +227,9 @@ fn steps_that_are_skipped_do_not_count() {
             Sgd { momentum: 0.9, dampening: 0.5, ..Sgd::new(0.1) };
             Adagrad { lr_decay: 0.5, ..Adagrad::new(0.1) };
             Lamb::new(0.1);
+            AdaBelief::new(0.1);
+            Yogi::new(0.1);
+            Asgd { t0: 5.0, lambd: 0.1, ..Asgd::new(0.1) };
         }
         // One gradient of 1 after a skipped step: Adam's first step is its rate.
         let first = after(device, Adam::new(0.1), &[f32::INFINITY, 1.0], true)?;

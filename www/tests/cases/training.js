@@ -100,6 +100,16 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   same(lstm.run([x, h, c])[0].shape, [2, 5, 12]);
   same(Layer.gru(g, 8, 6).run(x).map((y) => y.shape), [[2, 5, 6], [1, 2, 6]]);
   same(Layer.rnn(g, 8, 6).forward(x).shape, [2, 5, 6]);
+  same(Layer.rnn(g, 8, 6, { nonlinearity: "relu" }).forward(x).shape, [2, 5, 6]);
+  const projected = Layer.lstm(g, 8, 6, { projSize: 3 }).run(x);
+  same(projected.map((y) => y.shape), [[2, 5, 3], [1, 2, 3], [1, 2, 6]]);
+  const bilinear = Layer.bilinear(g, 8, 6, 4);
+  same(bilinear.forward([x, device.ones([2, 5, 6])]).shape, [2, 5, 4]);
+  refuses("Data", "forward: Bilinear takes 2 inputs", () => bilinear.forward(x));
+  refuses("Data", "rnn: proj_size", () => Layer.gru(g, 8, 6, { projSize: 3 }));
+  const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
+  same(more.forward([x, x, x], { causal: true }).shape, [2, 5, 8]);
+  same(more.parameter("bias_k").shape, [1, 1, 8]);
   refuses("Data", "forward: Linear takes 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
   refuses("Data", "forward: Linear has no options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
   refuses("Data", "forward: Lstm takes a state", () => lstm.run([x, h]));
@@ -150,7 +160,7 @@ test("optimisers follow their rules", async (context) => {
   same(made.lr, 0.5);
   const { Optimizer, Variable, device } = context;
   const w = [new Variable(device.ones([3, 2]))];
-  for (const name of ["adamax", "nAdam", "rAdam", "rmsProp", "adagrad", "adadelta", "lion", "lamb", "muon"]) {
+  for (const name of ["adamax", "nAdam", "rAdam", "rmsProp", "adagrad", "adadelta", "lion", "lamb", "muon", "asgd", "rprop", "adaBelief", "yogi"]) {
     Optimizer[name](w).minimize(w[0].value.square().sum());
     check((await w[0].value.read()).every((value) => Number.isFinite(value) && value !== 1), name);
     w[0].assign(device.ones([3, 2]));

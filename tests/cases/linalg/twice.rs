@@ -1,0 +1,155 @@
+//! First and second derivatives where matrices have no inverse, and of eigenvalues and eigenvectors, against differences
+//! in `f64`.
+
+use super::super::array::{random, Array};
+use super::super::check::{near, Check, Suite};
+use super::super::tolerance::Tolerance;
+use super::eigh::{eigenvectors, symmetric};
+use warpweft::device::Device;
+use warpweft::error::Result;
+use warpweft::tensor::{MatrixNorm, Tensor};
+
+pub fn cases(suite: &mut Suite) {
+    for (n, rank) in [(4, 4), (4, 3), (4, 2), (4, 1), (4, 0), (5, 4), (5, 3), (7, 6), (7, 5)] {
+        suite.add(format!("derivatives of det of {n} rows and rank {rank}"), move |device| {
+            let (left, right) = (whole(n, rank, 1), whole(rank, n, 2));
+            derivatives(device, &product(&left, &right), &determinant, &Tensor::det)
+        });
+    }
+    suite.add("derivatives of det of rows of other sizes", |device| {
+        let sizes = [1.0, 1024.0, 1.0 / 1024.0, 16.0, 1.0 / 16.0];
+        let x = random(&[5, 5], -1.0, 1.0, 3);
+        let x = Array::from_fn(&[5, 5], |at| f64::from(x.at(at) as f32) * sizes[at[0]]);
+        derivatives(device, &x, &determinant, &Tensor::det)
+    });
+    suite.add("derivatives of det of nearly singular matrices", |device| {
+        let mut x = product(&whole(4, 3, 1), &whole(3, 4, 2));
+        x.data[5] += 1.0 / 4096.0;
+        derivatives(device, &x, &determinant, &Tensor::det)
+    });
+    for n in [2, 3, 6] {
+        suite.add(format!("derivatives of eigenvalues of {n} rows"), move |device| {
+            let weight = move |i: usize| (1.0 + i as f64).recip();
+            let weights = Array::from_fn(&[n], |at| weight(at[0])).f32(device)?;
+            let f =
+                |a: &[f64]| eigenvectors(a, n).0.iter().zip(0..).map(|(x, i)| x * weight(i)).sum();
+            derivatives(device, &matrix(n), &f, &|a| a.eigh()?.0.mul(&weights)?.sum(()))
+        });
+        suite.add(format!("derivatives of eigenvectors of {n} rows"), move |device| {
+            let weights = random(&[n, n], -1.0, 1.0, 5).map(|x| f64::from(x as f32));
+            let given = weights.f32(device)?;
+            // Squares, so that signs do not matter.
+            let f = |a: &[f64]| {
+                eigenvectors(a, n).1.iter().zip(&weights.data).map(|(x, w)| x * x * w).sum()
+            };
+            derivatives(device, &matrix(n), &f, &|a| a.eigh()?.1.square().mul(&given)?.sum(()))
+        });
+    }
+    for order in [MatrixNorm::Nuclear, MatrixNorm::Two, MatrixNorm::NegTwo] {
+        suite.add(format!("derivatives of the norm {order:?}"), move |device| {
+            let x = random(&[4, 3], -1.0, 1.0, 6).map(|x| f64::from(x as f32));
+            let f = |a: &[f64]| {
+                let roots = singular_values(a, 4, 3);
+                match order {
+                    MatrixNorm::Nuclear => roots.iter().sum(),
+                    MatrixNorm::Two => roots[2],
+                    _ => roots[0],
+                }
+            };
+            derivatives(device, &x, &f, &|a| a.matrix_norm(order))
+        });
+    }
+}
+
+/// A symmetric matrix whose eigenvalues are apart.
+fn matrix(n: usize) -> Array<f64> {
+    let x = symmetric(1, n, 4);
+    let more = |at: &[usize]| if at[0] == at[1] { at[0] as f64 } else { 0.0 };
+    Array::from_fn(&[n, n], |at| f64::from((x.at(&[0, at[0], at[1]]) + more(at)) as f32))
+}
+
+/// Whole numbers from -3 to 3.
+fn whole(rows: usize, columns: usize, seed: u32) -> Array<f64> {
+    random(&[rows, columns], -3.5, 3.5, seed).map(f64::round)
+}
+
+fn product(a: &Array<f64>, b: &Array<f64>) -> Array<f64> {
+    Array::from_fn(&[a.shape[0], b.shape[1]], |at| {
+        (0..b.shape[0]).map(|k| a.at(&[at[0], k]) * b.at(&[k, at[1]])).sum()
+    })
+}
+
+/// By the first row, and so on.
+fn determinant(a: &[f64]) -> f64 {
+    let n = a.len().isqrt();
+    let minor = |column: usize| -> Vec<f64> {
+        (n..n * n).filter(|at| at % n != column).map(|at| a[at]).collect()
+    };
+    let sign = |column: usize| 1.0 - 2.0 * (column % 2) as f64;
+    match n {
+        0 => 1.0,
+        _ => (0..n).filter(|&k| a[k] != 0.0).map(|k| sign(k) * a[k] * determinant(&minor(k))).sum(),
+    }
+}
+
+/// Ascending: the roots of the eigenvalues of `A^T A`.
+fn singular_values(a: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    let across: Vec<f64> = (0..columns * columns)
+        .map(|at| {
+            let (i, j) = (at / columns, at % columns);
+            (0..rows).map(|row| a[row * columns + i] * a[row * columns + j]).sum()
+        })
+        .collect();
+    eigenvectors(&across, columns).0.iter().map(|x| x.sqrt()).collect()
+}
+
+/// The value, the gradient, and the gradient of the gradient along a direction, of a function of one matrix.
+fn derivatives(
+    device: &Device,
+    x: &Array<f64>,
+    f: &dyn Fn(&[f64]) -> f64,
+    build: &dyn Fn(&Tensor) -> Result<Tensor>,
+) -> Result<Vec<Check>> {
+    let step = 1e-4;
+    let moved = |by: &[(&Array<f64>, f64)]| {
+        let mut data = x.data.clone();
+        for (direction, size) in by {
+            data.iter_mut().zip(&direction.data).for_each(|(x, d)| *x += size * d);
+        }
+        f(&data)
+    };
+    let unit = |place: usize| {
+        let mut one = Array::new(&x.shape, vec![0.0; x.data.len()]);
+        one.data[place] = 1.0;
+        one
+    };
+    let along = random(&x.shape, -1.0, 1.0, 7).map(|x| f64::from(x as f32));
+    let places = || (0..x.data.len()).map(unit);
+    let slope = |one: Array<f64>| (moved(&[(&one, step)]) - moved(&[(&one, -step)])) / (2.0 * step);
+    let bend = |one: Array<f64>| {
+        let at = |a: f64, b: f64| moved(&[(&one, a * step), (&along, b * step)]);
+        (at(1.0, 1.0) - at(1.0, -1.0) - at(-1.0, 1.0) + at(-1.0, -1.0)) / (4.0 * step * step)
+    };
+    let first = Array::new(&x.shape, places().map(slope).collect());
+    let second = Array::new(&x.shape, places().map(bend).collect());
+    let given = x.f32(device)?;
+    let value = build(&given)?;
+    let gradient = value.grad(&[&given])?.remove(0);
+    let twice = gradient.mul(along.f32(device)?)?.sum(())?.grad(&[&given])?.remove(0);
+    let by = |want: &Array<f64>, times: f64| {
+        let size = want.data.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+        Tolerance { absolute: times * 1e-5 * size, relative: 0.0 }
+    };
+    let want = Array::new(&[], vec![f(&x.data)]);
+    let most = x.data.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+    let rounding = Tolerance { absolute: 1e-6 * most.powi(x.shape[0] as i32), relative: 1e-5 };
+    // A gradient changes by the second derivative where elements are rounded.
+    let bends = second.data.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let slopes = by(&first, 2.0);
+    let slopes = Tolerance { absolute: slopes.absolute + 2e-6 * most * bends, ..slopes };
+    Ok(vec![
+        near("value", value, want, rounding),
+        near("gradient", gradient, first, slopes),
+        near("twice", twice, second.clone(), by(&second, 8.0)),
+    ])
+}
