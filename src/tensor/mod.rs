@@ -239,8 +239,15 @@ fn need_few(name: &str, count: usize) -> Result<()> {
 }
 
 /// What an operation that is made of others returns: their errors as its own.
+// Inlined, so that there is one function for each result and not one for each call.
+#[inline(always)]
 fn within<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    work().map_err(|error| error.within(name))
+    renamed(name, work())
+}
+
+#[inline(never)]
+fn renamed<T>(name: &str, result: Result<T>) -> Result<T> {
+    result.map_err(|error| error.within(name))
 }
 
 impl Deref for Tensor {

@@ -14,7 +14,7 @@ import { finish, launch, serve } from "./support/browser.js";
  * What a page on a GPU should load at most of each entry, gzipped. Guides: whoever has a reason changes them. They are
  * a twentieth above what is built today, since other compilers and other folders make other code: a percent, seen.
  */
-const GUIDES = { "index.js gpu.wasm": 810_000, "nn.js gpu-nn.wasm": 985_000 };
+const GUIDES = { "index.js gpu.wasm": 820_000, "nn.js gpu-nn.wasm": 1_000_000 };
 
 const dist = join(root, "www", "dist");
 const { address, close } = await serve({ "/dist/": dist });
