@@ -146,7 +146,7 @@ fn derivatives(
     // A gradient changes by the second derivative where elements are rounded.
     let bends = second.data.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let slopes = by(&first, 2.0);
-    let slopes = Tolerance { absolute: slopes.absolute + 2e-6 * most * bends, ..slopes };
+    let slopes = Tolerance { absolute: slopes.absolute + 2e-7 * most * bends, ..slopes };
     Ok(vec![
         near("value", value, want, rounding),
         near("gradient", gradient, first, slopes),
