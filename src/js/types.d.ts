@@ -177,7 +177,7 @@ export interface Tensor<D extends DType = DType> {
    * of its own, also where `work` returns its argument.
    *
    * ```ts
-   * const model = new Sequential(...blocks.map((block) => (x) => x.checkpoint((x) => block.forward(x))));
+   * const model = new Sequential(...blocks.map((block) => (x: Tensor) => x.checkpoint((x) => block.forward(x))));
    * ```
    *
    * @throws What `work` throws; `Data` if it gives no tensor of this device.
@@ -526,9 +526,9 @@ export declare namespace Device {
    * tensors work on the same memory ({@link Tensor.gpuBuffer}, {@link Device.tensorFromBuffer}), in the order in which work
    * is submitted. What the page made stays the page's: disposing of this device ends the tensors on it, and nothing else.
    *
-   * ```js
+   * ```ts
    * const adapter = await navigator.gpu.requestAdapter();
-   * const gpu = await adapter.requestDevice();
+   * const gpu = await adapter!.requestDevice();
    * const device = await Device.from(gpu);
    * ```
    *

@@ -69,7 +69,7 @@ function typed(declarations) {
     .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
   // Comments that come through Rust's macros by example are raw strings.
-  const plain = generic.replace(/^( +\*) r"/gm, "$1");
+  const plain = generic.replace(/^( +\*) r#"(.*)"#$/gm, "$1$2").replace(/^( +\*) r"/gm, "$1");
   const own = plain.split("\n").filter((line) => !/^\/\* (tslint|eslint)|^export function start/.test(line));
   return own.join("\n").replace(/\n{3,}/g, "\n\n").trimStart();
 }

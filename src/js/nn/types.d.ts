@@ -10,7 +10,7 @@ export type Step = { forward(x: Tensor): Tensor } | ((x: Tensor) => Tensor);
  * class Mlp extends Module {
  *   hidden = Layer.linear(generator, 2, 16);
  *   output = Layer.linear(generator, 16, 1);
- *   forward(x) {
+ *   forward(x: Tensor) {
  *     return this.output.forward(this.hidden.forward(x).tanh());
  *   }
  * }
@@ -86,7 +86,7 @@ export abstract class Module {
    * @example
    * ```ts
    * class Noise extends Module {
-   *   forward(x) {
+   *   forward(x: Tensor) {
    *     return this.training ? x.add(device.normal(x.shape)) : x;
    *   }
    * }

@@ -131,16 +131,16 @@ impl JsTrainer {
     ///
     /// @example
     /// ```ts
-    /// const forward = (x, y) => {
-    ///   const scores = model.forward(x);
-    ///   return [scores.crossEntropy(y), scores];
-    /// };
-    /// const trainer = new Trainer(model, Optimizer.adam(model), [x, y], forward, {
-    ///   validation: [xTest, yTest],
-    ///   metrics: ["accuracy"],
-    ///   earlyStopping: { patience: 3 },
-    ///   epochs: 50,
-    /// });
+    /// const trainer = new Trainer(
+    ///   model,
+    ///   Optimizer.adam(model),
+    ///   [x, y],
+    ///   (x, y) => {
+    ///     const scores = model.forward(x);
+    ///     return [scores.crossEntropy(y), scores];
+    ///   },
+    ///   { validation: [xTest, yTest], metrics: ["accuracy"], earlyStopping: { patience: 3 }, epochs: 50 },
+    /// );
     /// ```
     #[wasm_bindgen(constructor)]
     pub fn new(

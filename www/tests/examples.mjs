@@ -1,0 +1,70 @@
+// Every example of the documents and of the declarations' comments compiles as strict TypeScript. Examples name things that
+// they do not make, as `device` and `x`: those have the types below, and all other names that are nowhere are `any`.
+
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { root } from "../tools/env.mjs";
+import { finish } from "./support/browser.js";
+import * as warpweft from "../dist/nn.js";
+
+const dist = join(root, "www", "dist");
+const documents = ["README.md", "docs/guide.md", "docs/training.md", "docs/custom-kernels.md"];
+const declarations = readdirSync(dist).filter((name) => name.endsWith(".d.ts"));
+
+/** `[where, code]` of each example. */
+const examples = [];
+for (const name of documents) {
+  const text = readFileSync(join(root, name), "utf8");
+  for (const [, code] of text.matchAll(/^```(?:js|ts)\n(.*?)^```$/gms)) examples.push([name, code]);
+}
+for (const name of declarations) {
+  const text = readFileSync(join(dist, name), "utf8");
+  for (const [, code] of text.matchAll(/^ *\* ```(?:js|ts)\n(.*?)^ *\* ```$/gms)) {
+    examples.push([name, code.replace(/^ *\* ?/gm, "")]);
+  }
+}
+
+const known = `
+declare const device: Device, generator: Generator, model: Layer & { body: Layer; head: Layer }, optimizer: Optimizer, trainer: Trainer;
+declare const x: Tensor, y: Tensor, z: Tensor, w: Tensor, a: Tensor, b: Tensor, scores: Tensor, loss: Tensor;
+declare const xTest: Tensor, yTest: Tensor, blocks: Layer[];
+`;
+
+/** A module of an example: what it imports, then a function with the rest. */
+function written(code) {
+  const imports = /^import [^;]*;\n?/gm;
+  const own = (code.match(imports) ?? []).join("");
+  const names = Object.keys(warpweft).filter((name) => !new RegExp(`\\b${name}\\b`).test(own));
+  const all = `import { ${names.join(", ")} } from "warpweft/nn";\n`;
+  return `${own}${all}${known}export async function example() {\n${code.replace(imports, "")}\n}\n`;
+}
+
+const folder = join(root, "out", "examples");
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+examples.forEach(([, code], n) => writeFileSync(join(folder, `${n}.ts`), written(code)));
+const paths = { warpweft: [join(dist, "index.d.ts")], "warpweft/nn": [join(dist, "nn.d.ts")] };
+const options = { strict: true, noEmit: true, target: "esnext", module: "esnext", moduleResolution: "bundler", skipLibCheck: true };
+const lib = ["esnext", "dom", "dom.iterable"];
+writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: { ...options, lib, types: [], paths } }));
+
+let said = "";
+try {
+  execFileSync(process.execPath, [join(root, "node_modules", "typescript", "bin", "tsc"), "-p", folder], { encoding: "utf8" });
+} catch (error) {
+  said = error.stdout;
+}
+/** Names that are nowhere, and what follows for functions of them; modules of the user's own. */
+const aside = new Set(["TS2304", "TS2552", "TS2307", "TS18004"]);
+const found = [...said.matchAll(/(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)/g)].filter(([, , , code]) => !aside.has(code));
+const results = examples.map(([where, code], n) => {
+  // A document's JavaScript has no types.
+  const untyped = (code) => code === "TS7006" && where.endsWith(".md");
+  const own = found.filter(([, of, , code]) => Number(of) === n && !untyped(code)).map(([, , line, code, text]) => `${line}: ${code} ${text}`);
+  const error = own.length ? `${own.join("\n")}\n${code}` : undefined;
+  return { name: `example ${n} of ${where}`, error };
+});
+const few = examples.length < 60 || /error TS(?!\d+:)|Cannot find module 'warpweft/.test(said);
+results.push({ name: "examples were found and compiled", error: few ? `${examples.length} examples; ${said.slice(0, 300)}` : undefined });
+finish(results);
