@@ -16,16 +16,32 @@ function asRoot() {
 /** Whether `aptInstall` may be called. */
 export const mayInstall = () => haveApt() && asRoot() !== undefined;
 
-/** Installs packages for the whole system. */
-export async function aptInstall(packages) {
+/** Another package manager is at work, as unattended upgrades are on a fresh machine. */
+const locked = /could not get lock|unable to (?:acquire|lock)|(?:is|was) locked by another process/i;
+/** Seconds between two looks, and in all, for its end. */
+const [LOOK, PATIENCE] = [5, 900];
+
+/** Installs packages for the whole system. Waits while another package manager is at work, and says so. */
+export async function aptInstall(packages, say = () => {}) {
+  const begun = Date.now();
+  let told = false;
   const system = async (...args) => {
-    const [cmd, ...rest] = [...asRoot(), "env", "DEBIAN_FRONTEND=noninteractive", ...args];
-    await run(cmd, rest, { quiet: true });
+    const [cmd, ...rest] = [...asRoot(), "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", ...args];
+    for (;;) {
+      try {
+        return await run(cmd, rest, { quiet: true });
+      } catch (error) {
+        const isLate = Date.now() - begun > PATIENCE * 1000;
+        if (isLate || !locked.test(`${error.message} ${error.output ?? ""}`)) throw error;
+        if (!told) say("waits for another package manager (apt or dpkg) to end");
+        told = true;
+        await new Promise((resolve) => setTimeout(resolve, LOOK * 1000));
+      }
+    }
   };
   await system("dpkg", "--configure", "-a"); // Ends what an interrupted run left.
   await system("apt-get", "update");
-  const options = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=120"];
-  await system("apt-get", "install", ...options, ...packages);
+  await system("apt-get", "install", "-y", "--no-install-recommends", ...packages);
 }
 
 /**

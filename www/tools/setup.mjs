@@ -89,6 +89,7 @@ const steps = {
     title: "Firefox",
     ready: haveFirefox,
     get: (say) => debian(["firefox-esr"], say),
+    lacks: () => firefox() && `Firefox ${firefoxRelease()} is too old for WebGPU, ${firefoxVersion} or later is needed`,
     hand: {
       linux: [
         `apt-get install firefox-esr, ${firefoxVersion} or later: Debian has it in its security archive`,
@@ -137,7 +138,7 @@ export async function setup(names = Object.keys(steps)) {
 /** Does steps one after the other; tells how a person gets what it could not get. */
 async function doSteps(names) {
   const byHand = [];
-  for (const { title, ready, get, hand } of names.map((name) => steps[name])) {
+  for (const { title, ready, get, lacks, hand } of names.map((name) => steps[name])) {
     const say = (what) => console.log(`setup: ${title}: ${what}`);
     if (await ready()) {
       say("there");
@@ -146,7 +147,7 @@ async function doSteps(names) {
     const start = Date.now();
     try {
       await get(say);
-      if (!(await ready())) throw new Error("installed, but still not found, or too old");
+      if (!(await ready())) throw new Error(lacks?.() ?? "installed, but still not found, or too old");
       say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       say(`FAILED: ${error.message}`);
@@ -175,10 +176,14 @@ function wasmTools() {
 
 /** One that does not say its version, as on Windows, is taken. */
 function haveFirefox() {
-  const path = firefox();
-  if (!path) return false;
-  const version = /Firefox (\d+)/.exec(read(path, ["--version"]) ?? "")?.[1];
-  return version === undefined || Number(version) >= firefoxVersion;
+  const release = firefoxRelease();
+  return Boolean(firefox()) && (release === undefined || release >= firefoxVersion);
+}
+
+/** The number of Firefox's release; undefined where it does not say. */
+function firefoxRelease() {
+  const version = firefox() && /Firefox (\d+)/.exec(read(firefox(), ["--version"]) ?? "")?.[1];
+  return version ? Number(version) : undefined;
 }
 
 /** A geckodriver that the environment names may have another version. */
@@ -211,7 +216,7 @@ async function cargoInstall(spec, folder) {
 async function debian(packages, say) {
   if (!mayInstall()) throw new Error("only root can install it, or there is no apt-get");
   say(`apt-get install ${packages.join(" ")}`);
-  await aptInstall(packages);
+  await aptInstall(packages, say);
 }
 
 function haveVulkanLoader() {
