@@ -18,9 +18,9 @@ pub struct RecurrentOptions {
     pub bias: bool,
     /// The probability by which results between layers are dropped while it trains.
     pub dropout: f64,
-    /// What is made of the sums, for [`Rnn`] alone.
+    /// What is made of the sums, for `Rnn` alone.
     pub nonlinearity: Nonlinearity,
-    /// The width that a matrix brings the hidden state to after each step, for [`Lstm`] alone (Sak and others 2014); with 0
+    /// The width that a matrix brings the hidden state to after each step, for `Lstm` alone (Sak and others 2014); with 0
     /// there is no such matrix.
     pub proj_size: usize,
 }

@@ -64,6 +64,7 @@ pub fn cases() -> Suite {
             }
         }
     }
+    quotients(&mut suite);
     unlike_the_others(&mut suite);
     conventions(&mut suite);
     suite
@@ -185,24 +186,8 @@ fn integers(device: &Device, row: &Row, dtype: DType, f: fn(&[i64]) -> i64) -> R
     Ok(checks)
 }
 
-/// Rows whose operands and result differ in type.
-fn unlike_the_others(suite: &mut Suite) {
-    suite.add("random_bits u32", |device| {
-        let counters: Vec<u32> = (0..300).map(|n| word(1, n)).collect();
-        let keys: Vec<u32> = (0..300).map(|n| word(2, n)).collect();
-        let bits = |(&c, &k): (&u32, &u32)| reference::threefry([c, 0], [k, 0])[0];
-        let want = counters.iter().zip(&keys).map(bits).collect();
-        let (a, b) = (device.tensor(&counters, &[300])?, device.tensor(&keys, &[300])?);
-        let got = a.random_bits(&b)?;
-        Ok(vec![same_bits("bits", got, DType::U32, Array::new(&[300], want))])
-    });
-    suite.add("unit_float u32", |device| {
-        let words = [WORDS.to_vec(), (0..300).map(|n| word(3, n)).collect()].concat();
-        let want = words.iter().map(|w| f64::from(w >> 8) / 16_777_216.0).collect();
-        let count = words.len();
-        let got = device.tensor(&words, &[count])?.unit_float();
-        Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
-    });
+/// True quotients of integers, and whole quotients of floats.
+fn quotients(suite: &mut Suite) {
     suite.add("div of integers", |device| {
         let mut checks = Vec::new();
         for dtype in [DType::U8, DType::I8, DType::U16, DType::I32, DType::U32] {
@@ -269,6 +254,26 @@ fn unlike_the_others(suite: &mut Suite) {
         let got = device.tensor(&x, &[count])?.floor_divide(&device.tensor(&y, &[count])?)?;
         let want = pairs.iter().map(|p| p.2).collect();
         Ok(vec![near("quotients", got, Array::new(&[count], want), Tolerance::EXACT)])
+    });
+}
+
+/// Rows whose operands and result differ in type.
+fn unlike_the_others(suite: &mut Suite) {
+    suite.add("random_bits u32", |device| {
+        let counters: Vec<u32> = (0..300).map(|n| word(1, n)).collect();
+        let keys: Vec<u32> = (0..300).map(|n| word(2, n)).collect();
+        let bits = |(&c, &k): (&u32, &u32)| reference::threefry([c, 0], [k, 0])[0];
+        let want = counters.iter().zip(&keys).map(bits).collect();
+        let (a, b) = (device.tensor(&counters, &[300])?, device.tensor(&keys, &[300])?);
+        let got = a.random_bits(&b)?;
+        Ok(vec![same_bits("bits", got, DType::U32, Array::new(&[300], want))])
+    });
+    suite.add("unit_float u32", |device| {
+        let words = [WORDS.to_vec(), (0..300).map(|n| word(3, n)).collect()].concat();
+        let want = words.iter().map(|w| f64::from(w >> 8) / 16_777_216.0).collect();
+        let count = words.len();
+        let got = device.tensor(&words, &[count])?.unit_float();
+        Ok(vec![near("floats", got, Array::new(&[count], want), Tolerance::EXACT)])
     });
     suite.add("bitcast", |device| {
         // Neither subnormal nor NaN: GPUs may change those.

@@ -339,8 +339,8 @@ fn buffers_that_can_not_be_tensors() {
         let buffer = app.buffer(64, usage);
         refused(make(&buffer, DType::F32, &[4]), ErrorKind::Data, words);
     };
-    lacks(Uses::STORAGE, &["tensor_from_wgpu", "lacks the usage COPY_SRC"]);
-    lacks(Uses::COPY_SRC | Uses::COPY_DST, &["lacks the usage STORAGE"]);
+    lacks(Uses::STORAGE, &["tensor_from_wgpu", "must have the usage COPY_SRC"]);
+    lacks(Uses::COPY_SRC | Uses::COPY_DST, &["must have the usage STORAGE"]);
     let small = app.buffer(20, ALL);
     refused(make(&small, DType::F32, &[5]), ErrorKind::Data, &["20 bytes", "needs 32"]);
     refused(make(&small, DType::F32, &[6]), ErrorKind::Data, &["20 bytes", "needs 32"]);

@@ -155,7 +155,7 @@ async fn beams(device: Device, steps: usize) -> Result<Vec<f64>> {
     for _ in 0..steps {
         let all = scores.unsqueeze(1)? + follows.index_select(0, &ends)?;
         let (best, at) = all.ravel().topk(BEAMS, 0, true)?;
-        let from = at.div(WORDS)?;
+        let from = at.floor_divide(WORDS)?;
         ends = at.sub(from.mul(WORDS)?)?;
         scores = best;
         chosen.push(from);

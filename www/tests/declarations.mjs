@@ -10,7 +10,9 @@ const read = (name) => readFileSync(join(root, "www", "dist", name.replace(/^\.\
 
 /** What is declared under a name: a class, a function, a constant, or only a type; with its members. */
 function declared(text, into) {
-  const kinds = /^export (?:declare )?(?:abstract )?(class|interface|namespace|type|function|const) (\w+)(?:<[^{]*?>)?(?: extends (\w+))?/gm;
+  const words = "class|interface|namespace|type|function|const";
+  const head = `^export (?:declare )?(?:abstract )?(${words}) (\\w+)(?:<[^{]*?>)?(?: extends (\\w+))?`;
+  const kinds = new RegExp(head, "gm");
   for (const { 1: kind, 2: name, 3: base, index } of text.matchAll(kinds)) {
     // A block ends where a line begins with its bracket.
     const block = text.slice(index, text.indexOf("\n}", index) + 1);

@@ -44,7 +44,7 @@ fn places<const N: usize>(call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
     // Column-major among the last two axes.
     if call.args.integer("storage_order", 0)? != 0 && N == 2 {
         let (rows, columns) = (x.shape()[2] as f64, x.shape()[3] as f64);
-        places = places.fmod(columns)?.mul(rows)?.add(&places.div(columns)?)?;
+        places = places.fmod(columns)?.mul(rows)?.add(&places.floor_divide(columns)?)?;
     }
     Ok(places.add(&before.reshape(&planes)?)?)
 }

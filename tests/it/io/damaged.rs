@@ -175,7 +175,7 @@ fn places() -> Vec<Damage> {
     let ones = format!("[{}2]", "1,".repeat(8));
     vec![
         ("a shape that is a number", file(&x(f, "2", "[0,8]"), 8), "\"x\": invalid type"),
-        ("nine axes", file(&x(f, &ones, "[0,8]"), 8), "rank 9"),
+        ("nine axes", file(&x(f, &ones, "[0,8]"), 8), "at most 8, got 9"),
         ("too small a shape", file(&x(f, "[1]", "[0,8]"), 8), "takes 4 bytes, not 8 from 0 to 8"),
         ("too large a shape", file(&x(f, "[3]", "[0,8]"), 8), "takes 12 bytes, not 8 from 0 to 8"),
         ("another size of type", file(&x("\"F16\"", "[2]", "[0,8]"), 8), "takes 4 bytes, not 8"),

@@ -150,6 +150,7 @@ export const bitwise = {
   bitwiseXor: (x, y) => x ^ y,
   bitwiseLeftShift: (x, count) => x << count,
   bitwiseRightShift: (x, count) => x >> count,
+  floorDivide: (x, y) => Math.floor(x / y),
 };
 
 /** The product of an `m` by `k` and a `k` by `n` matrix, row-major. */
