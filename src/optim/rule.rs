@@ -79,8 +79,8 @@ impl Update<'_> {
         self.step.map(|step| 1.0 - beta.powf(step), |step| Ok(step.mul(log)?.expm1().neg()))
     }
 
-    /// The bias corrections of Adam and its family: the learning rate over [`Update::filled`] of the first beta, for the running
-    /// mean, and one over the root of that of the second, for the root of the mean of squares.
+    /// The bias corrections of Adam and its family: the learning rate over [`Update::filled`] of the first beta, for the
+    /// running mean, and one over the root of that of the second, for the root of the mean of squares.
     pub(super) fn corrections(&self, betas: (f64, f64)) -> Result<(Number, Number)> {
         let rate = Number::from(self.lr).div(self.filled(betas.0)?)?;
         Ok((rate, Number::from(1.0).div(self.filled(betas.1)?.sqrt()?)?))

@@ -26,7 +26,8 @@ for (const name of declarations) {
 }
 
 const known = `
-declare const device: Device, generator: Generator, model: Layer & { body: Layer; head: Layer }, optimizer: Optimizer, trainer: Trainer;
+declare const device: Device, generator: Generator, model: Layer & { body: Layer; head: Layer };
+declare const optimizer: Optimizer, trainer: Trainer;
 declare const x: Tensor, y: Tensor, z: Tensor, w: Tensor, a: Tensor, b: Tensor, scores: Tensor, loss: Tensor;
 declare const xTest: Tensor, yTest: Tensor, blocks: Layer[];
 `;
@@ -45,7 +46,8 @@ rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 examples.forEach(([, code], n) => writeFileSync(join(folder, `${n}.ts`), written(code)));
 const paths = { warpweft: [join(dist, "index.d.ts")], "warpweft/nn": [join(dist, "nn.d.ts")] };
-const options = { strict: true, noEmit: true, target: "esnext", module: "esnext", moduleResolution: "bundler", skipLibCheck: true };
+const modules = { target: "esnext", module: "esnext", moduleResolution: "bundler" };
+const options = { ...modules, strict: true, noEmit: true, skipLibCheck: true };
 const lib = ["esnext", "dom", "dom.iterable"];
 writeFileSync(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions: { ...options, lib, types: [], paths } }));
 
@@ -61,10 +63,12 @@ const found = [...said.matchAll(/(\d+)\.ts\((\d+),\d+\): error (TS\d+): (.*)/g)]
 const results = examples.map(([where, code], n) => {
   // A document's JavaScript has no types.
   const untyped = (code) => code === "TS7006" && where.endsWith(".md");
-  const own = found.filter(([, of, , code]) => Number(of) === n && !untyped(code)).map(([, , line, code, text]) => `${line}: ${code} ${text}`);
+  const here = found.filter(([, of, , code]) => Number(of) === n && !untyped(code));
+  const own = here.map(([, , line, code, text]) => `${line}: ${code} ${text}`);
   const error = own.length ? `${own.join("\n")}\n${code}` : undefined;
   return { name: `example ${n} of ${where}`, error };
 });
 const few = examples.length < 60 || /error TS(?!\d+:)|Cannot find module 'warpweft/.test(said);
-results.push({ name: "examples were found and compiled", error: few ? `${examples.length} examples; ${said.slice(0, 300)}` : undefined });
+const all = `${examples.length} examples; ${said.slice(0, 300)}`;
+results.push({ name: "examples were found and compiled", error: few ? all : undefined });
 finish(results);
