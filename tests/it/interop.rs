@@ -342,8 +342,8 @@ fn buffers_that_can_not_be_tensors() {
     lacks(Uses::STORAGE, &["tensor_from_wgpu", "must have the usage COPY_SRC"]);
     lacks(Uses::COPY_SRC | Uses::COPY_DST, &["must have the usage STORAGE"]);
     let small = app.buffer(20, ALL);
-    refused(make(&small, DType::F32, &[5]), ErrorKind::Data, &["20 bytes", "needs 32"]);
-    refused(make(&small, DType::F32, &[6]), ErrorKind::Data, &["20 bytes", "needs 32"]);
+    refused(make(&small, DType::F32, &[5]), ErrorKind::Data, &["at least 32 bytes", "got 20"]);
+    refused(make(&small, DType::F32, &[6]), ErrorKind::Data, &["at least 32 bytes", "got 20"]);
     assert!(make(&small, DType::F32, &[4]).is_ok());
     refused(make(&small, DType::F16, &[2]), ErrorKind::Unsupported, &["f16"]);
     refused(make(&small, DType::F32, &[1; 9]), ErrorKind::Shape, &["tensor_from_wgpu"]);
