@@ -106,7 +106,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   const bilinear = Layer.bilinear(g, 8, 6, 4);
   same(bilinear.forward([x, device.ones([2, 5, 6])]).shape, [2, 5, 4]);
   refuses("Data", "forward: Bilinear takes 2 inputs", () => bilinear.forward(x));
-  refuses("Data", "rnn: proj_size", () => Layer.gru(g, 8, 6, { projSize: 3 }));
+  refuses("Data", "gru: proj_size must be below 6 and of an Lstm, got 3", () => Layer.gru(g, 8, 6, { projSize: 3 }));
   const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
   same(more.forward([x, x, x], { causal: true }).shape, [2, 5, 8]);
   same(more.parameter("bias_k").shape, [1, 1, 8]);
