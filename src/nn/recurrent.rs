@@ -38,7 +38,7 @@ impl Default for RecurrentOptions {
     }
 }
 
-/// What [`Rnn`] makes of the sums of a step.
+/// The function that `Rnn` applies to the sums of a step.
 #[cfg_attr(feature = "js-nn", warpweft_macros::js)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nonlinearity {

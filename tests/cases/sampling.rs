@@ -178,7 +178,7 @@ fn grids(suite: &mut Suite) {
     }
     holds(
         suite,
-        "the gradient of grid_sample, bicubic".to_string(),
+        "the gradient of grid_sample, bicubic",
         vec![random(&[1, 2, 3, 4], -1.0, 1.0, 5), random(&[1, 2, 3, 2], -1.6, 1.6, 6)],
         |x| x[0].grid_sample(&x[1], SampleMode::Bicubic, SamplePadding::Border, false),
         |x| cubic(&x[0], &x[1], SamplePadding::Border, false),

@@ -61,8 +61,8 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
     let each = (TASK / count).max(1);
     let tasks = out.chunks_mut(most * each).enumerate().collect();
     let done = parallel::map(tasks, |(task, out): (usize, &mut [u32])| {
-        let rows = out.chunks_mut(most).enumerate();
-        rows.map(|(n, out)| row(task * each + n, false, out)).collect::<Result<()>>()
+        let mut rows = out.chunks_mut(most).enumerate();
+        rows.try_for_each(|(n, out)| row(task * each + n, false, out))
     });
     done.into_iter().collect()
 }
