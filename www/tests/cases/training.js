@@ -109,7 +109,7 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   refuses("Data", "gru: proj_size must be below 6 and of an Lstm, got 3", () => Layer.gru(g, 8, 6, { projSize: 3 }));
   const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
   same(more.forward([x, x, x], { causal: true }).shape, [2, 5, 8]);
-  same(more.parameter("bias_k").shape, [1, 1, 8]);
+  same(more.parameter("bias_k").value.shape, [1, 1, 8]);
   refuses("Data", "forward: Linear takes 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
   refuses("Data", "forward: Linear has no options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
   refuses("Data", "forward: Lstm takes a state", () => lstm.run([x, h]));
