@@ -115,7 +115,7 @@ pub fn save_npz(
     write("save_npz", path.as_ref(), &block_on(io::save_npz(arrays, compressed))?)
 }
 
-/// The same error with the file's path after the operation's name.
+/// Adds the file's path to an error, after the operation's name.
 fn of_path(error: &Error, path: &Path) -> Error {
     let (name, why) = error.message().split_once(": ").unwrap_or(("", error.message()));
     Error::new(error.kind(), format!("{name}: {}: {why}", path.display()))

@@ -59,8 +59,8 @@ const MOST_WAITING: u64 = 2_000;
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
 /// Nothing runs when an operation is called: it is recorded. Reading a tensor, [`Device::flush`] or a batch runs all
-/// that is needed, as one submission. A loop that never reads is flushed by itself: once 32,768 operations and numbers, or
-/// uploads of 256 MiB, wait.
+/// that is needed, as one submission. The device flushes by itself once 32,768 recorded
+/// operations and numbers, or 256 MiB of uploads, are waiting, so that a loop may run without reading.
 ///
 /// The device is closed when its last handle, and the last tensor on it, are dropped. That waits for the work in flight. A
 /// process that ends by `exit`, or has the device in a static, drops neither: it should wait for [`Device::sync`] before it
@@ -293,7 +293,7 @@ impl Device {
         }
         if !state.eager && state.is_full() {
             drop(state);
-            // What fails here fails again, and is reported, when it is read.
+            // A failure is reported by the read that needs the result, because it fails again there.
             _ = self.flush();
             return Ok(node);
         }

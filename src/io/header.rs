@@ -7,12 +7,12 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who tells the errors.
+/// The operation that errors name.
 pub(super) const LOAD: &str = "load_safetensors";
-/// What is no tensor but notes.
+/// The key of the notes, which are not a tensor.
 pub(super) const METADATA: &str = "__metadata__";
 
-/// Whose error it is.
+/// The beginning of an error about the tensor `name`.
 pub(super) fn named(name: &str) -> String {
     format!("{LOAD}: tensor {name:?}")
 }
@@ -26,7 +26,7 @@ pub(super) struct Place {
     pub end: u64,
 }
 
-/// What a file says it holds.
+/// The header of a file: its tensors and notes.
 #[derive(Default)]
 pub(super) struct Header {
     pub tensors: BTreeMap<String, Written>,
@@ -100,7 +100,7 @@ fn stored(dtype: &str) -> Option<Stored> {
     Stored::new(numbers, size)
 }
 
-/// What the header says of a tensor.
+/// A tensor's entry in the header, before it is checked.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {

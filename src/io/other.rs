@@ -3,7 +3,7 @@
 /// Bytes that are enough to know such a file by.
 pub(super) const KNOWN_BY: usize = 512;
 
-/// What a file that begins like this is, where a download left something else: a web page, or a pointer of git-lfs.
+/// Names the kind of a file that was downloaded by mistake, by its first bytes: a web page, or a git-lfs pointer.
 pub(super) fn other_kind(beginning: &[u8]) -> Option<&'static str> {
     let bytes = &beginning[..beginning.len().min(KNOWN_BY)];
     if bytes.starts_with(b"version https://git-lfs.github.com/spec/") {

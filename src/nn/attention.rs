@@ -170,7 +170,7 @@ impl MultiheadAttention {
     }
 }
 
-/// What queries see of keys, with further keys that all of them see: a mask of the last extent `all`.
+/// The mask for keys that were lengthened to `all`: the options' own mask, and true for the added keys, which every query sees.
 fn widened(
     query: &Tensor,
     [queries, keys, all]: [usize; 3],

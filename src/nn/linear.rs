@@ -119,7 +119,7 @@ impl Bilinear {
         Ok(Bilinear { weight, bias: Some(Variable::new(&begin(&[outputs])?)) })
     }
 
-    /// Of `[.., inputs1]` and `[.., inputs2]` it is `[.., outputs]`.
+    /// Returns `[.., outputs]` for inputs `[.., inputs1]` and `[.., inputs2]`.
     ///
     /// # Errors
     /// `Shape` unless the last axes are the weight's and the axes before are equal; `DType`.

@@ -175,7 +175,7 @@ impl Scaling {
     }
 }
 
-/// A number of steps on the device.
+/// A number of steps on the device: `i32` of `[1]`.
 fn counter(device: &Device, steps: u64) -> Result<Variable> {
     Ok(Variable::new(&device.tensor(&[i32::try_from(steps).unwrap_or(i32::MAX)], &[1])?))
 }

@@ -83,7 +83,7 @@ fn values(dtype: DType, words: &[u32], first: usize, count: usize) -> Option<Cow
 #[derive(Clone, Copy)]
 struct Keys {
     float: bool,
-    /// What makes of the ascending order the one asked for.
+    /// XORed with ascending keys to get the order asked for: all ones if it is descending.
     turn: u32,
     /// The sign bit of signed integers, whose order it turns around.
     sign: u32,
