@@ -144,10 +144,9 @@ impl Scaling {
         Ok((plain, finite))
     }
 
-    /// Another group counts its steps, from 0.
-    pub fn add_group(&mut self) -> Result<()> {
-        self.taken.push(counter(&self.good.device(), 0)?);
-        Ok(())
+    /// Makes a counter for the steps of another group.
+    pub fn counter(&self) -> Result<Variable> {
+        counter(&self.good.device(), 0)
     }
 
     /// The number of a group's next step.

@@ -129,6 +129,7 @@ impl Optimizer {
         // What can fail comes first: the flat values are computed before the first parameter moves.
         let memories = parts.iter().map(|parameters| Shard::remembered(&rule, parameters));
         let memories: Vec<Vec<Variable>> = memories.collect::<Result<_>>()?;
+        let counters = self.counters(1)?;
         let lists: Vec<&[Variable]> = parts.iter().map(|parameters| &parameters[..]).collect();
         let flats = Variable::flatten_all(&lists)?;
         let mut shards = Vec::new();
@@ -137,11 +138,17 @@ impl Optimizer {
             shards.push(Shard { parameters, shapes, flat, memory, pending: None });
         }
         if let Some(scaling) = &mut self.scaling {
-            scaling.add_group()?;
+            scaling.taken.extend(counters);
         }
         let lr = rule.lr();
         self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, steps: 0, shards });
         Ok(())
+    }
+
+    /// Counters of steps for further groups, if losses are scaled.
+    fn counters(&self, groups: usize) -> Result<Vec<Variable>> {
+        let Some(scaling) = &self.scaling else { return Ok(Vec::new()) };
+        (0..groups).map(|_| scaling.counter()).collect()
     }
 
     /// Takes all groups of another one, which has none then, and can not be used any more; what is set for all of its groups
@@ -166,8 +173,9 @@ impl Optimizer {
         if !device(self).is_same(&device(other)) {
             return Err(Error::data("optimizer: the other lives on another device"));
         }
-        for _ in &other.groups {
-            self.scaling.as_mut().map_or(Ok(()), Scaling::add_group)?;
+        let counters = self.counters(other.groups.len())?;
+        if let Some(scaling) = &mut self.scaling {
+            scaling.taken.extend(counters);
         }
         self.groups.append(&mut other.groups);
         self.averages.take(&other.averages);

@@ -492,10 +492,11 @@ impl Tensor {
         }
     }
 
-    /// Whether both are the same tensor, not only of the same values.
+    /// Whether both are handles of one node of the graph, not only tensors of equal values. A step that failed gives a
+    /// variable its node again, by another handle.
     #[cfg(all(target_arch = "wasm32", feature = "js"))]
     pub(crate) fn is_same(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        matches!((self.node(), other.node()), (Ok(a), Ok(b)) if a == b && self.device.is_same(&other.device))
     }
 
     /// Leaves the gradients of this number by the values of `variables` with them; what is there already is added to. A

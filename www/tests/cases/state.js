@@ -140,3 +140,23 @@ test("a loss of an earlier value of a variable is refused by its name", async ({
   optimizer.minimize(detached);
   same(await all(net.shift.value), [-2, -2], "what was detached is a constant");
 });
+
+test("a step without memory leaves the objects of values", async ({ device, Optimizer, Variable }) => {
+  const [w, u] = [new Variable(device.tensor([1, 2, 3])), new Variable(device.tensor([4, 5, 6]))];
+  const optimizer = Optimizer.sgd([w, u], { lr: 1 });
+  optimizer.minimize(w.value.mul(u.value).sum());
+  const before = w.value;
+  await before.read();
+  device.trim();
+  device.setMemoryLimit(Math.max(1, device.stats().bytes));
+  let error;
+  try {
+    optimizer.minimize(w.value.mul(u.value).add(device.ones([100, 3])).square().sum());
+  } catch (caught) {
+    error = caught;
+  }
+  device.setMemoryLimit();
+  same(error?.code, "Memory", "the step");
+  check(w.value === before, "the value is the same object");
+  same(await all(before), [-3, -3, -3], "its elements");
+});

@@ -102,9 +102,11 @@ export class World {
     for (const { history: used, changed } of this.state.spent) {
       // What a step used up passes no gradients, and what else was behind it is not known any more.
       const isUsedUp = (one) => used.has(one) && !changed.has(one) && between(one, [...changed]).size > 0;
-      if ([...history(value)].some((one) => isUsedUp(one) && !wrt.includes(one))) this.lenient = "any";
+      if ([...history(value)].some(isUsedUp)) this.lenient = "any";
       if (![...changed].some((parameter) => way.has(parameter))) continue;
-      if (used.has(value)) throw new Refused("a step has used up this loss");
+      if (used.has(value) && !changed.has(value)) throw new Refused("a step has used up this loss");
+      // Whether a gradient is the parameter's earlier value itself or a copy, the contract does not say.
+      if (changed.has(value)) this.lenient = "any";
       const ends = [...changed].filter((parameter) => way.has(parameter));
       if ([...between(value, ends)].some((one) => used.has(one) && !changed.has(one))) this.lenient = "any";
     }
@@ -150,7 +152,9 @@ export class World {
     const { variables } = this.state;
     const isCurrent = (one) => one.variable !== undefined && variables.get(one.variable)?.value === one;
     const isPast = (id) => (one) => one.variable === id && !isCurrent(one);
-    const near = history(loss, isCurrent);
+    // Behind a value that a step has changed, the library need not know the past.
+    const isSpent = (one) => this.state.spent.some(({ changed }) => changed.has(one));
+    const near = history(loss, (one) => isCurrent(one) || isSpent(one));
     for (const id of ids) {
       if ([...near].some(isPast(id))) throw new Refused(`a loss of an earlier value of ${id}`, /variable|parameter|`/i);
       // It was used for what another variable has now.
@@ -281,20 +285,20 @@ export class World {
     Object.assign(scale, { good: 0, now: scale.now * scale.growth });
   }
 
-  /** What an optimizer's state has: what its rules remember and have counted. */
-  remembered(optimizer) {
-    return copied({ groups: optimizer.groups.map(({ steps, memory }) => ({ steps, memory })), scale: optimizer.scale });
+  /** An optimizer's state: the memory and steps of its rules, accumulated gradients, and the scale of losses. */
+  remembered({ groups, pending, scale }) {
+    return copied({ groups: groups.map(({ steps, memory }) => ({ steps, memory })), pending, scale });
   }
 
-  /** Takes such a state, whose parameters may have other names. */
-  remember(optimizer, { groups, scale }, from) {
+  /** Loads such a state, whose parameters may have other names. */
+  remember(optimizer, { groups, pending, scale }, from) {
     const ids = this.parameters(optimizer);
+    const renamed = (map) => new Map([...map].map(([id, value]) => [ids[from.indexOf(id)], value]));
     optimizer.groups.forEach((group, n) => {
       const { steps, memory } = groups[n];
-      const named = [...memory].map(([id, value]) => [ids[from.indexOf(id)], value]);
-      Object.assign(group, { steps, memory: new Map(named) });
+      Object.assign(group, { steps, memory: renamed(memory) });
     });
-    optimizer.scale = copied(scale);
+    Object.assign(optimizer, { pending: renamed(pending), losses: [], scale: copied(scale) });
   }
 
   // Averages of weights.

@@ -163,7 +163,8 @@ export const operations = {
   },
 
   sum(x, axis) {
-    if (axis === undefined) return this.sumTo(x, []);
+    // The sum of a single number is a tensor of its own.
+    if (axis === undefined) return x.shape.length ? this.sumTo(x, []) : this.itself(x);
     const at = axisOf(x, axis);
     const kept = x.shape.map((extent, n) => (n === at ? 1 : extent));
     return this.reshape(this.sumTo(x, kept), x.shape.filter((_, n) => n !== at));

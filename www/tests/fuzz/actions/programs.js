@@ -53,8 +53,6 @@ export const programs = {
       const captured = new Map(outside(body).map((ref) => [ref, world.tensor(ref)]));
       const isNamed = shapes.flat().includes("n");
       if (!isNamed) meanBody(world, body, shapes.map(values), device, captured);
-      // What gradients in it pass is told when it runs.
-      world.lenient = undefined;
       world.state.programs.set(as, { device, shapes, isNamed, body, captured, reads: reads(body, world) });
     },
   },
@@ -96,9 +94,16 @@ export const programs = {
       if (isNamed && ![...captured.keys()].every(isThere)) throw new Skip("what it uses is not there any more");
       for (const id of read) world.get("variables", id);
       const before = clock();
-      const made = meanBody(world, body, inputs.map(({ value }) => value), device, captured);
-      // An input or a captured tensor that is a result is that tensor.
-      const results = made.map((value) => (value.born > before ? world.ops.itself(value) : value));
+      const own = inputs.map(({ value }) => world.ops.itself(value));
+      // Inside a program gradients end at its inputs. Outside they pass its results to what was passed in.
+      const ways = own.map((input) => input.operands);
+      own.forEach((input) => (input.operands = []));
+      const made = meanBody(world, body, own, device, captured);
+      own.forEach((input, n) => (input.operands = ways[n]));
+      // An input or a captured tensor that is a result is that tensor. A value that is two results is one value.
+      const resultOf = (value) => inputs[own.indexOf(value)]?.value ?? (value.born > before ? world.ops.itself(value) : value);
+      const named = new Map(made.map((value) => [value, resultOf(value)]));
+      const results = made.map((value) => named.get(value));
       // Gradients pass what is in between, which nobody can hold.
       const inside = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
       for (const one of inside) if (one.born > before) one.inside = true;

@@ -5,18 +5,18 @@
 // is the part in Node alone.
 
 import { join } from "node:path";
-import { root } from "../../tools/env.mjs";
-import "./collect.js";
-import { actionsOf, Copies, fuzz, playActions, playSeed } from "./fuzz.js";
-import { rules } from "./rules.js";
-import { operations } from "./tape.js";
-import { finish, launch, open, serve } from "../support/browser.js";
+import { root } from "../tools/env.mjs";
+import "./fuzz/collect.js";
+import { actionsOf, Copies, fuzz, playActions, playSeed } from "./fuzz/fuzz.js";
+import { rules } from "./fuzz/rules.js";
+import { operations } from "./fuzz/tape.js";
+import { finish, launch, open, serve } from "./support/browser.js";
 
-const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 45);
+const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 12);
 const seed = Number(process.env.WARPWEFT_FUZZ_SEED ?? 1);
 const results = [];
 
-const load = (copy) => import(`../../dist/nn.js?copy=${copy}`);
+const load = (copy) => import(`../dist/nn.js?copy=${copy}`);
 
 /** References that are wrong: a gradient, a formula of an optimizer, and a rule of the contract. */
 const WRONG = {
