@@ -1,10 +1,11 @@
-// `npm run demo`: the demo page in a browser, and the same work natively, side by side.
+// `npm run demo`: builds and opens the demo page.
 //
-// Where there is a screen the page opens in the default browser, and is served until Ctrl-C. Where there is none (or
-// with --headless) a headless Chromium computes it, and the command fails if a result is wrong.
+// With a display the page opens in the default browser, and is served until Ctrl-C. Without one, or with --headless, a
+// headless Chromium computes the page's results on WebGPU and on the CPU. The command fails if they differ.
 //
-//     --screenshot FILE   where the page's picture goes; out/demo.png
-//     --json FILE         where the figures go; out/demo.json
+//     --native            also compiles the native library (minutes), runs the same work natively, and compares
+//     --screenshot FILE   the page's screenshot; out/demo.png
+//     --json FILE         the figures; out/demo.json
 
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { platform } from "node:os";
@@ -22,7 +23,7 @@ const nearMean = 1e-5;
 /** The same for sums of attention weights, which are 1. */
 const nearSum = 1e-5;
 
-/** The work natively, on the device taken unasked and on the CPU. */
+/** Runs the work natively, on the default device and on the CPU. */
 async function nativeFigures() {
   const file = join(root, "out", "native.json");
   mkdirSync(dirname(file), { recursive: true });
@@ -30,7 +31,7 @@ async function nativeFigures() {
   return JSON.parse(readFileSync(file, "utf8"));
 }
 
-/** The work in a headless browser, on its device and on the CPU. */
+/** Runs the work in a headless browser, on its default device and on the CPU. */
 async function browserFigures(url, screenshot) {
   const { launch, openDemo } = await import("./page.mjs");
   const browser = await launch();
@@ -117,26 +118,28 @@ async function main() {
   const { values } = parseArgs({
     options: {
       headless: { type: "boolean", default: !hasScreen() },
+      native: { type: "boolean", default: false },
       screenshot: { type: "string", default: join(root, "out", "demo.png") },
       json: { type: "string", default: join(root, "out", "demo.json") },
     },
   });
-  await setup(["rust", "node", "wasm32", "wasmTools", "vulkan", ...(values.headless ? ["chromium"] : [])]);
-  await build();
+  const [browser, driver] = [values.headless ? ["chromium"] : [], values.native ? ["vulkan"] : []];
+  await setup(["rust", "crates", "node", "wasm32", "wasmTools", ...browser, ...driver]);
+  await build(["gpu-nn", "cpu"]);
   const { serve } = await import("./page.mjs");
   const server = await serve();
   if (!values.headless) {
     console.log(`demo: ${server.url}/demo/ (Ctrl-C ends it)`);
     await show(`${server.url}/demo/`).catch((error) => console.error(error.message));
-    await nativeFigures();
     return true;
   }
-  const all = [await browserFigures(server.url, resolve(values.screenshot)), await nativeFigures()];
+  const inBrowser = await browserFigures(server.url, resolve(values.screenshot));
   server.close();
+  const native = values.native ? await nativeFigures() : undefined;
+  const all = [inBrowser, native].filter(Boolean);
   const wrong = check(all);
-  const [browser, native] = all;
   mkdirSync(dirname(resolve(values.json)), { recursive: true });
-  writeFileSync(values.json, `${JSON.stringify({ browser, native, wrong }, null, 2)}\n`);
+  writeFileSync(values.json, `${JSON.stringify({ browser: inBrowser, native, wrong }, null, 2)}\n`);
   console.log(`\n${table(all)}\n`);
   for (const sentence of wrong) console.log(`WRONG: ${sentence}`);
   const verdict = wrong.length ? `${wrong.length} results are wrong` : `all within ${near} of each other`;

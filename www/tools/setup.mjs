@@ -16,6 +16,7 @@ import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
 import { chromedriver, chromium, firefox, geckodriver, hasGpu, lavapipe, lockedVersion } from "./env.mjs";
 import { onPath, read, root, run, tool, tools } from "./env.mjs";
+import { say as print, step } from "./progress.mjs";
 import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
 const wasmPackVersion = "0.15.1";
@@ -23,10 +24,14 @@ const geckodriverVersion = "0.37.1";
 /** The oldest Firefox that was seen to compute by WebGPU on Linux. */
 const firefoxVersion = 153;
 
-/** In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we can not. */
+/**
+ * In order. `ready` looks, `get` gets, and `hand` says how a person gets it where we cannot. `usual` is about how many seconds
+ * getting it takes.
+ */
 const steps = {
   rust: {
     title: "Rust",
+    usual: 1,
     ready: () => onPath("cargo") && onPath("rustc") && (platform() === "win32" || onPath("cc")),
     get: () => {
       throw new Error("cargo, rustc or a C compiler is not on PATH");
@@ -39,6 +44,7 @@ const steps = {
   },
   node: {
     title: "node packages",
+    usual: 15,
     ready: () => existsSync(nodeStamp) && readFileSync(nodeStamp, "utf8") === nodeWants(),
     get: async (say) => {
       say("npm ci");
@@ -47,14 +53,23 @@ const steps = {
     },
     hand: { any: ["npm ci"] },
   },
+  crates: {
+    title: "sources of Rust crates",
+    usual: 20,
+    ready: () => read("cargo", ["fetch", "--locked", "--offline"]) !== undefined,
+    get: () => run("cargo", ["fetch", "--locked"], { quiet: true }),
+    hand: { any: ["cargo fetch --locked"] },
+  },
   wasm32: {
     title: "wasm32 target",
+    usual: 10,
     ready: haveWasm32,
     get: addWasm32,
     hand: { any: ["rustup target add wasm32-unknown-unknown"] },
   },
   wasmTools: {
     title: "wasm-pack, wasm-bindgen",
+    usual: 150,
     ready: () => wasmTools().every(({ name, version }) => read(tool(name), ["--version"])?.endsWith(` ${version}`)),
     get: async (say) => {
       for (const spec of new Set(wasmTools().map(({ crate, version }) => `${crate}@${version}`))) {
@@ -67,6 +82,7 @@ const steps = {
   },
   lints: {
     title: "clippy, rustfmt",
+    usual: 15,
     ready: () => ["cargo-clippy", "cargo-fmt"].every((name) => read(name, ["--version"]) || rustWebTool(name)),
     get: (say) => {
       say("rustup component add clippy rustfmt");
@@ -77,6 +93,7 @@ const steps = {
   },
   chromium: {
     title: "Chromium, chromedriver",
+    usual: 60,
     ready: () => chromium() && chromedriver(),
     get: (say) => debian(["chromium", "chromium-driver"], say),
     hand: {
@@ -87,6 +104,7 @@ const steps = {
   },
   firefox: {
     title: "Firefox",
+    usual: 40,
     ready: haveFirefox,
     get: (say) => debian(["firefox-esr"], say),
     lacks: () => firefox() && `Firefox ${firefoxRelease()} is too old for WebGPU, ${firefoxVersion} or later is needed`,
@@ -101,6 +119,7 @@ const steps = {
   },
   geckodriver: {
     title: "geckodriver",
+    usual: 60,
     ready: haveGeckodriver,
     get: async (say) => {
       say(`cargo install geckodriver@${geckodriverVersion} into .tools (minutes)`);
@@ -111,6 +130,7 @@ const steps = {
   },
   vulkan: {
     title: "Vulkan",
+    usual: 40,
     // Metal and DX12 are there on the other systems.
     ready: () => platform() !== "linux" || (haveVulkanLoader() && (hasGpu() || lavapipe())),
     get: (say) => debian(["libvulkan1", "mesa-vulkan-drivers"], say),
@@ -120,12 +140,12 @@ const steps = {
 
 /** The steps for those who work on one side alone. */
 const sides = {
-  native: ["rust", "lints", "vulkan"],
-  browser: ["rust", "node", "wasm32", "wasmTools", "lints", "chromium"],
+  native: ["rust", "crates", "lints", "vulkan"],
+  browser: ["rust", "crates", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
-/** Steps that run beside the others: what waits for Debian's packages, and what is compiled by itself. */
-const lanes = [["chromium", "firefox", "vulkan"], ["geckodriver"]];
+/** Steps that run next to the others: downloads, what waits for Debian's packages, and what is compiled alone. */
+const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan"], ["geckodriver"]];
 
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {
@@ -135,20 +155,18 @@ export async function setup(names = Object.keys(steps)) {
   if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
 }
 
-/** Does steps one after the other; tells how a person gets what it could not get. */
+/** Does steps one after the other. Returns how a person gets what it could not get. */
 async function doSteps(names) {
   const byHand = [];
-  for (const { title, ready, get, lacks, hand } of names.map((name) => steps[name])) {
-    const say = (what) => console.log(`setup: ${title}: ${what}`);
+  for (const { title, usual, ready, get, lacks, hand } of names.map((name) => steps[name])) {
+    const say = (what) => print(`setup: ${title}: ${what}`);
     if (await ready()) {
-      say("there");
+      say("already installed");
       continue;
     }
-    const start = Date.now();
     try {
-      await get(say);
+      await step(`setup: ${title}`, usual, () => get(say));
       if (!(await ready())) throw new Error(lacks?.() ?? "installed, but still not found, or too old");
-      say(`done in ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       say(`FAILED: ${error.message}`);
       byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
@@ -197,13 +215,15 @@ async function cargoInstall(spec, folder) {
   const env = {
     ...process.env,
     CARGO_TARGET_DIR: join(tools, folder), // Kept until all is installed: a stopped run goes on where it was.
-    // Ready sooner rather than faster: these tools run for moments, and only wasm-bindgen has something to do.
-    CARGO_PROFILE_RELEASE_OPT_LEVEL: spec.startsWith("wasm-bindgen-cli") ? "1" : "0",
+    // Ready sooner rather than faster: these tools run for moments. What reads and writes WebAssembly is optimized.
+    CARGO_PROFILE_RELEASE_OPT_LEVEL: "0",
     CARGO_PROFILE_RELEASE_LTO: "off",
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS: "16",
     CARGO_PROFILE_RELEASE_DEBUG: "false",
   };
-  const args = ["install", "--root", tools, spec];
+  const optimized = ["walrus", "wasmparser", "wasm-encoder", "wasm-bindgen-cli-support"];
+  const config = optimized.flatMap((name) => ["--config", `profile.release.package.${name}.opt-level=1`]);
+  const args = ["install", ...config, "--root", tools, spec];
   try {
     await run("cargo", [...args, "--locked"], { env, quiet: true });
   } catch (error) {
