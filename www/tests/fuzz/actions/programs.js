@@ -100,13 +100,11 @@ export const programs = {
       own.forEach((input) => (input.operands = []));
       const made = meanBody(world, body, own, device, captured);
       own.forEach((input, n) => (input.operands = ways[n]));
-      // An input or a captured tensor that is a result is that tensor. A value that is two results is one value.
-      const resultOf = (value) => inputs[own.indexOf(value)]?.value ?? (value.born > before ? world.ops.itself(value) : value);
-      const named = new Map(made.map((value) => [value, resultOf(value)]));
-      const results = made.map((value) => named.get(value));
+      // An input that is a result is the tensor that was passed in.
+      const results = made.map((value) => inputs[own.indexOf(value)]?.value ?? value);
       // Gradients pass what is in between, which nobody can hold.
-      const inside = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
-      for (const one of inside) if (one.born > before) one.inside = true;
+      const within = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
+      for (const one of within) if (one.born > before && !results.includes(one)) one.inside = true;
       results.forEach((value, n) => world.bind(as[n], value, device));
     },
   },

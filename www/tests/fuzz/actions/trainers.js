@@ -181,6 +181,7 @@ function loadInto(world, trainer, saved) {
     const gradient = saved.gradients[n];
     world.get("variables", id).gradient = gradient && constant(gradient.shape, gradient.data);
   });
+  for (const id of buffers) world.get("variables", id).gradient = undefined;
   optimizer.groups.forEach((group, n) => Object.assign(group, saved.rates[n]));
   world.remember(optimizer, saved.state, saved.ids);
   trainer.place = copied(saved.place);
