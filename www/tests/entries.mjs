@@ -9,7 +9,7 @@ import { root } from "../tools/env.mjs";
 import { finish, launch, serve } from "./support/browser.js";
 
 const dist = join(root, "www", "dist");
-const { address, close } = await serve({ "/dist/": dist, "/copy/": dist });
+const { address, close } = await serve({ "/dist/": dist });
 const browser = await launch();
 const results = [];
 
@@ -150,7 +150,7 @@ await onPage("WebAssembly of another core than the page's is refused", async (pa
 
 await onPage("objects of a second copy of the package are called so", async (page) => {
   const said = await page.evaluate(async () => {
-    const [one, other] = await Promise.all([import("/dist/index.js"), import("/copy/index.js")]);
+    const [one, other] = await Promise.all([import("/dist/index.js"), import("/copy1/index.js")]);
     const [x, y] = await Promise.all([one, other].map(async ({ Device }) => (await Device.new({ prefer: "cpu" })).ones([1])));
     try {
       x.add(y);
