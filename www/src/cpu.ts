@@ -2,4 +2,4 @@
 
 import * as glue from "./cpu/warpweft_bg.js";
 
-export const cpu = { glue, address: import.meta.url as string | undefined };
+export const cpu = { glue };

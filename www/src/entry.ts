@@ -25,8 +25,12 @@ export function sizeOf(exports: ReadonlySet<string>): Size | undefined {
 /** The addresses of this package's JavaScript, for telling its frames from the page's in a stack. */
 const addresses = new Set<string>();
 
-/** Adds the address of one of this package's files. Classic scripts made of modules may not know theirs. */
-export function addAddress(address: string | undefined): void {
+/**
+ * Adds the file that an error was made in. Bundlers make classic scripts of this package, and `import.meta` would be a syntax
+ * error there.
+ */
+export function addFile({ stack = "" }: Error): void {
+  const address = /([^\s(@]+):\d+:\d+/.exec(stack)?.[1];
   if (address) addresses.add(address);
 }
 

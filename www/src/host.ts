@@ -2,7 +2,7 @@
 // may throw, which must not leave WebAssembly half-way.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
-import { addAddress, calledOwn, isOwnFrame, mark } from "./entry.js";
+import { addFile, calledOwn, isOwnFrame, mark } from "./entry.js";
 import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
@@ -115,7 +115,7 @@ function names(known: string): readonly string[] {
   return list;
 }
 
-addAddress(import.meta.url);
+addFile(new Error());
 
 /** JavaScript's side of a core. */
 export class Host implements Owner {

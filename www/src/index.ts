@@ -2,12 +2,15 @@
 
 import * as glue from "./gpu/warpweft_bg.js";
 import { cpu } from "./cpu.js";
+import { addFile } from "./entry.js";
 import { provide } from "./load.js";
 
 export * from "./base.js";
 
+addFile(new Error());
+
 // The addresses are written out, so that bundlers find the files.
 provide("warpweft", "gpu", {
-  gpu: { glue, address: import.meta.url, wasm: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  gpu: { glue, wasm: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
   cpu: { ...cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 });

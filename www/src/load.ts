@@ -1,7 +1,7 @@
 // Loading: a core's WebAssembly is fetched and compiled while it arrives, once for all devices.
 
 import { adopt, type CoreClass } from "./brand.js";
-import { addAddress, sizeOf, sizes, type Size } from "./entry.js";
+import { sizeOf, sizes, type Size } from "./entry.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
 import { describe, Host } from "./host.js";
@@ -40,8 +40,6 @@ export interface WasmSources {
 export interface Provided {
   /** What wasm-bindgen wrote around it. */
   glue: object;
-  /** The address of the file that the glue is in. */
-  address: string | undefined;
   /** Where the WebAssembly is, or its bytes. */
   wasm(): WasmSource;
   /** Whether `wasm` gives bytes. They are preferred, because the page's bundler may have left the files behind. */
@@ -52,7 +50,6 @@ export interface Provided {
 const provided = new Map<string, Provided>();
 
 function provideCore(name: string, core: Provided): void {
-  addAddress(core.address);
   if (!provided.get(name)?.isInside) provided.set(name, core);
 }
 

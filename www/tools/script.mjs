@@ -10,7 +10,7 @@ const source = (name) => join(root, "www", "src", `${name}.ts`);
 
 /**
  * The formats. In each the entries share one module, so that they have one set of classes. CommonJS is for test runners that
- * can not require ES modules. It needs no `inline`, because its files are on the disk.
+ * cannot require ES modules. It needs no `inline`, because its files are on the disk.
  */
 const formats = {
   es: { entries: ["index", "nn", "inline"], extension: "js", sourcemap: true },
