@@ -82,6 +82,7 @@ pub mod debug;
 #[doc(hidden)] // For its tests.
 pub mod lru;
 mod room;
+mod sorted;
 mod span;
 
 pub mod shape;

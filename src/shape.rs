@@ -1,6 +1,7 @@
 //! Shapes: up to eight extents, broadcasting, axes.
 
 use crate::error::{brief, Error, ErrorKind, Result};
+use crate::sorted;
 use std::fmt;
 use std::ops::Deref;
 
@@ -115,7 +116,7 @@ impl Shape {
             }
             out.push(axis);
         }
-        out.sort_unstable();
+        sorted::sort(&mut out);
         Ok(out)
     }
 

@@ -4,6 +4,7 @@
 use crate::device::{Device, Halves, KernelConfig, Rows, Tile, Transpose};
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::sorted;
 use crate::tensor::{AttentionOptions, Conv2dOptions, Padding, Program, Tensor};
 
 /// What was measured.
@@ -142,7 +143,7 @@ async fn decide(
     let (mut usual, mut best) = (f64::INFINITY, f64::INFINITY);
     for (at, contestant) in contestants.into_iter().enumerate() {
         let Contestant { config, program, mut times } = contestant;
-        times.sort_by(f64::total_cmp);
+        sorted::by(&mut times, f64::total_cmp);
         let milliseconds = program.map(|_| times[times.len() / 2]);
         tuned.figures.push(Figure { work: WORK[work], config, milliseconds });
         let milliseconds = milliseconds.unwrap_or(f64::INFINITY);

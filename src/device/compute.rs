@@ -14,6 +14,7 @@ use crate::kernel::{Batch, Limits, Place};
 use crate::plan::{cheap, plan};
 use crate::profile::Phase;
 use crate::shape::Shape;
+use crate::sorted;
 use crate::span::span;
 use std::borrow::Cow;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -158,7 +159,7 @@ impl Device {
         let backend = &*self.inner.backend;
         // What a result is computed from comes before it.
         let mut order: Vec<(usize, Held)> = ran.outputs.into_iter().enumerate().collect();
-        order.sort_unstable_by_key(|(n, _)| segments[*n].place());
+        sorted::by_key(&mut order, |(n, _)| segments[*n].place());
         let mut nodes: Vec<Option<NodeId>> = vec![None; results.len()];
         for (n, held) in order {
             let (mut from, mut detached) = (Vec::new(), Vec::new());

@@ -8,6 +8,7 @@ use crate::debug::Place;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Earlier, Holder, NodeId, VariableId};
+use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::fmt;
 
@@ -94,7 +95,7 @@ impl Device {
         let mut all: Vec<(u64, NodeId)> =
             state.owners().map(|(node, held)| (held.bytes, node)).collect();
         // Of as many bytes the one that was made first.
-        all.sort_unstable_by_key(|&(bytes, node)| (std::cmp::Reverse(bytes), node.born));
+        sorted::by_key(&mut all, |&(bytes, node)| (std::cmp::Reverse(bytes), node.born));
         all.truncate(LISTED);
         let mut places = Vec::with_capacity(all.len());
         for (bytes, node) in all {

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::graph::NodeId;
 use crate::op::{Op, Pointwise, Routine, Span, Start};
 use crate::shape::Shape;
+use crate::sorted;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -86,7 +87,7 @@ impl Tape<'_> {
         let pairs = match products.len() > FEW {
             true => {
                 // In the order of the uses: so they may be rows of one tensor.
-                products.sort_by_key(|product| product.born);
+                sorted::by_key(&mut products, |product| product.born);
                 let lefts = products.iter().map(|product| product.left).collect();
                 let rights = products.iter().map(|product| product.right).collect();
                 vec![(self.rows(lefts)?, self.rows(rights)?)]
@@ -187,7 +188,7 @@ impl Tape<'_> {
             }
             parts.push((start, start + self.shape(slice.node)[axis]));
         }
-        parts.sort_unstable();
+        sorted::sort(&mut parts);
         let mut end = 0;
         parts.iter().all(|&(start, past)| std::mem::replace(&mut end, past) == start)
             && end == shape[axis]
@@ -219,7 +220,7 @@ impl Tape<'_> {
         mut line: Vec<(usize, NodeId)>,
         axis: usize,
     ) -> Result<Vec<Vec<(usize, NodeId)>>> {
-        line.sort_by_key(|&(start, node)| (start, self.shape(node)[axis]));
+        sorted::by_key(&mut line, |&(start, node)| (start, self.shape(node)[axis]));
         let mut layers: Vec<Vec<(usize, NodeId)>> = Vec::new();
         // Where the layers end: a part goes behind the one that ends first.
         let mut ends: BinaryHeap<Reverse<(usize, usize)>> = BinaryHeap::new();

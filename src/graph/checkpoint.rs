@@ -2,6 +2,7 @@
 
 use super::{Graph, Node, NodeId, Taken, Trace};
 use crate::op::Op;
+use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Graph {
         again.result = copies[&id];
         again.ends = copies.into_iter().filter(|(at, copy)| at == copy).map(|(at, _)| at).collect();
         // The same program is to have the same trace.
-        again.ends.sort_unstable_by_key(|end| end.born);
+        sorted::by_key(&mut again.ends, |end| end.born);
         again
     }
 
@@ -103,7 +104,7 @@ impl Graph {
             return;
         }
         let mut order: Vec<usize> = (0..taken.nodes.len()).collect();
-        order.sort_unstable_by_key(|&n| taken.nodes[n].born);
+        sorted::by_key(&mut order, |&n| taken.nodes[n].born);
         let mut place = vec![0; order.len()];
         for (at, &n) in order.iter().enumerate() {
             place[n] = at;
@@ -118,7 +119,7 @@ impl Graph {
         }
         taken.trace = trace;
         taken.nodes = order.iter().map(|&n| taken.nodes[n]).collect();
-        taken.sources.sort_unstable_by_key(|id| id.born);
+        sorted::by_key(&mut taken.sources, |id| id.born);
         taken.scalars.clear();
         for &id in &taken.nodes {
             let node = self.node(id);

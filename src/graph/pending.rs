@@ -1,6 +1,7 @@
 //! What is recorded and still to be computed.
 
 use super::{Graph, Node, NodeId};
+use crate::sorted;
 
 impl Graph {
     /// The node is a variable's value: a result even where others use it, as long as a tensor holds it.
@@ -18,7 +19,7 @@ impl Graph {
     pub fn kept(&mut self) -> Vec<NodeId> {
         let mut kept = std::mem::take(&mut self.kept);
         kept.retain(|&id| self.get(id).is_some_and(|node| node.handles > 0 && node.is_open()));
-        kept.sort_unstable_by_key(|id| id.born);
+        sorted::by_key(&mut kept, |id| id.born);
         kept.dedup();
         self.kept.clone_from(&kept);
         kept
@@ -49,7 +50,7 @@ impl Graph {
         });
         sinks.extend(self.kept());
         // As recorded, wherever there was room: the same step has the same trace.
-        sinks.sort_unstable_by_key(|sink| sink.born);
+        sorted::by_key(&mut sinks, |sink| sink.born);
         sinks.dedup();
         sinks
     }

@@ -5,6 +5,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::op::Op;
 use crate::shape::Shape;
+use crate::sorted;
 use rustc_hash::{FxHashSet, FxHasher};
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -108,7 +109,7 @@ impl Trace {
             let kind = node.kind();
             used.clear();
             used.extend(node.inputs.iter().map(|&input| kinds[input]));
-            used.sort_unstable();
+            sorted::sort(&mut used);
             used.dedup();
             let mut hasher = FxHasher::default();
             (kind, &used).hash(&mut hasher);

@@ -3,6 +3,7 @@
 use super::elements::{bytes_of, Stored};
 use crate::dtype::Numbers;
 use crate::error::{Error, Result};
+use crate::sorted;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +55,7 @@ impl Header {
         for (name, written) in &self.tensors {
             order.push((name.as_str(), written.place(name, held)?));
         }
-        order.sort_by_key(|(name, place)| (place.start, place.end, *name));
+        sorted::by_key(&mut order, |(name, place)| (place.start, place.end, *name));
         let mut end = 0;
         for (name, place) in &order {
             if place.start != end {

@@ -7,6 +7,7 @@ use super::other::{other_kind, KNOWN_BY};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::room::room;
+use crate::sorted;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Seek, SeekFrom};
@@ -194,7 +195,7 @@ pub async fn save_safetensors(
         data.push((name.as_str(), tensor, bytes));
     }
     let mut order: Vec<usize> = (0..data.len()).collect();
-    order.sort_by_key(|&n| std::cmp::Reverse(Stored::Held(data[n].1.dtype()).size()));
+    sorted::by_key(&mut order, |&n| std::cmp::Reverse(Stored::Held(data[n].1.dtype()).size()));
     let (mut elements, mut places) = (Vec::<u8>::new(), vec![[0, 0]; data.len()]);
     for n in order {
         let start = elements.len();

@@ -2,6 +2,7 @@
 //! stand before the archive, whose offsets then count from where it begins, as in Python's `zipfile`.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
 use flate2::read::{DeflateDecoder, DeflateEncoder};
 use flate2::{Compression, Crc};
 use std::io::Read;
@@ -66,7 +67,7 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
     for (at, member) in &members {
         spaces.push((member.start, member.start.saturating_add(member.packed), *at));
     }
-    spaces.sort_unstable();
+    sorted::sort(&mut spaces);
     let mut free = before;
     for (begin, behind, at) in spaces {
         if begin < free || behind > start {

@@ -180,8 +180,8 @@ impl JsDevice {
     pub fn full(&self, shape: &JsValue, value: &JsValue, options: &JsValue) -> Answer<JsTensor> {
         let op = "full";
         let device = self.core(op)?;
-        thread_local!(static KNOWN: Known = Known::new(&["dtype"]));
-        let dtype = Options::open(options, &KNOWN, op)?.get(0);
+        const KNOWN: Known = &["dtype"];
+        let dtype = Options::open(options, KNOWN, op)?.get(0);
         let dtype = match Option::from_js(&dtype, At { op, what: "dtype" })? {
             Some(dtype) => dtype,
             None if value.as_bool().is_some() => DType::Bool,
@@ -215,8 +215,8 @@ impl JsDevice {
                 (number(first, "start")?, number(second, "end")?, step, fourth)
             }
         };
-        thread_local!(static KNOWN: Known = Known::new(&["dtype"]));
-        let dtype = Options::open(options, &KNOWN, op)?.get(0);
+        const KNOWN: Known = &["dtype"];
+        let dtype = Options::open(options, KNOWN, op)?.get(0);
         let dtype = Option::from_js(&dtype, At { op, what: "dtype" })?.unwrap_or(DType::F32);
         Ok(device.arange_of(start, end, step, dtype)?.into_js()?)
     }

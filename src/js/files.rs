@@ -6,6 +6,7 @@ use super::states::{pairs, state};
 use super::{given, named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
 use crate::error::Result;
 use crate::io;
+use crate::sorted;
 use crate::tensor::Tensor;
 use js_sys::{Array, Promise, Uint8Array};
 use std::collections::BTreeMap;
@@ -66,7 +67,7 @@ impl JsDevice {
         let tensors = state(op, names, &values)?;
         let text = |note: &JsValue| String::from_js(note, At { op, what: "metadata" });
         let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
-        let metadata = notes.into_iter().zip(said).collect();
+        let metadata = sorted::map(notes.into_iter().zip(said));
         Ok(written(op, async move { io::save_safetensors(&tensors, &metadata).await }))
     }
 

@@ -3,18 +3,22 @@
 use super::at::At;
 use super::host::host;
 use crate::error::{Error, Result};
-use std::thread::LocalKey;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use wasm_bindgen::prelude::*;
 
-/// Names of options, as JavaScript's side knows them: it is told once.
-pub struct Known(JsValue);
+/// Names of options: lists with spaces between.
+pub type Known = &'static [&'static str];
 
-impl Known {
-    /// Lists of names with spaces between.
-    #[inline(never)]
-    pub fn new(lists: &[&str]) -> Known {
-        Known(JsValue::from_str(lists.join(" ").trim()))
-    }
+/// Known names as JavaScript's side knows them. It is told once.
+#[inline(never)]
+fn told(known: Known) -> &'static JsValue {
+    type Told = FxHashMap<(*const &'static str, usize), &'static JsValue>;
+    thread_local!(static TOLD: RefCell<Told> = RefCell::default());
+    TOLD.with_borrow_mut(|told| {
+        let names = || &*Box::leak(Box::new(JsValue::from_str(known.join(" ").trim())));
+        *told.entry((known.as_ptr(), known.len())).or_insert_with(names)
+    })
 }
 
 /// The object of options of one call.
@@ -34,21 +38,18 @@ impl Options {
     /// # Errors
     /// `Data` where it is no object, or has a field that is not known.
     #[inline(never)]
-    pub fn open(
-        given: &JsValue,
-        known: &'static LocalKey<Known>,
-        op: &'static str,
-    ) -> Result<Options> {
+    pub fn open(given: &JsValue, known: Known, op: &'static str) -> Result<Options> {
         if given.is_undefined() {
             return Ok(Options::none(op));
         }
-        known.with(|known| match host(|host| host.fields(given, &known.0)) {
+        let known = told(known);
+        match host(|host| host.fields(given, known)) {
             Some(values) => Ok(Options { op, values }),
             None => {
-                let why = host(|host| host.odd_fields(given, &known.0));
+                let why = host(|host| host.odd_fields(given, known));
                 Err(Error::data(format!("{op}: {why}")))
             }
-        })
+        }
     }
 
     /// The operation that they are for.

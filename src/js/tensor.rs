@@ -266,8 +266,8 @@ impl JsTensor {
         let this = self.core(op)?;
         let axis = isize::from_js(axis, At { op, what: "axis" })?;
         let size = usize::from_js(size, At { op, what: "size" })?;
-        thread_local!(static KNOWN: Known = Known::new(&["first step filter sharpness antialias inside"]));
-        let options = Options::open(options, &KNOWN, op)?;
+        const KNOWN: Known = &["first step filter sharpness antialias inside"];
+        let options = Options::open(options, KNOWN, op)?;
         let number = |n, what| Option::<f64>::from_js(&options.get(n), At { op, what });
         let filter = Option::from_js(&options.get(2), At { op, what: "filter" })?;
         let filter = match (filter.unwrap_or(Filter::Linear), number(3, "sharpness")?) {
@@ -300,8 +300,8 @@ impl Attending {
     /// # Errors
     /// `Data` where it is no object, or has a field that is not known.
     pub fn open(options: &JsValue, op: &'static str) -> Result<Attending> {
-        thread_local!(static KNOWN: Known = Known::new(&["causal window mask scale kvLength"]));
-        let options = Options::open(options, &KNOWN, op)?;
+        const KNOWN: Known = &["causal window mask scale kvLength"];
+        let options = Options::open(options, KNOWN, op)?;
         Ok(Attending {
             causal: options.after(0).flag(0, "causal", false)?,
             window: Option::from_js(&options.get(1), At { op, what: "window" })?,

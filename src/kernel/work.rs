@@ -3,6 +3,7 @@
 use super::{Atom, Index};
 use super::{Dispatch, Inst, Kernel, Operand, Program, Slot};
 use crate::dtype::DType;
+use crate::sorted;
 
 /// What a dispatch does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +153,7 @@ fn injective(index: &Index, dims: &[usize]) -> bool {
             terms.push((stride.unsigned_abs(), dims[d as usize] as u64));
         }
     }
-    terms.sort_unstable();
+    sorted::sort(&mut terms);
     let mut reach = 0u64;
     for (stride, extent) in terms {
         if stride <= reach {

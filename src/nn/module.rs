@@ -2,6 +2,7 @@
 
 use super::Generator;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
 use crate::tensor::{Assignment, Tensor, Variable};
 use std::any::type_name;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -69,7 +70,7 @@ pub trait Module {
 
     /// The values of all parameters and buffers by their paths: what `io::save_safetensors` writes (feature `io`).
     fn state_dict(&self) -> BTreeMap<String, Tensor> {
-        values(&|see| self.visit(see)).into_iter().map(|(path, x)| (path, x.value())).collect()
+        state(values(&|see| self.visit(see)))
     }
 
     /// Takes the values of all parameters and buffers from `state`, by their paths. Types are cast. What PyTorch's batch norms
@@ -277,6 +278,11 @@ fn values(walk: &Walk) -> Vec<(String, Variable)> {
         }
     });
     found
+}
+
+/// The values of these variables.
+fn state(own: Vec<(String, Variable)>) -> BTreeMap<String, Tensor> {
+    sorted::map(own.into_iter().map(|(path, x)| (path, x.value())))
 }
 
 /// Gives `own` the values of `state`, all or none.

@@ -10,6 +10,7 @@ use crate::op::pointwise::Pointwise;
 use crate::op::routine::Routine;
 use crate::op::spans::{Margin, Span, Start, Windows};
 use crate::shape::{pick, Shape};
+use crate::sorted;
 use std::sync::Arc;
 
 /// How a reduction combines its elements.
@@ -218,7 +219,7 @@ impl Op {
             Op::Permute(permutation) => {
                 let (from, dtype) = first();
                 let mut seen = permutation.clone();
-                seen.sort_unstable();
+                sorted::sort(&mut seen);
                 if !seen.iter().copied().eq(0..from.rank()) {
                     let order = brief(permutation);
                     let message = format!(

@@ -105,6 +105,11 @@ impl Optimizer {
     /// # Errors
     /// As [`Optimizer::new`]; `Data` also if one is in a group already.
     pub fn add_group(&mut self, rule: impl Rule + 'static, parameters: &[Variable]) -> Result<()> {
+        self.add_boxed(Box::new(rule), parameters)
+    }
+
+    // Apart, so that it is compiled once and not for each rule.
+    fn add_boxed(&mut self, rule: Box<dyn Rule>, parameters: &[Variable]) -> Result<()> {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
             return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
@@ -127,7 +132,7 @@ impl Optimizer {
             rule.check(&parameters.iter().map(Variable::shape).collect::<Vec<_>>())?;
         }
         // What can fail comes first: the flat values are computed before the first parameter moves.
-        let memories = parts.iter().map(|parameters| Shard::remembered(&rule, parameters));
+        let memories = parts.iter().map(|parameters| Shard::remembered(&*rule, parameters));
         let memories: Vec<Vec<Variable>> = memories.collect::<Result<_>>()?;
         let counters = self.counters(1)?;
         let lists: Vec<&[Variable]> = parts.iter().map(|parameters| &parameters[..]).collect();
@@ -141,7 +146,7 @@ impl Optimizer {
             scaling.taken.extend(counters);
         }
         let lr = rule.lr();
-        self.groups.push(Group { rule: Box::new(rule), lr, base_lr: lr, steps: 0, shards });
+        self.groups.push(Group { rule, lr, base_lr: lr, steps: 0, shards });
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::{Optimizer, Shard};
 use crate::device::Device;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sorted;
 use crate::tensor::{Assignment, Tensor, Variable};
 use std::collections::BTreeMap;
 
@@ -145,7 +146,7 @@ impl Optimizer {
             let message = format!("{OP}: `{STEPS}` has {saved} numbers, here are {groups} groups");
             return Err(Error::new(ErrorKind::Shape, message));
         }
-        let mut given = Given(state.iter().map(|(name, x)| (&name[..], x)).collect());
+        let mut given = Given(sorted::map(state.iter().map(|(name, x)| (&name[..], x))));
         given.0.remove(STEPS);
         let mut all: Vec<(Variable, Tensor)> = Vec::new();
         for (variable, name) in

@@ -4,6 +4,7 @@
 use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Inst, Kernel, Limits};
+use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -77,7 +78,7 @@ fn also_write(
     let mut both = Piece { kernel: Arc::new(kernel), ..piece.clone() };
     both.outputs.push(output);
     both.operations.extend(&copy.operations);
-    both.operations.sort_unstable();
+    sorted::sort(&mut both.operations);
     both.operations.dedup();
     Some(both)
 }

@@ -3,6 +3,7 @@
 //! together, for many of them may be one kernel, unless values are computed again rather than kept, as checkpoints are.
 
 use super::piece::Piece;
+use crate::sorted;
 use rustc_hash::FxHashMap;
 
 /// The pieces in an order in which every value is still written before it is read.
@@ -24,6 +25,6 @@ pub fn early(pieces: Vec<Piece>, by_age: bool) -> Vec<Piece> {
         keyed.push((if joins && waits { ready } else { at }, piece));
     }
     // It is stable: what waits for a piece comes after it.
-    keyed.sort_by_key(|(key, _)| *key);
+    sorted::by_key(&mut keyed, |(key, _)| *key);
     keyed.into_iter().map(|(_, piece)| piece).collect()
 }

@@ -14,6 +14,7 @@ use crate::graph::Trace;
 use crate::kernel::{Atom, Index, Kernel, Limits, Program, Space, Store};
 use crate::op::Op;
 use crate::shape::{pick, Shape};
+use crate::sorted;
 use std::sync::Arc;
 
 /// The kernels that compute `root`: one, or one per operand of a concatenation; of what is written in place, one that
@@ -251,7 +252,7 @@ impl Attempt<'_> {
         let outputs = [&[region.output], &attached[..]].concat();
         let Context { mut inputs, mut params, mut operations, .. } = context;
         compact(&mut kernel, &mut inputs, &mut params);
-        operations.sort_unstable();
+        sorted::sort(&mut operations);
         operations.dedup();
         let kernel = Arc::new(kernel);
         let params = params.into_iter().map(Param::Number).collect();

@@ -8,6 +8,7 @@ use super::placement::{Mark, Placement};
 use crate::graph::{Trace, Traced};
 use crate::kernel::Limits;
 use crate::op::Op;
+use crate::sorted;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
@@ -90,7 +91,7 @@ impl<'a> Memo<'a> {
         if nodes.len() > LARGEST {
             return Cone { nodes, ..Cone::default() };
         }
-        nodes.sort_unstable();
+        sorted::sort(&mut nodes);
         let (marked, attached) =
             (Vec::with_capacity(nodes.len()), placement.attached_to(root).count());
         let mut cone = Cone { nodes, placement: marked, inputs: Vec::new(), attached };

@@ -4,6 +4,7 @@ use super::piece::Piece;
 use crate::graph::Trace;
 use crate::kernel::{Place, Slot};
 use crate::op::Op;
+use crate::sorted;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -104,7 +105,7 @@ impl Memory {
     /// Gives values temporaries, the largest first, and each the one that became vacant last before it of those that are so
     /// until it is not needed any more. (Greedy by size, Pisarchyk and Lee 2020.)
     fn share(&mut self, trace: &Trace, mut lives: Vec<Life>) {
-        lives.sort_by_key(|life| (Reverse(life.bytes), life.first));
+        sorted::by_key(&mut lives, |life| (Reverse(life.bytes), life.first));
         // When a temporary is vacant: from a piece on, to before another.
         let mut gaps: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let mut sizes: Vec<u64> = Vec::new();
@@ -125,7 +126,7 @@ impl Memory {
             placed.push((life, temporary));
         }
         // Numbered in the order in which they are needed.
-        placed.sort_by_key(|(life, _)| (life.first, life.node));
+        sorted::by_key(&mut placed, |(life, _)| (life.first, life.node));
         let mut numbers = vec![None; sizes.len()];
         for (life, temporary) in placed {
             let number = *numbers[temporary].get_or_insert_with(|| {

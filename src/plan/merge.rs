@@ -6,6 +6,7 @@ use super::piece::Piece;
 use super::rewrite::{append, compact, prune, Renumbered};
 use crate::graph::Trace;
 use crate::kernel::{Builder, Index, Inst, Kernel, Limits, Space};
+use crate::sorted;
 use std::sync::Arc;
 
 /// Earlier kernels that are looked at.
@@ -115,7 +116,7 @@ fn join(a: &Piece, b: &Piece, limits: &Limits) -> Option<Piece> {
         return None;
     }
     let mut operations = [&a.operations[..], &b.operations].concat();
-    operations.sort_unstable();
+    sorted::sort(&mut operations);
     operations.dedup();
     let kernel = Arc::new(Kernel::Loop { space, program });
     Some(Piece { kernel, inputs, outputs, params, operations })

@@ -132,8 +132,8 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
         let node = &trace.nodes[*n];
         !matches!(node.op, Op::Source | Op::Output(..)) && node.shape.numel() > 0
     };
-    let roots = (0..trace.nodes.len()).filter(|&n| placement.in_memory[n]);
-    let mut roots: BTreeSet<usize> = roots.filter(computed).collect();
+    let mut roots = BTreeSet::new();
+    roots.extend((0..trace.nodes.len()).filter(|&n| placement.in_memory[n]).filter(computed));
     let mut memo = Memo::new(trace, limits);
     let mut pieces = BTreeMap::new();
     while let Some(root) = roots.pop_first() {

@@ -5,6 +5,7 @@ use super::cuts::{Cuts, Size};
 use super::{donation, order};
 use crate::graph::Trace;
 use crate::op::{Op, Routine};
+use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -225,7 +226,7 @@ impl<'a> Placement<'a> {
                         false => all.extend_from_slice(&loads[input]),
                     }
                 }
-                all.sort_unstable();
+                sorted::sort(&mut all);
                 all.dedup();
                 if all.len() <= most {
                     break all;

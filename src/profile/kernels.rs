@@ -2,6 +2,7 @@
 
 use super::Submission;
 use crate::kernel::{Batch, Work};
+use crate::sorted;
 use rustc_hash::FxHashMap;
 use std::time::Duration;
 
@@ -77,6 +78,6 @@ pub(super) fn kernels(submissions: &[Submission]) -> Vec<KernelProfile> {
             }
         }
     }
-    all.sort_by_key(|kernel| std::cmp::Reverse(kernel.time));
+    sorted::by_key(&mut all, |kernel| std::cmp::Reverse(kernel.time));
     all
 }

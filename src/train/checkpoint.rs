@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::io;
 use crate::nn::{Member, Module};
 use crate::optim::{Optimizer, ReduceLrOnPlateau};
+use crate::sorted;
 use crate::tensor::{Tensor, Variable};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -228,10 +229,8 @@ fn taken(tensors: &mut BTreeMap<String, Tensor>, name: &str, like: &Tensor) -> R
 fn part(tensors: &mut BTreeMap<String, Tensor>, begin: &str) -> BTreeMap<String, Tensor> {
     let names: Vec<String> =
         tensors.keys().filter(|name| name.starts_with(begin)).cloned().collect();
-    names
-        .iter()
-        .filter_map(|name| Some((name[begin.len()..].into(), tensors.remove(name)?)))
-        .collect()
+    let taken = |name: &String| Some((name[begin.len()..].to_string(), tensors.remove(name)?));
+    sorted::map(names.iter().filter_map(taken))
 }
 
 /// What the note says.

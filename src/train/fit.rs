@@ -7,6 +7,7 @@ use super::undo::Before;
 use super::{Access, Per, Trainer};
 use crate::error::{Error, Result};
 use crate::nn::Module;
+use crate::sorted;
 use crate::tensor::{NonFinite, Tensor, Variable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -303,7 +304,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// The model's values as they are now.
     fn weights(&self) -> BTreeMap<String, Tensor> {
         let copy = |(name, x): (String, Tensor)| (name, x.detach());
-        self.model.state_dict().into_iter().map(copy).collect()
+        sorted::map(self.model.state_dict().into_iter().map(copy))
     }
 
     /// Gives the model its best weights, once.

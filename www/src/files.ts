@@ -5,9 +5,10 @@ import { isGivenAway } from "./data.js";
 import { dataError } from "./errors.js";
 import { checked, describe } from "./host.js";
 import { entries, record, type Named } from "./named.js";
+import type { PlatformBlob, PlatformResponse } from "./platform.js";
 
 /** What a file is read from. */
-export type FileSource = Blob | Response | ArrayBuffer | ArrayBufferView;
+export type FileSource = PlatformBlob | PlatformResponse | ArrayBuffer | ArrayBufferView;
 
 /** How a file is read. */
 export interface FileOptions {

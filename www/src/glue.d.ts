@@ -1,5 +1,10 @@
-// What wasm-bindgen wrote around the cores, in dist: `load.ts` says what it needs of it.
+// What the build writes to dist, which TypeScript does not look at.
 
-declare module "*/warpweft.js" {
-  export default function start(wasm: { module_or_path: WebAssembly.Module }): Promise<unknown>;
+/** What wasm-bindgen wrote around a core: `load.ts` says what it needs of it. */
+declare module "*/warpweft_bg.js" {}
+
+/** The cores' WebAssembly as base64. */
+declare module "*/inside.js" {
+  export const gpu: string;
+  export const cpu: string;
 }

@@ -2,7 +2,7 @@
 // may throw, which must not leave WebAssembly half-way.
 
 import { Brand, type Exports, type Owner } from "./brand.js";
-import { calledOwn, entry, mark } from "./entry.js";
+import { addFile, calledOwn, isOwnFrame, mark } from "./entry.js";
 import { dataError, limitError, WarpweftError, type ErrorCode } from "./errors.js";
 
 /** What there is of a value, unless looking at it throws. */
@@ -22,8 +22,7 @@ export function describe(value: unknown): string {
   if (Brand.owner(value)) return "an object of another kind";
   const called = look(() => calledOwn(value));
   if (called !== undefined) return called;
-  const other = look(() => (value as { [mark]?: unknown })[mark]);
-  if (typeof other === "string") return `an object of "${other.slice(0, 40)}", and this is another build, "${entry()}"`;
+  if (look(() => (value as { [mark]?: unknown })[mark])) return "an object of another copy of the package \"warpweft\"";
   return `a value of type ${typeof value}`;
 }
 
@@ -115,6 +114,8 @@ function names(known: string): readonly string[] {
   if (!list) lists.set(known, (list = known.split(" ")));
   return list;
 }
+
+addFile(new Error());
 
 /** JavaScript's side of a core. */
 export class Host implements Owner {
@@ -217,12 +218,20 @@ export class Host implements Owner {
   /** The CPU's core computes before it answers: a loop of nothing but answers would never let the page have a turn. */
   turn(): Promise<void> | undefined {
     if (this.name !== "cpu" || performance.now() - this.#turned < PATIENCE) return undefined;
-    const { port1, port2 } = new MessageChannel();
     return new Promise((resolve) => {
-      port1.onmessage = () => {
-        port1.close();
+      const turned = () => {
         this.#turned = performance.now();
         resolve();
+      };
+      // Jest's jsdom has no channels.
+      if (typeof MessageChannel === "undefined") {
+        setTimeout(turned);
+        return;
+      }
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => {
+        port1.close();
+        turned();
       };
       port2.postMessage(undefined);
     });
@@ -287,7 +296,7 @@ export class Host implements Owner {
     const behind = frames.slice(first).findIndex((line) => !isWasm(line));
     const rest = frames.slice(first + behind);
     // A bundle may have put the page's code and this one into one file: then two frames are this package's.
-    const found = rest.find((line) => !line.includes(import.meta.url)) ?? rest[Math.min(2, rest.length - 1)];
+    const found = rest.find((line) => !isOwnFrame(line)) ?? rest[Math.min(2, rest.length - 1)];
     return (found ?? "").trim().replace(/^at /, "");
   }
 

@@ -1,13 +1,16 @@
 // warpweft: tensors on the GPU, or on the CPU where there is none.
 
-import startCpu, * as cpu from "./cpu/warpweft.js";
-import startGpu, * as gpu from "./gpu/warpweft.js";
+import * as glue from "./gpu/warpweft_bg.js";
+import { cpu } from "./cpu.js";
+import { addFile } from "./entry.js";
 import { provide } from "./load.js";
 
 export * from "./base.js";
 
+addFile(new Error());
+
 // The addresses are written out, so that bundlers find the files.
-provide("warpweft", {
-  gpu: { glue: gpu, start: startGpu, usual: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
-  cpu: { glue: cpu, start: startCpu, usual: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
+provide("warpweft", "gpu", {
+  gpu: { glue, wasm: () => new URL(/* @vite-ignore */ "./gpu.wasm", import.meta.url) },
+  cpu: { ...cpu, wasm: () => new URL(/* @vite-ignore */ "./cpu.wasm", import.meta.url) },
 });

@@ -1,10 +1,11 @@
 // Loading: a core's WebAssembly is fetched and compiled while it arrives, once for all devices.
 
 import { adopt, type CoreClass } from "./brand.js";
-import { enter } from "./entry.js";
+import { sizeOf, sizes, type Size } from "./entry.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
 import { describe, Host } from "./host.js";
+import type { PlatformResponse, PlatformUrl, WasmModule } from "./platform.js";
 
 /** A core that runs. */
 export interface Core {
@@ -13,9 +14,9 @@ export interface Core {
   open(lowPower: boolean, fallback: string | undefined): Promise<object>;
 }
 
-/** What wasm-bindgen wrote around a core, and `www/tools/build.mjs` added. */
+/** What wasm-bindgen wrote around a core: functions that WebAssembly imports, classes, and what calls the exports. */
 interface Glue {
-  guardBy(guard: (exports: WebAssembly.Exports) => WebAssembly.Exports): void;
+  __wbg_set_wasm(exports: WebAssembly.Exports): void;
   start(host: Host): void;
   setDebug(words: string): void;
   Device: { open: Core["open"] };
@@ -25,7 +26,7 @@ interface Glue {
 export type CoreName = "gpu" | "cpu";
 
 /** A core's WebAssembly: where it is, what a server answered, its bytes, or what was compiled of it. */
-export type WasmSource = URL | string | Response | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
+export type WasmSource = PlatformUrl | string | PlatformResponse | ArrayBuffer | ArrayBufferView | WasmModule;
 
 /** Where the cores come from, if not from beside the package's JavaScript. */
 export interface WasmSources {
@@ -36,27 +37,49 @@ export interface WasmSources {
 }
 
 /** A core as an entry of the package has it. */
-interface Provided {
+export interface Provided {
   /** What wasm-bindgen wrote around it. */
   glue: object;
-  start(wasm: { module_or_path: WebAssembly.Module }): Promise<unknown>;
-  /** Where it is. */
-  usual(): URL;
+  /** Where the WebAssembly is, or its bytes. */
+  wasm(): WasmSource;
+  /** Whether `wasm` gives bytes. They are preferred, because the page's bundler may have left the files behind. */
+  isInside?: boolean;
 }
 
-let cores: Record<CoreName, Provided>;
+/** The GPU cores that the page's imports asked for, by name, and the CPU's. */
+const provided = new Map<string, Provided>();
 
-/** Says which entry of the package this is, and what its cores are. */
-export function provide(name: string, own: typeof cores): void {
-  enter(name);
-  cores = own;
+function provideCore(name: string, core: Provided): void {
+  if (!provided.get(name)?.isInside) provided.set(name, core);
 }
+
+/** A place in the order of sizes. */
+const rank = (core: string) => sizes.findIndex((size) => size.core === core);
+
+/**
+ * Registers the cores of an entry: the GPU core named `gpu`, and the CPU's. The first device chooses the largest GPU core
+ * that is registered by then, so static imports work in any order. An import that comes later and needs a larger one fails.
+ */
+export function provide(entry: string, gpu: string, cores: Record<CoreName, Provided>): void {
+  const { size } = loading.get("gpu") ?? {};
+  if (size && rank(gpu) > rank(size.core)) {
+    const why = `the page has already started the smaller GPU core of "${size.entry}"`;
+    const remedy = `put \`import "${entry}"\` at the top of the module that makes the first device`;
+    const must = `"${entry}" must be imported before the first Device.new() or preload()`;
+    throw new WarpweftError("Unsupported", `import: ${must}, because ${why}; ${remedy}`);
+  }
+  provideCore(gpu, cores.gpu);
+  provideCore("cpu", cores.cpu);
+}
+
+/** The largest GPU core that is registered. */
+const largest = () => [...sizes].reverse().find(({ core }) => provided.has(core))!;
 
 /** Where a core is, unless somebody says otherwise. */
-function usual(name: CoreName): WasmSource {
+function usual({ wasm }: Provided): WasmSource {
   let place: WasmSource;
   try {
-    place = cores[name].usual();
+    place = wasm();
   } catch (cause) {
     // Classic scripts made of modules may not know where they came from.
     const help = `say where its .wasm is (\`wasm\`), or import "warpweft/inline"`;
@@ -69,6 +92,8 @@ function usual(name: CoreName): WasmSource {
 
 /** A core that is there or on its way. */
 interface Loading {
+  /** Which one of the GPU's it is. */
+  readonly size: Size | undefined;
   readonly core: Promise<Core>;
   readonly stop: AbortController;
   waiting: number;
@@ -100,24 +125,26 @@ export function load(name: CoreName, sources: WasmSources = {}): Asked {
 
 function begin(name: CoreName, source: WasmSources[CoreName]): Loading {
   const stop = new AbortController();
+  const size = name === "gpu" ? largest() : undefined;
+  const own = provided.get(size?.core ?? name)!;
   const start = async () => {
-    const module = await compile(source ?? usual(name), stop.signal);
+    const module = await compile(source ?? usual(own), stop.signal);
     stop.signal.throwIfAborted();
     entry.compiled = true;
-    return run(name, module);
+    return run(name, own.glue as Glue, module, size);
   };
   const core = start().catch((cause: unknown) => {
     forget(name, entry);
     throw failure(name, cause);
   });
   core.catch(() => {}); // Whoever waits for it hears of it.
-  const entry: Loading = { core, stop, waiting: 0, compiled: false };
+  const entry: Loading = { size, core, stop, waiting: 0, compiled: false };
   loading.set(name, entry);
   return entry;
 }
 
 /** The cores that run, and what they print. */
-const started = new Set<Glue>();
+const started: { glue: Glue; host: Host }[] = [];
 let debug = "";
 
 const debugWords = ["graph", "plan", "kernel", "time", "memory"];
@@ -140,31 +167,51 @@ export function setDebug(words: string): void {
   const odd = words.split(/[, |]/).find((word) => word && !debugWords.includes(word));
   if (odd !== undefined) throw dataError(`debug: there is no \`${odd}\`; there are ${debugWords.join(", ")}`);
   debug = words;
-  for (const glue of started) glue.setDebug(debug);
+  for (const { glue } of started) glue.setDebug(debug);
 }
 
-/** The classes that all cores share; `classes.ts` and `nn.ts` say which, as they know this file. */
-const roots: Record<string, { prototype: object }> = {};
-/** What else is done to a core that runs. */
-const preparing: ((host: Host) => void)[] = [];
+/** Classes that all cores share, and what is done with them when a core starts. */
+interface Shared {
+  classes: Record<string, { prototype: object }>;
+  prepare: ((host: Host) => void) | undefined;
+}
 
-/** See {@link roots} and {@link preparing}. */
-export function shareClasses(shared: typeof roots, prepare?: (host: Host) => void): void {
-  Object.assign(roots, shared);
-  if (prepare) preparing.push(prepare);
+const shared: Shared[] = [];
+
+/** Makes classes of a core those of the user. */
+function share({ classes, prepare }: Shared, host: Host): void {
+  for (const [kind, root] of Object.entries(classes)) adopt(kind, host.classes[kind] as CoreClass, root, host);
+  prepare?.(host);
+}
+
+/** Adds classes to the cores that run and to those that will. `classes.ts` and `models.ts` say which. */
+export function shareClasses(classes: Shared["classes"], prepare?: (host: Host) => void): void {
+  const more = { classes, prepare };
+  shared.push(more);
+  for (const { host } of started) share(more, host);
+}
+
+/** Refuses WebAssembly of another core than the one whose glue it would get. */
+function needCore(module: WebAssembly.Module, wanted: Size | undefined): void {
+  const found = sizeOf(new Set(WebAssembly.Module.exports(module).map(({ name }) => name)));
+  if (found === wanted) return;
+  const what = found ? `${found.core}.wasm` : "no GPU core";
+  const why = wanted ? `${wanted.core}.wasm, because it imports "${wanted.entry}"` : "cpu.wasm";
+  throw new Error(`the WebAssembly is ${what}, and the page needs ${why}`);
 }
 
 /** Starts a core, and makes its classes those of the user. */
-async function run(name: CoreName, module: WebAssembly.Module): Promise<Core> {
-  const { glue, start } = cores[name] as { glue: Glue; start: Provided["start"] };
+async function run(name: CoreName, glue: Glue, module: WebAssembly.Module, size: Size | undefined): Promise<Core> {
+  needCore(module, size);
   const host = new Host(name, glue as unknown as Host["classes"]);
-  glue.guardBy((exports) => guarded(exports, host));
-  await start({ module_or_path: module });
-  for (const [kind, root] of Object.entries(roots)) adopt(kind, host.classes[kind] as CoreClass, root, host);
-  for (const prepare of preparing) prepare(host);
+  const imports = { "./warpweft_bg.js": glue as unknown as WebAssembly.ModuleImports };
+  const { exports } = await WebAssembly.instantiate(module, imports);
+  glue.__wbg_set_wasm(guarded(exports, host));
+  host.exports.__wbindgen_start!();
+  for (const some of shared) share(some, host);
   glue.start(host);
   if (debug) glue.setDebug(debug);
-  started.add(glue);
+  started.push({ glue, host });
   return { host, open: (lowPower, fallback) => glue.Device.open(lowPower, fallback) };
 }
 

@@ -3,7 +3,7 @@
 import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
-import { entry, mark, own } from "./entry.js";
+import { mark, own } from "./entry.js";
 import { describe, needShort, needSync, tooLong, type Host } from "./host.js";
 import type { FileOptions, FileSource } from "./files.js";
 import { entries, record, type Named } from "./named.js";
@@ -103,8 +103,8 @@ export function setMode(model: unknown, on: boolean): void {
 }
 
 export abstract class Module {
-  get [mark](): string {
-    return entry();
+  get [mark](): true {
+    return true;
   }
 
   namedParameters(): [string, Variable][] {

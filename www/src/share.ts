@@ -3,12 +3,9 @@
 import { checked, describe, told } from "./host.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { load, type WasmSources } from "./load.js";
+import type { GpuBuffer } from "./platform.js";
 
-// Older libraries of TypeScript's do not know these names.
-/** A `GPUDevice`. */
-export type GpuDevice = typeof globalThis extends { GPUDevice: { prototype: infer T } } ? T : object;
-/** A `GPUBuffer`. */
-export type GpuBuffer = typeof globalThis extends { GPUBuffer: { prototype: infer T } } ? T : object;
+export type { GpuBuffer, GpuDevice } from "./platform.js";
 
 /** What `Device.from` takes. */
 export interface ShareOptions {

@@ -9,6 +9,7 @@ import { parts, scheduleIn, setMode } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
 import { readStored, writeStored } from "./opfs.js";
+import type { PlatformSignal } from "./platform.js";
 
 /** Features and targets. */
 type Batch = readonly [x: Tensor, y: Tensor];
@@ -29,7 +30,7 @@ interface Step {
 /** How {@link Trainer.fit} goes on. */
 export interface FitOptions {
   /** Ends it between two steps: it is rejected with the signal's reason, and can go on later. */
-  signal?: AbortSignal;
+  signal?: PlatformSignal;
 }
 
 /** Where batches are brought to, as the core numbers it. */

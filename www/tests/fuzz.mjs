@@ -11,12 +11,11 @@ import { actionsOf, Copies, fuzz, playActions, playSeed } from "./fuzz/fuzz.js";
 import { rules } from "./fuzz/rules.js";
 import { operations } from "./fuzz/tape.js";
 import { finish, launch, open, serve } from "./support/browser.js";
+import { importCopy as load } from "./support/copy.js";
 
 const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 12);
 const seed = Number(process.env.WARPWEFT_FUZZ_SEED ?? 1);
 const results = [];
-
-const load = (copy) => import(`../dist/nn.js?copy=${copy}`);
 
 /** References that are wrong: a gradient, a formula of an optimizer, and a rule of the contract. */
 const WRONG = {

@@ -5,12 +5,13 @@ import { runAll } from "./cases/harness.js";
 import "./cases/own.js";
 import "./cases/state.js";
 import { finish } from "./support/browser.js";
+import { importCopy } from "./support/copy.js";
 
-let copies = 0;
+let count = 0;
 
 /** A copy of the package, with a core of its own, and a device of it. */
 async function opened() {
-  const warpweft = await import(`../dist/nn.js?copy=${(copies += 1)}`);
+  const warpweft = await importCopy((count += 1));
   return { ...warpweft, device: await warpweft.Device.new({ prefer: "cpu" }) };
 }
 

@@ -93,7 +93,7 @@ function expect(holds, otherwise) {
 
 async function check(device) {
   expect(blocks.length === 7, `${blocks.length} blocks of JavaScript in README.md and guide.md`);
-  // A page runs one build: what trains is a page of its own.
+  // What trains is a page of its own, because a page starts one core.
   const isTraining = (block) => block.includes('"warpweft/nn"');
   const [training] = blocks.filter(isTraining);
   const others = blocks.filter((block) => !isTraining(block) && (device === "cpu" || !block.includes("device.tune()")));

@@ -1,7 +1,7 @@
 // The roads to the package: for each tool a small project of www/roads, with the package as npm installs it, is built and
 // run, and what it computes is compared with the product of two small matrices. `docs/roads.md` lists them.
 //
-// Four that are quick to install, or those named, or all (`--all`). `--keep` leaves what was installed in out/roads.
+// Five that are quick to install, or those named, or all (`--all`). `--keep` leaves what was installed in out/roads.
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { delimiter, join } from "node:path";
@@ -11,7 +11,7 @@ import { finish, launch, open, serve } from "./support/browser.js";
 import { start } from "./support/server.js";
 
 const out = join(root, "out", "roads");
-const quick = ["page", "rollup", "esbuild", "typescript"];
+const quick = ["page", "entries", "rollup", "esbuild", "typescript"];
 
 /** [[1, 2], [3, 4]] x [[5, 6], [7, 8]]. */
 const onCpu = "19 22 43 50 on cpu";
@@ -182,6 +182,16 @@ const roads = {
       await pages("index.html")(project);
     },
   },
+  // Modules of one page import different entries, and pass tensors to each other.
+  entries: {
+    tools: ["vite", "webpack"],
+    try: async (project) => {
+      await pages("import-map.html")(project);
+      await vite("vite")(project);
+      await project.script("build-webpack");
+      await pages("webpack.html")(project);
+    },
+  },
   rollup: {
     tools: ["rollup"],
     try: async (project) => {
@@ -293,13 +303,14 @@ const roads = {
     },
   },
   jest: { tools: ["jest"], try: (project) => project.script("test") },
+  "jest-jsdom": { tools: ["jest", "jest-environment-jsdom"], try: (project) => project.script("test") },
   vitest: { tools: ["vitest"], try: (project) => project.script("test") },
   typescript: {
     tools: ["typescript-5", "typescript-7"],
     try: async (project) => {
       for (const tool of ["typescript-5", "typescript-7"]) {
         const tsc = join(project.folder, "node_modules", tool, "bin", "tsc");
-        for (const config of ["bundler", "nodenext"]) {
+        for (const config of ["bundler", "nodenext", "node-only"]) {
           await project.run(process.execPath, [tsc, "-p", `tsconfig.${config}.json`]);
         }
       }

@@ -2,8 +2,8 @@
 //
 // 1. For each core wasm-pack compiles the Rust (cargo) and writes the JavaScript around it (wasm-bindgen), and wasm-opt
 //    makes the wasm smaller and faster: gpu.wasm, gpu-nn.wasm (with layers, optimisers and the trainer) and cpu.wasm.
-// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes a module of it for each entry of the
-//    package: index.js and nn.js. The latter with its cores inside it is inline.js.
+// 2. TypeScript's compiler checks www/src and writes the declarations; Vite makes modules of it for the entries of the package
+//    (`script.mjs`): index.js, nn.js and inline.js, and shared.js, which has the classes of all of them.
 //
 // A step whose inputs did not change since it last ran is skipped.
 
@@ -13,7 +13,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
-import { added, classes, guardable, once } from "./glue.mjs";
+import { ownPointers } from "./glue.mjs";
+import { buildScript } from "./script.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
@@ -52,9 +53,10 @@ export async function build() {
     return step(`${name} core`, [...rust, ...tools], compiler, `${name}.wasm`, () => buildCore(name));
   }));
   const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
-  const script = ["www/src", "www/tsconfig.json", ...glue, ...tools]; // All that pages load is made of these.
+  // All that pages load is made of these.
+  const script = ["www/src", "www/tsconfig.json", "www/tools/script.mjs", ...glue, ...tools];
   if (!(await step("JavaScript", script, "", "index.js", buildScript))) return;
-  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "index.js", "nn.js"];
+  const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "shared.js", "index.js", "shared-nn.js", "nn.js"];
   for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 
@@ -62,15 +64,17 @@ async function buildCore(name) {
   const { profile, features, optimise } = cores[name];
   const out = join(dist, name);
   rmSync(out, { recursive: true, force: true });
-  const to = ["--target", "web", "--out-dir", out, "--out-name", "warpweft", "--no-pack", "--no-gitignore"];
+  const to = ["--target", "bundler", "--out-dir", out, "--out-name", "warpweft", "--no-pack", "--no-gitignore"];
   const cargo = ["--locked", "--no-default-features", "--features", features];
   const args = ["build", root, "--profile", profile, "--mode", "no-install", ...to, "--", ...cargo];
   await run(tool("wasm-pack"), args, { env: coreEnv(name) });
 
-  const [script, declared] = ["warpweft.js", "warpweft.d.ts"].map((file) => join(out, file));
-  writeFileSync(script, guardable(readFileSync(script, "utf8"), name.split("-")[0]));
+  const [script, declared] = ["warpweft_bg.js", "warpweft.d.ts"].map((file) => join(out, file));
+  writeFileSync(script, ownPointers(readFileSync(script, "utf8"), name.split("-")[0]));
   renameSync(declared, join(out, "classes.txt")); // TypeScript's compiler is not to find it.
-  for (const file of readdirSync(out).filter((file) => file.endsWith(".d.ts"))) rmSync(join(out, file));
+  // `load.ts` starts the core. The file for bundlers that know WebAssembly is not used.
+  const unused = readdirSync(out).filter((file) => file === "warpweft.js" || file.endsWith(".d.ts"));
+  for (const file of unused) rmSync(join(out, file));
   const compiled = join(out, "warpweft_bg.wasm");
   // Beside the module that asks for it.
   const places = [compiled, "-o", join(dist, `${name}.wasm`)];
@@ -90,44 +94,6 @@ export function typecheck(file, lib) {
   const modules = ["--module", "esnext", "--moduleResolution", "bundler", "--target", "es2022", "--types", ""];
   const path = join(root, "www", "tests", "types", file);
   return run(process.execPath, [nodeTool("typescript", "tsc"), "--noEmit", ...strict, ...modules, "--lib", lib, path]);
-}
-
-/** Makes a module of www/src and the cores' glue for each entry, with a source map, and the declarations of all of it. */
-async function buildScript() {
-  // What the last build made from a source that is gone by now must not be published.
-  for (const old of readdirSync(dist).filter((name) => /\.(js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
-  await tsc(["--emitDeclarationOnly"]);
-  // What the classes have, the cores say.
-  const [base, all] = ["gpu", "gpu-nn"].map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
-  writeFileSync(join(dist, "classes.d.ts"), classes(base));
-  writeFileSync(join(dist, "models.d.ts"), added(base, all));
-  const { build: vite } = await import("vite"); // Here, because setup installs it.
-  // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
-  const compress = { target: "es2022", keepNames: { function: true, class: true } };
-  const minify = { compress, mangle: { toplevel: false, keepNames: true }, codegen: { removeWhitespace: false } };
-  for (const entry of ["index", "nn"]) {
-    await vite({
-      ...{ configFile: false, root, logLevel: "warn", publicDir: false },
-      resolve: { alias: [{ find: /^\.\/([\w-]+)\/warpweft/, replacement: `${dist}/$1/warpweft` }] },
-      build: {
-        ...{ outDir: dist, emptyOutDir: false, target: "es2022", sourcemap: true },
-        lib: { entry: join(root, "www", "src", `${entry}.ts`), formats: ["es"], fileName: entry },
-        // The comments are in the declarations; one tells this very bundler, and no other, to leave the wasm alone.
-        rolldownOptions: { output: { minify, comments: false } },
-      },
-    });
-  }
-  writeFileSync(join(dist, "inline.js"), inlined(readFileSync(join(dist, "nn.js"), "utf8")));
-}
-
-/** The same module with its cores in it, for bundlers that take no other files along. Its lines are the same. */
-function inlined(script) {
-  const inside = (text, name) => {
-    const bytes = readFileSync(join(dist, `${name}.wasm`), "base64");
-    const decoded = `Uint8Array.from(atob("${bytes}"), (letter) => letter.charCodeAt(0))`;
-    return once(text, `new URL("./${name}.wasm", import.meta.url)`, decoded);
-  };
-  return ["gpu-nn", "cpu"].reduce(inside, once(script, '"warpweft/nn"', '"warpweft/inline"'));
 }
 
 const stamps = join(dist, ".built.json");

@@ -1,21 +1,16 @@
-// What is changed in the files that wasm-bindgen writes around a core. Each change fails the build where its text is not
-// found once.
+// What is changed in the files that wasm-bindgen writes around a core.
 
 /** `text` with `from`, which stands in it once, as `to`. */
-export function once(text, from, to) {
+function once(text, from, to) {
   const parts = text.split(from);
   if (parts.length !== 2) throw new Error(`wasm-bindgen wrote ${parts.length - 1} times: ${from}`);
   return parts.join(to);
 }
 
-/**
- * The JavaScript of the core `name`: what it calls WebAssembly by can be guarded (`guardBy`, see `www/src/guard.ts`), and
- * its pointers have a name of their own, so that no core takes another's for one.
- */
-export function guardable(script, name) {
-  const guarded = once(script, "wasm = instance.exports;", "wasm = guard(instance.exports);");
-  const named = guarded.replaceAll("__wbg_ptr", `__${name}_ptr`);
-  return `${named}\nlet guard = (exports) => exports;\nexport const guardBy = (by) => (guard = by);\n`;
+/** The JavaScript of a core. Its pointers have a name of their own, so that no core takes another's for one. */
+export function ownPointers(script, name) {
+  if (!script.includes("this.__wbg_ptr")) throw new Error("wasm-bindgen gave the pointers of objects another name");
+  return script.replaceAll("__wbg_ptr", `__${name}_ptr`);
 }
 
 const head = `// The classes, their documentation and the types of their arguments, as wasm-bindgen wrote them.
@@ -64,8 +59,7 @@ ${text}`;
 }
 
 function typed(declarations) {
-  const [text] = declarations.split("export type InitInput");
-  const generic = once(text, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
+  const generic = once(declarations, "export class Tensor {", "export class Tensor<D extends DType = DType> {")
     .replace(/^( +(?:static )?\w+)(\(.*\): Tensor<T>(?:\[\])?;)$/gm, '$1<T extends DType = "f32">$2')
     .replaceAll("free(): void;\n    [Symbol.dispose](): void;", dispose);
   // Comments that come through Rust's macros by example are raw strings.

@@ -2,6 +2,7 @@
 //! kernels, the runs and the buffers that they come from were good.
 
 use crate::error::{Error, ErrorKind};
+use crate::sorted;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -68,7 +69,7 @@ impl Unresolved {
                 left.extend(part.iter().filter(|deferred| !deferred.good()).cloned());
             }
         }
-        left.sort_unstable_by_key(|deferred| deferred.0.number);
+        sorted::by_key(&mut left, |deferred| deferred.0.number);
         left.dedup_by_key(|deferred| deferred.0.number);
         if let Some(bad) = explanation(&left) {
             left = vec![bad.clone()];

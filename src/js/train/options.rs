@@ -57,11 +57,11 @@ impl Told {
     /// # Errors
     /// `Data` for what there is not.
     pub fn open(given: &JsValue) -> Result<Told> {
-        thread_local!(static KNOWN: Known = Known::new(&[
+        const KNOWN: Known = &[
             "batchSize shuffle dropLast epochs reportEvery metrics schedule scheduleByEpoch",
             "reduceOnPlateau earlyStopping generators validation detectAnomaly",
-        ]));
-        let options = Options::open(given, &KNOWN, OP)?;
+        ];
+        let options = Options::open(given, KNOWN, OP)?;
         let mut told = Told { options, metrics: Vec::new(), confusion: None, names: Vec::new() };
         let list = told.options.get(5);
         if !list.is_undefined() {
@@ -77,12 +77,12 @@ impl Told {
     }
 
     fn metric(&mut self, given: &JsValue) -> Result<()> {
-        thread_local!(static KNOWN: Known = Known::new(&["metric classes average k"]));
+        const KNOWN: Known = &["metric classes average k"];
         let at = At { op: OP, what: "a metric" };
         let (word, options) = match given.as_string() {
             Some(_) => (given.clone(), Options::none(OP)),
             None => {
-                let options = Options::open(given, &KNOWN, OP)?;
+                let options = Options::open(given, KNOWN, OP)?;
                 (options.get(0), options)
             }
         };
@@ -207,8 +207,8 @@ impl Told {
         }
         let stopping = options.get(9);
         if !stopping.is_undefined() {
-            thread_local!(static KNOWN: Known = Known::new(&[EarlyStopping::KNOWN]));
-            let given = Options::open(&stopping, &KNOWN, OP)?;
+            const KNOWN: Known = &[EarlyStopping::KNOWN];
+            let given = Options::open(&stopping, KNOWN, OP)?;
             let mut rule = EarlyStopping::from_options(given.after(0))?;
             let known = self.names.iter().find(|name| camel(name) == camel(&rule.monitor));
             rule.monitor = known.cloned().ok_or_else(|| {

@@ -14,6 +14,7 @@ use crate::js::returns::{settle, Made};
 use crate::js::states::pairs;
 use crate::js::{Answer, At, FromJs, JsTensor, JsTrainer, Shell, Thrown, Value};
 use crate::nn::Module;
+use crate::sorted;
 use crate::tensor::Tensor;
 use crate::train::{self, Batch, DataLoader, Dataset, Outcome};
 use js_sys::{Array, Promise, Uint8Array};
@@ -328,7 +329,7 @@ impl JsTrainer {
         let op = "save";
         let text = |note: &JsValue| String::from_js(note, At { op, what: "a note" });
         let said: Vec<String> = said.iter().map(text).collect::<Result<_>>()?;
-        let notes: BTreeMap<String, String> = notes.into_iter().zip(said).collect();
+        let notes: BTreeMap<String, String> = sorted::map(notes.into_iter().zip(said));
         self.core(op)?.work(
             op,
             &JsValue::UNDEFINED,

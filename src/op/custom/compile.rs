@@ -6,6 +6,7 @@ use super::steps::{unsupported, Value, Writer};
 use super::words::located;
 use crate::error::{Error, ErrorKind, Result};
 use crate::expr::Binary;
+use crate::sorted;
 use naga::{Block, Expression, Function, Handle, LocalVariable, Module, Span, Statement};
 use std::collections::HashMap;
 
@@ -241,7 +242,7 @@ impl<'a> Compiler<'a> {
         let alive = self.writer.binary(Binary::Or, a.alive, b.alive);
         // In the order in which they were declared, so that equal functions have equal steps.
         let mut variables: Vec<_> = a.locals.keys().copied().collect();
-        variables.sort_unstable();
+        sorted::sort(&mut variables);
         let mut locals = HashMap::new();
         for variable in variables {
             let (x, y) = (&a.locals[&variable], &b.locals[&variable]);

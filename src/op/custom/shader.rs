@@ -4,6 +4,7 @@ use super::words::{located, Text};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::shape::Shape;
+use crate::sorted;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -88,7 +89,7 @@ impl Shader {
             text,
         };
         let mut all = shader.declared()?;
-        all.sort_by_key(|declared| declared.binding);
+        sorted::by_key(&mut all, |declared| declared.binding);
         let fail = |at: usize, message: &str| {
             Err(located(WHAT, &shader.text.source, shader.text.at(at), message))
         };

@@ -12,6 +12,7 @@ pub use cycles::{
 pub use plateau::{PlateauMode, PlateauOptions, ReduceLrOnPlateau, ThresholdMode};
 
 use crate::error::{Error, Result};
+use crate::sorted;
 use std::fmt::Debug;
 
 /// A learning rate for each step. A number is the schedule that stays at it.
@@ -190,7 +191,7 @@ impl MultiStepLr {
     pub fn new(lr: f64, milestones: impl Into<Vec<u64>>, gamma: f64) -> Result<MultiStepLr> {
         need_numbers("MultiStepLr", &[("lr", lr), ("gamma", gamma)])?;
         let mut milestones = milestones.into();
-        milestones.sort_unstable();
+        sorted::sort(&mut milestones);
         Ok(MultiStepLr { lr, milestones, gamma })
     }
 }

@@ -41,7 +41,7 @@ pub fn layout(sizes: &[Point], inputs: &[Vec<usize>]) -> Layout {
     let mut ways: Vec<Vec<usize>> = Vec::new();
     for (to, all) in inputs.iter().enumerate() {
         let mut all = all.clone();
-        all.sort_unstable();
+        crate::sorted::sort(&mut all);
         all.dedup();
         for from in all {
             let mut way = vec![from];
@@ -122,10 +122,10 @@ fn ordered(items: &[Item]) -> Vec<Vec<usize>> {
                     sum / beside.len() as f64
                 }
             };
-            let mut sorted: Vec<(f64, usize)> =
+            let mut items: Vec<(f64, usize)> =
                 order[column].iter().map(|item| (middle(item), *item)).collect();
-            sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-            order[column] = sorted.into_iter().map(|(_, item)| item).collect();
+            crate::sorted::by(&mut items, |a, b| a.0.total_cmp(&b.0));
+            order[column] = items.into_iter().map(|(_, item)| item).collect();
             measure(&order[column], &mut height);
         }
     }

@@ -1,6 +1,7 @@
 //! The text of an `einsum`: which axes each operand has, and which the result.
 
 use crate::error::{brief, Error, Result};
+use crate::sorted;
 use std::fmt;
 
 /// The name of an axis.
@@ -101,7 +102,7 @@ impl Equation {
             Some(right) => Term::new(text, right)?.labels(longest),
             None => {
                 let mut all = operands.concat();
-                all.sort_unstable();
+                sorted::sort(&mut all);
                 let once = |label: &Label| all.iter().filter(|&other| other == label).count() == 1;
                 let letters = all.iter().filter(|l| matches!(l, Label::Letter(_)) && once(l));
                 let ellipsis = (0..longest).rev().map(Label::Ellipsis);

@@ -7,5 +7,5 @@ export async function run({ prefers, ...rest }) {
   const { Device } = await import("/dist/nn.js");
   const gpu = (await Device.isAvailable()) ? "gpu" : "software";
   const found = prefers.map((prefer) => (prefer === "webgpu" ? gpu : prefer));
-  return fuzz({ load: (copy) => import(`/dist/nn.js?copy=${copy}`), prefers: found, ...rest });
+  return fuzz({ load: (copy) => import(`/copy${copy}/nn.js`), prefers: found, ...rest });
 }

@@ -10,12 +10,13 @@
 
 import "./collect.js";
 import { fuzz } from "./fuzz.js";
+import { importCopy } from "../support/copy.js";
 
 const number = (name, usual) => Number(process.env[`WARPWEFT_FUZZ_${name}`] ?? usual);
 
-const dist = process.env.WARPWEFT_FUZZ_DIST ?? new URL("../../dist", import.meta.url).href;
+const dist = process.env.WARPWEFT_FUZZ_DIST;
 const { programs, counts, findings } = await fuzz({
-  load: (copy) => import(`${dist}/nn.js?copy=${copy}`),
+  load: (copy) => importCopy(copy, dist),
   prefers: (process.env.WARPWEFT_FUZZ_DEVICES ?? "cpu,cpu").split(","),
   seed: number("SEED", 1),
   seconds: number("SECONDS", 45),

@@ -17,7 +17,8 @@ const types = {
 /** Serves folders, `{ "/dist/": path, ... }`, and an empty page at `/`; gives the address and `close()`. */
 export async function serve(folders) {
   const server = createServer((request, response) => {
-    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname);
+    // `/copy1/` is `/dist/`: by other addresses a page loads the package once more.
+    const path = decodeURIComponent(new URL(request.url, "http://localhost").pathname).replace(/^\/copy\d+\//, "/dist/");
     if (path === "/") {
       response.writeHead(200, { "content-type": "text/html" }).end('<!doctype html><link rel="icon" href="data:,">');
       return;

@@ -275,8 +275,8 @@ impl<'a> Method<'a> {
         let known = fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(" ");
         let others = objects.iter().map(|input| &input.param.owned);
         let opened = quote! {
-            thread_local!(static KNOWN: Known = Known::new(&[#known #(, <#others as FromOptions>::KNOWN)*]));
-            let options = Options::open(options, &KNOWN, method_name)?;
+            const KNOWN: Known = &[#known #(, <#others as FromOptions>::KNOWN)*];
+            let options = Options::open(options, KNOWN, method_name)?;
         };
         let mut shown: Vec<String> = objects.iter().map(|input| input.param.ts.clone()).collect();
         if !fields.is_empty() {

@@ -1,0 +1,28 @@
+// Copies of the package in Node. A core that has trapped stays lost, so a test that goes on needs another copy.
+
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const usual = fileURLToPath(new URL("../../dist", import.meta.url));
+
+let folder;
+
+/** A folder that is removed when the process ends. */
+function made() {
+  const path = mkdtempSync(join(tmpdir(), "warpweft-"));
+  process.on("exit", () => rmSync(path, { recursive: true, force: true }));
+  writeFileSync(join(path, "package.json"), '{ "type": "module" }');
+  return path;
+}
+
+/** The copy with this name, which has a core of its own; made of the files in `dist`. */
+export async function importCopy(name, dist = usual) {
+  folder ??= made();
+  const copy = join(folder, String(name));
+  for (const file of ["nn.js", "shared.js", "shared-nn.js", "gpu-nn.wasm", "cpu.wasm"]) {
+    cpSync(join(dist, file), join(copy, file));
+  }
+  return import(pathToFileURL(join(copy, "nn.js")).href);
+}

@@ -1,0 +1,71 @@
+// The package's JavaScript and its declarations, of www/src and what wasm-bindgen wrote around the cores.
+
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { dist, tsc } from "./build.mjs";
+import { root } from "./env.mjs";
+import { added, classes } from "./glue.mjs";
+
+const source = (name) => join(root, "www", "src", `${name}.ts`);
+
+/**
+ * The formats. In each the entries share one module, so that they have one set of classes. CommonJS is for test runners that
+ * cannot require ES modules. It needs no `inline`, because its files are on the disk.
+ */
+const formats = {
+  es: { entries: ["index", "nn", "inline"], extension: "js", sourcemap: true },
+  cjs: {
+    ...{ entries: ["index", "nn"], extension: "cjs", sourcemap: false },
+    define: { "import.meta.url": "moduleAddress" },
+    intro: 'const moduleAddress = require("node:url").pathToFileURL(__filename).href;',
+  },
+};
+
+/** Makes modules of www/src and the cores' glue, with source maps, and the declarations of all of it. */
+export async function buildScript() {
+  // What the last build made from a source that no longer exists must not be published.
+  for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
+  await tsc(["--emitDeclarationOnly"]);
+  // What the classes have, the cores say.
+  const [base, all] = ["gpu", "gpu-nn"].map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
+  writeFileSync(join(dist, "classes.d.ts"), classes(base));
+  writeFileSync(join(dist, "models.d.ts"), added(base, all));
+  // The WebAssembly of `warpweft/inline`.
+  const inside = Object.entries({ gpu: "gpu-nn", cpu: "cpu" });
+  const text = (name) => readFileSync(join(dist, `${name}.wasm`), "base64");
+  writeFileSync(join(dist, "inside.js"), inside.map(([as, name]) => `export const ${as} = "${text(name)}";\n`).join(""));
+  for (const format of Object.keys(formats)) await bundle(format);
+}
+
+async function bundle(format) {
+  const { entries, extension, sourcemap, define, intro } = formats[format];
+  const { build: vite } = await import("vite"); // Here, because setup installs it.
+  // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
+  const compress = { target: "es2022", keepNames: { function: true, class: true } };
+  const minify = { compress, mangle: { toplevel: false, keepNames: true }, codegen: { removeWhitespace: false } };
+  const coding = Object.fromEntries(["TextDecoder", "TextEncoder"].map((name) => [name, [source("coding"), name]]));
+  await vite({
+    ...{ configFile: false, root, logLevel: "warn", publicDir: false, define },
+    resolve: { alias: [{ find: /^\.\/([\w-]+)\/warpweft_bg/, replacement: `${dist}/$1/warpweft_bg` }] },
+    build: {
+      ...{ outDir: dist, emptyOutDir: false, target: "es2022", sourcemap },
+      lib: { entry: Object.fromEntries(entries.map((name) => [name, source(name)])), formats: [format] },
+      rolldownOptions: {
+        external: [/\/inside\.js$/],
+        transform: { inject: coding },
+        output: {
+          ...{ entryFileNames: `[name].${extension}`, intro },
+          // What all entries share, and what only the entries with models share.
+          chunkFileNames: ({ moduleIds }) => {
+            const names = { "gpu-nn.ts": "shared-nn", "load.ts": "shared" };
+            const found = Object.keys(names).find((file) => moduleIds.some((id) => id.endsWith(`/src/${file}`)));
+            return `${names[found] ?? "[name]"}.${extension}`;
+          },
+          minifyInternalExports: false,
+          // The comments are in the declarations; one tells this very bundler, and no other, to leave the wasm alone.
+          ...{ minify, comments: false },
+        },
+      },
+    },
+  });
+}
