@@ -14,22 +14,32 @@ import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { cargoHome, read, root, run, tool, webEnv, webTarget } from "./env.mjs";
 import { ownPointers } from "./glue.mjs";
-import { buildScript } from "./script.mjs";
+import { say, step as progress } from "./progress.mjs";
+import { buildEntry, buildScript } from "./script.mjs";
 import { setup } from "./setup.mjs";
 
 /** Where the npm package's code is built. */
 export const dist = join(root, "www", "dist");
 
-/** The wasm cores. The profiles are in Cargo.toml; where the flags differ, so do the folders that cargo builds in. */
+/**
+ * The wasm cores. The profiles are in Cargo.toml; where the flags differ, so do the folders that cargo builds in. `usual` is
+ * about how many seconds a build takes.
+ */
 const cores = {
-  gpu: { profile: "web", features: "gpu,js,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget },
-  "gpu-nn": { profile: "web", features: "gpu,js-nn,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget },
+  gpu: { profile: "web", features: "gpu,js,wgpu-interop", optimise: "-Oz", rustflags: [], target: webTarget, usual: 120 },
+  "gpu-nn": {
+    ...{ profile: "web", features: "gpu,js-nn,wgpu-interop", optimise: "-Oz", usual: 150 },
+    ...{ rustflags: [], target: webTarget },
+  },
   // Both entries have this one: a page that computes on the CPU has other worries than a fifth of its download.
   cpu: {
-    ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O3" },
+    ...{ profile: "web-cpu", features: "cpu,js-nn", optimise: "-O3", usual: 150 },
     ...{ rustflags: ["-Ctarget-feature=+simd128"], target: `${webTarget}-cpu` },
   },
 };
+
+/** The cores that entries of the package can start. */
+const coresOf = { index: ["gpu", "cpu"], nn: ["gpu-nn", "cpu"] };
 
 /** The environment that a core is built, linted and tested in. */
 export function coreEnv(name) {
@@ -42,22 +52,29 @@ export function coreEnv(name) {
   return { ...env, CARGO_ENCODED_RUSTFLAGS: [...rustflags, ...remap].join("\x1f") };
 }
 
-/** Builds what has changed. */
-export async function build() {
-  await setup(["rust", "node", "wasm32", "wasmTools"]);
+/**
+ * Builds what has changed: the whole package, or, for `entry`, what a page needs that imports this entry alone. A package that
+ * is there as a whole stays whole.
+ */
+export async function build(entry) {
+  await setup(["rust", "crates", "node", "wasm32", "wasmTools"]);
+  const isWhole = entry === undefined || existsSync(join(dist, "index.js"));
+  const names = isWhole ? Object.keys(cores) : coresOf[entry];
   const tools = ["package-lock.json", "www/tools/build.mjs", "www/tools/glue.mjs"];
   const rust = ["src", "shaders", "Cargo.toml", "Cargo.lock"];
   // Side by side: much of it is linking, on one processor.
-  await Promise.all(Object.keys(cores).map((name) => {
+  await Promise.all(names.map((name) => {
     const compiler = read("rustc", ["--version"], { env: coreEnv(name) });
-    return step(`${name} core`, [...rust, ...tools], compiler, `${name}.wasm`, () => buildCore(name));
+    const { usual } = cores[name];
+    return step(`${name} core`, usual, [...rust, ...tools], compiler, `${name}.wasm`, () => buildCore(name));
   }));
-  const glue = Object.keys(cores).flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
+  const glue = names.flatMap((name) => [`www/dist/${name}`, `www/dist/${name}.wasm`]);
   // All that pages load is made of these.
   const script = ["www/src", "www/tsconfig.json", "www/tools/script.mjs", ...glue, ...tools];
-  if (!(await step("JavaScript", script, "", "index.js", buildScript))) return;
+  const [title, make] = isWhole ? ["JavaScript", buildScript] : [`JavaScript of ${entry}`, () => buildEntry(entry)];
+  if (!(await step(title, 20, script, "", isWhole ? "index.js" : `${entry}.js`, make)) || !isWhole) return;
   const made = ["gpu.wasm", "gpu-nn.wasm", "cpu.wasm", "shared.js", "index.js", "shared-nn.js", "nn.js"];
-  for (const file of made) console.log(`build: ${file}: ${sizes(join(dist, file))}`);
+  for (const file of made) say(`build: ${file}: ${sizes(join(dist, file))}`);
 }
 
 async function buildCore(name) {
@@ -67,7 +84,7 @@ async function buildCore(name) {
   const to = ["--target", "bundler", "--out-dir", out, "--out-name", "warpweft", "--no-pack", "--no-gitignore"];
   const cargo = ["--locked", "--no-default-features", "--features", features];
   const args = ["build", root, "--profile", profile, "--mode", "no-install", ...to, "--", ...cargo];
-  await run(tool("wasm-pack"), args, { env: coreEnv(name) });
+  await run(tool("wasm-pack"), args, { env: coreEnv(name), quiet: true });
 
   const [script, declared] = ["warpweft_bg.js", "warpweft.d.ts"].map((file) => join(out, file));
   writeFileSync(script, ownPointers(readFileSync(script, "utf8"), name.split("-")[0]));
@@ -99,25 +116,22 @@ export function typecheck(file, lib) {
 const stamps = join(dist, ".built.json");
 
 /** Runs `make` unless `output` is there and was made from inputs just like today's; whether it ran. */
-async function step(title, inputs, also, output, make) {
+async function step(title, usual, inputs, also, output, make) {
   const built = () => (existsSync(stamps) ? JSON.parse(readFileSync(stamps, "utf8")) : {});
   const hash = createHash("sha256").update(also);
   for (const file of inputs.flatMap(filesUnder)) hash.update(`\0${file}\0`).update(readFileSync(join(root, file)));
   const stamp = hash.digest("hex");
   if (built()[title] === stamp && existsSync(join(dist, output))) {
-    console.log(`build: ${title}: unchanged`);
+    say(`build: ${title}: unchanged`);
     return false;
   }
-  console.log(`build: ${title}`);
-  const start = Date.now();
   const save = (value) => {
     mkdirSync(dist, { recursive: true });
     writeFileSync(stamps, JSON.stringify({ ...built(), [title]: value }, null, 2));
   };
   save(undefined); // A build that is stopped half-way is not to be taken for done.
-  await make();
+  await progress(`build: ${title}`, usual, make);
   save(stamp);
-  console.log(`build: ${title}: done in ${Math.round((Date.now() - start) / 1000)} s`);
   return true;
 }
 

@@ -13,8 +13,9 @@ const source = (name) => join(root, "www", "src", `${name}.ts`);
  * cannot require ES modules. It needs no `inline`, because its files are on the disk.
  */
 const formats = {
-  es: { entries: ["index", "nn", "inline"], extension: "js", sourcemap: true },
+  es: { format: "es", entries: ["index", "nn", "inline"], extension: "js", sourcemap: true },
   cjs: {
+    format: "cjs",
     ...{ entries: ["index", "nn"], extension: "cjs", sourcemap: false },
     define: { "import.meta.url": "moduleAddress" },
     intro: 'const moduleAddress = require("node:url").pathToFileURL(__filename).href;',
@@ -23,8 +24,7 @@ const formats = {
 
 /** Makes modules of www/src and the cores' glue, with source maps, and the declarations of all of it. */
 export async function buildScript() {
-  // What the last build made from a source that no longer exists must not be published.
-  for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
+  removeOld();
   await tsc(["--emitDeclarationOnly"]);
   // What the classes have, the cores say.
   const [base, all] = ["gpu", "gpu-nn"].map((name) => readFileSync(join(dist, name, "classes.txt"), "utf8"));
@@ -34,11 +34,21 @@ export async function buildScript() {
   const inside = Object.entries({ gpu: "gpu-nn", cpu: "cpu" });
   const text = (name) => readFileSync(join(dist, `${name}.wasm`), "base64");
   writeFileSync(join(dist, "inside.js"), inside.map(([as, name]) => `export const ${as} = "${text(name)}";\n`).join(""));
-  for (const format of Object.keys(formats)) await bundle(format);
+  for (const format of Object.values(formats)) await bundle(format);
 }
 
-async function bundle(format) {
-  const { entries, extension, sourcemap, define, intro } = formats[format];
+/** Makes the modules of one entry alone, without declarations: what a page loads. */
+export async function buildEntry(entry) {
+  removeOld();
+  await bundle({ ...formats.es, entries: [entry] });
+}
+
+/** What the last build made from a source that no longer exists must not be published. */
+function removeOld() {
+  for (const old of readdirSync(dist).filter((name) => /\.(c?js|map|d\.ts)$/.test(name))) rmSync(join(dist, old));
+}
+
+async function bundle({ format, entries, extension, sourcemap, define, intro }) {
   const { build: vite } = await import("vite"); // Here, because setup installs it.
   // Classes and functions keep their names: people read them in consoles and profiles. Lines stay, too.
   const compress = { target: "es2022", keepNames: { function: true, class: true } };
