@@ -175,7 +175,7 @@ impl Pool {
             if needed > limit {
                 let used = self.used;
                 let message = format!(
-                    "memory: {bytes} bytes are needed, and {used} of the {limit} bytes of the memory limit are in use"
+                    "memory: the bytes must fit the memory limit of {limit}, got {bytes} with {used} in use"
                 );
                 return Err(Error::new(ErrorKind::Memory, message));
             }

@@ -61,7 +61,7 @@ impl Stored {
             Stored::Held(DType::Bool) => {
                 let truths = elements.each(|bits| match bits {
                     0 | 1 => Ok(bits == 1),
-                    _ => Err(format!("{bits} is no bool")),
+                    _ => Err(format!("must be 0 or 1, got {bits}")),
                 });
                 device.tensor(&truths?, shape)
             }
@@ -115,7 +115,7 @@ impl Elements<'_> {
         for (at, element) in self.bytes.chunks_exact(self.size).enumerate() {
             let mut own = [0; 8];
             own[..self.size].copy_from_slice(element);
-            let refuse = |why| Error::data(format!("{}: element {at}: {why}", self.what));
+            let refuse = |why| Error::data(format!("{}: element {at} {why}", self.what));
             all.push(convert(u64::from_le_bytes(own)).map_err(refuse)?);
         }
         Ok(all)

@@ -45,8 +45,8 @@ impl Options {
         known.with(|known| match host(|host| host.fields(given, &known.0)) {
             Some(values) => Ok(Options { op, values }),
             None => {
-                let why = host(|host| host.odd_fields(given, &known.0));
-                Err(Error::data(format!("{op}: {why}")))
+                let must = host(|host| host.odd_fields(given, &known.0));
+                Err(Error::data(format!("{op}: {must}")))
             }
         })
     }

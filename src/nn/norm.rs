@@ -63,7 +63,7 @@ impl BatchNorm {
         if x.rank() < 2 || each < 2 {
             let shape = x.shape();
             let message = format!(
-                "batch_norm: training needs more than one number in a channel, got shape {shape:?}"
+                "batch_norm: a channel must have more than one number in training, got shape {shape:?}"
             );
             return Err(Error::shape(message));
         }
