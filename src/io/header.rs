@@ -166,7 +166,7 @@ impl<'de> Visitor<'de> for Keys {
         while let Some(key) = map.next_key::<String>()? {
             let wrong = |error| A::Error::custom(format!("{key:?}: {error}"));
             if header.tensors.contains_key(&key) || (noted && key == METADATA) {
-                return Err(wrong(A::Error::custom("a name twice")));
+                return Err(wrong(A::Error::custom("given twice")));
             }
             if key == METADATA {
                 noted = true;
@@ -198,7 +198,7 @@ impl<'de> Deserialize<'de> for Notes {
                 let mut notes = BTreeMap::new();
                 while let Some(key) = map.next_key::<String>()? {
                     if notes.contains_key(&key) {
-                        return Err(A::Error::custom(format!("{key:?} stands twice")));
+                        return Err(A::Error::custom(format!("{key:?} given twice")));
                     }
                     notes.insert(key, map.next_value()?);
                 }

@@ -2,6 +2,7 @@
 
 use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
+use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
@@ -92,6 +93,9 @@ impl Module for BatchNorm {
 
 impl Layer for BatchNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if !x.dtype().is_float() {
+            return Err(Error::wrong_dtype("batch_norm", FLOATS, x.dtype()));
+        }
         self.normalise(&x.cast(x.dtype().compute())?)?.cast(x.dtype())
     }
 }

@@ -138,7 +138,7 @@ fn no_buffer_is_larger_than_the_largest_one() {
 
 /// What a case says where it met the limit: the operation, and both numbers.
 fn is_limit(what: &str, limit: u64) -> bool {
-    let most = format!("more than the {limit} bytes a kernel can use on this device");
+    let most = format!("at most {limit} bytes on this device");
     let Some((before, _)) = what.split_once(&most) else { return false };
     let Some((name, bytes)) = before.rsplit_once(" takes ") else { return false };
     let bytes = bytes.trim_end_matches(" bytes, ").parse::<u64>();

@@ -177,7 +177,7 @@ fn a_device_with_too_little_is_refused() {
         app.is_undisturbed();
     };
     use ErrorKind::{Limit, NoDevice};
-    let buffers = "3 storage buffers per shader stage, and 4 are needed";
+    let buffers = "4 storage buffers per shader stage, got 3";
     lacking(|limits| limits.max_storage_buffers_per_shader_stage = 3, Limit, buffers);
     lacking(|limits| limits.max_compute_workgroup_storage_size = 8192, Limit, "8192 bytes");
     let invocations = "64 invocations per workgroup, and 256";

@@ -206,11 +206,11 @@ function ownResult(host: Host, work: () => Tensor): Tensor {
 
 const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) : step.forward(x));
 
-function checkStep(op: string, step: unknown): Step {
+function checkStep(op: string, what: string, step: unknown): Step {
   const { forward } = Object(step) as { forward?: unknown };
   if (typeof step === "function" || typeof forward === "function") return step as Step;
-  if (step instanceof Module) throw dataError(`${op}: a module must have \`forward\`, got one without it`);
-  throw refused(op, "a part", "a module or a function", step);
+  if (step instanceof Module) throw dataError(`${op}: ${what} must have \`forward\`, got a module without it`);
+  throw refused(op, what, "a module or a function", step);
 }
 
 export class Sequential extends Module {
@@ -218,7 +218,7 @@ export class Sequential extends Module {
 
   constructor(...steps: Step[]) {
     super();
-    steps.forEach((step, at) => (this[at] = checkStep("sequential", step)));
+    steps.forEach((step, at) => (this[at] = checkStep("sequential", `part ${at}`, step)));
   }
 
   forward(x: Tensor): Tensor {
@@ -230,7 +230,7 @@ export class Sequential extends Module {
     // What is at a number is among the parameters, so it is run; numbers come first, in their order.
     for (const at of Object.keys(this)) {
       if (!/^\d+$/.test(at)) break;
-      x = apply(checkStep(`forward: part ${at}`, this[Number(at)]), x);
+      x = apply(checkStep("forward", `part ${at}`, this[Number(at)]), x);
       needSync("forward", `part ${at}`, x);
       if (typeof x !== "object" || x === null) throw refused("forward", `the result of part ${at}`, "a tensor", x);
     }
@@ -243,7 +243,7 @@ export class Residual extends Module {
 
   constructor(layer: Step) {
     super();
-    this.layer = checkStep("residual", layer);
+    this.layer = checkStep("residual", "layer", layer);
   }
 
   forward(x: Tensor): Tensor {

@@ -191,7 +191,8 @@ impl Program {
     /// If it cannot be started, or lists none.
     pub fn listed(command: impl Fn() -> Command, kind: DeviceKind) -> Result<Vec<Program>> {
         let program = command().get_program().to_string_lossy().into_owned();
-        let refuse = |got: &str| Error::data(format!("bench: {program} must list its peers, got {got}"));
+        let refuse =
+            |got: &str| Error::data(format!("bench: {program} must list its peers, got {got}"));
         let asked = command().args(["list", kind.name()]).stderr(Stdio::inherit()).output();
         let listed = asked.map_err(|error| refuse(&error.to_string()))?;
         let names = String::from_utf8_lossy(&listed.stdout);

@@ -167,7 +167,10 @@ impl Backend for ReferenceBackend {
             state.counters.dispatches += 1;
             self.dispatch(&mut state, dispatch, batch, buffers, scalars).map_err(|what| {
                 let kind = dispatch.kernel.kind();
-                Error::data(format!("reference: {kind} {}: {what}", dispatch.label))
+                Error::data(format!(
+                    "reference: {kind} {} must be well formed, got {what}",
+                    dispatch.label
+                ))
             })?;
         }
         Ok(())

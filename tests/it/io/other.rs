@@ -53,7 +53,7 @@ fn tensors_of_unknown_types_are_skipped_and_listed() {
     // Of another file, which is shorter.
     let error = loaded.skipped["f"].read(&mut Cursor::new(&file[..20])).expect_err("too short");
     assert_eq!(error.kind(), ErrorKind::Data);
-    assert!(error.message().contains("of a file of 20 bytes"), "{error}");
+    assert!(error.message().contains("inside the file of 20 bytes"), "{error}");
 }
 
 #[test]

@@ -177,7 +177,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         ),
         (with_note(&|note| note.replace("[[\"0.05\"", "[[\"-1\"")), "no usable `rates`"),
         (with_note(&|note| note.replace("by seed 5", "by seed 6")), "of batch 2 of other batches"),
-        (without("trainer/mean"), "`trainer/mean` is missing"),
+        (without("trainer/mean"), "without `trainer/mean`"),
         (without("0.weight"), "load_state_dict: missing: `0.weight`"),
         (without("trainer/optimizer/0.1.exp_avg"), "load_state_dict: missing: `0.1.exp_avg`"),
     ] {

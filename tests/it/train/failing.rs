@@ -260,7 +260,7 @@ fn a_step_that_the_optimizer_refuses_changes_nothing() {
         let before = bits(&trainer.model);
         trainer.optimizer.set_lr(-1.0);
         let error = block_on(trainer.next_step()).map(drop).expect_err("no such rate");
-        assert!(error.message().starts_with("minimize: a learning rate of -1"), "{error}");
+        assert!(error.message().starts_with("minimize: lr must be at least 0, got -1"), "{error}");
         assert_eq!((bits(&trainer.model), trainer.steps()), (before, 1));
         Ok(())
     });
@@ -322,7 +322,10 @@ fn an_epoch_without_steps_does_not_end() {
         let mut trainer = trainer(device, &x, loss as Forward)?;
         let error = block_on(trainer.end_epoch()).expect_err("no step");
         assert_eq!(error.kind(), ErrorKind::Data);
-        assert_eq!(error.message(), "train: epoch 0 has no steps, and can not end");
+        assert_eq!(
+            error.message(),
+            "train: an epoch must have a step before it ends, got none in epoch 0"
+        );
         block_on(trainer.fit())?;
         assert!(block_on(trainer.end_epoch()).is_err());
         assert_eq!((trainer.history().len(), trainer.epoch()), (1, 1));

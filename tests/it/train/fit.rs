@@ -427,7 +427,10 @@ fn what_cannot_be_trained_is_refused() {
     let none = |_: u64| Vec::<Result<Batch>>::new();
     let relu = |x: &Tensor| Ok(x.relu());
     let refused = Trainer::new(relu, optimizer(), none, |_, x, _| Ok(x.clone()));
-    assert_eq!(refused.err().expect("no parameters").message(), "train: no parameters");
+    assert_eq!(
+        refused.err().expect("no parameters").message(),
+        "train: the model must have parameters, got none"
+    );
 
     let own = Number(model.0.clone());
     let mut empty = Trainer::new(own, optimizer(), none, distance).expect("a trainer");
