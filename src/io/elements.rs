@@ -69,13 +69,13 @@ impl Stored {
             Stored::I64 => {
                 let narrow = elements.each(|bits| {
                     let wide = bits as i64;
-                    i32::try_from(wide).map_err(|_| format!("{wide} does not fit i32"))
+                    i32::try_from(wide).map_err(|_| format!("must fit i32, got {wide}"))
                 });
                 device.tensor(&narrow?, shape)
             }
             Stored::U64 => {
                 let narrow = elements.each(|bits| {
-                    u32::try_from(bits).map_err(|_| format!("{bits} does not fit u32"))
+                    u32::try_from(bits).map_err(|_| format!("must fit u32, got {bits}"))
                 });
                 device.tensor(&narrow?, shape)
             }

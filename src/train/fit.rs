@@ -223,7 +223,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
     async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
-            Error::data(format!("train: {what} of step {} must be finite, got {found}", self.steps))
+            Error::data(format!(
+                "train: {what} of step {} must be finite, got another: {found}",
+                self.steps
+            ))
         };
         if let Some(found) = loss.find_non_finite().await? {
             return Err(wrong("the loss", found));

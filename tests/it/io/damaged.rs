@@ -41,7 +41,7 @@ fn outside() -> Vec<Damage> {
     let cut = |at: usize| whole[..at].to_vec();
     let header = whole.len() - 16;
     vec![
-        ("nothing", Vec::new(), "0 bytes are too few"),
+        ("nothing", Vec::new(), "the length of the header, got 0"),
         ("a byte", cut(1), "at least 8 bytes, the length of the header, got 1"),
         ("no length", cut(7), "at least 8 bytes, the length of the header, got 7"),
         ("a length alone", cut(8), "into the file of 8 bytes"),

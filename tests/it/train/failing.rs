@@ -280,7 +280,9 @@ fn what_an_anomaly_did_to_running_statistics_is_undone() {
         for _ in 0..2 {
             let error = block_on(trainer.next_step()).map(drop).expect_err("there is a NaN");
             assert!(
-                error.message().starts_with("train: step 2: the loss is not finite"),
+                error
+                    .message()
+                    .starts_with("train: the loss of step 2 must be finite, got another"),
                 "{error}"
             );
             assert_eq!(bits(&trainer.model), before);
@@ -343,8 +345,8 @@ fn what_early_stopping_can_never_look_at_is_refused_before_a_step() {
             let error = block_on(trainer.fit()).map(drop).expect_err("it is never there");
             assert_eq!(error.kind(), ErrorKind::Data);
             let want = format!(
-                "early stopping: no epoch has a `{monitor}` to look at: there is no validation; \
-                 `validate_on` sets one, or `monitor` is `loss`"
+                "early stopping: monitor must be a number of each epoch, got `{monitor}` without validation; \
+                 call `validate_on`, or monitor `loss`"
             );
             assert_eq!((error.message(), trainer.steps()), (&want[..], 0));
         }

@@ -18,29 +18,30 @@ function wrong(op, message) {
 function methods(prototype) {
   if (prototype === Object.prototype || prototype === Function.prototype) return [];
   const own = Object.entries(Object.getOwnPropertyDescriptors(prototype));
-  const named = own.filter(([name, { value }]) => typeof value === "function" && name !== "constructor" && !name.startsWith("__"));
+  const isMethod = ([name, { value }]) => typeof value === "function" && !/^(constructor$|__)/.test(name);
+  const named = own.filter(isMethod);
   return [...named.map(([name]) => name), ...methods(Object.getPrototypeOf(prototype))];
 }
 
 const words = (text) => text.trim().split(/\s+/);
 
-/** Methods that take any tensor of this package and nothing else, or that are not for users. */
+/** Methods that cannot be refused, by the reason. */
 const NEVER = {
-  "not for users": words(`bytes checkpointed claim extents run twin compiled end facts fromNpy fromNpz fromSafetensors madeElement
-    madeShader measure recorded stopProfile toNpz toSafetensors upload version beginProfile endProfile choose borrow pin share
-    kernels config lastPlan`),
+  "not for users": words(`bytes checkpointed claim extents run twin compiled end facts fromNpy fromNpz fromSafetensors
+    madeElement madeShader measure recorded stopProfile toNpz toSafetensors upload version beginProfile endProfile choose borrow
+    pin share kernels config lastPlan`),
   "takes no arguments, and every tensor": words(`detach dispose findNonFinite gpuBuffer onesLike print randomBits ravel read
-    readNested saveNpy text toString zerosLike isFinite isInf isNan graph eq ne measureCeilings stats sync flush memory memoryLimit
-    cacheLimits trim batch item signBit unitFloat`),
-  "takes a device's own kind of argument, of which other cases are": words(`checkIndices setMemoryLimit setCacheLimits
-    onCompile tensorFromBuffer tune loadSafetensors saveSafetensors loadNpy loadNpz saveNpz profile`),
+    readNested saveNpy text toString zerosLike isFinite isInf isNan graph eq ne measureCeilings stats sync flush memory
+    memoryLimit cacheLimits trim batch item signBit unitFloat`),
+  "other cases test its arguments": words(`checkIndices setMemoryLimit setCacheLimits onCompile
+    tensorFromBuffer tune loadSafetensors saveSafetensors loadNpy loadNpz saveNpz profile`),
 };
 
 /** Unary operations of numbers. */
 const UNARY = words(`acos acosh asin asinh atan atanh cos cosh digamma erf erfc erfinv exp exp2 expm1 gelu geluTanh hardSigmoid
   hardSwish lgamma log log10 log1p log2 logSigmoid mish reciprocal rsqrt sigmoid silu sin sinh softsign sqrt tan tanh selu ceil
-  floor round trunc fract relu relu6 elu celu softplus hardTanh hardshrink softshrink threshold logit nanToNum sign abs neg square
-  leakyRelu`);
+  floor round trunc fract relu relu6 elu celu softplus hardTanh hardshrink softshrink threshold logit nanToNum sign abs neg
+  square leakyRelu`);
 
 /** Binary operations of numbers that broadcast. */
 const BINARY = words(`add sub mul div pow maximum minimum atan2 copysign hypot fmod remainder floorDivide lt le gt ge
@@ -48,16 +49,18 @@ const BINARY = words(`add sub mul div pow maximum minimum atan2 copysign hypot f
 
 const BITS = words("bitwiseAnd bitwiseOr bitwiseXor bitwiseLeftShift bitwiseRightShift");
 const LOGICAL = words("logicalAnd logicalOr logicalXor");
-const REDUCTIONS = words("sum prod max min mean var std logsumexp normL1 normL2 normLinf norm argmax argmin softmax logSoftmax");
+const REDUCTIONS = words(`sum prod max min mean var std logsumexp normL1 normL2 normLinf norm argmax argmin softmax
+  logSoftmax`);
 const ALONG = words(`cumsum cumprod cummax cummin sort argsort logcumsumexp median glu trapezoid diff unbind flip squeeze
   quantile kthvalue topk roll select narrow slice split chunk repeatInterleave unsqueeze`);
 const SQUARE = words("inv det slogdet cholesky eigh");
 const LOSSES = words(`mseLoss l1Loss smoothL1Loss huberLoss poissonNllLoss binaryCrossEntropy binaryCrossEntropyWithLogits
   softMarginLoss hingeEmbeddingLoss klDiv`);
 
-/** Arguments before the axis. */
-const BEFORE = { norm: [2], quantile: [0.5], kthvalue: [1], topk: [1], roll: [1], diff: [1], trapezoid: [1], split: [1], chunk: [1], repeatInterleave: [1] };
-/** Arguments behind it. */
+/** Arguments before the axis: 1, or others. */
+const ONE_BEFORE = words("kthvalue topk roll diff trapezoid split chunk repeatInterleave");
+const BEFORE = { norm: [2], quantile: [0.5], ...Object.fromEntries(ONE_BEFORE.map((op) => [op, [1]])) };
+/** Arguments after it. */
 const BEHIND = { select: [0], narrow: [0, 1], slice: [0, 1] };
 
 /** All refusals of tensors: the operation, what is wrong, and the call. */
@@ -94,7 +97,8 @@ function ofTensors({ device, Tensor }) {
     row(op, "value", () => call("0"));
   }
   for (const op of words("any all")) row(op, "dtype", () => t(2)[op]());
-  for (const op of words("mean var std logsumexp normL1 normL2 normLinf norm softmax logSoftmax")) row(op, "dtype", () => i(2)[op]());
+  const floats = words("mean var std logsumexp normL1 normL2 normLinf norm softmax logSoftmax");
+  for (const op of floats) row(op, "dtype", () => i(2)[op]());
   for (const op of SQUARE) {
     row(op, "size", () => t(2, 3)[op]());
     row(op, "rank", () => t(2)[op]());
@@ -302,7 +306,10 @@ function ofLearning({ device, Generator, Layer, Optimizer, Schedule, Sequential,
     ...words("batchNorm layerNorm rmsNorm").map((name) => [name, () => Layer[name](g, "2")]),
     ["groupNorm", () => Layer.groupNorm(g, "2", 4)],
     ["instanceNorm", () => Layer.instanceNorm(1)],
-    ...words("multiheadAttention transformerEncoderLayer transformerDecoderLayer").map((name) => [name, () => Layer[name](g, 5, 2)]),
+    ...words("multiheadAttention transformerEncoderLayer transformerDecoderLayer").map((name) => [
+      name,
+      () => Layer[name](g, 5, 2),
+    ]),
     ["constant", () => Schedule.constant(-1)],
     ["stepLr", () => Schedule.stepLr(0.1, 0)],
     ["multiStep", () => Schedule.multiStep(-1, [3])],
@@ -342,8 +349,9 @@ test("forms: every operation says what must hold and what it got", async (contex
     if (fault) faults.push(`${op}, wrong ${kind}: ${fault}: ${message}`);
   }
   const known = new Set([...rows.map(([op]) => op), ...Object.values(NEVER).flat()]);
-  const names = [...methods(Object.getPrototypeOf(device.ones([1]))), ...methodsOf(Tensor), ...methods(Object.getPrototypeOf(device))];
-  for (const name of names) if (!known.has(name)) faults.push(`${name}: no call of it is refused`);
+  const [ofTensor, ofDevice] = [device.ones([1]), device].map((object) => methods(Object.getPrototypeOf(object)));
+  const missing = [...ofTensor, ...methodsOf(Tensor), ...ofDevice].filter((name) => !known.has(name));
+  for (const name of missing) faults.push(`${name}: no call of it is refused`);
   check(rows.length > 300, `only ${rows.length} calls`);
   check(faults.length === 0, faults.join("\n"));
 });
