@@ -93,7 +93,7 @@ impl Extents {
         }
         if let Some(at) = open {
             if known == 0 {
-                return refuse("-1 must not be next to an extent of 0, with which it could be any");
+                return refuse("extents must not be -1 where another is 0");
             }
             if !from.numel().is_multiple_of(known) {
                 return refuse("the known extents must divide the number of elements");

@@ -264,44 +264,41 @@ impl Element {
 
 /// The name, parameters and result of the function whose `fn` is the n-th word.
 fn signature(text: &Text, n: usize) -> Result<(String, Vec<DType>, DType)> {
-    let fail = |n: usize, message: &str| Err(located(WHAT, &text.source, text.at(n), message));
+    let fail = |n: usize, must: &str| {
+        let message = format!("{must}, got `{}`", text.word(n));
+        located(WHAT, &text.source, text.at(n), &message)
+    };
     let dtype = |n: usize| match text.word(n) {
         "f32" => Ok(DType::F32),
         "i32" => Ok(DType::I32),
         "u32" => Ok(DType::U32),
         "bool" => Ok(DType::Bool),
-        other => {
-            let message = format!("the type must be f32, i32, u32 or bool, got `{other}`");
-            Err(located(WHAT, &text.source, text.at(n), &message))
-        }
+        _ => Err(fail(n, "the type must be f32, i32, u32 or bool")),
     };
     let (name, mut at, mut parameters) = (n + 1, n + 3, Vec::new());
     if !text.is_name(name) || text.word(n + 2) != "(" {
-        return fail(name, "`fn` must be followed by a name and parameters");
+        return Err(fail(name, "`fn` must be followed by a name and parameters"));
     }
     while text.word(at) != ")" {
         if !text.is_name(at) || text.word(at + 1) != ":" {
-            return fail(at, "a parameter must be written as `x: f32`");
+            return Err(fail(at, "a parameter must be written as `x: f32`"));
         }
         parameters.push(dtype(at + 2)?);
         at += 3;
         match text.word(at) {
             "," => at += 1,
             ")" => {}
-            _ => return fail(at, "a parameter must be followed by `,` or `)`"),
+            _ => return Err(fail(at, "a parameter must be followed by `,` or `)`")),
         }
     }
     if parameters.is_empty() {
-        return fail(at, "a function must have a parameter, got none");
+        return Err(fail(at, "a function must have a parameter"));
     }
     if parameters.len() > MOST_PARAMETERS {
-        return fail(
-            at,
-            &format!("a function must have at most 16 parameters, got {}", parameters.len()),
-        );
+        return Err(fail(at, "a function must have at most 16 parameters"));
     }
     if text.word(at + 1) != "-" || text.word(at + 2) != ">" {
-        return fail(at + 1, "a function must have a result, such as `-> f32`");
+        return Err(fail(at + 1, "a function must have a result, such as `-> f32`"));
     }
     Ok((text.word(name).to_string(), parameters, dtype(at + 3)?))
 }

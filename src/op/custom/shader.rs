@@ -162,7 +162,10 @@ impl Shader {
                 }
                 ("var", "<") if group.is_some() || binding.is_some() => {
                     let (Some(Some(0)), Some(Some(number))) = (group, binding) else {
-                        return fail(begins, "a binding must be written as @group(0) @binding(n)");
+                        return fail(
+                            begins,
+                            "a binding must be written as @group(0) @binding(n), got another form",
+                        );
                     };
                     let (mut space, mut at) = (String::new(), n + 2);
                     while !matches!(text.word(at), ">" | "") {
@@ -248,8 +251,9 @@ impl Shader {
         let (mut all, mut at) = (Vec::new(), start + 3);
         while !matches!(self.text.word(at), "}" | "") {
             if self.text.word(at + 1) != ":" {
-                let message = "a member must be written as `name: f32`";
-                return Err(located(WHAT, &self.text.source, self.text.at(at), message));
+                let word = self.text.word(at);
+                let message = format!("a member must be written as `name: f32`, got `{word}`");
+                return Err(located(WHAT, &self.text.source, self.text.at(at), &message));
             }
             all.push(number(self.text.word(at), self.text.word(at + 2), at)?);
             at += 3;
