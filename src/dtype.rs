@@ -38,6 +38,13 @@ pub enum DType {
     U16,
 }
 
+/// The dtypes of floats, for messages.
+pub(crate) const FLOATS: &str = "f32 or f16";
+/// The dtypes of indices, for messages.
+pub(crate) const INDICES: &str = "i32 or u32";
+/// The dtypes that are computed with, for messages.
+pub(crate) const NUMBERS: &str = "f32, f16, i32 or u32";
+
 /// What numbers a type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Numbers {

@@ -54,7 +54,7 @@ struct Inner {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind`; by custom `message` starts with the operation's name and a colon.
+    /// An error of `kind`. By convention `message` is `op: what must hold, got what`, and the remedy after a semicolon.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
         Error(Box::new(Inner { kind, message: message.into() }))
     }
@@ -74,9 +74,30 @@ impl Error {
         Error::new(ErrorKind::Data, message)
     }
 
-    /// Two shapes that do not go together in `op`.
-    pub fn shapes(op: &str, a: &[usize], b: &[usize], why: &str) -> Error {
-        Error::shape(format!("{op}: shapes {} and {}: {why}", brief(a), brief(b)))
+    /// A shape that `op` does not take: `must` says what must hold.
+    pub fn wrong_shape(op: &str, must: &str, got: &[usize]) -> Error {
+        Error::shape(format!("{op}: {must}, got shape {}", brief(got)))
+    }
+
+    /// Two shapes that do not fit together in `op`: `must` says what must hold.
+    pub fn shapes(op: &str, must: &str, a: &[usize], b: &[usize]) -> Error {
+        Error::shape(format!("{op}: {must}, got {} and {}", brief(a), brief(b)))
+    }
+
+    /// A dtype that `op` does not take; `wanted` lists those that it takes.
+    pub fn wrong_dtype(op: &str, wanted: &str, got: impl fmt::Display) -> Error {
+        Error::dtype(format!("{op}: the dtype must be {wanted}, got {got}; cast it first"))
+    }
+
+    /// Operands of two dtypes where `op` takes one.
+    pub fn mixed_dtypes(op: &str, a: impl fmt::Display, b: impl fmt::Display) -> Error {
+        Error::dtype(format!("{op}: the operands must have one dtype, got {a} and {b}; cast one"))
+    }
+
+    /// Tensors of two devices where `op` takes those of one; `what` is on the wrong one.
+    pub fn wrong_device(op: &str, what: &str) -> Error {
+        let must = "must be on the device of the others";
+        Error::data(format!("{op}: {what} {must}, got one of another; move it with `to`"))
     }
 
     /// The same error, told by the operation `name` in a part of whose work it arose.
@@ -148,6 +169,6 @@ pub fn need_room(what: &str, bytes: u64) -> Result<()> {
     if reserved {
         return Ok(());
     }
-    let message = format!("{what}: no room for {bytes} bytes in WebAssembly's memory");
+    let message = format!("{what}: the bytes must fit into the memory of WebAssembly, got {bytes}");
     Err(Error::new(ErrorKind::Memory, message))
 }

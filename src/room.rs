@@ -12,7 +12,10 @@ const LARGE: u64 = 1 << 28;
 pub fn room<T>(what: &str, count: usize) -> Result<Vec<T>> {
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
     let refuse = |why: String| {
-        Error::new(ErrorKind::Memory, format!("{what}: no memory for {bytes} bytes: {why}"))
+        Error::new(
+            ErrorKind::Memory,
+            format!("{what}: the bytes must fit into memory, got {bytes}: {why}"),
+        )
     };
     // Where the system promises more than it has, it kills whoever comes to collect.
     if bytes >= LARGE {

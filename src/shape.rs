@@ -33,7 +33,7 @@ impl Shape {
         if dims.len() > MAX_RANK {
             let rank = dims.len();
             let dims = brief(dims);
-            let message = format!("{op}: the rank must be at most {MAX_RANK}, got {rank}: {dims}");
+            let message = format!("{op}: rank must be at most {MAX_RANK}, got {rank}: {dims}");
             return Err(Error::shape(message));
         }
         // Extents of zero must not hide an overflow among the others.
@@ -42,8 +42,9 @@ impl Shape {
             count = count.saturating_mul(extent.max(1));
         }
         if count > MAX_ELEMENTS {
-            let message =
-                format!("{op}: a tensor has at most {MAX_ELEMENTS} elements, got shape {dims:?}");
+            let message = format!(
+                "{op}: a tensor must have at most {MAX_ELEMENTS} elements, got shape {dims:?}"
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut shape = Shape { rank: dims.len() as u8, dims: [0; MAX_RANK] };
@@ -83,7 +84,7 @@ impl Shape {
                 (x, y) if x == y => dims.push(x),
                 (1, y) => dims.push(y),
                 (x, 1) => dims.push(x),
-                _ => return Err(Error::shapes(op, a, b, "they do not broadcast")),
+                _ => return Err(Error::shapes(op, "the shapes must broadcast", a, b)),
             }
         }
         Shape::new(op, &dims)
@@ -93,10 +94,11 @@ impl Shape {
     pub fn axis(&self, op: &str, axis: isize) -> Result<usize> {
         let rank = self.rank() as isize;
         if axis < -rank || axis >= rank {
-            let message = format!(
-                "{op}: the axis must be inside the shape, got axis {axis} for shape {self}"
-            );
-            return Err(Error::shape(message));
+            let must = match rank {
+                0 => "a number has no axes: the axis must be left out".to_string(),
+                _ => format!("axis must be in [{}, {}]", -rank, rank - 1),
+            };
+            return Err(Error::shape(format!("{op}: {must}, got {axis} for shape {self}")));
         }
         Ok(axis.rem_euclid(rank) as usize)
     }

@@ -14,11 +14,16 @@ pub fn run(json: bool) -> Result<()> {
     let found = Device::discover_sync();
     match json {
         true => println!("{:#}", found.iter().map(figures).collect::<Value>()),
-        false => println!("{}\n\n* is taken unasked; --device NUMBER takes another", table(&found)),
+        false => {
+            println!("{}\n\n* is the default; choose another with --device NUMBER", table(&found))
+        }
     }
     match found.iter().any(Found::is_available) {
         true => Ok(()),
-        false => Err(Error::new(ErrorKind::NoDevice, "devices: there is none, not even the CPU")),
+        false => Err(Error::new(
+            ErrorKind::NoDevice,
+            "devices: there must be a device, got none, not even the CPU",
+        )),
     }
 }
 

@@ -124,7 +124,10 @@ fn of_path(error: &Error, path: &Path) -> Error {
 /// Refuses a folder, whose bytes cannot be read.
 fn need_file(name: &str, path: &Path) -> Result<()> {
     match path.is_dir() {
-        true => Err(Error::data(format!("{name}: {}: it is a folder, not a file", path.display()))),
+        true => Err(Error::data(format!(
+            "{name}: {}: the path must be a file, got a folder",
+            path.display()
+        ))),
         false => Ok(()),
     }
 }

@@ -14,17 +14,17 @@ use warpweft_native::prelude::*;
 
 const EXAMPLES: &str = "\
 Examples:
-  warpweft devices                             what there is to compute on, and what is taken unasked
+  warpweft devices                             the devices, and which one is the default
   warpweft demo --device cpu                   image filters and attention, timed and compared
   warpweft train digits --out digits.safetensors --loss-svg loss.svg
   warpweft bench --only matmul,conv --runs 5   some cases, each five times
   warpweft bench --device gpu --json out.json  all cases, the figures as JSON too
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
-Devices are chosen by --device, or else by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
+The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
 from `warpweft devices`, or part of a device's name.";
 
-/// Tensor compute on whatever GPU is in front of you, or else on the CPU.
+/// Tensor computations on the GPU, or on the CPU if there is none.
 #[derive(Parser)]
 #[command(name = "warpweft", version, after_help = EXAMPLES, arg_required_else_help = true)]
 struct Cli {
@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the devices: what each can do, and why it is not the one that is taken
+    /// List the devices, what each can do, and why it is not the default
     Devices {
         /// Print JSON instead of a table
         #[arg(long)]
@@ -48,13 +48,13 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Train a small net on data that is here, or on your own, and save it
+    /// Train a small net on built-in data or your own, and save it
     #[command(subcommand)]
     Train(train::Net),
-    /// Measure which kernels are fastest on a device, and keep that for programs to come
+    /// Measure which kernels are fastest on a device, and save the result for later programs
     ///
-    /// What was measured lies in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Devices that are
-    /// opened by the blocking calls of the crate warpweft-native have it at once.
+    /// The result is stored in the system's cache folder, or in the folder that WARPWEFT_CACHE names. Devices that the
+    /// blocking calls of the crate warpweft-native open use it.
     Tune {
         #[command(flatten)]
         on: On,

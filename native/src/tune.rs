@@ -22,7 +22,7 @@ pub fn run(preference: Preference) -> Result<()> {
     turning.finish_and_clear();
     let tuned = tuned?;
     if tuned.figures.is_empty() {
-        println!("there is nothing to choose from");
+        println!("this device has no kernels to choose from");
         return Ok(());
     }
     let mut table = Table::new();
@@ -38,7 +38,7 @@ pub fn run(preference: Preference) -> Result<()> {
     }
     println!("\n{table}\n\nfastest: {}", tuned.config);
     if let Some(store) = tuned::Store::usual() {
-        println!("kept in {}", store.file.display());
+        println!("saved to {}", store.file.display());
     }
     Ok(())
 }

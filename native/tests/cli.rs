@@ -177,8 +177,8 @@ done
             assert_eq!(cell == "-", !answers, "{table}{said}");
         }
     }
-    assert!(said.contains("small: cnn-64: 206921 parameters, not 206922"), "{said}");
-    assert!(said.contains("moody: `new mlp-64` is answered by `-`"), "{said}");
+    assert!(said.contains("cnn-64 must have 206922 parameters, got 206921"), "{said}");
+    assert!(said.contains("moody must answer `new mlp-64` with numbers, got `-`"), "{said}");
     let absent = warpweft(&["bench", "--training", "--peers", "/no/such/program"]);
     assert_eq!(absent.status.code(), Some(1));
     assert!(text(&absent.stderr).contains("/no/such/program"));

@@ -26,7 +26,7 @@ fn the_environment_says_what_is_printed() {
     assert_eq!(printed(""), "");
     let wrong = printed("plans");
     assert!(
-        wrong.starts_with("WARPWEFT_DEBUG: debug: there is no `plans`; there are graph, plan"),
+        wrong.starts_with("WARPWEFT_DEBUG: debug: a word must be one of graph, plan"),
         "{wrong}"
     );
 }

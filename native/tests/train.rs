@@ -120,7 +120,7 @@ fn a_text_is_learnt_and_written() {
     let how = ["chars", "--data", words.path(), "--epochs", "15", "--lr", "0.005"];
     let said = printed(&[&how[..], &files].concat());
     assert!(number(&said, "accuracy ") > 0.9, "{said}");
-    let written = said.split("it writes:\n").nth(1).expect("it writes");
+    let written = said.split("sample:\n").nth(1).expect("it writes");
     assert!(written.contains("abcdefghabcdefgh"), "{said}");
     // The weights alone are the same, and say the same of the net.
     let (mut whole, note) = opened(&out);

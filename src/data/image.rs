@@ -57,8 +57,11 @@ impl Tensor {
         let begun = self.bytes_of_channels(P::CHANNEL_COUNT.into());
         async move {
             let (width, height, bytes) = begun?;
-            ImageBuffer::from_raw(width, height, bytes.await?)
-                .ok_or_else(|| Error::shape("to_image: fewer bytes than pixels"))
+            ImageBuffer::from_raw(width, height, bytes.await?).ok_or_else(|| {
+                Error::shape(
+                    "to_image: there must be a byte for each channel of each pixel, got fewer",
+                )
+            })
         }
     }
 

@@ -31,7 +31,9 @@ impl Device {
     ) -> Result<Tensor> {
         let rows = array.as_standard_layout();
         // Of the standard layout there is a slice.
-        let values = rows.as_slice().ok_or_else(|| Error::data("tensor: an array without rows"))?;
+        let values = rows.as_slice().ok_or_else(|| {
+            Error::data("tensor: the array must be contiguous, got one that is not")
+        })?;
         self.tensor(values, array.shape())
     }
 }
@@ -47,7 +49,11 @@ impl Tensor {
         let (shape, read) = (self.shape().to_vec(), self.read::<T>());
         async move {
             let array = ArrayD::from_shape_vec(shape, read.await?);
-            array.map_err(|error| Error::shape(format!("to_ndarray: {error}")))
+            array.map_err(|error| {
+                Error::shape(format!(
+                    "to_ndarray: the array must have the shape of the tensor, got {error}"
+                ))
+            })
         }
     }
 }

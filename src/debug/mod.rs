@@ -61,7 +61,8 @@ fn parse(words: &str) -> Result<u16> {
     for word in words.split([',', ' ', '|']).filter(|word| !word.is_empty()) {
         let Some((_, found)) = ALL.iter().find(|(name, _)| *name == word) else {
             let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-            let message = format!("debug: there is no `{word}`; there are {}", names.join(", "));
+            let message =
+                format!("debug: a word must be one of {}, got `{word}`", names.join(", "));
             return Err(Error::data(message));
         };
         set |= *found as u16;

@@ -20,7 +20,9 @@ impl Check {
         let Check { op, extent, index, dtype } = self;
         let (op, extent, dtype) = (op.clone(), *extent, *dtype);
         let take = move |bytes: &[u8]| {
-            let bytes = bytes.try_into().map_err(|_| Error::data("read: no index came"))?;
+            let bytes = bytes
+                .try_into()
+                .map_err(|_| Error::data("read: the device must return an index, got none"))?;
             let (index, least) = match dtype {
                 DType::U32 => (i64::from(u32::from_le_bytes(bytes)), 0),
                 _ => (i64::from(i32::from_le_bytes(bytes)), -(extent as i64)),
@@ -29,7 +31,7 @@ impl Check {
                 return Ok(());
             }
             Err(Error::data(format!(
-                "read: index {index} of {op} is out of range for {extent} elements"
+                "read: an index of {op} must be in [-{extent}, {extent}), got {index}"
             )))
         };
         Wanted { node: *index, start: 0, len: 1, take: Box::new(take) }
@@ -52,7 +54,7 @@ impl Device {
     /// assert_eq!(x.index_select(0, &index)?.read::<f32>().await?, [3.0, 0.0]);
     /// device.check_indices(true);
     /// let error = x.index_select(0, &index)?.read::<f32>().await.unwrap_err();
-    /// assert!(error.message().contains("index 7 of index_select is out of range for 3 elements"));
+    /// assert!(error.message().contains("an index of index_select must be in [-3, 3), got 7"));
     /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
     /// ```
     pub fn check_indices(&self, whether: bool) {

@@ -90,7 +90,7 @@ impl Preference {
             Ok(word) => Ok(Preference::parse(&word)),
             Err(std::env::VarError::NotPresent) => Ok(Preference::Auto),
             Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Error::data("WARPWEFT_DEVICE: it is not valid text"))
+                Err(Error::data("WARPWEFT_DEVICE: the value must be UTF-8, got other bytes"))
             }
         }
     }
@@ -282,7 +282,9 @@ pub async fn open(preference: Preference) -> Result<(Box<dyn Backend>, Option<St
     let there = there.join("; ");
     let tried =
         if failures.is_empty() { String::new() } else { format!(" ({})", failures.join("; ")) };
-    let message = format!("device: nothing answers to {preference}{tried}; there is: {there}");
+    let message = format!(
+        "device: the preference must match a device, got {preference}{tried}; available: {there}"
+    );
     Err(Error::new(ErrorKind::NoDevice, message))
 }
 
@@ -311,7 +313,7 @@ async fn open_found(found: &Found) -> Result<Box<dyn Backend>> {
         Some(Choice::Driver(driver, number)) => (driver.open)(*number).await,
         None => {
             let why = found.reason.as_deref().unwrap_or_default();
-            let message = format!("device: {} is not there: {why}", found.info.backend);
+            let message = format!("device: {} is not available: {why}", found.info.backend);
             Err(Error::new(ErrorKind::NoDevice, message))
         }
     }
@@ -323,7 +325,9 @@ pub async fn open_only(low_power: bool) -> Result<Box<dyn Backend>> {
     use crate::backend::wgpu::{adapters, Power};
     match adapters(if low_power { Power::Low } else { Power::High }).await.first() {
         Some(adapter) => Ok(Box::new(adapter.open().await?)),
-        None => Err(Error::new(ErrorKind::NoDevice, "device: the browser offers no GPU now")),
+        None => {
+            Err(Error::new(ErrorKind::NoDevice, "device: the browser must offer a GPU, got none"))
+        }
     }
 }
 

@@ -21,12 +21,15 @@ impl Device {
     /// `Unsupported` where the device has no subgroups or no such matrices and these are asked for.
     pub fn set_kernel_config(&self, config: KernelConfig) -> Result<()> {
         if config.rows == Rows::Subgroups && !self.limits().subgroups {
-            let message = format!("kernel config: {} has no subgroups", self.info().name);
+            let message =
+                format!("kernel config: the device must have subgroups, got {}", self.info().name);
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if config.halves == Halves::CooperativeMatrices && !self.limits().cooperative {
-            let message =
-                format!("kernel config: {} has no cooperative matrices", self.info().name);
+            let message = format!(
+                "kernel config: the device must have cooperative matrices, got {}",
+                self.info().name
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut state = self.state();

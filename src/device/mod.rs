@@ -257,7 +257,7 @@ impl Device {
         let limit = self.limits().binding_bytes;
         if bytes > limit {
             let message = format!(
-                "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
+                "{name}: a tensor must have at most {limit} bytes on this device, got {bytes} for shape {shape}"
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -329,7 +329,7 @@ impl Device {
         for source in sources {
             let at = operands.iter().position(|&operand| operand == source);
             of.push(at.ok_or_else(|| {
-                Error::data("shader: its gradient uses a tensor that is none of its operands")
+                Error::data("shader: the gradient must use the operands alone, got another tensor")
             })?);
         }
         let place = |result: &NodeId| nodes.iter().position(|node| node == result);

@@ -175,7 +175,7 @@ impl Pool {
             if needed > limit {
                 let used = self.used;
                 let message = format!(
-                    "memory: {bytes} bytes are needed, and {used} of the {limit} bytes of the memory limit are in use"
+                    "memory: the memory limit of {limit} bytes must not be exceeded, got {bytes} bytes more than {used} in use"
                 );
                 return Err(Error::new(ErrorKind::Memory, message));
             }

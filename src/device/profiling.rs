@@ -60,7 +60,11 @@ impl Device {
 
     /// What [`Device::profile`] does before its work.
     pub(crate) async fn begin_profile(&self) -> Result<()> {
-        let twice = || Error::data("profile: the device is being profiled already");
+        let twice = || {
+            Error::data(
+                "profile: the device must not be profiled twice at a time, got a second call",
+            )
+        };
         let asked = |device: &Device| device.state().profile.as_ref().is_some_and(|p| p.asked);
         if asked(self) {
             return Err(twice());
@@ -79,7 +83,8 @@ impl Device {
         self.flush()?;
         self.sync().await?;
         let profile = self.finish_profile().await?;
-        profile.ok_or_else(|| Error::data("profile: the device is not being profiled"))
+        profile
+            .ok_or_else(|| Error::data("profile: the device must be profiled, got one that is not"))
     }
 
     fn start_profile(&self, asked: bool) {

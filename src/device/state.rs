@@ -160,7 +160,9 @@ impl State {
         }
         self.graph.check()?;
         match self.buffers.keys().find(|&&id| self.graph.is_gone(id) || !self.graph.is_source(id)) {
-            Some(id) => Err(Error::data(format!("graph: {id:?} has a buffer and is no data"))),
+            Some(id) => {
+                Err(Error::data(format!("graph: a node with a buffer must be data, got {id:?}")))
+            }
             None => Ok(()),
         }
     }
@@ -172,10 +174,11 @@ impl State {
 
     /// The buffer of a source, which has data.
     pub fn buffer_of(&self, source: NodeId) -> Result<BufferId> {
-        let held = self
-            .buffers
-            .get(&source)
-            .ok_or_else(|| Error::data("read: an input of a program has no data outside of it"));
+        let held = self.buffers.get(&source).ok_or_else(|| {
+            Error::data(
+                "read: the tensor must have data, got an input of a program that is compiled",
+            )
+        });
         Ok(held?.buffer)
     }
 

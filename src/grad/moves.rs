@@ -74,7 +74,7 @@ impl Tape<'_> {
         starts: &[NodeId],
     ) -> Result<Part> {
         if spans.iter().any(|span| span.step == 0 && span.len > 1) {
-            let message = "slice: a step of 0 has no gradient";
+            let message = "slice: step must not be 0 for a gradient, got 0";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let mut g = g;

@@ -211,7 +211,7 @@ impl Tape<'_> {
     ) -> Result<Option<NodeId>> {
         let Some(gradient) = element.gradients.get(n) else {
             let message = format!(
-                "element_function: `{}` was given no gradients; give it some, or detach its result",
+                "element_function: `{}` must have gradients, got none; give it some, or detach its result",
                 element.name
             );
             return Err(Error::new(ErrorKind::Unsupported, message));

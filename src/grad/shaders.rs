@@ -17,7 +17,7 @@ impl Tape<'_> {
     ) -> Result<()> {
         let Some(pullback) = self.graph.pullback(node) else {
             let message =
-                "shader: a shader was given no gradient; give it one, or detach its results";
+                "shader: a shader must have a gradient, got none; give it one, or detach its results";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let tensors = &inputs[..call.shader.inputs.len()];
@@ -48,7 +48,7 @@ impl Tape<'_> {
     fn replay(&mut self, pullback: &Pullback, operands: &[NodeId]) -> Result<Vec<NodeId>> {
         let (mut sources, mut scalars) = (pullback.sources.iter(), pullback.scalars.iter());
         let mut moved: Vec<NodeId> = Vec::with_capacity(pullback.trace.nodes.len());
-        let short = || Error::data("shader: its gradient is not complete");
+        let short = || Error::data("shader: the gradient must be complete, got a part");
         for traced in &pullback.trace.nodes {
             let node = match &traced.op {
                 Op::Source => operands[*sources.next().ok_or_else(short)?],

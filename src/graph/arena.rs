@@ -22,9 +22,9 @@ impl Graph {
         if self.live < Graph::MOST {
             return Ok(());
         }
-        let what = format!("{} tensors and operations are held, and no more can be", self.live);
-        let cure = "let go of tensors, at once or by a scope, detach those that are kept, or compute what is recorded";
-        Err(Error::new(ErrorKind::Limit, format!("{op}: {what}; {cure}")))
+        let must = format!("held tensors and operations must be fewer, got {}", self.live);
+        let remedy = "drop tensors, at once or by a scope, `detach` those that are kept, or compute what is recorded";
+        Err(Error::new(ErrorKind::Limit, format!("{op}: {must}; {remedy}")))
     }
 
     /// A place for a node.

@@ -28,7 +28,7 @@ impl Graph {
             live += 1;
             for &input in &node.inputs {
                 if self.get(input).is_none() || input.born >= id.born {
-                    return self.refuse(id, "is made of a node that is gone");
+                    return self.refuse(id, "must be computed from existing nodes");
                 }
                 *users.entry((input, id.index)).or_default() += 1;
                 *uses.entry(input).or_default() += u32::from(node.uses_inputs);
@@ -40,21 +40,20 @@ impl Graph {
             }
             let uses = uses.get(&id).copied().unwrap_or(0);
             if node.uses != uses {
-                return self
-                    .refuse(id, &format!("counts {} uses, and there are {uses}", node.uses));
+                return self.refuse(id, &format!("must have {uses} uses, got {}", node.uses));
             }
             if node.handles == 0 && node.users.is_empty() {
-                return self.refuse(id, "is needed by nothing");
+                return self.refuse(id, "must be needed by something");
             }
             if node.handles < node.programs {
-                return self.refuse(id, "has fewer handles than programs that hold it");
+                return self.refuse(id, "must have as many handles as programs that hold it");
             }
         }
         if let Some(((id, user), _)) = users.into_iter().find(|(_, count)| *count != 0) {
-            return self.refuse(id, &format!("has node {user} as a user too often or not at all"));
+            return self.refuse(id, &format!("must have node {user} as a user once"));
         }
         if live != self.live {
-            let message = format!("graph: {} nodes are counted, and there are {live}", self.live);
+            let message = format!("graph: there must be {live} nodes, got {}", self.live);
             return Err(Error::data(message));
         }
         Ok(())
@@ -69,7 +68,7 @@ impl Graph {
 
     fn refuse(&self, id: NodeId, what: &str) -> Result<()> {
         let name = self.get(id).map_or("a node that is gone", |node| node.op.name());
-        let message = format!("graph: %{} ({name}) {what}; this is a fault of warpweft", id.index);
+        let message = format!("graph: %{} ({name}) {what}; this is a bug in warpweft", id.index);
         Err(Error::data(message))
     }
 }

@@ -176,13 +176,13 @@ const USED_UP: &str = "step";
 /// The error for gradients that would pass a result of the operation that is gone, or what a step used up.
 pub fn lost(name: &str) -> Error {
     Error::data(match name {
-        USED_UP => "grad: a step of an optimizer used up this loss, or a tensor that it was computed from; take gradients \
-            before the step, compute it again, or `detach` it"
+        USED_UP => "grad: the loss must not be used up, got one that a step of an optimizer used; take gradients before \
+            the step, compute the loss again, or `detach` it"
             .into(),
-        "" => "grad: a tensor that it was computed from is gone, and with it what that was made of; hold it, or detach it"
+        "" => "grad: tensors that it was computed from must be held, got one that was dropped; hold it, or `detach` it"
             .into(),
         _ => format!(
-            "{name}: a result of {name} was computed and is gone, and with it what it was made of; hold it, or detach it"
+            "{name}: a result of {name} must be held, got one that was dropped after it was computed; hold it, or `detach` it"
         ),
     })
 }

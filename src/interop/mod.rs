@@ -120,7 +120,9 @@ impl Device {
         let needed = [(BufferUsages::STORAGE, "STORAGE"), (BufferUsages::COPY_SRC, "COPY_SRC")];
         if let Some((_, lacks)) = needed.iter().find(|(usage, _)| !buffer.usage().contains(*usage))
         {
-            return Err(Error::data(format!("{name}: the buffer must have the usage {lacks}")));
+            let usage = buffer.usage();
+            let message = format!("{name}: the buffer must have the usage {lacks}, got {usage:?}");
+            return Err(Error::data(message));
         }
         let needed = (shape.numel() as u64 * dtype.size() as u64).max(1).next_multiple_of(16);
         if buffer.size() < needed {
@@ -156,7 +158,7 @@ impl Tensor {
 /// The GPU that a device is.
 fn gpu<'a>(device: &'a Device, name: &str) -> Result<&'a WgpuBackend> {
     device.backend().ok_or_else(|| {
-        let message = format!("{name}: {} is no GPU", device.info().name);
+        let message = format!("{name}: the device must be a GPU, got {}", device.info().name);
         Error::new(ErrorKind::Unsupported, message)
     })
 }

@@ -61,7 +61,7 @@ impl Stored {
             Stored::Held(DType::Bool) => {
                 let truths = elements.each(|bits| match bits {
                     0 | 1 => Ok(bits == 1),
-                    _ => Err(format!("{bits} is no bool")),
+                    _ => Err(format!("must be 0 or 1, got {bits}")),
                 });
                 device.tensor(&truths?, shape)
             }
@@ -69,13 +69,13 @@ impl Stored {
             Stored::I64 => {
                 let narrow = elements.each(|bits| {
                     let wide = bits as i64;
-                    i32::try_from(wide).map_err(|_| format!("{wide} does not fit i32"))
+                    i32::try_from(wide).map_err(|_| format!("must fit i32, got {wide}"))
                 });
                 device.tensor(&narrow?, shape)
             }
             Stored::U64 => {
                 let narrow = elements.each(|bits| {
-                    u32::try_from(bits).map_err(|_| format!("{bits} does not fit u32"))
+                    u32::try_from(bits).map_err(|_| format!("must fit u32, got {bits}"))
                 });
                 device.tensor(&narrow?, shape)
             }
@@ -115,7 +115,7 @@ impl Elements<'_> {
         for (at, element) in self.bytes.chunks_exact(self.size).enumerate() {
             let mut own = [0; 8];
             own[..self.size].copy_from_slice(element);
-            let refuse = |why| Error::data(format!("{}: element {at}: {why}", self.what));
+            let refuse = |why| Error::data(format!("{}: element {at} {why}", self.what));
             all.push(convert(u64::from_le_bytes(own)).map_err(refuse)?);
         }
         Ok(all)

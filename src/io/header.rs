@@ -39,13 +39,15 @@ impl Header {
     pub fn parse(text: &[u8]) -> Result<Header> {
         let text = std::str::from_utf8(text).map_err(|error| {
             let at = 8 + error.valid_up_to();
-            Error::data(format!("{LOAD}: the header is not UTF-8 at offset {at}"))
+            Error::data(format!("{LOAD}: the header must be UTF-8, got other bytes at offset {at}"))
         })?;
         if !text.starts_with('{') {
-            let message = format!("{LOAD}: the header does not begin with an object at offset 8");
+            let message = format!(
+                "{LOAD}: the header must begin with an object at offset 8, got something else"
+            );
             return Err(Error::data(message));
         }
-        let wrong = |error| Error::data(format!("{LOAD}: the header: {error}"));
+        let wrong = |error| Error::data(format!("{LOAD}: the header must be valid, got {error}"));
         serde_json::from_str(text).map_err(wrong)
     }
 
@@ -59,19 +61,16 @@ impl Header {
         let mut end = 0;
         for (name, place) in &order {
             if place.start != end {
-                let what = if place.start < end {
-                    "overlaps what ends"
-                } else {
-                    "leaves a gap behind what ends"
-                };
-                let message = format!("{}: offset {} {what} at {end}", named(name), place.start);
+                let problem = if place.start < end { "overlap" } else { "gap" };
+                let (what, start) = (named(name), place.start);
+                let message = format!("{what}: the offset must be {end}, got {start} ({problem})");
                 return Err(Error::data(message));
             }
             end = place.end;
         }
         if end != held {
             let message =
-                format!("{LOAD}: {held} bytes behind the header, of which tensors fill {end}");
+                format!("{LOAD}: tensors must fill the {held} bytes after the header, got {end}");
             return Err(Error::data(message));
         }
         Ok(order)
@@ -115,7 +114,8 @@ impl Written {
         let what = named(name);
         let [start, end] = self.data_offsets;
         if start > end || end > held {
-            let message = format!("{what}: offsets {start} to {end} of {held} bytes");
+            let message =
+                format!("{what}: offsets must be inside {held} bytes, got {start} to {end}");
             return Err(Error::data(message));
         }
         let mut shape = Vec::with_capacity(self.shape.len());
@@ -134,11 +134,14 @@ impl Written {
             Some(bytes) => {
                 let (has, dtype) = (end - start, &self.dtype);
                 let from = format!("{has} from {start} to {end}");
-                let message =
-                    format!("{what}: {dtype} of shape {shown:?} takes {bytes} bytes, not {from}");
+                let message = format!(
+                    "{what}: {dtype} of shape {shown:?} must have {bytes} bytes, got {from}"
+                );
                 Err(Error::data(message))
             }
-            None => Err(Error::data(format!("{what}: shape {shown:?} is too large"))),
+            None => Err(Error::data(format!(
+                "{what}: the number of bytes must fit 64 bits, got shape {shown:?}"
+            ))),
         }
     }
 }
@@ -164,7 +167,7 @@ impl<'de> Visitor<'de> for Keys {
         while let Some(key) = map.next_key::<String>()? {
             let wrong = |error| A::Error::custom(format!("{key:?}: {error}"));
             if header.tensors.contains_key(&key) || (noted && key == METADATA) {
-                return Err(wrong(A::Error::custom("stands twice")));
+                return Err(wrong(A::Error::custom("given twice")));
             }
             if key == METADATA {
                 noted = true;
@@ -196,7 +199,7 @@ impl<'de> Deserialize<'de> for Notes {
                 let mut notes = BTreeMap::new();
                 while let Some(key) = map.next_key::<String>()? {
                     if notes.contains_key(&key) {
-                        return Err(A::Error::custom(format!("{key:?} stands twice")));
+                        return Err(A::Error::custom(format!("{key:?} given twice")));
                     }
                     notes.insert(key, map.next_value()?);
                 }

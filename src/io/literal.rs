@@ -25,10 +25,10 @@ pub(super) fn header(text: &str) -> Result<Header, Wrong> {
             "descr" => descr.replace(reader.text()?).is_some(),
             "fortran_order" => fortran.replace(reader.truth()?).is_some(),
             "shape" => shape.replace(reader.extents()?).is_some(),
-            _ => return Err((at, format!("{key:?} is no entry of it"))),
+            _ => return Err((at, format!("must have known keys, got {key:?}"))),
         };
         if again {
-            return Err((at, format!("{key:?} stands twice")));
+            return Err((at, format!("must have distinct keys, got {key:?} twice")));
         }
         if !reader.takes(',') {
             reader.expect('}')?;
@@ -37,9 +37,9 @@ pub(super) fn header(text: &str) -> Result<Header, Wrong> {
     }
     reader.skip();
     if reader.at != text.len() {
-        return Err((reader.at, "there is more behind the dictionary".into()));
+        return Err((reader.at, "must end after the dictionary, got more".into()));
     }
-    let missing = |name: &str| (text.len(), format!("{name:?} is missing"));
+    let missing = |name: &str| (text.len(), format!("must have {name:?}, got none"));
     Ok(Header {
         descr: descr.ok_or_else(|| missing("descr"))?,
         fortran: fortran.ok_or_else(|| missing("fortran_order"))?,
@@ -70,7 +70,7 @@ impl Reader<'_> {
     fn expect(&mut self, mark: char) -> Result<(), Wrong> {
         match self.takes(mark) {
             true => Ok(()),
-            false => Err((self.at, format!("{mark:?} is missing"))),
+            false => Err((self.at, format!("must have {mark:?} here, got something else"))),
         }
     }
 
@@ -79,13 +79,21 @@ impl Reader<'_> {
         let quote = if self.takes('"') { '"' } else { '\'' };
         if quote == '\'' {
             match self.takes('[') {
-                true => return Err((self.at - 1, "elements of several parts are not read".into())),
+                true => {
+                    return Err((
+                        self.at - 1,
+                        "must be of plain elements, got elements of several parts".into(),
+                    ))
+                }
                 false => self.expect('\'')?,
             }
         }
         let rest = &self.text[self.at..];
         let Some(length) = rest.find(quote).filter(|&length| !rest[..length].contains('\\')) else {
-            return Err((self.at, "a text has no end, or an escape".into()));
+            return Err((
+                self.at,
+                "must have strings that end, without escapes, got another".into(),
+            ));
         };
         self.at += length + 1;
         Ok(rest[..length].to_string())
@@ -100,7 +108,7 @@ impl Reader<'_> {
                 return Ok(truth);
             }
         }
-        Err((self.at, "neither True nor False".into()))
+        Err((self.at, "must have True or False here, got something else".into()))
     }
 
     /// Numbers in parentheses; Python 2 wrote an `L` behind them.
@@ -111,7 +119,7 @@ impl Reader<'_> {
             let rest = &self.text[self.at..];
             let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
             let Ok(extent) = rest[..digits].parse() else {
-                return Err((self.at, "an extent that is no number, or too large".into()));
+                return Err((self.at, "must have extents of 64 bits, got another".into()));
             };
             all.push(extent);
             self.at += digits;
@@ -120,7 +128,7 @@ impl Reader<'_> {
             }
             if !self.takes(',') {
                 match all.len() {
-                    1 => return Err((self.at, "',' is missing: a number is no shape".into())),
+                    1 => return Err((self.at, "must have a shape with ',', got a number".into())),
                     _ => self.expect(')')?,
                 }
                 break;

@@ -40,18 +40,22 @@ pub fn load_npy(device: &Device, bytes: &[u8]) -> Result<Tensor> {
 pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor> {
     let short = |end: usize| {
         let length = bytes.len();
-        Error::data(format!("{what}: it ends at offset {length}, in a header that goes to {end}"))
+        Error::data(format!(
+            "{what}: the header must end at offset {end}, got a file of {length} bytes"
+        ))
     };
     if !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
-        let why = other_kind(bytes).unwrap_or("it does not begin as an .npy file does");
-        return Err(Error::data(format!("{what}: {why}")));
+        let kind = other_kind(bytes).unwrap_or("another beginning");
+        return Err(Error::data(format!("{what}: the file must be an .npy file, got {kind}")));
     }
     let &[major, minor] = bytes.get(6..8).ok_or_else(|| short(8))? else { return Err(short(8)) };
     let wide = match (major, minor) {
         (1, 0) => 2,
         (2 | 3, 0) => 4,
         _ => {
-            let message = format!("{what}: version {major}.{minor} of the format at offset 6");
+            let message = format!(
+                "{what}: the version must be 1.0, 2.0 or 3.0, got {major}.{minor} at offset 6"
+            );
             return Err(Error::data(message));
         }
     };
@@ -62,14 +66,13 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
     let text = bytes.get(begin..end).ok_or_else(|| short(end))?;
     let text = std::str::from_utf8(text).map_err(|error| {
         let at = begin + error.valid_up_to();
-        Error::data(format!("{what}: the header is not UTF-8 at offset {at}"))
+        Error::data(format!("{what}: the header must be UTF-8, got other bytes at offset {at}"))
     })?;
     let header = literal::header(text).map_err(|(at, why)| {
-        Error::data(format!("{what}: the header at offset {}: {why}", begin + at))
+        Error::data(format!("{what}: the header at offset {} {why}", begin + at))
     })?;
     let Some((stored, big_endian)) = stored(&header.descr) else {
-        let message =
-            format!("{what}: elements of type {:?} are not held by tensors", header.descr);
+        let message = format!("{what}: the dtype must be one of tensors, got {:?}", header.descr);
         return Err(Error::data(message));
     };
     let mut shape = Vec::with_capacity(header.shape.len());
@@ -81,7 +84,7 @@ pub(super) fn array(device: &Device, what: &str, bytes: &[u8]) -> Result<Tensor>
         let (shown, descr) = (&header.shape, &header.descr);
         let want = bytes_of(&shape, stored).map_or("too many".into(), |bytes| bytes.to_string());
         let message = format!(
-            "{what}: {held} bytes from offset {end} on, and {descr:?} of shape {shown:?} takes {want}"
+            "{what}: {descr:?} of shape {shown:?} must have {want} bytes, got {held} from offset {end} on"
         );
         return Err(Error::data(message));
     };

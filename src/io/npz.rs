@@ -30,20 +30,21 @@ const ENDING: &str = ".npy";
 /// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
 /// ```
 pub fn load_npz(device: &Device, bytes: &[u8]) -> Result<BTreeMap<String, Tensor>> {
-    let refuse = |why: String| {
-        Error::data(format!("{LOAD}: {}", other_kind(bytes).map_or(why, String::from)))
+    let refuse = |got: String| {
+        let got = other_kind(bytes).map_or(got, String::from);
+        Error::data(format!("{LOAD}: the file must be a ZIP archive, got {got}"))
     };
     let mut arrays = BTreeMap::new();
     for member in zip::members(bytes).map_err(refuse)? {
         let Some(name) = member.name.strip_suffix(ENDING) else {
-            let message = format!("{LOAD}: {:?} is no {ENDING} file", member.name);
+            let message = format!("{LOAD}: members must be {ENDING} files, got {:?}", member.name);
             return Err(Error::data(message));
         };
         let what = format!("{LOAD}: array {name:?}");
         let file = member.unpack(bytes).map_err(|error| about(&what, &error))?;
         let array = npy::array(device, &what, &file)?;
         if arrays.insert(name.to_string(), array).is_some() {
-            return Err(Error::data(format!("{what} stands twice")));
+            return Err(Error::data(format!("{LOAD}: names must be distinct, got {name:?} twice")));
         }
     }
     Ok(arrays)

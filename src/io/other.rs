@@ -7,14 +7,11 @@ pub(super) const KNOWN_BY: usize = 512;
 pub(super) fn other_kind(beginning: &[u8]) -> Option<&'static str> {
     let bytes = &beginning[..beginning.len().min(KNOWN_BY)];
     if bytes.starts_with(b"version https://git-lfs.github.com/spec/") {
-        return Some(
-            "it is a git-lfs pointer, not the file that it stands for: run `git lfs pull`",
-        );
+        return Some("a git-lfs pointer; run `git lfs pull`");
     }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
     let begins =
         |with: &[u8]| bytes.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with));
     let is_page = begins(b"<!doctype html") || begins(b"<html");
-    is_page
-        .then_some("it is an HTML page, not a file of tensors: check the address of the download")
+    is_page.then_some("an HTML page; check the URL of the download")
 }

@@ -64,7 +64,9 @@ impl Skipped {
         let Range { start, end } = self.bytes;
         let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
         if start > end || end > whole {
-            let message = format!("{LOAD}: offsets {start} to {end} of a file of {whole} bytes");
+            let message = format!(
+                "{LOAD}: offsets must be inside the file of {whole} bytes, got {start} to {end}"
+            );
             return Err(Error::data(message));
         }
         file.seek(SeekFrom::Start(start)).map_err(unread)?;
@@ -73,7 +75,7 @@ impl Skipped {
 }
 
 fn unread(error: std::io::Error) -> Error {
-    Error::data(format!("{LOAD}: it cannot be read: {error}"))
+    Error::data(format!("{LOAD}: the file must be readable, got {error}"))
 }
 
 /// Loads the tensors of a safetensors file. What tensors hold stays what it is. `BF16` becomes `f32`, which holds it exactly,
@@ -114,8 +116,9 @@ pub fn load_safetensors_from(
     let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
     file.seek(SeekFrom::Start(0)).map_err(unread)?;
     if whole < 8 {
-        let message =
-            format!("{LOAD}: {whole} bytes are too few: the first 8 say how long the header is");
+        let message = format!(
+            "{LOAD}: the file must have at least 8 bytes, the length of the header, got {whole}"
+        );
         return Err(Error::data(message));
     }
     let mut length = [0; 8];
@@ -125,14 +128,16 @@ pub fn load_safetensors_from(
         let mut beginning = length.to_le_bytes().to_vec();
         file.take(KNOWN_BY as u64).read_to_end(&mut beginning).map_err(unread)?;
         if let Some(why) = other_kind(&beginning) {
-            return Err(Error::data(format!("{LOAD}: {why}")));
+            return Err(Error::data(format!(
+                "{LOAD}: the file must be a safetensors file, got {why}"
+            )));
         }
-        let message = format!("{LOAD}: a header of {length} bytes is longer than {LONGEST}");
+        let message = format!("{LOAD}: the header must have at most {LONGEST} bytes, got {length}");
         return Err(Error::data(message));
     }
     let Some(held) = (whole - 8).checked_sub(length) else {
         let message =
-            format!("{LOAD}: a header of {length} bytes from offset 8 on leaves a file of {whole}");
+            format!("{LOAD}: the header must fit into the file of {whole} bytes, got {length} from offset 8 on");
         return Err(Error::data(message));
     };
     let header = taken(file, length).map_err(|error| about(LOAD, &error))?;
@@ -158,10 +163,12 @@ pub fn load_safetensors_from(
 
 /// The next bytes of a file, which are known to be there.
 fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
-    let length = usize::try_from(length).map_err(|_| Error::data(format!("{length} bytes")))?;
+    let length = usize::try_from(length)
+        .map_err(|_| Error::data(format!("the part must fit into memory, got {length} bytes")))?;
     let mut bytes = room("file", length)?;
     bytes.resize(length, 0);
-    let unread = |error: std::io::Error| Error::data(format!("it cannot be read: {error}"));
+    let unread =
+        |error: std::io::Error| Error::data(format!("the file must be readable, got {error}"));
     file.read_exact(&mut bytes).map_err(unread)?;
     Ok(bytes)
 }
@@ -187,7 +194,9 @@ pub async fn save_safetensors(
     metadata: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>> {
     if tensors.contains_key(METADATA) {
-        return Err(Error::data(format!("{SAVE}: no tensor can be called {METADATA:?}")));
+        return Err(Error::data(format!(
+            "{SAVE}: the name of a tensor must not be reserved, got {METADATA:?}"
+        )));
     }
     let mut data = Vec::with_capacity(tensors.len());
     for (name, tensor) in tensors {

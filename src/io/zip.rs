@@ -37,18 +37,20 @@ pub(super) struct Member {
 
 /// The members of an archive, in the order of its directory, or what is wrong with it.
 pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> {
-    let end = end_of(bytes).ok_or("there is no end of a ZIP archive's directory")?;
+    let end = end_of(bytes).ok_or("no end of a ZIP archive's directory")?;
     let [disk, first, here, all] = [4, 6, 8, 10].map(|at| word(bytes, end + at));
     if disk != 0 || first != 0 || here != all {
-        return Err(format!("the archive has several parts, says offset {end}"));
+        return Err(format!("several parts at offset {end}"));
     }
     let (size, start) = (long(bytes, end + 12), long(bytes, end + 16));
     if size == ELSEWHERE || start == ELSEWHERE || all == u16::MAX {
-        return Err(format!("the archive is of the 64-bit form, says offset {end}"));
+        return Err(format!("the 64-bit form at offset {end}"));
     }
     let (size, start) = (size as usize, start as usize);
     let Some(before) = start.checked_add(size).and_then(|behind| end.checked_sub(behind)) else {
-        return Err(format!("a directory of {size} bytes at {start} does not end at offset {end}"));
+        return Err(format!(
+            "a directory of {size} bytes at {start} that does not end at offset {end}"
+        ));
     };
     let start = before + start;
     let (mut at, mut members) = (start, Vec::new());
@@ -58,10 +60,7 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
         at = next;
     }
     if members.len() != usize::from(all) {
-        return Err(format!(
-            "{} members, of which the end at offset {end} says {all}",
-            members.len()
-        ));
+        return Err(format!("{} members, where the end at offset {end} says {all}", members.len()));
     }
     let mut spaces: Vec<(usize, usize, usize)> = Vec::with_capacity(members.len());
     for (at, member) in &members {
@@ -72,7 +71,7 @@ pub(super) fn members(bytes: &[u8]) -> std::result::Result<Vec<Member>, String> 
     for (begin, behind, at) in spaces {
         if begin < free || behind > start {
             return Err(format!(
-                "the member at offset {at} lies from {begin} to {behind}, where something else is"
+                "a member at offset {at} from {begin} to {behind}, which overlaps another part"
             ));
         }
         free = behind;
@@ -98,9 +97,9 @@ fn member(
     at: usize,
     end: usize,
 ) -> std::result::Result<(Member, usize), String> {
-    let wrong = |what: &str| Err(format!("the member at offset {at} {what}"));
+    let wrong = |what: &str| Err(format!("a member at offset {at} that {what}"));
     if at + CENTRAL_SIZE > end || bytes[at..at + 4] != CENTRAL {
-        return wrong("is none of a directory");
+        return wrong("is not of a directory");
     }
     let [flags, method, name, extra, comment] = [8, 10, 28, 30, 32].map(|n| word(bytes, at + n));
     let [crc, packed, size, local] = [16, 20, 24, 42].map(|n| long(bytes, at + n));
@@ -112,7 +111,7 @@ fn member(
     let Ok(text) = std::str::from_utf8(name) else {
         return wrong("has a name that is not UTF-8");
     };
-    let wrong = |what: &str| Err(format!("{text:?} at offset {at} {what}"));
+    let wrong = |what: &str| Err(format!("{text:?} at offset {at}, which {what}"));
     if flags & 1 != 0 {
         return wrong("is encrypted");
     }
@@ -124,7 +123,7 @@ fn member(
     }
     let local = before.saturating_add(local as usize);
     if local.saturating_add(LOCAL_SIZE) > at || bytes[local..local + 4] != LOCAL {
-        return wrong(&format!("is said to begin at {local}, and does not"));
+        return wrong(&format!("does not begin at {local}"));
     }
     let [own, more] = [26, 28].map(|n| usize::from(word(bytes, local + n)));
     let start = local + LOCAL_SIZE + own + more;
@@ -136,7 +135,7 @@ fn member(
     }
     let (packed, size) = (packed as usize, size as usize);
     if method == 0 && packed != size {
-        return wrong(&format!("is stored, {size} bytes as {packed}"));
+        return wrong(&format!("is stored with {packed} bytes, not {size}"));
     }
     let name = text.to_string();
     Ok((Member { name, deflated: method == 8, crc, packed, size, start }, next))
@@ -159,12 +158,14 @@ impl Member {
             false => packed.to_vec(),
             true => {
                 let mut decoder = DeflateDecoder::new(packed);
-                let wrong = |error| Error::data(format!("deflated at offset {start}: {error}"));
+                let wrong = |error| {
+                    Error::data(format!("bytes at offset {start} must be deflated, got {error}"))
+                };
                 let unpacked = inflate(&mut decoder, self.size)?.map_err(wrong)?;
                 if decoder.total_in() != packed.len() as u64 {
                     let (read, all) = (decoder.total_in(), packed.len());
                     let message = format!(
-                        "deflated at offset {start}: {all} bytes, of which {read} are read"
+                        "bytes at offset {start} must all be deflated, got {read} of {all}"
                     );
                     return Err(Error::data(message));
                 }
@@ -173,9 +174,9 @@ impl Member {
         };
         if unpacked.len() != self.size {
             let message = format!(
-                "at offset {start}: {} bytes or more instead of {}",
-                unpacked.len(),
-                self.size
+                "the member at offset {start} must have {} bytes, got {} or more",
+                self.size,
+                unpacked.len()
             );
             return Err(Error::data(message));
         }
@@ -184,7 +185,7 @@ impl Member {
         if crc.sum() != self.crc {
             let (sum, want) = (crc.sum(), self.crc);
             let message =
-                format!("at offset {start}: its checksum is {sum:08x} instead of {want:08x}");
+                format!("the checksum at offset {start} must be {want:08x}, got {sum:08x}");
             return Err(Error::data(message));
         }
         Ok(unpacked)
@@ -202,7 +203,7 @@ fn inflate(decoder: &mut impl Read, size: usize) -> Result<std::io::Result<Vec<u
             Ok(count) => {
                 let refused = unpacked.try_reserve(count).is_err();
                 if refused {
-                    let message = format!("no memory for {size} bytes");
+                    let message = format!("the bytes must fit into memory, got {size}");
                     return Err(Error::new(ErrorKind::Memory, message));
                 }
                 unpacked.extend_from_slice(&chunk[..count]);
@@ -264,7 +265,7 @@ impl Writer {
         let whole = (file.len() + directory.len()) as u64;
         if long || whole >= u64::from(ELSEWHERE) || members >= usize::from(u16::MAX) {
             let message =
-                format!("{members} arrays of {whole} bytes are more than a ZIP archive holds");
+                format!("save_npz: a ZIP archive must have less than 65535 members and 4 GiB, got {members} of {whole} bytes");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let start = file.len() as u32;

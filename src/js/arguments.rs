@@ -103,7 +103,9 @@ impl<const N: usize> FromJs for Padding<N> {
         let count = pairs.len();
         pairs.try_into().map(Padding::Explicit).map_err(|_| {
             let At { op, what } = at;
-            Error::data(format!("{op}: {what} takes one pair for each of {N} axes, got {count}"))
+            Error::data(format!(
+                "{op}: {what} must have one pair for each of {N} axes, got {count}"
+            ))
         })
     }
 }
@@ -143,7 +145,7 @@ pub fn spatial(tensor: &Tensor, options: &Options) -> Result<usize> {
     }
     let (op, shape) = (options.op(), tensor.shape());
     Err(Error::shape(format!(
-        "{op}: a window over {count} axes of {shape:?}, not over one to three"
+        "{op}: a window must have 1 to 3 axes, got {count} of shape {shape:?}"
     )))
 }
 

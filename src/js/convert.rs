@@ -75,7 +75,7 @@ impl FromJs for bool {
 impl FromJs for String {
     #[inline(never)]
     fn from_js(value: &JsValue, at: At) -> Result<String> {
-        value.as_string().ok_or_else(|| at.refuse(value, "a text"))
+        value.as_string().ok_or_else(|| at.refuse(value, "a string"))
     }
 }
 
@@ -83,11 +83,11 @@ impl FromJs for String {
 fn whole(number: f64, (low, high): (f64, f64), at: At) -> Result<f64> {
     let At { op, what } = at;
     if number.fract() != 0.0 || number.is_infinite() || number < low {
-        let wanted = if low == 0.0 { "a size" } else { "an integer" };
-        return Err(Error::shape(format!("{op}: {what} is {number}, not {wanted}")));
+        let wanted = if low == 0.0 { "an integer of at least 0" } else { "an integer" };
+        return Err(Error::shape(format!("{op}: {what} must be {wanted}, got {number}")));
     }
     if number > high {
-        let message = format!("{op}: {what} is {number}, more than {high}");
+        let message = format!("{op}: {what} must be at most {high}, got {number}");
         return Err(Error::new(crate::error::ErrorKind::Limit, message));
     }
     Ok(number)
@@ -144,7 +144,9 @@ impl<const N: usize> FromJs for [usize; N] {
         let count = list.len();
         list.try_into().map_err(|_| {
             let At { op, what } = at;
-            Error::data(format!("{op}: {what} has {count} numbers for {N} axes"))
+            Error::data(format!(
+                "{op}: {what} must have {N} numbers, one for each axis, got {count}"
+            ))
         })
     }
 }
@@ -179,8 +181,9 @@ pub fn object(value: &JsValue, at: At, wanted: &str) -> Result<Option<Object>> {
         NUMBER => Ok(None),
         FOREIGN => {
             let At { op, what } = at;
-            let why = "lives on a device of another core; move it with to()";
-            Err(Error::data(format!("{op}: {what} {why}")))
+            let must =
+                "must be on the device of the others, got one of another core; move it with to()";
+            Err(Error::data(format!("{op}: {what} {must}")))
         }
         handle if handle < 0 => Err(at.refuse(value, wanted)),
         handle => self::at(handle as u32).map(Some).ok_or_else(|| gone(at.op)),

@@ -19,7 +19,9 @@ fn all<T: FromJs>(values: &[JsValue], at: At) -> Result<Vec<T>> {
 fn only(mut made: Vec<Tensor>, what: &str) -> Result<Tensor> {
     match (made.pop(), made.len()) {
         (Some(tensor), 0) => Ok(tensor),
-        _ => Err(Error::data(format!("{what}: the function in its place gives one tensor"))),
+        _ => Err(Error::data(format!(
+            "{what}: the fallback must return one tensor, got another number of them"
+        ))),
     }
 }
 
@@ -141,7 +143,7 @@ impl JsShader {
         let grid: Vec<usize> = all(&workgroups, At { op, what: "workgroups" })?;
         let count = |n: usize| u32::try_from(grid.get(n).copied().unwrap_or(1)).unwrap_or(u32::MAX);
         if grid.is_empty() || grid.len() > 3 {
-            let message = format!("{op}: workgroups along {} dimensions, not 1 to 3", grid.len());
+            let message = format!("{op}: workgroups must have 1 to 3 numbers, got {}", grid.len());
             return Err(Error::data(message).into());
         }
         let inputs: Vec<(&str, &Tensor)> = inputs.iter().map(|n| &n[..]).zip(&tensors).collect();

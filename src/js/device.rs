@@ -71,7 +71,7 @@ impl JsDevice {
         let (bytes, most) = (u64::from(data.length()), device.limits().binding_bytes);
         if bytes > most {
             let message = format!(
-                "{op}: {bytes} bytes, more than the {most} a kernel can use on this device"
+                "{op}: a tensor must have at most {most} bytes on this device, got {bytes}"
             );
             return Err(Error::new(crate::error::ErrorKind::Limit, message).into());
         }
@@ -147,7 +147,7 @@ impl JsDevice {
             return Ok(());
         }
         let Some(listener) = listener.dyn_ref::<Function>().cloned() else {
-            return Err(Error::data(format!("{op}: the listener is no function")).into());
+            return Err(At { op, what: "listener" }.refuse(listener, "a function").into());
         };
         device.on_compile(Some(Arc::new(move |Compiling { done, total }| {
             let progress = named(&["done", "total"], [done.value(), total.value()]);
@@ -170,7 +170,7 @@ impl JsDevice {
     #[wasm_bindgen(skip_typescript, skip_jsdoc)]
     pub fn choose(&self, number: u32) -> Answer<String> {
         let device = self.core("tune")?;
-        let unknown = || Error::data("tune: there are no such kernels");
+        let unknown = || Error::data(format!("tune: kernels must be known, got number {number}"));
         device.set_kernel_config(KernelConfig::from_number(number).ok_or_else(unknown)?)?;
         Ok(device.kernel_config().to_string())
     }

@@ -2,7 +2,7 @@
 
 use super::objects::keep;
 use super::{named, promise, Answer, At, FromJs, JsDevice, JsTensor, Shell};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::tensor::Tensor;
 use js_sys::{Array, Object, Promise};
 use wasm_bindgen::prelude::*;
@@ -65,7 +65,7 @@ impl JsTensor {
                 known.push((name, Tensor::from_js(&entry.get(1), At { op, what: "names" })?));
             }
         } else if !names.is_undefined() {
-            return Err(Error::data(format!("{op}: names is not an object of tensors")).into());
+            return Err(At { op, what: "names" }.refuse(names, "an object of tensors").into());
         }
         let lent: Vec<(&str, &Tensor)> = known.iter().map(|(name, x)| (&name[..], x)).collect();
         let graph = this.graph(&lent)?;

@@ -62,5 +62,5 @@ pub fn unpin(place: u32) {
 }
 
 fn no_gpu(op: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, format!("{op}: the device is no GPU"))
+    Error::new(ErrorKind::Unsupported, format!("{op}: the device must be a GPU, got the CPU"))
 }

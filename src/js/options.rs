@@ -46,8 +46,8 @@ impl Options {
         match host(|host| host.fields(given, known)) {
             Some(values) => Ok(Options { op, values }),
             None => {
-                let why = host(|host| host.odd_fields(given, known));
-                Err(Error::data(format!("{op}: {why}")))
+                let must = host(|host| host.odd_fields(given, known));
+                Err(Error::data(format!("{op}: {must}")))
             }
         }
     }

@@ -125,7 +125,7 @@ fn called(op: &'static str, build: &JsValue, inputs: &[Tensor]) -> Result<Vec<Te
         }
         Err(error) => {
             THROWN.set(Some(JsValue::from(error)));
-            Err(Error::data(format!("{op}: it threw")))
+            Err(Error::data(format!("{op}: the function must not throw, got an error")))
         }
     }
 }

@@ -94,7 +94,7 @@ fn pieces(
         let (mut wanted, mut wholes) = (Vec::new(), Vec::new());
         for &(tensor, start, length) in parts {
             if !device.is_same(tensor.device()) {
-                return Err(Error::data("read: a tensor lives on another device"));
+                return Err(Error::wrong_device("read", "a tensor"));
             }
             let (dtype, whole) = (tensor.dtype(), Rc::new(OnceCell::new()));
             for from in (0..length.max(1)).step_by(PIECE) {
@@ -132,7 +132,7 @@ fn put(whole: &Uint8Array, at: usize, bytes: &[u8]) {
 pub fn room(bytes: usize) -> Result<Uint8Array> {
     let room = host(|host| host.room(bytes));
     room.ok_or_else(|| {
-        let message = format!("read: JavaScript has no room for {bytes} bytes");
+        let message = format!("read: the bytes must fit into JavaScript's memory, got {bytes}");
         Error::new(crate::error::ErrorKind::Memory, message)
     })
 }

@@ -36,8 +36,10 @@ impl JsTensor {
         let start = usize::from_js(start, At { op, what: "start" })?;
         let length = usize::from_js(length, At { op, what: "length" })?;
         if start.checked_add(length).is_none_or(|end| end > this.numel()) {
-            let message =
-                format!("{op}: {length} elements from {start} of shape {:?}", this.shape());
+            let message = format!(
+                "{op}: the range must be inside shape {:?}, got {length} elements from {start} on",
+                this.shape()
+            );
             return Err(Error::shape(message).into());
         }
         Ok(promise(elements_of((&this, start, length))))
@@ -50,7 +52,8 @@ impl JsTensor {
     pub fn item(&self) -> Answer<Promise> {
         let this = self.core("item")?;
         if this.numel() != 1 {
-            let message = format!("item: shape {:?} does not have one element", this.shape());
+            let message =
+                format!("item: the tensor must have one element, got shape {:?}", this.shape());
             return Err(Error::shape(message).into());
         }
         let (dtype, bytes) = (this.dtype(), this.read_bytes());

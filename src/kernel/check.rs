@@ -19,12 +19,13 @@ impl Program {
     /// # Errors
     /// `Data`, with what is wrong.
     pub fn check(&self, space: &Space, counts: Counts) -> Result<()> {
-        let refuse = |what: &str| Err(Error::data(format!("malformed kernel: {what}")));
+        let refuse =
+            |what: &str| Err(Error::data(format!("kernel: {what}; this is a bug in warpweft")));
         if space.outer > space.dims.len() {
-            return refuse("more outer dimensions than dimensions");
+            return refuse("outer dimensions must be at most the dimensions");
         }
         if self.types.len() != self.insts.len() {
-            return refuse("values without a type");
+            return refuse("values must have a dtype");
         }
         let fits = |index: &Index, before: usize| {
             index.terms.iter().all(|(atom, _)| match atom {
@@ -34,7 +35,7 @@ impl Program {
         };
         for (at, inst) in self.insts.iter().enumerate() {
             if inst.operands().iter().any(|&v| v as usize >= at) {
-                return refuse("a value is used before it is made");
+                return refuse("values must be computed before they are used");
             }
             let there = match inst {
                 Inst::Param { word, .. } => (*word as usize) < counts.params,
@@ -51,7 +52,7 @@ impl Program {
                 _ => true,
             };
             if !there {
-                return refuse(&format!("{inst:?} names what is not there"));
+                return refuse(&format!("operands must exist, got {inst:?}"));
             }
         }
         let values = self.insts.len();
@@ -60,7 +61,7 @@ impl Program {
                 || store.value as usize >= values
                 || !fits(&store.index, values)
             {
-                return refuse(&format!("{store:?} names what is not there"));
+                return refuse(&format!("stored values must exist, got {store:?}"));
             }
         }
         Ok(())

@@ -210,7 +210,9 @@ fn widened(
 
 fn mask_shape(mask: &Tensor, keys: usize) -> Error {
     let shape = mask.shape();
-    Error::shape(format!("attention: a mask must have {keys} keys in its last axis, got {shape:?}"))
+    Error::shape(format!(
+        "attention: a mask must have {keys} keys in its last axis, got shape {shape:?}"
+    ))
 }
 
 impl Module for MultiheadAttention {

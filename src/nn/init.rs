@@ -16,7 +16,7 @@ pub fn fans(shape: &[usize]) -> Result<(usize, usize)> {
             Ok((inputs * window, outputs * window))
         }
         _ => Err(Error::shape(format!(
-            "init: a weight must have two axes or more, got shape {shape:?}"
+            "init: a weight must have rank 2 or more, got shape {shape:?}"
         ))),
     }
 }
@@ -78,7 +78,7 @@ pub fn trunc_normal(
 ) -> Result<Tensor> {
     if !(low < high && std > 0.0) {
         let message = format!(
-            "trunc_normal: std must be above 0, and low below high, got {std}, {low}, {high}"
+            "trunc_normal: std must be above 0, and low below high, got {std}, {low} and {high}"
         );
         return Err(Error::data(message));
     }

@@ -305,9 +305,16 @@ fn load(own: &[(String, Variable)], state: &BTreeMap<String, Tensor>) -> Result<
         |path: &str| path.ends_with(COUNTED) || path == "trainer" || path.starts_with("trainer/");
     let is_surplus = |path: &&str| !known.contains(path) && !is_aside(path);
     let surplus: Vec<&str> = state.keys().map(String::as_str).filter(is_surplus).collect();
-    for (what, paths) in [("missing", missing), ("surplus", surplus)] {
+    let lists = [
+        ("have all names of the model", "without", missing),
+        ("have no other names", "with", surplus),
+    ];
+    for (must, got, paths) in lists {
         if !paths.is_empty() {
-            return Err(Error::data(format!("{name}: {what}: {}", listed(&paths))));
+            return Err(Error::data(format!(
+                "{name}: the state must {must}, got one {got} {}",
+                listed(&paths)
+            )));
         }
     }
     let value = |((_, variable), tensor): (&(String, Variable), &Tensor)| {

@@ -2,6 +2,7 @@
 
 use super::module::{like, like_if};
 use super::{Generator, Layer, Members, Mode, Module};
+use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
 use crate::tensor::{Tensor, Variable};
 
@@ -63,7 +64,7 @@ impl BatchNorm {
         if x.rank() < 2 || each < 2 {
             let shape = x.shape();
             let message = format!(
-                "batch_norm: training needs more than one number in a channel, got shape {shape:?}"
+                "batch_norm: a channel must have more than one number in training, got shape {shape:?}"
             );
             return Err(Error::shape(message));
         }
@@ -92,6 +93,9 @@ impl Module for BatchNorm {
 
 impl Layer for BatchNorm {
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        if !x.dtype().is_float() {
+            return Err(Error::wrong_dtype("batch_norm", FLOATS, x.dtype()));
+        }
         self.normalise(&x.cast(x.dtype().compute())?)?.cast(x.dtype())
     }
 }

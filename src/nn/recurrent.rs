@@ -70,6 +70,15 @@ enum Kind {
 }
 
 impl Kind {
+    /// The layer's name, for messages.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Rnn | Kind::ReluRnn => "rnn",
+            Kind::Lstm => "lstm",
+            Kind::Gru => "gru",
+        }
+    }
+
     fn gates(self) -> usize {
         match self {
             Kind::Rnn | Kind::ReluRnn => 1,
@@ -81,15 +90,20 @@ impl Kind {
     /// The kind with these options.
     fn with(self, hidden: usize, options: &RecurrentOptions) -> Result<Kind> {
         let RecurrentOptions { nonlinearity, proj_size, .. } = *options;
+        let name = self.name();
         if proj_size > 0 && (self != Kind::Lstm || proj_size >= hidden) {
-            let message =
-                format!("rnn: proj_size must be below {hidden} and of an Lstm, got {proj_size}");
-            return Err(Error::data(message));
+            let must = match self {
+                Kind::Lstm => format!("proj_size must be below hidden, {hidden}"),
+                _ => "proj_size must be 0, because only an LSTM has it".into(),
+            };
+            return Err(Error::data(format!("{name}: {must}, got {proj_size}")));
         }
         match (self, nonlinearity) {
             (kind, Nonlinearity::Tanh) => Ok(kind),
             (Kind::Rnn, Nonlinearity::Relu) => Ok(Kind::ReluRnn),
-            _ => Err(Error::data("rnn: nonlinearity must be of an Rnn, got another layer")),
+            _ => Err(Error::data(format!(
+                "{name}: nonlinearity must be tanh, got relu; only an RNN has it"
+            ))),
         }
     }
 
@@ -140,7 +154,10 @@ impl Stack {
     ) -> Result<Stack> {
         let RecurrentOptions { layers, bidirectional, bias, dropout, .. } = options;
         if layers == 0 || hidden == 0 {
-            return Err(Error::data(format!("rnn: {layers} layers of {hidden} hidden units")));
+            return Err(Error::data(format!(
+                "{}: layers and hidden must be at least 1, got {layers} and {hidden}",
+                kind.name()
+            )));
         }
         let kind = kind.with(hidden, &options)?;
         let projected = (options.proj_size > 0).then_some(options.proj_size);
@@ -183,20 +200,22 @@ impl Stack {
     /// The results `[batch, steps, directions * width]`, and the last states, `[layers * directions, batch, width]`; cell
     /// states have `hidden` there.
     fn run(&self, x: &Tensor, states: &[&Tensor]) -> Result<(Tensor, Vec<Tensor>)> {
-        let &[batch, steps, _] = x.shape() else {
-            let message = format!("rnn: shape {:?} is not [batch, steps, inputs]", x.shape());
-            return Err(Error::shape(message));
+        let name = self.kind.name();
+        let inputs = self.cells[0].weight_ih.shape()[1];
+        let batch = match *x.shape() {
+            [batch, steps, width] if steps > 0 && width == inputs => batch,
+            _ => {
+                let must = format!("the input must be [batch, steps, {inputs}] with a step");
+                return Err(Error::wrong_shape(name, &must, x.shape()));
+            }
         };
-        if steps == 0 {
-            return Err(Error::shape(format!("rnn: shape {:?} has no steps", x.shape())));
-        }
         let widths = [self.width, self.hidden];
         for (state, width) in states.iter().zip(widths) {
             let wanted = [self.cells.len(), batch, width];
             if state.shape() != wanted {
-                let why = "a state is [layers * directions, batch, hidden]";
-                let message = format!("rnn: {why}, {wanted:?}, not {:?}", state.shape());
-                return Err(Error::shape(message));
+                let must =
+                    format!("a state must be {wanted:?} (layers * directions, batch, hidden)");
+                return Err(Error::wrong_shape(name, &must, state.shape()));
             }
         }
         let count = 1 + usize::from(self.kind == Kind::Lstm);

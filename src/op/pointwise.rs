@@ -2,7 +2,7 @@
 //! fusion, the Rust and JavaScript methods and their docs, and the property tests all come from the
 //! row.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, FLOATS, INDICES, NUMBERS};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Gradient, Node};
 use crate::op::formulas;
@@ -42,6 +42,20 @@ impl Types {
             Types::Bits => dtype.is_int() || dtype == DType::Bool,
             Types::U32 => dtype == DType::U32,
             Types::Any | Types::Select => true,
+        }
+    }
+
+    /// The dtypes, for messages.
+    fn listed(self) -> &'static str {
+        match self {
+            Types::Float => FLOATS,
+            Types::Number => NUMBERS,
+            Types::Signed => "f32, f16 or i32",
+            Types::Int => INDICES,
+            Types::Bool => "bool",
+            Types::Bits => "i32, u32 or bool",
+            Types::U32 => "u32",
+            Types::Any | Types::Select => "any",
         }
     }
 }
@@ -117,15 +131,10 @@ impl Row {
             _ => operands,
         };
         if let Some(other) = values.iter().find(|&&d| d != values[0]) {
-            let message = format!(
-                "{name}: operands must have one type, got {} and {other}; cast one",
-                values[0]
-            );
-            return Err(Error::dtype(message));
+            return Err(Error::mixed_dtypes(name, values[0], other));
         }
         if !self.types.allows(values[0]) {
-            let message = format!("{name}: does not take {}; cast it first", values[0]);
-            return Err(Error::dtype(message));
+            return Err(Error::wrong_dtype(name, self.types.listed(), values[0]));
         }
         let mut arguments: Vec<DType> = operands.to_vec();
         arguments.resize(self.arity(), values[0]);

@@ -1,7 +1,7 @@
 //! Routines: operations with hand-written kernels, their parameters and shape rules. What each equals in ordinary
 //! operations stands in `expand`.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::shape::Shape;
 
@@ -58,12 +58,10 @@ impl Routine {
         let length = matches!(self, Routine::Attention(attention) if attention.length);
         let floats = &operands[..operands.len() - usize::from(length)];
         if let Some((_, other)) = floats.iter().find(|o| o.1 != dtype) {
-            let message =
-                format!("{name}: operands must have one type, got {dtype} and {other}; cast one");
-            return Err(Error::dtype(message));
+            return Err(Error::mixed_dtypes(name, dtype, other));
         }
         if !dtype.is_float() {
-            return Err(Error::dtype(format!("{name}: does not take {dtype}; cast it first")));
+            return Err(Error::wrong_dtype(name, FLOATS, dtype));
         }
         let shape = match self {
             Routine::Matmul => infer_matmul(&operands[0].0, &operands[1].0)?,
@@ -76,17 +74,16 @@ impl Routine {
 
 fn infer_matmul(a: &Shape, b: &Shape) -> Result<Shape> {
     if a.rank() < 2 || b.rank() < 2 {
-        return Err(Error::shapes("matmul", a, b, "both must have rank 2 or more"));
+        return Err(Error::shapes("matmul", "both must have rank 2 or more", a, b));
     }
     let ([batch_a @ .., m, k], [batch_b @ .., k2, n]) = (&a[..], &b[..]) else {
         unreachable!("both have rank 2 or more");
     };
     if k != k2 {
-        let why = format!("the inner extents {k} and {k2} differ");
-        return Err(Error::shapes("matmul", a, b, &why));
+        return Err(Error::shapes("matmul", "the inner extents must be equal", a, b));
     }
     let batch = Shape::broadcast("matmul", batch_a, batch_b)
-        .map_err(|_| Error::shapes("matmul", a, b, "the leading axes do not broadcast"))?;
+        .map_err(|_| Error::shapes("matmul", "the leading axes must broadcast", a, b))?;
     Shape::new("matmul", &[&batch[..], &[*m, *n]].concat())
 }
 
@@ -100,20 +97,22 @@ impl Conv2d {
     }
 
     fn infer(&self, x: &Shape, w: &Shape) -> Result<Shape> {
-        let refuse = |why: &str| Err(Error::shapes("conv2d", x, w, why));
+        let refuse = |must: &str| Err(Error::shapes("conv2d", must, x, w));
         let (&[batch, channels, height, width], &[out, per_group, kh, kw]) = (&x[..], &w[..])
         else {
-            return refuse("both must have rank 4: [batch, channels, height, width], [out, in / groups, kh, kw]");
+            return refuse(
+                "both must have rank 4 (batch, channels, height, width; out, in / groups, kh, kw)",
+            );
         };
         if self.stride.contains(&0) || self.dilation.contains(&0) || self.groups == 0 {
             return refuse("stride, dilation and groups must be at least 1");
         }
         if per_group.checked_mul(self.groups) != Some(channels) || out % self.groups != 0 {
-            return refuse(&format!("the channels do not divide into {} groups", self.groups));
+            return refuse(&format!("the channels must divide into {} groups", self.groups));
         }
         let extents = (self.extent(0, height, kh), self.extent(1, width, kw));
         let (Some(oh), Some(ow)) = extents else {
-            return refuse("the kernel is larger than the padded input");
+            return refuse("the kernel must fit into the padded input");
         };
         Shape::new("conv2d", &[batch, out, oh, ow])
     }
@@ -122,38 +121,38 @@ impl Conv2d {
 impl Attention {
     fn infer(&self, operands: &[(Shape, DType)]) -> Result<Shape> {
         let (q, k, v) = (operands[0].0, operands[1].0, operands[2].0);
-        let refuse = |why: &str| {
-            let message = format!("attention: q {q}, k {k}, v {v}: {why}");
+        let refuse = |must: &str| {
+            let message = format!("attention: {must}, got q {q}, k {k} and v {v}");
             Err(Error::shape(message))
         };
         let (&[b, heads, queries, d], &[bk, kv_heads, keys, dk], &[bv, v_heads, v_keys, dv]) =
             (&q[..], &k[..], &v[..])
         else {
-            return refuse("all must have rank 4: [batch, heads, length, head size]");
+            return refuse("q, k and v must have rank 4 (batch, heads, length, head size)");
         };
         if b != bk || b != bv {
-            return refuse("the batches differ");
+            return refuse("the batches must be equal");
         }
         if d != dk {
-            return refuse("q and k have different head sizes");
+            return refuse("the head sizes of q and k must be equal");
         }
         if keys != v_keys || kv_heads != v_heads {
-            return refuse("k and v differ in heads or length");
+            return refuse("k and v must have the same heads and length");
         }
         if kv_heads == 0 || heads % kv_heads != 0 {
-            return refuse("the query heads are not a multiple of the key heads");
+            return refuse("the heads of q must be a multiple of those of k");
         }
         if operands[3].0.rank() != 0 {
-            return refuse("the scale must be a single number");
+            return refuse("the scale must be one number");
         }
         if self.mask {
             let (mask, scores) = (operands[4].0, [b, heads, queries, keys]);
             if Shape::broadcast("attention", &mask, &scores).map_or(true, |s| s[..] != scores) {
-                return refuse(&format!("the mask {mask} does not broadcast to {scores:?}"));
+                return refuse(&format!("the mask {mask} must broadcast to {scores:?}"));
             }
         }
         if self.length && operands[operands.len() - 1] != (Shape::SCALAR, DType::I32) {
-            return refuse("the number of keys that count must be a single i32");
+            return refuse("kv_length must be one i32");
         }
         Shape::new("attention", &[b, heads, queries, dv])
     }

@@ -1,6 +1,6 @@
 //! Structural operations: what moves, creates, converts and reduces; with their shape and type rules.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{brief, Error, Result};
 use crate::expr::{Binary, Expr};
 use crate::op::constant::Const;
@@ -183,7 +183,9 @@ impl Op {
         let name = self.name();
         let first = || operands[0];
         match self {
-            Op::Source | Op::Scalar => Err(Error::data(format!("{name}: is not computed"))),
+            Op::Source | Op::Scalar => {
+                Err(Error::data(format!("{name}: the node must be computed, got data")))
+            }
             Op::Fill { shape, value } => Ok((*shape, value.dtype)),
             Op::Iota { shape, .. } => Ok((*shape, DType::I32)),
             Op::Pointwise(p) | Op::Derivative { row: p, .. } => {
@@ -204,15 +206,15 @@ impl Op {
                 match words.contains(&from) && words.contains(to) {
                     true => Ok((shape, *to)),
                     false => Err(Error::dtype(format!(
-                        "{name}: types must be f32, i32 or u32, got {from} to {to}"
+                        "{name}: dtypes must be f32, i32 or u32, got {from} to {to}"
                     ))),
                 }
             }
             Op::Reshape(shape) => {
                 let (from, dtype) = first();
                 if from.numel() != shape.numel() {
-                    let why = format!("{} and {} elements", from.numel(), shape.numel());
-                    return Err(Error::shapes(name, &from, shape, &why));
+                    let must = "both must have as many elements";
+                    return Err(Error::shapes(name, must, &from, shape));
                 }
                 Ok((*shape, dtype))
             }
@@ -233,7 +235,12 @@ impl Op {
             Op::Expand(shape) => {
                 let (from, dtype) = first();
                 if Shape::broadcast(name, &from, shape)? != *shape {
-                    return Err(Error::shapes(name, &from, shape, "it would have to shrink"));
+                    return Err(Error::shapes(
+                        name,
+                        "the shape must broadcast to the other",
+                        &from,
+                        shape,
+                    ));
                 }
                 Ok((*shape, dtype))
             }
@@ -247,8 +254,8 @@ impl Op {
                 let (shape, dtype) = infer_pad(first(), margins)?;
                 let (around, _) = operands[1];
                 if around != Shape::SCALAR && around != shape {
-                    let why = "what lies around is a number, or has the result's shape";
-                    return Err(Error::shapes(name, &shape, &around, why));
+                    let must = "the value around must be one number, or have the result's shape";
+                    return Err(Error::shapes(name, must, &shape, &around));
                 }
                 Ok((shape, dtype))
             }
@@ -257,9 +264,8 @@ impl Op {
                 let logical = matches!(op, Reduction::Any | Reduction::All);
                 let fits = if logical { dtype == DType::Bool } else { dtype.is_number() };
                 if !fits {
-                    return Err(Error::dtype(format!(
-                        "{name}: does not take {dtype}; cast it first"
-                    )));
+                    let wanted = if logical { "bool" } else { NUMBERS };
+                    return Err(Error::wrong_dtype(name, wanted, dtype));
                 }
                 Ok((axes.iter().fold(from, |s, &a| s.with(a, 1)), dtype))
             }
@@ -281,7 +287,9 @@ fn need_starts(
 ) -> Result<()> {
     let count = starts.filter(|start| matches!(start, Start::Times(_))).count();
     if count != operands.len() || operands.iter().any(|o| *o != (Shape::SCALAR, DType::I32)) {
-        let message = format!("{name}: {count} starts are data, each one number of type i32");
+        let message = format!(
+            "{name}: each start must be one number of dtype i32, got {operands:?} for {count}"
+        );
         return Err(Error::data(message));
     }
     Ok(())
@@ -289,7 +297,10 @@ fn need_starts(
 
 fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, DType)> {
     if spans.len() != from.rank() {
-        let message = format!("slice: {} ranges for shape {from}", spans.len());
+        let message = format!(
+            "slice: there must be one range for each axis of shape {from}, got {}",
+            spans.len()
+        );
         return Err(Error::shape(message));
     }
     for (&extent, span) in from.iter().zip(spans) {
@@ -301,11 +312,12 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
         };
         let (fits, from_where) = match start {
             Start::At(start) => (start < extent && last(start), start.to_string()),
-            Start::Times(_) => (span.latest(extent).is_some(), "any place".into()),
+            Start::Times(_) => (span.latest(extent).is_some(), "any start".into()),
         };
         if len > 0 && !fits {
             let message = format!(
-                "slice: {len} elements from {from_where}, {step} apart, leave an axis of {extent} in shape {from}"
+                "slice: the range must be inside the axis of {extent} in shape {from}, got {len} elements from {from_where} \
+                 in steps of {step}"
             );
             return Err(Error::shape(message));
         }
@@ -316,7 +328,10 @@ fn infer_slice((from, dtype): (Shape, DType), spans: &[Span]) -> Result<(Shape, 
 
 fn infer_pad((from, dtype): (Shape, DType), margins: &[Margin]) -> Result<(Shape, DType)> {
     if margins.len() != from.rank() {
-        let message = format!("pad: {} axes for shape {from}", margins.len());
+        let message = format!(
+            "pad: there must be one pair for each axis of shape {from}, got {}",
+            margins.len()
+        );
         return Err(Error::shape(message));
     }
     let mut dims = from.to_vec();
@@ -344,13 +359,11 @@ fn infer_unfold((from, dtype): (Shape, DType), windows: &Windows) -> Result<(Sha
 fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
     let ((from, dtype), (index, index_type)) = (operands[0], operands[1]);
     if !index_type.is_int() {
-        return Err(Error::dtype(format!(
-            "gather: indices must be i32 or u32, got {index_type}; cast them"
-        )));
+        return Err(Error::wrong_dtype("gather", INDICES, index_type));
     }
     if paired && (index.rank() < axis || index[..axis] != from[..axis]) {
-        let why = format!("they must agree before axis {axis}");
-        return Err(Error::shapes("gather", &from, &index, &why));
+        let must = format!("the shapes must be equal before axis {axis}");
+        return Err(Error::shapes("gather", &must, &from, &index));
     }
     let before = if paired { &[][..] } else { &from[..axis] };
     let dims = [before, &index, &from[axis + 1..]].concat();
@@ -359,17 +372,19 @@ fn infer_gather(axis: usize, paired: bool, operands: &[(Shape, DType)]) -> Resul
 
 fn infer_order((from, dtype): (Shape, DType), most: usize) -> Result<(Shape, DType)> {
     if !dtype.is_number() && dtype != DType::Bool {
-        return Err(Error::dtype(format!("order: does not take {dtype}; cast it first")));
+        return Err(Error::wrong_dtype("order", "f32, f16, i32, u32 or bool", dtype));
     }
     if from.rank() != 2 || most > from[1] {
-        return Err(Error::shape(format!("order: {most} elements of each row of shape {from}")));
+        return Err(Error::shape(format!(
+            "order: rows must have at least {most} elements, got shape {from}"
+        )));
     }
     Ok((from.with(1, most), DType::I32))
 }
 
 fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
     let Some(&(first, dtype)) = operands.first() else {
-        return Err(Error::shape("concat: no operands"));
+        return Err(Error::shape("concat: there must be a tensor, got none"));
     };
     let mut extent = 0usize;
     for (shape, other) in operands {
@@ -377,13 +392,11 @@ fn infer_concat(axis: usize, operands: &[(Shape, DType)]) -> Result<(Shape, DTyp
             || axis >= first.rank()
             || shape.with(axis, 0) != first.with(axis, 0)
         {
-            let why = format!("they must agree but for axis {axis}");
-            return Err(Error::shapes("concat", &first, shape, &why));
+            let must = format!("the shapes must be equal except along axis {axis}");
+            return Err(Error::shapes("concat", &must, &first, shape));
         }
         if *other != dtype {
-            return Err(Error::dtype(format!(
-                "concat: operands must have one type, got {dtype} and {other}; cast one"
-            )));
+            return Err(Error::mixed_dtypes("concat", dtype, other));
         }
         extent = extent.saturating_add(shape[axis]);
     }

@@ -41,7 +41,7 @@ impl WeightAverage {
     /// `Data` unless `decay` lies in `[0, 1]`; `Memory`.
     pub fn new(optimizer: &Optimizer, decay: f64) -> Result<WeightAverage> {
         if !(0.0..=1.0).contains(&decay) {
-            let message = format!("average: the decay must be in [0, 1], got {decay}");
+            let message = format!("average: decay must be in [0, 1], got {decay}");
             return Err(Error::data(message));
         }
         let flats = optimizer.shards().map(|shard| &shard.flat);

@@ -32,7 +32,7 @@ impl Rule for Sgd {
         let Sgd { momentum, dampening, nesterov, .. } = *self;
         match nesterov && (momentum == 0.0 || dampening != 0.0) {
             true => Err(Error::data(format!(
-                "optimizer: nesterov of Sgd needs momentum and no dampening, got {momentum} and {dampening}"
+                "optimizer: nesterov of Sgd must have momentum and no dampening, got {momentum} and {dampening}"
             ))),
             false => Ok(()),
         }
@@ -276,7 +276,7 @@ impl Rule for Rprop {
         match 0.0 < less && less < 1.0 && 1.0 < more {
             true => Ok(()),
             false => Err(Error::data(format!(
-                "optimizer: etas of Rprop must be below and above 1, and above 0, got {less} and {more}"
+                "optimizer: etas of Rprop must be in (0, 1) and above 1, got {less} and {more}"
             ))),
         }
     }

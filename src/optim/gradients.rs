@@ -68,7 +68,9 @@ impl Optimizer {
         let parameters: Vec<&Variable> = self.shards().flat_map(|s| &s.parameters).collect();
         let all = self.scale_loss(loss)?.gradients_by(op, "parameter", &parameters)?;
         if all.iter().all(Option::is_none) {
-            return Err(Error::data(format!("{op}: the loss depends on none of the parameters")));
+            return Err(Error::data(format!(
+                "{op}: the loss must depend on a parameter, got one that depends on none"
+            )));
         }
         let mut rest = &all[..];
         let mut gradients = Vec::new();

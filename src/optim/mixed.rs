@@ -140,7 +140,8 @@ impl Scaling {
             });
             plain.push(gradient.mul(&inverse.cast(gradient.dtype())?)?);
         }
-        let finite = finite.ok_or_else(|| Error::data("optimizer: there are no gradients"))?;
+        let finite =
+            finite.ok_or_else(|| Error::data("optimizer: there must be gradients, got none"))?;
         Ok((plain, finite))
     }
 

@@ -112,12 +112,14 @@ impl Optimizer {
     fn add_boxed(&mut self, rule: Box<dyn Rule>, parameters: &[Variable]) -> Result<()> {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
-            return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
+            return Err(Error::data(format!(
+                "optimizer: a parameter must be in one group, got {i} twice"
+            )));
         }
         for (i, parameter) in parameters.iter().enumerate() {
             if let Some(first) = parameters[..i].iter().position(|other| other.is_same(parameter)) {
                 return Err(Error::data(format!(
-                    "optimizer: parameters must be distinct, and {first} and {i} are the same"
+                    "optimizer: parameters must be distinct, got one as both {first} and {i}"
                 )));
             }
         }
@@ -161,22 +163,22 @@ impl Optimizer {
     #[cfg(feature = "js-nn")]
     pub(crate) fn take_groups(&mut self, other: &mut Optimizer) -> Result<()> {
         if other.clip.is_some() || other.scaling.is_some() {
-            let what = "the other clips, or trains in mixed precision";
-            return Err(Error::data(format!(
-                "optimizer: {what}; set that on the one that takes it"
-            )));
+            let must = "the other must not clip nor train in mixed precision, got one that does";
+            return Err(Error::data(format!("optimizer: {must}; set that on this one")));
         }
         if other.steps() > 0 || other.shards().any(|shard| shard.pending.is_some()) {
-            return Err(Error::data("optimizer: the other has begun to train"));
+            return Err(Error::data("optimizer: the other must not have begun to train, got one with steps or gradients"));
         }
         let known =
             |new: &Variable| self.shards().flat_map(|s| &s.parameters).any(|x| x.is_same(new));
         if let Some(i) = other.shards().flat_map(|shard| &shard.parameters).position(known) {
-            return Err(Error::data(format!("optimizer: parameter {i} is in a group already")));
+            return Err(Error::data(format!(
+                "optimizer: a parameter must be in one group, got {i} twice"
+            )));
         }
         let device = |of: &Optimizer| of.groups[0].shards[0].flat.value().device().clone();
         if !device(self).is_same(&device(other)) {
-            return Err(Error::data("optimizer: the other lives on another device"));
+            return Err(Error::wrong_device("optimizer", "the other"));
         }
         let counters = self.counters(other.groups.len())?;
         if let Some(scaling) = &mut self.scaling {
@@ -317,7 +319,8 @@ impl Optimizer {
     fn check(&self, op: &str) -> Result<()> {
         let mut parameters = self.shards().flat_map(Shard::are_own);
         if let Some(i) = parameters.position(|is_own| !is_own) {
-            let message = format!("{op}: parameter {i} belongs to another optimiser now");
+            let message =
+                format!("{op}: parameters must belong to this optimizer, got {i} of another");
             return Err(Error::data(message));
         }
         self.groups.iter().try_for_each(|group| check_lr(op, group.lr))?;
@@ -335,8 +338,9 @@ impl Optimizer {
         let all = self.shards().zip(now).map(|(shard, now)| shard.all(now));
         let gradients: Vec<Option<Gradient>> = all.collect::<Result<_>>()?;
         if gradients.iter().all(Option::is_none) {
-            let message =
-                format!("{op}: there are no gradients; call `backward` or `accumulate` first");
+            let message = format!(
+                "{op}: there must be gradients, got none; call `backward` or `accumulate` first"
+            );
             return Err(Error::data(message));
         }
         let device = self.device();
@@ -498,7 +502,7 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
         }
     }
     if shards.is_empty() {
-        return Err(Error::data("optimizer: no parameters".to_string()));
+        return Err(Error::data("optimizer: there must be a parameter, got none".to_string()));
     }
     Ok(shards.into_iter().map(|(_, parameters)| parameters).collect())
 }
@@ -510,8 +514,6 @@ fn sharded(parameters: &[Variable]) -> Result<Vec<Vec<Variable>>> {
 pub(crate) fn check_lr(op: &str, lr: f64) -> Result<()> {
     match lr >= 0.0 {
         true => Ok(()),
-        false => {
-            Err(Error::data(format!("{op}: a learning rate of {lr}, which is not at least 0")))
-        }
+        false => Err(Error::data(format!("{op}: lr must be at least 0, got {lr}"))),
     }
 }

@@ -25,7 +25,7 @@ const ACCUMULATED: &str = "accumulated_gradient";
 const OP: &str = "load_state_dict";
 
 fn missing(name: &str) -> Error {
-    Error::data(format!("{OP}: missing: `{name}`"))
+    Error::data(format!("{OP}: the state must have `{name}`, got none"))
 }
 
 /// The name of a parameter's value in the n-th average.
@@ -45,7 +45,7 @@ impl Given<'_> {
         let Some(found) = self.0.remove(name) else { return Ok(None) };
         let shape = found.shape();
         if shape != wanted {
-            let message = format!("{OP}: `{name}` has shape {wanted:?}, given was {shape:?}");
+            let message = format!("{OP}: `{name}` must have shape {wanted:?}, got {shape:?}");
             return Err(Error::new(ErrorKind::Shape, message));
         }
         Ok(Some(found.cast(dtype)?.detach()))
@@ -143,7 +143,9 @@ impl Optimizer {
         let groups = self.groups.len();
         if steps.len() != 1 && steps.len() != groups {
             let saved = steps.len();
-            let message = format!("{OP}: `{STEPS}` has {saved} numbers, here are {groups} groups");
+            let message = format!(
+                "{OP}: `{STEPS}` must have {groups} numbers, one for each group, got {saved}"
+            );
             return Err(Error::new(ErrorKind::Shape, message));
         }
         let mut given = Given(sorted::map(state.iter().map(|(name, x)| (&name[..], x))));
@@ -195,7 +197,9 @@ impl Optimizer {
             pending.push(shard.joined(&gradients)?.map(Pending::new).transpose()?);
         }
         if let Some(name) = given.0.keys().next() {
-            return Err(Error::data(format!("{OP}: surplus: `{name}`")));
+            return Err(Error::data(format!(
+                "{OP}: the state must have no other names, got `{name}`"
+            )));
         }
         // From here on nothing fails.
         drop(Assignment::new(all)?.commit());

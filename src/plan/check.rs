@@ -23,7 +23,7 @@ pub fn check(
     donated: &[(usize, usize)],
 ) -> Result<()> {
     let refuse =
-        |what: String| Err(Error::data(format!("plan: {what}; this is a fault of warpweft")));
+        |what: String| Err(Error::data(format!("plan: {what}; this is a bug in warpweft")));
     let name = |node: usize| format!("%{node} ({})", trace.nodes[node].op.name());
     let place = |node: usize| memory.slot[node].map(|slot| memory.slots[slot].place);
     // Which node's value each buffer has. An update of a part has the rest of the data.
@@ -31,10 +31,13 @@ pub fn check(
     let mut is_taken = vec![false; trace.nodes.len()];
     for &(result, data) in donated {
         if std::mem::replace(&mut is_taken[data], true) {
-            return refuse(format!("two results take the memory of {}", name(data)));
+            return refuse(format!("one result must take the memory of {}, got two", name(data)));
         }
         if !matches!(trace.nodes[data].op, Op::Source) || place(result) != place(data) {
-            return refuse(format!("{} takes memory of what is no data", name(result)));
+            return refuse(format!(
+                "{} must take the memory of data, got another node",
+                name(result)
+            ));
         }
     }
     for (n, node) in trace.nodes.iter().enumerate() {
@@ -45,7 +48,10 @@ pub fn check(
     for (at, piece) in pieces.iter().enumerate() {
         for &input in &piece.inputs {
             let Some(from) = place(input) else {
-                return refuse(format!("kernel {at} reads {}, which has no memory", name(input)));
+                return refuse(format!(
+                    "kernel {at} must read memory, got {} without it",
+                    name(input)
+                ));
             };
             let empty = trace.nodes[input].shape.numel() == 0;
             match values.get(&from) {
@@ -53,21 +59,28 @@ pub fn check(
                 Some(&there) if there == input => {}
                 Some(&there) => {
                     let (input, there) = (name(input), name(there));
-                    return refuse(format!("kernel {at} reads {input} where {there} was written"));
+                    return refuse(format!("kernel {at} must read {input}, got {there} there"));
                 }
                 None => {
                     let input = name(input);
-                    return refuse(format!("kernel {at} reads {input} before it is written"));
+                    return refuse(format!(
+                        "kernel {at} must read what was written, got {input} before that"
+                    ));
                 }
             }
             if piece.outputs.iter().any(|&output| place(output) == Some(from)) {
-                return refuse(format!("kernel {at} reads and writes {}", name(input)));
+                return refuse(format!(
+                    "kernel {at} must not write its input, got {}",
+                    name(input)
+                ));
             }
         }
         for &output in &piece.outputs {
             match place(output) {
                 Some(to) => drop(values.insert(to, output)),
-                None => return refuse(format!("kernel {at} writes what has no memory")),
+                None => {
+                    return refuse(format!("kernel {at} must write memory, got a node without it"))
+                }
             }
         }
     }
@@ -76,7 +89,7 @@ pub fn check(
         let is_data = matches!(trace.nodes[output].op, Op::Source | Op::Shader(_));
         let there = place(output).is_some_and(|at| values.get(&at) == Some(&output));
         if !there && !empty && !is_data {
-            return refuse(format!("the result {} is not there at the end", name(output)));
+            return refuse(format!("the result {} must exist at the end, got none", name(output)));
         }
     }
     Ok(())

@@ -68,7 +68,7 @@ pub fn plan(trace: &Trace, limits: &Limits) -> Result<Batch> {
         if slot.is_some() && bytes > limit {
             let (name, shape) = (node.op.name(), node.shape);
             let message = format!(
-                "{name}: {shape} takes {bytes} bytes, more than the {limit} bytes a kernel can use on this device"
+                "{name}: a tensor must have at most {limit} bytes on this device, got {bytes} for shape {shape}"
             );
             return Err(Error::new(ErrorKind::Limit, message));
         }
@@ -147,7 +147,9 @@ fn pieces(trace: &Trace, limits: &Limits) -> Result<Vec<Piece>> {
         let before = before(trace, &placement, root, &stops);
         if before.is_empty() {
             let (name, most) = (trace.nodes[root].op.name(), limits.buffers_per_kernel);
-            let message = format!("{name}: it needs more than the {most} buffers a kernel may use");
+            let message = format!(
+                "{name}: a kernel must use at most {most} buffers on this device, got more"
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         roots.insert(root);

@@ -2,7 +2,7 @@
 
 use super::scan::identity;
 use super::{kept, within, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, NUMBERS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::Reduction;
 
@@ -41,7 +41,7 @@ impl Tensor {
     pub fn adaptive_max_pool(&self, sizes: &[usize]) -> Result<Tensor> {
         let name = "adaptive_max_pool";
         if self.dtype == DType::Bool {
-            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+            return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
         self.by_parts(name, sizes, |pooled, axis, size| match pooled.shape[axis] % size {
             0 => pooled.even_parts(axis, size)?.max(-1),
@@ -67,13 +67,13 @@ impl Tensor {
     pub fn adaptive_max_pool_indices(&self, sizes: &[usize]) -> Result<Tensor> {
         let name = "adaptive_max_pool_indices";
         if self.dtype == DType::Bool {
-            return Err(Error::dtype(format!("{name}: does not take bool; cast it first")));
+            return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
         let first = self.first_of_parts(name, sizes)?;
         let plane = &self.shape[first..];
         let count = plane.iter().fold(1usize, |count, &extent| count.saturating_mul(extent));
         if count > i32::MAX as usize {
-            let message = format!("{name}: {count} places are more than 2^31");
+            let message = format!("{name}: there must be at most 2^31 positions, got {count}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         within(name, || {
@@ -106,8 +106,9 @@ impl Tensor {
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
         let Some(first) = fits else {
-            let why = "parts of at least one element each";
-            return Err(Error::shapes(name, &self.shape, sizes, why));
+            let must =
+                "there must be at most one size for each axis, and sizes and axes of at least 1";
+            return Err(Error::shapes(name, must, &self.shape, sizes));
         };
         for (&extent, &size) in self.shape[first..].iter().zip(sizes) {
             if extent.checked_mul(size).is_none_or(|product| product > i32::MAX as usize / 2) {

@@ -76,27 +76,27 @@ pub struct Extents {
 impl Extents {
     /// With -1 as the extent that makes up for the number of elements.
     pub(super) fn sharing(&self, name: &str, from: &Shape) -> Result<Shape> {
-        let refuse = |why: &str| {
+        let refuse = |must: &str| {
             let asked = brief(&self.list);
-            Err(Error::shape(format!("{name}: {from} to {asked}: {why}")))
+            Err(Error::shape(format!("{name}: {must}, got {from} to {asked}")))
         };
         let mut dims = Vec::with_capacity(self.list.len());
         let (mut open, mut known) = (None, 1usize);
         for (at, &extent) in self.list.iter().enumerate() {
             match usize::try_from(extent) {
                 Ok(extent) => known = known.saturating_mul(extent),
-                Err(_) if extent != -1 => return refuse("an extent is below 0"),
-                Err(_) if open.is_some() => return refuse("only one extent can be -1"),
+                Err(_) if extent != -1 => return refuse("extents must be at least 0, or -1 once"),
+                Err(_) if open.is_some() => return refuse("at most one extent must be -1"),
                 Err(_) => open = Some(at),
             }
             dims.push(extent.max(1) as usize * usize::from(extent != 0));
         }
         if let Some(at) = open {
             if known == 0 {
-                return refuse("-1 could be any extent");
+                return refuse("extents must not be -1 where another is 0");
             }
             if !from.numel().is_multiple_of(known) {
-                return refuse("the number of elements does not divide");
+                return refuse("the known extents must divide the number of elements");
             }
             dims[at] = from.numel() / known;
         }
@@ -113,8 +113,8 @@ impl Extents {
                 (Err(_), Some(there)) if extent == -1 => there,
                 _ => {
                     let asked = brief(&self.list);
-                    let why = "-1 is for axes that are there";
-                    return Err(Error::shape(format!("{name}: {from} to {asked}: {why}")));
+                    let must = "extents must be at least 0, or -1 for an axis that exists";
+                    return Err(Error::shape(format!("{name}: {must}, got {from} to {asked}")));
                 }
             });
         }

@@ -25,7 +25,7 @@ impl Tensor {
         let name = "movedim";
         if source.len() != destination.len() {
             let message = format!(
-                "{name}: takes one destination for each axis, got {} axes and {} destinations",
+                "{name}: there must be one destination for each axis, got {} axes and {} destinations",
                 source.len(),
                 destination.len()
             );
@@ -215,7 +215,10 @@ impl Tensor {
         let name = "diff";
         let at = self.shape.axis(name, axis)?;
         if n > self.shape[at] {
-            let message = format!("{name}: {n} times along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "{name}: n must be at most the extent of axis {axis}, got {n} for shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         need_few(name, n)?;
@@ -269,8 +272,8 @@ impl Tensor {
         let shape = crate::shape::Shape::broadcast(name, &self.shape, &other.shape)?;
         let at = shape.axis(name, axis)?;
         if shape[at] != 3 {
-            let why = format!("axis {axis} must have three elements");
-            return Err(Error::shapes(name, &self.shape, &other.shape, &why));
+            let must = format!("axis {axis} must have 3 elements");
+            return Err(Error::shapes(name, &must, &self.shape, &other.shape));
         }
         within(name, || {
             let (x, y) = (self.expand(&shape)?, other.expand(&shape)?);
@@ -299,8 +302,8 @@ impl Tensor {
     pub fn kron(&self, other: &Tensor) -> Result<Tensor> {
         let rank = self.rank().max(other.rank());
         if 2 * rank > crate::shape::MAX_RANK {
-            let why = "it takes up to four axes";
-            return Err(Error::shapes("kron", &self.shape, &other.shape, why));
+            let must = "both must have rank 4 or less";
+            return Err(Error::shapes("kron", must, &self.shape, &other.shape));
         }
         let extent = |x: &Tensor, axis: usize| {
             (axis + x.rank()).checked_sub(rank).map_or(1, |axis| x.shape[axis])

@@ -41,7 +41,7 @@ impl Batch {
     /// `Data` if it lives on another device; the tensor's own error if it carries one.
     pub fn add(&mut self, tensor: &Tensor) -> Result<&mut Batch> {
         if !self.device.is_same(&tensor.device) {
-            return Err(Error::data("batch: the tensor lives on another device"));
+            return Err(Error::wrong_device("batch", "the tensor"));
         }
         tensor.node()?;
         self.results.push(tensor.clone());

@@ -103,7 +103,7 @@ impl Compiled {
         let mut nodes = Vec::with_capacity(results.len());
         for result in &results {
             if !device.is_same(&result.device) {
-                return Err(Error::data("compile: a result lives on another device"));
+                return Err(Error::wrong_device("compile", "a result"));
             }
             nodes.push(result.node()?);
         }

@@ -41,7 +41,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(keepdims, default(p = 2.0)))]
     pub fn norm(&self, p: f64, axes: impl Into<Axes>) -> Result<Tensor> {
         if p.is_nan() {
-            return Err(Error::data("norm: of a power that is NaN"));
+            return Err(Error::data("norm: p must be a number, got NaN"));
         }
         self.need_float("norm")?;
         let axes = axes.into();
@@ -98,8 +98,8 @@ impl Tensor {
         let mut dims = vec![1; self.rank().saturating_sub(1).max(1)];
         dims[0] = weight.numel();
         if weight.rank() > 1 || weight.numel() != 1 && weight.numel() != channels {
-            let why = "the weight is one number, or one for each channel, the second axis";
-            return Err(Error::shapes("prelu", &self.shape, &weight.shape, why));
+            let must = "the weight must be one number, or one for each channel (axis 1)";
+            return Err(Error::shapes("prelu", must, &self.shape, &weight.shape));
         }
         within("prelu", || {
             let weight =
@@ -118,7 +118,8 @@ impl Tensor {
         self.need_float("glu")?;
         let half = (self.shape[at] / 2) as isize;
         if !self.shape[at].is_multiple_of(2) {
-            let message = format!("glu: axis {axis} of shape {} has no halves", self.shape);
+            let message =
+                format!("glu: the extent of axis {axis} must be even, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         within("glu", || self.cut(axis, ..half, 1)?.mul(self.cut(axis, half.., 1)?.sigmoid()))
@@ -156,7 +157,10 @@ impl Tensor {
             None => self.shape[self.shape.axis("kthvalue", axis)?],
         };
         if k == 0 || k > extent {
-            let message = format!("kthvalue: {k} along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "kthvalue: k must be in [1, {extent}], got {k} for axis {axis} of shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         if self.rank() == 0 {
@@ -182,11 +186,16 @@ impl Tensor {
         }
         let zero = [kernel_size, options.stride, options.dilation].concat().contains(&0);
         let &[batch, channels, ..] = &self.shape[..] else {
-            return Err(Error::shape(format!("{name}: shape {} has no channels", self.shape)));
+            return Err(Error::wrong_shape(
+                name,
+                "the input must have rank 2 or more",
+                &self.shape,
+            ));
         };
         if self.rank() != 4 || zero {
-            let why = "[batch, channels, height, width] and windows of at least 1";
-            return Err(Error::shapes(name, &self.shape, &kernel_size, why));
+            let must =
+                "the input must be [batch, channels, height, width], and kernel sizes at least 1";
+            return Err(Error::shapes(name, must, &self.shape, &kernel_size));
         }
         within(name, || {
             let mut amounts = vec![(0, 0); 2];
@@ -232,7 +241,7 @@ impl Tensor {
         let ready = within(name, || {
             if mask.dtype != DType::Bool {
                 return Err(Error::dtype(format!(
-                    "{name}: the mask must be bool, not {}",
+                    "{name}: the mask must be bool, got {}; cast it",
                     mask.dtype
                 )));
             }

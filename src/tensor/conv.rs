@@ -390,8 +390,8 @@ impl Tensor {
                 cut[i] = (before.saturating_sub(reach), after.saturating_sub(end));
                 let extent = x.shape[2 + i];
                 if cut[i].0.saturating_add(cut[i].1) > extent {
-                    let why = "the padding is larger than the result";
-                    return Err(Error::shapes(name, &self.shape, w, why));
+                    let must = "the padding must be smaller than the result";
+                    return Err(Error::shapes(name, must, &self.shape, w));
                 }
                 x = x.cut(2 + i as isize, cut[i].0 as isize..(extent - cut[i].1) as isize, 1)?;
             }

@@ -8,7 +8,10 @@ use crate::op::{Const, Op};
 use crate::shape::Shape;
 
 fn no_memory(elements: usize) -> Error {
-    Error::new(ErrorKind::Memory, format!("tensor: no memory for the bytes of {elements} elements"))
+    Error::new(
+        ErrorKind::Memory,
+        format!("tensor: the elements must fit into memory, got {elements}"),
+    )
 }
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -168,7 +171,7 @@ impl Device {
     ) -> Result<Tensor> {
         let count = ((end - start) / step).ceil().max(0.0);
         if !(start.is_finite() && end.is_finite() && step.is_finite()) || step == 0.0 {
-            let message = format!("arange: the step must be finite and not 0, got {start} to {end} in steps of {step}");
+            let message = format!("arange: start, end and step must be finite, and step not 0, got {start}, {end} and {step}");
             return Err(Error::data(message));
         }
         within("arange", || {
@@ -190,7 +193,7 @@ impl Device {
     pub fn linspace(&self, start: f64, stop: f64, count: impl Into<TensorSpec>) -> Result<Tensor> {
         let TensorSpec { dims, dtype } = count.into();
         let &[count] = &dims[..] else {
-            return Err(Error::shape("linspace: the count is one number"));
+            return Err(Error::wrong_shape("linspace", "the shape must have one axis", &dims));
         };
         let steps = count.saturating_sub(1).max(1) as f64;
         within("linspace", || {
@@ -210,7 +213,9 @@ impl Device {
         let shape = match dims[..] {
             [n] => [n, n],
             [rows, columns] => [rows, columns],
-            _ => return Err(Error::shape("eye: the size is one number or two")),
+            _ => {
+                return Err(Error::wrong_shape("eye", "the shape must have one axis or two", &dims))
+            }
         };
         within("eye", || self.iota(&shape, 0)?.eq(self.iota(&shape, 1)?)?.cast(dtype))
     }

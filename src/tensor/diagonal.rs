@@ -45,7 +45,7 @@ impl Tensor {
     pub fn trace(&self) -> Result<Tensor> {
         let Some(row) = self.rank().checked_sub(2) else {
             return Err(Error::shape(format!(
-                "trace: the input must have two axes or more, got shape {}",
+                "trace: the input must have rank 2 or more, got shape {}",
                 self.shape
             )));
         };

@@ -143,7 +143,7 @@ impl ElementFunction {
         let name = &self.element.name;
         if operands.len() != self.element.parameters.len() {
             let (have, want) = (operands.len(), self.element.parameters.len());
-            return Err(Error::data(format!("{name}: takes {want} operands, got {have}")));
+            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
         }
         let tensor = |operand: &Operand| match operand {
             Operand::Tensor(tensor) => Some(tensor.clone()),
@@ -151,15 +151,16 @@ impl ElementFunction {
         };
         let float = operands.iter().filter_map(tensor).map(|x| x.dtype).find(|d| d.is_float());
         if operands.iter().all(|operand| tensor(operand).is_none()) {
-            return Err(Error::data(format!("{name}: none of its operands is a tensor")));
+            return Err(Error::data(format!(
+                "{name}: an operand must be a tensor, got numbers alone"
+            )));
         }
         let mut tensors = Vec::with_capacity(operands.len());
         for (operand, &dtype) in operands.iter().zip(&self.element.parameters) {
             let dtype = if dtype.is_float() { float.unwrap_or(dtype) } else { dtype };
             tensors.push(match operand {
                 Operand::Tensor(tensor) if !self.device.is_same(&tensor.device) => {
-                    let message = format!("{name}: an operand lives on another device");
-                    return Err(Error::data(message));
+                    return Err(Error::wrong_device(name, "an operand"));
                 }
                 Operand::Tensor(tensor) => tensor.clone(),
                 Operand::Number(number) => {
@@ -185,16 +186,15 @@ impl ElementFunction {
         made.node()?;
         let name = &self.element.name;
         if !self.device.is_same(&made.device) {
-            let message = format!("{name}: the fallback must give a tensor of the same device");
-            return Err(Error::data(message));
+            return Err(Error::wrong_device(name, "the result of the fallback"));
         }
         if made.dtype != dtype {
-            let message = format!("{name}: the fallback must give {dtype}, got {}", made.dtype);
+            let message = format!("{name}: the fallback must return {dtype}, got {}", made.dtype);
             return Err(Error::dtype(message));
         }
         if made.shape != shape {
             let message =
-                format!("{name}: the fallback must give shape {shape}, got {}", made.shape);
+                format!("{name}: the fallback must return shape {shape}, got {}", made.shape);
             return Err(Error::shape(message));
         }
         Ok(made)
@@ -209,7 +209,7 @@ impl ElementFunction {
         while let Some(element) = all.pop() {
             if let Err(error) = &element.steps {
                 let message = format!(
-                    "{}; give {} a function in tensors to be used in its place: `with_fallback` (`fallback` in JavaScript)",
+                    "{}; give {} a fallback made of tensor operations: `with_fallback` (`fallback` in JavaScript)",
                     error.message(),
                     element.name
                 );

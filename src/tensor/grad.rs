@@ -117,7 +117,7 @@ impl Tensor {
         if results.len() != seeds.len() {
             let (results, seeds) = (results.len(), seeds.len());
             return Err(Error::data(format!(
-                "{name}: takes one seed for each result, got {seeds} seeds for {results} results"
+                "{name}: there must be one seed for each result, got {seeds} seeds for {results} results"
             )));
         }
         let mut sum: Option<Tensor> = None;
@@ -132,19 +132,19 @@ impl Tensor {
         }
         match sum {
             Some(sum) => whole(sum.gradients(name, None, wrt, false)?, wrt),
-            None => Err(Error::data(format!("{name}: needs at least one result"))),
+            None => Err(Error::data(format!("{name}: there must be a result, got none"))),
         }
     }
 
     /// Refuses a seed that is not like this.
     fn need_seed(&self, name: &str, seed: &Tensor) -> Result<()> {
         if seed.shape != self.shape {
-            let why = "the seed must have the shape of what is differentiated";
-            return Err(Error::shapes(name, &self.shape, &seed.shape, why));
+            let must = "the seed must have the shape of its result";
+            return Err(Error::shapes(name, must, &self.shape, &seed.shape));
         }
         if seed.dtype != self.dtype {
             let message = format!(
-                "{name}: a seed must have the type of its result, got {} for {}; cast it",
+                "{name}: a seed must have the dtype of its result, got {} for {}; cast it",
                 seed.dtype, self.dtype
             );
             return Err(Error::dtype(message));
@@ -180,7 +180,7 @@ impl Tensor {
         let since = self.device.recorded();
         let result = work(self)?;
         if !self.device.is_same(&result.device) {
-            return Err(Error::data("checkpoint: the result lives on another device"));
+            return Err(Error::wrong_device("checkpoint", "the result"));
         }
         result.set_checkpoint(since)?;
         Ok(result)
@@ -243,7 +243,7 @@ impl Tensor {
         let node = other.node()?;
         other.need_float(name)?;
         if !self.device.is_same(&other.device) {
-            return Err(Error::data(format!("{name}: tensors on two devices")));
+            return Err(Error::wrong_device(name, "a tensor"));
         }
         Ok(node)
     }

@@ -1,7 +1,7 @@
 //! Joining, cutting, repeating and choosing elements.
 
 use super::{need_few, within, Axes, Integers, Operand, Pointwise, Sections, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, INDICES};
 use crate::error::{brief, Error, Result};
 use crate::op::{Op, Span};
 use std::borrow::Borrow;
@@ -27,7 +27,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn concat<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some((first, others)) = tensors.split_first() else {
-            return Err(Error::shape("concat: no tensors"));
+            return Err(Error::shape("concat: there must be a tensor, got none"));
         };
         let first: &Tensor = first.borrow();
         let axis = first.shape.axis("concat", axis)?;
@@ -42,15 +42,15 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(default(axis = 0)))]
     pub fn stack<T: Borrow<Tensor>>(tensors: &[T], axis: isize) -> Result<Tensor> {
         let Some(first) = tensors.first() else {
-            return Err(Error::shape("stack: no tensors"));
+            return Err(Error::shape("stack: there must be a tensor, got none"));
         };
         let first: &Tensor = first.borrow();
         let mut spread = Vec::with_capacity(tensors.len());
         for tensor in tensors {
             let tensor: &Tensor = tensor.borrow();
             if tensor.shape != first.shape {
-                let why = "they must be equal";
-                return Err(Error::shapes("stack", &first.shape, &tensor.shape, why));
+                let must = "the shapes must be equal";
+                return Err(Error::shapes("stack", must, &first.shape, &tensor.shape));
             }
             spread.push(within("stack", || tensor.unsqueeze(axis))?);
         }
@@ -157,7 +157,7 @@ impl Tensor {
         if shifts.len() != 1 && shifts.len() != axes.list().len() {
             let (shifts, axes) = (shifts.len(), axes.list().len());
             return Err(Error::shape(format!(
-                "roll: takes one shift for each axis, got {shifts} shifts for {axes} axes"
+                "roll: there must be one shift for each axis, got {shifts} shifts for {axes} axes"
             )));
         }
         let mut rolled = self.reshape(&self.shape)?;
@@ -193,8 +193,8 @@ impl Tensor {
     fn selected(&self, name: &str, axis: isize, index: &Tensor) -> Result<Tensor> {
         if let Some(line) = self.as_line(axis)? {
             if index.rank() > 1 || index.numel() != 1 {
-                let why = "a number has one element: the index must be one position";
-                return Err(Error::shapes(name, &self.shape, &index.shape, why));
+                let must = "the index into one number must be one position";
+                return Err(Error::shapes(name, must, &self.shape, &index.shape));
             }
             return line.selected(name, 0, index)?.reshape(());
         }
@@ -253,7 +253,7 @@ impl Tensor {
     fn triangle(&self, name: &str, diagonal: i32, compare: Pointwise) -> Result<Tensor> {
         if self.rank() < 2 {
             let message =
-                format!("{name}: the input must have two axes or more, got shape {}", self.shape);
+                format!("{name}: the input must have rank 2 or more, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let matrix = &self.shape[self.rank() - 2..];
@@ -273,8 +273,7 @@ impl Tensor {
     #[cfg_attr(feature = "js", js(dtype = F32))]
     pub fn one_hot(&self, classes: usize) -> Result<Tensor> {
         if !self.dtype.is_int() {
-            let message = format!("one_hot: does not take {}; cast it to i32", self.dtype);
-            return Err(Error::dtype(message));
+            return Err(Error::wrong_dtype("one_hot", INDICES, self.dtype));
         }
         within("one_hot", || {
             let index = self.cast(DType::I32)?.unsqueeze(-1)?;
@@ -289,7 +288,7 @@ impl Tensor {
     pub fn tile(&self, repeats: &[usize]) -> Result<Tensor> {
         if repeats.len() != self.rank() {
             let message = format!(
-                "tile: takes one count for each axis, or more, got {} for shape {}",
+                "tile: there must be one count for each axis, or more, got {} for shape {}",
                 brief(repeats),
                 self.shape
             );

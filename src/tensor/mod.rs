@@ -208,7 +208,7 @@ impl Tensor {
             if !self.device.is_same(&other.device) {
                 let (here, there) = (self.device.info(), other.device.info());
                 let message = format!(
-                    "{}: operands on two devices, {} ({}) and {} ({}); move one with `to`",
+                    "{}: the operands must be on one device, got {} ({}) and {} ({}); move one with `to`",
                     op.name(),
                     here.name,
                     here.backend,
@@ -234,7 +234,7 @@ fn need_few(name: &str, count: usize) -> Result<()> {
     if count <= MOST_MADE {
         return Ok(());
     }
-    let message = format!("{name}: one call returns at most {MOST_MADE} tensors, got {count}");
+    let message = format!("{name}: a call must return at most {MOST_MADE} tensors, got {count}");
     Err(Error::new(ErrorKind::Limit, message))
 }
 

@@ -114,7 +114,7 @@ impl Tensor {
         if axis < -rank || axis >= rank {
             let (most, last, shape) = (rank, rank - 1, &self.shape);
             let message = format!(
-                "unsqueeze: the axis must be from -{most} to {last}, got {axis} for shape {shape}"
+                "unsqueeze: axis must be in [-{most}, {last}], got {axis} for shape {shape}"
             );
             return Err(Error::shape(message));
         }
@@ -136,7 +136,7 @@ impl Tensor {
         for &at in axes.within("squeeze", &self.shape)?.iter().rev() {
             if dims.remove(at) != 1 {
                 let message =
-                    format!("squeeze: axis {at} must have length 1, got shape {}", self.shape);
+                    format!("squeeze: axis {at} must have extent 1, got shape {}", self.shape);
                 return Err(Error::shape(message));
             }
         }
@@ -200,10 +200,8 @@ impl Tensor {
                 spread.margined(vec![margin], 0.0)?.reshape(&*whole)
             }),
             _ => {
-                let message = format!(
-                    "diag: the input must be a vector or a matrix, got shape {}",
-                    self.shape
-                );
+                let message =
+                    format!("diag: the input must have rank 1 or 2, got shape {}", self.shape);
                 Err(Error::shape(message))
             }
         }

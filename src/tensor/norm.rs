@@ -162,8 +162,8 @@ impl Tensor {
     /// One number for each channel, so that it broadcasts.
     fn by_channel(&self, name: &str, numbers: &Tensor) -> Result<Tensor> {
         if self.rank() < 2 || numbers.shape[..] != self.shape[1..2] {
-            let why = "one number for each channel, the second axis";
-            return Err(Error::shapes(name, &self.shape, &numbers.shape, why));
+            let must = "there must be one number for each channel (axis 1)";
+            return Err(Error::shapes(name, must, &self.shape, &numbers.shape));
         }
         let mut dims = vec![1; self.rank() - 1];
         dims[0] = self.shape[1];
@@ -176,9 +176,7 @@ impl Tensor {
             None => Ok(()),
             Some(other) => {
                 let (own, other) = (self.dtype, other.dtype);
-                Err(Error::dtype(format!(
-                    "{name}: operands must have one type, got {own} and {other}; cast one"
-                )))
+                Err(Error::mixed_dtypes(name, own, other))
             }
         }
     }
@@ -197,8 +195,8 @@ impl Tensor {
         };
         for other in weight.iter().chain(&bias) {
             if !fits(other) {
-                let why = "weight and bias must broadcast to the input";
-                return Err(Error::shapes(name, &self.shape, &other.shape, why));
+                let must = "weight and bias must broadcast to the input";
+                return Err(Error::shapes(name, must, &self.shape, &other.shape));
             }
         }
         let others: Vec<&Tensor> = weight.into_iter().chain(bias).collect();

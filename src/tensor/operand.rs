@@ -59,7 +59,9 @@ impl From<bool> for Operand {
 pub(super) fn number_bits(name: &str, dtype: DType, number: f64) -> Result<u32> {
     let Some((low, high)) = dtype.range() else { return Ok(dtype.bits(number)) };
     if number.fract() != 0.0 || !(low..=high).contains(&number) {
-        return Err(Error::dtype(format!("{name}: {number} is not a value of type {dtype}")));
+        return Err(Error::dtype(format!(
+            "{name}: the number must be a value of dtype {dtype}, got {number}"
+        )));
     }
     Ok(dtype.bits(number))
 }

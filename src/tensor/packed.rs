@@ -2,7 +2,7 @@
 //! arithmetic and bits, which a product does while it reads: the numbers themselves need no memory.
 
 use super::{within, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 
 #[cfg_attr(feature = "js", warpweft_macros::js)]
@@ -77,15 +77,14 @@ impl Tensor {
         let zero_dtype = zero_point.map_or(DType::I32, |zero| zero.dtype);
         if (self.dtype, zero_dtype) != (DType::I32, DType::I32) || !scale.dtype.is_float() {
             let message = format!(
-                "dequantize: {} with a scale of {} and a zero point of {zero_dtype}; \
-                 they must be i32, f32 or f16, and i32",
+                "dequantize: input, scale and zero point must be i32, {FLOATS} and i32, got {}, {} and {zero_dtype}",
                 self.dtype, scale.dtype
             );
             return Err(Error::dtype(message));
         }
         if let Some(zero) = zero_point.filter(|zero| zero.shape != scale.shape) {
-            let what = "the scale's and the zero point's must be equal";
-            return Err(Error::shapes("dequantize", &scale.shape, &zero.shape, what));
+            let must = "scale and zero point must have one shape";
+            return Err(Error::shapes("dequantize", must, &scale.shape, &zero.shape));
         }
         within("dequantize", || {
             let scale = self.spread(scale)?;
@@ -103,8 +102,8 @@ impl Tensor {
         dims.extend_from_slice(&part.shape);
         let divides = |(&few, &many): (&usize, &usize)| few > 0 && many % few == 0 || few == many;
         if dims.len() != self.rank() || !dims.iter().zip(self.shape.iter()).all(divides) {
-            let what = "each extent of the scale must divide the one it belongs to";
-            return Err(Error::shapes("dequantize", &self.shape, &part.shape, what));
+            let must = "the extents of the scale must divide those of the input";
+            return Err(Error::shapes("dequantize", must, &self.shape, &part.shape));
         }
         let mut spread = part.reshape(&dims)?;
         for axis in 0..dims.len() {
@@ -124,15 +123,18 @@ impl Tensor {
 
     fn fields(&self, name: &str, bits: u32, signed: bool) -> Result<Tensor> {
         if self.dtype != DType::U32 {
-            let message = format!("{name}: does not take {}; the words are u32", self.dtype);
-            return Err(Error::dtype(message));
+            return Err(Error::wrong_dtype(name, "u32", self.dtype));
         }
         if ![1, 2, 4, 8, 16].contains(&bits) {
-            let message = format!("{name}: fields must have 1, 2, 4, 8 or 16 bits, got {bits}");
+            let message = format!("{name}: bits must be 1, 2, 4, 8 or 16, got {bits}");
             return Err(Error::data(message));
         }
         let Some((&words, before)) = self.shape.split_last() else {
-            return Err(Error::shape(format!("{name}: a single word has no axis to spread over")));
+            return Err(Error::wrong_shape(
+                name,
+                "the input must have rank 1 or more",
+                &self.shape,
+            ));
         };
         within(name, || {
             let (fields, width) = (32 / bits, bits as i32);

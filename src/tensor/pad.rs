@@ -67,8 +67,9 @@ impl Tensor {
     ) -> Result<(Tensor, Vec<(usize, usize)>)> {
         if amounts.len() != self.rank() {
             let (pairs, shape) = (amounts.len(), &self.shape);
-            let message =
-                format!("{name}: takes one pair for each axis of shape {shape}, got {pairs} pairs");
+            let message = format!(
+                "{name}: there must be one pair for each axis of shape {shape}, got {pairs} pairs"
+            );
             return Err(Error::shape(message));
         }
         let (mut spans, mut more) = (Vec::new(), Vec::new());

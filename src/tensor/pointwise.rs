@@ -80,7 +80,9 @@ pub fn pointwise(row: Pointwise, operands: &[Operand]) -> Result<Tensor> {
         [Operand::Tensor(first), others @ ..] => first.row(row, others),
         _ => {
             let name = row.row().name;
-            Err(Error::data(format!("{name}: the first operand is not a tensor")))
+            Err(Error::data(format!(
+                "{name}: the first operand must be a tensor, got a number or nothing"
+            )))
         }
     }
 }
@@ -94,7 +96,7 @@ impl Tensor {
         let name = row.row().name;
         if others.len() + 1 != row.row().arity() {
             let (have, want) = (others.len() + 1, row.row().arity());
-            return Err(Error::data(format!("{name}: takes {want} operands, got {have}")));
+            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
         }
         match (row, self.dtype.is_float()) {
             (Pointwise::div, false) => return self.true_quotient(others),

@@ -2,6 +2,7 @@
 
 use super::conv::Ends;
 use super::{kept, within, Padding, Tensor};
+use crate::dtype::NUMBERS;
 use crate::error::{Error, Result};
 use crate::op::{Reduction, Windows};
 
@@ -192,13 +193,12 @@ impl Tensor {
         let n = asked.size.len();
         let zero = [asked.size, asked.stride, asked.dilation].iter().any(|list| list.contains(&0));
         if !(1..=3).contains(&n) || self.rank() != n + 2 || zero {
-            let why = "[batch, channels, ...] or [channels, ...] and windows over the rest; sizes, strides \
-                       and dilations are at least 1";
-            return Err(Error::shapes(name, &self.shape, asked.size, why));
+            let must = "the input must have a channel axis and those of the window, and sizes, strides and dilations \
+                        must be at least 1";
+            return Err(Error::shapes(name, must, &self.shape, asked.size));
         }
         if !self.dtype.is_number() {
-            let message = format!("{name}: does not take {}; cast it first", self.dtype);
-            return Err(Error::dtype(message));
+            return Err(Error::wrong_dtype(name, NUMBERS, self.dtype));
         }
         within(name, || {
             let ends = self.overhang(asked)?;

@@ -175,7 +175,7 @@ impl Program {
     pub fn plan(&self) -> Result<Arc<kernel::Batch>> {
         match &self.known().latest {
             Some(compiled) => Ok(compiled.plan()),
-            None => Err(Error::data("program: its axes have names; it is planned when it is run")),
+            None => Err(Error::data("program: the axes must have extents, got names; such a program is planned when it runs")),
         }
     }
 
@@ -233,12 +233,12 @@ impl Program {
     fn extents(&self, inputs: &[&Tensor]) -> Result<Vec<usize>> {
         if inputs.len() != self.inputs.len() {
             let (have, want) = (inputs.len(), self.inputs.len());
-            return Err(Error::data(format!("program: takes {want} inputs, got {have}")));
+            return Err(Error::data(format!("program: there must be {want} inputs, got {have}")));
         }
         let mut extents: Vec<(&str, usize)> = Vec::new();
         for (i, (input, (dims, dtype))) in inputs.iter().zip(&self.inputs).enumerate() {
             if !self.device.is_same(&input.device) {
-                return Err(Error::data(format!("program: input {i} lives on another device")));
+                return Err(Error::wrong_device("program", &format!("input {i}")));
             }
             let mut fits = input.shape.rank() == dims.len();
             for (dim, &extent) in dims.iter().zip(&input.shape[..]) {

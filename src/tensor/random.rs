@@ -72,7 +72,7 @@ impl Device {
         let TensorSpec { dims, dtype } = shape.into();
         if !(mean.is_finite() && std.is_finite() && std >= 0.0) {
             return Err(Error::data(format!(
-                "normal: mean must be finite, and std from 0 on, got {mean} and {std}"
+                "normal: mean must be finite, and std finite and at least 0, got {mean} and {std}"
             )));
         }
         // 1 - u lies in (0, 1], so its logarithm is finite.

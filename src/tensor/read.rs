@@ -43,7 +43,7 @@ fn begin<T: Send + 'static>(
         let (mut wanted, mut all) = (Vec::new(), Vec::new());
         for &(tensor, start, len) in parts {
             if !device.is_same(&tensor.device) {
-                return Err(Error::data("read: a tensor lives on another device"));
+                return Err(Error::wrong_device("read", "a tensor"));
             }
             let dtype = tensor.dtype;
             let count = len.saturating_mul(each(dtype));
@@ -68,7 +68,9 @@ fn begin<T: Send + 'static>(
 /// The only result of reading one part.
 async fn only<T>(read: impl Future<Output = Result<Vec<Vec<T>>>>) -> Result<Vec<T>> {
     let all = read.await?;
-    all.into_iter().next().ok_or_else(|| Error::data("read: nothing was read"))
+    all.into_iter()
+        .next()
+        .ok_or_else(|| Error::data("read: the device must return a value, got none"))
 }
 
 impl Device {

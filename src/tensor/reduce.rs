@@ -4,7 +4,7 @@
 //! holds, and a plan may put what lies between in memory. Distances are measured twice: see [`Moments`].
 
 use super::{kept, within, Axes, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction};
 
@@ -145,7 +145,7 @@ impl Tensor {
         if self.dtype.is_float() {
             return Ok(());
         }
-        Err(Error::dtype(format!("{name}: does not take {}; cast it first", self.dtype)))
+        Err(Error::wrong_dtype(name, FLOATS, self.dtype))
     }
 
     /// The arithmetic mean over these axes; NaN over nothing.
@@ -228,8 +228,10 @@ impl Tensor {
         let axes = asked.within(name, &self.shape)?;
         let &[at] = &axes[..] else {
             if axes.len() != self.rank() {
-                let message =
-                    format!("{name}: takes one axis of shape {}, or all of them", self.shape);
+                let message = format!(
+                    "{name}: axis must be one axis, or all of them, got {axes:?} of shape {}",
+                    self.shape
+                );
                 return Err(Error::shape(message));
             }
             let found = self.ravel().position(name, op, Axes::from(0))?;

@@ -150,15 +150,16 @@ impl Tensor {
         let first = self.rank().checked_sub(sizes.len());
         let fits = first.filter(|&first| !sizes.contains(&0) && !self.shape[first..].contains(&0));
         let Some(first) = fits else {
-            let why = "the sizes of the last axes, all of at least 1";
-            return Err(Error::shapes(name, &self.shape, sizes, why));
+            let must =
+                "there must be at most one size for each axis, and sizes and axes of at least 1";
+            return Err(Error::shapes(name, must, &self.shape, sizes));
         };
         let mut resized = self.clone();
         for (i, &size) in sizes.iter().enumerate() {
             let extent = self.shape[first + i];
             let doubled = extent.checked_mul(2).and_then(|extent| extent.checked_mul(size));
             if doubled.is_none_or(|doubled| doubled > i32::MAX as usize) {
-                let message = format!("{name}: from {extent} to {size} elements is too far");
+                let message = format!("{name}: 2 * extent * size must be at most 2^31, got extent {extent} and size {size}");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
             if extent == size {
@@ -198,19 +199,20 @@ impl Tensor {
         self.need_float(name)?;
         let extent = self.shape[at];
         if extent == 0 || size == 0 {
-            let why = "both axes need at least one element";
-            return Err(Error::shapes(name, &self.shape, &[size], why));
+            let must = "the axis and the size must be at least 1";
+            return Err(Error::shapes(name, must, &self.shape, &[size]));
         }
         let sharpness = if let Filter::Cubic(sharpness) = by.filter { sharpness } else { 0.0 };
         if !(by.first.is_finite() && by.step.is_finite() && sharpness.is_finite()) {
             return Err(Error::data(format!(
-                "{name}: scales, offsets and filter sizes must be finite"
+                "{name}: first, step and sharpness must be finite, got {}, {} and {sharpness}",
+                by.first, by.step
             )));
         }
         let reach = size as f64 * by.step.abs();
         let many = 5.0 * size as f64 + if by.antialias { 4.0 * reach } else { 0.0 };
         if by.first.abs() + reach > f64::from(1 << 30) || many > f64::from(1 << 26) {
-            let message = format!("{name}: from {extent} to {size} elements is too far");
+            let message = format!("{name}: positions must be below 2^30, and elements below 2^26, got {size} of {extent}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         within(name, || self.sampled(at, size, by))

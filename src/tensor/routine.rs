@@ -51,12 +51,8 @@ impl Tensor {
     /// both are of one float type.
     pub fn matmul(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() == 0 || other.rank() == 0 {
-            return Err(Error::shapes(
-                "matmul",
-                &self.shape,
-                &other.shape,
-                "a number is no matrix",
-            ));
+            let must = "both must have rank 1 or more";
+            return Err(Error::shapes("matmul", must, &self.shape, &other.shape));
         }
         let (row, column) = (self.rank() == 1, other.rank() == 1);
         let a = if row { self.unsqueeze(0)? } else { self.clone() };
@@ -77,7 +73,7 @@ impl Tensor {
     /// `Shape` unless both have rank 1; `DType` if their types differ.
     pub fn outer(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || other.rank() != 1 {
-            return Err(Error::shapes("outer", &self.shape, &other.shape, "both must have rank 1"));
+            return Err(Error::shapes("outer", "both must have rank 1", &self.shape, &other.shape));
         }
         within("outer", || self.unsqueeze(1)?.mul(other))
     }
@@ -88,8 +84,8 @@ impl Tensor {
     /// `Shape` unless both have rank 1 and one length; `DType` if their types differ.
     pub fn dot(&self, other: &Tensor) -> Result<Tensor> {
         if self.rank() != 1 || self.shape != other.shape {
-            let why = "both must have rank 1 and the same length";
-            return Err(Error::shapes("dot", &self.shape, &other.shape, why));
+            let must = "both must have rank 1 and one length";
+            return Err(Error::shapes("dot", must, &self.shape, &other.shape));
         }
         within("dot", || {
             if !self.dtype.is_float() || other.dtype != self.dtype {
@@ -113,8 +109,8 @@ impl Tensor {
         let half = cos.shape.last().copied().unwrap_or(0);
         let last = self.shape.last().copied().unwrap_or(0);
         if half == 0 || cos.shape != sin.shape || half > last / 2 {
-            let why = "cosines and sines for at most half of the last axis";
-            return Err(Error::shapes(name, &self.shape, &cos.shape, why));
+            let must = "cos and sin must have one shape, and at most half of the last axis";
+            return Err(Error::shapes(name, must, &self.shape, &cos.shape));
         }
         within(name, || {
             let middle = half as isize;
@@ -125,8 +121,8 @@ impl Tensor {
             };
             let (first, second) = (a.mul(cos)?.sub(&b.mul(sin)?)?, b.mul(cos)?.add(&a.mul(sin)?)?);
             if first.shape != a.shape {
-                let why = "cosines and sines would widen it";
-                return Err(Error::shapes(name, &self.shape, &cos.shape, why));
+                let must = "cos and sin must broadcast to the input";
+                return Err(Error::shapes(name, must, &self.shape, &cos.shape));
             }
             let pairs = match interleaved {
                 true => Tensor::stack(&[first, second], -1)?.reshape(&turned.shape)?,

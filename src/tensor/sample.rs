@@ -67,7 +67,7 @@ impl Tensor {
         self.need_float(name)?;
         if grid.dtype != self.dtype {
             let (a, b) = (self.dtype, grid.dtype);
-            return Err(Error::dtype(format!("{name}: operands of type {a} and {b}; cast one")));
+            return Err(Error::mixed_dtypes(name, a, b));
         }
         let axes = self.rank().saturating_sub(2);
         let fits = (2..=3).contains(&axes)
@@ -76,12 +76,13 @@ impl Tensor {
             && grid.shape[axes + 1] == axes
             && !self.shape[2..].contains(&0);
         if !fits {
-            let why =
-                "[batch, channels, height, width] and [batch, h, w, 2], or with a depth and 3";
-            return Err(Error::shapes(name, &self.shape, &grid.shape, why));
+            let must =
+                "input and grid must be [batch, channels, height, width] and [batch, h, w, 2], or with a depth and 3";
+            return Err(Error::shapes(name, must, &self.shape, &grid.shape));
         }
         if mode == SampleMode::Bicubic && axes != 2 {
-            let message = format!("{name}: bicubic takes pictures, of rank 4, got {}", self.shape);
+            let message =
+                format!("{name}: the input of bicubic must have rank 4, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         let dims = [&self.shape[..2], &grid.shape[1..axes + 1]].concat();
@@ -140,7 +141,7 @@ impl Tensor {
                 None => part,
             });
         }
-        sum.ok_or_else(|| Error::shape("grid_sample: no axes"))
+        sum.ok_or_else(|| Error::shape("grid_sample: there must be an axis, got none"))
     }
 }
 

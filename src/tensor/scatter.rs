@@ -7,7 +7,7 @@
 
 use super::scan::{identity, together};
 use super::{within, Operand, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, INDICES, NUMBERS};
 use crate::error::{Error, Result};
 use crate::op::{Op, Reduction, Span};
 use crate::shape::{pick, Shape};
@@ -76,8 +76,8 @@ impl Tensor {
         let longer =
             index.shape.iter().zip(source.shape.iter()).any(|(index, source)| index > source);
         if index.rank() != source.rank() || longer {
-            let why = "the index must be no longer than the source";
-            return Err(Error::shapes(name, &index.shape, &source.shape, why));
+            let must = "the index must be no longer than the source";
+            return Err(Error::shapes(name, must, &index.shape, &source.shape));
         }
         self.need_source(name, index, source, op)?;
         if index.numel() == 0 {
@@ -131,8 +131,10 @@ impl Tensor {
         let at = self.shape.axis(name, axis)?;
         self.need_beside(name, at, source)?;
         if index.shape[..] != [source.shape[at]] {
-            let why = format!("there must be one index for each position along axis {axis}");
-            return Err(Error::shapes(name, &source.shape, &index.shape, &why));
+            let must = format!(
+                "the index must have one position for each along axis {axis} of the source"
+            );
+            return Err(Error::shapes(name, &must, &source.shape, &index.shape));
         }
         let op = Some(Reduction::Sum);
         self.need_source(name, index, source, op)?;
@@ -189,8 +191,8 @@ impl Tensor {
         let places = self.places(name, index)?;
         let (before, after) = self.shape.split_at(self.coordinates(index));
         if [&places.shape, after].concat() != source.shape[..] {
-            let why = "the source must have the shape of what the index names";
-            return Err(Error::shapes(name, &source.shape, &index.shape, why));
+            let must = "the source must have the shape of the elements that the index selects";
+            return Err(Error::shapes(name, must, &source.shape, &index.shape));
         }
         self.need_source(name, index, source, op)?;
         if source.numel() == 0 {
@@ -213,12 +215,13 @@ impl Tensor {
     fn places(&self, name: &str, index: &Tensor) -> Result<Tensor> {
         let axes = self.coordinates(index);
         if axes == 0 || axes > self.rank() {
-            let why = "the index's last axis must have 1 to as many coordinates as there are axes";
-            return Err(Error::shapes(name, &self.shape, &index.shape, why));
+            let must =
+                "the last axis of the index must have one coordinate for each of the first axes";
+            return Err(Error::shapes(name, must, &self.shape, &index.shape));
         }
         if !index.dtype.is_int() {
             let message =
-                format!("{name}: indices must be i32 or u32, got {}; cast them", index.dtype);
+                format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
             return Err(Error::dtype(message));
         }
         within(name, || {
@@ -251,23 +254,20 @@ impl Tensor {
     ) -> Result<()> {
         if !index.dtype.is_int() {
             let message =
-                format!("{name}: indices must be i32 or u32, got {}; cast them", index.dtype);
+                format!("{name}: indices must be {INDICES}, got {}; cast them", index.dtype);
             return Err(Error::dtype(message));
         }
         if source.dtype != self.dtype {
             let (here, there) = (self.dtype, source.dtype);
-            let message =
-                format!("{name}: operands must have one type, got {here} and {there}; cast one");
-            return Err(Error::dtype(message));
+            return Err(Error::mixed_dtypes(name, here, there));
         }
-        let fits = match op {
-            None => true,
-            Some(Reduction::Any | Reduction::All) => self.dtype == DType::Bool,
-            Some(_) => self.dtype.is_number(),
+        let (fits, wanted) = match op {
+            None => (true, ""),
+            Some(Reduction::Any | Reduction::All) => (self.dtype == DType::Bool, "bool"),
+            Some(_) => (self.dtype.is_number(), NUMBERS),
         };
         if !fits {
-            let message = format!("{name}: does not take {}; cast it first", self.dtype);
-            return Err(Error::dtype(message));
+            return Err(Error::wrong_dtype(name, wanted, self.dtype));
         }
         Ok(())
     }
@@ -378,8 +378,8 @@ impl Tensor {
         let result = Shape::broadcast("masked_fill", &self.shape, &mask.shape)?;
         if let Operand::Tensor(tensor) = &value {
             if Shape::broadcast("masked_fill", &result, &tensor.shape)? != result {
-                let why = "the value must broadcast to the input and the mask";
-                return Err(Error::shapes("masked_fill", &result, &tensor.shape, why));
+                let must = "the value must broadcast to the input and the mask";
+                return Err(Error::shapes("masked_fill", must, &result, &tensor.shape));
             }
         }
         within("masked_fill", || mask.where_cond(value, self))

@@ -84,7 +84,8 @@ impl Device {
             let checked = device.check_source(source.source());
             let compiled = checked.is_some();
             if compiled && source.f16 && !device.limits().f16 {
-                let message = format!("shader: {} has no f16", device.info().name);
+                let message =
+                    format!("shader: the device must have f16, got {}", device.info().name);
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             if let Some(checked) = checked {
@@ -168,7 +169,7 @@ impl Shader {
         let mut tensors = Vec::with_capacity(inputs.len());
         for tensor in named("input", &self.source.inputs, inputs)? {
             if !self.device.is_same(&tensor.device) {
-                return Err(Error::data("shader: an input lives on another device"));
+                return Err(Error::wrong_device("shader", "an input"));
             }
             tensors.push(tensor.clone());
         }
@@ -179,7 +180,9 @@ impl Shader {
         let numbers = named("number", &self.source.params, params)?;
         let most = self.device.limits().workgroups;
         if let Some(count) = workgroups.iter().find(|&&count| count > most) {
-            let message = format!("shader: {count} workgroups, and the device takes {most}");
+            let message = format!(
+                "shader: there must be at most {most} workgroups on this device, got {count}"
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let shader = self.source.clone();
@@ -187,7 +190,9 @@ impl Shader {
         let (buffers, most) =
             (inputs.len() + outputs.len(), self.device.limits().buffers_per_kernel);
         if buffers > most {
-            let message = format!("shader: {buffers} tensors, and the device takes {most}");
+            let message = format!(
+                "shader: there must be at most {most} tensors on this device, got {buffers}"
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let mut types: Vec<_> = tensors.iter().map(|tensor| (tensor.shape, tensor.dtype)).collect();
@@ -225,7 +230,7 @@ impl Shader {
         numbers: &[f64],
     ) -> Result<Vec<Tensor>> {
         let Some(fallback) = &self.fallback else {
-            let message = "shader: the CPU compiles no shaders; give it a function in tensors to be used in its place: \
+            let message = "shader: a shader is not supported on the CPU; give it a fallback made of tensor operations: \
                 `with_fallback` (`fallback` in JavaScript)";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
@@ -234,9 +239,9 @@ impl Shader {
             && results.iter().enumerate().all(|(n, x)| (x.shape, x.dtype) == call.output(n));
         match fits {
             true => Ok(results),
-            false => {
-                Err(Error::data("shader: the function in its place gives other shapes or types"))
-            }
+            false => Err(Error::data(
+                "shader: the fallback must return the shapes and dtypes of the outputs, got others",
+            )),
         }
     }
 
@@ -263,7 +268,9 @@ impl Shader {
         let gradients = given.by.by(&inputs, &outputs, &of)?;
         if gradients.len() != inputs.len() {
             let (have, want) = (gradients.len(), inputs.len());
-            return Err(Error::data(format!("shader: {have} gradients for {want} inputs")));
+            return Err(Error::data(format!(
+                "shader: there must be one gradient for each of {want} inputs, got {have}"
+            )));
         }
         let (mut nodes, mut operands) = (Vec::new(), Vec::new());
         for (gradient, input) in gradients.iter().zip(&inputs) {
@@ -271,7 +278,7 @@ impl Shader {
                 && (gradient.shape, gradient.dtype) != (input.shape, input.dtype)
             {
                 let message = format!(
-                    "shader: a gradient of {} {} for an input of {} {}",
+                    "shader: a gradient must have the dtype and shape of its input, got {} {} for {} {}",
                     gradient.dtype, gradient.shape, input.dtype, input.shape
                 );
                 return Err(Error::shape(message));
@@ -299,7 +306,10 @@ fn named<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result
     };
     if let Some((name, _)) = given.iter().find(|(name, _)| !wanted.iter().any(|b| b.name == *name))
     {
-        return Err(Error::data(format!("shader: it has no {kind} `{name}`, but {}", names())));
+        return Err(Error::data(format!(
+            "shader: a {kind} must be one of {}, got `{name}`",
+            names()
+        )));
     }
     let mut found = Vec::with_capacity(wanted.len());
     for binding in wanted {
@@ -307,11 +317,15 @@ fn named<T: Copy>(kind: &str, wanted: &[Binding], given: &[(&str, T)]) -> Result
         match (all.next(), all.next()) {
             (Some((_, value)), None) => found.push(*value),
             (None, _) => {
-                let message = format!("shader: the {kind} `{}` is missing", binding.name);
+                let message =
+                    format!("shader: the {kind} `{}` must be given, got none", binding.name);
                 return Err(Error::data(message));
             }
             _ => {
-                let message = format!("shader: the {kind} `{}` twice", binding.name);
+                let message = format!(
+                    "shader: the {kind} `{}` must be given once, got it twice",
+                    binding.name
+                );
                 return Err(Error::data(message));
             }
         }

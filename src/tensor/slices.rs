@@ -130,13 +130,13 @@ impl Tensor {
         if source.dtype != self.dtype {
             let (from, to) = (source.dtype, self.dtype);
             return Err(Error::dtype(format!(
-                "{name}: the value must be {to}, got {from}; cast it"
+                "{name}: the source must be {to}, got {from}; cast it"
             )));
         }
         let extent = self.shape[at];
         if source.rank() != self.rank() || source.shape.with(at, extent) != self.shape {
-            let why = format!("they must agree but for axis {at}");
-            return Err(Error::shapes(name, &self.shape, &source.shape, &why));
+            let must = format!("the shapes must be equal except along axis {at}");
+            return Err(Error::shapes(name, &must, &self.shape, &source.shape));
         }
         let first = if start < 0 { start.checked_add(extent as isize) } else { Some(start) };
         let first = first.and_then(|first| usize::try_from(first).ok());
@@ -172,7 +172,7 @@ impl Tensor {
         if size == 0 || step == 0 || dilation == 0 {
             let numbers = [size, step, dilation];
             return Err(Error::shape(format!(
-                "unfold: size, step and dilation {numbers:?} must be at least 1"
+                "unfold: size, step and dilation must be at least 1, got {numbers:?}"
             )));
         }
         let mut windows = Windows { axis, size, step, dilation };

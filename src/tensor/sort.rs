@@ -70,7 +70,8 @@ impl Tensor {
     fn need_sortable(&self, name: &str, axis: usize) -> Result<()> {
         let extent = self.shape[axis];
         if extent > MOST {
-            let message = format!("{name}: an axis of {extent}, more than the {MOST} it takes");
+            let message =
+                format!("{name}: the axis must have at most {MOST} elements, got {extent}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(())
@@ -94,7 +95,10 @@ impl Tensor {
         }
         let at = self.shape.axis("topk", axis)?;
         if k > self.shape[at] {
-            let message = format!("topk: {k} elements along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "topk: k must be at most the extent of axis {axis}, got {k} for shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         self.need_sortable("topk", at)?;
@@ -147,8 +151,9 @@ impl Tensor {
             |(at, (&there, &here)): (usize, (&usize, &usize))| at == axis || there <= here;
         let extents = index.shape.iter().zip(self.shape.iter());
         if index.rank() != self.rank() || !extents.enumerate().all(shorter) {
-            let why = format!("the index must be no longer but along axis {axis}");
-            return Err(Error::shapes(name, &self.shape, &index.shape, &why));
+            let must =
+                format!("the index must be no longer than the input except along axis {axis}");
+            return Err(Error::shapes(name, &must, &self.shape, &index.shape));
         }
         let mut part = self.clone();
         for (at, &extent) in index.shape.iter().enumerate() {
@@ -164,8 +169,8 @@ impl Tensor {
         let same =
             index.rank() == self.rank() && index.shape.with(axis, 0) == self.shape.with(axis, 0);
         if !same {
-            let why = format!("they must agree but for axis {axis}");
-            return Err(Error::shapes(name, &self.shape, &index.shape, &why));
+            let must = format!("the shapes must be equal except along axis {axis}");
+            return Err(Error::shapes(name, &must, &self.shape, &index.shape));
         }
         Ok(())
     }

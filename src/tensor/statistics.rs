@@ -2,7 +2,7 @@
 
 use super::reduce::Moments;
 use super::{kept, within, Axes, Operand, Tensor};
-use crate::dtype::DType;
+use crate::dtype::{DType, INDICES};
 use crate::error::{Error, ErrorKind, Result};
 use crate::op::Pointwise;
 use crate::shape::MAX_ELEMENTS;
@@ -30,7 +30,7 @@ impl Tensor {
             }),
             _ => {
                 let message = format!(
-                    "{name}: the input must be a matrix of observations, got shape {}",
+                    "{name}: the input must have rank 1 or 2 (variables, observations), got shape {}",
                     self.shape
                 );
                 Err(Error::shape(message))
@@ -97,7 +97,7 @@ impl Tensor {
     pub fn bincount(&self, length: usize) -> Result<Tensor> {
         let name = "bincount";
         if !self.dtype.is_int() {
-            return Err(Error::dtype(format!("{name}: does not take {}; cast it", self.dtype)));
+            return Err(Error::wrong_dtype(name, INDICES, self.dtype));
         }
         within(name, || self.cast(DType::I32)?.counted(length))
     }
@@ -138,7 +138,10 @@ impl Tensor {
     fn counted(&self, length: usize) -> Result<Tensor> {
         let all = self.ravel().unsqueeze(0)?;
         if all.numel().saturating_mul(length) > MAX_ELEMENTS {
-            let message = format!("bincount: {length} numbers among {} are too many", self.numel());
+            let message = format!(
+                "bincount: length times elements must be at most 2^31, got {length} and {}",
+                self.numel()
+            );
             return Err(Error::new(ErrorKind::Limit, message));
         }
         all.eq(self.device.iota(&[length, 1], 0)?)?.cast(DType::I32)?.sum(1)
@@ -169,8 +172,8 @@ impl Tensor {
             && self.rank() > 0
             && self.shape[..self.rank() - 1] == values.shape[..self.rank() - 1];
         if !(line || same) {
-            let why = "the first is a vector, or differs in the last axis alone";
-            return Err(Error::shapes(name, &self.shape, &values.shape, why));
+            let must = "the sorted numbers must be a vector, or have the shape of the values but for the last axis";
+            return Err(Error::shapes(name, must, &self.shape, &values.shape));
         }
         within(name, || {
             Pointwise::lt.row().dtype(&[self.dtype, values.dtype])?;
@@ -231,8 +234,8 @@ impl Tensor {
         let name = "cdist";
         self.need_float(name)?;
         if self.rank() < 2 || other.rank() < 2 || self.shape.last() != other.shape.last() {
-            let why = "sets of vectors of one length are needed";
-            return Err(Error::shapes(name, &self.shape, &other.shape, why));
+            let must = "both must be sets of vectors of one length, [.., count, length]";
+            return Err(Error::shapes(name, must, &self.shape, &other.shape));
         }
         self.need_one_type(name, &[other])?;
         within(name, || {

@@ -32,7 +32,9 @@ impl Access for Optimizer {
 
 /// Nothing that it calls comes back here; what does so all the same gets an error, and no panic.
 fn busy() -> Error {
-    Error::data("optimizer: it is already in use; it cannot be used from inside its own callback")
+    Error::data(
+        "optimizer: the optimizer must not be used inside its own callback, got such a call",
+    )
 }
 
 impl Access for Rc<RefCell<Optimizer>> {

@@ -38,7 +38,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let mut tensors = self.model.state_dict();
         let own = |name: &&String| name.starts_with(OWN) || *name == STATE;
         if let Some(name) = tensors.keys().chain(notes.keys()).find(own) {
-            return Err(Error::data(format!("save: `{name}` is a name of the trainer's own")));
+            return Err(Error::data(format!(
+                "save: names must not be those of the trainer, got `{name}`"
+            )));
         }
         for (name, x) in self.optimizer.look(Optimizer::state_dict)? {
             tensors.insert(OPTIMIZER.to_string() + &name, x);
@@ -101,25 +103,29 @@ impl<M: Module, O: Access> Trainer<M, O> {
             io::load_safetensors(&self.device, file)?;
         if let Some((name, skipped)) = skipped.first_key_value() {
             let dtype = &skipped.dtype;
-            return Err(wrong(&format!("tensor {name:?} has elements of type {dtype:?}")));
+            return Err(wrong(&format!("whose tensor {name:?} has dtype {dtype:?}")));
         }
-        let note = metadata.remove(STATE).ok_or_else(|| wrong("it has no note `trainer`"))?;
-        let state: Value = serde_json::from_str(&note).map_err(|_| wrong("its note is no JSON"))?;
+        let note = metadata.remove(STATE).ok_or_else(|| wrong("without the note `trainer`"))?;
+        let state: Value =
+            serde_json::from_str(&note).map_err(|_| wrong("whose note is not JSON"))?;
         let state = State::read(&state)?;
         let order = self.data.order();
         if state.position > 0 && state.order != order {
             let (saved, batch) = (state.order, state.position);
-            let message = format!("of batch {batch} of other batches: {saved}; here are {order}");
+            let message =
+                format!("of batch {batch} in other data, {saved}; this training has {order}");
             return Err(wrong(&message));
         }
         if state.draws.len() != self.generators.len() {
             let (saved, here) = (state.draws.len(), self.generators.len());
-            return Err(wrong(&format!("of {saved} generators, here are {here}")));
+            return Err(wrong(&format!("of {saved} generators; this training has {here}")));
         }
         let groups = self.optimizer.look(|own| Ok(own.rates().len()))?;
         if state.rates.len() != groups {
             let saved = state.rates.len();
-            return Err(wrong(&format!("of {saved} groups of parameters, here are {groups}")));
+            return Err(wrong(&format!(
+                "of {saved} groups of parameters; this training has {groups}"
+            )));
         }
         let (patience, plateau) = (self.patience_of(&state)?, self.plateau_of(&state));
         let running = Running {
@@ -134,7 +140,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
             let fits =
                 |x: &Tensor| x.shape() == parameter.shape() && x.dtype() == parameter.dtype();
             if !gradients.get(&name).is_none_or(fits) {
-                return Err(wrong(&format!("the gradient of `{name}` is another thing")));
+                return Err(wrong(&format!(
+                    "whose gradient of `{name}` has another shape or dtype"
+                )));
             }
         }
         let made = Optimizer::saved_steps(&optimizer).await?;
@@ -181,7 +189,7 @@ impl<M: Module, O: Access> Trainer<M, O> {
             }
         }
         for epoch in &state.history {
-            let none = |_| wrong(&format!("its epochs have no `{}`", rule.monitor));
+            let none = |_| wrong(&format!("whose epochs have no `{}`", rule.monitor));
             patience.take(rule, epoch).map_err(none)?;
         }
         Ok(patience)
@@ -215,14 +223,16 @@ fn variables(model: &impl Module) -> Vec<(String, Variable)> {
 }
 
 fn wrong(why: &str) -> Error {
-    Error::data(format!("load: no checkpoint of this training: {why}"))
+    Error::data(format!("load: the file must be a checkpoint of this training, got one {why}"))
 }
 
 /// The tensor of this name, which must be like another.
 fn taken(tensors: &mut BTreeMap<String, Tensor>, name: &str, like: &Tensor) -> Result<Tensor> {
     let found = tensors.remove(name);
     let fits = |x: &Tensor| x.shape() == like.shape() && x.dtype() == like.dtype();
-    found.filter(fits).ok_or_else(|| wrong(&format!("`{name}` is missing or another thing")))
+    found
+        .filter(fits)
+        .ok_or_else(|| wrong(&format!("without `{name}` of the right shape and dtype")))
 }
 
 /// The tensors whose names begin so, without that.
@@ -277,15 +287,17 @@ impl State {
             history: list("history")?.iter().map(epoch).collect::<Result<_>>()?,
         };
         match () {
-            _ if state.batch > state.steps => Err(wrong("more steps in an epoch than in all")),
-            _ if state.position > state.batch => Err(wrong("more batches than steps in an epoch")),
+            _ if state.batch > state.steps => Err(wrong("with more steps in an epoch than in all")),
+            _ if state.position > state.batch => {
+                Err(wrong("with more batches than steps in an epoch"))
+            }
             _ => Ok(state),
         }
     }
 }
 
 fn missing(key: &str) -> Error {
-    wrong(&format!("its note has no usable `{key}`"))
+    wrong(&format!("whose note has no usable `{key}`"))
 }
 
 fn count(note: &Value, key: &str) -> Result<u64> {

@@ -33,10 +33,15 @@ impl Dataset {
     pub fn new(features: &Tensor, targets: &Tensor) -> Result<Dataset> {
         let (x, y) = (features.shape(), targets.shape());
         if x.is_empty() || x.first() != y.first() {
-            return Err(Error::shapes("dataset", x, y, "the first axes must count the examples"));
+            return Err(Error::shapes(
+                "dataset",
+                "the first axes must be equal (the examples)",
+                x,
+                y,
+            ));
         }
         if !features.device().is_same(targets.device()) {
-            return Err(Error::data("dataset: features and targets live on two devices"));
+            return Err(Error::wrong_device("dataset", "the targets"));
         }
         // Batches have no past: gradients end at them.
         let (features, targets) = (features.detach(), targets.detach());
@@ -192,7 +197,9 @@ impl DataLoader {
     pub fn new(data: &Dataset, batch_size: usize) -> Result<DataLoader> {
         if batch_size == 0 || data.is_empty() {
             let count = data.len();
-            let message = format!("loader: batches must have an example, got {count} examples in batches of {batch_size}");
+            let message = format!(
+                "loader: examples and batch size must be at least 1, got {count} and {batch_size}"
+            );
             return Err(Error::data(message));
         }
         Ok(DataLoader { data: data.clone(), batch_size, shuffle: None, drop_last: false })

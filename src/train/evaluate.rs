@@ -60,7 +60,7 @@ pub(super) async fn scores<M: Module>(
         let examples = x.shape().first().copied().unwrap_or(1);
         running = running.with(&loss, n as u64, examples)?;
         if !metrics.is_empty() {
-            let why = "train: metrics need predictions: the forward function returns a loss alone";
+            let why = "train: the forward function must return a prediction for metrics, got a loss alone";
             let prediction = prediction.ok_or_else(|| Error::data(why))?.detach();
             metrics.iter_mut().try_for_each(|metric| metric.update(&prediction, &y))?;
         }
@@ -69,7 +69,7 @@ pub(super) async fn scores<M: Module>(
         ahead.push(device);
     }
     if running.examples == 0 {
-        return Err(Error::data("evaluate: there were no batches"));
+        return Err(Error::data("evaluate: the data must have a batch, got none"));
     }
     let mut values = vec![running.mean];
     for metric in &*metrics {

@@ -110,7 +110,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
                 None if self.position == 0 => {
                     // The next call looks for them again.
                     self.left = None;
-                    return Err(Error::data(format!("train: epoch {} has no batches", self.epoch)));
+                    return Err(Error::data(format!(
+                        "train: an epoch must have a batch, got none in epoch {}",
+                        self.epoch
+                    )));
                 }
                 // A checkpoint of the end of an epoch.
                 None => drop(self.end_epoch().await?),
@@ -221,7 +224,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
     async fn look_at(&self, loss: &Tensor) -> Result<Vec<Tensor>> {
         let past = loss.past()?;
         let wrong = |what: &str, found: NonFinite| {
-            Error::data(format!("train: step {}: {what} is not finite: {found}", self.steps))
+            Error::data(format!(
+                "train: {what} of step {} must be finite, got another: {found}",
+                self.steps
+            ))
         };
         if let Some(found) = loss.find_non_finite().await? {
             return Err(wrong("the loss", found));
@@ -254,7 +260,10 @@ impl<M: Module, O: Access> Trainer<M, O> {
     /// looks at a number that is not there; as [`Trainer::evaluate`]. Nothing was changed then.
     pub async fn end_epoch(&mut self) -> Result<Epoch> {
         if self.batch == 0 {
-            let message = format!("train: epoch {} has no steps, and can not end", self.epoch);
+            let message = format!(
+                "train: an epoch must have a step before it ends, got none in epoch {}",
+                self.epoch
+            );
             return Err(Error::data(message));
         }
         self.check_stopping()?;
@@ -321,7 +330,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         let (mean, bad) = self.running.read().await?;
         let Some(batch) = bad else { return Ok(mean) };
         let (step, epoch) = (self.steps - self.batch + batch, self.epoch);
-        let what = format!("the loss of step {step} (epoch {epoch}, batch {batch}) is not finite");
+        let what = format!(
+            "the loss of step {step} (epoch {epoch}, batch {batch}) must be finite, got another"
+        );
         let why = "`detect_anomaly` names the operation; a lower learning rate or clipped gradients may help";
         Err(Error::data(format!("train: {what}; {why}")))
     }

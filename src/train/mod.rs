@@ -136,7 +136,9 @@ impl<M: Module, O: Access> Trainer<M, O> {
         forward: impl Fn(&M, &Tensor, &Tensor) -> Result<R> + 'static,
     ) -> Result<Trainer<M, O>> {
         let parameters = model.parameters();
-        let first = parameters.first().ok_or_else(|| Error::data("train: no parameters"))?;
+        let first = parameters
+            .first()
+            .ok_or_else(|| Error::data("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
         optimizer.look(|optimizer| match optimizer.has_any(&parameters) {
             true => Ok(()),

@@ -47,7 +47,9 @@ impl Running {
     pub async fn read(&self) -> Result<(f64, Option<u64>)> {
         let read = self.mean.device().read_bytes(&[&self.mean, &self.bad]).await?;
         let word = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).unwrap_or_default();
-        let [mean, bad] = &read[..] else { return Err(Error::data("train: nothing was read")) };
+        let [mean, bad] = &read[..] else {
+            return Err(Error::data("train: the device must return a value, got none"));
+        };
         let bad = u64::try_from(i32::from_le_bytes(word(bad))).ok();
         Ok((f64::from(f32::from_le_bytes(word(mean))), bad))
     }

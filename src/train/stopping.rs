@@ -39,11 +39,13 @@ impl EarlyStopping {
         if name == "loss" || (validates && of_validation) {
             return Ok(());
         }
-        let why = match of_validation || !validates {
-            true => ": there is no validation; `validate_on` sets one, or `monitor` is `loss`",
+        let remedy = match of_validation || !validates {
+            true => " without validation; call `validate_on`, or monitor `loss`",
             false => "",
         };
-        Err(Error::data(format!("early stopping: no epoch has a `{name}` to look at{why}")))
+        Err(Error::data(format!(
+            "early stopping: monitor must be a number of each epoch, got `{name}`{remedy}"
+        )))
     }
 }
 
@@ -72,7 +74,11 @@ impl Patience {
     /// Takes an epoch in, and says whether it is the best so far. NaN never is.
     pub fn take(&mut self, rule: &EarlyStopping, epoch: &Epoch) -> Result<bool> {
         let name = &rule.monitor;
-        let no = || Error::data(format!("early stopping: no epoch has a `{name}` to look at"));
+        let no = || {
+            Error::data(format!(
+                "early stopping: monitor must be a number of each epoch, got `{name}`"
+            ))
+        };
         let value = epoch.get(name).ok_or_else(no)?;
         let better = match (self.best, rule.mode) {
             (None, _) => !value.is_nan(),

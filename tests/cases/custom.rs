@@ -368,7 +368,7 @@ fn gradients(suite: &mut Suite) {
 fn refusals(suite: &mut Suite) {
     suite.steps("what is no function of elements, with line and column", |device| async move {
         let all = [
-            ("", "there is no function"),
+            ("", "there must be a function"),
             ("fn f(x: f32) -> f32 {\n  return y;\n}", "line 2, column 10: "),
             ("fn f(x: f32) -> f32 {\n  let a = 1.0\n  return x;\n}", "line 3, column 3: "),
             (
@@ -377,20 +377,26 @@ fn refusals(suite: &mut Suite) {
             ),
             ("fn f(x: f32) -> f32 { let enum = 1.0; return x; }", "line 1, column 27: "),
             ("fn f(x: f32) -> i32 { return x; }", "line 1, "),
-            ("fn f() -> f32 { return 1.0; }", "has a parameter"),
-            ("fn f(x: vec2<f32>) -> f32 { return x.x; }", "line 1, column 9: `vec2`"),
-            ("fn f(x: f32) { }", "a result was expected"),
-            ("enable f16;\nfn f(x: f32) -> f32 { return x; }", "line 1, column 1: `enable`"),
+            ("fn f() -> f32 { return 1.0; }", "must have a parameter"),
+            (
+                "fn f(x: vec2<f32>) -> f32 { return x.x; }",
+                "line 1, column 9: the type must be f32, i32, u32 or bool, got `vec2`",
+            ),
+            ("fn f(x: f32) { }", "must have a result"),
+            (
+                "enable f16;\nfn f(x: f32) -> f32 { return x; }",
+                "line 1, column 1: declarations must be fn",
+            ),
             ("@group(0) @binding(0) var<storage> a: array<f32>;", "line 1, column 1: attributes"),
             ("fn f(x: f32) -> f32 { workgroupBarrier(); return x; }", "`workgroupBarrier`"),
-            ("fn f(x: f32) -> f32 { return x; } }", "column 35: `}` where fn"),
+            ("fn f(x: f32) -> f32 { return x; } }", "column 35: declarations must be fn"),
             ("fn f(x: f32) -> f32 { return params[0]; }", "params"),
             ("fn f(x: f32) -> f32 { return f(x); }", "line 1, "),
-            ("fn f(x: f32) -> f32 { return \"a\"; }", "no character of WGSL"),
+            ("fn f(x: f32) -> f32 { return \"a\"; }", "must be those of WGSL"),
             ("/* no end", "a comment that does not end"),
-            ("alias f32 = i32; fn f(x: f32) -> f32 { return x; }", "the names of types"),
-            ("fn", "a function's name"),
-            ("fn f(", "a parameter was expected"),
+            ("alias f32 = i32; fn f(x: f32) -> f32 { return x; }", "must not be those of types"),
+            ("fn", "must be followed by a name"),
+            ("fn f(", "a parameter must be written"),
         ];
         for (source, wanted) in all {
             // A browser's CPU looks no further than at the words.

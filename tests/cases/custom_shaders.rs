@@ -242,17 +242,17 @@ fn refusals(suite: &mut Suite) {
                 "line 3, column 10: ",
             ),
             (format!("{fine}{main}}}"), "line 3, column 1: "),
-            (main.to_string(), "it writes nothing"),
-            (fine.to_string(), "no entry point"),
+            (main.to_string(), "there must be an output"),
+            (fine.to_string(), "there must be an entry point"),
             (
                 format!("@group(0) @binding(2) var<storage, read_write> y: array<f32>;\n{main}"),
-                "the next is 1",
+                "must be 1, got 2",
             ),
             (
                 format!("@group(1) @binding(1) var<storage, read_write> y: array<f32>;\n{main}"),
                 "line 1, column 1: ",
             ),
-            (format!("{fine}{fine}{main}"), "binding 1 a second time"),
+            (format!("{fine}{fine}{main}"), "bindings must be distinct, got 1 twice"),
             (
                 format!("{fine}@group(0) @binding(2) var<storage, read> x: array<f32>;\n{main}"),
                 "line 2, column 1: ",
@@ -263,9 +263,12 @@ fn refusals(suite: &mut Suite) {
                 ),
                 "array<vec3<f32>>",
             ),
-            (format!("@group(0) @binding(0) var<uniform> n: bool;\n{fine}{main}"), "numbers are"),
+            (
+                format!("@group(0) @binding(0) var<uniform> n: bool;\n{fine}{main}"),
+                "must be f32, i32 or u32",
+            ),
             (format!("override n = 1;\n{fine}{main}"), "`override`"),
-            ("@group(0".to_string(), "it writes nothing"),
+            ("@group(0".to_string(), "there must be an output"),
             ("@group(0) @binding(1) var<".to_string(), "line 1, column 1"),
             (
                 "@group(0) @binding(99999999999999999999999) var<storage> x: array<f32>;".into(),
@@ -301,22 +304,28 @@ fn misuse(suite: &mut Suite) {
         let outputs = [("sums", two), ("differences", two)];
         let numbers = [("size", 2.0), ("weight", 1.0)];
         let all: [(Result<Vec<Tensor>>, &str); 8] = [
-            (shader.run(&[("x", &x)], &outputs, one, &numbers), "the input `y` is missing"),
+            (shader.run(&[("x", &x)], &outputs, one, &numbers), "the input `y` must be given"),
             (
                 shader.run(&[("x", &x), ("z", &x)], &outputs, one, &numbers),
-                "no input `z`, but `x`, `y`",
+                "must be one of `x`, `y`, got `z`",
             ),
-            (shader.run(&[("x", &x), ("x", &x)], &outputs, one, &numbers), "the input `x` twice"),
+            (
+                shader.run(&[("x", &x), ("x", &x)], &outputs, one, &numbers),
+                "the input `x` must be given once",
+            ),
             (
                 shader.run(&both, &[("sums", two)], one, &numbers),
-                "the output `differences` is missing",
+                "the output `differences` must be given",
             ),
-            (shader.run(&both, &outputs, one, &[("size", 2.0)]), "the number `weight` is missing"),
+            (
+                shader.run(&both, &outputs, one, &[("size", 2.0)]),
+                "the number `weight` must be given",
+            ),
             (
                 shader.run(&[("x", &x), ("y", &n)], &outputs, one, &numbers),
-                "`y` is i32, and it takes f32",
+                "`y` must be f32, got i32",
             ),
-            (shader.run(&[("x", &x), ("y", &empty)], &outputs, one, &numbers), "has no elements"),
+            (shader.run(&[("x", &x), ("y", &empty)], &outputs, one, &numbers), "must not be empty"),
             (shader.run(&both, &outputs, one, &[("size", 0.5), ("weight", 1.0)]), "0.5"),
         ];
         for (got, wanted) in all {

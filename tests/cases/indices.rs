@@ -57,13 +57,13 @@ async fn out_of_range(
     for (outside, told) in [([2, 3], 3), ([-4, 0], -4), ([i32::MAX, 1], i32::MAX)] {
         let index = device.tensor(&outside, &[2]).map_err(said)?;
         let result = of(device, &index).map_err(said)?;
-        let what = format!("read: index {told} of {name} is out of range for 3 elements");
+        let what = format!("read: an index of {name} must be in [-3, 3), got {told}");
         refuses(&what, result.read::<f32>().await, Data)?;
         result.read::<f32>().await.map_err(said)?;
     }
     let index = device.tensor(&[3u32, 1], &[2]).map_err(said)?;
     let read = of(device, &index).map_err(said)?.read::<f32>().await;
-    refuses(&format!("read: index 3 of {name} is out of range for 3 elements"), read, Data)
+    refuses(&format!("read: an index of {name} must be in [-3, 3), got 3"), read, Data)
 }
 
 /// Another tensor's read tells it; what was refused and what is compiled are read as always.
@@ -71,7 +71,11 @@ async fn several(device: &Device) -> Outcome {
     let x = t(device, &[3]).map_err(said)?;
     let index = device.tensor(&[1, 9], &[2]).map_err(said)?;
     let picked = x.index_select(0, &index).map_err(said)?;
-    refuses("read: index 9 of index_select", x.read::<f32>().await, Data)?;
+    refuses(
+        "read: an index of index_select must be in [-3, 3), got 9",
+        x.read::<f32>().await,
+        Data,
+    )?;
     x.read::<f32>().await.map_err(said)?;
     picked.read::<f32>().await.map_err(said)?;
     let program = device.compile(&[(&[2], I32)], |inputs| {

@@ -421,8 +421,8 @@ fn states(s: &mut Suite) {
         let mut misshapen = doubled.clone();
         misshapen.insert("2.layer.weight".into(), device.ones(&[3, 4])?);
         let wrong = [
-            (short, "load_state_dict: missing: `0.bias`"),
-            (surplus, "load_state_dict: surplus: `3.weight`"),
+            (short, "load_state_dict: the state must have all names of the model, got one without `0.bias`"),
+            (surplus, "load_state_dict: the state must have no other names, got one with `3.weight`"),
             (misshapen, "load_state_dict: `2.layer.weight` must have shape [3, 3], got [3, 4]"),
         ];
         for (state, want) in wrong {

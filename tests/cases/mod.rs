@@ -19,6 +19,7 @@ pub mod custom_shaders;
 pub mod eager;
 pub mod einsum;
 pub mod fft;
+pub mod form;
 pub mod fuzz;
 pub mod gamma;
 pub mod golden;

@@ -1,10 +1,12 @@
 //! What must be refused: for every operation, what kind of error, with the operation's name in front.
 
 mod algebra;
+mod more;
 
 use super::array::encode;
 use super::call::call;
 use super::check::{said, Outcome, Suite};
+use super::form;
 use warpweft::device::Device;
 use warpweft::dtype::DType::{self, Bool, F16, F32, I32, U32};
 use warpweft::error::ErrorKind::{self, Data, Limit, Shape};
@@ -18,18 +20,18 @@ use warpweft::tensor::{
     Filter, Operand, PadMode, PoolOptions, Reduction, Resize, Sampling, Tensor,
 };
 
-const TYPE: ErrorKind = ErrorKind::DType;
+pub const TYPE: ErrorKind = ErrorKind::DType;
 
 /// The operation, the kind of error, and what must give it.
-type Refusal = (&'static str, ErrorKind, fn(&Device) -> Result<Tensor>);
+pub type Refusal = (&'static str, ErrorKind, fn(&Device) -> Result<Tensor>);
 
 /// Ones of type `f32`.
-pub(super) fn t(device: &Device, shape: &[usize]) -> Result<Tensor> {
+pub fn t(device: &Device, shape: &[usize]) -> Result<Tensor> {
     of(device, F32, shape)
 }
 
 /// Ones.
-fn of(device: &Device, dtype: DType, shape: &[usize]) -> Result<Tensor> {
+pub fn of(device: &Device, dtype: DType, shape: &[usize]) -> Result<Tensor> {
     let count = shape.iter().product();
     device.tensor_from_bytes(&encode(dtype, &vec![1.0; count]), shape, dtype)
 }
@@ -579,7 +581,7 @@ const WINDOWS: &[Refusal] = &[
 ];
 
 /// Whether an error is what it should be.
-fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
+pub fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
     let error: Error = match result.and_then(carried) {
         Ok(tensor) => return Err(format!("{name}: took it, and gave {tensor:?}")),
         Err(error) => error,
@@ -588,16 +590,29 @@ fn is(result: Result<Tensor>, name: &str, kind: ErrorKind) -> Outcome {
         let (got, message) = (error.kind(), error.message());
         return Err(format!("{name} should say {kind:?}, and says {got:?} {message:?}"));
     }
-    Ok(())
+    form::check(name, error.message())
 }
+
+/// All lists.
+pub const LISTS: [&[Refusal]; 13] = [
+    CREATION,
+    MOVEMENT,
+    REDUCTIONS,
+    ROUTINES,
+    WINDOWS,
+    GRADIENTS,
+    ORDERING,
+    algebra::ALGEBRA,
+    more::MADE,
+    more::ARRANGED,
+    more::STATISTICS,
+    more::LINEAR,
+    more::STATE,
+];
 
 pub fn cases() -> Suite {
     let mut suite = Suite::new("refusals");
-    for (number, list) in
-        [CREATION, MOVEMENT, REDUCTIONS, ROUTINES, WINDOWS, GRADIENTS, ORDERING, algebra::ALGEBRA]
-            .into_iter()
-            .enumerate()
-    {
+    for (number, list) in LISTS.into_iter().enumerate() {
         for (at, &(name, kind, refused)) in list.iter().enumerate() {
             suite.steps(format!("{name} {kind:?} {number}.{at}"), move |device| async move {
                 is(refused(&device), name, kind)

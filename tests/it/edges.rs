@@ -138,11 +138,10 @@ fn no_buffer_is_larger_than_the_largest_one() {
 
 /// What a case says where it met the limit: the operation, and both numbers.
 fn is_limit(what: &str, limit: u64) -> bool {
-    let most = format!("more than the {limit} bytes a kernel can use on this device");
-    let Some((before, _)) = what.split_once(&most) else { return false };
-    let Some((name, bytes)) = before.rsplit_once(" takes ") else { return false };
-    let bytes = bytes.trim_end_matches(" bytes, ").parse::<u64>();
-    bytes.is_ok_and(|bytes| bytes > limit) && name.contains(": ")
+    let most = format!("at most {limit} bytes on this device");
+    let Some((name, after)) = what.split_once(&most) else { return false };
+    let bytes = after.trim_start_matches(", got ").split(' ').next().map(str::parse::<u64>);
+    bytes.is_some_and(|bytes| bytes.is_ok_and(|bytes| bytes > limit)) && name.contains(": ")
 }
 
 /// Every case either passes or says that something is too large; which it does depends on the limit.

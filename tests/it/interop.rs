@@ -177,10 +177,10 @@ fn a_device_with_too_little_is_refused() {
         app.is_undisturbed();
     };
     use ErrorKind::{Limit, NoDevice};
-    let buffers = "3 storage buffers per shader stage, and 4 are needed";
+    let buffers = "4 storage buffers per shader stage, got 3";
     lacking(|limits| limits.max_storage_buffers_per_shader_stage = 3, Limit, buffers);
-    lacking(|limits| limits.max_compute_workgroup_storage_size = 8192, Limit, "8192 bytes");
-    let invocations = "64 invocations per workgroup, and 256";
+    lacking(|limits| limits.max_compute_workgroup_storage_size = 8192, Limit, "got 8192");
+    let invocations = "256 invocations per workgroup, got 64";
     lacking(|limits| limits.max_compute_invocations_per_workgroup = 64, Limit, invocations);
     lacking(|limits| limits.max_compute_workgroup_size_x = 64, Limit, invocations);
     lacking(|limits| limits.max_uniform_buffer_binding_size = 16 << 10, NoDevice, "16384 bytes");
@@ -354,9 +354,9 @@ fn buffers_that_can_not_be_tensors() {
     refused(make(&gone, DType::F32, &[4]), ErrorKind::Data, &["destroyed"]);
     let cpu = block_on(Device::with(Preference::Cpu)).unwrap();
     let made = cpu.tensor_from_wgpu(&small, DType::F32, &[4]).map(|_| ());
-    refused(made, ErrorKind::Unsupported, &["tensor_from_wgpu: ", "no GPU"]);
+    refused(made, ErrorKind::Unsupported, &["tensor_from_wgpu: ", "must be a GPU"]);
     let shown = cpu.ones(&[4]).unwrap().wgpu_buffer().map(|_| ());
-    refused(shown, ErrorKind::Unsupported, &["wgpu_buffer", "no GPU"]);
+    refused(shown, ErrorKind::Unsupported, &["wgpu_buffer", "must be a GPU"]);
     // Errors that tensors carry are told here, too.
     let odd = device.tensor(&[1i32, 2], &[2]).unwrap().exp().wgpu_buffer().map(|_| ());
     refused(odd, ErrorKind::DType, &["exp"]);

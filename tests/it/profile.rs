@@ -322,7 +322,10 @@ fn one_profile_at_a_time_and_none_is_left() {
             assert_eq!(error.kind(), ErrorKind::Data);
             Err::<(), Error>(error)
         }));
-        assert!(nested.expect_err("the work's error").message().contains("being profiled already"));
+        assert!(nested
+            .expect_err("the work's error")
+            .message()
+            .contains("must not be profiled twice"));
         // Given up half-way.
         let mut begun = Box::pin(device.profile(std::future::pending::<Result<()>>()));
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -147,13 +147,13 @@ fn dispatches_that_break_the_contract() {
     refused(with(|d| d.inputs = vec![0; 8]), "9 buffers");
     refused(with(|d| d.inputs = vec![2]), "a slot or number that does not exist");
     refused(with(|d| d.params = vec![0]), "a slot or number that does not exist");
-    refused(with(|d| d.inputs.clear()), "names what is not there");
+    refused(with(|d| d.inputs.clear()), "operands must exist");
     let mut other = batch(program(), |_| {});
     other.slots.truncate(1);
-    refused(run(other), "not the buffers and numbers of this batch");
+    refused(run(other), "must be those of the batch");
     let mut large = batch(program(), |_| {});
     large.slots[0].bytes = 20;
-    refused(run(large), "beyond the end of buffer");
+    refused(run(large), "must be inside the buffer");
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn programs_that_are_not_well_formed() {
     let and = Inst::Binary(Binary::And, 0, 0);
     refused(ran(program(vec![load(), and])), "has no meaning for its operands' type");
     let later = Inst::Binary(Binary::Add, 0, 1);
-    refused(ran(program(vec![load(), later])), "a value is used before it is made");
-    refused(ran(program(vec![Inst::Accumulator])), "names what is not there");
-    refused(ran(program(vec![Inst::Coord(1)])), "names what is not there");
+    refused(ran(program(vec![load(), later])), "values must be computed before they are used");
+    refused(ran(program(vec![Inst::Accumulator])), "operands must exist");
+    refused(ran(program(vec![Inst::Coord(1)])), "operands must exist");
     let far = Inst::Load { input: 0, index: Index::atom(Atom::Value(0)), dtype: DType::F32 };
-    refused(ran(program(vec![far])), "a value is used before it is made");
+    refused(ran(program(vec![far])), "values must be computed before they are used");
     let mut untyped = program(vec![load()]);
     untyped.types.clear();
-    refused(ran(untyped), "values without a type");
+    refused(ran(untyped), "values must have a dtype");
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn what_is_too_large_is_refused() {
     assert_eq!(y.graph(&[]).expect("500 are drawn").dot().matches("label").count(), 500);
     let error = y.exp().graph(&[]).expect_err("one more is not");
     assert_eq!(error.kind(), ErrorKind::Limit);
-    assert!(error.message().starts_with("graph: more than the 500"), "{error}");
+    assert!(error.message().starts_with("graph: the drawing must have at most 500"), "{error}");
     // Many that are used twice, and a wide one.
     let many: Vec<Tensor> = (0..600).map(|_| x.exp()).collect();
     let wide = Tensor::concat(&many, 0).expect("joined");

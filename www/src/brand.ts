@@ -26,7 +26,7 @@ export interface Owner {
 }
 
 /** Why an object is not disposed of by what it calls itself: the function that it builds a program of, above all. */
-export const inUse = "it is in use by what calls this";
+export const inUse = "the object must not be in use, got one whose method calls this";
 
 /** A class of a core. */
 interface Kind {
@@ -71,11 +71,13 @@ export class Brand extends Given {
   static set(object: object, kind: Kind, pointer: number): void {
     const { name, owner, claim } = kind;
     if (#owner in object) {
-      if (pointer !== 0 || object.#owner !== owner) throw dataError(`${name}: its place is not for others to set`);
+      if (pointer !== 0 || object.#owner !== owner) {
+        throw dataError(`${name}: the pointer must be set by the core, got another caller`);
+      }
       object.#pointer = object.#handle = 0;
       return;
     }
-    if (!owner.exports.unclaimed()) throw dataError(`${name}: objects are made by the core alone`);
+    if (!owner.exports.unclaimed()) throw dataError(`${name}: objects must be made by the core, got another`);
     new Brand(object, kind, pointer, claim(pointer));
     if (name === "Tensor") owner.made(object);
   }
@@ -83,7 +85,7 @@ export class Brand extends Given {
   /** The pointer that wasm-bindgen's code asks for; 0 if it was given up. */
   static pointer(object: object, { name, owner }: Kind): number {
     if (#owner in object && object.#owner === owner) return object.#pointer;
-    throw dataError(`${name}: this is no ${name} of the ${owner.name} core`);
+    throw dataError(`${name}: the object must be a ${name} of the ${owner.name} core, got another`);
   }
 
   /** The number of an object's place; 0 if it was disposed, -2 if it is none, -3 if it is another core's. */
@@ -130,7 +132,7 @@ function needFew(name: string, most: number, values: readonly unknown[]): void {
   while (count > most && values[count - 1] === undefined) count -= 1;
   if (count <= most) return;
   const list = values.every((value) => typeof value === "number") ? `; for a list: ${name}([${values.join(", ")}])` : "";
-  throw dataError(`${name}: takes ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
+  throw dataError(`${name}: there must be at most ${most} argument${most === 1 ? "" : "s"}, got ${count}${list}`);
 }
 
 /**
@@ -160,7 +162,7 @@ export function adopt(name: string, core: CoreClass, root: { prototype: object }
     // A core that has trapped has nothing to give back. The error to see is the first one, so cleaning up throws none.
     const { isLost } = owner;
     if (!isLost && owner.active.includes(Brand.pointer(this, kind))) {
-      throw dataError(`dispose: the ${name} can not go: ${inUse}`);
+      throw dataError(`dispose: ${inUse}`);
     }
     try {
       this.end?.();

@@ -1,7 +1,7 @@
 // Which machine to use: what the browser offers, and what is asked for. Nothing is loaded to find out.
 
-import { describe } from "./host.js";
-import { dataError, WarpweftError } from "./errors.js";
+import { refused } from "./host.js";
+import { WarpweftError } from "./errors.js";
 import type { CoreName } from "./load.js";
 
 /** What a device is. */
@@ -116,14 +116,14 @@ export async function isAvailable(): Promise<boolean> {
 }
 
 const nothing = (prefer: unknown, why: string) => {
-  const message = `device: nothing answers to ${typeof prefer === "string" ? `"${prefer}"` : prefer}: ${why}`;
-  return new WarpweftError("NoDevice", message);
+  const shown = typeof prefer === "string" ? `"${prefer}"` : prefer;
+  return new WarpweftError("NoDevice", `device: the preference must match a device, got ${shown}: ${why}`);
 };
 
 /** What to open for a preference. */
 export async function choose(prefer: unknown): Promise<Choice> {
   if (typeof prefer !== "string" && typeof prefer !== "number") {
-    throw dataError(`device: ${describe(prefer)} is no preference`);
+    throw refused("device", "prefer", "a string or a number", prefer);
   }
   if (prefer === "cpu") return { core: "cpu" };
   const gpu = await offer(prefer === "low-power" ? "low-power" : "high-performance");

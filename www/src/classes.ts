@@ -7,7 +7,7 @@ import { encode, nest, type DType, type NestedArray } from "./data.js";
 import { ElementFunction, Shader, text, type ElementFunctionOptions, type ShaderOptions, type Tensors } from "./custom.js";
 import { dataError } from "./errors.js";
 import { bytesOf, loadNpz, loadSafetensors, saveSafetensors, type FileOptions, type Files, type Safetensors } from "./files.js";
-import { checked, describe, look, needShort, needSync } from "./host.js";
+import { checked, look, needShort, needSync, refused } from "./host.js";
 import { shareClasses } from "./load.js";
 import { entries } from "./named.js";
 import { aliveOn, classOf, explain, hostOf, isGone, Shown } from "./objects.js";
@@ -66,7 +66,7 @@ export class Tensor extends Shown {
   async to(device: Device): Promise<Tensor> {
     const op = "to";
     aliveOn(this, op);
-    if (Brand.kind(Object(device) as object) !== "Device") throw dataError(`${op}: ${describe(device)} is no device`);
+    if (Brand.kind(Object(device) as object) !== "Device") throw refused(op, "device", "a device", device);
     const { dtype, shape } = this;
     return device.upload(await this.bytes(), dtype, shape);
   }
@@ -74,13 +74,15 @@ export class Tensor extends Shown {
   checkpoint(work: (x: Tensor) => Tensor): Tensor {
     const name = "checkpoint";
     aliveOn(this, name);
-    if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+    if (typeof work !== "function") throw refused(name, "work", "a function", work);
     const { device } = this;
     const since = device.recorded();
     return device.scope(() => {
       const list = results(work(this), name) as Tensor[];
       if (list.length !== 1) throw dataError(`${name}: the function must return one tensor, got ${list.length}`);
-      if (list[0]!.device !== device) throw dataError(`${name}: the result lives on another device`);
+      if (list[0]!.device !== device) {
+        throw dataError(`${name}: the result must be on the device of the others, got one of another`);
+      }
       // The function may have returned its argument, or a tensor of somebody else's: what is given out is neither.
       return list[0]!.checkpointed(since);
     });
@@ -110,18 +112,18 @@ export class Tensor extends Shown {
 
 /** A list of tensors that a program's function gave. */
 function results(given: unknown, op = "compile"): unknown[] {
-  needShort(op, "what the function returned", given);
+  needShort(op, "the result of the function", given);
   const list = Array.isArray(given) ? given : [given];
   for (const result of list) needSync(op, "the function", result);
   const odd = list.findIndex((result) => !(result instanceof Tensor));
   if (odd < 0) return list;
-  throw dataError(`${op}: the function returned ${describe(list[odd])}`);
+  throw refused(op, "the result of the function", "a tensor", list[odd]);
 }
 
 /** A function of a user's, of tensors, as a core calls it. */
 function wrapped(device: Device, name: string, work: unknown): ((tensors: Tensor[]) => unknown[]) | undefined {
   if (work === undefined) return undefined;
-  if (typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+  if (typeof work !== "function") throw refused(name, "work", "a function", work);
   return (tensors) => device.scope(() => results((work as (...tensors: Tensor[]) => unknown)(...tensors), name));
 }
 
@@ -145,7 +147,7 @@ export class Device extends Shown {
   declare borrow: Parameters<typeof borrow>[0];
 
   constructor() {
-    super("is opened by `await Device.new()`");
+    super("must be opened by `await Device.new()`, got a call of the constructor");
   }
 
   static new(options?: DeviceOptions): Promise<Device> {
@@ -189,8 +191,8 @@ export class Device extends Shown {
     const name = "compile";
     hostOf(this, name);
     needShort(name, "inputs", inputs);
-    if (!Array.isArray(inputs)) throw dataError(`${name}: the inputs are not a list of { shape, dtype }`);
-    if (typeof build !== "function") throw dataError(`${name}: there is no function to compile`);
+    if (!Array.isArray(inputs)) throw refused(name, "inputs", "a list of { shape, dtype }", inputs);
+    if (typeof build !== "function") throw refused(name, "build", "a function", build);
     const specs = inputs.map((input: { shape?: unknown; dtype?: unknown }) => checked(name, input, ["shape", "dtype"]));
     const shapes = specs.map(({ shape }) => shape);
     const dtypes = specs.map(({ dtype = "f32" }) => dtype);
@@ -204,7 +206,7 @@ export class Device extends Shown {
     const { gradients = [], fallback } = checked(name, options, ["gradients", "fallback"]);
     needShort(name, "gradients", gradients);
     if (!Array.isArray(gradients) || gradients.some((other) => !(other instanceof ElementFunction))) {
-      throw dataError(`${name}: the gradients are not a list of element functions`);
+      throw refused(name, "gradients", "a list of element functions", gradients);
     }
     return this.madeElement(text(name, source), gradients, wrapped(this, name, fallback));
   }
@@ -214,14 +216,16 @@ export class Device extends Shown {
     hostOf(this, name);
     const { gradient, fallback } = checked(name, options, ["gradient", "fallback"]);
     for (const work of [gradient, fallback]) {
-      if (work !== undefined && typeof work !== "function") throw dataError(`${name}: ${describe(work)} is not a function`);
+      if (work !== undefined && typeof work !== "function") throw refused(name, "gradient and fallback", "functions", work);
     }
     let made: Shader | undefined;
     const by = (names: readonly string[], tensors: readonly unknown[]) =>
       Object.fromEntries(names.map((key, at) => [key, tensors[at]]));
     const of = (names: readonly string[], given: unknown) => {
       needSync(name, "the function", given);
-      if (typeof given !== "object" || given === null) throw dataError(`${name}: the function returned ${describe(given)}`);
+      if (typeof given !== "object" || given === null) {
+        throw refused(name, "the result of the function", "an object of tensors by name", given);
+      }
       return results(names.map((key) => (given as Record<string, unknown>)[key]), name);
     };
     const pulled = (tensors: Tensor[]) =>
@@ -243,7 +247,7 @@ export class Device extends Shown {
   scope<T>(work: () => T): T {
     const host = hostOf(this, "scope");
     const { scopes } = host;
-    if (typeof work !== "function") throw dataError(`scope: ${describe(work)} is not a function`);
+    if (typeof work !== "function") throw refused("scope", "work", "a function", work);
     const made = new Set<object>();
     scopes.push(made);
     const kept = new Set<unknown>();
@@ -291,7 +295,7 @@ export class Device extends Shown {
 
   async profile<T>(work: () => T | Promise<T>): Promise<{ value: T; profile: Profile }> {
     hostOf(this, "profile");
-    if (typeof work !== "function") throw dataError(`profile: ${describe(work)} is not a function`);
+    if (typeof work !== "function") throw refused("profile", "work", "a function", work);
     return profile(this, work);
   }
 
@@ -305,7 +309,7 @@ export class Variable extends Shown {
 
   // @ts-expect-error: the core's object stands for this one.
   constructor(value: unknown) {
-    if (Array.isArray(value)) throw dataError("variable: an array is not a tensor; device.tensor makes one of it");
+    if (Array.isArray(value)) throw dataError("variable: value must be a tensor, got an array; device.tensor makes one of it");
     const core = classOf("Variable", "variable", [value]) as unknown as new (value: unknown) => Variable;
     return new core(value);
   }

@@ -1,8 +1,7 @@
 // Kernels of one's own: functions of elements and compute shaders.
 
 import type { Tensor } from "./classes.js";
-import { dataError } from "./errors.js";
-import { checked, describe, needShort } from "./host.js";
+import { checked, needShort, refused } from "./host.js";
 import { entries } from "./named.js";
 import { hostOf, isGone, Shown } from "./objects.js";
 
@@ -38,12 +37,12 @@ export class Shader extends Shown {
     const { inputs, outputs, params = {}, workgroups } = given;
     const parts = [inputs, outputs, params].map((part, at) => {
       if (typeof part !== "object" || part === null) {
-        throw dataError(`${name}: ${["inputs", "outputs", "params"][at]} is ${describe(part)}, not an object of them by name`);
+        throw refused(name, ["inputs", "outputs", "params"][at]!, "an object by name", part);
       }
       return entries(name, part);
     });
     needShort(name, "workgroups", workgroups);
-    if (!Array.isArray(workgroups)) throw dataError(`${name}: workgroups is ${describe(workgroups)}, not a list of numbers`);
+    if (!Array.isArray(workgroups)) throw refused(name, "workgroups", "a list of numbers", workgroups);
     const [[a, tensors], [b, shapes], [c, numbers]] = parts as unknown as [Part, Part, Part];
     const made = this.launch(a, tensors, b, shapes, workgroups, c, numbers);
     return Object.fromEntries(this.names().outputs.map((key, at) => [key, made[at]!]));
@@ -71,6 +70,6 @@ export interface ShaderOptions {
 
 /** A source. */
 export function text(op: string, source: unknown): string {
-  if (typeof source !== "string") throw dataError(`${op}: the source is ${describe(source)}, not a text`);
+  if (typeof source !== "string") throw refused(op, "source", "a string", source);
   return source;
 }

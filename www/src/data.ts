@@ -1,7 +1,7 @@
 // Data from JavaScript into the bytes that devices store, and nested arrays.
 
 import { dataError, shapeError, WarpweftError } from "./errors.js";
-import { describe, look, needShort } from "./host.js";
+import { look, needShort, refused } from "./host.js";
 
 export type DType = "f32" | "f16" | "i32" | "u32" | "bool" | "i8" | "u8" | "i16" | "u16";
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
@@ -47,7 +47,7 @@ const natural: Record<string, DType> = {
 /** Brings data into a device's form. */
 export function encode(data: unknown, wantedShape: unknown, wanted: unknown): Elements {
   if (wanted !== undefined && !(typeof wanted === "string" && Object.hasOwn(types, wanted))) {
-    throw dataError(`tensor: dtype is ${describe(wanted)}, not one of ${Object.keys(types).join(", ")}`);
+    throw refused("tensor", "dtype", `one of ${Object.keys(types).join(", ")}`, wanted);
   }
   const { list, own, type } = flat(data, wanted as DType | undefined);
   const dtype = (wanted as DType | undefined) ?? type;
@@ -58,14 +58,14 @@ export function encode(data: unknown, wantedShape: unknown, wanted: unknown): El
 
 /** Elements one after the other, the shape they came in, and the type they have. */
 function flat(data: unknown, wanted: DType | undefined): { list: ArrayLike<unknown>; own: number[]; type: DType } {
-  if (isGivenAway(data)) throw dataError("tensor: the data were transferred to another thread");
+  if (isGivenAway(data)) throw dataError("tensor: the data must be here, got ones transferred to another thread");
   if (isBuffer(data)) {
     const list = ofBuffer(data, wanted);
     return { list, own: [list.length], type: wanted! };
   }
   if (ArrayBuffer.isView(data)) {
     const type = natural[name(data)];
-    if (type === undefined) throw dataError(`tensor: no tensor is made from a ${name(data)}`);
+    if (type === undefined) throw dataError(`tensor: the data must be numbers, got ${name(data)}`);
     const list = data as unknown as ArrayLike<unknown>;
     return { list, own: [list.length], type };
   }
@@ -88,10 +88,10 @@ export function isGivenAway(data: unknown): boolean {
 
 /** The elements in a buffer, of a type that must be said. */
 function ofBuffer(buffer: ArrayBuffer, dtype: DType | undefined): ArrayLike<unknown> {
-  if (dtype === undefined) throw dataError("tensor: an ArrayBuffer needs a dtype beside it");
+  if (dtype === undefined) throw dataError("tensor: dtype must be given for an ArrayBuffer, got none");
   const size = dtype === "f16" ? 2 : dtype === "bool" ? 1 : types[dtype].Store.BYTES_PER_ELEMENT;
   if (buffer.byteLength % size !== 0) {
-    throw shapeError(`tensor: ${buffer.byteLength} bytes are no whole number of elements of type ${dtype}`);
+    throw shapeError(`tensor: the bytes must be a multiple of those of ${dtype}, got ${buffer.byteLength}`);
   }
   if (dtype === "bool") return new Uint8Array(buffer);
   return dtype === "f16" ? Float32Array.from(new Uint16Array(buffer), half) : new types[dtype].Store(buffer);
@@ -113,7 +113,7 @@ function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Arr
   // These lie in memory as the device wants them.
   if (list instanceof Store && dtype !== "bool") return new Uint8Array(list.buffer, list.byteOffset, list.byteLength);
   const words = look(() => new Store(list.length));
-  if (!words) throw new WarpweftError("Memory", `tensor: JavaScript has no room for ${list.length} elements`);
+  if (!words) throw new WarpweftError("Memory", `tensor: the elements must fit into memory, got ${list.length}`);
   const put = ArrayBuffer.isView(list) && dtype === "f32" && !name(list).startsWith("Big");
   if (put) words.set(list as unknown as ArrayLike<number>);
   else for (let i = 0; i < list.length; i++) words[i] = element(dtype, list[i]);
@@ -124,12 +124,12 @@ function store(list: ArrayLike<unknown>, dtype: Exclude<DType, "f16">): Uint8Arr
 function element(dtype: DType, value: unknown): number {
   const kind = typeof value;
   if (kind !== "number" && kind !== "boolean" && kind !== "bigint") {
-    throw dataError(`tensor: ${describe(value)} is not a number`);
+    throw refused("tensor", "an element", "a number", value);
   }
   const real = Number(value);
   const { low, high } = types[dtype] as { low?: number; high?: number };
   if (low !== undefined && high !== undefined && !(Number.isInteger(real) && low <= real && real <= high)) {
-    throw new WarpweftError("DType", `tensor: ${String(value)} is not a value of type ${dtype}`);
+    throw new WarpweftError("DType", `tensor: an element must be a value of dtype ${dtype}, got ${String(value)}`);
   }
   return real;
 }
@@ -139,7 +139,7 @@ function resolve(shape: unknown, size: number): number[] {
   const given: unknown = typeof shape === "number" ? [shape] : shape;
   needShort("tensor", "shape", given);
   if (!Array.isArray(given) || !given.every((extent) => typeof extent === "number")) {
-    throw dataError(`tensor: shape is ${describe(shape)}, not a list of numbers`);
+    throw refused("tensor", "shape", "a list of numbers", shape);
   }
   const extents = given as number[];
   const open = extents.indexOf(-1);
@@ -147,7 +147,7 @@ function resolve(shape: unknown, size: number): number[] {
   const known = extents.reduce((product, extent, i) => (i === open ? product : product * extent), 1);
   const missing = size / known;
   if (extents.indexOf(-1, open + 1) >= 0 || !Number.isInteger(missing) || missing < 0) {
-    throw shapeError(`tensor: ${size} elements do not make a shape of [${extents.join(", ")}]`);
+    throw shapeError(`tensor: the known extents must divide the ${size} elements, got [${extents.join(", ")}]`);
   }
   return extents.map((extent) => (extent === -1 ? missing : extent));
 }
@@ -158,7 +158,7 @@ function nesting(data: unknown): number[] {
   for (let inner = data; Array.isArray(inner); inner = inner[0]) {
     shape.push(inner.length);
     // Arrays may contain themselves.
-    if (shape.length > 8) throw shapeError("tensor: the arrays are nested more than 8 deep");
+    if (shape.length > 8) throw shapeError("tensor: arrays must be nested at most 8 deep, got more");
   }
   return shape;
 }
@@ -168,13 +168,13 @@ function flatten(data: readonly unknown[], shape: readonly number[]): unknown[] 
   const visit = (value: unknown, depth: number) => {
     const extent = shape[depth];
     if (extent === undefined) {
-      if (Array.isArray(value)) throw shapeError("tensor: the arrays are not nested equally deep");
+      if (Array.isArray(value)) throw shapeError("tensor: arrays must be nested equally deep, got an array among numbers");
       flat.push(value);
       return;
     }
-    if (!Array.isArray(value)) throw dataError(`tensor: ${describe(value)} stands among arrays`);
+    if (!Array.isArray(value)) throw refused("tensor", "arrays", "nested equally deep", value);
     if (value.length !== extent) {
-      throw shapeError(`tensor: arrays of ${extent} and ${value.length} elements stand along one axis`);
+      throw shapeError(`tensor: arrays along an axis must have one length, got ${extent} and ${value.length}`);
     }
     for (const inner of value) visit(inner, depth + 1);
   };

@@ -1,5 +1,5 @@
-// A core that has trapped: from then on every call is one and the same error, what waits hears of it, and what is let go is
-// let go in silence.
+// A core that has trapped: from then on every call throws one error, pending promises are rejected, and objects are freed
+// without errors.
 
 import { inUse, type Exports } from "./brand.js";
 import { dataError, WarpweftError } from "./errors.js";
@@ -31,7 +31,7 @@ export function guarded(exports: WebAssembly.Exports, host: Host): WebAssembly.E
     }
     // What wasm-bindgen says of objects that are none, or are at work.
     const said = error instanceof Error ? error.message : "";
-    if (said.startsWith("null pointer")) return dataError(`${host.name}: this is none of its objects: ${said}`);
+    if (said.startsWith("null pointer")) return dataError(`${host.name}: the object must be of this core, got: ${said}`);
     if (/^(recursive use|attempted to take)/.test(said)) return dataError(`${host.name}: ${inUse}`);
     return error;
   };

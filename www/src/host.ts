@@ -26,6 +26,10 @@ export function describe(value: unknown): string {
   return `a value of type ${typeof value}`;
 }
 
+/** The error for a value that is not what it must be: `add: y must be a number, got "1"`. */
+export const refused = (op: string, what: string, wanted: string, value: unknown) =>
+  dataError(`${op}: ${what} must be ${wanted}, got ${describe(value)}`);
+
 /** Whether it is an array, of whatever elements. */
 const isList = (value: unknown): value is ArrayLike<unknown> =>
   Boolean(look(() => Array.isArray(value))) || (ArrayBuffer.isView(value) && !(value instanceof DataView));
@@ -36,7 +40,7 @@ const MOST = 2 ** 16;
 /** What is said of a list that is too long; undefined of all other values. */
 export function tooLong(value: unknown): string | undefined {
   const length = isList(value) ? (look(() => value.length) ?? 0) : 0;
-  return length > MOST ? `a list of ${length}, at most ${MOST}` : undefined;
+  return length > MOST ? `must have at most ${MOST} items, got ${length}` : undefined;
 }
 
 /**
@@ -53,7 +57,7 @@ export function needSync(op: string, what: string, returned: unknown): void {
 /** Refuses a list that is too long, before anything looks at its items. */
 export function needShort(op: string, what: string, value: unknown): void {
   const why = tooLong(value);
-  if (why !== undefined) throw limitError(`${op}: ${what} is ${why}`);
+  if (why !== undefined) throw limitError(`${op}: ${what} ${why}`);
 }
 
 /** What a getter of the browser's says of an object: nothing if it is none of that kind, whatever it claims to be. */
@@ -85,7 +89,7 @@ function unknownOption(key: string, known: readonly string[]): string {
   const word = key.slice(0, 40);
   const near = [...known].sort((a, b) => distance(a, word) - distance(b, word))[0];
   const meant = near !== undefined && distance(near, word) <= Math.max(2, word.length / 3);
-  return `there is no option "${word}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
+  return `options must be known, got "${word}"; ${meant ? `did you mean "${near}"?` : `there are: ${known.join(", ")}`}`;
 }
 
 /** Whether something can be an object of options. The keys of lists are not looked at: there may be very many. */
@@ -94,7 +98,7 @@ const isOptions = (value: unknown): value is object => typeof value === "object"
 /** An object of options of a method that JavaScript has by hand; none at all is the empty one. */
 export function checked<T extends object>(op: string, given: T | undefined, known: readonly (keyof T & string)[]): Partial<T> {
   if (given === undefined) return {};
-  if (!isOptions(given)) throw dataError(`${op}: ${describe(given)} is not an object of options`);
+  if (!isOptions(given)) throw refused(op, "options", "an object", given);
   const odd = Object.keys(given).find((key) => !(known as readonly string[]).includes(key));
   if (odd !== undefined) throw dataError(`${op}: ${unknownOption(odd, known)}`);
   return given;
@@ -180,10 +184,10 @@ export class Host implements Owner {
   }
 
   oddFields(value: unknown, known: string): string {
-    if (!isOptions(value)) return `${describe(value)} is not an object of options`;
+    if (!isOptions(value)) return `options must be an object, got ${describe(value)}`;
     const list = names(known);
     const key = look(() => Object.keys(value).find((key) => !list.includes(key)));
-    return key === undefined ? "the object of options can not be read" : unknownOption(key, list);
+    return key === undefined ? "options must be readable, got an object that throws" : unknownOption(key, list);
   }
 
   describe(value: unknown): string {
@@ -319,11 +323,11 @@ export class Host implements Owner {
     });
   }
 
-  /** The core has trapped: whoever waits hears of it. */
+  /** The core has trapped: promises that are pending are rejected. */
   lose(cause: unknown): WarpweftError {
     this.isLost = true;
     const why = this.#panic || String(cause);
-    const message = `device: the ${this.name} core failed, and what was on it is lost; reload the page: ${why}`;
+    const message = `device: the ${this.name} core failed, and its tensors are lost; reload the page: ${why}`;
     const error = new WarpweftError("DeviceLost", message, { cause });
     for (const reject of this.#rejects) reject(error);
     this.#rejects.clear();

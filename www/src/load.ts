@@ -4,7 +4,7 @@ import { adopt, type CoreClass } from "./brand.js";
 import { sizeOf, sizes, type Size } from "./entry.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { guarded } from "./guard.js";
-import { describe, Host } from "./host.js";
+import { Host, refused } from "./host.js";
 import type { PlatformResponse, PlatformUrl, WasmModule } from "./platform.js";
 
 /** A core that runs. */
@@ -163,9 +163,9 @@ const debugWords = ["graph", "plan", "kernel", "time", "memory"];
  * ```
  */
 export function setDebug(words: string): void {
-  if (typeof words !== "string") throw dataError(`debug: ${describe(words)} is no text`);
+  if (typeof words !== "string") throw refused("debug", "words", "a string", words);
   const odd = words.split(/[, |]/).find((word) => word && !debugWords.includes(word));
-  if (odd !== undefined) throw dataError(`debug: there is no \`${odd}\`; there are ${debugWords.join(", ")}`);
+  if (odd !== undefined) throw dataError(`debug: a word must be one of ${debugWords.join(", ")}, got \`${odd}\``);
   debug = words;
   for (const { glue } of started) glue.setDebug(debug);
 }
@@ -237,7 +237,7 @@ async function compile(given: WasmSource | PromiseLike<WasmSource>, signal: Abor
   if (kind(source) === "Response") return compileResponse(source as Response);
   if (typeof source === "string" || kind(source) === "URL") return get(source as string | URL, signal);
   if (kind(source) === "ArrayBuffer" || ArrayBuffer.isView(source)) return WebAssembly.compile(source as BufferSource);
-  throw dataError(`device: ${describe(source)} is no WebAssembly: a URL, a Response, bytes or a module`);
+  throw refused("device", "wasm", "a URL, a Response, bytes or a WebAssembly.Module", source);
 }
 
 /** Node's modules, where there are any. Not imported: bundlers for pages would look for them. */
@@ -256,7 +256,7 @@ async function get(place: string | URL, signal: AbortSignal): Promise<WebAssembl
 }
 
 async function compileResponse(response: Response): Promise<WebAssembly.Module> {
-  const place = response.url || "what was given";
+  const place = response.url || "the response";
   if (!response.ok) throw new Error(`${place}: ${response.status} ${response.statusText}`);
   const type = response.headers.get("content-type") ?? "no type";
   if (type === "application/wasm" && WebAssembly.compileStreaming !== undefined) return WebAssembly.compileStreaming(response);
@@ -265,5 +265,5 @@ async function compileResponse(response: Response): Promise<WebAssembly.Module> 
   if (["\0", "a", "s", "m"].every((letter, at) => bytes[at] === letter.charCodeAt(0))) return WebAssembly.compile(bytes);
   const vite = place.includes("/node_modules/") ? '; with Vite 5 to 7 set `optimizeDeps: { exclude: ["warpweft"] }`' : "";
   const help = `copy the package's .wasm there, or say where it is (\`wasm\`)${vite}`;
-  throw new Error(`${place} is no WebAssembly but ${type}: ${help}`);
+  throw new Error(`${place} must be WebAssembly, got ${type}; ${help}`);
 }

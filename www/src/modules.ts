@@ -4,7 +4,7 @@ import type { Device, Tensor, Variable } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { mark, own } from "./entry.js";
-import { describe, needShort, needSync, tooLong, type Host } from "./host.js";
+import { needShort, needSync, refused, tooLong, type Host } from "./host.js";
 import type { FileOptions, FileSource } from "./files.js";
 import { entries, record, type Named } from "./named.js";
 import { readStored, writeStored } from "./opfs.js";
@@ -34,19 +34,23 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
     const name = String(key);
     for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
       // Two parts would have one path, or a path would not say where it leads.
-      if (name === "" || name.includes(".")) throw dataError(`module: the property "${name}" is empty or has a dot`);
+      if (name === "" || name.includes(".")) throw dataError(`module: property names must have no dot, got "${name}"`);
       yield found;
     }
   }
   seen.delete(value);
 }
 
+/** The error for a module without layers and variables. */
+export const noParts = (op: string, what: string) =>
+  dataError(`${op}: the ${what} must have layers or variables as public properties, got none`);
+
 /** Asks the core about a module. */
 function ask(module: Module, question: Question, op: string, ...more: unknown[]): unknown {
   const found = [...parts(module, "", new Set())];
   const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
-  needShort(op, "what the module has", objects);
-  if (objects.length === 0) throw dataError(`${op}: the module has no layers and no variables among its properties`);
+  needShort(op, "the module", objects);
+  if (objects.length === 0) throw noParts(op, "module");
   return classOf("Layer", op, objects)[`module${question}`]!(paths, objects, ...more);
 }
 
@@ -72,7 +76,7 @@ function change(module: object, on: boolean): void {
     if (module instanceof Module) Reflect.set(module, "training", on);
     const layers = Brand.kind(module) === "Layer" ? [module] : [];
     changeParts(module, on, layers, new Set());
-    needShort(on ? "train" : "eval", "what the module has", layers);
+    needShort(on ? "train" : "eval", "the module", layers);
     if (layers.length === 0) return;
     for (const layer of layers) modes.set(layer, on);
     classOf("Layer", on ? "train" : "eval", layers).moduleMode!(layers.map(() => ""), layers, on);
@@ -202,11 +206,11 @@ function ownResult(host: Host, work: () => Tensor): Tensor {
 
 const apply = (step: Step, x: Tensor) => (typeof step === "function" ? step(x) : step.forward(x));
 
-function checkStep(op: string, step: unknown): Step {
+function checkStep(op: string, what: string, step: unknown): Step {
   const { forward } = Object(step) as { forward?: unknown };
   if (typeof step === "function" || typeof forward === "function") return step as Step;
-  if (step instanceof Module) throw dataError(`${op}: a module among its parts has no \`forward\``);
-  throw dataError(`${op}: ${describe(step)} is neither a module nor a function`);
+  if (step instanceof Module) throw dataError(`${op}: ${what} must have \`forward\`, got a module without it`);
+  throw refused(op, what, "a module or a function", step);
 }
 
 export class Sequential extends Module {
@@ -214,7 +218,7 @@ export class Sequential extends Module {
 
   constructor(...steps: Step[]) {
     super();
-    steps.forEach((step, at) => (this[at] = checkStep("sequential", step)));
+    steps.forEach((step, at) => (this[at] = checkStep("sequential", `part ${at}`, step)));
   }
 
   forward(x: Tensor): Tensor {
@@ -226,9 +230,9 @@ export class Sequential extends Module {
     // What is at a number is among the parameters, so it is run; numbers come first, in their order.
     for (const at of Object.keys(this)) {
       if (!/^\d+$/.test(at)) break;
-      x = apply(checkStep(`forward: part ${at}`, this[Number(at)]), x);
+      x = apply(checkStep("forward", `part ${at}`, this[Number(at)]), x);
       needSync("forward", `part ${at}`, x);
-      if (typeof x !== "object" || x === null) throw dataError(`forward: part ${at} returned ${describe(x)}, not a tensor`);
+      if (typeof x !== "object" || x === null) throw refused("forward", `the result of part ${at}`, "a tensor", x);
     }
     return x;
   }
@@ -239,11 +243,11 @@ export class Residual extends Module {
 
   constructor(layer: Step) {
     super();
-    this.layer = checkStep("residual", layer);
+    this.layer = checkStep("residual", "layer", layer);
   }
 
   forward(x: Tensor): Tensor {
-    if (Brand.kind(Object(x) as object) !== "Tensor") throw dataError(`forward: x is ${describe(x)}, not a tensor`);
+    if (Brand.kind(Object(x) as object) !== "Tensor") throw refused("forward", "x", "a tensor", x);
     const made = apply(this.layer, x);
     needSync("forward", "the layer", made);
     return x.add(made);
@@ -255,7 +259,7 @@ export class Layer extends Module {
 
   constructor() {
     super();
-    throw dataError("Layer: its static methods make layers");
+    throw dataError("Layer: layers must be made by its static methods, got a call of the constructor");
   }
 
   override toString(): string {
@@ -341,7 +345,7 @@ export function makeAs(classes: Record<string, object>): void {
         const given = values.map((value) => (value instanceof Module ? value.parameters() : value));
         const short = given.filter((value) => !tooLong(value));
         const host = (ownerOf(short) as Host | undefined) ?? running.find(({ isLost }) => !isLost) ?? running[0];
-        if (!host) throw dataError(`${name}: there is no device yet: \`await Device.new()\` comes before`);
+        if (!host) throw dataError(`${name}: there must be a device, got none; call \`await Device.new()\` first`);
         const object = (host.classes[kind] as Record<string, Function>)[name]!(...given) as object;
         if (kind === "Schedule") recipes.set(object, [name, given.map(copied)]);
         return object;

@@ -1,7 +1,6 @@
 // Names and what has them: states and files, as the core takes and gives them.
 
-import { dataError } from "./errors.js";
-import { describe, needShort } from "./host.js";
+import { needShort, refused } from "./host.js";
 
 /** Names, and what has them. */
 export interface Named<T> {
@@ -11,9 +10,9 @@ export interface Named<T> {
 
 /** A state of JavaScript's as lists. */
 export function entries(op: string, state: unknown): [string[], unknown[]] {
-  if (typeof state !== "object" || state === null) throw dataError(`${op}: ${describe(state)} is no object of tensors by name`);
+  if (typeof state !== "object" || state === null) throw refused(op, "the state", "an object of tensors by name", state);
   const names = Object.keys(state);
-  needShort(op, "its names", names);
+  needShort(op, "the state", names);
   return [names, Object.values(state)];
 }
 

@@ -3,12 +3,12 @@
 import { Brand, type CoreClass, type Owner } from "./brand.js";
 import { mark, own } from "./entry.js";
 import { dataError } from "./errors.js";
-import { describe, look, needShort, type Host } from "./host.js";
+import { look, needShort, refused, type Host } from "./host.js";
 
 /** The core that an object lives on; what is no object of a core is refused in the name of an operation. */
 export function hostOf(object: unknown, op: string): Host {
   const host = Brand.owner(object);
-  if (host === undefined) throw dataError(`${op}: ${describe(object)} is no object of this package`);
+  if (host === undefined) throw refused(op, "the object", "one of this package", object);
   return host as Host;
 }
 
@@ -38,13 +38,13 @@ export function classOf(
 ): CoreClass & Record<string, Function> {
   for (const value of values) needShort(op, "an argument", value);
   const owner = ownerOf(values);
-  if (owner === undefined) throw dataError(`${op}: ${describe(values.flat()[0])} is not ${wanted}`);
+  if (owner === undefined) throw refused(op, "the argument", wanted, values.flat()[0]);
   return (owner as Host).classes[kind] as CoreClass & Record<string, Function>;
 }
 
 /** What says of itself what it is, in the consoles of Node and Deno, too. */
 export abstract class Shown {
-  constructor(how = "is made by its device") {
+  constructor(how = "must be made by its device, got a call of the constructor") {
     throw dataError(`${new.target.name}: ${how}`);
   }
 

@@ -1,8 +1,7 @@
 // Opening a device: its core is fetched and compiled while the browser looks for an adapter.
 
-import { checked, describe } from "./host.js";
+import { checked, refused } from "./host.js";
 import { choose, type Choice } from "./choose.js";
-import { dataError } from "./errors.js";
 import { load, type Core, type CoreName, type WasmSources } from "./load.js";
 
 /** Which device is wanted. */
@@ -79,7 +78,7 @@ export async function open<T>(settings: DeviceOptions | undefined, make: (openin
 
 function wanted(settings: DeviceOptions | undefined): { prefer: unknown; wasm: WasmSources } {
   const { prefer = "auto", wasm = {} } = checked("device", settings, ["prefer", "wasm"]);
-  if (typeof wasm !== "object" || wasm === null) throw dataError(`device: ${describe(wasm)} does not say where cores are`);
+  if (typeof wasm !== "object" || wasm === null) throw refused("device", "wasm", "an object of sources by core", wasm);
   return { prefer, wasm };
 }
 

@@ -1,7 +1,7 @@
 // Files that a site keeps in the browser: in the origin private file system, in a folder of this package's.
 
-import { dataError, WarpweftError } from "./errors.js";
-import { describe } from "./host.js";
+import { WarpweftError } from "./errors.js";
+import { describe, refused } from "./host.js";
 
 const place = "warpweft";
 
@@ -11,8 +11,8 @@ interface Movable extends FileSystemFileHandle {
 }
 
 function checkName(op: string, name: unknown): string {
-  if (typeof name !== "string") throw dataError(`${op}: the name is ${describe(name)}, not a text`);
-  if (/^$|[/\\\0]|^\.\.?$/.test(name)) throw dataError(`${op}: ${describe(name)} is no name of a file`);
+  if (typeof name !== "string") throw refused(op, "name", "a string", name);
+  if (/^$|[/\\\0]|^\.\.?$/.test(name)) throw refused(op, "name", "the name of a file", name);
   return name;
 }
 
@@ -20,12 +20,13 @@ async function folder(op: string): Promise<FileSystemDirectoryHandle> {
   // Not everywhere, whatever the declarations say: only for sites of https and localhost, and not in Node.
   const storage = (globalThis.navigator as Navigator | undefined)?.storage as StorageManager | undefined;
   if (typeof storage?.getDirectory !== "function") {
-    throw new WarpweftError("Unsupported", `${op}: there are no files of a site's own here`);
+    throw new WarpweftError("Unsupported", `${op}: the origin private file system is not supported here`);
   }
   try {
     return await (await storage.getDirectory()).getDirectoryHandle(place, { create: true });
   } catch (cause) {
-    throw new WarpweftError("Unsupported", `${op}: the browser denies files of a site's own: ${String(cause)}`, { cause });
+    const message = `${op}: the browser denies the origin private file system: ${String(cause)}`;
+    throw new WarpweftError("Unsupported", message, { cause });
   }
 }
 
@@ -48,7 +49,7 @@ export async function writeStored(op: string, name: unknown, bytes: () => Promis
   } catch (cause) {
     await files.removeEntry(part).catch(() => {});
     const code = (cause as Error).name === "QuotaExceededError" ? "Memory" : "Unsupported";
-    throw new WarpweftError(code, `${op}: ${describe(known)} can not be written: ${String(cause)}`, { cause });
+    throw new WarpweftError(code, `${op}: ${describe(known)} cannot be written: ${String(cause)}`, { cause });
   }
 }
 
@@ -66,6 +67,6 @@ export async function readStored(op: string, name: unknown): Promise<Blob | unde
     return await (await files.getFileHandle(known)).getFile();
   } catch (cause) {
     if ((cause as Error).name === "NotFoundError") return undefined;
-    throw new WarpweftError("Unsupported", `${op}: ${describe(known)} can not be read: ${String(cause)}`, { cause });
+    throw new WarpweftError("Unsupported", `${op}: ${describe(known)} cannot be read: ${String(cause)}`, { cause });
   }
 }

@@ -1,6 +1,6 @@
 // Sharing with a page that has a `GPUDevice` of its own: that device, its buffers as tensors, and tensors' buffers.
 
-import { checked, describe, told } from "./host.js";
+import { checked, refused, told } from "./host.js";
 import { dataError, WarpweftError } from "./errors.js";
 import { load, type WasmSources } from "./load.js";
 import type { GpuBuffer } from "./platform.js";
@@ -24,7 +24,7 @@ export interface BufferSpec<T extends string = string> {
 export async function share(device: unknown, options?: ShareOptions): Promise<object> {
   const op = "from";
   const { wasm = {} } = checked(op, options, ["wasm"]);
-  if (!told("GPUDevice", "limits", device)) throw dataError(`${op}: ${describe(device)} is no GPUDevice`);
+  if (!told("GPUDevice", "limits", device)) throw refused(op, "the device", "a GPUDevice", device);
   const { classes } = (await load("gpu", wasm).core).host;
   const lost = told("GPUDevice", "lost", device) as Promise<{ message: string; reason: string }>;
   const why = await Promise.race([lost, undefined]);
@@ -32,7 +32,7 @@ export async function share(device: unknown, options?: ShareOptions): Promise<ob
   return (classes.Device as { share(device: unknown): Promise<object> }).share(device);
 }
 
-const noGpu = (op: string) => new WarpweftError("Unsupported", `${op}: the CPU has no GPU's buffers`);
+const noGpu = (op: string) => new WarpweftError("Unsupported", `${op}: the device must be a GPU, got the CPU`);
 
 type Borrow = (buffer: unknown, dtype: unknown, shape: unknown) => object;
 
@@ -42,7 +42,7 @@ export function borrow(make: Borrow | undefined, buffer: unknown, spec: BufferSp
   const { shape, dtype = "f32" } = checked(op, spec, ["shape", "dtype"]);
   if (!make) throw noGpu(op);
   const state = told("GPUBuffer", "mapState", buffer) ?? "unmapped";
-  if (state !== "unmapped") throw dataError(`${op}: the buffer is ${String(state)}; unmap() it first`);
+  if (state !== "unmapped") throw dataError(`${op}: the buffer must be unmapped, got ${String(state)}; unmap() it first`);
   return make(buffer, dtype, shape);
 }
 

@@ -4,8 +4,8 @@ import type { Tensor } from "./classes.js";
 import { Brand } from "./brand.js";
 import { dataError } from "./errors.js";
 import { bytesOf, type FileOptions } from "./files.js";
-import { checked, describe, needShort, needSync, type Host } from "./host.js";
-import { parts, scheduleIn, setMode } from "./modules.js";
+import { checked, needShort, needSync, refused, type Host } from "./host.js";
+import { noParts, parts, scheduleIn, setMode } from "./modules.js";
 import { entries, record, type Named } from "./named.js";
 import { classOf, isGone, Shown } from "./objects.js";
 import { readStored, writeStored } from "./opfs.js";
@@ -45,12 +45,12 @@ async function opened(data: unknown, epoch: number): Promise<Iterator<unknown> |
   const list = Object(found) as Partial<Iterable<unknown> & AsyncIterable<unknown>>;
   if (typeof list[Symbol.asyncIterator] === "function") return list[Symbol.asyncIterator]!();
   if (typeof list[Symbol.iterator] === "function") return list[Symbol.iterator]!();
-  throw dataError(`train: the data are ${describe(found)}, neither [x, y] nor batches`);
+  throw refused("train", "data", "[x, y] or batches", found);
 }
 
 function batchOf(value: unknown): unknown[] {
   if (Array.isArray(value) && value.length === 2) return value;
-  throw dataError(`train: a batch is ${describe(value)}, not [x, y]`);
+  throw refused("train", "a batch", "[x, y]", value);
 }
 
 /** Brings all batches at once. */
@@ -108,7 +108,7 @@ class Feed {
 
   async #next(): Promise<unknown> {
     const batches = this.#batches;
-    if (!batches) throw dataError("train: the trainer was disposed of");
+    if (!batches) throw dataError("train: used after dispose()");
     const { done, value } = await batches.next();
     this.#isDone = done === true;
     return value;
@@ -143,16 +143,19 @@ interface Loop {
 
 const loops = new WeakMap<object, Loop>();
 
+/** What is said of a call while another one is under way. */
+const busy = "the trainer must be idle, got a call while it is at work; await the earlier call";
+
 function loopOf(trainer: unknown, op: string): Loop {
   const loop = loops.get(Object(trainer) as object);
-  if (loop === undefined) throw dataError(`${op}: ${describe(trainer)} is no trainer`);
+  if (loop === undefined) throw refused(op, "the object", "a trainer", trainer);
   return loop;
 }
 
 /** Does something that nothing else of the trainer's may come into. */
 async function alone<T>(trainer: Trainer, op: string, work: (loop: Loop) => Promise<T>): Promise<T> {
   const loop = loopOf(trainer, op);
-  if (loop.isBusy) throw dataError(`${op}: the trainer is at work: await what was called before`);
+  if (loop.isBusy) throw dataError(`${op}: ${busy}`);
   loop.isBusy = true;
   try {
     return await work(loop);
@@ -192,7 +195,7 @@ function wrapped(forward: unknown, model: unknown): Run {
     needSync("train", "the function", made);
     const list = Array.isArray(made) ? made : [made];
     if (list.length === 1 || list.length === 2) return list;
-    throw dataError("train: the function returned neither a loss nor [loss, prediction]");
+    throw dataError(`train: the function must return a loss or [loss, prediction], got ${list.length} values`);
   };
   return Object.assign(run, { mode: (on: boolean) => setMode(model, on) });
 }
@@ -212,9 +215,9 @@ export class Trainer extends Shown {
   // @ts-expect-error: the core's object stands for this one.
   constructor(model: unknown, optimizer: unknown, data: unknown, forward: unknown, options?: unknown) {
     const found = [...parts(model, "", new Set())];
-    if (found.length === 0) throw dataError("train: the model has no layers and no variables among its properties");
+    if (found.length === 0) throw noParts("train", "model");
     const [paths, objects] = [found.map(([path]) => path), found.map(([, part]) => part)];
-    needShort("train", "what the model has", objects);
+    needShort("train", "the model", objects);
     const core = classOf("Trainer", "train", objects) as unknown as new (...values: unknown[]) => Trainer;
     const known = typeof options === "object" && options !== null ? (options as Record<string, unknown>) : {};
     const later = known.validation === undefined || isPair(known.validation) ? undefined : known.validation;
@@ -234,7 +237,7 @@ export class Trainer extends Shown {
   }
 
   static split(data: unknown, fraction: number, seed: number): [Batch, Batch] {
-    if (!isPair(data)) throw dataError(`split: ${describe(data)} is not [x, y]`);
+    if (!isPair(data)) throw refused("split", "data", "[x, y]", data);
     const [x, y, x2, y2] = classOf("Trainer", "split", data).parted!(data, fraction, seed) as Tensor[];
     return [[x!, y!], [x2!, y2!]];
   }
@@ -255,11 +258,11 @@ export class Trainer extends Shown {
     const op = "fit";
     const loop = loopOf(this, op);
     const { signal } = checked(op, options, ["signal"]);
-    if (onStep !== undefined && typeof onStep !== "function") throw dataError(`${op}: ${describe(onStep)} is not a function`);
+    if (onStep !== undefined && typeof onStep !== "function") throw refused(op, "onStep", "a function", onStep);
     if (signal !== undefined && typeof Object(signal).throwIfAborted !== "function") {
-      throw dataError(`${op}: signal is ${describe(signal)}, not an AbortSignal`);
+      throw refused(op, "signal", "an AbortSignal", signal);
     }
-    if (loop.isFitting) throw dataError(`${op}: the trainer is at work: await what was called before`);
+    if (loop.isFitting) throw dataError(`${op}: ${busy}`);
     loop.isFitting = true;
     try {
       for (;;) {

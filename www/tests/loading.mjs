@@ -182,7 +182,7 @@ await test("a page in the place of the WebAssembly says what to do", async (page
   await page.goto(address);
   const { code, message } = await twice(page);
   same(code, "NoDevice", message);
-  says(message, "/dist/gpu.wasm is no WebAssembly but text/html", "`wasm`");
+  says(message, "/dist/gpu.wasm must be WebAssembly, got text/html", "`wasm`");
 });
 
 await test("a page that Vite 5 to 7 serve, which copied the module elsewhere", async (page) => {
@@ -198,7 +198,7 @@ await test("a page that Vite 5 to 7 serve, which copied the module elsewhere", a
     });
   // The package is in another folder.
   await page.route("**/warpweft/**", (route) => route.fulfill({ body: "<!doctype html>", contentType: "text/html" }));
-  says(await compute(), "is no WebAssembly but text/html", '`optimizeDeps: { exclude: ["warpweft"] }`');
+  says(await compute(), "must be WebAssembly, got text/html", '`optimizeDeps: { exclude: ["warpweft"] }`');
   await page.unroute("**/warpweft/**");
   same(await compute(), 42, "value");
   same([...new Set(loaded)], ["/node_modules/warpweft/www/dist/cpu.wasm"], "wasm loaded");

@@ -1,7 +1,9 @@
-// The package in Node, on the CPU's core: cases of objects and of the contract of docs/state.md, and a core that traps.
+// The package in Node, on the CPU's core: cases of objects, of the form of errors and of the contract of docs/state.md, and a
+// core that traps.
 
 import { lose } from "./cases/lost.js";
 import { runAll } from "./cases/harness.js";
+import "./cases/forms.js";
 import "./cases/own.js";
 import "./cases/state.js";
 import { finish } from "./support/browser.js";

@@ -295,7 +295,7 @@ await inPage("buffers that can not be tensors", async ({ Device, gpu, ALL, same,
   refuses("Data", op, () => make(buffer(16), { shape: [2 ** 30] }));
   refuses("Unsupported", op, () => make(buffer(16), { shape: [4], dtype: "f16" }));
   const mapped = gpu.createBuffer({ size: 16, usage: ALL, mappedAtCreation: true });
-  refuses("Data", `${op}: the buffer is mapped`, () => make(mapped));
+  refuses("Data", `${op}: the buffer must be unmapped, got mapped`, () => make(mapped));
   const cpu = await Device.new({ prefer: "cpu" });
   refuses("Unsupported", op, () => make(buffer(16), { shape: [4] }, cpu));
   refuses("Unsupported", "gpuBuffer", () => cpu.ones([4]).gpuBuffer());

@@ -57,7 +57,7 @@ export async function aptUnpack(packages, also, into) {
   await run("apt-get", [...options, "update"], { quiet: true });
   const kinds = ["recommends", "suggests", "conflicts", "breaks", "replaces", "enhances"].map((kind) => `--no-${kind}`);
   const depends = read("apt-cache", [...options, "depends", "--recurse", ...kinds, ...packages]);
-  if (depends === undefined) throw new Error(`this distribution has no packages ${packages.join(", ")}`);
+  if (depends === undefined) throw new Error(`apt: the packages ${packages.join(", ")} do not exist in this distribution`);
   // Named one by one, because --reinstall (for what the system has) does not reach dependencies.
   const names = depends.split("\n").filter((line) => /^\w/.test(line) && (packages.includes(line) || also.test(line)));
   const install = ["install", "-y", "--download-only", "--reinstall", "--no-install-recommends"];

@@ -74,7 +74,7 @@ export function chosen(only, heavy) {
   const names = only?.split(",").map((name) => name.trim());
   const wanted = (name) => !names || names.some((part) => name === part || name.startsWith(part));
   const odd = names?.find((part) => !["cold", ...cases.map(({ name }) => name)].some((name) => name.startsWith(part)));
-  if (odd !== undefined) throw new Error(`there is no case ${odd}; --list shows them`);
+  if (odd !== undefined) throw new Error(`bench: the case must be known, got ${odd}; --list shows all`);
   const asked = (given) => !given.heavy || heavy || names?.includes(given.name);
   return { list: cases.filter((given) => wanted(given.name) && asked(given)), cold: wanted("cold") };
 }
@@ -227,18 +227,18 @@ async function main() {
   });
   if (values.list) {
     for (const { name, what, heavy } of cases) console.log(`${name.padEnd(22)} ${what}${heavy ? " (--heavy)" : ""}`);
-    console.log(`${"cold".padEnd(22)} a page to its first result: in a fresh profile, again, and over slow lines`);
+    console.log(`${"cold".padEnd(22)} time of a page to its first result: fresh profile, second visit, slow networks`);
     return;
   }
   const names = values.libraries.split(",");
   const odd = names.find((name) => !libraries.includes(name));
   if (values.before) names.splice(1, 0, "before");
-  if (odd !== undefined) throw new Error(`there is no library ${odd}: ${libraries.join(", ")}`);
+  if (odd !== undefined) throw new Error(`bench: the library must be one of ${libraries.join(", ")}, got ${odd}`);
   const runs = Number(values.runs);
-  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`--runs ${values.runs} is no count`);
+  if (!(Number.isInteger(runs) && runs > 0)) throw new Error(`bench: --runs must be at least 1, got ${values.runs}`);
   const { list, cold } = chosen(values.only, values.heavy);
   const kind = browsers[values.browser];
-  if (!kind) throw new Error(`there is no browser ${values.browser}: ${Object.keys(browsers).join(", ")}`);
+  if (!kind) throw new Error(`bench: --browser must be one of ${Object.keys(browsers).join(", ")}, got ${values.browser}`);
   await setup(["node", ...kind.needs]);
   if (!values["no-build"]) await buildPackage();
   await installPeers();

@@ -62,7 +62,7 @@ async function lint(command, args, env) {
   const forWasm = args.includes("wasm32-unknown-unknown");
   const wantsOwn = forWasm ? usesRustWeb() : !read(`cargo-${command}`, ["--version"]);
   if (!wantsOwn) return run("cargo", [command, ...args], { env });
-  if (!own) throw new Error(`there is no cargo ${command}: rustup component add clippy rustfmt`);
+  if (!own) throw new Error(`cargo ${command} is not installed; run: rustup component add clippy rustfmt`);
   const rustfmt = join(dirname(own), "rustfmt");
   await run(own, [command, ...args], { env: { ...(forWasm ? env : webEnv(`${webTarget}-lint`)), RUSTFMT: rustfmt } });
 }
@@ -77,7 +77,7 @@ export async function check() {
     try {
       await look();
       count.passed += 1;
-      console.log(`check: ${name}: good, ${Math.round((Date.now() - start) / 1000)} s`);
+      console.log(`check: ${name}: passed, ${Math.round((Date.now() - start) / 1000)} s`);
     } catch (error) {
       count.failed += 1;
       console.log(`check: ${name}: FAILED: ${error.message}`);

@@ -28,7 +28,7 @@ export function stage({ report = false, required = false, every = 1 } = {}) {
   const files = {};
   for (const name of sets) {
     files[name] = existsSync(join(folder(), `${name}.json`));
-    if (!files[name]) console.error(`conformance: NO VECTORS ${name} in ${folder()}: they will NOT RUN in the browser`);
+    if (!files[name]) console.error(`conformance: ${folder()} has no vectors of ${name}; they will NOT RUN in the browser`);
     else for (const end of ["json", "bin"]) copyFileSync(join(folder(), `${name}.${end}`), join(staging, `${name}.${end}`));
   }
   writeFileSync(join(staging, "index.json"), JSON.stringify({ files, report, required, every }));
@@ -164,8 +164,8 @@ async function main() {
   const { values } = parseArgs({ options: { only: { type: "string" } } });
   const chosen = values.only?.split(",") ?? Object.keys(parts);
   const unknown = chosen.filter((name) => !parts[name]);
-  if (unknown.length) throw new Error(`no part ${unknown.join(", ")}; there are ${Object.keys(parts).join(", ")}`);
-  if (!existsSync(folder())) throw new Error(`no vectors in ${folder()}; WARPWEFT_CONFORMANCE names another folder`);
+  if (unknown.length) throw new Error(`conformance: parts must be ${Object.keys(parts).join(", ")}, got ${unknown.join(", ")}`);
+  if (!existsSync(folder())) throw new Error(`${folder()} has no test vectors; set WARPWEFT_CONFORMANCE to another folder`);
   await setup([...new Set(chosen.flatMap((name) => parts[name].needs))]);
   const reports = [];
   let failed = "";

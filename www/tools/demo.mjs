@@ -38,7 +38,7 @@ async function browserFigures(url, screenshot) {
   try {
     const page = await browser.newPage({ viewport: { width: 1180, height: 900 } });
     const fallback = await openDemo(page, url);
-    if (fallback) console.log(`demo: browser: ${fallback}; asked for WebGPU in software instead`);
+    if (fallback) console.log(`demo: browser: ${fallback}; using a software WebGPU device instead`);
     const figures = await page.evaluate(() => window.demo.figures());
     mkdirSync(dirname(screenshot), { recursive: true });
     await page.screenshot({ path: screenshot, fullPage: true });
@@ -129,7 +129,7 @@ async function main() {
   const { serve } = await import("./page.mjs");
   const server = await serve();
   if (!values.headless) {
-    console.log(`demo: ${server.url}/demo/ (Ctrl-C ends it)`);
+    console.log(`demo: ${server.url}/demo/ (Ctrl-C to stop)`);
     await show(`${server.url}/demo/`).catch((error) => console.error(error.message));
     return true;
   }

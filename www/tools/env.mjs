@@ -30,7 +30,7 @@ export const tool = (name) => join(tools, "bin", name + exe);
 export function lockedVersion(crate) {
   const lock = readFileSync(join(root, "Cargo.lock"), "utf8");
   const found = lock.match(new RegExp(`name = "${crate}"\\r?\\nversion = "([^"]+)"`));
-  if (!found) throw new Error(`Cargo.lock has no ${crate}`);
+  if (!found) throw new Error(`Cargo.lock must have ${crate}, got none`);
   return found[1];
 }
 

@@ -39,7 +39,7 @@ function startDriver() {
 
 /** Starts a headless Firefox with WebGPU and a profile of its own. */
 export async function launch() {
-  if (!firefox()) throw new Error("no Firefox: npm run setup");
+  if (!firefox()) throw new Error("Firefox is not installed; run: npm run setup");
   const { driver, port: found } = startDriver();
   // geckodriver takes its Firefox along. A process that a signal ends says nothing of its exit.
   const end = () => driver.kill();
@@ -83,7 +83,7 @@ async function newPage(command, home) {
     async waitForFunction(holds, argument, { timeout = 30_000 } = {}) {
       const until = Date.now() + timeout;
       while (!(await evaluate(`async (argument) => Boolean(await (${holds})(argument))`, argument))) {
-        if (Date.now() > until) throw new Error(`not after ${timeout / 1000} s: ${holds}`);
+        if (Date.now() > until) throw new Error(`not true after ${timeout / 1000} s: ${holds}`);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
     },

@@ -90,7 +90,7 @@ async function goto(page, url) {
   await page.goto(url);
   const notice = page.locator("#notice.error");
   const failed = notice.waitFor({ timeout: 0 }).then(async () => {
-    throw new Error(`the page says: ${await notice.textContent()}`);
+    throw new Error(`the page shows an error: ${await notice.textContent()}`);
   });
   failed.catch(() => {}); // It goes on waiting when the page is closed.
   const ready = page.waitForFunction(() => window.demo, undefined, { timeout: 120_000 });

@@ -49,7 +49,7 @@ function linkLinker(usr) {
   const host = read("rustc", ["-vV"]).match(/^host: (.*)$/m)[1];
   const bin = join("lib", "rustlib", host, "bin");
   const linker = join(read("rustc", ["--print", "sysroot"]), bin, "rust-lld");
-  if (!existsSync(linker)) throw new Error("the Rust toolchain on PATH has no rust-lld; rustup's have");
+  if (!existsSync(linker)) throw new Error("the Rust toolchain on PATH has no rust-lld; install one with rustup");
   mkdirSync(join(usr, bin), { recursive: true });
   symlinkSync(linker, join(usr, bin, "rust-lld"));
 }
@@ -61,7 +61,7 @@ function refuseOld(usr) {
   const wanted = readFileSync(join(root, "Cargo.toml"), "utf8").match(/^rust-version = "(.*)"$/m)[1];
   const number = (version) => version.split(".").reduce((sum, part) => 1000 * sum + Number(part), 0);
   if (number(here) >= number(wanted)) return;
-  throw new Error(`Debian's rustc-web is ${here}, older than ${wanted}: do apt's sources lack bookworm-security?`);
+  throw new Error(`Debian's rustc-web must be ${wanted} or later, got ${here}; add bookworm-security to apt's sources`);
 }
 
 /** Builds std from the unpacked sources, and puts it where the unpacked rustc looks for it. */

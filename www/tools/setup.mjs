@@ -152,7 +152,7 @@ export async function setup(names = Object.keys(steps)) {
   const others = names.filter((name) => !lanes.flat().includes(name));
   const asked = [others, ...lanes.map((lane) => names.filter((name) => lane.includes(name)))];
   const byHand = (await Promise.all(asked.map(doSteps))).flat();
-  if (byHand.length) throw new Error(["setup could not get all. Please install by hand:", ...byHand].join("\n  "));
+  if (byHand.length) throw new Error(["setup: some tools must be installed by hand:", ...byHand].join("\n  "));
 }
 
 /** Does steps one after the other. Returns how a person gets what it could not get. */
@@ -166,7 +166,7 @@ async function doSteps(names) {
     }
     try {
       await step(`setup: ${title}`, usual, () => get(say));
-      if (!(await ready())) throw new Error(lacks?.() ?? "installed, but still not found, or too old");
+      if (!(await ready())) throw new Error(lacks?.() ?? "installed, but not found or too old");
     } catch (error) {
       say(`FAILED: ${error.message}`);
       byHand.push(`${title}:`, ...(hand[platform()] ?? hand.any ?? hand.linux).map((line) => `    ${line}`));
@@ -234,7 +234,7 @@ async function cargoInstall(spec, folder) {
 }
 
 async function debian(packages, say) {
-  if (!mayInstall()) throw new Error("only root can install it, or there is no apt-get");
+  if (!mayInstall()) throw new Error("installing needs root and apt-get");
   say(`apt-get install ${packages.join(" ")}`);
   await aptInstall(packages, say);
 }

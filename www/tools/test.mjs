@@ -17,7 +17,7 @@ import { browsers, webTests } from "./web-tests.mjs";
 const { values } = parseArgs({ options: { only: { type: "string" }, browser: { type: "string", default: "chromium" } } });
 const browser = browsers[values.browser];
 if (!browser) {
-  console.error(`no browser ${values.browser}; there are ${Object.keys(browsers).join(", ")}`);
+  console.error(`test: --browser must be one of ${Object.keys(browsers).join(", ")}, got ${values.browser}`);
   process.exit(2);
 }
 
@@ -41,7 +41,7 @@ const SAMPLE = 20;
 
 /** The Rust tests that run inside a browser, on its WebGPU; of the cases without f16 one in `every`. */
 async function testWeb(browser, every = 1) {
-  if (every > 1) console.log(`web: ${browser}: one in ${every} of the cases without f16; --only web runs all`);
+  if (every > 1) console.log(`web: ${browser}: runs 1 of ${every} cases without f16; --only web runs all`);
   stageVectors({ every });
   return counted(() => webTests({ browser }));
 }
@@ -96,7 +96,7 @@ async function counted(start) {
 const chosen = values.only?.split(",") ?? Object.keys(stages);
 const unknown = chosen.filter((name) => !stages[name]);
 if (unknown.length) {
-  console.error(`no stage ${unknown.join(", ")}; there are ${Object.keys(stages).join(", ")}`);
+  console.error(`test: stages must be among ${Object.keys(stages).join(", ")}, got ${unknown.join(", ")}`);
   process.exit(2);
 }
 

@@ -46,7 +46,7 @@ export async function webTests({ browser = "chromium", filter } = {}) {
       return await run(tool("wasm-pack"), args, { env });
     } catch (error) {
       if (!left || !noSession.test(error.output ?? "")) throw error;
-      console.log(`web: the browser did not start; ${left} more ${left === 1 ? "try" : "tries"}`);
+      console.log(`web: the browser did not start; ${left} ${left === 1 ? "attempt" : "attempts"} left`);
     }
   }
 }

@@ -37,37 +37,37 @@ pub struct Options {
     /// auto, gpu, low-power, cpu, software, a number from `warpweft devices`, or part of a name
     #[arg(long, env = "WARPWEFT_DEVICE", default_value = "auto")]
     pub device: Preference,
-    /// Cases by name, or by the beginning of one
+    /// Cases by name, or by the beginning of a name
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Timed runs of each case
     #[arg(long, value_name = "N", default_value = "9")]
     pub runs: NonZeroUsize,
-    /// Write the figures to this file, too
+    /// Also write the figures to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// On the CPU: time OpenBLAS by this Python's NumPy, too
+    /// On the CPU: also time OpenBLAS by this Python's NumPy
     #[arg(long, value_name = "PYTHON")]
     pub numpy: Option<String>,
     /// Print the names of the cases
     #[arg(long)]
     pub list: bool,
-    /// Run the heavy cases, too
+    /// Also run the heavy cases
     #[arg(long)]
     pub heavy: bool,
-    /// Instead of cases: what programs cost beside their kernels
+    /// Instead of cases: the overhead of programs, apart from their kernels
     #[arg(long)]
     pub programs: bool,
-    /// Instead of cases: what programs cost that come with other sizes
+    /// Instead of cases: the cost of programs whose sizes change
     #[arg(long, conflicts_with = "programs")]
     pub lengths: bool,
-    /// Instead of cases: what steps of training cost
+    /// Instead of cases: the cost of training steps
     #[arg(long, conflicts_with_all = ["programs", "lengths"])]
     pub training: bool,
-    /// With --training: time PyTorch by this Python, too
+    /// With --training: also time PyTorch by this Python
     #[arg(long, value_name = "PYTHON", requires = "training")]
     pub torch: Option<String>,
-    /// With --training: time the peers of this program, too (that of native/peers has burn and candle)
+    /// With --training: also time the peers of this program (that of native/peers has burn and candle)
     #[arg(long, value_name = "PROGRAM", requires = "training")]
     pub peers: Option<String>,
     // What cargo says to every benchmark.
@@ -95,7 +95,9 @@ impl Options {
         };
         let unknown = |name: &&String| !all().iter().any(|case| case.name.starts_with(&name[..]));
         if let Some(name) = self.only.iter().find(unknown) {
-            return Err(Error::data(format!("bench: no such case: {name}")));
+            return Err(Error::data(format!(
+                "bench: the case must be known, got {name}; --list shows all"
+            )));
         }
         Ok(all().into_iter().filter(chosen).collect())
     }
@@ -144,8 +146,9 @@ pub fn run(options: &Options) -> Result<()> {
     bar.finish_and_clear();
     print!("{}", table::markdown(device.info(), &rows));
     if let Some(file) = &options.json {
-        std::fs::write(file, table::json(device.info(), &rows))
-            .map_err(|error| Error::data(format!("bench: {}: {error}", file.display())))?;
+        std::fs::write(file, table::json(device.info(), &rows)).map_err(|error| {
+            Error::data(format!("bench: {} must be writable, got {error}", file.display()))
+        })?;
     }
     match rows.iter().filter(|row| row.failure.is_some()).count() {
         0 => Ok(()),

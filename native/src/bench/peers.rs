@@ -172,13 +172,15 @@ impl Program {
     /// # Errors
     /// If it cannot be started.
     pub fn new(name: &str, mut command: Command) -> Result<Program> {
-        let refuse = |why: &str| Error::data(format!("bench: {name}: {why}"));
+        let refuse = |got: &str| Error::data(format!("bench: {name} must start, got {got}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // Its threads look out for more work for 2^20 ticks of the processor, not 2^28: meanwhile others have their turns.
         command.env("OPENBLAS_THREAD_TIMEOUT", "20").env("OMP_WAIT_POLICY", "passive");
         let mut child = command.spawn().map_err(|error| refuse(&error.to_string()))?;
         let (to, from) = (child.stdin.take(), child.stdout.take());
-        let (Some(to), Some(from)) = (to, from) else { return Err(refuse("no pipes")) };
+        let (Some(to), Some(from)) = (to, from) else {
+            return Err(refuse("no pipes"));
+        };
         Ok(Program { name: name.into(), child, to, from: BufReader::new(from) })
     }
 
@@ -189,7 +191,8 @@ impl Program {
     /// If it cannot be started, or lists none.
     pub fn listed(command: impl Fn() -> Command, kind: DeviceKind) -> Result<Vec<Program>> {
         let program = command().get_program().to_string_lossy().into_owned();
-        let refuse = |why: &str| Error::data(format!("bench: {program}: {why}"));
+        let refuse =
+            |got: &str| Error::data(format!("bench: {program} must list its peers, got {got}"));
         let asked = command().args(["list", kind.name()]).stderr(Stdio::inherit()).output();
         let listed = asked.map_err(|error| refuse(&error.to_string()))?;
         let names = String::from_utf8_lossy(&listed.stdout);
@@ -200,7 +203,7 @@ impl Program {
         };
         let peers = names.lines().map(start).collect::<Result<Vec<_>>>()?;
         if peers.is_empty() {
-            return Err(refuse("it has no peers"));
+            return Err(refuse("none"));
         }
         Ok(peers)
     }
@@ -217,7 +220,10 @@ impl Program {
         let numbers = numbers.filter(|_| sent.is_ok()).and_then(|numbers| numbers.try_into().ok());
         let answer = answer.trim();
         numbers.ok_or_else(|| {
-            Error::data(format!("bench: {}: `{line}` is answered by `{answer}`", self.name))
+            Error::data(format!(
+                "bench: {} must answer `{line}` with numbers, got `{answer}`",
+                self.name
+            ))
         })
     }
 }

@@ -159,7 +159,7 @@ impl<'a> Learner<'a> {
         let name = format!("{}: {model}", peer.name);
         let [count] = peer.ask(&format!("new {model}"))?;
         if count != parameters as f64 {
-            let why = format!("bench: {name}: {count} parameters, not {parameters}");
+            let why = format!("bench: {name} must have {parameters} parameters, got {count}");
             return Err(Error::data(why));
         }
         Learner::new(name, move || {
@@ -179,7 +179,7 @@ impl<'a> Learner<'a> {
     fn median(self) -> Result<f64> {
         let [begun, last] = self.losses;
         if last.is_nan() || last >= begun {
-            let why = format!("bench: {}: the loss went from {begun} to {last}", self.name);
+            let why = format!("bench: {} must lower the loss from {begun}, got {last}", self.name);
             return Err(Error::data(why));
         }
         Ok(median(self.times))

@@ -43,7 +43,7 @@ pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     devices.push(Device::with_sync(Preference::Cpu)?);
     let mut results = Vec::with_capacity(devices.len());
     for device in &devices {
-        println!("working on {} ({})", device.info().name, device.info().backend);
+        println!("computing on {} ({})", device.info().name, device.info().backend);
         results.push(work(device, &pixels)?);
     }
     let reports = report::compare(&devices, &results);
@@ -51,7 +51,7 @@ pub fn run(preference: Preference, json: Option<&Path>) -> Result<()> {
     if let Some(file) = json {
         let text = report::json(picture::hash(&pixels), &reports);
         std::fs::write(file, text).map_err(|error| {
-            Error::data(format!("demo: {} cannot be written: {error}", file.display()))
+            Error::data(format!("demo: {} must be writable, got {error}", file.display()))
         })?;
     }
     report::check(&reports)
@@ -67,7 +67,7 @@ fn other_than_cpu(preference: Preference) -> Result<Vec<Device>> {
     println!("{why}");
     match Device::with_sync(Preference::Software) {
         Ok(software) => {
-            println!("showing {} beside it: software, and no GPU", software.info().name);
+            println!("comparing with {}, a software GPU", software.info().name);
             Ok(vec![software])
         }
         Err(error) if error.kind() == ErrorKind::NoDevice => Ok(Vec::new()),

@@ -84,7 +84,7 @@ fn examples(device: &Device, text: &[i32]) -> Result<Dataset> {
 pub fn run(device: &Device, options: &Options) -> Result<()> {
     let text = match &options.data {
         Some(file) => std::fs::read_to_string(file).map_err(|error| {
-            Error::data(format!("train: {} cannot be read: {error}", file.display()))
+            Error::data(format!("train: {} must be readable, got {error}", file.display()))
         })?,
         None => TEXT.to_string(),
     };
@@ -95,7 +95,8 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let numbers: Vec<i32> = text.chars().map(number).collect();
     let least = 20 * LENGTH;
     if numbers.len() < least {
-        let message = format!("train: a text of {} characters; it takes {least}", numbers.len());
+        let message =
+            format!("train: the text must have at least {least} characters, got {}", numbers.len());
         return Err(Error::data(message));
     }
     let (train, validation) = numbers.split_at(numbers.len() / 10 * 9);
@@ -127,7 +128,7 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
     let work = Work { trainer, options, architecture, epochs: 10, steps };
     let model = work.run()?;
     let written = write(device, &model, &numbers[..LENGTH / 2], options.seed)?;
-    println!("it writes:\n{}", written.iter().map(|&n| known[n as usize]).collect::<String>());
+    println!("sample:\n{}", written.iter().map(|&n| known[n as usize]).collect::<String>());
     Ok(())
 }
 

@@ -21,13 +21,15 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         None => io::load_npz(device, DIGITS)?,
     };
     let array = |name: &str| {
-        arrays.get(name).ok_or_else(|| Error::data(format!("train: the data have no `{name}`")))
+        arrays
+            .get(name)
+            .ok_or_else(|| Error::data(format!("train: the data must have `{name}`, got none")))
     };
     let images = array("images")?.cast(DType::F32)?.div(16)?;
     if !matches!(images.shape(), [_, 8, 8]) {
         let shape = images.shape();
         return Err(Error::shape(format!(
-            "train: images of shape {shape:?} are not [count, 8, 8]"
+            "train: images must have shape [count, 8, 8], got {shape:?}"
         )));
     }
     let data = Dataset::new(&images.unsqueeze(1)?, &array("labels")?.cast(DType::I32)?)?;

@@ -31,7 +31,9 @@ pub fn run(device: &Device, options: &Options) -> Result<()> {
         Some(file) => {
             let arrays = files::load_npz(device, file)?;
             let array = |name: &str| {
-                let no = || Error::data(format!("train: {} has no `{name}`", file.display()));
+                let no = || {
+                    Error::data(format!("train: {} must have `{name}`, got none", file.display()))
+                };
                 arrays.get(name).ok_or_else(no)
             };
             Dataset::new(&array("x")?.cast(DType::F32)?, &array("y")?.cast(DType::I32)?)?

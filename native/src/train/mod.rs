@@ -28,32 +28,32 @@ pub enum Net {
     Digits(Options),
     /// The next character of a text, by a small transformer
     ///
-    /// --data is a text file; else it is prose of this project. The last tenth is for validation.
+    /// --data is a text file; the default is prose of this project. The last tenth is for validation.
     Chars(Options),
 }
 
 /// How it is trained, and what is written.
 #[derive(Args)]
 pub struct Options {
-    /// Train on this file instead of the data that is here
+    /// Train on this file instead of the built-in data
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// Save the weights to this safetensors file after each epoch, with all that --resume needs
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Save the weights alone to this safetensors file in the end: a third of what --out writes
+    /// Save only the weights to this safetensors file at the end: a third of what --out writes
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// How many epochs in all, those of --resume included
+    /// The number of epochs, including those of --resume
     #[arg(long)]
     epochs: Option<u64>,
     /// The learning rate
     #[arg(long, value_parser = rate)]
     lr: Option<f64>,
-    /// Another seed gives other first weights and another order of the examples
+    /// The seed of the initial weights and of the order of the examples
     #[arg(long, default_value_t = 0)]
     seed: u32,
-    /// Go on from a file that --out wrote, with the same options and data
+    /// Continue from a file that --out wrote, with the same options and data
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     /// Draw the losses of all epochs to this file
@@ -67,7 +67,7 @@ pub struct Options {
 fn rate(text: &str) -> std::result::Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-        _ => Err("a rate is a number of at least 0".into()),
+        _ => Err("the rate must be at least 0".into()),
     }
 }
 
@@ -111,7 +111,10 @@ impl<M: Module> Work<'_, M> {
         if let Some(file) = &options.resume {
             let found = files::load_checkpoint(file, &mut trainer)?;
             if found.get("architecture") != notes.get("architecture") {
-                return Err(Error::data(format!("train: {} is of another net", file.display())));
+                return Err(Error::data(format!(
+                    "train: {} must be of this net, got another",
+                    file.display()
+                )));
             }
             let (epochs, steps) = (trainer.history().len(), trainer.steps());
             println!("{}: {epochs} epochs, {steps} steps", file.display());
@@ -132,15 +135,15 @@ impl<M: Module> Work<'_, M> {
         }
         bar.finish_and_clear();
         if let Some(file) = &options.out {
-            println!("saved as {}", file.display());
+            println!("saved to {}", file.display());
         }
         if let Some(file) = &options.weights {
             files::save_safetensors(file, &trainer.model.state_dict(), &notes)?;
-            println!("weights saved as {}", file.display());
+            println!("weights saved to {}", file.display());
         }
         if let Some(file) = &options.loss_svg {
             std::fs::write(file, plot::losses(trainer.history())).map_err(|error| {
-                Error::data(format!("train: {} cannot be written: {error}", file.display()))
+                Error::data(format!("train: {} must be writable, got {error}", file.display()))
             })?;
         }
         Ok(trainer.model)

@@ -257,11 +257,11 @@ impl State {
     fn check(&mut self, batch: &Batch, buffers: &[BufferId], scalars: &[u32]) -> Result<()> {
         if buffers.len() != batch.slots.len() || scalars.len() < batch.scalars {
             return Err(Error::data(format!(
-                "run: {} buffers and {} numbers for a batch of {} and {}",
-                buffers.len(),
-                scalars.len(),
+                "run: there must be {} buffers and {} numbers, got {} and {}",
                 batch.slots.len(),
-                batch.scalars
+                batch.scalars,
+                buffers.len(),
+                scalars.len()
             )));
         }
         for (number, (slot, &id)) in batch.slots.iter().zip(buffers).enumerate() {
@@ -269,7 +269,7 @@ impl State {
             let bytes = words.len() as u64 * 4;
             if bytes < slot.bytes {
                 return Err(Error::data(format!(
-                    "run: slot {number} needs {} bytes, its buffer has {bytes}",
+                    "run: the buffer of slot {number} must have {} bytes, got {bytes}",
                     slot.bytes
                 )));
             }
@@ -335,7 +335,9 @@ impl State {
         scalars: &[u32],
     ) -> Result<()> {
         let label = &dispatch.label;
-        let nowhere = || Error::data(format!("run: {label}: a slot or number that does not exist"));
+        let nowhere = || {
+            Error::data(format!("run: {label} must use existing slots and numbers, got another"))
+        };
         let id = |slot: &usize| buffers.get(*slot).copied().ok_or_else(nowhere);
         let outputs = dispatch.outputs.iter().map(id).collect::<Result<Vec<BufferId>>>()?;
         let params = dispatch.params.iter().map(|&p| scalars.get(p).copied().ok_or_else(nowhere));
@@ -374,15 +376,17 @@ fn range(offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
 }
 
 fn unknown(op: &str, buffer: BufferId) -> Error {
-    Error::data(format!("{op}: buffer {} does not exist", buffer.0))
+    Error::data(format!("{op}: the buffer must exist, got {}", buffer.0))
 }
 
 fn outside(op: &str, offset: u64, len: u64, have: usize) -> Error {
-    Error::data(format!("{op}: {len} bytes at {offset} in a buffer of {have}"))
+    Error::data(format!(
+        "{op}: the range must be inside the buffer of {have} bytes, got {len} at {offset}"
+    ))
 }
 
 fn shared(label: &str) -> Error {
-    Error::data(format!("run: {label}: a buffer is written and used for something else"))
+    Error::data(format!("run: {label} must not write a buffer that it uses otherwise, got one"))
 }
 
 /// The processor's name and maker, where the system tells.

@@ -57,7 +57,7 @@ impl Prepared {
                 Prepared::Loop(lower::kernel(space, program, counts)?)
             }
             Kernel::Shader { .. } => {
-                let message = "shader: the CPU compiles no shaders";
+                let message = "shader: a shader is not supported on the CPU";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             Kernel::Order(order) => Prepared::Order(order.clone()),

@@ -178,7 +178,7 @@ fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
     let Convolution { params, batch, channels, height, width, out, kernel, .. } = conv;
     let groups = params.groups;
     if groups == 0 || !channels.is_multiple_of(groups) || !out.is_multiple_of(groups) {
-        return Err(format!("malformed kernel: channels do not divide by {groups}"));
+        return Err(format!("channels do not divide by {groups}"));
     }
     let group = channels / groups;
     let x = values(run, &conv.x, &[*batch, *channels, *height, *width])?;
@@ -209,7 +209,7 @@ fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {
 
 fn attention(run: &mut Run, a: &Attend) -> Outcome {
     if a.kv_heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
-        return Err(format!("malformed kernel: {} heads over {}", a.heads, a.kv_heads));
+        return Err(format!("{} heads over {}", a.heads, a.kv_heads));
     }
     let q = values(run, &a.q, &[a.batch, a.heads, a.queries, a.head_size])?;
     let k = values(run, &a.k, &[a.batch, a.kv_heads, a.keys, a.head_size])?;
@@ -255,7 +255,7 @@ fn attention(run: &mut Run, a: &Attend) -> Outcome {
 fn sort(run: &mut Run, order: &Order) -> Outcome {
     let &Order { rows, count, most, descending, dtype } = order;
     if most > count {
-        return Err(format!("malformed kernel: the first {most} of {count}"));
+        return Err(format!("the first {most} of {count}"));
     }
     for row in 0..rows {
         let mut values = list(&[count])?;

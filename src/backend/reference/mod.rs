@@ -110,7 +110,8 @@ impl Backend for ReferenceBackend {
         let most = self.limits.binding_bytes;
         let count = usize::try_from(bytes).ok().filter(|_| bytes <= most);
         let count = count.ok_or_else(|| {
-            let message = format!("reference: a buffer of {bytes} bytes, and {most} is the most");
+            let message =
+                format!("reference: a buffer must have at most {most} bytes, got {bytes}");
             Error::new(ErrorKind::Limit, message)
         })?;
         let mut memory = room("reference", count)?;
@@ -149,7 +150,9 @@ impl Backend for ReferenceBackend {
         state.counters.submits += 1;
         state.compile(batch);
         if batch.slots.len() != buffers.len() || batch.scalars > scalars.len() {
-            return Err(Error::data("reference: not the buffers and numbers of this batch"));
+            return Err(Error::data(
+                "reference: buffers and numbers must be those of the batch, got others",
+            ));
         }
         for (slot, buffer) in batch.slots.iter().zip(buffers) {
             let memory = state.buffers.get_mut(buffer).ok_or_else(|| unknown(*buffer))?;
@@ -164,7 +167,10 @@ impl Backend for ReferenceBackend {
             state.counters.dispatches += 1;
             self.dispatch(&mut state, dispatch, batch, buffers, scalars).map_err(|what| {
                 let kind = dispatch.kernel.kind();
-                Error::data(format!("reference: {kind} {}: {what}", dispatch.label))
+                Error::data(format!(
+                    "reference: {kind} {} must be well formed, got {what}",
+                    dispatch.label
+                ))
             })?;
         }
         Ok(())
@@ -255,9 +261,9 @@ fn range(offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
 }
 
 fn unknown(buffer: BufferId) -> Error {
-    Error::data(format!("reference: buffer {} does not exist", buffer.0))
+    Error::data(format!("reference: the buffer must exist, got {}", buffer.0))
 }
 
 fn outside(buffer: BufferId) -> Error {
-    Error::data(format!("reference: beyond the end of buffer {}", buffer.0))
+    Error::data(format!("reference: the range must be inside the buffer, got more in {}", buffer.0))
 }

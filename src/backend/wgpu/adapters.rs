@@ -32,7 +32,7 @@ impl Adapter {
     pub async fn open(&self) -> Result<WgpuBackend> {
         let opened = platform::open(&self.handle, &self.limits).await;
         let opened = opened.map_err(|why| {
-            let message = format!("open: {} does not open: {why}", self.info.name);
+            let message = format!("open: {} must open, got {why}", self.info.name);
             Error::new(ErrorKind::NoDevice, message)
         });
         on(self.info.clone(), &self.limits, opened?, false)

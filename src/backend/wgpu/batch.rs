@@ -219,10 +219,8 @@ impl Prepared {
     pub(super) fn fill(&mut self, scalars: &[u32]) -> Result<()> {
         for &(at, scalar) in &self.words {
             let Some(word) = scalars.get(scalar) else {
-                let message = format!(
-                    "run: the batch reads scalar {scalar}, and {} scalars were passed",
-                    scalars.len()
-                );
+                let message =
+                    format!("run: there must be a scalar {scalar}, got {} scalars", scalars.len());
                 return Err(Error::data(message));
             };
             self.image[at..at + 4].copy_from_slice(bytemuck::bytes_of(word));
@@ -239,7 +237,7 @@ impl Prepared {
     ) -> Result<Vec<Bound<'a>>> {
         if buffers.len() != batch.slots.len() {
             let message = format!(
-                "run: the batch has {} slots, and {} buffers were passed",
+                "run: there must be {} buffers, one for each slot, got {}",
                 batch.slots.len(),
                 buffers.len()
             );
@@ -250,7 +248,7 @@ impl Prepared {
             let Memory { held, bytes, .. } = memory.get("run", id)?;
             if *bytes < bound_bytes(slot.bytes) {
                 let message = format!(
-                    "run: a slot of {} bytes was given a buffer of {bytes} bytes",
+                    "run: the buffer of a slot must have {} bytes, got {bytes}",
                     slot.bytes
                 );
                 return Err(Error::data(message));
@@ -355,11 +353,14 @@ fn uses(batch: &Batch) -> Vec<Use> {
 
 fn slot_of(batch: &Batch, slot: usize) -> Result<&crate::kernel::Slot> {
     batch.slots.get(slot).ok_or_else(|| {
-        let message = format!("run: slot {slot} of a batch with {} slots", batch.slots.len());
+        let message = format!("run: the slot must be less than {}, got {slot}", batch.slots.len());
         Error::data(message)
     })
 }
 
 fn limit(kind: &str, of: &str, wanted: u64, most: u64) -> Error {
-    Error::new(ErrorKind::Limit, format!("{kind}: {wanted} {of}, and the device takes {most}"))
+    Error::new(
+        ErrorKind::Limit,
+        format!("{kind}: there must be at most {most} {of} on this device, got {wanted}"),
+    )
 }

@@ -56,8 +56,8 @@ impl Choice {
             found.iter().map(|info| format!("{} ({})", info.name, info.kind.name())).collect();
         let there = match names.as_slice() {
             [] => none.to_string(),
-            names => format!("there is {}", names.join(", ")),
+            names => names.join(", "),
         };
-        Error::new(ErrorKind::NoDevice, format!("open: looked for {wanted}; {there}"))
+        Error::new(ErrorKind::NoDevice, format!("open: there must be {wanted}, got {there}"))
     }
 }

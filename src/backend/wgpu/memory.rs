@@ -68,12 +68,13 @@ impl Buffers {
     /// A new buffer of at least `bytes` bytes.
     pub(super) fn allocate(&mut self, gpu: &Gpu, limits: &Limits, bytes: u64) -> Result<BufferId> {
         if bytes == 0 || !bytes.is_multiple_of(4) {
-            let message = format!("allocate: {bytes} bytes; a positive multiple of 4 is needed");
+            let message =
+                format!("allocate: the size must be a positive multiple of 4, got {bytes}");
             return Err(Error::data(message));
         }
         if bytes > limits.binding_bytes {
             let message = format!(
-                "allocate: {bytes} bytes in one buffer, and the device takes {}",
+                "allocate: a buffer must have at most {} bytes on this device, got {bytes}",
                 limits.binding_bytes
             );
             return Err(Error::new(ErrorKind::Limit, message));
@@ -93,7 +94,7 @@ impl Buffers {
     fn room(&self, operation: &str) -> Result<usize> {
         let place = self.vacant.last().copied().unwrap_or(self.all.len());
         if place >> PLACE_BITS > 0 {
-            let message = format!("{operation}: there are {place} buffers already");
+            let message = format!("{operation}: there must be fewer buffers, got {place}");
             return Err(Error::new(ErrorKind::Memory, message));
         }
         Ok(place)
@@ -170,7 +171,7 @@ impl Buffers {
     pub(super) fn get(&self, operation: &str, id: BufferId) -> Result<&Memory> {
         let Some(memory) = self.find(id) else {
             let message =
-                format!("{operation}: buffer {} was freed, or is not this device's", id.0);
+                format!("{operation}: the buffer must be one of this device, got {}, which is not or was freed", id.0);
             return Err(Error::data(message));
         };
         match memory.there.error() {
@@ -191,8 +192,7 @@ impl Buffers {
         let fits = offset.checked_add(len).is_some_and(|end| end <= memory.bytes);
         if !offset.is_multiple_of(4) || !len.is_multiple_of(4) || !fits {
             let message = format!(
-                "{operation}: {len} bytes from {offset} of a buffer of {} bytes \
-                 (multiples of 4 are needed)",
+                "{operation}: the range must be inside the buffer of {} bytes, in multiples of 4, got {len} from {offset}",
                 memory.bytes
             );
             return Err(Error::data(message));

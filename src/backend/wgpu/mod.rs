@@ -234,7 +234,8 @@ impl WgpuBackend {
             let taken = arriving.await;
             gpu.errors.finish(at, "read", &unresolved)?;
             taken.unwrap_or_else(|| {
-                let message = "read: the device could not map the memory to read from";
+                let message =
+                    "read: the memory must be mapped to be read, got a failure of the device";
                 Err(Error::new(ErrorKind::Memory, message))
             })
         }))

@@ -44,12 +44,12 @@ impl Recipe<'_> {
         span!("compile", kernel = label);
         if let Some(missing) = self.source.features.missing(limits) {
             let message =
-                format!("{kind}: the kernel `{label}` needs {missing}, which this device lacks");
+                format!("{kind}: the device must have {missing} for `{label}`, got one without it");
             deferred.settle(Some(Error::new(ErrorKind::Unsupported, message)));
             return Pipeline { compiled: None, deferred };
         }
         let device = &gpu.device;
-        let what = format!("{kind}: the device refuses the kernel `{label}`");
+        let what = format!("{kind}: the device rejects the kernel `{label}`");
         let (pipeline, _) = gpu.watch(what, Some(&deferred), || {
             let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
                 label: Some(kind),

@@ -40,9 +40,8 @@ impl WgpuBackend {
             ("bytes of workgroup storage", has.workgroup_bytes.into(), 16 << 10),
         ];
         if let Some((what, has, needed)) = needed.iter().find(|(_, has, needed)| has < needed) {
-            let message = format!(
-                "{operation}: the device was opened with {has} {what}, and {needed} are needed"
-            );
+            let message =
+                format!("{operation}: the device must be opened with {needed} {what}, got {has}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         on(info, could, opened, true)

@@ -51,7 +51,7 @@ impl Layer {
         let own = layer.clone();
         let run = move |x: &[Tensor]| match x {
             [x1, x2] => Ok(vec![own.run(x1, x2)?]),
-            _ => Err(Error::data("forward: Bilinear takes 2 inputs, not 1")),
+            _ => Err(Error::data("forward: Bilinear must have 2 inputs, got 1")),
         };
         Ok(Layer::of(generator, layer, Run::Some(2, Rc::new(run))))
     }
@@ -273,7 +273,9 @@ impl Layer {
         let run = move |x: &[Tensor]| {
             let state = x.get(1).zip(x.get(2));
             if state.is_none() && x.len() > 1 {
-                return Err(Error::data("forward: Lstm takes a state of two tensors".to_string()));
+                return Err(Error::data(
+                    "forward: the state of Lstm must be two tensors, got one".to_string(),
+                ));
             }
             own.run(&x[0], state).map(|(y, (h, c))| vec![y, h, c])
         };
@@ -344,7 +346,7 @@ impl JsLayer {
         #[wasm_bindgen(unchecked_optional_param_type = "AttentionOptions")] options: &JsValue,
     ) -> Answer<JsTensor> {
         let made = self.made(x, options)?.into_iter().next();
-        let none = || Error::data("forward: there is no result".to_string());
+        let none = || Error::data("forward: the layer must return a result, got none".to_string());
         Ok(keep(made.ok_or_else(none)?)?)
     }
 
@@ -372,7 +374,8 @@ impl JsLayer {
         let name = String::from_js(name, At { op, what: "name" })?;
         let kind = layer.module.kind();
         let found = Walked::layer(layer).variable(&name);
-        let none = || Error::data(format!("parameter: {kind} has no `{name}`"));
+        let none =
+            || Error::data(format!("parameter: the name must be one of {kind}, got `{name}`"));
         Ok(crate::js::variable::object_of(&found.ok_or_else(none)?)?)
     }
 }

@@ -57,15 +57,17 @@ impl Layer {
         let (kind, count) = (self.module.kind(), inputs.len());
         if count < least || count > most {
             let wanted = if least == most { least.to_string() } else { format!("1 to {most}") };
-            return Err(Error::data(format!("forward: {kind} takes {wanted} inputs, got {count}")));
+            return Err(Error::data(format!(
+                "forward: {kind} must have {wanted} inputs, got {count}"
+            )));
         }
         let AttentionOptions { causal, window, mask, scale, kv_length } = options;
         let attends = causal || mask.is_some() || scale.is_some();
         match &self.run {
             Run::Attends(_, run) => Ok(vec![run(inputs, options)?]),
-            _ if attends || window.is_some() || kv_length.is_some() => {
-                Err(Error::data(format!("forward: {kind} has no options of attention")))
-            }
+            _ if attends || window.is_some() || kv_length.is_some() => Err(Error::data(format!(
+                "forward: {kind} must not have options of attention, got some"
+            ))),
             Run::Some(_, run) => run(inputs),
             Run::One(layer) => Ok(vec![layer.forward(&inputs[0])?]),
         }

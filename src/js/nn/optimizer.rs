@@ -234,11 +234,17 @@ impl JsOptimizer {
         let own = self.core(op)?;
         let taken = Optimizer::from_js(other, At { op, what: "other" })?;
         if Rc::ptr_eq(&own.inner, &taken.inner) {
-            return Err(Error::data(format!("{op}: an optimizer is no group of its own")).into());
+            return Err(Error::data(format!(
+                "{op}: the group must be another optimizer, got this one"
+            ))
+            .into());
         }
         // One is the object's, one is here.
         if Rc::strong_count(&taken.inner) > 2 {
-            return Err(Error::data(format!("{op}: the other optimizer is in use")).into());
+            return Err(Error::data(format!(
+                "{op}: the other optimizer must not be in use, got one that is"
+            ))
+            .into());
         }
         let done = own.with(|inner| taken.with(|other| inner.take_groups(other)));
         done.map_err(|error| error.within(op))?;

@@ -130,9 +130,10 @@ impl Schedule {
     pub fn step(&self, metric: f64) -> Result<f64> {
         match self {
             Schedule::Plateau(schedule) => Ok(schedule.borrow_mut().step(metric)),
-            Schedule::Steps(_) => {
-                Err(Error::data("step: this schedule goes by steps: ask `lr(step)`".to_string()))
-            }
+            Schedule::Steps(_) => Err(Error::data(
+                "step: the schedule must be reduceOnPlateau, got one of steps; call `lr(step)`"
+                    .to_string(),
+            )),
         }
     }
 }

@@ -116,7 +116,8 @@ impl Shared {
     /// `Data` if something else has it.
     pub fn take(&self, op: &str) -> Result<Inner> {
         let busy = || {
-            let why = "the trainer is at work: await what was called before";
+            let why =
+                "the trainer must be idle, got a call while it is at work; await the earlier call";
             Error::data(format!("{op}: {why}"))
         };
         self.idle.borrow_mut().take().ok_or_else(busy)

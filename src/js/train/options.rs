@@ -89,8 +89,10 @@ impl Told {
         let which = METRICS[crate::js::word(&word, &METRICS, at)?];
         let number = |n: usize, what: &'static str| -> Result<usize> {
             field(&options, n, what)?.ok_or_else(|| {
-                let why = format!("{{ metric: \"{which}\", {what} }}");
-                Error::data(format!("{OP}: the metric {which} needs {what}: {why}"))
+                let remedy = format!("{{ metric: \"{which}\", {what} }}");
+                Error::data(format!(
+                    "{OP}: the metric {which} must have {what}, got none; write {remedy}"
+                ))
             })
         };
         let average = field::<Average>(&options, 2, "average")?.unwrap_or_default();
@@ -105,7 +107,9 @@ impl Told {
             [(1, "classes", of_classes), (2, "average", of_average), (3, "k", of_k)]
         {
             if taken(n) && !fits {
-                return Err(Error::data(format!("{OP}: the metric {which} has no {what}")));
+                return Err(Error::data(format!(
+                    "{OP}: the metric {which} must not have {what}, got it"
+                )));
             }
         }
         let metric: Box<dyn Metric> = match which {
@@ -123,7 +127,7 @@ impl Told {
             }
         };
         if self.metrics.iter().any(|known| known.name() == metric.name()) {
-            return Err(Error::data(format!("{OP}: the metric {which} is there twice")));
+            return Err(Error::data(format!("{OP}: metrics must be distinct, got {which} twice")));
         }
         self.metrics.push(metric);
         Ok(())
@@ -176,16 +180,16 @@ impl Told {
         }
         let rates = [6, 7, 8].map(|n| !options.get(n).is_undefined());
         if rates.into_iter().filter(|is_there| *is_there).count() > 1 {
-            let why = "schedule, scheduleByEpoch and reduceOnPlateau exclude each other";
-            return Err(Error::data(format!("{OP}: {why}")));
+            let must = "at most one of schedule, scheduleByEpoch and reduceOnPlateau must be given, got more";
+            return Err(Error::data(format!("{OP}: {must}")));
         }
         let by_steps = |n, what| {
             Ok(match field::<Schedule>(options, n, what)? {
                 None => None,
                 Some(Schedule::Steps(schedule)) => Some(Lent(schedule)),
                 Some(Schedule::Plateau(_)) => {
-                    let why = "this schedule goes by losses: it is for reduceOnPlateau";
-                    return Err(Error::data(format!("{OP}: {what}: {why}")));
+                    let must = "must be a schedule of steps, got reduceOnPlateau";
+                    return Err(Error::data(format!("{OP}: {what} {must}")));
                 }
             })
         };
@@ -201,8 +205,8 @@ impl Told {
                 trainer = trainer.reduce_on_plateau(plateau.borrow().clone());
             }
             Some(Schedule::Steps(_)) => {
-                let why = "reduceOnPlateau takes what Schedule.reduceOnPlateau makes";
-                return Err(Error::data(format!("{OP}: {why}")));
+                let must = "must be made by Schedule.reduceOnPlateau, got another schedule";
+                return Err(Error::data(format!("{OP}: reduceOnPlateau {must}")));
             }
         }
         let stopping = options.get(9);
@@ -214,12 +218,15 @@ impl Told {
             rule.monitor = known.cloned().ok_or_else(|| {
                 let names: Vec<String> = self.names.iter().map(|name| camel(name)).collect();
                 let (monitor, names) = (&rule.monitor, names.join(", "));
-                Error::data(format!("{OP}: earlyStopping monitors `{monitor}`; there are {names}"))
+                Error::data(format!(
+                    "{OP}: monitor of earlyStopping must be one of {names}, got `{monitor}`"
+                ))
             })?;
             if rule.monitor != "loss" && options.get(11).is_undefined() {
-                let (monitor, why) = (camel(&rule.monitor), "there is none: set `validation`");
+                let (monitor, remedy) =
+                    (camel(&rule.monitor), "set `validation`, or monitor `loss`");
                 return Err(Error::data(format!(
-                    "{OP}: earlyStopping monitors `{monitor}` of the validation, and {why}, or monitor `loss`"
+                    "{OP}: `{monitor}` of earlyStopping must have a validation, got none; {remedy}"
                 )));
             }
             trainer = trainer.early_stopping(rule);

@@ -32,7 +32,7 @@ fn pair(values: &[JsValue], what: &'static str) -> Result<Option<Batch>> {
     match values {
         [] => Ok(None),
         [x, y] => Ok(Some((Tensor::from_js(x, at)?, Tensor::from_js(y, at)?))),
-        _ => Err(Error::data(format!("{OP}: {what} is not two tensors"))),
+        _ => Err(Error::data(format!("{OP}: {what} must be two tensors, got {}", values.len()))),
     }
 }
 
@@ -53,28 +53,29 @@ fn forward(shared: &Shared, x: &Tensor, y: &Tensor) -> Result<Outcome> {
     // The model could not change to training or evaluation: that is what is told.
     if let Some(thrown) = shared.thrown.take() {
         shared.thrown.set(Some(thrown));
-        return Err(Error::data("train: the model threw"));
+        return Err(Error::data("train: the model must not throw, got an error"));
     }
     host(|host| host.open_scope());
     let made = called(shared, x, y);
     host(|host| host.close_scope());
     made.map_err(|thrown| {
         shared.thrown.set(Some(thrown.into()));
-        Error::data("train: the function threw")
+        Error::data("train: the function must not throw, got an error")
     })
 }
 
 impl Trainer {
     fn new(model: Walked, optimizer: &Optimizer, data: &[JsValue], told: Told) -> Result<Trainer> {
         let first = model.parameters().into_iter().next();
-        let first = first.ok_or_else(|| Error::data("train: no parameters"))?;
+        let first =
+            first.ok_or_else(|| Error::data("train: the model must have parameters, got none"))?;
         let device = first.value().device().clone();
         let shared = Rc::new(Shared::new(told.confusion.clone()));
         let weak = Rc::downgrade(&shared);
         let model = Model { module: Box::new(model), shared: weak.clone() };
         let forward = move |_: &Model, x: &Tensor, y: &Tensor| match weak.upgrade() {
             Some(shared) => forward(&shared, x, y),
-            None => Err(Error::data("train: the trainer is gone")),
+            None => Err(Error::data("train: the trainer must not be disposed, got one that was")),
         };
         let optimizer = optimizer.inner.clone();
         let mut inner: Inner = match pair(data, "the data")? {
@@ -172,7 +173,8 @@ impl JsTrainer {
         let op = "split";
         let fraction = f64::from_js(fraction, At { op, what: "fraction" })?;
         let seed = u32::from_js(seed, At { op, what: "seed" })?;
-        let (x, y) = pair(&data, "the data")?.ok_or_else(|| Error::data("split: no data"))?;
+        let (x, y) = pair(&data, "the data")?
+            .ok_or_else(|| Error::data("split: the data must be [x, y], got none"))?;
         let (first, second) = Dataset::new(&x, &y)?.split(fraction, seed)?;
         let all = [first.features(), first.targets(), second.features(), second.targets()];
         Ok(all.into_iter().map(|part| keep(part.clone())).collect::<Result<_>>()?)
@@ -233,7 +235,8 @@ impl JsTrainer {
     pub fn confusion_matrix(&self) -> Answer<JsTensor> {
         let op = "confusionMatrix";
         let shared = self.core(op)?.shared;
-        let none = || Error::data(format!("{op}: it is not among the metrics"));
+        let none =
+            || Error::data(format!("{op}: the metrics must have `confusionMatrix`, got others"));
         let counted = shared.confusion.as_ref().ok_or_else(none)?;
         Ok(keep(counted.matrix().map_err(|error| error.within(op))?)?)
     }
@@ -282,7 +285,8 @@ impl JsTrainer {
     pub fn learn(&self, forward: &JsValue, batch: Vec<JsValue>) -> Answer<Promise> {
         let op = "step";
         let core = self.core(op)?;
-        let (x, y) = pair(&batch, "a batch")?.ok_or_else(|| Error::data("step: no batch"))?;
+        let (x, y) = pair(&batch, "a batch")?
+            .ok_or_else(|| Error::data("step: the batch must be [x, y], got none"))?;
         core.work(
             op,
             forward,

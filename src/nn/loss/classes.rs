@@ -1,7 +1,7 @@
 //! Losses of scores for classes, and of distributions.
 
 use super::{need_floats, need_like, wide, widely, LossReduction};
-use crate::dtype::DType;
+use crate::dtype::{DType, INDICES};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -40,14 +40,14 @@ impl<'a> Classes<'a> {
         need_floats(name, input, weight.as_slice())?;
         let axis = usize::from(input.rank() > 1);
         let Some(&count) = input.shape().get(axis) else {
-            let message = format!("{name}: shape [] has no axis of classes");
-            return Err(Error::shape(message));
+            let must = "the input must have an axis of classes";
+            return Err(Error::wrong_shape(name, must, input.shape()));
         };
         let classes = Classes { name, axis, count, input, weight: None };
         let Some(weight) = weight else { return Ok(classes) };
         if weight.shape() != [count] {
-            let why = "the weight must have one number for each class";
-            return Err(Error::shapes(name, input.shape(), weight.shape(), why));
+            let must = "the weight must have one number for each class";
+            return Err(Error::shapes(name, must, input.shape(), weight.shape()));
         }
         Ok(Classes { weight: Some(classes.spread(&wide(weight)?)?), ..classes })
     }
@@ -80,12 +80,12 @@ impl<'a> Classes<'a> {
     fn targets(&self, target: &Tensor, ignore_index: i32) -> Result<Targets<'_>> {
         let (name, dtype) = (self.name, target.dtype());
         if !dtype.is_int() {
-            let message = format!("{name}: targets must be i32 or u32, got {dtype}; cast them");
+            let message = format!("{name}: targets must be {INDICES}, got {dtype}; cast them");
             return Err(Error::dtype(message));
         }
         if target.shape() != self.places() {
-            let why = "targets must be one class for each place: the input's shape without the axis of classes";
-            return Err(Error::shapes(name, self.input.shape(), target.shape(), why));
+            let must = "the target must have the input's shape without the axis of classes";
+            return Err(Error::shapes(name, must, self.input.shape(), target.shape()));
         }
         let target = target.cast(DType::I32)?;
         let ignored = usize::try_from(ignore_index).is_ok_and(|class| class < self.count);

@@ -13,6 +13,7 @@ pub use classes::CrossEntropyOptions;
 pub use pairs::TripletMarginOptions;
 pub use regression::PoissonNllOptions;
 
+use crate::dtype::FLOATS;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
@@ -76,12 +77,10 @@ fn wide(x: &Tensor) -> Result<Tensor> {
 fn need_floats(name: &str, input: &Tensor, others: &[&Tensor]) -> Result<()> {
     let dtype = input.dtype();
     if !dtype.is_float() {
-        return Err(Error::dtype(format!("{name}: does not take {dtype}; cast it first")));
+        return Err(Error::wrong_dtype(name, FLOATS, dtype));
     }
     match others.iter().map(|other| other.dtype()).find(|&other| other != dtype) {
-        Some(other) => {
-            Err(Error::dtype(format!("{name}: operands of type {dtype} and {other}; cast one")))
-        }
+        Some(other) => Err(Error::mixed_dtypes(name, dtype, other)),
         None => Ok(()),
     }
 }
@@ -92,8 +91,8 @@ fn need_like(name: &str, input: &Tensor, other: &Tensor, what: &str) -> Result<(
     if input.shape() == other.shape() {
         return Ok(());
     }
-    let why = format!("the {what} must have the input's shape, it does not broadcast");
-    Err(Error::shapes(name, input.shape(), other.shape(), &why))
+    let must = format!("the {what} must have the input's shape (it does not broadcast)");
+    Err(Error::shapes(name, &must, input.shape(), other.shape()))
 }
 
 /// Refuses a number that is not above 0, or not at least 0 where `or_zero`.
@@ -114,8 +113,8 @@ fn rest(x: &Tensor) -> Result<Tensor> {
 fn weigh(name: &str, loss: Tensor, weight: Option<&Tensor>) -> Result<Tensor> {
     let Some(weight) = weight else { return Ok(loss) };
     if weight.expand(loss.shape()).is_err() {
-        let why = "the weight must broadcast to the input";
-        return Err(Error::shapes(name, loss.shape(), weight.shape(), why));
+        let must = "the weight must broadcast to the input";
+        return Err(Error::shapes(name, must, loss.shape(), weight.shape()));
     }
     loss.mul(wide(weight)?)
 }

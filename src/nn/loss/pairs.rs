@@ -94,8 +94,8 @@ impl Tensor {
         need_like(name, self, other, "other input")?;
         need_floats(name, self, &[target])?;
         if self.shape().split_last().map(|(_, outer)| outer) != Some(target.shape()) {
-            let why = "the target must have the input's shape without its last axis";
-            return Err(Error::shapes(name, self.shape(), target.shape(), why));
+            let must = "the target must have the input's shape without its last axis";
+            return Err(Error::shapes(name, must, self.shape(), target.shape()));
         }
         widely(name, self, |x| {
             let other = wide(other)?;
@@ -138,7 +138,7 @@ impl Tensor {
         need_like(name, self, positive, "positive")?;
         need_like(name, self, negative, "negative")?;
         if self.rank() == 0 {
-            return Err(Error::shape(format!("{name}: shape [] has no axis of vectors")));
+            return Err(Error::wrong_shape(name, "the input must have an axis of vectors", &[]));
         }
         let TripletMarginOptions { margin, p, epsilon, swap, reduction } = options;
         widely(name, self, |x| {

@@ -209,8 +209,8 @@ impl Tensor {
                 return Ok(variance.clone());
             }
         }
-        let why = "the variance must have the input's shape, or one number for its last axis";
-        Err(Error::shapes(name, self.shape(), shape, why))
+        let must = "the variance must have the input's shape, or one number for its last axis";
+        Err(Error::shapes(name, must, self.shape(), shape))
     }
 
     /// The negative logarithm of a Poisson distribution's probability, of which this is the rate's logarithm: the mean of

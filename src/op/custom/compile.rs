@@ -25,7 +25,10 @@ pub fn compiled(mut element: Element) -> Result<Element> {
     let module = super::check::parsed(WHAT, &element.module(), element.source())?;
     let found = module.functions.iter().find(|(_, f)| f.name.as_ref() == Some(&element.name));
     let Some((_, function)) = found else {
-        return Err(Error::data(format!("{WHAT}: it has no function {}", element.name)));
+        return Err(Error::data(format!(
+            "{WHAT}: there must be a function {}, got none",
+            element.name
+        )));
     };
     element.steps = steps(&element, &module, function);
     Ok(element)
@@ -44,7 +47,9 @@ fn steps(element: &Element, module: &Module, function: &Function) -> Result<Step
     };
     let value = compiler.call(function, arguments)?;
     let Some(Value::Scalar(last)) = value else {
-        return Err(unsupported("it does not return on every way"));
+        return Err(unsupported(
+            "a function that does not return on every path is not supported on the CPU",
+        ));
     };
     compiler.writer.finish(last)
 }
@@ -88,7 +93,7 @@ impl<'a> Compiler<'a> {
     /// The error for a construct that has no steps.
     pub fn refuse(&self, span: Span, construct: &str) -> Error {
         let at = span.to_range().map_or(0, |range| range.start);
-        let message = format!("{construct} cannot be computed on the CPU");
+        let message = format!("{construct} is not supported on the CPU");
         let error = located(WHAT, self.source, at.min(self.source.len()), &message);
         Error::new(ErrorKind::Unsupported, error.to_string())
     }
@@ -107,7 +112,7 @@ impl<'a> Compiler<'a> {
         }
         self.calls += 1;
         if self.calls > MOST_CALLS {
-            return Err(unsupported("more than 32 functions call each other"));
+            return Err(unsupported("calls must be nested at most 32 deep, got more"));
         }
         self.block(&mut frame, &function.body)?;
         self.calls -= 1;
@@ -125,7 +130,7 @@ impl<'a> Compiler<'a> {
             }
             self.statements -= 1;
             if self.statements == 0 {
-                return Err(self.refuse(span, "a function of so many statements"));
+                return Err(self.refuse(span, "a function of this many statements"));
             }
             self.statement(frame, statement, span)?;
         }
@@ -264,7 +269,7 @@ impl<'a> Compiler<'a> {
             if rounds > MOST_ROUNDS {
                 return Err(self.refuse(
                     span,
-                    "a loop whose number of rounds does not follow from constants, or is above 1024,",
+                    "a loop whose number of iterations is not constant, or is above 1024,",
                 ));
             }
             self.block(frame, body)?;

@@ -92,12 +92,12 @@ impl Element {
         for n in 0..text.words.len() {
             let word = text.word(n);
             if text.is_name(n) && REFUSED.iter().any(|refused| word.contains(refused)) {
-                return fail(n, &format!("`{word}` has no place in a function of elements"));
+                return fail(n, &format!("`{word}` is not supported in an element function"));
             }
             if word == "@" {
-                let why =
-                    "attributes, bindings and entry points have no place in a function of elements";
-                return fail(n, why);
+                let message =
+                    "attributes, bindings and entry points are not supported in an element function";
+                return fail(n, message);
             }
             if depth == 0 && begins {
                 match word {
@@ -105,35 +105,40 @@ impl Element {
                     "const" | "alias" | "struct" | "const_assert" | ";" => {}
                     _ => {
                         let message = format!(
-                            "`{word}` where fn, const, alias or struct was expected; functions of f32 take f16, too"
+                            "declarations must be fn, const, alias or struct, got `{word}`; functions of f32 take f16, too"
                         );
                         return fail(n, &message);
                     }
                 }
                 if matches!(word, "fn" | "const" | "alias" | "struct") {
                     if matches!(text.word(n + 1), "f32" | "i32" | "u32" | "bool") {
-                        return fail(n + 1, "the names of types are taken");
+                        let message =
+                            format!("names must not be those of types, got `{}`", text.word(n + 1));
+                        return fail(n + 1, &message);
                     }
                     declared.insert(text.word(n + 1).to_string());
                 }
             }
             match word {
                 "{" => depth += 1,
-                "}" if depth == 0 => return fail(n, "a brace that nothing opened"),
+                "}" if depth == 0 => {
+                    return fail(n, "braces must be in pairs, got `}` without `{`")
+                }
                 "}" => depth -= 1,
                 _ => {}
             }
             begins = depth == 0 && matches!(word, ";" | "}");
         }
         let Some(last) = last else {
-            return fail(0, "there is no function");
+            return fail(0, "there must be a function, got none");
         };
         let (name, parameters, result) = signature(&text, last)?;
         let length = text.words.iter().filter(|word| {
             matches!(&source[word.at.clone()], "(" | "+" | "-" | "*" | "/" | "%" | "<" | ">")
         });
         let length = length.count() as u32;
-        let unknown = "element function: this build has no compiler for it";
+        let unknown =
+            "element function: an element function is not supported on the CPU by this build";
         let mut hasher = FxHasher::default();
         source.hash(&mut hasher);
         Ok(Element {
@@ -194,23 +199,20 @@ impl Element {
         let name = &self.name;
         if operands.len() != self.parameters.len() {
             let (have, want) = (operands.len(), self.parameters.len());
-            return Err(Error::data(format!("{name}: {have} operands instead of {want}")));
+            return Err(Error::data(format!("{name}: there must be {want} operands, got {have}")));
         }
         let mut shape = Shape::SCALAR;
         let mut float = None;
         for (n, (&wanted, (other, dtype))) in self.parameters.iter().zip(operands).enumerate() {
             shape = Shape::broadcast(name, &shape, other)?;
             if dtype.compute() != wanted {
-                let message =
-                    format!("{name}: operand {n} is {dtype}, the function takes {wanted}; cast it");
+                let message = format!("{name}: operand {n} must be {wanted}, got {dtype}; cast it");
                 return Err(Error::dtype(message));
             }
             if dtype.is_float() {
                 match float {
                     Some(before) if before != *dtype => {
-                        return Err(Error::dtype(format!(
-                            "{name}: operands of type {before} and {dtype}; cast one"
-                        )));
+                        return Err(Error::mixed_dtypes(name, before, dtype));
                     }
                     _ => float = Some(*dtype),
                 }
@@ -231,14 +233,16 @@ impl Element {
         let name = &self.name;
         if gradients.len() != self.parameters.len() {
             let (have, want) = (gradients.len(), self.parameters.len());
-            return Err(Error::data(format!("{name}: {have} gradients for {want} parameters")));
+            return Err(Error::data(format!(
+                "{name}: there must be one gradient for each of {want} parameters, got {have}"
+            )));
         }
         for gradient in gradients {
             let and_result = [&self.parameters[..], &[self.result]].concat();
             let takes = &gradient.parameters;
             if gradient.result != DType::F32 || *takes != self.parameters && *takes != and_result {
                 let message = format!(
-                    "{name}: the gradient {} does not take the same parameters (or these and the result) and give f32",
+                    "{name}: a gradient must take the same parameters (or these and the result) and return f32, got {}",
                     gradient.name
                 );
                 return Err(Error::data(message));
@@ -260,41 +264,41 @@ impl Element {
 
 /// The name, parameters and result of the function whose `fn` is the n-th word.
 fn signature(text: &Text, n: usize) -> Result<(String, Vec<DType>, DType)> {
-    let fail = |n: usize, message: &str| Err(located(WHAT, &text.source, text.at(n), message));
+    let fail = |n: usize, must: &str| {
+        let message = format!("{must}, got `{}`", text.word(n));
+        located(WHAT, &text.source, text.at(n), &message)
+    };
     let dtype = |n: usize| match text.word(n) {
         "f32" => Ok(DType::F32),
         "i32" => Ok(DType::I32),
         "u32" => Ok(DType::U32),
         "bool" => Ok(DType::Bool),
-        other => {
-            let message = format!("`{other}` where f32, i32, u32 or bool was expected");
-            Err(located(WHAT, &text.source, text.at(n), &message))
-        }
+        _ => Err(fail(n, "the type must be f32, i32, u32 or bool")),
     };
     let (name, mut at, mut parameters) = (n + 1, n + 3, Vec::new());
     if !text.is_name(name) || text.word(n + 2) != "(" {
-        return fail(name, "a function's name and its parameters were expected");
+        return Err(fail(name, "`fn` must be followed by a name and parameters"));
     }
     while text.word(at) != ")" {
         if !text.is_name(at) || text.word(at + 1) != ":" {
-            return fail(at, "a parameter was expected, `x: f32`");
+            return Err(fail(at, "a parameter must be written as `x: f32`"));
         }
         parameters.push(dtype(at + 2)?);
         at += 3;
         match text.word(at) {
             "," => at += 1,
             ")" => {}
-            _ => return fail(at, "`,` or `)` was expected"),
+            _ => return Err(fail(at, "a parameter must be followed by `,` or `)`")),
         }
     }
     if parameters.is_empty() {
-        return fail(at, "a function of elements has a parameter");
+        return Err(fail(at, "a function must have a parameter"));
     }
     if parameters.len() > MOST_PARAMETERS {
-        return fail(at, "a function of elements has at most 16 parameters");
+        return Err(fail(at, "a function must have at most 16 parameters"));
     }
     if text.word(at + 1) != "-" || text.word(at + 2) != ">" {
-        return fail(at + 1, "a result was expected, `-> f32`");
+        return Err(fail(at + 1, "a function must have a result, such as `-> f32`"));
     }
     Ok((text.word(name).to_string(), parameters, dtype(at + 3)?))
 }

@@ -98,7 +98,7 @@ impl Shader {
             let wanted = 1 + inputs.len() + outputs.len();
             if declared.binding != 0 && declared.binding != wanted {
                 let message = format!(
-                    "`{}` is binding {}, and the next is {wanted}: numbers are 0, then what is read, then what is written",
+                    "the binding of `{}` must be {wanted}, got {}; binding 0 is for numbers, then come inputs, then outputs",
                     declared.name, declared.binding
                 );
                 return fail(declared.at, &message);
@@ -112,12 +112,12 @@ impl Shader {
                 (space, binding) => {
                     let rule = match (space, binding) {
                         ("storage" | "storage,read" | "storage,read_write", 0) => {
-                            "binding 0 is for numbers, `var<uniform>`, and tensors begin at binding 1"
+                            "tensors must begin at binding 1, because binding 0 is for numbers, `var<uniform>`"
                         }
                         ("storage" | "storage,read", _) => {
-                            "tensors that are read come before those that are written"
+                            "tensors that are read must come before those that are written"
                         }
-                        ("uniform", _) => "numbers, `var<uniform>`, are binding 0",
+                        ("uniform", _) => "numbers, `var<uniform>`, must be binding 0",
                         _ => "a variable with a binding must be `uniform` or `storage`",
                     };
                     let name = &declared.name;
@@ -128,12 +128,13 @@ impl Shader {
             }
         }
         if outputs.is_empty() {
-            return fail(0, "it writes nothing: there is no var<storage, read_write>");
+            return fail(0, "there must be an output, `var<storage, read_write>`, got none");
         }
         match shader.text.pair("fn", "main") {
             Some(_) if shader.text.pair("@", "compute").is_some() => {}
             _ => {
-                return fail(0, "it has no entry point: `@compute @workgroup_size(64) fn main(..)`")
+                let message = "there must be an entry point, `@compute @workgroup_size(64) fn main(..)`, got none";
+                return fail(0, message);
             }
         }
         Ok(Shader { inputs, outputs, params, ..shader })
@@ -162,7 +163,10 @@ impl Shader {
                 }
                 ("var", "<") if group.is_some() || binding.is_some() => {
                     let (Some(Some(0)), Some(Some(number))) = (group, binding) else {
-                        return fail(begins, "bindings are @group(0) @binding(n)");
+                        return fail(
+                            begins,
+                            "a binding must be written as @group(0) @binding(n), got another form",
+                        );
                     };
                     let (mut space, mut at) = (String::new(), n + 2);
                     while !matches!(text.word(at), ">" | "") {
@@ -176,13 +180,16 @@ impl Shader {
                         at += 1;
                     }
                     if all.iter().any(|other| other.binding == number) {
-                        return fail(begins, &format!("binding {number} a second time"));
+                        return fail(
+                            begins,
+                            &format!("bindings must be distinct, got {number} twice"),
+                        );
                     }
                     all.push(Declared { binding: number, at: begins, space, name, of });
                     (group, binding, n) = (None, None, at);
                 }
                 ("override", _) => {
-                    return fail(n, "`override` is not known here: pass a number in the uniform");
+                    return fail(n, "`override` is not supported; pass a number in the uniform");
                 }
                 _ => n += 1,
             }
@@ -212,7 +219,7 @@ impl Shader {
             Some(dtype) => Ok(Binding { name: declared.name.clone(), dtype }),
             None => {
                 let message = format!(
-                    "`{}` is {}: tensors are array<f32>, array<i32>, array<u32>, array<f16>, or arrays of vectors of these",
+                    "`{}` must be an array of f32, i32, u32 or f16, or of vectors of these, got {}",
                     declared.name,
                     words.concat()
                 );
@@ -229,7 +236,7 @@ impl Shader {
                 "i32" => DType::I32,
                 "u32" => DType::U32,
                 other => {
-                    let message = format!("`{name}` is {other}: numbers are f32, i32 or u32");
+                    let message = format!("`{name}` must be f32, i32 or u32, got {other}");
                     return Err(located(WHAT, &self.text.source, self.text.at(at), &message));
                 }
             };
@@ -245,15 +252,16 @@ impl Shader {
         let (mut all, mut at) = (Vec::new(), start + 3);
         while !matches!(self.text.word(at), "}" | "") {
             if self.text.word(at + 1) != ":" {
-                let message = "a member was expected, `name: f32`";
-                return Err(located(WHAT, &self.text.source, self.text.at(at), message));
+                let word = self.text.word(at);
+                let message = format!("a member must be written as `name: f32`, got `{word}`");
+                return Err(located(WHAT, &self.text.source, self.text.at(at), &message));
             }
             all.push(number(self.text.word(at), self.text.word(at + 2), at)?);
             at += 3;
             at += usize::from(self.text.word(at) == ",");
         }
         if all.len() > MOST_NUMBERS {
-            let message = "more than 64 numbers; more belong in a tensor";
+            let message = "the uniform must have at most 64 numbers, got more; use a tensor";
             return Err(located(WHAT, &self.text.source, self.text.at(declared.at), message));
         }
         Ok(all)
@@ -278,26 +286,26 @@ impl ShaderCall {
     pub fn check(&self, operands: &[(Shape, DType)]) -> Result<()> {
         let wanted = self.shader.inputs.len() + self.shader.params.len();
         if operands.len() != wanted || self.outputs.len() != self.shader.outputs.len() {
-            let message = format!("{WHAT}: {} operands instead of {wanted}", operands.len());
+            let message =
+                format!("{WHAT}: there must be {wanted} operands, got {}", operands.len());
             return Err(Error::data(message));
         }
         for (binding, (shape, dtype)) in self.operands().zip(operands) {
             let name = &binding.name;
             if *dtype != binding.dtype {
                 let wanted = binding.dtype;
-                let message =
-                    format!("{WHAT}: `{name}` is {dtype}, and it takes {wanted}; cast it");
+                let message = format!("{WHAT}: `{name}` must be {wanted}, got {dtype}; cast it");
                 return Err(Error::dtype(message));
             }
             if shape.numel() == 0 {
-                let message = format!("{WHAT}: `{name}` of shape {shape} has no elements to bind");
+                let message = format!("{WHAT}: `{name}` must not be empty, got shape {shape}");
                 return Err(Error::shape(message));
             }
         }
         for (binding, shape) in self.shader.outputs.iter().zip(&self.outputs) {
             if shape.numel() == 0 {
                 let name = &binding.name;
-                let message = format!("{WHAT}: `{name}` of shape {shape} has no elements to bind");
+                let message = format!("{WHAT}: `{name}` must not be empty, got shape {shape}");
                 return Err(Error::shape(message));
             }
         }

@@ -63,7 +63,7 @@ impl Writer {
     /// The steps, of which the last has the value of `last`.
     pub fn finish(mut self, last: u32) -> Result<Steps> {
         if self.steps.len() > MOST_STEPS {
-            return Err(unsupported("it takes more than 4096 instructions"));
+            return Err(unsupported("a function must take at most 4096 instructions, got more"));
         }
         if last as usize + 1 != self.steps.len() {
             let again = self.steps[last as usize].clone();

@@ -49,7 +49,9 @@ impl Text {
     pub fn new(what: &str, source: &str) -> Result<Text> {
         if source.len() > MOST_BYTES {
             let (bytes, most) = (source.len(), MOST_BYTES);
-            return Err(Error::data(format!("{what}: {bytes} bytes of source; at most {most}")));
+            return Err(Error::data(format!(
+                "{what}: the source must have at most {most} bytes, got {bytes}"
+            )));
         }
         let (mut words, mut at) = (Vec::new(), 0);
         while let Some(first) = source[at..].chars().next() {
@@ -87,7 +89,7 @@ impl Text {
                     Kind::Symbol
                 }
                 _ => {
-                    let message = format!("{first:?} is no character of WGSL");
+                    let message = format!("characters must be those of WGSL, got {first:?}");
                     return Err(located(what, source, at, &message));
                 }
             };

@@ -169,7 +169,7 @@ impl OneCycleLr {
         need_numbers(name, &factors)?;
         need_steps(name, "total_steps", total_steps)?;
         if let Some((what, _)) = factors.iter().find(|(_, factor)| *factor == 0.0) {
-            return Err(Error::data(format!("{name}: {what} must be above 0")));
+            return Err(Error::data(format!("{name}: {what} must be above 0, got 0")));
         }
         if !(0.0..=1.0).contains(&pct_start) {
             let message = format!("{name}: pct_start must be in [0, 1], got {pct_start}");

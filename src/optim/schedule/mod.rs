@@ -55,7 +55,7 @@ fn need_numbers(name: &str, numbers: &[(&str, f64)]) -> Result<()> {
 /// Refuses a count of no steps.
 fn need_steps(name: &str, what: &str, steps: u64) -> Result<()> {
     if steps == 0 {
-        return Err(Error::data(format!("{name}: {what} must be at least 1")));
+        return Err(Error::data(format!("{name}: {what} must be at least 1, got 0")));
     }
     Ok(())
 }
@@ -284,7 +284,7 @@ impl SequentialLr {
         let rises = milestones.windows(2).all(|pair| pair[0] < pair[1]);
         if milestones.len() + 1 != schedules.len() || !rises {
             let message = format!(
-                "SequentialLr: {} schedules need one milestone less, each greater than the one before, not {milestones:?}",
+                "SequentialLr: milestones must increase, one between each two of {} schedules, got {milestones:?}",
                 schedules.len()
             );
             return Err(Error::data(message));

@@ -71,8 +71,9 @@ impl Tensor {
         let unknown =
             |one: &Recorded| one.shape.numel() == 1 && one.number.is_none() && one.has_value;
         let history = self.device.history(of, MOST, &leaves, unknown).ok_or_else(|| {
-            let message =
-                format!("{name}: more than the {MOST} operations and operands that are drawn");
+            let message = format!(
+                "{name}: the drawing must have at most {MOST} operations and operands, got more"
+            );
             Error::new(ErrorKind::Limit, message)
         })?;
         let mut nodes = Vec::with_capacity(history.len());

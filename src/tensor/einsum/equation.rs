@@ -41,14 +41,18 @@ impl Term {
             if let Some(after) = rest.strip_prefix("...") {
                 if term.ellipsis.replace(term.letters.len()).is_some() {
                     let text = brief(text);
-                    let message = format!("einsum: {text} of {equation} has two ellipses");
+                    let message = format!(
+                        "einsum: a term must have at most one ellipsis, got {text} in {equation}"
+                    );
                     return Err(Error::shape(message));
                 }
                 rest = after;
                 continue;
             }
             if !letter.is_ascii_alphabetic() {
-                let message = format!("einsum: {letter:?} of {equation} is no letter");
+                let message = format!(
+                    "einsum: axes must be named by ASCII letters, got {letter:?} in {equation}"
+                );
                 return Err(Error::shape(message));
             }
             term.letters.push(letter);
@@ -81,17 +85,19 @@ impl Equation {
         let terms = terms?;
         if terms.len() != shapes.len() {
             let (named, given) = (terms.len(), shapes.len());
-            let message = format!("einsum: {text} is of {named} operands, not of {given}");
+            let message = format!(
+                "einsum: {text} must have one term for each of {given} operands, got {named}"
+            );
             return Err(Error::shape(message));
         }
         let (mut operands, mut longest) = (Vec::new(), 0);
         for (n, (term, shape)) in terms.iter().zip(shapes).enumerate() {
             let more = shape.len().checked_sub(term.letters.len());
             let Some(more) = more.filter(|&more| more == 0 || term.ellipsis.is_some()) else {
-                let (named, least) =
-                    (term.letters.len(), term.ellipsis.map_or("", |_| "at least "));
+                let (named, or_more) =
+                    (term.letters.len(), term.ellipsis.map_or("", |_| " or more"));
                 let message = format!(
-                    "einsum: {text} names {least}{named} axes of operand {n}, which has shape {shape:?}"
+                    "einsum: operand {n} of {text} must have rank {named}{or_more}, got shape {shape:?}"
                 );
                 return Err(Error::shape(message));
             };
@@ -117,14 +123,14 @@ impl Equation {
     /// Refuses a result with axes that are not there or twice, and axes of two extents.
     fn check(&self, text: &str, shapes: &[&[usize]]) -> Result<()> {
         for (at, label) in self.result.iter().enumerate() {
-            let why = if self.result[..at].contains(label) {
-                "is there twice"
+            let must = if self.result[..at].contains(label) {
+                "be distinct"
             } else if !self.operands.iter().any(|labels| labels.contains(label)) {
-                "is an axis of no operand"
+                "be those of an operand"
             } else {
                 continue;
             };
-            let message = format!("einsum: {label} in the result of {text} {why}");
+            let message = format!("einsum: axes of the result must {must}, got {label} in {text}");
             return Err(Error::shape(message));
         }
         // The first operand in which an axis is longer than 1.
@@ -142,8 +148,8 @@ impl Equation {
                 };
                 if let (true, Some((_, first, other))) = (differs, here.or(there)) {
                     let message = format!(
-                        "einsum: {label} of {text} has {other} elements in operand {first}, shape {:?}, and {extent} \
-                         in operand {n}, shape {shape:?}",
+                        "einsum: {label} of {text} must have one extent, got {other} in operand {first}, shape {:?}, \
+                         and {extent} in operand {n}, shape {shape:?}",
                         shapes[first]
                     );
                     return Err(Error::shape(message));

@@ -84,8 +84,8 @@ impl Tensor {
         let (here, there) = (found(self, axes)?, found(other, other_axes)?);
         let fits = |(&a, &b): (&usize, &usize)| self.shape[a] == other.shape[b];
         if here.len() != there.len() || !here.iter().zip(&there).all(fits) {
-            let why = format!("axes {axes:?} and {other_axes:?} must be of the same extents");
-            return Err(Error::shapes(name, &self.shape, &other.shape, &why));
+            let must = format!("axes {axes:?} and {other_axes:?} must have the same extents");
+            return Err(Error::shapes(name, &must, &self.shape, &other.shape));
         }
         // The axes of this are counted on by those of the other.
         let own: Vec<Label> = (0..self.rank()).map(Label::Ellipsis).collect();
@@ -121,7 +121,7 @@ fn contract(mut factors: Vec<Factor>, result: &[Label]) -> Result<Tensor> {
         factors.insert(first, product);
     }
     let Some(factor) = factors.pop() else {
-        return Err(Error::shape("einsum: no operands"));
+        return Err(Error::shape("einsum: there must be a tensor, got none"));
     };
     let factor = factor.summed(|label| result.contains(&label))?;
     factor.grouped(&result.iter().map(std::slice::from_ref).collect::<Vec<_>>())
@@ -211,7 +211,9 @@ impl Factor {
             let mut extent = 1;
             for label in *group {
                 let at = self.labels.iter().position(|other| other == label);
-                let at = at.ok_or_else(|| Error::shape(format!("einsum: {label} is missing")))?;
+                let at = at.ok_or_else(|| {
+                    Error::shape(format!("einsum: {label} must be an axis, got none"))
+                })?;
                 order.push(at as isize);
                 extent *= self.tensor.shape[at];
             }

@@ -101,10 +101,8 @@ impl Tensor {
     pub fn rfft(&self, n: Option<usize>, axis: isize, norm: FftNorm) -> Result<Tensor> {
         let name = "rfft";
         if self.rank() == MAX_RANK {
-            let message = format!(
-                "{name}: the rank must leave room for an axis of 2, got shape {}",
-                self.shape
-            );
+            let message =
+                format!("{name}: the input must have rank 7 or less, got shape {}", self.shape);
             return Err(Error::shape(message));
         }
         self.need_float(name)?;
@@ -185,8 +183,8 @@ impl Tensor {
     pub fn complex_mul(&self, other: &Tensor) -> Result<Tensor> {
         let name = "complex_mul";
         if self.shape.last() != Some(&2) || other.shape.last() != Some(&2) {
-            let why = "complex numbers are pairs along a last axis of 2";
-            return Err(Error::shapes(name, &self.shape, &other.shape, why));
+            let must = "the last axis must have extent 2 (complex numbers as pairs)";
+            return Err(Error::shapes(name, must, &self.shape, &other.shape));
         }
         within(name, || {
             let sign = self.device.tensor(&[-1.0f32, 1.0], &[2])?.cast(self.dtype)?;
@@ -201,8 +199,8 @@ impl Tensor {
         match self.shape.split_last() {
             Some((2, before)) => crate::shape::Shape::new(name, before)?.axis(name, axis),
             _ => {
-                let why = "complex numbers are pairs along a last axis of 2";
-                Err(Error::shape(format!("{name}: shape {}: {why}", self.shape)))
+                let must = "the last axis must have extent 2 (complex numbers as pairs)";
+                Err(Error::wrong_shape(name, must, &self.shape))
             }
         }
     }
@@ -211,12 +209,14 @@ impl Tensor {
     fn transform_length(&self, name: &str, axis: usize, n: Option<usize>) -> Result<usize> {
         let count = n.unwrap_or(self.shape[axis]);
         if count == 0 || self.shape[axis] == 0 {
-            let message =
-                format!("{name}: {count} numbers along axis {axis} of shape {}", self.shape);
+            let message = format!(
+                "{name}: n and axis {axis} must not be 0, got n {count} for shape {}",
+                self.shape
+            );
             return Err(Error::shape(message));
         }
         if count > LONGEST {
-            let message = format!("{name}: {count} numbers, more than the {LONGEST} it takes");
+            let message = format!("{name}: n must be at most {LONGEST}, got {count}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         Ok(count)

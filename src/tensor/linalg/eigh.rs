@@ -1,6 +1,7 @@
 //! Eigenvalues and eigenvectors of symmetric matrices.
 
 use super::super::{kept, within, Tensor};
+use super::SQUARE;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -42,13 +43,12 @@ impl Tensor {
     pub fn eigh(&self) -> Result<(Tensor, Tensor)> {
         let square = self.rank() >= 2 && self.shape[self.rank() - 2] == self.shape[self.rank() - 1];
         if !square {
-            let message = format!("eigh: shape {} is not one of square matrices", self.shape);
-            return Err(Error::shape(message));
+            return Err(Error::wrong_shape("eigh", SQUARE, &self.shape));
         }
         self.need_float("eigh")?;
         let rows = self.shape[self.rank() - 1];
         if rows > ROWS {
-            let message = format!("eigh: matrices of {rows} rows, more than the {ROWS} it takes");
+            let message = format!("eigh: matrices must have at most {ROWS} rows, got {rows}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let dims = &self.shape[..self.rank() - 1];

@@ -24,17 +24,23 @@ use crate::error::{Error, ErrorKind, Result};
 /// Rows and columns of a matrix, at most: kernels are about twice as many, and each passes over the matrix.
 const ROWS: usize = 1024;
 
+/// What must hold of square matrices, for messages.
+const SQUARE: &str = "the last two axes must be equal (square matrices)";
+
 impl Tensor {
     /// The matrices in the last two axes, `[batch, rows, columns]`, in `f32`.
     fn matrices(&self, name: &str) -> Result<Tensor> {
         self.need_float(name)?;
         let [.., rows, columns] = self.shape[..] else {
-            let message = format!("{name}: shape {} has no matrices", self.shape);
-            return Err(Error::shape(message));
+            return Err(Error::wrong_shape(
+                name,
+                "the input must have rank 2 or more",
+                &self.shape,
+            ));
         };
         if rows.min(columns) > ROWS {
             let message =
-                format!("{name}: matrices of {rows} by {columns}, more than the {ROWS} it takes");
+                format!("{name}: matrices must have at most {ROWS} rows or columns, got {rows} by {columns}");
             return Err(Error::new(ErrorKind::Limit, message));
         }
         let batch: usize = self.shape[..self.rank() - 2].iter().product();
@@ -45,10 +51,7 @@ impl Tensor {
     fn square_matrices(&self, name: &str) -> Result<Tensor> {
         match self.shape[..] {
             [.., rows, columns] if rows == columns => self.matrices(name),
-            _ => {
-                let message = format!("{name}: shape {} is not one of square matrices", self.shape);
-                Err(Error::shape(message))
-            }
+            _ => Err(Error::wrong_shape(name, SQUARE, &self.shape)),
         }
     }
 

@@ -52,8 +52,8 @@ impl Tensor {
         let name = "matrix_norm";
         self.need_float(name)?;
         if self.rank() < 2 || self.shape[self.rank() - 2..].contains(&0) {
-            let message = format!("{name}: shape {} has no matrices with elements", self.shape);
-            return Err(Error::shape(message));
+            let must = "the last two axes must be matrices that are not empty";
+            return Err(Error::wrong_shape(name, must, &self.shape));
         }
         within(name, || match order {
             MatrixNorm::Frobenius => self.norm_l2([-2, -1]),

@@ -99,11 +99,11 @@ impl Tensor {
     pub(super) fn right_sides(&self, name: &str, other: &Tensor) -> Result<RightSides> {
         if other.dtype != self.dtype {
             let (a, b) = (self.dtype, other.dtype);
-            return Err(Error::dtype(format!("{name}: operands of type {a} and {b}; cast one")));
+            return Err(Error::mixed_dtypes(name, a, b));
         }
         let [before @ .., rows, columns] = &self.shape[..] else {
-            let why = "the first has no matrices";
-            return Err(Error::shapes(name, &self.shape, &other.shape, why));
+            let must = "the first must have rank 2 or more";
+            return Err(Error::shapes(name, must, &self.shape, &other.shape));
         };
         // A batch of vectors is one where it could not be anything else, as for PyTorch.
         let vectors = other.shape[..] == [before, &[*rows]].concat();
@@ -116,9 +116,9 @@ impl Tensor {
         let vector = vectors || other.rank() == 1;
         let height = if vector { other.shape.last() } else { other.shape.iter().nth_back(1) };
         if height != Some(rows) || !(its.is_empty() || its == before) {
-            let why =
+            let must =
                 "the second must have as many rows as the first, and the same axes before or none";
-            return Err(Error::shapes(name, &self.shape, &other.shape, why));
+            return Err(Error::shapes(name, must, &self.shape, &other.shape));
         }
         let mut result = [before, &[*columns]].concat();
         if !vector {

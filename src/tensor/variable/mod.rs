@@ -223,7 +223,7 @@ impl Variable {
             }
         }
         if variables.is_empty() {
-            return Err(Error::data(format!("{name}: no variables")));
+            return Err(Error::data(format!("{name}: there must be a variable, got none")));
         }
         Ok(Variable::flatten_all(&[variables])?.remove(0))
     }
@@ -303,19 +303,17 @@ impl Variable {
     fn check(&self, value: &Tensor) -> Result<()> {
         let held = self.held();
         if held.shape != value.shape {
-            let why = "a variable keeps its shape";
-            return Err(Error::shapes("assign", &held.shape, &value.shape, why));
+            let must = "the value must have the shape of the variable";
+            return Err(Error::shapes("assign", must, &held.shape, &value.shape));
         }
         if held.dtype != value.dtype {
             let (before, after) = (held.dtype, value.dtype);
             return Err(Error::dtype(format!(
-                "assign: the value must be {before}, as the variable, got {after}"
+                "assign: the value must be {before} like the variable, got {after}; cast it"
             )));
         }
         if !held.device.is_same(&value.device) {
-            return Err(Error::data(
-                "assign: the value lives on another device; move it with `to`",
-            ));
+            return Err(Error::wrong_device("assign", "the value"));
         }
         value.own_node("assign").map(drop)
     }
@@ -469,8 +467,8 @@ impl Tensor {
             Err(Earlier::Value(n)) => {
                 let shape = values[n].shape();
                 Err(Error::data(format!(
-                    "{op}: {what} {n} {shape:?} was assigned after the loss was computed from its earlier value; compute the \
-                     loss again, or `detach` that value"
+                    "{op}: the loss must be computed from the latest values, got one from before {what} {n} {shape:?} was \
+                     assigned; compute the loss again, or `detach` that value"
                 )))
             }
             Err(Earlier::Gone(name)) => Err(lost(name)),
@@ -486,8 +484,8 @@ impl Tensor {
         match self.device.stands_in(node) {
             false => Ok(node),
             true => Err(Error::data(format!(
-                "{name}: the value is made of a program's input, or of a variable that it reads, which have no data \
-                 while it is compiled; return it"
+                "{name}: the value must not depend on an input of a program or a variable that it reads, got one that \
+                 does; return it instead"
             ))),
         }
     }

@@ -7,7 +7,7 @@ use crate::tensor::Tensor;
 
 /// What a metric without batches says.
 fn no_batches(name: &str) -> Error {
-    Error::data(format!("{name}: there were no batches"))
+    Error::data(format!("{name}: there must be a batch, got none"))
 }
 
 /// Whether it is of integers, bytes included.
@@ -47,8 +47,8 @@ fn labels(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, T
     if prediction.shape() == target.shape() && is_whole(prediction) {
         return Ok((line(prediction)?, line(target)?));
     }
-    let why = "predictions are scores [batch, classes, ..] or classes of the targets' shape";
-    Err(Error::shapes(name, prediction.shape(), target.shape(), why))
+    let must = "predictions must be scores [batch, classes, ..] or classes of the targets' shape";
+    Err(Error::shapes(name, must, prediction.shape(), target.shape()))
 }
 
 /// What was right, of how many.
@@ -134,8 +134,8 @@ impl Metric for TopKAccuracy {
         let name = "top_k_accuracy";
         need_classes(name, target)?;
         let Some(classes) = scored(prediction, target) else {
-            let why = "predictions are scores [batch, classes, ..]";
-            return Err(Error::shapes(name, prediction.shape(), target.shape(), why));
+            let must = "predictions must be scores [batch, classes, ..]";
+            return Err(Error::shapes(name, must, prediction.shape(), target.shape()));
         };
         let target = target.cast(DType::I32)?.unsqueeze(1)?;
         let mut along = vec![1; prediction.rank()];

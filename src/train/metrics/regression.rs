@@ -1,23 +1,23 @@
 //! Metrics of numbers.
 
 use super::Metric;
-use crate::dtype::DType;
+use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// What a metric without batches says.
 fn no_batches(name: &str) -> Error {
-    Error::data(format!("{name}: there were no batches"))
+    Error::data(format!("{name}: there must be a batch, got none"))
 }
 
 /// Both as `f32`, if they are floats of one shape with a first axis.
 fn pair(name: &str, prediction: &Tensor, target: &Tensor) -> Result<(Tensor, Tensor)> {
     if prediction.shape() != target.shape() || target.shape().is_empty() {
-        let why = "predictions and targets must have one shape, it does not broadcast";
-        return Err(Error::shapes(name, prediction.shape(), target.shape(), why));
+        let must = "predictions and targets must have one shape (they do not broadcast)";
+        return Err(Error::shapes(name, must, prediction.shape(), target.shape()));
     }
     match [prediction, target].iter().find(|x| !x.dtype().is_float()) {
-        Some(x) => Err(Error::dtype(format!("{name}: does not take {}; cast it", x.dtype()))),
+        Some(x) => Err(Error::wrong_dtype(name, FLOATS, x.dtype())),
         None => Ok((prediction.cast(DType::F32)?, target.cast(DType::F32)?)),
     }
 }
@@ -138,8 +138,8 @@ impl Metric for R2 {
         let sums = match &self.sums {
             None => Sums { mean, around, apart },
             Some(sums) if sums.mean.shape() != mean.shape() => {
-                let why = "a batch has other columns than those before";
-                return Err(Error::shapes("r2_score", sums.mean.shape(), mean.shape(), why));
+                let must = "all batches must have the same columns";
+                return Err(Error::shapes("r2_score", must, sums.mean.shape(), mean.shape()));
             }
             // Two parts' squares around their own means, and those of the means (Chan, Golub and LeVeque 1979).
             Some(sums) => {

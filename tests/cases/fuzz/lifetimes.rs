@@ -42,7 +42,7 @@ pub(super) async fn lived(
 ) -> Outcome {
     match run(what, device, program, wanted, seed, false).await {
         // What a batch computed again was written, and went with its last user: holding it is said to help.
-        Err(why) if why.contains("was computed and is gone") => {
+        Err(why) if why.contains("was dropped after it was computed") => {
             run(&format!("{what}, held"), device, program, wanted, seed, true).await
         }
         other => other,
@@ -80,7 +80,7 @@ async fn run(
         if choice < 2 {
             let said = format!("{what}, in between, a{number}");
             wanted.check(said, program.kind, &tensor, number).run().await?;
-            // What was computed and is gone lets no gradient pass.
+            // What was dropped after it was computed lets no gradient pass.
             last[number] = if smooth { usize::MAX } else { last[number] };
         }
         holders.push(Some(match choice {

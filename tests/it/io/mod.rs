@@ -223,7 +223,7 @@ fn numbers_of_64_bits_become_those_of_32() {
     let last = bytes.len() - 8;
     bytes[last..].copy_from_slice(&(1i64 << 31).to_le_bytes());
     let error = io::load_npy(&device, &bytes).expect_err("too large");
-    assert_eq!(error.message(), "load_npy: element 5: 2147483648 does not fit i32");
+    assert_eq!(error.message(), "load_npy: element 5 must fit i32, got 2147483648");
     let (mut bytes, _) = golden("npy >u8");
     bytes[last..].copy_from_slice(&(1u64 << 32).to_be_bytes());
     let error = io::load_npy(&device, &bytes).expect_err("too large");

@@ -78,8 +78,8 @@ fn normalized(text: &str) -> String {
 fn alike(error: &Error) -> String {
     let text = normalized(error.message());
     let last = text.rsplit(": ").next().unwrap_or(&text);
-    match last.split_once(" was computed and is gone") {
-        Some(_) => "a result was computed and is gone".to_string(),
+    match last.split_once(" must be held, got one that was dropped after it was computed") {
+        Some(_) => "a result was dropped after it was computed".to_string(),
         None => last.to_string(),
     }
 }
@@ -152,7 +152,7 @@ fn judged(
     let own = error.message().starts_with("fuzz");
     // Whether a history is still there depends on what was computed when, and a loss that was used up has none: an error is
     // right then, where the model has a value. Zeros never are.
-    let lost = ["was computed and is gone", "used up this loss"];
+    let lost = ["was dropped after it was computed", "must not be used up"];
     let may_fail = lost.iter().any(|what| error.message().contains(what))
         || plan.or_is_gone && error.kind() == ErrorKind::Data && !own
         || plan.or_lacks_memory && error.kind() == ErrorKind::Memory;

@@ -169,17 +169,17 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         (with_note(&|note| note.replace("\"cooldown\":", "\"c\":")), "no usable `cooldown`"),
         (
             with_note(&|note| note.replace("\"draws\":[", "\"draws\":[1,")),
-            "of 2 generators, here are 1",
+            "of 2 generators; this training has 1",
         ),
         (
             with_note(&|note| note.replace("\"rates\":[", "\"rates\":[[\"1\",\"1\"],")),
             "of 2 groups",
         ),
         (with_note(&|note| note.replace("[[\"0.05\"", "[[\"-1\"")), "no usable `rates`"),
-        (with_note(&|note| note.replace("by seed 5", "by seed 6")), "of batch 2 of other batches"),
-        (without("trainer/mean"), "`trainer/mean` is missing"),
-        (without("0.weight"), "load_state_dict: missing: `0.weight`"),
-        (without("trainer/optimizer/0.1.exp_avg"), "load_state_dict: missing: `0.1.exp_avg`"),
+        (with_note(&|note| note.replace("by seed 5", "by seed 6")), "of batch 2 in other data"),
+        (without("trainer/mean"), "without `trainer/mean`"),
+        (without("0.weight"), "load_state_dict: the state must have all names of the model, got one without `0.weight`"),
+        (without("trainer/optimizer/0.1.exp_avg"), "load_state_dict: the state must have `0.1.exp_avg`, got none"),
     ] {
         let error = block_on(saved.load(&file)).expect_err(words);
         assert!(error.message().contains(words), "{error}, not {words}");
@@ -361,7 +361,10 @@ fn averages_are_in_checkpoints() {
         // A trainer without averages refuses the file, and keeps what it has.
         let before = (bits(&plain.model), memory(&plain));
         let error = block_on(plain.load(&file)).expect_err("it has an average");
-        assert_eq!(error.message(), "load_state_dict: surplus: `average.0.0.0`");
+        assert_eq!(
+            error.message(),
+            "load_state_dict: the state must have no other names, got `average.0.0.0`"
+        );
         assert_eq!((bits(&plain.model), memory(&plain)), before);
         // One that is dropped is no part of the state.
         let (trainer, average) = make()?;

@@ -134,10 +134,7 @@ fn data_that_cannot_be_is_refused() {
         assert!(error.message().starts_with("split: "), "{error}");
     }
     let error = DataLoader::new(&data, 0).expect_err("refused");
-    assert_eq!(
-        error.message(),
-        "loader: batches must have an example, got 5 examples in batches of 0"
-    );
+    assert_eq!(error.message(), "loader: examples and batch size must be at least 1, got 5 and 0");
     let none = Dataset::new(&zeros(&device, &[0, 2]), &zeros(&device, &[0])).expect("none");
     assert!(DataLoader::new(&none, 3).is_err());
 }

@@ -260,7 +260,7 @@ fn a_step_that_the_optimizer_refuses_changes_nothing() {
         let before = bits(&trainer.model);
         trainer.optimizer.set_lr(-1.0);
         let error = block_on(trainer.next_step()).map(drop).expect_err("no such rate");
-        assert!(error.message().starts_with("minimize: a learning rate of -1"), "{error}");
+        assert!(error.message().starts_with("minimize: lr must be at least 0, got -1"), "{error}");
         assert_eq!((bits(&trainer.model), trainer.steps()), (before, 1));
         Ok(())
     });
@@ -280,7 +280,9 @@ fn what_an_anomaly_did_to_running_statistics_is_undone() {
         for _ in 0..2 {
             let error = block_on(trainer.next_step()).map(drop).expect_err("there is a NaN");
             assert!(
-                error.message().starts_with("train: step 2: the loss is not finite"),
+                error
+                    .message()
+                    .starts_with("train: the loss of step 2 must be finite, got another"),
                 "{error}"
             );
             assert_eq!(bits(&trainer.model), before);
@@ -322,7 +324,10 @@ fn an_epoch_without_steps_does_not_end() {
         let mut trainer = trainer(device, &x, loss as Forward)?;
         let error = block_on(trainer.end_epoch()).expect_err("no step");
         assert_eq!(error.kind(), ErrorKind::Data);
-        assert_eq!(error.message(), "train: epoch 0 has no steps, and can not end");
+        assert_eq!(
+            error.message(),
+            "train: an epoch must have a step before it ends, got none in epoch 0"
+        );
         block_on(trainer.fit())?;
         assert!(block_on(trainer.end_epoch()).is_err());
         assert_eq!((trainer.history().len(), trainer.epoch()), (1, 1));
@@ -340,8 +345,8 @@ fn what_early_stopping_can_never_look_at_is_refused_before_a_step() {
             let error = block_on(trainer.fit()).map(drop).expect_err("it is never there");
             assert_eq!(error.kind(), ErrorKind::Data);
             let want = format!(
-                "early stopping: no epoch has a `{monitor}` to look at: there is no validation; \
-                 `validate_on` sets one, or `monitor` is `loss`"
+                "early stopping: monitor must be a number of each epoch, got `{monitor}` without validation; \
+                 call `validate_on`, or monitor `loss`"
             );
             assert_eq!((error.message(), trainer.steps()), (&want[..], 0));
         }

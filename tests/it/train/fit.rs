@@ -289,7 +289,10 @@ fn it_stops_when_validation_gets_worse_and_restores_the_best() {
     assert_eq!(run(upward).expect("it trains").0, 3);
     let unknown = EarlyStopping { monitor: "joy".into(), ..EarlyStopping::default() };
     let error = run(unknown).expect_err("no such metric");
-    assert_eq!(error.message(), "early stopping: no epoch has a `joy` to look at");
+    assert_eq!(
+        error.message(),
+        "early stopping: monitor must be a number of each epoch, got `joy`"
+    );
 }
 
 #[test]
@@ -369,7 +372,7 @@ fn losses_that_are_not_finite_are_named() {
             Trainer::new(model, optimizer, DataLoader::new(&ones, 1)?, distance)?.epochs(3);
         let error = block_on(trainer.fit()).expect_err("it is infinite");
         assert_eq!(error.kind(), ErrorKind::Data);
-        let begin = "train: the loss of step 1 (epoch 0, batch 1) is not finite";
+        let begin = "train: the loss of step 1 (epoch 0, batch 1) must be finite";
         assert!(error.message().starts_with(begin), "{error}");
 
         let mut number = number(device, 1.0, 0.0)?.epochs(9);
@@ -411,10 +414,10 @@ fn batches_come_from_iterators_too() {
         let other = device.clone();
         let one = move |_| [other.ones(&[1, 1]).map(|x| (x.clone(), x))];
         let error = block_on(trainer.evaluate(&one)).expect_err("a loss alone");
-        assert!(error.message().contains("metrics need predictions"), "{error}");
+        assert!(error.message().contains("must return a prediction for metrics"), "{error}");
         let none = |_| Vec::new();
         let error = block_on(trainer.evaluate(&none)).expect_err("nothing");
-        assert_eq!(error.message(), "evaluate: there were no batches");
+        assert_eq!(error.message(), "evaluate: the data must have a batch, got none");
         Ok(())
     });
 }
@@ -427,12 +430,15 @@ fn what_cannot_be_trained_is_refused() {
     let none = |_: u64| Vec::<Result<Batch>>::new();
     let relu = |x: &Tensor| Ok(x.relu());
     let refused = Trainer::new(relu, optimizer(), none, |_, x, _| Ok(x.clone()));
-    assert_eq!(refused.err().expect("no parameters").message(), "train: no parameters");
+    assert_eq!(
+        refused.err().expect("no parameters").message(),
+        "train: the model must have parameters, got none"
+    );
 
     let own = Number(model.0.clone());
     let mut empty = Trainer::new(own, optimizer(), none, distance).expect("a trainer");
     let error = block_on(empty.fit()).expect_err("no batches");
-    assert_eq!(error.message(), "train: epoch 0 has no batches");
+    assert_eq!(error.message(), "train: an epoch must have a batch, got none in epoch 0");
 
     let two = device.ones(&[2]).expect("ones");
     let batches = move |_: u64| [Ok((two.clone(), two.clone()))];

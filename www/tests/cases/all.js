@@ -9,6 +9,7 @@ import "./gradients.js";
 import "./programs.js";
 import "./custom.js";
 import "./refusals.js";
+import "./forms.js";
 import "./memory.js";
 import "./safety.js";
 import "./absurd.js";

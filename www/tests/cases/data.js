@@ -94,9 +94,9 @@ test("numbers as NumPy shows them", async ({ device }) => {
 
 test("more arguments than a method takes are refused", ({ device }) => {
   const x = device.ones([2, 3]);
-  refuses("Data", "reshape: takes 1 argument, got 2; for a list: reshape([6, 1])", () => x.reshape(6, 1));
-  refuses("Data", "permute: takes 1 argument, got 2; for a list: permute([1, 0])", () => x.permute(1, 0));
-  refuses("Data", "add: takes 1 argument, got 2", () => x.add(1, "2"));
+  refuses("Data", "reshape: there must be at most 1 argument, got 2; for a list: reshape([6, 1])", () => x.reshape(6, 1));
+  refuses("Data", "permute: there must be at most 1 argument, got 2; for a list: permute([1, 0])", () => x.permute(1, 0));
+  refuses("Data", "add: there must be at most 1 argument, got 2", () => x.add(1, "2"));
   same(x.reshape([6, 1], undefined).shape, [6, 1]);
 });
 
@@ -112,5 +112,5 @@ test("division is true division; floorDivide is of whole numbers", async ({ devi
 });
 
 test("a device is opened by a function", ({ Device }) => {
-  refuses("Data", "Device: is opened by `await Device.new()`", () => new Device());
+  refuses("Data", "Device: must be opened by `await Device.new()`", () => new Device());
 });

@@ -207,8 +207,8 @@ test("a function in place of another has its shape and its type", async ({ devic
   const x = device.tensor(VALUES, [2, 2]);
   const source = "fn itself(x: f32) -> f32 { return x; }";
   const wrong = {
-    Shape: ["itself: the fallback must give shape [2, 2], got [4]", (x) => x.flatten()],
-    DType: ["itself: the fallback must give f32, got i32", (x) => x.cast("i32")],
+    Shape: ["itself: the fallback must return shape [2, 2], got [4]", (x) => x.flatten()],
+    DType: ["itself: the fallback must return f32, got i32", (x) => x.cast("i32")],
   };
   for (const [code, [message, fallback]] of Object.entries(wrong)) {
     const itself = await device.elementFunction(source, { fallback });

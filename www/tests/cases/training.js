@@ -69,8 +69,8 @@ test("modules of one's own", async ({ device, Generator, Layer, Module, Residual
   other.loadStateDict(net.stateDict());
   close(await other.eval().forward(x).read(), await net.eval().forward(x).read());
   const { scale, ...rest } = state;
-  refuses("Data", "loadStateDict: missing: `scale`", () => net.loadStateDict(rest));
-  refuses("Data", "loadStateDict: surplus: `more`", () => net.loadStateDict({ ...state, more: scale }));
+  refuses("Data", "loadStateDict: the state must have all names of the model, got one without `scale`", () => net.loadStateDict(rest));
+  refuses("Data", "loadStateDict: the state must have no other names, got one with `more`", () => net.loadStateDict({ ...state, more: scale }));
   refuses("Shape", "loadStateDict: `scale`", () => net.loadStateDict({ ...state, scale: device.ones([2]) }));
   refuses("Data", "loadStateDict", () => net.loadStateDict(3));
   refuses("Data", "sequential", () => new Sequential(3));
@@ -105,15 +105,15 @@ test("layers of each kind", async ({ device, Generator, Layer }) => {
   same(projected.map((y) => y.shape), [[2, 5, 3], [1, 2, 3], [1, 2, 6]]);
   const bilinear = Layer.bilinear(g, 8, 6, 4);
   same(bilinear.forward([x, device.ones([2, 5, 6])]).shape, [2, 5, 4]);
-  refuses("Data", "forward: Bilinear takes 2 inputs", () => bilinear.forward(x));
-  refuses("Data", "gru: proj_size must be below 6 and of an Lstm, got 3", () => Layer.gru(g, 8, 6, { projSize: 3 }));
+  refuses("Data", "forward: Bilinear must have 2 inputs", () => bilinear.forward(x));
+  refuses("Data", "gru: proj_size must be 0, because only an LSTM has it, got 3", () => Layer.gru(g, 8, 6, { projSize: 3 }));
   const more = Layer.multiheadAttention(g, 8, 2, { addBiasKv: true, addZeroAttn: true });
   same(more.forward([x, x, x], { causal: true }).shape, [2, 5, 8]);
   same(more.parameter("bias_k").value.shape, [1, 1, 8]);
-  refuses("Data", "forward: Linear takes 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
-  refuses("Data", "forward: Linear has no options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
-  refuses("Data", "forward: Lstm takes a state", () => lstm.run([x, h]));
-  refuses("Data", "parameter: Linear has no `wieght`", () => Layer.linear(g, 8, 2).parameter("wieght"));
+  refuses("Data", "forward: Linear must have 1 inputs, got 2", () => Layer.linear(g, 8, 2).forward([x, x]));
+  refuses("Data", "forward: Linear must not have options", () => Layer.linear(g, 8, 2).forward(x, { causal: true }));
+  refuses("Data", "forward: the state of Lstm must be", () => lstm.run([x, h]));
+  refuses("Data", "parameter: the name must be one of Linear, got `wieght`", () => Layer.linear(g, 8, 2).parameter("wieght"));
   refuses("Data", "linear: generator", () => Layer.linear(device, 8, 2));
   refuses("Data", "linear", () => Layer.linear(g, 8, 2, { baias: false }));
   refuses("Shape", "", () => Layer.multiheadAttention(g, 8, 3));
@@ -165,11 +165,11 @@ test("optimisers follow their rules", async (context) => {
     check((await w[0].value.read()).every((value) => Number.isFinite(value) && value !== 1), name);
     w[0].assign(device.ones([3, 2]));
   }
-  refuses("Data", "adam: no parameters", () => Optimizer.adam([]));
+  refuses("Data", "adam: there must be a parameter, got none", () => Optimizer.adam([]));
   refuses("Data", "adam: parameters", () => Optimizer.adam(3));
   refuses("Data", "adam", () => Optimizer.adam(w, { learningRate: 1 }));
   refuses("Shape", "minimize", () => Optimizer.sgd(w).minimize(w[0].value));
-  refuses("Data", "step: there are no gradients", () => Optimizer.sgd(w).step());
+  refuses("Data", "step: there must be gradients, got none", () => Optimizer.sgd(w).step());
 });
 
 test("what an optimiser is told makes sense", async ({ Optimizer, Variable, device }) => {
@@ -179,19 +179,19 @@ test("what an optimiser is told makes sense", async ({ Optimizer, Variable, devi
   refuses("Data", "sgd: nesterov of Sgd", () => Optimizer.sgd([w], { nesterov: true }));
   refuses("DType", "sgd: parameters must be f32 or f16, got i32", () => Optimizer.sgd([new Variable(device.tensor([0, 1], [2], "i32"))]));
   const optimizer = Optimizer.sgd([w], { lr: 0.5 });
-  refuses("Data", "lr: a learning rate of NaN", () => (optimizer.lr = NaN));
+  refuses("Data", "lr: lr must be at least 0, got NaN", () => (optimizer.lr = NaN));
   refuses("Data", "setGroupLr", () => optimizer.setGroupLr(0, -1));
   refuses("Data", "clipNorm", () => optimizer.clipNorm(0));
   refuses("Data", "clipValue", () => optimizer.clipValue(NaN));
   const once = w.value.detach();
-  refuses("Data", "minimize: the loss depends on none of the parameters", () => optimizer.minimize(once.square().sum()));
-  refuses("Data", "accumulate: the loss depends on none", () => optimizer.accumulate(once.square().sum()));
+  refuses("Data", "minimize: the loss must depend on a parameter", () => optimizer.minimize(once.square().sum()));
+  refuses("Data", "accumulate: the loss must depend on a parameter", () => optimizer.accumulate(once.square().sum()));
   // What was added up, and what was left, is taken by the next step of either kind.
   optimizer.accumulate(w.value.sum());
   w.value.sum().backward([w]);
   optimizer.minimize(w.value.sum());
   same([...(await w.value.read())], [-0.5, -0.5]);
-  refuses("Data", "step: there are no gradients", () => optimizer.step());
+  refuses("Data", "step: there must be gradients, got none", () => optimizer.step());
   same([optimizer.lr, optimizer.steps], [0.5, 1]);
 });
 
@@ -246,14 +246,14 @@ test("what models refuse says what is wrong", async ({ device, Generator, Layer,
   const says = (message, work) => {
     refuses("Data", message, work);
   };
-  says("sequential: a module among its parts has no `forward`", () => new Sequential(new Without()));
-  says("backward: variables is a module, not a list of variables", () => x.sum().backward(new Without()));
-  says("generator: undefined is not a device", () => new Generator(undefined, 0));
-  says("variable: an array is not a tensor; device.tensor makes one", () => new Variable([1, 2]));
-  says("variable: 5 is not a tensor", () => new Variable(5));
+  says("sequential: part 0 must have `forward`", () => new Sequential(new Without()));
+  says("backward: variables must be a list of variables, got a module", () => x.sum().backward(new Without()));
+  says("generator: the argument must be a device, got undefined", () => new Generator(undefined, 0));
+  says("variable: value must be a tensor, got an array; device.tensor makes one", () => new Variable([1, 2]));
+  says("variable: the argument must be a tensor, got 5", () => new Variable(5));
   const linear = Layer.linear(g, 2, 2);
-  says("forward: part 1 returned undefined, not a tensor", () => new Sequential(linear, () => {}).forward(x));
-  says("forward: part 0 returned undefined, not a tensor", () => new Sequential(() => {}, linear).forward(x));
+  says("forward: the result of part 1 must be a tensor, got undefined", () => new Sequential(linear, () => {}).forward(x));
+  says("forward: the result of part 0 must be a tensor, got undefined", () => new Sequential(() => {}, linear).forward(x));
   says("forward: part 0 must not be async, got a promise", () => new Sequential(async (x) => x, linear).forward(x));
   const model = new Sequential(linear, (x) => x.add(1));
   model[2] = Layer.linear(g, 2, 5);
@@ -261,7 +261,7 @@ test("what models refuse says what is wrong", async ({ device, Generator, Layer,
   delete model[1];
   close(await model.forward(x).read(), await model[2].forward(linear.forward(x)).read());
   model[1] = 3;
-  says("forward: part 1: 3 is neither a module nor a function", () => model.forward(x));
+  says("forward: part 1 must be a module or a function, got 3", () => model.forward(x));
 });
 
 test("a property with a dot is no name of a module's", ({ Module, Optimizer, Variable, device }) => {
@@ -269,8 +269,8 @@ test("a property with a dot is no name of a module's", ({ Module, Optimizer, Var
     a = { b: 1 };
     "a.b" = new Variable(device.ones([1]));
   }
-  refuses("Data", 'module: the property "a.b"', () => new Dotted().stateDict());
-  refuses("Data", 'module: the property "a.b"', () => Optimizer.sgd(new Dotted()));
+  refuses("Data", 'module: property names must have no dot, got "a.b"', () => new Dotted().stateDict());
+  refuses("Data", 'module: property names must have no dot, got "a.b"', () => Optimizer.sgd(new Dotted()));
   // What is no part of it may have any name.
   class Plain extends Module {
     w = new Variable(device.ones([1]));
@@ -300,7 +300,7 @@ test("a training that is saved goes on to the same bits", async ({ device, Gener
   train(two);
   const bits = async ({ model }) => [...(await model.eval().forward(x).read())];
   same(await bits(two), await bits(one));
-  await rejects("Data", "loadStateDict: missing", () => two.optimizer.loadStateDict({}));
+  await rejects("Data", "loadStateDict: the state must have", () => two.optimizer.loadStateDict({}));
 });
 
 test("learning rates by the step", ({ Schedule }) => {
@@ -317,7 +317,7 @@ test("learning rates by the step", ({ Schedule }) => {
   const plateau = Schedule.reduceOnPlateau(0.8, { factor: 0.5, patience: 1 });
   same([3, 2, 2, 2, 1].map((loss) => plateau.step(loss)), [0.8, 0.8, 0.8, 0.4, 0.4]);
   same(plateau.lr(7), 0.4);
-  refuses("Data", "step: this schedule goes by steps", () => cycle.step(1));
+  refuses("Data", "step: the schedule must be reduceOnPlateau", () => cycle.step(1));
   refuses("Data", "", () => Schedule.stepLr(-1, 10));
 });
 
@@ -486,5 +486,5 @@ test("a model is saved and loaded by itself, and from a trainer's file", async (
   await rejects("Data", "load", () => other.load(new Uint8Array(3)));
   const small = new Sequential(Layer.linear(new Generator(device, 1), 2, 4));
   const file = await model.save();
-  await rejects("Data", "loadStateDict: surplus: `2.bias`, `2.weight`", () => small.load(file));
+  await rejects("Data", "loadStateDict: the state must have no other names, got one with `2.bias`, `2.weight`", () => small.load(file));
 });

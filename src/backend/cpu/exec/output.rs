@@ -215,5 +215,5 @@ pub fn settle(
 
 /// The error for an output that is smaller than what is written.
 pub fn too_short() -> Error {
-    Error::data("cpu: a kernel writes beyond its output")
+    Error::data("cpu: a kernel must write inside its output, got another position")
 }

@@ -232,7 +232,7 @@ impl<'a> Maker<'a> {
         }
         let dtype = |v: ValueId| self.program.types[v as usize];
         let unknown = || {
-            let message = format!("cpu: {inst:?} has no meaning for its operands' type");
+            let message = format!("cpu: {inst:?} is not supported for the dtype of its operands");
             Error::new(ErrorKind::Unsupported, message)
         };
         Ok(match inst {

@@ -39,9 +39,9 @@ pub struct Tiling {
 /// The number of elements of `dims`, unless it is beyond counting.
 pub fn count(dims: &[usize]) -> Result<usize> {
     let product = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-    product
-        .filter(|&n| i64::try_from(n).is_ok())
-        .ok_or_else(|| Error::new(ErrorKind::Limit, format!("cpu: {dims:?} has too many elements")))
+    product.filter(|&n| i64::try_from(n).is_ok()).ok_or_else(|| {
+        Error::new(ErrorKind::Limit, format!("cpu: the elements must fit 64 bits, got {dims:?}"))
+    })
 }
 
 impl Tiling {

@@ -59,7 +59,8 @@ impl AttentionPlan {
     pub fn new(attend: &Attend, counts: Counts) -> Result<AttentionPlan> {
         let &Attend { batch, heads, kv_heads, queries, keys, head_size, value_size, .. } = attend;
         if kv_heads == 0 || heads % kv_heads != 0 {
-            let message = format!("cpu: malformed kernel: {heads} heads over {kv_heads}");
+            let message =
+                format!("cpu: heads of a kernel must be a multiple of {kv_heads}, got {heads}");
             return Err(Error::data(message));
         }
         let operand = |operand, dims: &[usize]| OperandPlan::new(operand, dims, counts);

@@ -47,7 +47,8 @@ impl ConvPlan {
         let groups = conv.params.groups;
         if groups == 0 || !conv.channels.is_multiple_of(groups) || !conv.out.is_multiple_of(groups)
         {
-            let message = format!("cpu: malformed kernel: channels do not divide by {groups}");
+            let message =
+                format!("cpu: channels of a kernel must be a multiple of the groups, got {groups}");
             return Err(Error::data(message));
         }
         let channels = conv.channels / groups;

@@ -44,7 +44,7 @@ impl OperandPlan {
     /// An operand whose axes have the extents `dims`.
     pub fn new(operand: &Operand, dims: &[usize], counts: Counts) -> Result<OperandPlan> {
         if operand.value as usize >= operand.program.insts.len() {
-            return Err(Error::data("cpu: malformed kernel: an operand without a value"));
+            return Err(Error::data("cpu: an operand of a kernel must have a value, got none"));
         }
         let view = operand.view().filter(|view| view.2 == DType::F32);
         let view = view.and_then(|(input, index, _)| {

@@ -38,8 +38,7 @@ pub fn run(order: &Order, inputs: &Inputs<'_>, outputs: &mut [&mut [u32]]) -> Re
         return Ok(());
     }
     if most > count {
-        let message =
-            format!("cpu: malformed kernel: the first {most} elements of rows of {count}");
+        let message = format!("cpu: rows of a kernel must have {most} elements, got {count}");
         return Err(Error::data(message));
     }
     let words = inputs.buffers.first().copied().unwrap_or_default();

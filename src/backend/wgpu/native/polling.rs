@@ -110,7 +110,10 @@ pub(super) fn start(poller: Arc<Poller>) -> Result<JoinHandle<()>> {
         let _ = catch_unwind(AssertUnwindSafe(move || drop(poller)));
     });
     thread.map_err(|error| {
-        Error::new(ErrorKind::NoDevice, format!("open: no thread for the device: {error}"))
+        Error::new(
+            ErrorKind::NoDevice,
+            format!("open: a thread must start for the device, got {error}"),
+        )
     })
 }
 

@@ -52,7 +52,8 @@ impl Staging {
                 Err(error) => {
                     lock(&self.pool).there -= 1;
                     gpu.errors.check("write")?;
-                    let message = format!("write: the device could not map: {error}");
+                    let message =
+                        format!("write: the memory must be mapped to be written, got {error}");
                     return Err(Error::new(ErrorKind::Memory, message));
                 }
             }

@@ -14,7 +14,7 @@ use wasm_bindgen::prelude::*;
 pub async fn device(device: JsValue) -> Result<WgpuBackend> {
     let (info, could) = told(&device);
     let opened = adopt(device).await.map_err(|why| {
-        let message = format!("from: the device cannot be shared: {why}");
+        let message = format!("from: the device must be one that can be shared, got {why}");
         Error::new(ErrorKind::NoDevice, message)
     })?;
     WgpuBackend::on_lent(info, &could, opened, "from")
@@ -41,7 +41,7 @@ impl WgpuBackend {
         });
         made.map_err(|thrown| {
             let why = said(&thrown);
-            let message = format!("tensorFromBuffer: the device's object is closed: {why}");
+            let message = format!("tensorFromBuffer: the device must be open, got {why}");
             Error::new(ErrorKind::Unsupported, message)
         })
     }
