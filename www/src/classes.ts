@@ -147,7 +147,7 @@ export class Device extends Shown {
   declare borrow: Parameters<typeof borrow>[0];
 
   constructor() {
-    super("must be opened by `await Device.new()`, got a call of the constructor");
+    super("devices must be opened by `await Device.new()`, got a call of the constructor");
   }
 
   static new(options?: DeviceOptions): Promise<Device> {

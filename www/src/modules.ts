@@ -34,7 +34,9 @@ export function* parts(value: unknown, path: string, seen: Set<unknown>): Iterab
     const name = String(key);
     for (const found of parts(part, path ? `${path}.${name}` : name, seen)) {
       // Two parts would have one path, or a path would not say where it leads.
-      if (name === "" || name.includes(".")) throw dataError(`module: property names must have no dot, got "${name}"`);
+      if (name === "" || name.includes(".")) {
+        throw dataError(`module: the name of a property must not be empty or contain a dot, got "${name}"`);
+      }
       yield found;
     }
   }

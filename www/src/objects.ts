@@ -44,7 +44,7 @@ export function classOf(
 
 /** What says of itself what it is, in the consoles of Node and Deno, too. */
 export abstract class Shown {
-  constructor(how = "must be made by its device, got a call of the constructor") {
+  constructor(how = "objects must be made by a method, got a call of the constructor") {
     throw dataError(`${new.target.name}: ${how}`);
   }
 

@@ -112,5 +112,5 @@ test("division is true division; floorDivide is of whole numbers", async ({ devi
 });
 
 test("a device is opened by a function", ({ Device }) => {
-  refuses("Data", "Device: must be opened by `await Device.new()`", () => new Device());
+  refuses("Data", "Device: devices must be opened by `await Device.new()`", () => new Device());
 });

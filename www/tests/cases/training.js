@@ -269,8 +269,8 @@ test("a property with a dot is no name of a module's", ({ Module, Optimizer, Var
     a = { b: 1 };
     "a.b" = new Variable(device.ones([1]));
   }
-  refuses("Data", 'module: property names must have no dot, got "a.b"', () => new Dotted().stateDict());
-  refuses("Data", 'module: property names must have no dot, got "a.b"', () => Optimizer.sgd(new Dotted()));
+  refuses("Data", 'module: the name of a property must not be empty or contain a dot', () => new Dotted().stateDict());
+  refuses("Data", 'module: the name of a property must not be empty or contain a dot', () => Optimizer.sgd(new Dotted()));
   // What is no part of it may have any name.
   class Plain extends Module {
     w = new Variable(device.ones([1]));

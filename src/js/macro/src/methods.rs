@@ -322,7 +322,9 @@ impl<'a> Method<'a> {
         if let Some(output) = types::awaited(ty) {
             let plain = types::inside(&output, "Result").unwrap_or(&output);
             let ts = format!("Promise<{}>", own(plain).unwrap_or("void".to_string()));
-            return (quote!(js_sys::Promise), Some(ts), quote!(Ok(promise(#called))));
+            let named = quote!(work.await.map_err(|error| error.within(method_name)));
+            let made = quote!(let work = #called; Ok(promise(async move { #named })));
+            return (quote!(js_sys::Promise), Some(ts), made);
         }
         let plain = types::inside(ty, "Result").unwrap_or(ty);
         if let Type::Tuple(tuple) = plain {
