@@ -41,7 +41,7 @@ impl Tensor {
     /// NumPy is along the first two.)
     ///
     /// # Errors
-    /// `Shape` below rank 2; `DType` for `bool`.
+    /// `Shape` below rank 2.
     pub fn trace(&self) -> Result<Tensor> {
         let Some(row) = self.rank().checked_sub(2) else {
             return Err(Error::shape(format!(

@@ -264,12 +264,7 @@ fn ways(s: &mut Suite) {
         let mut short = state.clone();
         short.remove("0.1.max_exp_avg_sq");
         match resumed.load_state_dict(&short).await {
-            Err(error)
-                if error.message()
-                    == "load_state_dict: the state must have `0.1.max_exp_avg_sq`, got none" =>
-            {
-                Ok(())
-            }
+            Err(error) if error.message().contains("must have `0.1.max_exp_avg_sq`") => Ok(()),
             other => Err(Error::data(format!("a state that lacks one: {other:?}"))),
         }
     });
@@ -279,9 +274,7 @@ fn ways(s: &mut Suite) {
         let mut second = Optimizer::new(Sgd::new(0.1), &of[1..])?;
         second.minimize(&of[1].value().sum(())?)?;
         match first.minimize(&of[1].value().sum(())?) {
-            Err(error) if error.message().contains("must belong to this optimizer, got 1") => {
-                Ok(())
-            }
+            Err(error) if error.message().contains("belong to this optimizer, got 1") => Ok(()),
             other => Err(Error::data(format!("{other:?}"))),
         }
     });

@@ -38,7 +38,6 @@ pub const ARRANGED: &[Refusal] = &[
     ("glu", TYPE, |d| of(d, I32, &[2])?.glu(0)),
     ("prelu", TYPE, |d| of(d, I32, &[2])?.prelu(&t(d, &[1])?)),
     ("cosine_similarity", TYPE, |d| of(d, I32, &[3])?.cosine_similarity(&t(d, &[3])?, 0, 1e-8)),
-    ("trace", TYPE, |d| of(d, U8, &[2, 2])?.trace()),
     ("slice", Shape, |d| t(d, &[4])?.slice_step(0, .., 0)),
     ("slice", Shape, |d| t(d, &[4])?.slice_step(1, .., 1)),
     ("slice_scatter", Shape, |d| t(d, &[4])?.slice_scatter(0, 3, &t(d, &[2])?)),

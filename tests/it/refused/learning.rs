@@ -218,7 +218,7 @@ pub const TRAINING: &[Refusal] = &[
     }),
     ("optimizer", Data, |d| {
         let one = parameter(d)?;
-        let mut optimizer = Optimizer::new(Sgd::new(0.1), &[one.clone()])?;
+        let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&one))?;
         none(d, optimizer.add_group(Sgd::new(0.1), &[one]))
     }),
     ("optimizer", Data, |d| {
@@ -244,7 +244,7 @@ pub const TRAINING: &[Refusal] = &[
     ("muon", Shape, |d| by(d, Muon::new(0.1))),
     ("minimize", Shape, |d| {
         let one = parameter(d)?;
-        let mut optimizer = Optimizer::new(Sgd::new(0.1), &[one.clone()])?;
+        let mut optimizer = Optimizer::new(Sgd::new(0.1), std::slice::from_ref(&one))?;
         none(d, optimizer.minimize(&one.value()))
     }),
     ("minimize", Data, |d| {

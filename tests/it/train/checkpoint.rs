@@ -154,9 +154,9 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
         block_on(io::save_safetensors(&all.tensors, &all.metadata)).expect("saved")
     };
     for (file, words) in [
-        (plain, "it has no note `trainer`"),
+        (plain, "without the note `trainer`"),
         (file[..file.len() - 4].to_vec(), "load_safetensors: "),
-        (with_note(&|_| "[".into()), "its note is no JSON"),
+        (with_note(&|_| "[".into()), "whose note is not JSON"),
         (with_note(&|_| "[]".into()), "of version null"),
         (with_note(&|note| note.replace("\"version\":2", "\"version\":3")), "of version 3"),
         (with_note(&|note| note.replace("\"steps\":10", "\"steps\":-1")), "no usable `steps`"),
