@@ -131,7 +131,7 @@ async function playOne(world, library, action) {
   const told = (kind, message) => ({ kind, source, expected, message });
   if (error?.code === "DeviceLost") return told("trap", error.message);
   if (refused) {
-    refused.after?.(world);
+    world.stays?.();
     if (!error) return told("accepted", `it must be refused: ${refused.message}`);
     const fits = refused.pattern ? refused.pattern.test(error.message) : isOwn(error);
     return fits ? told("refused", error.message) : told("other error", `${error} (${refused.message})`);
@@ -139,6 +139,7 @@ async function playOne(world, library, action) {
   if (error) {
     if (!isAllowed(lenient, error)) return told("error", `${error.code ? `${error.code}: ` : ""}${error.message ?? error}`);
     world.restore(before);
+    world.stays?.();
     if (action.trainer) world.state.trainers.delete(action.trainer);
     return told(`allowed: ${lenient}`, error.message);
   }

@@ -40,6 +40,8 @@ export class World {
   begin() {
     this.mark = clock();
     this.lenient = undefined;
+    /** Makes again what an action changes even where it is refused. */
+    this.stays = undefined;
   }
 
   snapshot() {

@@ -67,13 +67,9 @@ export const models = {
     run(world, { optimizer, model, batch }) {
       const loss = lossOf(world, model, meanBatch(batch));
       const buffers = world.get("models", model).buffers.map((id) => [id, world.get("variables", id).value]);
-      try {
-        world.minimize(optimizer, loss);
-      } catch (error) {
-        // The model has run, whatever becomes of its loss.
-        error.after = () => buffers.forEach(([id, value]) => world.change(id, value));
-        throw error;
-      }
+      // The model has run, whatever becomes of its loss.
+      world.stays = () => buffers.forEach(([id, value]) => world.change(id, value));
+      world.minimize(optimizer, loss);
       return world.get("optimizers", optimizer).groups[0].steps;
     },
   },
