@@ -46,7 +46,7 @@ function scored(world, trainer, batches, data = trainer.spec.data) {
   const model = world.get("models", trainer.model);
   model.training = false;
   const losses = batches.map((batch) => {
-    called(trainer);
+    called(world, trainer);
     return [lossOf(world, trainer.model, meanOf(data, batch)).value.data[0], batch.rows];
   });
   model.training = true;
@@ -54,14 +54,13 @@ function scored(world, trainer, batches, data = trainer.spec.data) {
 }
 
 /** The user's function is called: it may throw, and the library hands that on. */
-function called(trainer) {
+function called(world, trainer) {
   const { name, spec } = trainer;
   trainer.calls += 1;
   if (trainer.calls !== spec.throwsAt) return;
-  const error = new Refused("the function throws", /^mine$/);
   // The call has happened, whatever else is as it was.
-  error.after = (world) => (world.get("trainers", name).calls = spec.throwsAt);
-  throw error;
+  world.stays = () => (world.get("trainers", name).calls = spec.throwsAt);
+  throw new Refused("the function throws", /^mine$/);
 }
 
 /** A step of a trainer. Where it is refused, nobody says whether the user's function was called before that. */
@@ -70,7 +69,7 @@ function counted(world, trainer, work) {
     return work();
   } catch (error) {
     const { name, calls, spec } = trainer;
-    if (error instanceof Refused && calls < spec.throwsAt) error.after ??= () => world.state.trainers.delete(name);
+    if (error instanceof Refused && calls < spec.throwsAt) world.stays = () => world.state.trainers.delete(name);
     throw error;
   }
 }
@@ -126,7 +125,7 @@ function nextOf(world, trainer, hasToWork = false) {
   if (place.epoch >= spec.epochs) return undefined;
   const batches = epochOf(spec.data, place.epoch);
   const batch = batches[place.batch];
-  called(trainer);
+  called(world, trainer);
   const loss = counted(world, trainer, () => {
     try {
       scheduled(world, trainer);
@@ -319,7 +318,7 @@ export const trainers = {
     run(world, { trainer: name, batch }) {
       const trainer = world.get("trainers", name);
       world.get("optimizers", trainer.optimizer);
-      called(trainer);
+      called(world, trainer);
       const loss = counted(world, trainer, () => {
         scheduled(world, trainer);
         const made = lossOf(world, trainer.model, meanBatch(batch));
