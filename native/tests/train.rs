@@ -141,10 +141,10 @@ fn what_cannot_be_trained_is_refused() {
         (&["digits", "--resume", out.path()][..], "load_state_dict: "),
         (&["mlp", "--resume", "/no/such/file"], "/no/such/file"),
         (&["mlp", "--data", out.path()], "load_npz: "),
-        (&["chars", "--data", short.path()], "a text of 9 characters"),
+        (&["chars", "--data", short.path()], "at least 1280 characters, got 9"),
         (&["chars", "--data", "/no/such/text"], "/no/such/text"),
         (&["mlp", "--epochs", "1", "--out", "/no/such/folder/x"], "/no/such/folder/x"),
-        (&["mlp", "--epochs", "1", "--lr", "1e38"], "is not finite"),
+        (&["mlp", "--epochs", "1", "--lr", "1e38"], "must be finite"),
     ] {
         let (code, said) = refused(arguments);
         assert_eq!(code, Some(1), "{said}");

@@ -188,7 +188,7 @@ fn what_is_no_checkpoint_is_refused_and_changes_nothing() {
     }
     let own = BTreeMap::from([("trainer".to_string(), String::new())]);
     let error: Error = block_on(saved.save(&own)).expect_err("its own");
-    assert_eq!(error.message(), "save: `trainer` is a name of the trainer's own");
+    assert_eq!(error.message(), "save: names must not be those of the trainer, got `trainer`");
     // Batches of another size are no matter at an epoch's end.
     let mut other = trainer(&device, 1, 9).expect("a trainer");
     assert!(block_on(other.load(&file)).is_err());

@@ -204,6 +204,6 @@ fn what_is_no_prediction_is_refused_or_wrong() {
     );
     for metric in [&Accuracy::new() as &dyn Metric, &R2::new(), &F1::new(2, Average::Micro)] {
         let error = metric.value().expect_err("nothing yet");
-        assert!(error.message().ends_with(": there were no batches"), "{error}");
+        assert!(error.message().ends_with(": there must be a batch, got none"), "{error}");
     }
 }
