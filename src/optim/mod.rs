@@ -113,13 +113,13 @@ impl Optimizer {
         let known = || self.shards().flat_map(|shard| &shard.parameters);
         if let Some(i) = parameters.iter().position(|new| known().any(|old| old.is_same(new))) {
             return Err(Error::data(format!(
-                "optimizer: a parameter must be in one group, got {i} twice"
+                "optimizer: a parameter must be in one group, got parameter {i} twice"
             )));
         }
         for (i, parameter) in parameters.iter().enumerate() {
             if let Some(first) = parameters[..i].iter().position(|other| other.is_same(parameter)) {
                 return Err(Error::data(format!(
-                    "optimizer: parameters must be distinct, got one as both {first} and {i}"
+                    "optimizer: parameters must be distinct, got parameter {first} again as parameter {i}"
                 )));
             }
         }
@@ -173,7 +173,7 @@ impl Optimizer {
             |new: &Variable| self.shards().flat_map(|s| &s.parameters).any(|x| x.is_same(new));
         if let Some(i) = other.shards().flat_map(|shard| &shard.parameters).position(known) {
             return Err(Error::data(format!(
-                "optimizer: a parameter must be in one group, got {i} twice"
+                "optimizer: a parameter must be in one group, got parameter {i} twice"
             )));
         }
         let device = |of: &Optimizer| of.groups[0].shards[0].flat.value().device().clone();
@@ -319,8 +319,9 @@ impl Optimizer {
     fn check(&self, op: &str) -> Result<()> {
         let mut parameters = self.shards().flat_map(Shard::are_own);
         if let Some(i) = parameters.position(|is_own| !is_own) {
-            let message =
-                format!("{op}: parameters must belong to this optimizer, got {i} of another");
+            let message = format!(
+                "{op}: parameters must belong to this optimizer, got parameter {i} of another"
+            );
             return Err(Error::data(message));
         }
         self.groups.iter().try_for_each(|group| check_lr(op, group.lr))?;

@@ -268,7 +268,7 @@ fn ways(s: &mut Suite) {
         let mut second = Optimizer::new(Sgd::new(0.1), &of[1..])?;
         second.minimize(&of[1].value().sum(())?)?;
         let step = first.minimize(&of[1].value().sum(())?);
-        says("a lost parameter", step, ErrorKind::Data, "belong to this optimizer, got 1")
+        says("a lost parameter", step, ErrorKind::Data, "got parameter 1 of another")
     });
 }
 

@@ -10,7 +10,7 @@ import { Refused, Skip } from "./tape.js";
 const TOLERANCE = 2e-3;
 
 /** What the library says where a gradient would pass what is not held any more. */
-const LIFETIME = /was dropped|overwritten|not held|no longer held/i;
+const LIFETIME = /was dropped|used up|overwritten|not held|no longer held/i;
 
 /** What programs use of the package. */
 const CLASSES = "Device Generator Layer Module Optimizer Residual Schedule Sequential Tensor Trainer Variable".split(" ");
