@@ -202,6 +202,7 @@ export const optimizers = {
     write: ({ as, optimizer }) => `${as} = ${optimizer}.stateDict();`,
     run(world, { as, optimizer }) {
       const one = world.needOwnOrSkip(optimizer);
+      needNoAverages(world, optimizer);
       world.state.states.set(as, { kind: signature(world, one), from: world.parameters(one), state: world.remembered(one) });
     },
   },
@@ -219,6 +220,7 @@ export const optimizers = {
       const one = world.needOwnOrSkip(optimizer);
       const saved = world.get("states", state);
       if (saved.kind !== signature(world, one)) throw new Refused("a state of another optimizer");
+      needNoAverages(world, optimizer);
       world.remember(one, saved.state, saved.from);
     },
   },
@@ -262,4 +264,12 @@ export function signature(world, { groups, scale, device }) {
   const shapes = (ids) => ids.map((id) => world.get("variables", id).value.shape);
   const kinds = groups.map(({ rule, options: { lr: _, ...rest }, ids }) => [rule, rest, shapes(ids)]);
   return JSON.stringify([kinds, Boolean(scale), device]);
+}
+
+/**
+ * Skips an action on the state of an optimizer that keeps averages. The state holds their values by number, and the world by
+ * name. The fuzz in Rust has them.
+ */
+export function needNoAverages(world, name) {
+  if ([...world.state.averages.values()].some(({ optimizer }) => optimizer === name)) throw new Skip("averages");
 }

@@ -2,7 +2,7 @@
 // throw, and checkpoints that are loaded midway, into the same training or into one that was made like it.
 
 import { batchOf, lossOf, meanBatch, writeBatch } from "./models.js";
-import { signature } from "./optimizers.js";
+import { needNoAverages, signature } from "./optimizers.js";
 import { copied } from "../reference.js";
 import { randomSpec, tensorOf } from "../models.js";
 import { numbers } from "../random.js";
@@ -156,8 +156,7 @@ function savedOf(world, trainer) {
   const { ids, buffers } = world.get("models", trainer.model);
   const of = (all) => all.map((id) => world.get("variables", id));
   if (world.parameters(optimizer).join() !== ids.join()) throw new Skip("an optimizer of more than the model");
-  // A checkpoint holds averages, and nobody says of which one.
-  if ([...world.state.averages.values()].some((one) => one.optimizer === trainer.optimizer)) throw new Skip("averages");
+  needNoAverages(world, trainer.optimizer);
   return copied({
     kind: kindOf(world, trainer),
     ids,
@@ -173,7 +172,7 @@ function savedOf(world, trainer) {
 function loadInto(world, trainer, saved) {
   const optimizer = world.needOwnOrSkip(trainer.optimizer);
   if (saved.kind !== kindOf(world, trainer)) throw new Skip("a checkpoint of another training");
-  if ([...world.state.averages.values()].some((one) => one.optimizer === trainer.optimizer)) throw new Skip("averages");
+  needNoAverages(world, trainer.optimizer);
   const { ids, buffers } = world.get("models", trainer.model);
   [...ids, ...buffers].forEach((id, n) => world.change(id, constant(saved.values[n].shape, saved.values[n].data)));
   ids.forEach((id, n) => {
