@@ -12,7 +12,7 @@ pub fn main() -> Result<()> {
     let x = generator.device().linspace(-3.0, 3.0, 64)?.reshape(&[64, 1])?;
     for _ in 0..500 {
         let loss = model.forward(&x)?.mse_loss(&x.sin(), LossReduction::Mean)?;
-        optimizer.minimize(&loss)?; // one submission, an update of one kernel
+        optimizer.minimize(&loss)?; // one submission; one kernel updates all parameters
     }
     assert!(model.forward(&x)?.sub(&x.sin())?.abs().max(())?.item_sync::<f32>()? < 0.1);
     Ok(())
