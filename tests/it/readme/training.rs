@@ -10,10 +10,14 @@ pub fn main() -> Result<()> {
         .push(Linear::new(&generator, 16, 1)?);
     let mut optimizer = Optimizer::new(Adam::new(0.01), &model.parameters())?;
     let x = generator.device().linspace(-3.0, 3.0, 64)?.reshape(&[64, 1])?;
-    for _ in 0..500 {
+    for step in 0..500 {
         let loss = model.forward(&x)?.mse_loss(&x.sin(), LossReduction::Mean)?;
-        optimizer.minimize(&loss)?; // one submission; one kernel updates all parameters
+        optimizer.minimize(&loss)?; // computes the gradients and updates the parameters
+        if step % 100 == 0 {
+            println!("{step}: {}", loss.item_sync::<f32>()?);
+        }
     }
-    assert!(model.forward(&x)?.sub(&x.sin())?.abs().max(())?.item_sync::<f32>()? < 0.1);
+    let error = model.forward(&x)?.sub(&x.sin())?.abs().max(())?; // over all axes
+    assert!(error.item_sync::<f32>()? < 0.1);
     Ok(())
 }
