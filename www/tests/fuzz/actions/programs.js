@@ -95,11 +95,16 @@ export const programs = {
       for (const id of read) world.get("variables", id);
       const before = clock();
       const own = inputs.map(({ value }) => world.ops.itself(value));
-      // Inside a program gradients end at its inputs. Outside they pass its results to what was passed in.
-      const ways = own.map((input) => input.operands);
-      own.forEach((input) => (input.operands = []));
-      const made = meanBody(world, body, own, device, captured);
-      own.forEach((input, n) => (input.operands = ways[n]));
+      // Inside a program gradients end at its inputs and at the variables that it reads. Outside they go on from there.
+      const ends = [...new Set([...own, ...read.map((id) => world.get("variables", id).value)])];
+      const ways = ends.map((end) => end.operands);
+      ends.forEach((end) => (end.operands = []));
+      let made;
+      try {
+        made = meanBody(world, body, own, device, captured);
+      } finally {
+        ends.forEach((end, n) => (end.operands = ways[n]));
+      }
       // An input that is a result is the tensor that was passed in.
       const results = made.map((value) => inputs[own.indexOf(value)]?.value ?? value);
       // Gradients pass what is in between, which nobody can hold.
