@@ -115,7 +115,8 @@ export class World {
     const held = this.held();
     const isLost = (one) => !held.has(one) && !one.inside && one.born <= this.mark;
     const touched = [...way].flatMap((one) => (wrt.includes(one) ? [one] : [one, ...one.operands]));
-    if (touched.some(isLost)) this.lenient ??= "lifetime";
+    // What is behind a value that is not held, the library need not know: a gradient may pass it or not.
+    if ([...touched, ...history(value)].some(isLost)) this.lenient ??= "lifetime";
   }
 
   /** The gradients of tensors that live on one device. */
