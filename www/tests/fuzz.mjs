@@ -13,7 +13,7 @@ import { operations } from "./fuzz/tape.js";
 import { finish, launch, open, serve } from "./support/browser.js";
 import { importCopy as load } from "./support/copy.js";
 
-const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 12);
+const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 8);
 const seed = Number(process.env.WARPWEFT_FUZZ_SEED ?? 1);
 const results = [];
 
