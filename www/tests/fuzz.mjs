@@ -13,7 +13,9 @@ import { operations } from "./fuzz/tape.js";
 import { finish, launch, open, serve } from "./support/browser.js";
 import { importCopy as load } from "./support/copy.js";
 
-const seconds = Number(process.env.WARPWEFT_FUZZ_SECONDS ?? 8);
+/** The same programs in every run, unless somebody asks for more. */
+const { WARPWEFT_FUZZ_SECONDS } = process.env;
+const [limit, seconds] = WARPWEFT_FUZZ_SECONDS ? [1e9, Number(WARPWEFT_FUZZ_SECONDS)] : [300, 30];
 const seed = Number(process.env.WARPWEFT_FUZZ_SEED ?? 1);
 const results = [];
 
@@ -56,14 +58,14 @@ function note(where, { programs, counts, findings }) {
   results.push({ name: `fuzz, ${where}`, error: said.join("\n") || undefined });
 }
 
-note("Node, CPU", await fuzz({ load, prefers: ["cpu", "cpu"], seed, seconds }));
+note("Node, CPU", await fuzz({ load, prefers: ["cpu", "cpu"], seed, seconds, limit }));
 
 const folders = { "/dist/": join(root, "www", "dist"), "/fuzz/": join(root, "www", "tests", "fuzz") };
 const { address, close } = await serve(folders);
 const browser = await launch(["--js-flags=--expose-gc"]);
 for (const prefers of [["webgpu", "cpu"], ["cpu", "cpu"]]) {
   const { page } = await open(browser, address);
-  const given = { prefers, seed, seconds };
+  const given = { prefers, seed, seconds, limit };
   const run = page.evaluate(async (options) => (await import("/fuzz/page.js")).run(options), given);
   const where = `Chromium, ${prefers.join(" and ")}`;
   const failed = (error) => results.push({ name: `fuzz, ${where}`, error: String(error.stack) });

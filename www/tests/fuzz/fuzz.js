@@ -94,15 +94,16 @@ async function reduced(copies, prefers, { played: all, finding }, options, most)
 }
 
 /**
- * Plays programs of one seed after the other for some seconds, or until there are enough findings of different kinds. `tell` is
- * called with each finding when it is small.
+ * Plays programs of one seed after the other: `limit` of them, or for some seconds, or until there are enough findings of
+ * different kinds. `tell` is called with each finding when it is small.
  */
-export async function fuzz({ load, prefers, seed, seconds, most = 1, shrinking = 30, options = {}, tell = () => {} }) {
+export async function fuzz({ load, prefers, seed, seconds, limit = Infinity, most = 1, ...rest }) {
+  const { shrinking = 30, options = {}, tell = () => {} } = rest;
   const copies = new Copies(load);
   const end = performance.now() + 1000 * seconds;
   const [findings, counts, kinds] = [[], {}, new Set()];
   let programs = 0;
-  for (; performance.now() < end && findings.length < most; programs++) {
+  for (; programs < limit && performance.now() < end && findings.length < most; programs++) {
     const at = seed + programs;
     const result = await playSeed(copies, prefers, at, options);
     for (const [kind, count] of Object.entries(result.counts)) counts[kind] = (counts[kind] ?? 0) + count;

@@ -1,4 +1,4 @@
-// The fuzz in a page, which `www/tests/fuzz/all.mjs` opens: the package is at `/dist/`, and these files at `/fuzz/`.
+// The fuzz in a page, which `www/tests/fuzz.mjs` opens: the package is at `/dist/`, and these files at `/fuzz/`.
 
 import { fuzz } from "./fuzz.js";
 
