@@ -1,4 +1,4 @@
-// What wasm-bindgen wrote around the CPU's core, which all entries have.
+// The JavaScript that wasm-bindgen generates for the CPU core. All entries include it.
 
 import * as glue from "./cpu/warpweft_bg.js";
 

@@ -1,4 +1,4 @@
-// What the build writes to dist, which TypeScript does not look at.
+// Modules that the build writes to dist, where TypeScript does not look.
 
 /** What wasm-bindgen wrote around a core: `load.ts` says what it needs of it. */
 declare module "*/warpweft_bg.js" {}

@@ -1,4 +1,4 @@
-// What wasm-bindgen wrote around the GPU core with layers, optimizers and the trainer. Two entries have it.
+// The JavaScript that wasm-bindgen generates for the GPU core with layers, optimizers and the trainer. Two entries include it.
 
 import * as glue from "./gpu-nn/warpweft_bg.js";
 import { provide, shareClasses, type Provided, type WasmSource } from "./load.js";

@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Rows and columns of a matrix, at most: kernels are about twice as many, and each passes over the matrix.
 const ROWS: usize = 1024;
 
-/// What must hold of square matrices, for messages.
+/// The rule for square matrices in error messages.
 const SQUARE: &str = "the last two axes must be equal (square matrices)";
 
 impl Tensor {

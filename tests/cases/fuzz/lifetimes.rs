@@ -80,7 +80,7 @@ async fn run(
         if choice < 2 {
             let said = format!("{what}, in between, a{number}");
             wanted.check(said, program.kind, &tensor, number).run().await?;
-            // What was dropped after it was computed lets no gradient pass.
+            // A tensor that was dropped after it was computed passes no gradient.
             last[number] = if smooth { usize::MAX } else { last[number] };
         }
         holders.push(Some(match choice {

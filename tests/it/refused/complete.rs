@@ -36,7 +36,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("reduce", "any"),
 ];
 
-/// What is not refused so, and why.
+/// Operations without such an error, each with the reason.
 const NEVER: &[(&str, &str, &str)] = &[
     ("find_non_finite", "*", "as `read`, of what is f32"),
     ("to", "*", "as `read`, by the tensor's own type"),

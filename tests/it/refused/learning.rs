@@ -1,4 +1,4 @@
-//! What losses, layers, optimizers, schedules, data and metrics refuse.
+//! Invalid arguments of losses, layers, optimizers, schedules, data and metrics.
 
 use super::Refusal;
 use crate::cases::refusals::{of, t, TYPE};

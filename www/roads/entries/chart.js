@@ -1,4 +1,4 @@
-// What a chart library does: it takes tensors that other code made, and imports the small entry only.
+// A chart library. It takes tensors that other code made, and imports the small entry only.
 
 import { Device, Tensor, Variable } from "warpweft";
 

@@ -1,4 +1,4 @@
-// What a page's model code does: it imports the entry with layers.
+// A page's model code. It imports the entry with layers.
 
 import { Device, Module, Optimizer } from "warpweft/nn";
 

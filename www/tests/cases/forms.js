@@ -3,7 +3,7 @@
 
 import { check, test } from "./harness.js";
 
-/** What a message may say instead. */
+/** Phrases that a message may have in place of `must` and `got`. */
 const OTHERS = [" is not supported", "used after dispose()"];
 
 /** What is wrong with a message of an operation; nothing if it has the form. */
