@@ -11,7 +11,7 @@ mod shaders;
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::graph::{lost, Graph, NodeId, Span};
+use crate::graph::{lost, Graph, NodeId, VariableId};
 use crate::op::{self, Const, Margin, Op, Pointwise, Reduction};
 use crate::shape::Shape;
 use rustc_hash::FxHashMap;
@@ -60,8 +60,9 @@ struct Wanted<'a> {
     oldest: u64,
     /// They are taken as independent of each other.
     apart: bool,
-    /// They are values of variables: what is gone hides them only if it was computed from these variables.
-    variables: Option<Span>,
+    /// They are values of these variables, each as old as said: what is gone hides one only if it was computed from that
+    /// variable, and is not older than its value.
+    variables: Option<Vec<(VariableId, u64)>>,
 }
 
 impl Wanted<'_> {
@@ -131,9 +132,8 @@ impl Tape<'_> {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let since = |&node: &NodeId| self.graph.since(node).min(node.born);
-        let oldest = wrt.iter().map(since).min().unwrap_or(u64::MAX);
-        let variables = by_variables.then(|| self.graph.span_of(wrt));
+        let oldest = wrt.iter().map(|&node| self.graph.age(node)).min().unwrap_or(u64::MAX);
+        let variables = by_variables.then(|| self.graph.variables_of(wrt));
         let wanted = Wanted { nodes: wrt, oldest, apart: false, variables };
         let path = self.flow(&[(of, seed)], &wanted)?;
         let mut found = Vec::with_capacity(wrt.len());
@@ -154,7 +154,7 @@ impl Tape<'_> {
     fn flow_apart(&mut self, seeds: &[(NodeId, NodeId)], ends: &[NodeId]) -> Result<Path> {
         let oldest = ends.iter().map(|node| node.born).min().unwrap_or(u64::MAX);
         // What they are for was checked before.
-        let wanted = Wanted { nodes: ends, oldest, apart: true, variables: Some(Span::NONE) };
+        let wanted = Wanted { nodes: ends, oldest, apart: true, variables: Some(Vec::new()) };
         self.flow(seeds, &wanted)
     }
 
@@ -255,7 +255,8 @@ impl Tape<'_> {
             if wanted.ends(id) {
                 inputs = &[];
             } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
-                if wanted.variables.is_none_or(|span| self.graph.comes_from(id, span)) {
+                let hides = |all: &Vec<_>| all.iter().any(|&(of, age)| self.graph.hides(id, of, age));
+                if wanted.variables.as_ref().is_none_or(hides) {
                     return Err(lost(name));
                 }
             }

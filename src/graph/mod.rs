@@ -32,7 +32,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use trace::Places;
 pub use trace::{Taken, Trace, Traced};
-pub use used_up::{Earlier, Span, VariableId};
+pub use used_up::{Earlier, VariableId};
 
 /// A recorded node. Ids of freed nodes are not valid again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,9 +97,9 @@ struct Node {
     /// How many nodes were recorded before the variable was assigned: the value is as old as that, wherever it lies now.
     since: u64,
     /// A span of variables that holds those whose values it was computed from ([`used_up`]).
-    reads: Span,
+    reads: used_up::Span,
     /// The same through what was assigned to other variables.
-    origins: Span,
+    origins: used_up::Span,
     /// A step of an optimizer used it up: gradients do not pass any more.
     used_up: bool,
     /// A step that is being taken will have used it up.

@@ -27,7 +27,7 @@ impl VariableId {
 /// A set of variables that may hold more than were put in: their range, and a bit for each of 128 remainders. It is exact
 /// for variables whose numbers are less than 128 apart, as those of most models are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(super) struct Span {
     first: u64,
     last: u64,
     bits: u128,
@@ -74,19 +74,27 @@ impl Graph {
         node.origins = node.origins.join(node.reads);
     }
 
-    /// The variables that these nodes are values of.
-    pub fn span_of(&self, values: &[NodeId]) -> Span {
-        Span::of(values.iter().filter_map(|&value| self.node(value).value_of))
+    /// The variables that these nodes are values of, and how old the values are.
+    pub fn variables_of(&self, values: &[NodeId]) -> Vec<(VariableId, u64)> {
+        values.iter().filter_map(|&id| Some((self.node(id).value_of?, self.age(id)))).collect()
     }
 
-    /// Whether a node may have been computed from values of these variables, through whatever was assigned to others.
-    pub fn comes_from(&self, id: NodeId, variables: Span) -> bool {
-        self.node(id).origins.meets(variables)
+    /// Whether a variable's value of this age may lie in the history of a node that is gone, through whatever was assigned to
+    /// others. What is behind a value of the variable itself is an earlier one, and so is what is older than the value.
+    pub fn hides(&self, id: NodeId, variable: VariableId, age: u64) -> bool {
+        let node = self.node(id);
+        let own = Span::of(std::iter::once(variable));
+        node.value_of != Some(variable) && age < node.cut.before && node.origins.meets(own)
     }
 
     /// The node is a value that a variable had before the node was recorded: it is as old as that.
     pub fn set_since(&mut self, id: NodeId, since: u64) {
         self.node_mut(id).since = since;
+    }
+
+    /// How many nodes were recorded before there was this value, as a node of its own or as part of another.
+    pub fn age(&self, id: NodeId) -> u64 {
+        self.since(id).min(id.born)
     }
 
     /// How many nodes were recorded before the value was there.

@@ -163,8 +163,31 @@ pub fn cases() -> Suite {
     suite.steps("keys and values of a decoder, one plan for all positions", |d| cached(d, false));
     suite.steps("keys and values of a decoder, written in place", |d| cached(d, true));
     suite.steps("what is needed otherwise is not written in place", copied);
+    suite.steps("a variable can be assigned products of its own value", masked);
     suite.steps("a variable keeps its shape and type", refused);
     suite
+}
+
+/// A mask that is held keeps a part of the history of earlier values. None of it is the value that a gradient is taken by.
+async fn masked(device: Device) -> Outcome {
+    let values = |values: &[f32]| device.tensor(values, &[3]).map_err(said);
+    let u = Variable::new(&values(&[1.0, 2.0, 3.0])?);
+    let w = Variable::new(&values(&[1.0, 2.0, 3.0])?);
+    let mask = values(&[1.0, 2.0, 1.0])?;
+    for _ in 0..3 {
+        let masked = w.value().mul(&mask).map_err(said)?;
+        w.assign(&masked).map_err(said)?;
+        drop(masked);
+        w.value().read::<f32>().await.map_err(said)?;
+    }
+    let loss = w.value().mul(&u.value()).and_then(|x| x.sum(())).map_err(said)?;
+    loss.backward(&[&w, &u]).map_err(said)?;
+    for (variable, want) in [(&w, [1.0f32, 2.0, 3.0]), (&u, [1.0, 16.0, 3.0])] {
+        let gradient = variable.take_gradient().ok_or("no gradient")?;
+        let got = gradient.read::<f32>().await.map_err(said)?;
+        ensure(got == want, format!("{got:?}, not {want:?}"))?;
+    }
+    Ok(())
 }
 
 async fn refused(device: Device) -> Outcome {
