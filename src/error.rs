@@ -41,10 +41,10 @@ impl ErrorKind {
 
 /// An error as a value: a [kind](ErrorKind) and a sentence that names the operation and what it was given.
 // Boxed: results carry errors everywhere, and a word is moved with less code than four.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -116,6 +116,13 @@ impl Error {
     /// The sentence for a person.
     pub fn message(&self) -> &str {
         &self.0.message
+    }
+}
+
+/// A program whose `main` returns the error, and `unwrap`, print this: `Shape: matmul: the inner extents must agree, ...`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
     }
 }
 
