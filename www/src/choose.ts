@@ -64,7 +64,7 @@ async function offer(powerPreference: GPUPowerPreference): Promise<Offer | strin
   if (!gpu) {
     return globalThis.isSecureContext === false
       ? "WebGPU needs a secure context: https, or localhost"
-      : "this browser offers no WebGPU here";
+      : "no WebGPU here: `navigator.gpu` is missing";
   }
   let found: GPUAdapter | null = null;
   try {

@@ -17,7 +17,7 @@ use wasm_bindgen_futures::JsFuture;
 pub(in super::super) const DIALECT: Dialect = Dialect::BROWSER;
 
 /// What is said where there is none.
-pub(in super::super) const NONE: &str = "this browser offers no WebGPU here";
+pub(in super::super) const NONE: &str = "no WebGPU here: `navigator.gpu` is missing";
 
 /// The backend there should be, and why it is not.
 pub const EXPECTED: &[(&str, &str)] = &[("webgpu", NONE)];
