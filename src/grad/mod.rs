@@ -255,7 +255,8 @@ impl Tape<'_> {
             if wanted.ends(id) {
                 inputs = &[];
             } else if let Some(name) = self.graph.lost(id, wanted.oldest) {
-                let hides = |all: &Vec<_>| all.iter().any(|&(of, age)| self.graph.hides(id, of, age));
+                let hides =
+                    |all: &Vec<_>| all.iter().any(|&(of, age)| self.graph.hides(id, of, age));
                 if wanted.variables.as_ref().is_none_or(hides) {
                     return Err(lost(name));
                 }
