@@ -15,7 +15,7 @@
 
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::io::{self, Safetensors};
+use crate::io::{self, Gguf, Safetensors};
 use crate::nn::Module;
 use crate::tensor::Tensor;
 use crate::train::Trainer;
@@ -33,6 +33,17 @@ pub fn load_safetensors(device: &Device, path: impl AsRef<Path>) -> Result<Safet
     let mut file = File::open(path).map_err(|error| failed(name, path, &error))?;
     need_file(name, path)?;
     io::load_safetensors_from(device, &mut file).map_err(|error| of_path(&error, path))
+}
+
+/// [`Gguf::read`] of a file: what a language model's file holds. Its tensors stay in the file.
+///
+/// # Errors
+/// As there; `Data` with the path if the file is missing, is a folder or cannot be read.
+pub fn read_gguf(path: impl AsRef<Path>) -> Result<Gguf> {
+    let (name, path) = ("gguf", path.as_ref());
+    let mut file = File::open(path).map_err(|error| failed(name, path, &error))?;
+    need_file(name, path)?;
+    Gguf::read(&mut file).map_err(|error| of_path(&error, path))
 }
 
 /// [`io::save_safetensors`] to a file.

@@ -1,7 +1,9 @@
-//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, and the benchmark.
+//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, the benchmark, and what is
+//! in files of language models.
 
 mod demo;
 mod devices;
+mod inspect;
 mod train;
 mod tune;
 
@@ -19,6 +21,7 @@ Examples:
   warpweft train digits --out digits.safetensors --loss-svg loss.svg
   warpweft bench --only matmul,conv --runs 5   some cases, each five times
   warpweft bench --device gpu --json out.json  all cases, the figures as JSON too
+  warpweft inspect model.gguf                  metadata, tensors and formats of a language model
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
 The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
@@ -59,6 +62,13 @@ enum Command {
         #[command(flatten)]
         on: On,
     },
+    /// Show what a GGUF file holds: metadata, tensors, their formats and sizes
+    Inspect {
+        file: PathBuf,
+        /// Print JSON instead of tables, with all metadata
+        #[arg(long)]
+        json: bool,
+    },
     /// Time the cases of the benchmark on a device, each checked first against plain f64 loops
     Bench(bench::Options),
     /// Print a script that completes warpweft's commands and options in a shell
@@ -80,6 +90,7 @@ fn main() -> ExitCode {
         Command::Train(net) => train::run(&net),
         Command::Tune { on } => tune::run(on.device),
         Command::Bench(options) => bench::run(&options),
+        Command::Inspect { file, json } => inspect::run(&file, json),
         Command::Completions { shell } => {
             let mut command = Cli::command();
             clap_complete::generate(shell, &mut command, "warpweft", &mut std::io::stdout());

@@ -1,4 +1,5 @@
-//! Tensors in files: weights as [safetensors](https://huggingface.co/docs/safetensors), arrays as NumPy's `.npy` and `.npz`.
+//! Tensors in files: weights as [safetensors](https://huggingface.co/docs/safetensors), arrays as NumPy's `.npy` and `.npz`,
+//! language models as GGUF ([`Gguf`]: what a file holds; its tensors can be read and decoded one by one).
 //!
 //! A file is read from bytes, or from whatever is read and sought in, such as a `std::fs::File`. Files are not trusted: one
 //! that is damaged is a `Data` error that says what is wrong and where, and no memory is taken for what a file only claims
@@ -19,6 +20,7 @@
 //! ```
 
 mod elements;
+mod gguf;
 mod header;
 mod literal;
 mod npy;
@@ -27,6 +29,7 @@ mod other;
 mod safetensors;
 mod zip;
 
+pub use gguf::{BlockFormat, Gguf, GgufArray, GgufTensor, GgufValue};
 pub use npy::{load_npy, save_npy};
 pub use npz::{load_npz, save_npz};
 pub use safetensors::{

@@ -2,6 +2,7 @@
 //! and what is in them are in `tests/golden/io.txt`, which a script beside it writes.
 
 mod damaged;
+mod gguf;
 mod npy;
 mod other;
 

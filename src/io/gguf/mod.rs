@@ -1,0 +1,256 @@
+//! GGUF, the files of llama.cpp: a head with metadata and a table of tensors, and the tensors in blocks of few bits.
+//! (<https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>)
+//!
+//! The head is read and checked as a whole. Tensors are read one by one, at their places.
+
+mod blocks;
+mod scan;
+mod value;
+
+pub use blocks::BlockFormat;
+pub use value::{GgufArray, GgufValue};
+
+use crate::error::Result;
+use crate::room::room;
+use scan::{unread, wrong, Scan};
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+
+/// Axes that a tensor can have, as in ggml.
+const AXES: u32 = 4;
+/// Where tensors lie if the file does not say otherwise: at multiples of so many bytes.
+const ALIGNMENT: u64 = 32;
+
+/// The head of a GGUF file: what the model is, and where its tensors lie.
+///
+/// ```
+/// use std::io::Cursor;
+/// use warpweft::io::Gguf;
+///
+/// // A file with one note and one tensor of two numbers.
+/// let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+/// let mut file = [&b"GGUF"[..], &3u32.to_le_bytes(), &1u64.to_le_bytes(), &1u64.to_le_bytes()].concat();
+/// file.extend([text("general.name"), 8u32.to_le_bytes().to_vec(), text("tiny")].concat());
+/// file.extend([text("w"), 1u32.to_le_bytes().to_vec(), 2u64.to_le_bytes().to_vec()].concat());
+/// file.extend([0u32.to_le_bytes().to_vec(), 0u64.to_le_bytes().to_vec()].concat());
+/// file.resize(file.len().next_multiple_of(32), 0);
+/// file.extend([1.5f32, -2.0].map(f32::to_le_bytes).concat());
+///
+/// let mut file = Cursor::new(file);
+/// let head = Gguf::read(&mut file)?;
+/// assert_eq!(head.metadata["general.name"].as_str(), Some("tiny"));
+/// let w = &head.tensors["w"];
+/// assert_eq!((&w.shape[..], w.format.name()), (&[2][..], "F32"));
+/// assert_eq!(w.format.decode(&w.read(&mut file)?)?, [1.5, -2.0]);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Gguf {
+    /// The version of the format: 2 or 3.
+    pub version: u32,
+    /// What the file says of the model, by name, such as `general.architecture`.
+    pub metadata: BTreeMap<String, GgufValue>,
+    /// The tensors by name.
+    pub tensors: BTreeMap<String, GgufTensor>,
+    /// Where the tensors begin, in bytes.
+    pub data: u64,
+}
+
+/// A tensor of a GGUF file.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct GgufTensor {
+    /// The extents, the slowest axis first as everywhere in this crate. (The file has them the other way round.)
+    pub shape: Vec<usize>,
+    /// How its elements are stored.
+    pub format: BlockFormat,
+    /// Where its bytes are in the file: from the first offset up to but not including the second.
+    pub bytes: Range<u64>,
+}
+
+impl Gguf {
+    /// Reads the head of a file. It is checked against the length of the file, so nothing that it only claims to have takes
+    /// memory.
+    ///
+    /// # Errors
+    /// `Data`, with the byte and the name of what is wrong; `Memory`.
+    pub fn read(file: &mut (impl Read + Seek)) -> Result<Gguf> {
+        let mut scan = Scan::new(file)?;
+        if !scan.begins_with(b"GGUF")? {
+            let message = "the file must begin with `GGUF`, got something else; it may be of another format, or incomplete";
+            return Err(wrong(0, message));
+        }
+        scan.number::<4>("the mark")?;
+        let version = scan.u32("the version")?;
+        if !(2..=3).contains(&version) {
+            let why = match version.swap_bytes() {
+                1..=3 => "; the file is big-endian",
+                _ => "",
+            };
+            return Err(wrong(4, &format!("the version must be 2 or 3, got {version}{why}")));
+        }
+        let (tensors_at, tensors) = (scan.at(), scan.u64("the number of tensors")?);
+        let notes = scan.u64("the number of metadata values")?;
+        // A value has at least a name's length, a type and a byte; a tensor a name's length, axes, a type and an offset.
+        scan.need("the number of metadata values", notes, 13)?;
+        let metadata = metadata(&mut scan, notes)?;
+        let alignment = match metadata.get("general.alignment") {
+            None => ALIGNMENT,
+            Some(value) => {
+                match value.as_u64().filter(|value| value.is_power_of_two() && *value <= 1 << 20) {
+                    Some(alignment) => alignment,
+                    None => {
+                        let message = "`general.alignment` must be a power of two up to 1048576";
+                        return Err(wrong(scan.at(), &format!("{message}, got {value}")));
+                    }
+                }
+            }
+        };
+        scan.need("the number of tensors", tensors, 24).map_err(|_| {
+            let left = scan.length() - scan.at();
+            let what = "the tensors of the table must fit into the rest of the file";
+            wrong(tensors_at, &format!("{what}, {left} bytes, got {tensors} tensors"))
+        })?;
+        let mut rows = room("gguf", tensors as usize)?;
+        for _ in 0..tensors {
+            rows.push(row(&mut scan)?);
+        }
+        let data = scan.at().next_multiple_of(alignment);
+        let tensors = placed(rows, data, alignment, scan.length())?;
+        Ok(Gguf { version, metadata, tensors, data })
+    }
+}
+
+impl GgufTensor {
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Reads the bytes of the tensor, from the file whose head was read.
+    ///
+    /// # Errors
+    /// `Data` if the file is shorter now, or cannot be read; `Memory`.
+    pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
+        let at = self.bytes.start;
+        let length = usize::try_from(self.bytes.end - at)
+            .map_err(|_| wrong(at, "the tensor must fit into memory, got a longer one"))?;
+        let mut bytes = room("gguf", length)?;
+        bytes.resize(length, 0);
+        file.seek(SeekFrom::Start(at)).map_err(|error| unread(at, &error))?;
+        file.read_exact(&mut bytes).map_err(|error| unread(at, &error))?;
+        Ok(bytes)
+    }
+}
+
+fn metadata<R: Read + Seek>(scan: &mut Scan<R>, count: u64) -> Result<BTreeMap<String, GgufValue>> {
+    let mut all = BTreeMap::new();
+    for _ in 0..count {
+        let at = scan.at();
+        let name = scan.string("the name of a metadata value")?;
+        let what = format!("`{name}`");
+        let kind = scan.u32(&what)?;
+        let value = GgufValue::read(scan, &what, kind)?;
+        if all.insert(name, value).is_some() {
+            return Err(wrong(
+                at,
+                &format!("the names of metadata values must differ, got {what} twice"),
+            ));
+        }
+    }
+    Ok(all)
+}
+
+/// A row of the table of tensors.
+struct Row {
+    at: u64,
+    name: String,
+    shape: Vec<usize>,
+    format: BlockFormat,
+    /// Its first byte, from where the tensors begin.
+    start: u64,
+    length: u64,
+}
+
+fn row<R: Read + Seek>(scan: &mut Scan<R>) -> Result<Row> {
+    let at = scan.at();
+    let name = scan.string("the name of a tensor")?;
+    let what = format!("tensor `{name}`");
+    let refuse = |why: String| Err(wrong(at, &format!("{what}: {why}")));
+    let axes = scan.u32(&what)?;
+    if axes > AXES {
+        return refuse(format!("it must have at most {AXES} axes, got {axes}"));
+    }
+    let mut shape = Vec::new();
+    for _ in 0..axes {
+        let extent = scan.u64(&what)?;
+        match usize::try_from(extent).ok().filter(|&extent| extent > 0) {
+            Some(extent) => shape.insert(0, extent),
+            None => {
+                return refuse(format!(
+                    "each extent must be at least 1 and fit into memory, got {extent}"
+                ))
+            }
+        }
+    }
+    let number = scan.u32(&what)?;
+    let Some(format) = BlockFormat::of(number) else {
+        return refuse(format!("its format must be one that is known, got number {number}"));
+    };
+    let start = scan.u64(&what)?;
+    let row_length = shape.last().copied().unwrap_or(1);
+    if !row_length.is_multiple_of(format.block_len()) {
+        let length = format.block_len();
+        return refuse(format!(
+            "a row must be whole blocks of {length}, as {format} has, got {row_length} elements"
+        ));
+    }
+    let elements = shape.iter().try_fold(1u64, |all, &extent| all.checked_mul(extent as u64));
+    let bytes = elements
+        .and_then(|all| (all / format.block_len() as u64).checked_mul(format.block_bytes() as u64));
+    match bytes {
+        Some(length) => Ok(Row { at, name, shape, format, start, length }),
+        None => refuse(format!("its bytes must be fewer than 2^64, got shape {shape:?}")),
+    }
+}
+
+/// The tensors at their places in a file of this length.
+fn placed(
+    rows: Vec<Row>,
+    data: u64,
+    alignment: u64,
+    length: u64,
+) -> Result<BTreeMap<String, GgufTensor>> {
+    let mut all: BTreeMap<String, GgufTensor> = BTreeMap::new();
+    let mut places = Vec::with_capacity(rows.len());
+    for Row { at, name, shape, format, start, length: own } in rows {
+        let refuse = |why: String| Err(wrong(at, &format!("tensor `{name}`: {why}")));
+        if !start.is_multiple_of(alignment) {
+            return refuse(format!("its offset must be a multiple of {alignment}, got {start}"));
+        }
+        let end = data.checked_add(start).and_then(|first| Some((first, first.checked_add(own)?)));
+        let Some((first, end)) = end.filter(|(_, end)| *end <= length) else {
+            return refuse(format!(
+                "its {own} bytes at offset {start} must end within the file, got a file of {length} bytes whose tensors begin \
+                 at {data}; it may be incomplete"
+            ));
+        };
+        if all.contains_key(&name) {
+            return refuse("the names of tensors must differ, got this one twice".into());
+        }
+        places.push((first, end, at));
+        all.insert(name, GgufTensor { shape, format, bytes: first..end });
+    }
+    places.sort_unstable();
+    for pair in places.windows(2) {
+        let ((_, end, _), (start, _, at)) = (pair[0], pair[1]);
+        if start < end {
+            let message =
+                format!("tensors must not overlap, got one at {start} where another ends at {end}");
+            return Err(wrong(at, &message));
+        }
+    }
+    Ok(all)
+}

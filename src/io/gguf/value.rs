@@ -1,0 +1,241 @@
+//! The values of a GGUF file's metadata.
+
+use super::scan::{wrong, Scan};
+use crate::error::Result;
+use crate::room::room;
+use std::fmt;
+use std::io::{Read, Seek};
+
+/// Arrays in arrays in arrays: no file has more.
+const DEEPEST: usize = 4;
+
+/// A value of a GGUF file's metadata.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GgufValue {
+    /// An integer of any size and sign.
+    Integer(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// True or false.
+    Bool(bool),
+    /// Text.
+    String(String),
+    /// Many of one type.
+    Array(GgufArray),
+}
+
+/// An array of a GGUF file's metadata. Integers of every type become 64 bits, or remain as small as they are.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum GgufArray {
+    /// Integers of 8 bits without a sign, such as those of a precompiled normalizer.
+    Bytes(Vec<u8>),
+    /// Integers of up to 32 bits with a sign, or up to 16 without.
+    I32(Vec<i32>),
+    /// Integers of 32 bits without a sign.
+    U32(Vec<u32>),
+    /// Integers of 64 bits with a sign.
+    I64(Vec<i64>),
+    /// Integers of 64 bits without a sign.
+    U64(Vec<u64>),
+    /// Numbers of 32 bits.
+    F32(Vec<f32>),
+    /// Numbers of 64 bits.
+    F64(Vec<f64>),
+    /// True or false.
+    Bool(Vec<bool>),
+    /// Texts, such as a vocabulary.
+    String(Vec<String>),
+    /// Arrays.
+    Array(Vec<GgufArray>),
+}
+
+impl GgufValue {
+    /// An integer that is not negative.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            GgufValue::Integer(value) => u64::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    /// A number, also if it is stored as an integer.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            GgufValue::Integer(value) => Some(*value as f64),
+            GgufValue::Float(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// Text.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            GgufValue::String(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// True or false.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            GgufValue::Bool(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// An array.
+    pub fn as_array(&self) -> Option<&GgufArray> {
+        match self {
+            GgufValue::Array(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Reads a value of a type, which is the number that the file has for it.
+    pub(super) fn read<R: Read + Seek>(scan: &mut Scan<R>, what: &str, kind: u32) -> Result<Self> {
+        let integer = GgufValue::Integer;
+        Ok(match kind {
+            0 => integer(u8::from_le_bytes(scan.number(what)?).into()),
+            1 => integer(i8::from_le_bytes(scan.number(what)?).into()),
+            2 => integer(u16::from_le_bytes(scan.number(what)?).into()),
+            3 => integer(i16::from_le_bytes(scan.number(what)?).into()),
+            4 => integer(scan.u32(what)?.into()),
+            5 => integer(i32::from_le_bytes(scan.number(what)?).into()),
+            6 => GgufValue::Float(f32::from_le_bytes(scan.number(what)?).into()),
+            7 => GgufValue::Bool(truth(scan.at(), what, scan.number::<1>(what)?[0])?),
+            8 => GgufValue::String(scan.string(what)?),
+            9 => GgufValue::Array(GgufArray::read(scan, what, 1)?),
+            10 => integer(scan.u64(what)?.into()),
+            11 => integer(i64::from_le_bytes(scan.number(what)?).into()),
+            12 => GgufValue::Float(f64::from_le_bytes(scan.number(what)?)),
+            _ => return Err(unknown(scan.at(), what, kind)),
+        })
+    }
+}
+
+impl GgufArray {
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        match self {
+            GgufArray::Bytes(all) => all.len(),
+            GgufArray::I32(all) => all.len(),
+            GgufArray::U32(all) => all.len(),
+            GgufArray::I64(all) => all.len(),
+            GgufArray::U64(all) => all.len(),
+            GgufArray::F32(all) => all.len(),
+            GgufArray::F64(all) => all.len(),
+            GgufArray::Bool(all) => all.len(),
+            GgufArray::String(all) => all.len(),
+            GgufArray::Array(all) => all.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The texts, if it is an array of these.
+    pub fn as_strings(&self) -> Option<&[String]> {
+        match self {
+            GgufArray::String(all) => Some(all),
+            _ => None,
+        }
+    }
+
+    fn read<R: Read + Seek>(scan: &mut Scan<R>, what: &str, depth: usize) -> Result<GgufArray> {
+        let kind = scan.u32(what)?;
+        let count = scan.u64(what)?;
+        if depth > DEEPEST {
+            let message = format!("{what} must not have more than {DEEPEST} arrays in each other");
+            return Err(wrong(scan.at(), &message));
+        }
+        Ok(match kind {
+            0 => GgufArray::Bytes(scan.bytes(what, count)?),
+            1 => GgufArray::I32(numbers(scan, what, count, |x| i8::from_le_bytes(x).into())?),
+            2 => GgufArray::I32(numbers(scan, what, count, |x| u16::from_le_bytes(x).into())?),
+            3 => GgufArray::I32(numbers(scan, what, count, |x| i16::from_le_bytes(x).into())?),
+            4 => GgufArray::U32(numbers(scan, what, count, u32::from_le_bytes)?),
+            5 => GgufArray::I32(numbers(scan, what, count, i32::from_le_bytes)?),
+            6 => GgufArray::F32(numbers(scan, what, count, f32::from_le_bytes)?),
+            7 => {
+                let at = scan.at();
+                let bytes = scan.bytes(what, count)?;
+                let each = bytes.iter().map(|&byte| truth(at, what, byte));
+                GgufArray::Bool(each.collect::<Result<_>>()?)
+            }
+            8 => {
+                let mut all = room("gguf", scan.need(what, count, 8)?)?;
+                for _ in 0..count {
+                    all.push(scan.string(what)?);
+                }
+                GgufArray::String(all)
+            }
+            9 => {
+                let mut all = room("gguf", scan.need(what, count, 12)?)?;
+                for _ in 0..count {
+                    all.push(GgufArray::read(scan, what, depth + 1)?);
+                }
+                GgufArray::Array(all)
+            }
+            10 => GgufArray::U64(numbers(scan, what, count, u64::from_le_bytes)?),
+            11 => GgufArray::I64(numbers(scan, what, count, i64::from_le_bytes)?),
+            12 => GgufArray::F64(numbers(scan, what, count, f64::from_le_bytes)?),
+            _ => return Err(unknown(scan.at(), what, kind)),
+        })
+    }
+}
+
+/// Numbers of `N` bytes.
+fn numbers<R: Read + Seek, T, const N: usize>(
+    scan: &mut Scan<R>,
+    what: &str,
+    count: u64,
+    number: impl Fn([u8; N]) -> T,
+) -> Result<Vec<T>> {
+    let mut all = room("gguf", scan.need(what, count, N as u64)?)?;
+    for _ in 0..count {
+        all.push(number(scan.number(what)?));
+    }
+    Ok(all)
+}
+
+fn truth(at: u64, what: &str, byte: u8) -> Result<bool> {
+    match byte {
+        0 | 1 => Ok(byte == 1),
+        _ => Err(wrong(at, &format!("{what} must be 0 or 1, as booleans are, got {byte}"))),
+    }
+}
+
+fn unknown(at: u64, what: &str, kind: u32) -> crate::error::Error {
+    wrong(at, &format!("{what} must have a type from 0 to 12, got {kind}"))
+}
+
+/// A number or text as it is; of arrays, how many there are of what.
+impl fmt::Display for GgufValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GgufValue::Integer(value) => write!(f, "{value}"),
+            // The shortest digits that give back the number of 32 bits that most are.
+            GgufValue::Float(value) if f64::from(*value as f32) == *value => {
+                write!(f, "{}", *value as f32)
+            }
+            GgufValue::Float(value) => write!(f, "{value}"),
+            GgufValue::Bool(value) => write!(f, "{value}"),
+            GgufValue::String(value) => write!(f, "{value:?}"),
+            GgufValue::Array(all) => {
+                let kind = match all {
+                    GgufArray::Bytes(_) => "bytes",
+                    GgufArray::F32(_) | GgufArray::F64(_) => "numbers",
+                    GgufArray::Bool(_) => "booleans",
+                    GgufArray::String(_) => "strings",
+                    GgufArray::Array(_) => "arrays",
+                    _ => "integers",
+                };
+                write!(f, "{} {kind}", all.len())
+            }
+        }
+    }
+}
