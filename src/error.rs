@@ -40,6 +40,12 @@ impl ErrorKind {
 }
 
 /// An error as a value: a [kind](ErrorKind) and a sentence that names the operation and what it was given.
+///
+/// ```
+/// # use warpweft::error::Error;
+/// // What a program prints whose `main` returns it.
+/// assert_eq!(format!("{:?}", Error::shape("add: the shapes must agree")), "Shape: add: the shapes must agree");
+/// ```
 // Boxed: results carry errors everywhere, and a word is moved with less code than four.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
@@ -119,7 +125,7 @@ impl Error {
     }
 }
 
-/// A program whose `main` returns the error, and `unwrap`, print this: `Shape: matmul: the inner extents must agree, ...`.
+/// The kind and the message. `unwrap` prints it, and a program whose `main` returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}: {self}", self.0.kind)

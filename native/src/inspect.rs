@@ -36,14 +36,14 @@ fn text(head: &Gguf) -> String {
     let mut notes = Table::new();
     notes.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(["metadata", "value"]);
     for (name, value) in &head.metadata {
-        notes.add_row([name.clone(), shortened(&value.to_string())]);
+        notes.add_row([shortened(&escaped(name)), shortened(&value.to_string())]);
     }
     let mut tensors = Table::new();
     let columns = ["tensor", "shape", "format", "bytes", "at byte"];
     tensors.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_header(columns);
     for (name, GgufTensor { shape, format, bytes, .. }) in &head.tensors {
         tensors.add_row([
-            name.clone(),
+            shortened(&escaped(name)),
             format!("{shape:?}"),
             format.to_string(),
             (bytes.end - bytes.start).to_string(),
@@ -66,7 +66,7 @@ fn text(head: &Gguf) -> String {
     text
 }
 
-/// What a format is used for.
+/// The tensors of one format.
 #[derive(Default)]
 struct Sum {
     tensors: u64,
@@ -86,7 +86,12 @@ fn sums(head: &Gguf) -> BTreeMap<&'static str, Sum> {
     all
 }
 
-/// In one line, and not too long. A file's text may have control characters, which its quoted form has as escapes.
+/// A name from a file, which may have characters that control a terminal.
+fn escaped(name: &str) -> String {
+    name.escape_debug().to_string()
+}
+
+/// The beginning of a long text.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(WIDTH) {
         Some((end, _)) => format!("{}…", &text[..end]),

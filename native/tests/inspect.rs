@@ -73,7 +73,7 @@ fn a_file_that_is_incomplete_is_refused_with_the_tensor_and_the_byte() {
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(1), "{said}");
     for words in
-        ["cut-", "at byte ", "tensor `b`", "12 bytes at offset 160", "it may be incomplete"]
+        ["cut-", "at byte ", "tensor \"b\"", "12 bytes at offset 160", "it may be incomplete"]
     {
         assert!(said.contains(words), "{words} in {said}");
     }

@@ -26,6 +26,7 @@ mod literal;
 mod npy;
 mod npz;
 mod other;
+mod part;
 mod safetensors;
 mod zip;
 

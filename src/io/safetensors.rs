@@ -4,9 +4,9 @@
 use super::elements::{about, encoded, Stored};
 use super::header::{named, Header, Written, LOAD, METADATA};
 use super::other::{other_kind, KNOWN_BY};
+use super::part::{part, taken};
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::room::room;
 use crate::sorted;
 use crate::tensor::Tensor;
 use std::collections::BTreeMap;
@@ -61,16 +61,7 @@ impl Skipped {
     /// # Errors
     /// `Data` if the file ends before them or cannot be read; `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
-        let Range { start, end } = self.bytes;
-        let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
-        if start > end || end > whole {
-            let message = format!(
-                "{LOAD}: offsets must be inside the file of {whole} bytes, got {start} to {end}"
-            );
-            return Err(Error::data(message));
-        }
-        file.seek(SeekFrom::Start(start)).map_err(unread)?;
-        taken(file, end - start).map_err(|error| about(LOAD, &error))
+        part(file, &self.bytes).map_err(|error| about(LOAD, &error))
     }
 }
 
@@ -159,18 +150,6 @@ pub fn load_safetensors_from(
         tensors.insert(name.to_string(), tensor);
     }
     Ok(Safetensors { tensors, metadata: header.metadata, skipped })
-}
-
-/// The next bytes of a file, which are known to be there.
-fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
-    let length = usize::try_from(length)
-        .map_err(|_| Error::data(format!("the part must fit into memory, got {length} bytes")))?;
-    let mut bytes = room("file", length)?;
-    bytes.resize(length, 0);
-    let unread =
-        |error: std::io::Error| Error::data(format!("the file must be readable, got {error}"));
-    file.read_exact(&mut bytes).map_err(unread)?;
-    Ok(bytes)
 }
 
 /// Writes tensors and notes as a safetensors file: names in order in the header, elements of the widest types first, so

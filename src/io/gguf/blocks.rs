@@ -3,6 +3,7 @@
 //! The layouts and formulas are those of `ggml-common.h` and `ggml-quants.c` (llama.cpp).
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::room::room;
 use half::{bf16, f16};
 use std::fmt;
 
@@ -10,42 +11,45 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockFormat(u32);
 
-/// A format: its number in files, name, elements and bytes of a block.
-type Row = (u32, &'static str, usize, usize);
+/// Writes the numbers that a block stands for.
+type Decode = fn(&[u8], &mut [f32]);
+
+/// A format: its number in files, its name, the elements and bytes of a block, and how it is decoded.
+type Row = (u32, &'static str, usize, usize, Option<Decode>);
 
 const FORMATS: [Row; 32] = [
-    (0, "F32", 1, 4),
-    (1, "F16", 1, 2),
-    (2, "Q4_0", 32, 18),
-    (3, "Q4_1", 32, 20),
-    (6, "Q5_0", 32, 22),
-    (7, "Q5_1", 32, 24),
-    (8, "Q8_0", 32, 34),
-    (9, "Q8_1", 32, 36),
-    (10, "Q2_K", 256, 84),
-    (11, "Q3_K", 256, 110),
-    (12, "Q4_K", 256, 144),
-    (13, "Q5_K", 256, 176),
-    (14, "Q6_K", 256, 210),
-    (15, "Q8_K", 256, 292),
-    (16, "IQ2_XXS", 256, 66),
-    (17, "IQ2_XS", 256, 74),
-    (18, "IQ3_XXS", 256, 98),
-    (19, "IQ1_S", 256, 50),
-    (20, "IQ4_NL", 32, 18),
-    (21, "IQ3_S", 256, 110),
-    (22, "IQ2_S", 256, 82),
-    (23, "IQ4_XS", 256, 136),
-    (24, "I8", 1, 1),
-    (25, "I16", 1, 2),
-    (26, "I32", 1, 4),
-    (27, "I64", 1, 8),
-    (28, "F64", 1, 8),
-    (29, "IQ1_M", 256, 56),
-    (30, "BF16", 1, 2),
-    (34, "TQ1_0", 256, 54),
-    (35, "TQ2_0", 256, 66),
-    (39, "MXFP4", 32, 17),
+    (0, "F32", 1, 4, Some(single)),
+    (1, "F16", 1, 2, Some(half)),
+    (2, "Q4_0", 32, 18, Some(q4_0)),
+    (3, "Q4_1", 32, 20, Some(q4_1)),
+    (6, "Q5_0", 32, 22, Some(q5_0)),
+    (7, "Q5_1", 32, 24, Some(q5_1)),
+    (8, "Q8_0", 32, 34, Some(q8_0)),
+    (9, "Q8_1", 32, 36, None),
+    (10, "Q2_K", 256, 84, Some(q2_k)),
+    (11, "Q3_K", 256, 110, Some(q3_k)),
+    (12, "Q4_K", 256, 144, Some(q4_k)),
+    (13, "Q5_K", 256, 176, Some(q5_k)),
+    (14, "Q6_K", 256, 210, Some(q6_k)),
+    (15, "Q8_K", 256, 292, None),
+    (16, "IQ2_XXS", 256, 66, None),
+    (17, "IQ2_XS", 256, 74, None),
+    (18, "IQ3_XXS", 256, 98, None),
+    (19, "IQ1_S", 256, 50, None),
+    (20, "IQ4_NL", 32, 18, Some(iq4_nl)),
+    (21, "IQ3_S", 256, 110, None),
+    (22, "IQ2_S", 256, 82, None),
+    (23, "IQ4_XS", 256, 136, Some(iq4_xs)),
+    (24, "I8", 1, 1, None),
+    (25, "I16", 1, 2, None),
+    (26, "I32", 1, 4, None),
+    (27, "I64", 1, 8, None),
+    (28, "F64", 1, 8, Some(double)),
+    (29, "IQ1_M", 256, 56, None),
+    (30, "BF16", 1, 2, Some(brain)),
+    (34, "TQ1_0", 256, 54, None),
+    (35, "TQ2_0", 256, 66, None),
+    (39, "MXFP4", 32, 17, Some(mxfp4)),
 ];
 
 /// The 16 values of `IQ4_NL` and `IQ4_XS`.
@@ -94,49 +98,20 @@ impl BlockFormat {
     /// # Ok::<(), warpweft::error::Error>(())
     /// ```
     pub fn decode(self, bytes: &[u8]) -> Result<Vec<f32>> {
-        let (_, name, length, size) = *self.row();
+        let (_, name, length, size, decode) = *self.row();
         if !bytes.len().is_multiple_of(size) {
             return Err(Error::data(format!(
                 "decode: the bytes must be whole blocks of {size}, as {name} has, got {} bytes",
                 bytes.len()
             )));
         }
-        let decode: fn(&[u8], &mut [f32]) = match name {
-            "F32" => |b, y| y[0] = f32::from_le_bytes([b[0], b[1], b[2], b[3]]),
-            "F16" => |b, y| y[0] = half_at(b, 0),
-            "BF16" => |b, y| y[0] = bf16::from_le_bytes([b[0], b[1]]).to_f32(),
-            "F64" => |b, y| y[0] = f64::from_le_bytes(b.try_into().unwrap_or_default()) as f32,
-            "Q4_0" => |b, y| nibbles(&b[2..], y, |q| half_at(b, 0) * (f32::from(q) - 8.0)),
-            "Q4_1" => |b, y| nibbles(&b[4..], y, |q| half_at(b, 0) * f32::from(q) + half_at(b, 2)),
-            "Q5_0" => |b, y| five_bits(&b[2..], y, |q| half_at(b, 0) * (f32::from(q) - 16.0)),
-            "Q5_1" => {
-                |b, y| five_bits(&b[4..], y, |q| half_at(b, 0) * f32::from(q) + half_at(b, 2))
-            }
-            "Q8_0" => |b, y| {
-                for (y, &q) in y.iter_mut().zip(&b[2..]) {
-                    *y = half_at(b, 0) * f32::from(q as i8);
-                }
-            },
-            "Q2_K" => q2_k,
-            "Q3_K" => q3_k,
-            "Q4_K" => q4_k,
-            "Q5_K" => q5_k,
-            "Q6_K" => q6_k,
-            "IQ4_NL" => {
-                |b, y| nibbles(&b[2..], y, |q| half_at(b, 0) * f32::from(UNEVEN[usize::from(q)]))
-            }
-            "IQ4_XS" => iq4_xs,
-            "MXFP4" => |b, y| {
-                nibbles(&b[1..], y, |q| half_of_power(b[0]) * f32::from(E2M1[usize::from(q)]))
-            },
-            _ => {
-                let message =
-                    format!("decode: the format must be one that can be decoded, got {name}");
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
+        let Some(decode) = decode else {
+            let message = format!("decode: the format must be one that can be decoded, got {name}");
+            return Err(Error::new(ErrorKind::Unsupported, message));
         };
-        let mut all = crate::room::room("decode", bytes.len() / size * length)?;
-        all.resize(bytes.len() / size * length, 0.0);
+        let count = bytes.len() / size * length;
+        let mut all = room("decode", count)?;
+        all.resize(count, 0.0);
         for (block, y) in bytes.chunks_exact(size).zip(all.chunks_exact_mut(length)) {
             decode(block, y);
         }
@@ -201,6 +176,51 @@ fn scale_and_minimum(scales: &[u8], n: usize) -> (f32, f32) {
     (f32::from(scale), f32::from(minimum))
 }
 
+fn single(block: &[u8], y: &mut [f32]) {
+    y[0] = f32::from_le_bytes([block[0], block[1], block[2], block[3]]);
+}
+
+fn half(block: &[u8], y: &mut [f32]) {
+    y[0] = half_at(block, 0);
+}
+
+fn brain(block: &[u8], y: &mut [f32]) {
+    y[0] = bf16::from_le_bytes([block[0], block[1]]).to_f32();
+}
+
+fn double(block: &[u8], y: &mut [f32]) {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(block);
+    y[0] = f64::from_le_bytes(bytes) as f32;
+}
+
+fn q4_0(block: &[u8], y: &mut [f32]) {
+    let d = half_at(block, 0);
+    nibbles(&block[2..], y, |q| d * (f32::from(q) - 8.0));
+}
+
+fn q4_1(block: &[u8], y: &mut [f32]) {
+    let (d, least) = (half_at(block, 0), half_at(block, 2));
+    nibbles(&block[4..], y, |q| d * f32::from(q) + least);
+}
+
+fn q5_0(block: &[u8], y: &mut [f32]) {
+    let d = half_at(block, 0);
+    five_bits(&block[2..], y, |q| d * (f32::from(q) - 16.0));
+}
+
+fn q5_1(block: &[u8], y: &mut [f32]) {
+    let (d, least) = (half_at(block, 0), half_at(block, 2));
+    five_bits(&block[4..], y, |q| d * f32::from(q) + least);
+}
+
+fn q8_0(block: &[u8], y: &mut [f32]) {
+    let d = half_at(block, 0);
+    for (y, &q) in y.iter_mut().zip(&block[2..]) {
+        *y = d * f32::from(q as i8);
+    }
+}
+
 fn q2_k(block: &[u8], y: &mut [f32]) {
     let (scales, packed) = (&block[..16], &block[16..80]);
     let (d, least) = (half_at(block, 80), half_at(block, 82));
@@ -258,6 +278,16 @@ fn q6_k(block: &[u8], y: &mut [f32]) {
         let q = i32::from(four | two << 4) - 32;
         *y = d * f32::from(scales[n / 16] as i8) * q as f32;
     }
+}
+
+fn iq4_nl(block: &[u8], y: &mut [f32]) {
+    let d = half_at(block, 0);
+    nibbles(&block[2..], y, |q| d * f32::from(UNEVEN[usize::from(q)]));
+}
+
+fn mxfp4(block: &[u8], y: &mut [f32]) {
+    let d = half_of_power(block[0]);
+    nibbles(&block[1..], y, |q| d * f32::from(E2M1[usize::from(q)]));
 }
 
 fn iq4_xs(block: &[u8], y: &mut [f32]) {

@@ -10,16 +10,18 @@ mod value;
 pub use blocks::BlockFormat;
 pub use value::{GgufArray, GgufValue};
 
+use super::other::other_kind;
+use super::part::part;
 use crate::error::Result;
 use crate::room::room;
-use scan::{unread, wrong, Scan};
+use scan::{about, wrong, Scan};
 use std::collections::BTreeMap;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek};
 use std::ops::Range;
 
 /// Axes that a tensor can have, as in ggml.
 const AXES: u32 = 4;
-/// Where tensors lie if the file does not say otherwise: at multiples of so many bytes.
+/// Tensors begin at multiples of this many bytes, unless the file gives another number.
 const ALIGNMENT: u64 = 32;
 
 /// The head of a GGUF file: what the model is, and where its tensors lie.
@@ -50,7 +52,7 @@ const ALIGNMENT: u64 = 32;
 pub struct Gguf {
     /// The version of the format: 2 or 3.
     pub version: u32,
-    /// What the file says of the model, by name, such as `general.architecture`.
+    /// Facts about the model by name, such as `general.architecture`.
     pub metadata: BTreeMap<String, GgufValue>,
     /// The tensors by name.
     pub tensors: BTreeMap<String, GgufTensor>,
@@ -71,16 +73,17 @@ pub struct GgufTensor {
 }
 
 impl Gguf {
-    /// Reads the head of a file. It is checked against the length of the file, so nothing that it only claims to have takes
-    /// memory.
+    /// Reads the head of a file. Counts and lengths are checked against the length of the file before memory is taken.
     ///
     /// # Errors
-    /// `Data`, with the byte and the name of what is wrong; `Memory`.
+    /// `Data` if the file is damaged, with the byte and the name, or is something else (a web page, a git-lfs pointer);
+    /// `Memory`.
     pub fn read(file: &mut (impl Read + Seek)) -> Result<Gguf> {
         let mut scan = Scan::new(file)?;
-        if !scan.begins_with(b"GGUF")? {
-            let message = "the file must begin with `GGUF`, got something else; it may be of another format, or incomplete";
-            return Err(wrong(0, message));
+        let beginning = scan.peek()?;
+        if !beginning.starts_with(b"GGUF") {
+            let found = other_kind(beginning).unwrap_or("another format");
+            return Err(wrong(0, &format!("the file must begin with `GGUF`, got {found}")));
         }
         scan.number::<4>("the mark")?;
         let version = scan.u32("the version")?;
@@ -103,18 +106,20 @@ impl Gguf {
                     Some(alignment) => alignment,
                     None => {
                         let message = "`general.alignment` must be a power of two up to 1048576";
-                        return Err(wrong(scan.at(), &format!("{message}, got {value}")));
+                        let got =
+                            value.as_f64().map_or("no number".into(), |value| value.to_string());
+                        return Err(wrong(scan.at(), &format!("{message}, got {got}")));
                     }
                 }
             }
         };
-        scan.need("the number of tensors", tensors, 24).map_err(|_| {
+        let count = scan.need("the number of tensors", tensors, 24).map_err(|_| {
             let left = scan.length() - scan.at();
             let what = "the tensors of the table must fit into the rest of the file";
             wrong(tensors_at, &format!("{what}, {left} bytes, got {tensors} tensors"))
         })?;
-        let mut rows = room("gguf", tensors as usize)?;
-        for _ in 0..tensors {
+        let mut rows = room("gguf", count)?;
+        for _ in 0..count {
             rows.push(row(&mut scan)?);
         }
         let data = scan.at().next_multiple_of(alignment);
@@ -134,14 +139,7 @@ impl GgufTensor {
     /// # Errors
     /// `Data` if the file is shorter now, or cannot be read; `Memory`.
     pub fn read(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>> {
-        let at = self.bytes.start;
-        let length = usize::try_from(self.bytes.end - at)
-            .map_err(|_| wrong(at, "the tensor must fit into memory, got a longer one"))?;
-        let mut bytes = room("gguf", length)?;
-        bytes.resize(length, 0);
-        file.seek(SeekFrom::Start(at)).map_err(|error| unread(at, &error))?;
-        file.read_exact(&mut bytes).map_err(|error| unread(at, &error))?;
-        Ok(bytes)
+        part(file, &self.bytes).map_err(|error| about(self.bytes.start, &error))
     }
 }
 
@@ -149,8 +147,8 @@ fn metadata<R: Read + Seek>(scan: &mut Scan<R>, count: u64) -> Result<BTreeMap<S
     let mut all = BTreeMap::new();
     for _ in 0..count {
         let at = scan.at();
-        let name = scan.string("the name of a metadata value")?;
-        let what = format!("`{name}`");
+        let name = scan.name("the name of a metadata value")?;
+        let what = format!("{name:?}");
         let kind = scan.u32(&what)?;
         let value = GgufValue::read(scan, &what, kind)?;
         if all.insert(name, value).is_some() {
@@ -176,8 +174,8 @@ struct Row {
 
 fn row<R: Read + Seek>(scan: &mut Scan<R>) -> Result<Row> {
     let at = scan.at();
-    let name = scan.string("the name of a tensor")?;
-    let what = format!("tensor `{name}`");
+    let name = scan.name("the name of a tensor")?;
+    let what = format!("tensor {name:?}");
     let refuse = |why: String| Err(wrong(at, &format!("{what}: {why}")));
     let axes = scan.u32(&what)?;
     if axes > AXES {
@@ -207,12 +205,11 @@ fn row<R: Read + Seek>(scan: &mut Scan<R>) -> Result<Row> {
             "a row must be whole blocks of {length}, as {format} has, got {row_length} elements"
         ));
     }
-    let elements = shape.iter().try_fold(1u64, |all, &extent| all.checked_mul(extent as u64));
-    let bytes = elements
-        .and_then(|all| (all / format.block_len() as u64).checked_mul(format.block_bytes() as u64));
-    match bytes {
+    let elements = shape.iter().try_fold(1usize, |all, &extent| all.checked_mul(extent));
+    let blocks = elements.map(|all| (all / format.block_len()) as u64);
+    match blocks.and_then(|blocks| blocks.checked_mul(format.block_bytes() as u64)) {
         Some(length) => Ok(Row { at, name, shape, format, start, length }),
-        None => refuse(format!("its bytes must be fewer than 2^64, got shape {shape:?}")),
+        None => refuse(format!("its bytes must be countable, got shape {shape:?}")),
     }
 }
 
@@ -226,7 +223,7 @@ fn placed(
     let mut all: BTreeMap<String, GgufTensor> = BTreeMap::new();
     let mut places = Vec::with_capacity(rows.len());
     for Row { at, name, shape, format, start, length: own } in rows {
-        let refuse = |why: String| Err(wrong(at, &format!("tensor `{name}`: {why}")));
+        let refuse = |why: String| Err(wrong(at, &format!("tensor {name:?}: {why}")));
         if !start.is_multiple_of(alignment) {
             return refuse(format!("its offset must be a multiple of {alignment}, got {start}"));
         }

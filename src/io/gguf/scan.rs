@@ -1,8 +1,11 @@
 //! Reading the head of a GGUF file: numbers and strings one after the other, each checked against what the file still has.
 
+use super::super::part::taken;
 use crate::error::{Error, Result};
-use crate::room::room;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+
+/// Bytes that a name may have, as in the format's description.
+const LONGEST: u64 = 65_535;
 
 /// A file that is read from its beginning on. It knows where it is, and how many bytes are left.
 pub struct Scan<R> {
@@ -46,13 +49,11 @@ impl<R: Read + Seek> Scan<R> {
         }
     }
 
-    /// So many bytes.
+    /// The next `count` bytes.
     pub fn bytes(&mut self, what: &str, count: u64) -> Result<Vec<u8>> {
-        let count = self.need(what, count, 1)?;
-        let mut bytes = room("gguf", count)?;
-        bytes.resize(count, 0);
-        self.file.read_exact(&mut bytes).map_err(|error| unread(self.at, &error))?;
-        self.at += count as u64;
+        self.need(what, count, 1)?;
+        let bytes = taken(&mut self.file, count).map_err(|error| about(self.at, &error))?;
+        self.at += count;
         Ok(bytes)
     }
 
@@ -81,13 +82,30 @@ impl<R: Read + Seek> Scan<R> {
             .map_err(|error| wrong(at, &format!("{what} must be UTF-8, got {error}")))
     }
 
-    /// Whether the bytes that come next are these. They are not taken.
-    pub fn begins_with(&mut self, bytes: &[u8]) -> Result<bool> {
-        Ok(self.file.fill_buf().map_err(|error| unread(self.at, &error))?.starts_with(bytes))
+    /// A name: a string that errors can show.
+    pub fn name(&mut self, what: &str) -> Result<String> {
+        let at = self.at;
+        let name = self.string(what)?;
+        match name.len() as u64 {
+            0..=LONGEST => Ok(name),
+            length => {
+                Err(wrong(at, &format!("{what} must have at most {LONGEST} bytes, got {length}")))
+            }
+        }
+    }
+
+    /// Some bytes that come next, without taking them.
+    pub fn peek(&mut self) -> Result<&[u8]> {
+        self.file.fill_buf().map_err(|error| unread(self.at, &error))
     }
 }
 
+/// What went wrong at a byte, as an error of the same kind.
+pub fn about(at: u64, error: &Error) -> Error {
+    Error::new(error.kind(), format!("gguf: at byte {at}: {}", error.message()))
+}
+
 /// The error of a file that cannot be read.
-pub fn unread(at: u64, error: &std::io::Error) -> Error {
+fn unread(at: u64, error: &std::io::Error) -> Error {
     wrong(at, &format!("the file must be readable, got {error}"))
 }

@@ -25,13 +25,13 @@ pub enum GgufValue {
     Array(GgufArray),
 }
 
-/// An array of a GGUF file's metadata. Integers of every type become 64 bits, or remain as small as they are.
+/// An array of a GGUF file's metadata. The file's types `i8`, `i16` and `u16` become `i32`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GgufArray {
     /// Integers of 8 bits without a sign, such as those of a precompiled normalizer.
     Bytes(Vec<u8>),
-    /// Integers of up to 32 bits with a sign, or up to 16 without.
+    /// Integers that fit into 32 bits with a sign.
     I32(Vec<i32>),
     /// Integers of 32 bits without a sign.
     U32(Vec<u32>),

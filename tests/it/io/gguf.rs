@@ -1,5 +1,5 @@
-//! GGUF files: heads that are right, heads that are damaged in all the ways that came to mind and by chance, and blocks beside
-//! those that the `gguf` package decodes (`tests/golden/blocks.txt`, which a script beside it writes).
+//! GGUF files: correct heads, damaged heads, and blocks of each format. The expected numbers of blocks are those that the `gguf`
+//! package gives: `tests/golden/blocks.py` writes `blocks.txt`.
 
 use std::io::Cursor;
 use warpweft::error::{Error, ErrorKind, Result};
@@ -30,7 +30,7 @@ fn row(name: &str, extents: &[u64], format: u32, offset: u64) -> Vec<u8> {
     [text(name), u32s(extents.len() as u32), extents_of, u32s(format), u64s(offset)].concat()
 }
 
-/// A file of these, with so many bytes of tensors, which are 0, 1, 2 and so on.
+/// A file with this metadata and these rows. Its tensors are `bytes` bytes: 0, 1, 2 and so on.
 fn file(notes: &[Vec<u8>], rows: &[Vec<u8>], bytes: usize) -> Vec<u8> {
     let counts = [u64s(rows.len() as u64), u64s(notes.len() as u64)].concat();
     let mut file = [b"GGUF".to_vec(), u32s(3), counts, notes.concat(), rows.concat()].concat();
@@ -96,10 +96,10 @@ fn a_head_is_read_with_all_types_of_values() {
     let bytes = b.read(&mut Cursor::new(&file)).expect("the tensor is there");
     assert_eq!(bytes, (64..76).collect::<Vec<u8>>());
     let cut = b.read(&mut Cursor::new(&file[..file.len() - 1]));
-    assert!(cut.is_err_and(|error| error.message().contains("must be readable")));
+    assert!(cut.is_err_and(|error| error.message().contains("inside the file of")));
 }
 
-/// What is wrong, a file, and what the message has to say.
+/// The name of a fault, a file that has it, and a part of the expected message.
 type Damage = (&'static str, Vec<u8>, &'static str);
 
 fn damaged_heads() -> Vec<Damage> {
@@ -110,6 +110,17 @@ fn damaged_heads() -> Vec<Damage> {
     let deep = (0..6).flat_map(|_| [u32s(9), u64s(1)].concat()).collect::<Vec<u8>>();
     vec![
         ("nothing", Vec::new(), "at byte 0: the file must begin with `GGUF`"),
+        (
+            "a pointer",
+            b"version https://git-lfs.github.com/spec/v1".to_vec(),
+            "got a git-lfs pointer",
+        ),
+        ("a page", b"<!DOCTYPE html><html>".to_vec(), "got an HTML page"),
+        (
+            "a name of a megabyte",
+            file(&[note(&"a".repeat(1 << 20), 7, &[1])], &[], 0),
+            "at most 65535 bytes, got 1048576",
+        ),
         ("another file", b"PK\x03\x04 and so on".to_vec(), "must begin with `GGUF`"),
         ("cut in the version", b"GGUF\x03\0".to_vec(), "at byte 4: the version must fit"),
         ("version 1", start(1, 0, 0), "at byte 4: the version must be 2 or 3, got 1"),
@@ -125,19 +136,19 @@ fn damaged_heads() -> Vec<Damage> {
         (
             "an unknown type",
             file(&[note("a", 13, &[0; 9])], &[], 0),
-            "`a` must have a type from 0 to 12",
+            "\"a\" must have a type from 0 to 12",
         ),
-        ("a boolean of 2", file(&[note("a", 7, &[2])], &[], 0), "`a` must be 0 or 1"),
+        ("a boolean of 2", file(&[note("a", 7, &[2])], &[], 0), "\"a\" must be 0 or 1"),
         (
             "a long text",
             file(&[note("a", 8, &u64s(1 << 40))], &[], 0),
-            "`a` must fit into the rest",
+            "\"a\" must fit into the rest",
         ),
         ("a long array", file(&[array(4, 1 << 62)], &[], 64), "got 4611686018427387904"),
-        ("many texts", file(&[array(8, 1 << 61)], &[], 64), "`a` must fit into the rest"),
-        ("many arrays", file(&[array(9, 1 << 61)], &[], 64), "`a` must fit into the rest"),
+        ("many texts", file(&[array(8, 1 << 61)], &[], 64), "\"a\" must fit into the rest"),
+        ("many arrays", file(&[array(9, 1 << 61)], &[], 64), "\"a\" must fit into the rest"),
         ("deep arrays", file(&[note("a", 9, &deep)], &[], 64), "must not have more than 4 arrays"),
-        ("twice", file(&[note("a", 7, &[1]), note("a", 7, &[1])], &[], 0), "got `a` twice"),
+        ("twice", file(&[note("a", 7, &[1]), note("a", 7, &[1])], &[], 0), "got \"a\" twice"),
         (
             "an alignment of 0",
             file(&[note("general.alignment", 4, &u32s(0))], &[], 0),
@@ -162,7 +173,7 @@ fn damaged_tensors() -> Vec<Damage> {
         (
             "many axes",
             one(&[1; 5], 0, 0),
-            "at byte 24: tensor `w`: it must have at most 4 axes, got 5",
+            "at byte 24: tensor \"w\": it must have at most 4 axes, got 5",
         ),
         ("no elements", one(&[4, 0], 0, 0), "each extent must be at least 1"),
         (
@@ -171,8 +182,8 @@ fn damaged_tensors() -> Vec<Damage> {
             "its format must be one that is known, got number 4",
         ),
         ("half a block", one(&[16], 2, 0), "whole blocks of 32, as Q4_0 has, got 16 elements"),
-        ("a product that wraps", one(&[1 << 32, 1 << 32], 0, 0), "must be fewer than 2^64"),
-        ("bytes that wrap", one(&[1 << 62], 0, 0), "must be fewer than 2^64"),
+        ("a product that wraps", one(&[1 << 32, 1 << 32], 0, 0), "its bytes must be countable"),
+        ("bytes that wrap", one(&[1 << 62], 0, 0), "its bytes must be countable"),
         ("behind the end", one(&[17], 0, 0), "its 68 bytes at offset 0 must end within the file"),
         ("an end that wraps", one(&[8], 0, u64::MAX - 31), "must end within the file"),
         ("between places", one(&[4], 0, 16), "its offset must be a multiple of 32, got 16"),
@@ -257,9 +268,12 @@ fn blocks_stand_for_the_numbers_that_the_gguf_package_gives() {
         let want: Vec<f32> = words.map(|word| word.parse().expect("a number")).collect();
         let got = format.decode(&bytes).expect("a format that can be decoded");
         assert_eq!(got.len(), want.len(), "{name}");
-        for (n, (got, want)) in got.iter().zip(&want).enumerate() {
-            let largest = want.abs().max(1.0);
-            assert!((got - want).abs() <= 1e-6 * largest, "{name}, {n}: {got}, not {want}");
+        // Numbers of a block may be differences of larger ones, and blocks as small as the smallest numbers there are.
+        let length = format.block_len();
+        for (n, (got, want)) in got.chunks(length).zip(want.chunks(length)).enumerate() {
+            let largest = want.iter().fold(0.0f32, |most, want| most.max(want.abs()));
+            let near = |(got, want): (&f32, &f32)| (got - want).abs() <= 1e-6 * largest;
+            assert!(got.iter().zip(want).all(near), "{name}, block {n}: {got:?}, not {want:?}");
         }
         formats += 1;
     }

@@ -1,0 +1,33 @@
+//! Reading a part of a file into memory, which may not be there, as the part may not.
+
+use crate::error::{Error, Result};
+use crate::room::room;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+
+/// The next bytes of a file, which are known to be there.
+pub(super) fn taken(file: &mut impl Read, length: u64) -> Result<Vec<u8>> {
+    let length = usize::try_from(length)
+        .map_err(|_| Error::data(format!("the part must fit into memory, got {length} bytes")))?;
+    let mut bytes = room("file", length)?;
+    bytes.resize(length, 0);
+    file.read_exact(&mut bytes).map_err(unread)?;
+    Ok(bytes)
+}
+
+/// The bytes from the first offset up to but not including the second.
+pub(super) fn part(file: &mut (impl Read + Seek), range: &Range<u64>) -> Result<Vec<u8>> {
+    let Range { start, end } = *range;
+    let whole = file.seek(SeekFrom::End(0)).map_err(unread)?;
+    if start > end || end > whole {
+        return Err(Error::data(format!(
+            "offsets must be inside the file of {whole} bytes, got {start} to {end}"
+        )));
+    }
+    file.seek(SeekFrom::Start(start)).map_err(unread)?;
+    taken(file, end - start)
+}
+
+fn unread(error: std::io::Error) -> Error {
+    Error::data(format!("the file must be readable, got {error}"))
+}
