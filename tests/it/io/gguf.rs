@@ -1,5 +1,5 @@
-//! GGUF files: correct heads, damaged heads, and blocks of each format. The expected numbers of blocks are those that the `gguf`
-//! package gives: `tests/golden/blocks.py` writes `blocks.txt`.
+//! GGUF files: correct heads, damaged heads, and blocks of each format. The expected numbers of blocks are those that the
+//! `gguf` package gives: `tests/golden/blocks.py` writes `blocks.txt`.
 
 use std::io::Cursor;
 use warpweft::error::{Error, ErrorKind, Result};
