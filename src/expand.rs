@@ -1,6 +1,8 @@
 //! What each routine means in ordinary operations. Tests hold the hand-written kernels against it, and a backend
 //! without such a kernel can run it instead.
 
+mod packed;
+
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::graph::{Trace, Traced};
@@ -24,6 +26,8 @@ pub fn expand(trace: &Trace) -> Result<Trace> {
             Routine::Matmul => writer.matmul(inputs[0], inputs[1]),
             Routine::Conv2d(conv) => writer.conv2d(conv, inputs[0], inputs[1]),
             Routine::Attention(attention) => writer.attention(attention, &inputs),
+            Routine::PackedMatmul(format) => writer.packed_matmul(*format, inputs[0], inputs[1]),
+            Routine::Unpack { format, columns } => writer.unpack(*format, *columns, inputs[0]),
         }?;
         writer.cast(result, node.dtype).map(Some)
     })
@@ -84,6 +88,27 @@ pub fn attend(trace: &mut Trace, attention: &Attention, inputs: &[usize]) -> Res
     let inputs = writer.widened(inputs)?;
     let result = writer.attention(attention, &inputs)?;
     writer.cast(result, dtype)
+}
+
+/// Appends what a routine with a packed matrix means, matrix products being left as they are: the result's number. `None` for
+/// other routines.
+///
+/// # Errors
+/// As [`expand`].
+pub fn unpack(trace: &mut Trace, routine: &Routine, inputs: &[usize]) -> Result<Option<usize>> {
+    let mut writer = Writer { trace, product: |writer, a, b| writer.routine(a, b) };
+    match routine {
+        Routine::PackedMatmul(format) => {
+            let dtype = writer.trace.nodes[inputs[0]].dtype;
+            let wide = writer.widened(&inputs[..1])?;
+            let product = writer.packed_matmul(*format, wide[0], inputs[1])?;
+            writer.cast(product, dtype).map(Some)
+        }
+        Routine::Unpack { format, columns } => {
+            writer.unpack(*format, *columns, inputs[0]).map(Some)
+        }
+        _ => Ok(None),
+    }
 }
 
 struct Writer<'a> {

@@ -115,6 +115,9 @@ pub mod data;
 #[cfg(feature = "io")]
 pub mod io;
 
+#[cfg(feature = "model")]
+pub mod model;
+
 mod ceilings;
 pub mod tune;
 

@@ -70,6 +70,7 @@ impl Kernel {
             Kernel::Loop { program, .. } => vec![program],
             Kernel::Matmul(m) => vec![&m.a.program, &m.b.program, &m.epilogue],
             Kernel::Conv2d(c) => vec![&c.x.program, &c.w.program, &c.epilogue],
+            Kernel::PackedMatmul(p) => vec![&p.x.program, &p.w.program, &p.epilogue],
             Kernel::Attention(a) => {
                 let mut all = vec![&a.epilogue];
                 for operand in
@@ -89,6 +90,7 @@ impl Kernel {
             Kernel::Loop { program, .. } => (Vec::new(), program),
             Kernel::Matmul(m) => (vec![&mut m.a, &mut m.b], &mut m.epilogue),
             Kernel::Conv2d(c) => (vec![&mut c.x, &mut c.w], &mut c.epilogue),
+            Kernel::PackedMatmul(p) => (vec![&mut p.x, &mut p.w], &mut p.epilogue),
             Kernel::Attention(a) => {
                 let mut operands = vec![&mut a.q, &mut a.k, &mut a.v, &mut a.scale];
                 operands.extend(a.mask.iter_mut().chain(&mut a.length));

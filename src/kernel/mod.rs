@@ -14,7 +14,7 @@ pub use program::{Builder, Inst, Program, Store};
 pub use work::Work;
 
 use crate::dtype::DType;
-use crate::op::{Conv2d, Shader};
+use crate::op::{Conv2d, PackedFormat, Shader};
 use std::sync::Arc;
 
 /// The coordinates a loop kernel runs over. `dims[..outer]` have a thread (or a row's workgroup) each; `dims[outer..]`
@@ -90,6 +90,7 @@ pub enum Kernel {
     Matmul(Matmul),
     Conv2d(Convolution),
     Attention(Box<Attend>),
+    PackedMatmul(PackedMatmul),
     Order(Order),
     /// A user's, with a grid of so many workgroups.
     Shader {
@@ -108,6 +109,20 @@ pub struct Matmul {
     pub k: usize,
     pub a: Operand,
     pub b: Operand,
+    pub epilogue: Program,
+}
+
+/// `acc[m, n] = sum over k of x[m, k] * w[n, k]`, in `f32`, of a matrix in a packed format. The coordinates of the words of `w`
+/// are `[n, word of the row]`, the epilogue's `[m, n]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PackedMatmul {
+    pub format: PackedFormat,
+    pub m: usize,
+    pub n: usize,
+    pub k: usize,
+    pub x: Operand,
+    /// The rows' words, as `u32`.
+    pub w: Operand,
     pub epilogue: Program,
 }
 
@@ -259,6 +274,9 @@ pub struct Limits {
     pub cooperative: bool,
     /// Whether it sorts rows in one kernel ([`Kernel::Order`]). Elsewhere they are merged by many kernels.
     pub sorts: bool,
+    /// Whether it multiplies with packed matrices in one kernel ([`Kernel::PackedMatmul`]). Elsewhere ordinary operations
+    /// unpack them.
+    pub packed: bool,
     /// Whether the device measures how long its kernels take (timestamp queries).
     pub timestamps: bool,
     /// Which kernels to run where there is a choice.
@@ -278,6 +296,7 @@ impl Limits {
         subgroups: false,
         cooperative: false,
         sorts: false,
+        packed: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };
@@ -292,6 +311,7 @@ impl Kernel {
             Kernel::Matmul(_) => "matmul",
             Kernel::Conv2d(_) => "conv2d",
             Kernel::Attention(_) => "attention",
+            Kernel::PackedMatmul(_) => "packed_matmul",
             Kernel::Order(_) => "order",
             Kernel::Shader { .. } => "shader",
         }
@@ -307,6 +327,7 @@ impl Kernel {
                 Kernel::Conv2d(it) => operands(&[&it.x, &it.w]) + it.epilogue.size(),
                 Kernel::Shader { shader, .. } => shader.source().len(),
                 Kernel::Order(_) => 0,
+                Kernel::PackedMatmul(it) => operands(&[&it.x, &it.w]) + it.epilogue.size(),
                 Kernel::Attention(it) => operands(&[&it.q, &it.k, &it.v]) + it.epilogue.size(),
             }
     }

@@ -38,6 +38,7 @@ impl Kernel {
             // Nothing is known of a shader.
             Kernel::Loop { .. } | Kernel::Shader { .. } | Kernel::Order(_) => 0,
             Kernel::Matmul(m) => product(&m.batch).saturating_mul(product(&[2, m.m, m.n, m.k])),
+            Kernel::PackedMatmul(p) => product(&[2, p.m, p.n, p.k]),
             Kernel::Conv2d(c) => {
                 let window = product(&[2, c.channels / c.params.groups, c.kernel[0], c.kernel[1]]);
                 window.saturating_mul(product(&[c.batch, c.out, c.out_height, c.out_width]))
@@ -72,6 +73,11 @@ impl Kernel {
                 of(&c.x, &[&[c.batch, c.channels, c.height, c.width]]);
                 of(&c.w, &[&[c.out, c.channels / c.params.groups], &c.kernel]);
                 all(&c.epilogue, &[&[c.batch, c.out, c.out_height, c.out_width]]);
+            }
+            Kernel::PackedMatmul(p) => {
+                of(&p.x, &[&[p.m, p.k]]);
+                of(&p.w, &[&[p.n, p.format.row_words(p.k)]]);
+                all(&p.epilogue, &[&[p.m, p.n]]);
             }
             Kernel::Attention(a) => {
                 of(&a.q, &[&[a.batch, a.heads, a.queries, a.head_size]]);

@@ -3,6 +3,7 @@
 
 use crate::dtype::{DType, FLOATS};
 use crate::error::{Error, Result};
+use crate::op::packed::PackedFormat;
 use crate::shape::Shape;
 
 /// A two-dimensional convolution's parameters: per spatial axis, height first.
@@ -39,6 +40,11 @@ pub enum Routine {
     /// `q [b, heads, queries, d], k [b, kv_heads, keys, d], v [b, kv_heads, keys, dv] -> [b, heads, queries, dv]`;
     /// `heads` is a multiple of `kv_heads`.
     Attention(Attention),
+    /// `x [m, k], w [n, words of a row] -> [m, n]`: the product with the transpose of a packed matrix, whose rows are `u32`.
+    PackedMatmul(PackedFormat),
+    /// `w [n, words of a row] -> [n, columns]`, as `f32`: a packed matrix as ordinary numbers. Plans have its meaning in its
+    /// place: there is no kernel.
+    Unpack { format: PackedFormat, columns: usize },
 }
 
 impl Routine {
@@ -48,6 +54,8 @@ impl Routine {
             Routine::Matmul => "matmul",
             Routine::Conv2d(_) => "conv2d",
             Routine::Attention(_) => "attention",
+            Routine::PackedMatmul(_) => "packed_matmul",
+            Routine::Unpack { .. } => "dequantize",
         }
     }
 
@@ -55,8 +63,16 @@ impl Routine {
     pub fn infer(&self, operands: &[(Shape, DType)]) -> Result<(Shape, DType)> {
         let name = self.name();
         let dtype = operands[0].1;
-        let length = matches!(self, Routine::Attention(attention) if attention.length);
-        let floats = &operands[..operands.len() - usize::from(length)];
+        let integers = match self {
+            Routine::Attention(attention) => usize::from(attention.length),
+            Routine::PackedMatmul(_) => 1,
+            Routine::Unpack { format, columns } => {
+                let shape = infer_unpack(*format, *columns, &operands[0])?;
+                return Ok((shape, DType::F32));
+            }
+            Routine::Matmul | Routine::Conv2d(_) => 0,
+        };
+        let floats = &operands[..operands.len() - integers];
         if let Some((_, other)) = floats.iter().find(|o| o.1 != dtype) {
             return Err(Error::mixed_dtypes(name, dtype, other));
         }
@@ -67,9 +83,39 @@ impl Routine {
             Routine::Matmul => infer_matmul(&operands[0].0, &operands[1].0)?,
             Routine::Conv2d(conv) => conv.infer(&operands[0].0, &operands[1].0)?,
             Routine::Attention(attention) => attention.infer(operands)?,
+            Routine::PackedMatmul(format) => infer_packed(*format, operands)?,
+            Routine::Unpack { .. } => unreachable!("its operand is no float"),
         };
         Ok((shape, dtype))
     }
+}
+
+fn infer_unpack(
+    format: PackedFormat,
+    columns: usize,
+    (words, dtype): &(Shape, DType),
+) -> Result<Shape> {
+    if *dtype != DType::U32 {
+        return Err(Error::wrong_dtype("dequantize", "u32", *dtype));
+    }
+    let [rows, width] = words[..] else {
+        return Err(Error::wrong_shape("dequantize", "the rows must have rank 2", words));
+    };
+    if !columns.is_multiple_of(format.block_len()) || width != format.row_words(columns) {
+        let (name, need) = (format.name(), format.row_words(columns));
+        let must = format!("rows of {columns} elements in {name} must have {need} words");
+        return Err(Error::wrong_shape("dequantize", &must, words));
+    }
+    Shape::new("dequantize", &[rows, columns])
+}
+
+fn infer_packed(format: PackedFormat, operands: &[(Shape, DType)]) -> Result<Shape> {
+    let x = &operands[0].0;
+    let [rows, columns] = x[..] else {
+        return Err(Error::wrong_shape("packed_matmul", "the input must have rank 2", x));
+    };
+    let matrix = infer_unpack(format, columns, &operands[1])?;
+    Shape::new("packed_matmul", &[rows, matrix[0]])
 }
 
 fn infer_matmul(a: &Shape, b: &Shape) -> Result<Shape> {

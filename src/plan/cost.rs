@@ -11,7 +11,7 @@ const CHEAP: u32 = 8;
 /// The same where a routine would do it at every load.
 const LIGHT: u32 = 4;
 /// The same for what is unpacked: bits are shifted and masked, a zero point and a scale are applied.
-const UNPACKING: u32 = 24;
+const UNPACKING: u32 = 96;
 
 /// For each node of a trace, what it takes if all is computed in place.
 pub struct Costs {

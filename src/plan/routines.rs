@@ -2,7 +2,7 @@
 
 use super::index::broadcast;
 use super::lower::{Context, Stop};
-use crate::kernel::{Attend, Convolution, Index, Kernel, Matmul, Operand, Program};
+use crate::kernel::{Attend, Convolution, Index, Kernel, Matmul, Operand, PackedMatmul, Program};
 use crate::op::{Attention, Conv2d, Op, Routine};
 use crate::shape::Shape;
 
@@ -25,6 +25,16 @@ pub fn routine_kernel(
             conv2d(context, params, inputs, &shapes, &traced.shape, epilogue)
         }
         Routine::Attention(params) => attention(context, params, inputs, &shapes, epilogue),
+        Routine::PackedMatmul(format) => Ok(Kernel::PackedMatmul(PackedMatmul {
+            format,
+            m: shapes[0][0],
+            n: shapes[1][0],
+            k: shapes[0][1],
+            x: whole(context, inputs[0], &shapes[0])?,
+            w: whole(context, inputs[1], &shapes[1])?,
+            epilogue,
+        })),
+        Routine::Unpack { .. } => unreachable!("plans have its meaning in its place"),
     }
 }
 

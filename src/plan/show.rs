@@ -21,6 +21,7 @@ pub fn label(trace: &Trace, piece: &Piece) -> String {
         };
         let shapes = match &node.op {
             Op::Routine(crate::op::Routine::Attention(_)) => 3,
+            Op::Routine(crate::op::Routine::Unpack { .. }) => 1,
             Op::Routine(_) => 2,
             Op::Reduce { .. } | Op::Order { .. } => 1,
             _ => 0,

@@ -1,7 +1,8 @@
 //! Cuts reductions of few, long rows into two: partial results of chunks, then the rest; and so products and convolutions of
 //! few results.
 //! One workgroup would leave the machine idle, and a dispatch that runs too long is killed by drivers. Takes attention apart
-//! where the parts are faster.
+//! where the parts are faster, and unpacks packed matrices where
+//! no kernel does.
 
 use crate::dtype::DType;
 use crate::error::Result;
@@ -41,6 +42,8 @@ pub fn split(trace: &Trace, limits: &Limits) -> Result<Trace> {
         Op::Routine(Routine::Attention(attention)) if is_apart(out, attention, inputs, limits) => {
             expand::attend(out, attention, inputs).map(Some)
         }
+        Op::Routine(Routine::PackedMatmul(_)) if limits.packed => Ok(None),
+        Op::Routine(routine) => expand::unpack(out, routine, inputs),
         _ => Ok(None),
     })?;
     rewrite(&apart, &|out, node, inputs| {

@@ -53,6 +53,12 @@ fn plain(kernel: &Kernel, limits: &Limits, config: KernelConfig) -> Schedule {
             None => products::conv2d(conv, config),
         },
         Kernel::Attention(attend) => attention::schedule(attend),
+        Kernel::PackedMatmul(packed) => Schedule {
+            lowered: None,
+            workgroup_size: 1,
+            workgroups: packed.n as u64,
+            strategy: Strategy::PackedMatmul,
+        },
         Kernel::Order(order) => Schedule {
             lowered: None,
             workgroup_size: 1,

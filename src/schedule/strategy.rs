@@ -50,6 +50,8 @@ pub enum Strategy {
     Window(WindowSchedule),
     /// Attention in one pass over the keys.
     Attention(AttentionSchedule),
+    /// Packed rows are multiplied by a routine of the backend; there is no WGSL for it.
+    PackedMatmul,
     /// Rows are sorted by a routine of the backend; there is no WGSL for it.
     Order,
     /// A user's shader, as it is written.

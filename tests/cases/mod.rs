@@ -40,6 +40,7 @@ pub mod numbers;
 pub mod numerics;
 pub mod optimisers;
 pub mod packed;
+pub mod packed_matrices;
 pub mod pointwise;
 pub mod pool;
 pub mod profile;
@@ -78,7 +79,8 @@ macro_rules! with_groups {
         $macro! {
             arguments attention batches broadcast casts composed conv2d conv_nd corners create custom einsum fft fuzz grad
             half in_place large layers linalg losses matmul movement narrow norm numbers numerics optimisers packed
-            pointwise pool random ranks readings reduce refusals sampling scan scatter sort special statistics variables views
+            packed_matrices pointwise pool random ranks readings reduce refusals sampling scan scatter sort special
+            statistics variables views
         }
     };
 }

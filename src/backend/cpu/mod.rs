@@ -110,6 +110,7 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             sorts: true,
+            packed: true,
             timestamps: false,
             // Routines stay whole.
             config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },

@@ -7,6 +7,7 @@ use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
 use super::routines::order;
+use super::routines::packed::PackedPlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Counts, Dispatch, Kernel, Order};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub(super) enum Prepared {
     Matmul(Box<MatmulPlan>),
     Conv2d(Box<ConvPlan>),
     Attention(Box<AttentionPlan>),
+    PackedMatmul(Box<PackedPlan>),
     Order(Order),
 }
 
@@ -63,6 +65,9 @@ impl Prepared {
             Kernel::Order(order) => Prepared::Order(order.clone()),
             Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
             Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),
+            Kernel::PackedMatmul(packed) => {
+                Prepared::PackedMatmul(Box::new(PackedPlan::new(packed, counts)?))
+            }
             Kernel::Attention(attend) => {
                 Prepared::Attention(Box::new(AttentionPlan::new(attend, counts)?))
             }
@@ -76,6 +81,7 @@ impl Prepared {
             Prepared::Matmul(plan) => plan.run(inputs, outputs),
             Prepared::Conv2d(plan) => plan.run(inputs, outputs),
             Prepared::Attention(plan) => plan.run(inputs, outputs),
+            Prepared::PackedMatmul(plan) => plan.run(inputs, outputs),
             Prepared::Order(order) => order::run(order, inputs, outputs),
         }
     }

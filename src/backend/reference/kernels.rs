@@ -4,7 +4,9 @@ use super::program::Machine;
 use super::run::{Outcome, Run};
 use super::scalar::{reduce, Cell};
 use crate::dtype::DType;
-use crate::kernel::{Attend, Convolution, Inst, Kernel, Matmul, Operand, Order, Program, Space};
+use crate::kernel::{
+    Attend, Convolution, Inst, Kernel, Matmul, Operand, Order, PackedMatmul, Program, Space,
+};
 use crate::op::Reduction;
 use crate::room::room;
 
@@ -16,6 +18,7 @@ pub fn run(run: &mut Run, kernel: &Kernel) -> Outcome {
         Kernel::Matmul(matmul) => product(run, matmul),
         Kernel::Conv2d(conv) => convolution(run, conv),
         Kernel::Attention(attend) => attention(run, attend),
+        Kernel::PackedMatmul(packed) => packed_product(run, packed),
         Kernel::Order(order) => sort(run, order),
     }
 }
@@ -172,6 +175,22 @@ fn product(run: &mut Run, matmul: &Matmul) -> Outcome {
         Ok(())
     })?;
     epilogue(run, &matmul.epilogue, &with(m, n), &sums)
+}
+
+fn packed_product(run: &mut Run, packed: &PackedMatmul) -> Outcome {
+    let &PackedMatmul { format, m, n, k, .. } = packed;
+    let x = values(run, &packed.x, &[m, k])?;
+    let words = format.row_words(k);
+    let w = values(run, &packed.w, &[n, words])?;
+    let w: Vec<u32> = w.values.iter().map(|&word| word as u32).collect();
+    let mut sums = list(&[m, n])?;
+    each(&[m, n], |at| {
+        let row = &w[at[1] * words..][..words];
+        let product = |i: usize| x.at([at[0], i]) * f64::from(format.number(row, k, i));
+        sums.push((0..k).map(product).sum());
+        Ok(())
+    })?;
+    epilogue(run, &packed.epilogue, &[m, n], &sums)
 }
 
 fn convolution(run: &mut Run, conv: &Convolution) -> Outcome {

@@ -76,6 +76,7 @@ impl ReferenceBackend {
         subgroups: false,
         cooperative: false,
         sorts: false,
+        packed: false,
         timestamps: false,
         config: KernelConfig::GPU,
     };

@@ -3,6 +3,7 @@
 //! The layouts and formulas are those of `ggml-common.h` and `ggml-quants.c` (llama.cpp).
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::op::packed::{half_of_power, E2M1, UNEVEN};
 use crate::room::room;
 use half::{bf16, f16};
 use std::fmt;
@@ -51,12 +52,6 @@ const FORMATS: [Row; 32] = [
     (35, "TQ2_0", 256, 66, None),
     (39, "MXFP4", 32, 17, Some(mxfp4)),
 ];
-
-/// The 16 values of `IQ4_NL` and `IQ4_XS`.
-const UNEVEN: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
-
-/// Twice the 16 values of a number of 4 bits with 2 bits of exponent (OCP Microscaling, E2M1).
-const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 impl BlockFormat {
     /// The format that files have this number for, if it is known.
@@ -140,14 +135,6 @@ fn half_at(block: &[u8], at: usize) -> f32 {
     f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
 
-/// Half of the power of two that an exponent of 8 bits stands for (OCP Microscaling, E8M0).
-fn half_of_power(exponent: u8) -> f32 {
-    match exponent {
-        0 | 1 => f32::from_bits(0x0020_0000 << exponent),
-        _ => f32::from_bits((u32::from(exponent) - 1) << 23),
-    }
-}
-
 /// 32 numbers in 16 bytes: the lower halves first.
 fn nibbles(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
     let (low, high) = y.split_at_mut(16);
@@ -166,14 +153,13 @@ fn five_bits(packed: &[u8], y: &mut [f32], value: impl Fn(u8) -> f32) {
 }
 
 /// The n-th scale and minimum of `Q4_K` and `Q5_K`: eight of each, of 6 bits, in 12 bytes.
-fn scale_and_minimum(scales: &[u8], n: usize) -> (f32, f32) {
-    let (scale, minimum) = match n {
+pub fn scale_and_minimum(scales: &[u8], n: usize) -> (u8, u8) {
+    match n {
         0..4 => (scales[n] & 63, scales[n + 4] & 63),
         _ => {
             (scales[n + 4] & 15 | scales[n - 4] >> 6 << 4, scales[n + 4] >> 4 | scales[n] >> 6 << 4)
         }
-    };
-    (f32::from(scale), f32::from(minimum))
+    }
 }
 
 fn single(block: &[u8], y: &mut [f32]) {
@@ -253,7 +239,7 @@ fn q4_k(block: &[u8], y: &mut [f32]) {
     for (n, y) in y.iter_mut().enumerate() {
         let (scale, minimum) = scale_and_minimum(scales, n / 32);
         let q = packed[n / 64 * 32 + n % 32] >> (4 * (n / 32 % 2)) & 15;
-        *y = d * scale * f32::from(q) - least * minimum;
+        *y = d * f32::from(scale) * f32::from(q) - least * f32::from(minimum);
     }
 }
 
@@ -264,7 +250,7 @@ fn q5_k(block: &[u8], y: &mut [f32]) {
         let (scale, minimum) = scale_and_minimum(scales, n / 32);
         let low = packed[n / 64 * 32 + n % 32] >> (4 * (n / 32 % 2)) & 15;
         let q = low | (high[n % 32] >> (n / 32) & 1) << 4;
-        *y = d * scale * f32::from(q) - least * minimum;
+        *y = d * f32::from(scale) * f32::from(q) - least * f32::from(minimum);
     }
 }
 

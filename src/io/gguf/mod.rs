@@ -4,6 +4,7 @@
 //! The head is read and checked as a whole. Tensors are read one by one, at their places.
 
 mod blocks;
+mod pack;
 mod scan;
 mod value;
 
@@ -12,8 +13,10 @@ pub use value::{GgufArray, GgufValue};
 
 use super::other::other_kind;
 use super::part::part;
-use crate::error::Result;
+use crate::device::Device;
+use crate::error::{Error, ErrorKind, Result};
 use crate::room::room;
+use crate::tensor::{PackedBuilder, PackedTensor, Tensor};
 use scan::{about, wrong, Scan};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -21,6 +24,8 @@ use std::ops::Range;
 
 /// Axes that a tensor can have, as in ggml.
 const AXES: u32 = 4;
+/// Bytes of a tensor that are read at once.
+const PIECE: u64 = 1 << 22;
 /// Tensors begin at multiples of this many bytes, unless the file gives another number.
 const ALIGNMENT: u64 = 32;
 
@@ -125,6 +130,107 @@ impl Gguf {
         let data = scan.at().next_multiple_of(alignment);
         let tensors = placed(rows, data, alignment, scan.length())?;
         Ok(Gguf { version, metadata, tensors, data })
+    }
+}
+
+impl Gguf {
+    fn tensor(&self, name: &str) -> Result<&GgufTensor> {
+        self.tensors.get(name).ok_or_else(|| {
+            Error::data(format!(
+                "gguf: the file must have a tensor {name:?}, got none of that name"
+            ))
+        })
+    }
+
+    /// Reads a tensor as ordinary numbers, in `f32`.
+    ///
+    /// # Errors
+    /// `Data` if there is no tensor of that name, or the file is damaged; `Unsupported` for formats that cannot be decoded;
+    /// `Memory`.
+    pub fn load(
+        &self,
+        file: &mut (impl Read + Seek),
+        device: &Device,
+        name: &str,
+    ) -> Result<Tensor> {
+        let tensor = self.tensor(name)?;
+        let numbers = tensor.format.decode(&tensor.read(file)?);
+        device.tensor(&numbers.map_err(|error| error.within(name))?, &tensor.shape)
+    }
+
+    /// Reads matrices as they are packed, and stacks their rows: several matrices of one format that have the same columns,
+    /// such as those of queries, keys and values, are one matrix then, and one product. Memory is taken for the packed
+    /// numbers alone, and for the bytes of one tensor at a time.
+    ///
+    /// # Errors
+    /// As [`Gguf::load`]; `Shape` unless these are matrices of one format and the same columns; `Unsupported` for formats that
+    /// are not packed.
+    ///
+    /// ```no_run
+    /// # use warpweft::{device::Device, io::Gguf};
+    /// # async fn run() -> warpweft::error::Result<()> {
+    /// let device = Device::new().await?;
+    /// let mut file = std::io::BufReader::new(std::fs::File::open("model.gguf").expect("a file"));
+    /// let head = Gguf::read(&mut file)?;
+    /// let names = ["blk.0.ffn_gate.weight", "blk.0.ffn_up.weight"];
+    /// let gate_and_up = head.load_packed(&mut file, &device, &names)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn load_packed(
+        &self,
+        file: &mut (impl Read + Seek),
+        device: &Device,
+        names: &[&str],
+    ) -> Result<PackedTensor> {
+        let all = self.stacked(names)?;
+        let (block, columns) = (all[0].format, all[0].shape[1]);
+        let Some(format) = block.packed() else {
+            let must = "must be in a format that is packed";
+            let message = format!("gguf: {:?} {must}, got {block}", names[0]);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let mut matrix = PackedBuilder::new(device, format, columns)?;
+        let bytes = (columns / block.block_len() * block.block_bytes()) as u64;
+        for tensor in all {
+            let each = (PIECE / bytes).max(1) * bytes;
+            let mut at = tensor.bytes.start;
+            while at < tensor.bytes.end {
+                let end = tensor.bytes.end.min(at.saturating_add(each));
+                let blocks = part(file, &(at..end)).map_err(|error| about(at, &error))?;
+                matrix.add(&block.pack(columns, &blocks)?)?;
+                at = end;
+            }
+        }
+        matrix.finish()
+    }
+
+    /// Matrices of these names, which have one format and the same columns; at least one.
+    fn stacked(&self, names: &[&str]) -> Result<Vec<&GgufTensor>> {
+        let mut all: Vec<&GgufTensor> = Vec::with_capacity(names.len());
+        for name in names {
+            let tensor = self.tensor(name)?;
+            if tensor.shape.len() != 2 {
+                let shape = &tensor.shape;
+                return Err(Error::shape(format!(
+                    "gguf: {name:?} must be a matrix, got {shape:?}"
+                )));
+            }
+            let first = all.first().unwrap_or(&tensor);
+            let (format, columns) = (first.format, first.shape[1]);
+            if (tensor.format, tensor.shape[1]) != (format, columns) {
+                let (other, width) = (tensor.format, tensor.shape[1]);
+                let must = "must have the same columns and one format";
+                return Err(Error::shape(format!(
+                    "gguf: {:?} and {name:?} {must}, got {columns} in {format} and {width} in {other}",
+                    names[0]
+                )));
+            }
+            all.push(tensor);
+        }
+        match all.is_empty() {
+            true => Err(Error::data("gguf: at least one tensor must be named, got none")),
+            false => Ok(all),
+        }
     }
 }
 

@@ -3,5 +3,6 @@
 pub mod elementary;
 pub mod function;
 pub mod fused;
+pub mod lanes;
 pub mod number;
 pub mod simd;

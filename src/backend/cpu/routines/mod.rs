@@ -7,4 +7,5 @@ mod gemm;
 pub mod matmul;
 mod operand;
 pub mod order;
+pub mod packed;
 mod skinny;

@@ -41,12 +41,22 @@ pub struct Strided<'a> {
 }
 
 impl OperandPlan {
-    /// An operand whose axes have the extents `dims`.
+    /// An operand of floats whose axes have the extents `dims`.
     pub fn new(operand: &Operand, dims: &[usize], counts: Counts) -> Result<OperandPlan> {
+        OperandPlan::of_type(operand, dims, DType::F32, counts)
+    }
+
+    /// An operand of another type of four bytes: what is read are the floats of the same bits.
+    pub fn of_type(
+        operand: &Operand,
+        dims: &[usize],
+        dtype: DType,
+        counts: Counts,
+    ) -> Result<OperandPlan> {
         if operand.value as usize >= operand.program.insts.len() {
             return Err(Error::data("cpu: an operand of a kernel must have a value, got none"));
         }
-        let view = operand.view().filter(|view| view.2 == DType::F32);
+        let view = operand.view().filter(|view| view.2 == dtype);
         let view = view.and_then(|(input, index, _)| {
             let moves = lower::moves(&operand.program, index)?;
             let strides = (0..dims.len()).map(|d| stride(index, d)).collect();
@@ -73,7 +83,7 @@ impl OperandPlan {
             output: 0,
             index: Index { offset: 0, terms },
             value: operand.value,
-            dtype: DType::F32,
+            dtype,
         }];
         let counts = Counts { outputs: 1, epilogue: false, ..counts };
         let program = lower::map(&kept, &program, counts)?;

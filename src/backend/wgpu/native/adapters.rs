@@ -159,6 +159,7 @@ fn limits(has: &wgpu::Limits, features: wgpu::Features) -> Limits {
         subgroups: features.contains(wgpu::Features::SUBGROUP),
         cooperative: false,
         sorts: false,
+        packed: false,
         timestamps: features.contains(wgpu::Features::TIMESTAMP_QUERY),
         config: KernelConfig::GPU,
     }

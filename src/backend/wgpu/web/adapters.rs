@@ -155,6 +155,7 @@ fn limits(of: &JsValue) -> Limits {
         subgroups: has_feature(of, "subgroups"),
         cooperative: false,
         sorts: false,
+        packed: false,
         timestamps: has_feature(of, "timestamp-query"),
         config: KernelConfig::GPU,
     }

@@ -1,0 +1,390 @@
+//! Sixteen numbers at once, as packed rows need them: bytes and fields of bits as integers, and these as floats. The
+//! compiler finds no good vector code for such conversions by itself; with these few operations it does not have to.
+
+/// Sixteen floats, in memory.
+pub type Sixteen = [f32; 16];
+
+/// A machine's operations on sixteen numbers.
+pub trait Lanes: Copy {
+    /// Sixteen integers of 32 bits.
+    type Ints: Copy;
+    /// Sixteen floats.
+    type Floats: Copy;
+
+    /// Bytes without a sign.
+    fn bytes(self, bytes: &[u8; 16]) -> Self::Ints;
+    /// Bytes with a sign.
+    fn signed(self, bytes: &[u8; 16]) -> Self::Ints;
+    /// The lower four bits of each.
+    fn nibble(self, x: Self::Ints) -> Self::Ints;
+    /// Each without its lower four bits.
+    fn above_nibble(self, x: Self::Ints) -> Self::Ints;
+    /// The sixteen lowest bits of a word.
+    fn single_bits(self, word: u32) -> Self::Ints;
+    /// The pairs of bits of a word.
+    fn pairs_of_bits(self, word: u32) -> Self::Ints;
+    /// `x + y * 2^bits`.
+    fn add_above<const BITS: i32>(self, x: Self::Ints, y: Self::Ints) -> Self::Ints;
+    /// `x - y`.
+    fn less(self, x: Self::Ints, y: i32) -> Self::Ints;
+    /// As floats.
+    fn floats(self, x: Self::Ints) -> Self::Floats;
+    /// The table's entries at places from 0 to 15.
+    fn looked_up(self, table: &Sixteen, x: Self::Ints) -> Self::Floats;
+    /// The numbers that the bits of `f16` stand for.
+    fn halves(self, bits: &[u16; 16]) -> Self::Floats;
+    /// The numbers that the bits of `bf16` stand for.
+    fn brains(self, bits: &[u16; 16]) -> Self::Floats;
+
+    fn splat(self, x: f32) -> Self::Floats;
+    fn load(self, x: &Sixteen) -> Self::Floats;
+    fn store(self, x: Self::Floats) -> Sixteen;
+    fn mul(self, x: Self::Floats, y: Self::Floats) -> Self::Floats;
+    /// `x * y + z`.
+    fn mul_add(self, x: Self::Floats, y: Self::Floats, z: Self::Floats) -> Self::Floats;
+}
+
+/// Work on lanes, compiled anew for each machine. It must be `#[inline(always)]`.
+pub trait LaneWork {
+    type Output;
+    fn run<L: Lanes>(self, lanes: L) -> Self::Output;
+}
+
+/// Does the work with the best instructions there are.
+#[inline(always)]
+pub fn run<W: LaneWork>(work: W) -> W::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(machine) = pulp::x86::V4::try_new() {
+            return machine.vectorize(x86::With(machine, work));
+        }
+        if let Some(machine) = pulp::x86::V3::try_new() {
+            return machine.vectorize(x86::With(machine, work));
+        }
+    }
+    work.run(Portable)
+}
+
+/// Any machine.
+#[derive(Clone, Copy)]
+pub struct Portable;
+
+impl Lanes for Portable {
+    type Ints = [i32; 16];
+    type Floats = Sixteen;
+
+    #[inline(always)]
+    fn bytes(self, bytes: &[u8; 16]) -> [i32; 16] {
+        bytes.map(i32::from)
+    }
+    #[inline(always)]
+    fn signed(self, bytes: &[u8; 16]) -> [i32; 16] {
+        bytes.map(|byte| i32::from(byte as i8))
+    }
+    #[inline(always)]
+    fn nibble(self, x: [i32; 16]) -> [i32; 16] {
+        x.map(|x| x & 15)
+    }
+    #[inline(always)]
+    fn above_nibble(self, x: [i32; 16]) -> [i32; 16] {
+        x.map(|x| x >> 4)
+    }
+    #[inline(always)]
+    fn single_bits(self, word: u32) -> [i32; 16] {
+        std::array::from_fn(|i| (word >> i & 1) as i32)
+    }
+    #[inline(always)]
+    fn pairs_of_bits(self, word: u32) -> [i32; 16] {
+        std::array::from_fn(|i| (word >> (2 * i) & 3) as i32)
+    }
+    #[inline(always)]
+    fn add_above<const BITS: i32>(self, x: [i32; 16], y: [i32; 16]) -> [i32; 16] {
+        std::array::from_fn(|i| x[i] + (y[i] << BITS))
+    }
+    #[inline(always)]
+    fn less(self, x: [i32; 16], y: i32) -> [i32; 16] {
+        x.map(|x| x - y)
+    }
+    #[inline(always)]
+    fn floats(self, x: [i32; 16]) -> Sixteen {
+        x.map(|x| x as f32)
+    }
+    #[inline(always)]
+    fn looked_up(self, table: &Sixteen, x: [i32; 16]) -> Sixteen {
+        x.map(|x| table[x as usize & 15])
+    }
+    #[inline(always)]
+    fn halves(self, bits: &[u16; 16]) -> Sixteen {
+        bits.map(half)
+    }
+    #[inline(always)]
+    fn brains(self, bits: &[u16; 16]) -> Sixteen {
+        bits.map(|bits| f32::from_bits(u32::from(bits) << 16))
+    }
+    #[inline(always)]
+    fn splat(self, x: f32) -> Sixteen {
+        [x; 16]
+    }
+    #[inline(always)]
+    fn load(self, x: &Sixteen) -> Sixteen {
+        *x
+    }
+    #[inline(always)]
+    fn store(self, x: Sixteen) -> Sixteen {
+        x
+    }
+    #[inline(always)]
+    fn mul(self, x: Sixteen, y: Sixteen) -> Sixteen {
+        std::array::from_fn(|i| x[i] * y[i])
+    }
+    #[inline(always)]
+    fn mul_add(self, x: Sixteen, y: Sixteen, z: Sixteen) -> Sixteen {
+        std::array::from_fn(|i| x[i] * y[i] + z[i])
+    }
+}
+
+/// The number that the bits of an `f16` stand for, by arithmetic alone.
+#[inline(always)]
+pub fn half(bits: u16) -> f32 {
+    let bits = u32::from(bits);
+    // 2^112 is what the exponents differ by.
+    let size = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits(0x7780_0000);
+    f32::from_bits(size.to_bits() | (bits & 0x8000) << 16)
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LaneWork, Lanes, Sixteen};
+    use pulp::cast;
+    use pulp::x86::{V3, V4};
+    use std::arch::x86_64::{__m128i, __m256, __m256i, __m512, __m512i};
+
+    /// Work on a machine.
+    pub struct With<M, W>(pub M, pub W);
+
+    impl<M: Lanes, W: LaneWork> pulp::NullaryFnOnce for With<M, W> {
+        type Output = W::Output;
+        #[inline(always)]
+        fn call(self) -> W::Output {
+            self.1.run(self.0)
+        }
+    }
+
+    /// 0, 1, ..., 15 times a step.
+    const fn steps(step: i32) -> [i32; 16] {
+        let (mut steps, mut i) = ([0; 16], 0);
+        while i < 16 {
+            steps[i] = i as i32 * step;
+            i += 1;
+        }
+        steps
+    }
+
+    /// AVX-512.
+    impl Lanes for V4 {
+        type Ints = __m512i;
+        type Floats = __m512;
+
+        #[inline(always)]
+        fn bytes(self, bytes: &[u8; 16]) -> __m512i {
+            self.avx512f._mm512_cvtepu8_epi32(cast::<[u8; 16], __m128i>(*bytes))
+        }
+        #[inline(always)]
+        fn signed(self, bytes: &[u8; 16]) -> __m512i {
+            self.avx512f._mm512_cvtepi8_epi32(cast::<[u8; 16], __m128i>(*bytes))
+        }
+        #[inline(always)]
+        fn nibble(self, x: __m512i) -> __m512i {
+            self.avx512f._mm512_and_si512(x, self.avx512f._mm512_set1_epi32(15))
+        }
+        #[inline(always)]
+        fn above_nibble(self, x: __m512i) -> __m512i {
+            self.avx512f._mm512_srli_epi32::<4>(x)
+        }
+        #[inline(always)]
+        fn single_bits(self, word: u32) -> __m512i {
+            let f = self.avx512f;
+            let all = f._mm512_srlv_epi32(f._mm512_set1_epi32(word as i32), cast(steps(1)));
+            f._mm512_and_si512(all, f._mm512_set1_epi32(1))
+        }
+        #[inline(always)]
+        fn pairs_of_bits(self, word: u32) -> __m512i {
+            let f = self.avx512f;
+            let all = f._mm512_srlv_epi32(f._mm512_set1_epi32(word as i32), cast(steps(2)));
+            f._mm512_and_si512(all, f._mm512_set1_epi32(3))
+        }
+        #[inline(always)]
+        fn add_above<const BITS: i32>(self, x: __m512i, y: __m512i) -> __m512i {
+            let f = self.avx512f;
+            f._mm512_add_epi32(x, f._mm512_sllv_epi32(y, f._mm512_set1_epi32(BITS)))
+        }
+        #[inline(always)]
+        fn less(self, x: __m512i, y: i32) -> __m512i {
+            self.avx512f._mm512_sub_epi32(x, self.avx512f._mm512_set1_epi32(y))
+        }
+        #[inline(always)]
+        fn floats(self, x: __m512i) -> __m512 {
+            self.avx512f._mm512_cvtepi32_ps(x)
+        }
+        #[inline(always)]
+        fn looked_up(self, table: &Sixteen, x: __m512i) -> __m512 {
+            self.avx512f._mm512_permutexvar_ps(x, cast(*table))
+        }
+        #[inline(always)]
+        fn halves(self, bits: &[u16; 16]) -> __m512 {
+            self.avx512f._mm512_cvtph_ps(cast::<[u16; 16], __m256i>(*bits))
+        }
+        #[inline(always)]
+        fn brains(self, bits: &[u16; 16]) -> __m512 {
+            let f = self.avx512f;
+            let wide = f._mm512_cvtepu16_epi32(cast::<[u16; 16], __m256i>(*bits));
+            cast(f._mm512_slli_epi32::<16>(wide))
+        }
+        #[inline(always)]
+        fn splat(self, x: f32) -> __m512 {
+            self.avx512f._mm512_set1_ps(x)
+        }
+        #[inline(always)]
+        fn load(self, x: &Sixteen) -> __m512 {
+            cast(*x)
+        }
+        #[inline(always)]
+        fn store(self, x: __m512) -> Sixteen {
+            cast(x)
+        }
+        #[inline(always)]
+        fn mul(self, x: __m512, y: __m512) -> __m512 {
+            self.avx512f._mm512_mul_ps(x, y)
+        }
+        #[inline(always)]
+        fn mul_add(self, x: __m512, y: __m512, z: __m512) -> __m512 {
+            self.avx512f._mm512_fmadd_ps(x, y, z)
+        }
+    }
+
+    /// AVX2: eight and eight.
+    impl Lanes for V3 {
+        type Ints = [__m256i; 2];
+        type Floats = [__m256; 2];
+
+        #[inline(always)]
+        fn bytes(self, bytes: &[u8; 16]) -> [__m256i; 2] {
+            let [low, high] = halves_of(bytes);
+            [self.avx2._mm256_cvtepu8_epi32(low), self.avx2._mm256_cvtepu8_epi32(high)]
+        }
+        #[inline(always)]
+        fn signed(self, bytes: &[u8; 16]) -> [__m256i; 2] {
+            let [low, high] = halves_of(bytes);
+            [self.avx2._mm256_cvtepi8_epi32(low), self.avx2._mm256_cvtepi8_epi32(high)]
+        }
+        #[inline(always)]
+        fn nibble(self, x: [__m256i; 2]) -> [__m256i; 2] {
+            let mask = self.avx._mm256_set1_epi32(15);
+            [self.avx2._mm256_and_si256(x[0], mask), self.avx2._mm256_and_si256(x[1], mask)]
+        }
+        #[inline(always)]
+        fn above_nibble(self, x: [__m256i; 2]) -> [__m256i; 2] {
+            [self.avx2._mm256_srli_epi32::<4>(x[0]), self.avx2._mm256_srli_epi32::<4>(x[1])]
+        }
+        #[inline(always)]
+        fn single_bits(self, word: u32) -> [__m256i; 2] {
+            let word = self.avx._mm256_set1_epi32(word as i32);
+            let [low, high] = cast::<[i32; 16], [__m256i; 2]>(steps(1));
+            let mask = self.avx._mm256_set1_epi32(1);
+            let low = self.avx2._mm256_srlv_epi32(word, low);
+            let high = self.avx2._mm256_srlv_epi32(word, high);
+            [self.avx2._mm256_and_si256(low, mask), self.avx2._mm256_and_si256(high, mask)]
+        }
+        #[inline(always)]
+        fn pairs_of_bits(self, word: u32) -> [__m256i; 2] {
+            let word = self.avx._mm256_set1_epi32(word as i32);
+            let [low, high] = cast::<[i32; 16], [__m256i; 2]>(steps(2));
+            let mask = self.avx._mm256_set1_epi32(3);
+            let low = self.avx2._mm256_srlv_epi32(word, low);
+            let high = self.avx2._mm256_srlv_epi32(word, high);
+            [self.avx2._mm256_and_si256(low, mask), self.avx2._mm256_and_si256(high, mask)]
+        }
+        #[inline(always)]
+        fn add_above<const BITS: i32>(self, x: [__m256i; 2], y: [__m256i; 2]) -> [__m256i; 2] {
+            let low = self.avx2._mm256_slli_epi32::<BITS>(y[0]);
+            let high = self.avx2._mm256_slli_epi32::<BITS>(y[1]);
+            [self.avx2._mm256_add_epi32(x[0], low), self.avx2._mm256_add_epi32(x[1], high)]
+        }
+        #[inline(always)]
+        fn less(self, x: [__m256i; 2], y: i32) -> [__m256i; 2] {
+            let y = self.avx._mm256_set1_epi32(y);
+            [self.avx2._mm256_sub_epi32(x[0], y), self.avx2._mm256_sub_epi32(x[1], y)]
+        }
+        #[inline(always)]
+        fn floats(self, x: [__m256i; 2]) -> [__m256; 2] {
+            [self.avx._mm256_cvtepi32_ps(x[0]), self.avx._mm256_cvtepi32_ps(x[1])]
+        }
+        #[inline(always)]
+        fn looked_up(self, table: &Sixteen, x: [__m256i; 2]) -> [__m256; 2] {
+            let table = cast::<Sixteen, [__m256; 2]>(*table);
+            [eight_looked_up(self, table, x[0]), eight_looked_up(self, table, x[1])]
+        }
+        #[inline(always)]
+        fn halves(self, bits: &[u16; 16]) -> [__m256; 2] {
+            let [low, high] = cast::<[u16; 16], [__m128i; 2]>(*bits);
+            [eight_halves(self, low), eight_halves(self, high)]
+        }
+        #[inline(always)]
+        fn brains(self, bits: &[u16; 16]) -> [__m256; 2] {
+            let [low, high] = cast::<[u16; 16], [__m128i; 2]>(*bits);
+            let low = self.avx2._mm256_cvtepu16_epi32(low);
+            let high = self.avx2._mm256_cvtepu16_epi32(high);
+            cast([self.avx2._mm256_slli_epi32::<16>(low), self.avx2._mm256_slli_epi32::<16>(high)])
+        }
+        #[inline(always)]
+        fn splat(self, x: f32) -> [__m256; 2] {
+            [self.avx._mm256_set1_ps(x); 2]
+        }
+        #[inline(always)]
+        fn load(self, x: &Sixteen) -> [__m256; 2] {
+            cast(*x)
+        }
+        #[inline(always)]
+        fn store(self, x: [__m256; 2]) -> Sixteen {
+            cast(x)
+        }
+        #[inline(always)]
+        fn mul(self, x: [__m256; 2], y: [__m256; 2]) -> [__m256; 2] {
+            [self.avx._mm256_mul_ps(x[0], y[0]), self.avx._mm256_mul_ps(x[1], y[1])]
+        }
+        #[inline(always)]
+        fn mul_add(self, x: [__m256; 2], y: [__m256; 2], z: [__m256; 2]) -> [__m256; 2] {
+            let low = self.fma._mm256_fmadd_ps(x[0], y[0], z[0]);
+            [low, self.fma._mm256_fmadd_ps(x[1], y[1], z[1])]
+        }
+    }
+
+    /// The table's entries at eight places.
+    #[inline(always)]
+    fn eight_looked_up(machine: V3, [low, high]: [__m256; 2], x: __m256i) -> __m256 {
+        let found = machine.avx2._mm256_permutevar8x32_ps(low, x);
+        let above = machine.avx2._mm256_permutevar8x32_ps(high, x);
+        // The fourth bit, as a sign, chooses.
+        let upper = machine.avx2._mm256_slli_epi32::<28>(x);
+        machine.avx._mm256_blendv_ps(found, above, cast(upper))
+    }
+
+    /// As `half`: these machines may have no instruction for it.
+    #[inline(always)]
+    fn eight_halves(machine: V3, bits: __m128i) -> __m256 {
+        let (avx, avx2) = (machine.avx, machine.avx2);
+        let bits = avx2._mm256_cvtepu16_epi32(bits);
+        let size = avx2._mm256_and_si256(bits, avx._mm256_set1_epi32(0x7fff));
+        let size = cast(avx2._mm256_slli_epi32::<13>(size));
+        let size = avx._mm256_mul_ps(size, avx._mm256_set1_ps(f32::from_bits(0x7780_0000)));
+        let sign = avx2._mm256_and_si256(bits, avx._mm256_set1_epi32(0x8000));
+        avx._mm256_or_ps(size, cast(avx2._mm256_slli_epi32::<16>(sign)))
+    }
+
+    /// Eight bytes each, in the lower half.
+    #[inline(always)]
+    fn halves_of(bytes: &[u8; 16]) -> [__m128i; 2] {
+        let [low, high] = cast::<[u8; 16], [u64; 2]>(*bytes);
+        [cast([low, 0]), cast([high, 0])]
+    }
+}

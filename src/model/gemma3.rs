@@ -1,0 +1,124 @@
+//! Gemma 3 (Gemma Team 2025). Of six layers five see only a window of the tokens before, and turn queries and keys by angles
+//! of their own base. Queries and keys are normalized for each head, and what layers add is normalized, too.
+
+use super::cache::{Angles, KvCache};
+use super::config::ModelConfig;
+use super::weights::{Joint, Weights};
+use super::Decoder;
+use crate::error::Result;
+use crate::tensor::{PackedTensor, Tensor};
+use std::io::{Read, Seek};
+
+/// Every sixth layer sees all tokens. (Files do not say so.)
+const PATTERN: usize = 6;
+
+/// The base of the angles in windowed layers. (Files do not say so.)
+const LOCAL_BASE: f64 = 10_000.0;
+
+pub struct Gemma3 {
+    config: ModelConfig,
+    /// The embedding is the output matrix, too.
+    embedding: PackedTensor,
+    layers: Vec<Layer>,
+    norm: Tensor,
+    /// In windowed layers, and in the others.
+    angles: [Angles; 2],
+}
+
+struct Layer {
+    attention_norm: Tensor,
+    /// Of queries, keys and values.
+    projections: Joint,
+    query_norm: Tensor,
+    key_norm: Tensor,
+    attention_output: PackedTensor,
+    after_attention_norm: Tensor,
+    feed_forward_norm: Tensor,
+    gate_and_up: Joint,
+    down: PackedTensor,
+    after_feed_forward_norm: Tensor,
+}
+
+impl Gemma3 {
+    /// Takes the weights from a file, for contexts of so many tokens.
+    pub fn load(
+        config: &ModelConfig,
+        weights: &mut Weights<impl Read + Seek>,
+        context: usize,
+    ) -> Result<Gemma3> {
+        let &ModelConfig { width, heads, kv_heads, head_size, feed_forward, vocabulary, .. } =
+            config;
+        let mut layers = Vec::new();
+        for n in 0..config.layers {
+            let name = |part: &str| format!("blk.{n}.{part}.weight");
+            let projections = [
+                (name("attn_q"), heads * head_size),
+                (name("attn_k"), kv_heads * head_size),
+                (name("attn_v"), kv_heads * head_size),
+            ];
+            let gate_and_up = [(name("ffn_gate"), feed_forward), (name("ffn_up"), feed_forward)];
+            layers.push(Layer {
+                attention_norm: weights.vector(&name("attn_norm"), width)?,
+                projections: weights.joint(&projections, width)?,
+                query_norm: weights.vector(&name("attn_q_norm"), head_size)?,
+                key_norm: weights.vector(&name("attn_k_norm"), head_size)?,
+                attention_output: weights
+                    .matrix(&name("attn_output"), [width, heads * head_size])?,
+                after_attention_norm: weights.vector(&name("post_attention_norm"), width)?,
+                feed_forward_norm: weights.vector(&name("ffn_norm"), width)?,
+                gate_and_up: weights.joint(&gate_and_up, width)?,
+                down: weights.matrix(&name("ffn_down"), [width, feed_forward])?,
+                after_feed_forward_norm: weights.vector(&name("post_ffw_norm"), width)?,
+            });
+        }
+        let device = weights.device;
+        let angles = |base, scale: f64| Angles::new(device, context, head_size, base, |_| scale);
+        Ok(Gemma3 {
+            embedding: weights.matrix("token_embd.weight", [vocabulary, width])?,
+            layers,
+            norm: weights.vector("output_norm.weight", width)?,
+            angles: [angles(LOCAL_BASE, 1.0)?, angles(config.rope_base, config.rope_scale)?],
+            config: config.clone(),
+        })
+    }
+
+    fn layer(&self, n: usize, x: &Tensor, angles: &[Angles; 2], cache: &KvCache) -> Result<Tensor> {
+        let (layer, config) = (&self.layers[n], &self.config);
+        let tokens = x.shape()[0];
+        let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
+        let all = (n + 1).is_multiple_of(PATTERN);
+        let (angles, window) = match all {
+            true => (&angles[1], None),
+            false => (&angles[0], config.window),
+        };
+        let parts = layer.projections.apply(&norm(x, &layer.attention_norm)?)?;
+        let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
+        let q = norm(&heads(&parts[0], config.heads)?, &layer.query_norm)?;
+        let k = norm(&heads(&parts[1], config.kv_heads)?, &layer.key_norm)?;
+        let v = heads(&parts[2], config.kv_heads)?;
+        let (q, k) = (angles.rotate(&q, false)?, angles.rotate(&k, false)?);
+        let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v], window)?)?;
+        let x = x.add(&norm(&seen, &layer.after_attention_norm)?)?;
+        let parts = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?)?;
+        let hidden = layer.down.linear(&parts[0].gelu_tanh().mul(&parts[1])?)?;
+        x.add(&norm(&hidden, &layer.after_feed_forward_norm)?)
+    }
+}
+
+impl Decoder for Gemma3 {
+    fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
+        let count = tokens.shape()[0];
+        let [windowed, whole] = &self.angles;
+        let angles = [windowed.of(cache.length, count)?, whole.of(cache.length, count)?];
+        let mut x = self.embedding.rows(tokens)?.mul((self.config.width as f64).sqrt())?;
+        for n in 0..self.layers.len() {
+            x = self.layer(n, &x, &angles, cache)?;
+        }
+        Ok(x)
+    }
+
+    fn logits(&self, x: &Tensor) -> Result<Tensor> {
+        let h = x.rms_norm(-1, Some(&self.norm), self.config.epsilon)?;
+        self.embedding.linear(&h)
+    }
+}

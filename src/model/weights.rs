@@ -1,0 +1,111 @@
+//! Weights of a model as a file has them.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::io::Gguf;
+use crate::tensor::{PackedTensor, Tensor};
+use std::io::{Read, Seek};
+
+/// A file that weights are taken from.
+pub struct Weights<'a, F> {
+    pub head: &'a Gguf,
+    pub file: F,
+    pub device: &'a Device,
+}
+
+impl<F: Read + Seek> Weights<'_, F> {
+    /// Whether there is a tensor of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.head.tensors.contains_key(name)
+    }
+
+    /// Numbers as they are, such as those of a norm: of so many elements.
+    pub fn vector(&mut self, name: &str, length: usize) -> Result<Tensor> {
+        let vector = self.head.load(&mut self.file, self.device, name)?;
+        match vector.shape() == [length] {
+            true => Ok(vector),
+            false => Err(mismatch(name, &[length], vector.shape())),
+        }
+    }
+
+    /// What the angles of the rotary embedding are divided by, one number for each pair, where the file says (Llama 3).
+    pub fn rope_factors(&mut self, pairs: usize) -> Result<Option<Vec<f64>>> {
+        let name = "rope_freqs.weight";
+        let Some(tensor) = self.head.tensors.get(name) else { return Ok(None) };
+        let numbers = tensor.format.decode(&tensor.read(&mut self.file)?)?;
+        match numbers.len() == pairs {
+            true => Ok(Some(numbers.into_iter().map(f64::from).collect())),
+            false => Err(mismatch(name, &[pairs], &tensor.shape)),
+        }
+    }
+
+    /// A matrix of this shape, packed.
+    pub fn matrix(&mut self, name: &str, shape: [usize; 2]) -> Result<PackedTensor> {
+        let matrix = self.head.load_packed(&mut self.file, self.device, &[name])?;
+        match matrix.shape() == shape {
+            true => Ok(matrix),
+            false => Err(mismatch(name, &shape, &matrix.shape())),
+        }
+    }
+
+    /// Linear layers without biases that have one input of so many elements, by name and number of outputs.
+    pub fn joint(&mut self, layers: &[(String, usize)], inputs: usize) -> Result<Joint> {
+        let mut parts: Vec<Part> = Vec::new();
+        let format = |name: &str| self.head.tensors.get(name).map(|tensor| tensor.format);
+        for (name, outputs) in layers {
+            let shape = self.head.tensors.get(name).map(|tensor| &tensor.shape[..]);
+            if shape.is_some_and(|shape| shape != [*outputs, inputs]) {
+                return Err(mismatch(name, &[*outputs, inputs], shape.unwrap_or_default()));
+            }
+            match parts.last_mut() {
+                Some(part) if format(part.names[0]) == format(name) => {
+                    part.names.push(name);
+                    part.outputs.push(*outputs);
+                }
+                _ => parts.push(Part { names: vec![name], outputs: vec![*outputs] }),
+            }
+        }
+        let mut joint = Joint { parts: Vec::new() };
+        for part in parts {
+            let matrix = self.head.load_packed(&mut self.file, self.device, &part.names)?;
+            joint.parts.push((matrix, part.outputs));
+        }
+        Ok(joint)
+    }
+}
+
+/// Layers whose weights have one format.
+struct Part<'a> {
+    names: Vec<&'a str>,
+    outputs: Vec<usize>,
+}
+
+fn mismatch(name: &str, want: &[usize], have: &[usize]) -> Error {
+    Error::data(format!("model: {name:?} must have shape {want:?}, got {have:?}"))
+}
+
+/// Linear layers of one input: those whose weights have one format are one product.
+pub struct Joint {
+    /// Weights, and the outputs of each layer in them.
+    parts: Vec<(PackedTensor, Vec<usize>)>,
+}
+
+impl Joint {
+    /// The outputs of each layer.
+    pub fn apply(&self, x: &Tensor) -> Result<Vec<Tensor>> {
+        let mut all = Vec::new();
+        for (weights, outputs) in &self.parts {
+            let product = weights.linear(x)?;
+            let mut start = 0;
+            for &count in outputs {
+                let end = start + count;
+                all.push(match outputs.len() {
+                    1 => product.clone(),
+                    _ => product.slice(-1, start as isize..end as isize)?,
+                });
+                start = end;
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,304 @@
+//! Packed formats: matrices whose rows hold numbers of few bits, and what makes real numbers of them.
+//!
+//! The formulas are those of `ggml-quants.c` (llama.cpp), whose names the formats have. The layout is our own, the same for
+//! all of them, so that one routine reads all formats.
+//!
+//! A row is a whole number of `u32` words, and these planes, one after the other, each of whole words:
+//!
+//! 1. the lower bits of all elements' quants, 2. their upper bits, where the width is no power of two,
+//! 3. and 4. the same of the groups' scales, 5. and 6. of the groups' minima,
+//! 7. the scales of super-blocks (256 elements), 8. their minima; both `f16`.
+//!
+//! An entry of a plane lies above those before it, from the lowest bits of the first word on. Quants of 4 bits alone lie
+//! otherwise: of 32 neighbours, byte j holds element j in its lower half and element j + 16 in its upper one, so that
+//! sixteen neighbours lie in sixteen bytes.
+
+use half::f16;
+use std::fmt;
+
+/// How a packed matrix stores its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(non_camel_case_types)] // Their names in files.
+pub enum PackedFormat {
+    F32,
+    F16,
+    BF16,
+    Q8_0,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q2_K,
+    Q3_K,
+    Q4_K,
+    Q5_K,
+    Q6_K,
+    IQ4_NL,
+    IQ4_XS,
+    MXFP4,
+}
+
+/// What a quant stands for, before its scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quants {
+    /// The bits of a float of so many bits; there is no scale.
+    Single,
+    Half,
+    Brain,
+    /// An integer of 8 bits, in two's complement.
+    Signed,
+    /// An integer from 0 on, less this.
+    From(u8),
+    /// A place in a table.
+    Table(&'static [i8; 16]),
+}
+
+/// What the elements of a group share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    Nothing,
+    /// An `f16`.
+    Half,
+    /// Half of a power of two, by its exponent (OCP Microscaling, E8M0).
+    Power,
+    /// An integer of 8 bits in two's complement, times the super-block's.
+    Signed,
+    /// An integer less this, times the super-block's.
+    From(u8),
+}
+
+/// A format: everything that tells it from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    pub name: &'static str,
+    pub quants: Quants,
+    /// Bits of a quant: those of its lower plane, and of its upper one.
+    pub bits: [u32; 2],
+    /// Elements of a group.
+    pub group: usize,
+    pub scale: Shared,
+    pub scale_bits: [u32; 2],
+    pub minimum: Shared,
+    pub minimum_bits: [u32; 2],
+}
+
+/// Elements of a super-block.
+pub const SUPER: usize = 256;
+
+/// The 16 values of `IQ4_NL` and `IQ4_XS`.
+pub const UNEVEN: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// Twice the 16 values of a number of 4 bits with 2 bits of exponent (OCP Microscaling, E2M1).
+pub const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Where the planes of a row begin, in words; and the words of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planes {
+    pub quants: [usize; 2],
+    pub scales: [usize; 2],
+    pub minima: [usize; 2],
+    pub super_scales: usize,
+    pub super_minima: usize,
+    pub words: usize,
+}
+
+impl PackedFormat {
+    /// Every format.
+    pub const ALL: [PackedFormat; 16] = [
+        PackedFormat::F32,
+        PackedFormat::F16,
+        PackedFormat::BF16,
+        PackedFormat::Q8_0,
+        PackedFormat::Q4_0,
+        PackedFormat::Q4_1,
+        PackedFormat::Q5_0,
+        PackedFormat::Q5_1,
+        PackedFormat::Q2_K,
+        PackedFormat::Q3_K,
+        PackedFormat::Q4_K,
+        PackedFormat::Q5_K,
+        PackedFormat::Q6_K,
+        PackedFormat::IQ4_NL,
+        PackedFormat::IQ4_XS,
+        PackedFormat::MXFP4,
+    ];
+
+    /// What tells it from others.
+    pub fn layout(self) -> Layout {
+        use PackedFormat::*;
+        use Shared::{From, Half, Nothing, Power, Signed};
+        let plain = |name, quants, bits| Layout {
+            name,
+            quants,
+            bits: [bits, 0],
+            group: 32,
+            scale: Nothing,
+            scale_bits: [0, 0],
+            minimum: Nothing,
+            minimum_bits: [0, 0],
+        };
+        // A scale of 16 bits for each 32 elements, and perhaps a minimum.
+        let simple = |name, quants, bits, minimum| Layout {
+            bits,
+            scale: Half,
+            scale_bits: [16, 0],
+            minimum,
+            minimum_bits: [if minimum == Nothing { 0 } else { 16 }, 0],
+            ..plain(name, quants, 0)
+        };
+        let in_supers = |name, quants, bits, group, scale, scale_bits| Layout {
+            bits,
+            group,
+            scale,
+            scale_bits,
+            ..plain(name, quants, 0)
+        };
+        let with_minima =
+            |layout: Layout| Layout { minimum: From(0), minimum_bits: layout.scale_bits, ..layout };
+        let (zero, table) = (Quants::From(0), Quants::Table(&UNEVEN));
+        match self {
+            F32 => plain("F32", Quants::Single, 32),
+            F16 => plain("F16", Quants::Half, 16),
+            BF16 => plain("BF16", Quants::Brain, 16),
+            Q8_0 => simple("Q8_0", Quants::Signed, [8, 0], Nothing),
+            Q4_0 => simple("Q4_0", Quants::From(8), [4, 0], Nothing),
+            Q4_1 => simple("Q4_1", zero, [4, 0], Half),
+            Q5_0 => simple("Q5_0", Quants::From(16), [4, 1], Nothing),
+            Q5_1 => simple("Q5_1", zero, [4, 1], Half),
+            Q2_K => with_minima(in_supers("Q2_K", zero, [2, 0], 16, From(0), [4, 0])),
+            Q3_K => in_supers("Q3_K", Quants::From(4), [2, 1], 16, From(32), [4, 2]),
+            Q4_K => with_minima(in_supers("Q4_K", zero, [4, 0], 32, From(0), [4, 2])),
+            Q5_K => with_minima(in_supers("Q5_K", zero, [4, 1], 32, From(0), [4, 2])),
+            Q6_K => in_supers("Q6_K", Quants::From(32), [4, 2], 16, Signed, [8, 0]),
+            IQ4_NL => simple("IQ4_NL", table, [4, 0], Nothing),
+            IQ4_XS => in_supers("IQ4_XS", table, [4, 0], 32, From(32), [4, 2]),
+            MXFP4 => Layout {
+                scale: Power,
+                scale_bits: [8, 0],
+                ..plain("MXFP4", Quants::Table(&E2M1), 4)
+            },
+        }
+    }
+
+    /// The name, such as `Q4_K`.
+    pub fn name(self) -> &'static str {
+        self.layout().name
+    }
+
+    /// The columns of a matrix are a multiple of this.
+    pub fn block_len(self) -> usize {
+        let layout = self.layout();
+        match (layout.in_supers(), layout.scale) {
+            (true, _) => SUPER,
+            (false, Shared::Nothing) => 1,
+            _ => layout.group,
+        }
+    }
+
+    /// Where the planes of a row of `columns` elements are.
+    pub fn planes(self, columns: usize) -> Planes {
+        let layout = self.layout();
+        let (groups, supers) = (columns / layout.group, columns / SUPER);
+        let mut end = 0;
+        let mut plane = |count: usize, bits: u32| {
+            let start = end;
+            end += (count * bits as usize).div_ceil(32);
+            start
+        };
+        let mut two = |count: usize, bits: [u32; 2]| bits.map(|bits| plane(count, bits));
+        let quants = two(columns, layout.bits);
+        let scales = two(groups, layout.scale_bits);
+        let minima = two(groups, layout.minimum_bits);
+        let above = |shared: Shared| if shared.in_supers() { 16 } else { 0 };
+        let super_scales = plane(supers, above(layout.scale));
+        let super_minima = plane(supers, above(layout.minimum));
+        Planes { quants, scales, minima, super_scales, super_minima, words: end }
+    }
+
+    /// Words of a row of `columns` elements.
+    pub fn row_words(self, columns: usize) -> usize {
+        self.planes(columns).words
+    }
+
+    /// The number in a column of a row: what the format means.
+    pub fn number(self, row: &[u32], columns: usize, column: usize) -> f32 {
+        let (layout, planes) = (self.layout(), self.planes(columns));
+        let place = match layout.bits[0] {
+            // Byte j of 32 neighbours holds elements j and j + 16.
+            4 => column / 32 * 32 + column % 16 * 2 + column % 32 / 16,
+            _ => column,
+        };
+        let low = field(row, planes.quants[0], layout.bits[0], place);
+        let q =
+            low | field(row, planes.quants[1], layout.bits[1], column) << layout.bits[0].min(31);
+        let value = match layout.quants {
+            Quants::Single => return f32::from_bits(low),
+            Quants::Half => return f16::from_bits(low as u16).to_f32(),
+            Quants::Brain => return f32::from_bits(low << 16),
+            Quants::Signed => f32::from(low as u8 as i8),
+            Quants::From(zero) => q as f32 - f32::from(zero),
+            Quants::Table(table) => f32::from(table[q as usize % 16]),
+        };
+        let half = |start: usize, at| f16::from_bits(field(row, start, 16, at) as u16).to_f32();
+        let (group, block) = (column / layout.group, column / SUPER);
+        let shared = |shared: Shared, starts: [usize; 2], bits: [u32; 2], above: usize| {
+            let low = field(row, starts[0], bits[0], group);
+            let s = low | field(row, starts[1], bits[1], group) << bits[0].min(31);
+            match shared {
+                Shared::Nothing => 0.0,
+                Shared::Half => half(starts[0], group),
+                Shared::Power => half_of_power(s as u8),
+                Shared::Signed => half(above, block) * f32::from(s as u8 as i8),
+                Shared::From(zero) => half(above, block) * (s as f32 - f32::from(zero)),
+            }
+        };
+        let scale = shared(layout.scale, planes.scales, layout.scale_bits, planes.super_scales);
+        let bits = layout.minimum_bits;
+        let minimum = shared(layout.minimum, planes.minima, bits, planes.super_minima);
+        match layout.minimum.in_supers() {
+            true => scale * value - minimum,
+            false => scale * value + minimum,
+        }
+    }
+}
+
+impl fmt::Display for PackedFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Shared {
+    /// Whether super-blocks have one, too.
+    pub fn in_supers(self) -> bool {
+        matches!(self, Shared::Signed | Shared::From(_))
+    }
+}
+
+impl Layout {
+    /// Whether elements come in super-blocks.
+    pub fn in_supers(&self) -> bool {
+        self.scale.in_supers()
+    }
+}
+
+/// The `at`-th entry of a plane of entries of `bits` bits; 0 where it has none.
+pub fn field(row: &[u32], start: usize, bits: u32, at: usize) -> u32 {
+    match bits {
+        0 => 0,
+        32 => row[start + at],
+        _ => {
+            let first = at * bits as usize;
+            row[start + first / 32] >> (first % 32) & ((1 << bits) - 1)
+        }
+    }
+}
+
+/// Half of the power of two that an exponent of 8 bits stands for (OCP Microscaling, E8M0).
+pub fn half_of_power(exponent: u8) -> f32 {
+    match exponent {
+        0 | 1 => f32::from_bits(0x0020_0000 << exponent),
+        _ => f32::from_bits((u32::from(exponent) - 1) << 23),
+    }
+}

@@ -1,0 +1,285 @@
+//! Matrices of few bits an element: products and lookups read them as they are.
+
+use super::{within, DType, Tensor};
+use crate::device::Device;
+use crate::dtype::FLOATS;
+use crate::error::{Error, ErrorKind, Result};
+use crate::op::{Op, PackedFormat, Routine};
+
+/// How messages name it.
+const NAME: &str = "PackedTensor";
+
+/// Bytes of one tensor of rows, at most: while a matrix is made, so many are in memory twice.
+const LARGEST: u64 = 1 << 26;
+
+/// A matrix whose rows are packed in a [`PackedFormat`], such as the weights of a language model.
+///
+/// Products decode blocks while they read them, so the matrix takes the memory that it takes in a file. It is a constant: it
+/// has no gradient, and gradients pass through its products to the other operand.
+///
+/// A large matrix is kept as several tensors of some rows each, so that none is longer than what the device can bind at once
+/// (128 MiB on many phones).
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, op::PackedFormat, tensor::PackedTensor};
+/// let device = Device::with(Preference::Cpu).await?;
+/// // Two rows of two `bf16`: 1 and 2, 3 and 4.
+/// let words = [0x4000_3F80, 0x4080_4040];
+/// let matrix = PackedTensor::new(&device, PackedFormat::BF16, [2, 2], &words)?;
+/// let x = device.tensor(&[10.0f32, 1.0], &[2])?;
+/// assert_eq!(matrix.linear(&x)?.read::<f32>().await?, [12.0, 34.0]);
+/// let second = device.tensor(&[1], &[1])?;
+/// assert_eq!(matrix.rows(&second)?.read::<f32>().await?, [3.0, 4.0]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct PackedTensor {
+    format: PackedFormat,
+    shape: [usize; 2],
+    /// Some rows each, in order.
+    chunks: Vec<Tensor>,
+}
+
+impl PackedTensor {
+    /// A matrix of this shape from its rows' words; [`PackedFormat::row_words`] says how many a row has, and
+    /// [`op::packed`](crate::op::packed) how they are laid out.
+    ///
+    /// # Errors
+    /// `Shape` if the columns are no whole blocks of the format or none, or the words not as many as there must be; `Memory`;
+    /// `Limit` if a row is longer than what the device can bind at once.
+    pub fn new(
+        device: &Device,
+        format: PackedFormat,
+        shape: [usize; 2],
+        words: &[u32],
+    ) -> Result<PackedTensor> {
+        let most = device.limits().binding_bytes.min(LARGEST) / 4;
+        PackedTensor::in_chunks(device, format, shape, words, most)
+    }
+
+    /// The same with at most this many words in a tensor.
+    #[doc(hidden)] // For tests.
+    pub fn in_chunks(
+        device: &Device,
+        format: PackedFormat,
+        [rows, columns]: [usize; 2],
+        words: &[u32],
+        most: u64,
+    ) -> Result<PackedTensor> {
+        let mut matrix = PackedBuilder::in_chunks(device, format, columns, most)?;
+        if rows.checked_mul(matrix.width) != Some(words.len()) {
+            let (width, have) = (matrix.width, words.len());
+            let must =
+                format!("[{rows}, {columns}] in {format} must have {width} words for each row");
+            return Err(Error::shape(format!("{NAME}: {must}, got {have} words")));
+        }
+        matrix.add(words)?;
+        matrix.finish()
+    }
+
+    /// Rows and columns.
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// How the rows are packed.
+    pub fn format(&self) -> PackedFormat {
+        self.format
+    }
+
+    /// Bytes of all rows.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| 4 * chunk.numel() as u64).sum()
+    }
+
+    /// Where the matrix is.
+    pub fn device(&self) -> &Device {
+        self.chunks[0].device()
+    }
+
+    /// `x [.., columns] -> [.., rows]`: the product with the transpose, as a linear layer without a bias has it. Sums are taken
+    /// in `f32`. Gradients pass to `x`.
+    ///
+    /// # Errors
+    /// `Shape` unless the last axis of `x` has as many elements as the matrix columns; `DType` unless `x` is of floats.
+    pub fn linear(&self, x: &Tensor) -> Result<Tensor> {
+        let [rows, columns] = self.shape;
+        let Some((&last, before)) = x.shape.split_last().filter(|(last, _)| **last == columns)
+        else {
+            let must = format!("the last axis of x must have the {columns} columns of the matrix");
+            return Err(Error::wrong_shape("linear", &must, &x.shape));
+        };
+        if !x.dtype().is_float() {
+            return Err(Error::wrong_dtype("linear", FLOATS, x.dtype()));
+        }
+        within("linear", || {
+            let flat = x.reshape(&[before.iter().product(), last])?;
+            let mut parts = Vec::with_capacity(self.chunks.len());
+            for chunk in &self.chunks {
+                parts.push(flat.apply(Op::Routine(Routine::PackedMatmul(self.format)), &[chunk])?);
+            }
+            let product = match &parts[..] {
+                [whole] => whole.clone(),
+                _ => Tensor::concat(&parts, 1)?,
+            };
+            product.reshape(&[before, &[rows]].concat())
+        })
+    }
+
+    /// Rows as ordinary numbers, in `f32`: `index [..] -> [.., columns]`, as an embedding looks its tokens up. An index outside
+    /// gives a row of the number that zeros stand for.
+    ///
+    /// # Errors
+    /// `DType` unless the index is `i32` or `u32`.
+    pub fn rows(&self, index: &Tensor) -> Result<Tensor> {
+        within("rows", || {
+            let flat = index.cast(DType::I32)?.reshape(&[index.numel()])?;
+            let (mut found, mut first): (Option<Tensor>, usize) = (None, 0);
+            for chunk in &self.chunks {
+                // Of rows that are elsewhere, the words are 0; as `u32`, none counts from the end.
+                let place = flat.sub(first as f64)?.bitcast(DType::U32)?;
+                let here = chunk.index_select(0, &place)?;
+                found = Some(match found {
+                    None => here,
+                    Some(others) => others.bitwise_or(&here)?,
+                });
+                first += chunk.shape[0];
+            }
+            let words = found.expect("there is at least one chunk");
+            let rows = self.unpacked(&words)?;
+            rows.reshape(&[&index.shape[..], &[self.shape[1]]].concat())
+        })
+    }
+
+    /// All of the matrix as ordinary numbers, in `f32`.
+    ///
+    /// # Errors
+    /// `Limit` if it would be too large.
+    pub fn dequantize(&self) -> Result<Tensor> {
+        let mut parts = Vec::with_capacity(self.chunks.len());
+        for chunk in &self.chunks {
+            parts.push(self.unpacked(chunk)?);
+        }
+        match &parts[..] {
+            [whole] => Ok(whole.clone()),
+            _ => within("dequantize", || Tensor::concat(&parts, 0)),
+        }
+    }
+
+    fn unpacked(&self, words: &Tensor) -> Result<Tensor> {
+        let routine = Routine::Unpack { format: self.format, columns: self.shape[1] };
+        words.apply(Op::Routine(routine), &[])
+    }
+}
+
+/// Makes a [`PackedTensor`] of rows that come in pieces, so that no more than a part of them is in memory twice.
+///
+/// ```
+/// # pollster::block_on(async {
+/// # use warpweft::{device::{Device, Preference}, op::PackedFormat, tensor::PackedBuilder};
+/// let device = Device::with(Preference::Cpu).await?;
+/// let mut matrix = PackedBuilder::new(&device, PackedFormat::BF16, 2)?;
+/// matrix.add(&[0x4000_3F80])?;
+/// matrix.add(&[0x4080_4040])?;
+/// assert_eq!(matrix.finish()?.shape(), [2, 2]);
+/// # Ok::<(), warpweft::error::Error>(()) }).unwrap();
+/// ```
+pub struct PackedBuilder {
+    device: Device,
+    format: PackedFormat,
+    columns: usize,
+    /// Words of a row, and rows of a tensor.
+    width: usize,
+    each: usize,
+    rows: usize,
+    /// Words that are in no tensor yet.
+    words: Vec<u32>,
+    chunks: Vec<Tensor>,
+}
+
+impl PackedBuilder {
+    /// A matrix of so many columns, and no rows yet.
+    ///
+    /// # Errors
+    /// `Shape` if the columns are no whole blocks of the format, or none; `Limit` if a row is longer than what the device can
+    /// bind at once.
+    pub fn new(device: &Device, format: PackedFormat, columns: usize) -> Result<PackedBuilder> {
+        let most = device.limits().binding_bytes.min(LARGEST) / 4;
+        PackedBuilder::in_chunks(device, format, columns, most)
+    }
+
+    fn in_chunks(
+        device: &Device,
+        format: PackedFormat,
+        columns: usize,
+        most: u64,
+    ) -> Result<PackedBuilder> {
+        if columns == 0 || !columns.is_multiple_of(format.block_len()) {
+            let block = format.block_len();
+            let must = format!("the columns must be a multiple of {block} for {format}, and not 0");
+            return Err(Error::shape(format!("{NAME}: {must}, got {columns}")));
+        }
+        let width = format.row_words(columns);
+        if width as u64 > most {
+            let message = format!("{NAME}: a row must have at most {most} words, got {width}");
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
+        let each = usize::try_from(most / width as u64).unwrap_or(usize::MAX);
+        let (words, chunks) = (Vec::new(), Vec::new());
+        Ok(PackedBuilder {
+            device: device.clone(),
+            format,
+            columns,
+            width,
+            each,
+            rows: 0,
+            words,
+            chunks,
+        })
+    }
+
+    /// Appends whole rows.
+    ///
+    /// # Errors
+    /// `Shape` unless these are the words of whole rows; `Memory`.
+    pub fn add(&mut self, mut words: &[u32]) -> Result<()> {
+        if !words.len().is_multiple_of(self.width) {
+            let (width, have) = (self.width, words.len());
+            let must =
+                format!("rows of {} in {} must have {width} words", self.columns, self.format);
+            return Err(Error::shape(format!("{NAME}: {must}, got {have} words")));
+        }
+        self.rows += words.len() / self.width;
+        while !words.is_empty() {
+            let left = self.each.saturating_mul(self.width) - self.words.len();
+            let (now, later) = words.split_at(left.min(words.len()));
+            self.words.extend_from_slice(now);
+            words = later;
+            if now.len() == left {
+                self.chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a tensor of the rows that wait.
+    fn chunk(&mut self) -> Result<()> {
+        let shape = [self.words.len() / self.width, self.width];
+        self.chunks.push(self.device.tensor(&self.words, &shape)?);
+        self.words.clear();
+        Ok(())
+    }
+
+    /// The matrix.
+    ///
+    /// # Errors
+    /// `Memory`.
+    pub fn finish(mut self) -> Result<PackedTensor> {
+        if !self.words.is_empty() || self.chunks.is_empty() {
+            self.chunk()?;
+        }
+        let shape = [self.rows, self.columns];
+        Ok(PackedTensor { format: self.format, shape, chunks: self.chunks })
+    }
+}

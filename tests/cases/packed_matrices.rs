@@ -1,0 +1,196 @@
+//! Packed matrices: products, lookups and gradients of each format, against the numbers that the blocks of a file stand for
+//! (`it/io/gguf.rs` holds those against the `gguf` package).
+
+use super::array::{random, word, Array};
+use super::check::{near, Suite};
+use super::matmul::product;
+use super::tolerance::Tolerance;
+use std::io::Cursor;
+use warpweft::device::Device;
+use warpweft::dtype::DType;
+use warpweft::error::Result;
+use warpweft::io::{BlockFormat, Gguf};
+use warpweft::op::PackedFormat;
+use warpweft::tensor::PackedTensor;
+
+/// The number of a format in files, and where a block has `f16` that must be ordinary numbers.
+fn in_files(format: PackedFormat) -> (u32, &'static [usize]) {
+    use PackedFormat::*;
+    match format {
+        F32 => (0, &[]),
+        F16 => (1, &[0]),
+        BF16 => (30, &[]),
+        Q8_0 => (8, &[0]),
+        Q4_0 => (2, &[0]),
+        Q4_1 => (3, &[0, 2]),
+        Q5_0 => (6, &[0]),
+        Q5_1 => (7, &[0, 2]),
+        Q2_K => (10, &[80, 82]),
+        Q3_K => (11, &[108]),
+        Q4_K => (12, &[0, 2]),
+        Q5_K => (13, &[0, 2]),
+        Q6_K => (14, &[208]),
+        IQ4_NL => (20, &[0]),
+        IQ4_XS => (23, &[0]),
+        MXFP4 => (39, &[]),
+    }
+}
+
+/// Blocks of a row after the other, of random bits but for what they share.
+fn blocks(format: PackedFormat, rows: usize, columns: usize) -> Vec<u8> {
+    let block = BlockFormat::from_name(format.name()).expect("a format of files");
+    let (count, size) = (rows * columns / block.block_len(), block.block_bytes());
+    let mut bytes: Vec<u8> = (0..count * size).map(|n| word(7, n) as u8).collect();
+    for (n, block) in bytes.chunks_mut(size).enumerate() {
+        let seed = word(11, n);
+        match format {
+            PackedFormat::F32 => block.copy_from_slice(&(seed as i32 as f32 * 2e-10).to_le_bytes()),
+            PackedFormat::BF16 => block[1] = 0x3e | block[1] & 0x80,
+            PackedFormat::MXFP4 => block[0] = 118 + (seed % 5) as u8,
+            _ => {}
+        }
+        for &at in in_files(format).1 {
+            // Between 2^-7 and 2^-4, with either sign; a few below the least exponent.
+            let exponent = if seed % 13 == 5 { 0 } else { 0x20 + (seed >> 8 & 7) as u8 };
+            block[at + 1] = (seed >> 16) as u8 & 0x83 | exponent;
+        }
+    }
+    bytes
+}
+
+/// A file of two matrices of a format, of which the first has so many rows.
+fn file(format: PackedFormat, [rows, columns]: [usize; 2], first: usize) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let number = |n: usize| (n as u64).to_le_bytes().to_vec();
+    let bytes = blocks(format, rows, columns);
+    let (kind, each) = (in_files(format).0.to_le_bytes().to_vec(), bytes.len() / rows);
+    let row = |name: &str, rows: usize, at: usize| {
+        let axes = 2u32.to_le_bytes().to_vec();
+        [text(name), axes, number(columns), number(rows), kind.clone(), number(at)].concat()
+    };
+    let second = (first * each).next_multiple_of(32);
+    let mut file = [&b"GGUF"[..], &3u32.to_le_bytes(), &number(2), &number(0)].concat();
+    file.extend([row("a", first, 0), row("b", rows - first, second)].concat());
+    file.resize(file.len().next_multiple_of(32), 0);
+    let start = file.len();
+    file.extend(&bytes[..first * each]);
+    file.resize(start + second, 0);
+    file.extend(&bytes[first * each..]);
+    file
+}
+
+/// A matrix and its numbers.
+fn loaded(
+    device: &Device,
+    format: PackedFormat,
+    [rows, columns]: [usize; 2],
+) -> Result<(PackedTensor, Array<f64>)> {
+    let mut file = Cursor::new(file(format, [rows, columns], rows.div_ceil(2)));
+    let head = Gguf::read(&mut file)?;
+    let matrix = head.load_packed(&mut file, device, &["a", "b"])?;
+    let block = BlockFormat::from_name(format.name()).expect("a format of files");
+    let numbers = block.decode(&blocks(format, rows, columns))?;
+    Ok((matrix, Array::new(&[rows, columns], numbers.into_iter().map(f64::from).collect())))
+}
+
+/// Rows and columns to try: whole blocks.
+fn shapes(format: PackedFormat) -> Vec<[usize; 2]> {
+    match format.block_len() {
+        1 => vec![[2, 1], [3, 33], [9, 96], [70, 64]],
+        32 => vec![[2, 32], [5, 96], [37, 288], [70, 64]],
+        block => vec![[2, block], [5, 3 * block], [37, 2 * block]],
+    }
+}
+
+fn largest(numbers: &Array<f64>) -> f64 {
+    numbers.data.iter().fold(0.0, |most, v| v.abs().max(most))
+}
+
+pub fn cases() -> Suite {
+    let mut suite = Suite::new("packed_matrices");
+    for format in PackedFormat::ALL {
+        let name = format.name();
+        suite.add(format!("products in {name}"), move |device| {
+            let mut checks = Vec::new();
+            for shape in shapes(format) {
+                let (matrix, numbers) = loaded(device, format, shape)?;
+                let by = Tolerance::sum(shape[1], largest(&numbers));
+                for m in [0, 1, 2, 3, 4, 5, 8, 9, 40] {
+                    let x = random(&[m, shape[1]], -1.0, 1.0, 8).rounded(DType::F32);
+                    let want = product(&x, &numbers.permute(&[1, 0]));
+                    let got = matrix.linear(&x.f32(device)?)?;
+                    checks.push(near(format!("{shape:?}, {m} rows"), got, want, by));
+                }
+                let x = random(&[shape[1]], -1.0, 1.0, 9).rounded(DType::F32);
+                let want = product(&x.reshape(&[1, shape[1]]), &numbers.permute(&[1, 0]));
+                let got = matrix.linear(&x.f32(device)?)?.add(1)?.relu();
+                let want = want.reshape(&[shape[0]]).map(|v| (v + 1.0).max(0.0));
+                checks.push(near(format!("{shape:?}, a vector, and more"), got, want, by));
+            }
+            Ok(checks)
+        });
+        suite.add(format!("numbers, rows and gradients in {name}"), move |device| {
+            let mut checks = Vec::new();
+            for shape in shapes(format) {
+                let (matrix, numbers) = loaded(device, format, shape)?;
+                // Products and a sum of them, in another order.
+                let by = Tolerance::sum(2, 2.0 * largest(&numbers));
+                checks.push(near("numbers", matrix.dequantize()?, numbers.clone(), by));
+                let order = [shape[0] - 1, 0, 1, 0];
+                let index = device.tensor(&order.map(|n| n as i32), &[2, 2])?;
+                let want = Array::from_fn(&[2, 2, shape[1]], |at| {
+                    numbers.at(&[order[2 * at[0] + at[1]], at[2]])
+                });
+                checks.push(near("rows", matrix.rows(&index)?, want, by));
+                let x = random(&[3, shape[1]], -1.0, 1.0, 8).f32(device)?;
+                let weights = random(&[3, shape[0]], -1.0, 1.0, 4).rounded(DType::F32);
+                let loss = matrix.linear(&x)?.mul(&weights.f32(device)?)?.sum(&[])?;
+                let got = loss.grad(&[&x])?.remove(0);
+                let by = Tolerance::sum(shape[0], largest(&numbers));
+                checks.push(near("gradient", got, product(&weights, &numbers), by));
+            }
+            Ok(checks)
+        });
+    }
+    suite.add("several tensors of some rows each", |device| {
+        let mut checks = Vec::new();
+        for format in [PackedFormat::Q4_1, PackedFormat::BF16] {
+            let shape = [11, 64];
+            let (matrix, numbers) = loaded(device, format, shape)?;
+            let words = words(&matrix)?;
+            for rows in [1, 3, 5, 11] {
+                let most = (rows * format.row_words(64)) as u64;
+                let cut = PackedTensor::in_chunks(device, format, shape, &words, most)?;
+                let by = Tolerance::sum(64, largest(&numbers));
+                let x = random(&[3, 64], -1.0, 1.0, 8).rounded(DType::F32);
+                let want = product(&x, &numbers.permute(&[1, 0]));
+                checks.push(near(
+                    format!("{rows}: product"),
+                    cut.linear(&x.f32(device)?)?,
+                    want,
+                    by,
+                ));
+                checks.push(near(
+                    format!("{rows}: numbers"),
+                    cut.dequantize()?,
+                    numbers.clone(),
+                    by,
+                ));
+                let index = device.tensor(&[10, 0, 5, 2], &[4])?;
+                let want =
+                    Array::from_fn(&[4, 64], |at| numbers.at(&[[10, 0, 5, 2][at[0]], at[1]]));
+                checks.push(near(format!("{rows}: rows"), cut.rows(&index)?, want, by));
+            }
+        }
+        Ok(checks)
+    });
+    suite
+}
+
+/// The words of a matrix, made anew.
+fn words(matrix: &PackedTensor) -> Result<Vec<u32>> {
+    let [rows, columns] = matrix.shape();
+    let blocks = blocks(matrix.format(), rows, columns);
+    let block = BlockFormat::from_name(matrix.format().name()).expect("a format of files");
+    block.pack(columns, &blocks)
+}
