@@ -115,6 +115,9 @@ pub mod data;
 #[cfg(feature = "io")]
 pub mod io;
 
+#[cfg(feature = "text")]
+pub mod text;
+
 #[cfg(feature = "model")]
 pub mod model;
 

@@ -22,9 +22,13 @@ pub use warpweft::*;
 pub mod bench;
 #[cfg(feature = "io")]
 pub mod files;
+#[cfg(feature = "model")]
+mod generation;
 mod trainer;
 pub mod tuned;
 
+#[cfg(feature = "model")]
+pub use generation::GenerationSync;
 pub use trainer::TrainerSync;
 
 use device::{Device, Found, Preference};
@@ -47,6 +51,8 @@ pub mod prelude {
         Padding, PoolOptions, Program, Reduction, Resize, SampleMode, SamplePadding, Sampling,
         Scan, ScatterReduction, Sections, Shader, Tensor, TensorSpec, Variable,
     };
+    #[cfg(feature = "model")]
+    pub use crate::GenerationSync;
     pub use crate::{ComputationGraphSync, DeviceSync, ProgramSync, TensorSync, TrainerSync};
 }
 

@@ -1,9 +1,10 @@
-//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, the benchmark, and what is
-//! in files of language models.
+//! The `warpweft` program: which devices there are, the demo, training, which kernels are fastest, the benchmark, and
+//! language models: what is in their files, and what they say.
 
 mod demo;
 mod devices;
 mod inspect;
+mod language;
 mod train;
 mod tune;
 
@@ -22,6 +23,8 @@ Examples:
   warpweft bench --only matmul,conv --runs 5   some cases, each five times
   warpweft bench --device gpu --json out.json  all cases, the figures as JSON too
   warpweft inspect model.gguf                  metadata, tensors and formats of a language model
+  warpweft chat model.gguf                     a conversation with a language model
+  warpweft generate model.gguf --prompt \"Once upon a time\" --max-tokens 50
   warpweft completions bash > ~/.local/share/bash-completion/completions/warpweft
 
 The device is chosen by --device or by WARPWEFT_DEVICE: auto, gpu, low-power, cpu, software, a number
@@ -69,6 +72,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Talk to a language model: a GGUF file with a chat template
+    Chat(language::Chat),
+    /// Print what a language model says after a text
+    Generate(language::Generate),
+    /// Print the tokens of a text or of a conversation
+    Tokenize(language::Tokenize),
+    /// Print how well a language model predicts a text
+    Perplexity(language::Perplexity),
     /// Time the cases of the benchmark on a device, each checked first against plain f64 loops
     Bench(bench::Options),
     /// Print a script that completes warpweft's commands and options in a shell
@@ -91,6 +102,10 @@ fn main() -> ExitCode {
         Command::Tune { on } => tune::run(on.device),
         Command::Bench(options) => bench::run(&options),
         Command::Inspect { file, json } => inspect::run(&file, json),
+        Command::Chat(chat) => chat.run(),
+        Command::Generate(generate) => generate.run(),
+        Command::Tokenize(tokenize) => tokenize.run(),
+        Command::Perplexity(perplexity) => perplexity.run(),
         Command::Completions { shell } => {
             let mut command = Cli::command();
             clap_complete::generate(shell, &mut command, "warpweft", &mut std::io::stdout());

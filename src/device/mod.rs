@@ -54,7 +54,7 @@ pub(crate) use wanted::Wanted;
 use web_time::Instant;
 
 /// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
-const MOST_WAITING: u64 = 2_000;
+const MOST_WAITING: u64 = 8_000;
 
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///

@@ -1,4 +1,4 @@
-//! What a decoder keeps of the tokens before: their keys and values, and the angles of their positions.
+//! What a decoder keeps of the tokens before, their keys and values; and what it knows of positions.
 
 use super::config::ModelConfig;
 use crate::device::Device;
@@ -58,42 +58,79 @@ impl KvCache {
     }
 }
 
-/// Cosines and sines of the rotary embedding (Su et al. 2021) for positions from 0 on.
-pub struct Angles {
-    /// `[positions, 1, half of the rotated elements]`.
-    cos: Tensor,
-    sin: Tensor,
+/// The rotary embedding (Su et al. 2021): pairs of elements of each head are turned, by angles that grow with the position.
+pub struct Rotary {
+    /// What elements are multiplied with, and what the other ones of their pairs are: `[positions, 1, head size]`.
+    own: Tensor,
+    other: Tensor,
+    pairs: Pairs,
 }
 
-impl Angles {
-    /// Of so many positions; the n-th pair turns by the position times `base^(-2n / size)`, divided by its factor.
+/// Which elements are a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pairs {
+    /// Two neighbours.
+    Neighbours,
+    /// An element of the first half, and the one as far into the second.
+    Halves,
+}
+
+impl Rotary {
+    /// Of so many positions. The n-th pair turns by the position times `base^(-2n / size)`, divided by its factor; `size` are
+    /// the elements that are turned, the first of the head.
     pub fn new(
         device: &Device,
-        positions: usize,
-        size: usize,
+        [positions, head, size]: [usize; 3],
         base: f64,
         factors: impl Fn(usize) -> f64,
-    ) -> Result<Angles> {
+        pairs: Pairs,
+    ) -> Result<Rotary> {
         let half = size / 2;
         let speeds: Vec<f64> =
             (0..half).map(|n| base.powf(-2.0 * n as f64 / size as f64) / factors(n)).collect();
-        let table = |f: fn(f64) -> f64| {
-            let numbers =
-                (0..positions * half).map(|i| f((i / half) as f64 * speeds[i % half]) as f32);
-            device.tensor(&numbers.collect::<Vec<f32>>(), &[positions, 1, half])
-        };
-        Ok(Angles { cos: table(f64::cos)?, sin: table(f64::sin)? })
+        let (mut own, mut other) = (Vec::new(), Vec::new());
+        for (position, i) in
+            (0..positions).flat_map(|position| (0..head).map(move |i| (position, i)))
+        {
+            let (pair, first) = match pairs {
+                Pairs::Neighbours => (i / 2, i % 2 == 0),
+                Pairs::Halves => (i % half, i < half),
+            };
+            let (sin, cos) = match i < size {
+                true => (position as f64 * speeds[pair]).sin_cos(),
+                false => (0.0, 1.0),
+            };
+            own.push(cos as f32);
+            other.push(if first { -sin } else { sin } as f32);
+        }
+        let shape = [positions, 1, head];
+        Ok(Rotary {
+            own: device.tensor(&own, &shape)?,
+            other: device.tensor(&other, &shape)?,
+            pairs,
+        })
     }
 
-    /// Those of some tokens.
-    pub fn of(&self, start: usize, tokens: usize) -> Result<Angles> {
+    /// That of some tokens.
+    pub fn of(&self, start: usize, tokens: usize) -> Result<Rotary> {
         let range = start as isize..(start + tokens) as isize;
-        Ok(Angles { cos: self.cos.slice(0, range.clone())?, sin: self.sin.slice(0, range)? })
+        let (own, other) = (self.own.slice(0, range.clone())?, self.other.slice(0, range)?);
+        Ok(Rotary { own, other, pairs: self.pairs })
     }
 
-    /// `x [tokens, heads, size]`, rotated. A pair is two neighbours if `interleaved`, otherwise an element of the first half
-    /// and the one as far into the second.
-    pub fn rotate(&self, x: &Tensor, interleaved: bool) -> Result<Tensor> {
-        x.rotary(&self.cos, &self.sin, interleaved)
+    /// `x [tokens, heads, head size]`, turned.
+    pub fn turn(&self, x: &Tensor) -> Result<Tensor> {
+        let &[tokens, heads, size] = x.shape() else { unreachable!("heads have three axes") };
+        let exchanged = match self.pairs {
+            Pairs::Neighbours => x
+                .reshape(&[tokens, heads, size / 2, 2])?
+                .flip(&[-1])?
+                .reshape(&[tokens, heads, size])?,
+            Pairs::Halves => {
+                let halves = x.chunk(2, -1)?;
+                Tensor::concat(&[&halves[1], &halves[0]], -1)?
+            }
+        };
+        x.mul(&self.own)?.add(&exchanged.mul(&self.other)?)
     }
 }

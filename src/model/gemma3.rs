@@ -1,7 +1,7 @@
 //! Gemma 3 (Gemma Team 2025). Of six layers five see only a window of the tokens before, and turn queries and keys by angles
 //! of their own base. Queries and keys are normalized for each head, and what layers add is normalized, too.
 
-use super::cache::{Angles, KvCache};
+use super::cache::{KvCache, Pairs, Rotary};
 use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
@@ -22,7 +22,7 @@ pub struct Gemma3 {
     layers: Vec<Layer>,
     norm: Tensor,
     /// In windowed layers, and in the others.
-    angles: [Angles; 2],
+    rotary: [Rotary; 2],
 }
 
 struct Layer {
@@ -72,31 +72,32 @@ impl Gemma3 {
             });
         }
         let device = weights.device;
-        let angles = |base, scale: f64| Angles::new(device, context, head_size, base, |_| scale);
+        let size = [context, head_size, head_size];
+        let rotary = |base, scale: f64| Rotary::new(device, size, base, |_| scale, Pairs::Halves);
         Ok(Gemma3 {
             embedding: weights.matrix("token_embd.weight", [vocabulary, width])?,
             layers,
             norm: weights.vector("output_norm.weight", width)?,
-            angles: [angles(LOCAL_BASE, 1.0)?, angles(config.rope_base, config.rope_scale)?],
+            rotary: [rotary(LOCAL_BASE, 1.0)?, rotary(config.rope_base, config.rope_scale)?],
             config: config.clone(),
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, angles: &[Angles; 2], cache: &KvCache) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, rotary: &[Rotary; 2], cache: &KvCache) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let norm = |x: &Tensor, weight| x.rms_norm(-1, Some(weight), config.epsilon);
         let all = (n + 1).is_multiple_of(PATTERN);
-        let (angles, window) = match all {
-            true => (&angles[1], None),
-            false => (&angles[0], config.window),
+        let (rotary, window) = match all {
+            true => (&rotary[1], None),
+            false => (&rotary[0], config.window),
         };
         let parts = layer.projections.apply(&norm(x, &layer.attention_norm)?)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
         let q = norm(&heads(&parts[0], config.heads)?, &layer.query_norm)?;
         let k = norm(&heads(&parts[1], config.kv_heads)?, &layer.key_norm)?;
         let v = heads(&parts[2], config.kv_heads)?;
-        let (q, k) = (angles.rotate(&q, false)?, angles.rotate(&k, false)?);
+        let (q, k) = (rotary.turn(&q)?, rotary.turn(&k)?);
         let seen = layer.attention_output.linear(&cache.attend(n, [&q, &k, &v], window)?)?;
         let x = x.add(&norm(&seen, &layer.after_attention_norm)?)?;
         let parts = layer.gate_and_up.apply(&norm(&x, &layer.feed_forward_norm)?)?;
@@ -108,11 +109,11 @@ impl Gemma3 {
 impl Decoder for Gemma3 {
     fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
         let count = tokens.shape()[0];
-        let [windowed, whole] = &self.angles;
-        let angles = [windowed.of(cache.length, count)?, whole.of(cache.length, count)?];
+        let [windowed, whole] = &self.rotary;
+        let rotary = [windowed.of(cache.length, count)?, whole.of(cache.length, count)?];
         let mut x = self.embedding.rows(tokens)?.mul((self.config.width as f64).sqrt())?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, &angles, cache)?;
+            x = self.layer(n, &x, &rotary, cache)?;
         }
         Ok(x)
     }

@@ -3,7 +3,7 @@
 //! Each layer adds attention to the tokens before, and a gated feed-forward network, to a stream of vectors, one for each
 //! token. Queries and keys are rotated by their position, neighbours in pairs, as files have their weights permuted for.
 
-use super::cache::{Angles, KvCache};
+use super::cache::{KvCache, Pairs, Rotary};
 use super::config::ModelConfig;
 use super::weights::{Joint, Weights};
 use super::Decoder;
@@ -18,7 +18,7 @@ pub struct Llama {
     norm: Tensor,
     /// None where the embedding serves both ends.
     output: Option<PackedTensor>,
-    angles: Angles,
+    rotary: Rotary,
 }
 
 struct Layer {
@@ -61,6 +61,7 @@ impl Llama {
         }
         let factors = weights.rope_factors(config.rope_size / 2)?;
         let factor = |n: usize| factors.as_ref().map_or(1.0, |all| all[n]) * config.rope_scale;
+        let size = [context, head_size, config.rope_size];
         let output = match weights.has("output.weight") {
             true => Some(weights.matrix("output.weight", [vocabulary, width])?),
             false => None,
@@ -70,25 +71,19 @@ impl Llama {
             layers,
             norm: weights.vector("output_norm.weight", width)?,
             output,
-            angles: Angles::new(
-                weights.device,
-                context,
-                config.rope_size,
-                config.rope_base,
-                factor,
-            )?,
+            rotary: Rotary::new(weights.device, size, config.rope_base, factor, Pairs::Neighbours)?,
             config: config.clone(),
         })
     }
 
-    fn layer(&self, n: usize, x: &Tensor, angles: &Angles, cache: &KvCache) -> Result<Tensor> {
+    fn layer(&self, n: usize, x: &Tensor, rotary: &Rotary, cache: &KvCache) -> Result<Tensor> {
         let (layer, config) = (&self.layers[n], &self.config);
         let tokens = x.shape()[0];
         let h = x.rms_norm(-1, Some(&layer.attention_norm), config.epsilon)?;
         let parts = layer.projections.apply(&h)?;
         let heads = |part: &Tensor, count| part.reshape(&[tokens, count, config.head_size]);
-        let q = angles.rotate(&heads(&parts[0], config.heads)?, true)?;
-        let k = angles.rotate(&heads(&parts[1], config.kv_heads)?, true)?;
+        let q = rotary.turn(&heads(&parts[0], config.heads)?)?;
+        let k = rotary.turn(&heads(&parts[1], config.kv_heads)?)?;
         let v = heads(&parts[2], config.kv_heads)?;
         let seen = cache.attend(n, [&q, &k, &v], config.window)?;
         let x = x.add(&layer.attention_output.linear(&seen)?)?;
@@ -100,10 +95,10 @@ impl Llama {
 
 impl Decoder for Llama {
     fn forward(&self, tokens: &Tensor, cache: &KvCache) -> Result<Tensor> {
-        let angles = self.angles.of(cache.length, tokens.shape()[0])?;
+        let rotary = self.rotary.of(cache.length, tokens.shape()[0])?;
         let mut x = self.embedding.rows(tokens)?;
         for n in 0..self.layers.len() {
-            x = self.layer(n, &x, &angles, cache)?;
+            x = self.layer(n, &x, &rotary, cache)?;
         }
         Ok(x)
     }

@@ -5,22 +5,26 @@
 
 mod cache;
 mod config;
+mod context;
 mod gemma3;
+mod generate;
 mod llama;
+mod sampling;
 mod weights;
 
 pub use config::ModelConfig;
+pub use context::Context;
+pub use generate::{Finish, GenerateOptions, Generated, Generation};
+pub use sampling::SamplingOptions;
 
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::Tensor;
+use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 use cache::KvCache;
 use std::io::{Read, Seek};
 use weights::Weights;
-
-/// Tokens of a prompt that are computed together.
-const PROMPT: usize = 512;
 
 /// What a family of models does.
 trait Decoder {
@@ -40,9 +44,26 @@ pub struct LoadOptions {
 }
 
 /// A decoder-only language model.
+///
+/// ```no_run
+/// # async fn run() -> warpweft::error::Result<()> {
+/// use warpweft::{device::Device, model::{GenerateOptions, LanguageModel, LoadOptions}};
+///
+/// let file = std::io::BufReader::new(std::fs::File::open("model.gguf").expect("a file"));
+/// let model = LanguageModel::load(&Device::new().await?, file, LoadOptions::default())?;
+/// let mut context = model.context()?;
+/// let prompt = model.tokenizer().encode_with_ends("The capital of France is", true)?;
+/// let mut generation = context.generate(&prompt, GenerateOptions::default())?;
+/// while let Some(token) = generation.next().await? {
+///     print!("{}", token.text);
+/// }
+/// # Ok(()) }
+/// ```
 pub struct LanguageModel {
     device: Device,
     config: ModelConfig,
+    tokenizer: Tokenizer,
+    template: Option<ChatTemplate>,
     decoder: Box<dyn Decoder>,
     context: usize,
 }
@@ -60,6 +81,8 @@ impl LanguageModel {
     ) -> Result<LanguageModel> {
         let head = Gguf::read(&mut file)?;
         let config = ModelConfig::read(&head)?;
+        let tokenizer = Tokenizer::from_gguf(&head)?;
+        let template = template(&head, &tokenizer)?;
         let context = options.context.unwrap_or(config.context.min(4096)).max(1);
         let mut weights = Weights { head: &head, file, device };
         let decoder: Box<dyn Decoder> = match &config.architecture[..] {
@@ -71,7 +94,7 @@ impl LanguageModel {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        Ok(LanguageModel { device: device.clone(), config, decoder, context })
+        Ok(LanguageModel { device: device.clone(), config, tokenizer, template, decoder, context })
     }
 
     /// The extents and constants of the model.
@@ -79,9 +102,28 @@ impl LanguageModel {
         &self.config
     }
 
+    /// The tokenizer of the model.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The prompt of a conversation, by the template in the file, or by one that its special tokens were made for.
+    ///
+    /// # Errors
+    /// `Unsupported` if there is neither; `Data` if the template refuses the messages.
+    pub fn chat_prompt(&self, messages: &[Message], options: &ChatOptions) -> Result<Vec<u32>> {
+        let template = self.template.as_ref().ok_or_else(no_template)?;
+        template.encode(&self.tokenizer, messages, options)
+    }
+
     /// Where the model is.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Tokens of the longest context.
+    pub fn context_length(&self) -> usize {
+        self.context
     }
 
     /// An empty context, which tokens are added to.
@@ -89,80 +131,31 @@ impl LanguageModel {
     /// # Errors
     /// `Memory`.
     pub fn context(&self) -> Result<Context<'_>> {
-        let cache = KvCache::new(&self.device, &self.config, self.context, DType::F32)?;
-        Ok(Context { model: self, cache })
+        Context::new(self)
     }
 }
 
-/// The tokens that a model has seen, as keys and values.
-pub struct Context<'a> {
-    model: &'a LanguageModel,
-    cache: KvCache,
+fn no_template() -> Error {
+    let message = "chat: the model must have a chat template, got none; it may be a base model";
+    Error::new(ErrorKind::Unsupported, message)
 }
 
-impl Context<'_> {
-    /// How many tokens it has seen.
-    pub fn len(&self) -> usize {
-        self.cache.length
-    }
+/// The chat template of a GGUF file, or the built-in one that its special tokens were made for.
+///
+/// # Errors
+/// `Unsupported` if there is neither; `Data` if the template is damaged.
+pub fn chat_template(head: &Gguf, tokenizer: &Tokenizer) -> Result<ChatTemplate> {
+    template(head, tokenizer)?.ok_or_else(no_template)
+}
 
-    /// Whether it has seen none.
-    pub fn is_empty(&self) -> bool {
-        self.cache.length == 0
-    }
-
-    /// Forgets all tokens but the first ones.
-    pub fn truncate(&mut self, length: usize) {
-        self.cache.length = self.cache.length.min(length);
-    }
-
-    /// Adds tokens: the logits of what follows the last one, `[vocabulary]`.
-    ///
-    /// # Errors
-    /// `Data` for a token that is not in the vocabulary, or no token; `Limit` at the end of the context.
-    pub fn add(&mut self, tokens: &[u32]) -> Result<Tensor> {
-        let x = self
-            .vectors(tokens)?
-            .pop()
-            .ok_or_else(|| Error::data("model: at least one token must be added, got none"))?;
-        let last = x.slice(0, -1..)?;
-        self.model.decoder.logits(&last)?.detach().squeeze(0)
-    }
-
-    /// Adds tokens: the logits of what follows each of them, `[tokens, vocabulary]`.
-    ///
-    /// # Errors
-    /// As [`Context::add`].
-    pub fn add_all(&mut self, tokens: &[u32]) -> Result<Tensor> {
-        let parts = self.vectors(tokens)?;
-        let x = match &parts[..] {
-            [] => return Err(Error::data("model: at least one token must be added, got none")),
-            [one] => one.clone(),
-            several => Tensor::concat(several, 0)?,
-        };
-        Ok(self.model.decoder.logits(&x)?.detach())
-    }
-
-    fn vectors(&mut self, tokens: &[u32]) -> Result<Vec<Tensor>> {
-        let model = self.model;
-        if let Some(id) = tokens.iter().find(|&&id| id as usize >= model.config.vocabulary) {
-            let count = model.config.vocabulary;
-            return Err(Error::data(format!("model: tokens must be below {count}, got {id}")));
-        }
-        if tokens.len() > model.context - self.cache.length {
-            let (most, there, more) = (model.context, self.cache.length, tokens.len());
-            let message = format!(
-                "model: the context must have at most {most} tokens, got {there} and {more} more"
-            );
-            return Err(Error::new(ErrorKind::Limit, message));
-        }
-        let mut parts = Vec::new();
-        for part in tokens.chunks(PROMPT) {
-            let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
-            let ids = model.device.tensor(&ids, &[part.len()])?;
-            parts.push(model.decoder.forward(&ids, &self.cache)?.detach());
-            self.cache.length += part.len();
-        }
-        Ok(parts)
-    }
+fn template(head: &Gguf, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
+    let template = match ChatTemplate::from_gguf(head)? {
+        Some(template) => template,
+        None => match ChatTemplate::guess(tokenizer) {
+            Some(name) => ChatTemplate::named(name)?,
+            None => return Ok(None),
+        },
+    };
+    let text = |id: Option<u32>| id.and_then(|id| tokenizer.token(id)).unwrap_or_default();
+    Ok(Some(template.with_tokens(text(tokenizer.bos()), text(tokenizer.eos()))))
 }

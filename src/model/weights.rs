@@ -96,14 +96,9 @@ impl Joint {
         let mut all = Vec::new();
         for (weights, outputs) in &self.parts {
             let product = weights.linear(x)?;
-            let mut start = 0;
-            for &count in outputs {
-                let end = start + count;
-                all.push(match outputs.len() {
-                    1 => product.clone(),
-                    _ => product.slice(-1, start as isize..end as isize)?,
-                });
-                start = end;
+            match outputs.len() {
+                1 => all.push(product),
+                _ => all.extend(product.split(&outputs[..], -1)?),
             }
         }
         Ok(all)

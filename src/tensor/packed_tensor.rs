@@ -114,7 +114,10 @@ impl PackedTensor {
             return Err(Error::wrong_dtype("linear", FLOATS, x.dtype()));
         }
         within("linear", || {
-            let flat = x.reshape(&[before.iter().product(), last])?;
+            let flat = match before.len() {
+                1 => x.clone(),
+                _ => x.reshape(&[before.iter().product(), last])?,
+            };
             let mut parts = Vec::with_capacity(self.chunks.len());
             for chunk in &self.chunks {
                 parts.push(flat.apply(Op::Routine(Routine::PackedMatmul(self.format)), &[chunk])?);
@@ -123,7 +126,10 @@ impl PackedTensor {
                 [whole] => whole.clone(),
                 _ => Tensor::concat(&parts, 1)?,
             };
-            product.reshape(&[before, &[rows]].concat())
+            match before.len() {
+                1 => Ok(product),
+                _ => product.reshape(&[before, &[rows]].concat()),
+            }
         })
     }
 

@@ -1,0 +1,49 @@
+//! The blocking calls of a generation.
+
+use crate::error::Result;
+use crate::model::{Generated, Generation};
+use pollster::block_on;
+
+/// The blocking calls of a [`Generation`].
+///
+/// ```no_run
+/// use warpweft_native::model::{GenerateOptions, LanguageModel, LoadOptions};
+/// use warpweft_native::prelude::*;
+///
+/// let file = std::io::BufReader::new(std::fs::File::open("model.gguf").expect("a file"));
+/// let model = LanguageModel::load(&Device::new_sync()?, file, LoadOptions::default())?;
+/// let prompt = model.tokenizer().encode_with_ends("Once upon a time", true)?;
+/// let mut context = model.context()?;
+/// for token in context.generate(&prompt, GenerateOptions::default())?.tokens_sync() {
+///     print!("{}", token?.text);
+/// }
+/// # Ok::<(), Error>(())
+/// ```
+pub trait GenerationSync {
+    /// [`Generation::next`], blocking.
+    ///
+    /// # Errors
+    /// As there.
+    fn next_sync(&mut self) -> Result<Option<Generated>>;
+
+    /// All tokens that follow. It ends after an error.
+    fn tokens_sync(self) -> impl Iterator<Item = Result<Generated>>;
+}
+
+impl GenerationSync for Generation<'_, '_> {
+    fn next_sync(&mut self) -> Result<Option<Generated>> {
+        block_on(self.next())
+    }
+
+    fn tokens_sync(mut self) -> impl Iterator<Item = Result<Generated>> {
+        let mut over = false;
+        std::iter::from_fn(move || {
+            if over {
+                return None;
+            }
+            let token = self.next_sync().transpose();
+            over = !matches!(token, Some(Ok(_)));
+            token
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! `warpweft chat`: a conversation in a terminal.
+
+use super::generate::Sampling;
+use super::{print, Model};
+use clap::Args;
+use std::io::{BufRead, IsTerminal};
+use warpweft_native::model::{Context, Finish, GenerateOptions, LanguageModel};
+use warpweft_native::prelude::*;
+use warpweft_native::text::{ChatOptions, Message};
+
+/// The options of the command.
+#[derive(Args)]
+pub struct Chat {
+    #[command(flatten)]
+    model: Model,
+    /// What the model is told before the conversation
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// At most so many tokens in an answer [default: as many as the context has room for]
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<usize>,
+    #[command(flatten)]
+    sampling: Sampling,
+}
+
+impl Chat {
+    /// Talks until the input ends.
+    ///
+    /// # Errors
+    /// If the model cannot be loaded, or has no chat template.
+    pub fn run(&self) -> Result<()> {
+        let (model, _) = self.model.load()?;
+        let terminal = std::io::stdin().is_terminal();
+        let mut messages: Vec<Message> = Vec::new();
+        messages.extend(self.system.as_ref().map(|text| Message::new("system", text)));
+        let mut context = model.context()?;
+        if terminal {
+            print("An empty line or Ctrl-D ends the conversation.\n")?;
+        }
+        let mut lines = std::io::stdin().lock().lines();
+        loop {
+            if terminal && !print("\n> ")? {
+                return Ok(());
+            }
+            let Some(Ok(line)) = lines.next() else { return Ok(()) };
+            if line.trim().is_empty() {
+                return Ok(());
+            }
+            messages.push(Message::new("user", line));
+            let Some(answer) = self.answer(&model, &mut context, &messages)? else { return Ok(()) };
+            messages.push(Message::new("assistant", answer));
+        }
+    }
+
+    /// The answer to the last message, printed as it comes; `None` when nobody reads any more.
+    fn answer(
+        &self,
+        model: &LanguageModel,
+        context: &mut Context<'_>,
+        messages: &[Message],
+    ) -> Result<Option<String>> {
+        let prompt = model.chat_prompt(messages, &ChatOptions::default())?;
+        let options = GenerateOptions {
+            max_tokens: self.max_tokens,
+            sampling: self.sampling.options(),
+            ..GenerateOptions::default()
+        };
+        let mut generation = context.generate(&prompt, options)?;
+        let mut answer = String::new();
+        while let Some(token) = generation.next_sync()? {
+            if !print(&token.text)? {
+                return Ok(None);
+            }
+            answer += &token.text;
+        }
+        let why = match generation.finish() {
+            Some(Finish::ContextFull) => "\n(the context is full)\n",
+            Some(Finish::MaxTokens) => " ...\n",
+            _ => "\n",
+        };
+        Ok(print(why)?.then_some(answer))
+    }
+}

@@ -1,0 +1,158 @@
+//! Generation: token after token, until the model ends, a text is found, or there is no more room.
+
+use super::sampling::{Choice, Sampler};
+use super::{Context, SamplingOptions};
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+use crate::text::TextDecoder;
+
+/// What may be chosen for a generation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GenerateOptions {
+    /// At most so many tokens; as many as the context has room for by default.
+    pub max_tokens: Option<usize>,
+    /// How tokens are chosen.
+    pub sampling: SamplingOptions,
+    /// Texts that end the generation; they are not part of it.
+    pub stop: Vec<String>,
+    /// For each token, tell the probabilities of so many of the likeliest tokens.
+    pub likeliest: usize,
+    /// Go on after a token that ends what the model has to say.
+    pub ignore_end: bool,
+}
+
+/// A token that was generated.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Generated {
+    /// Its number.
+    pub id: u32,
+    /// The text that is known now: whole characters, which may come with a later token, and nothing of which could still be the
+    /// beginning of a text that ends the generation.
+    pub text: String,
+    /// The natural logarithm of its probability, by the model alone.
+    pub logprob: f32,
+    /// The likeliest tokens and the logarithms of their probabilities.
+    pub likeliest: Vec<(u32, f32)>,
+}
+
+/// Why a generation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finish {
+    /// The model ended its text.
+    End,
+    /// A text of [`GenerateOptions::stop`] was found.
+    Stop,
+    /// As many tokens were generated as were asked for.
+    MaxTokens,
+    /// The context is full.
+    ContextFull,
+}
+
+/// A generation that is under way. It may be dropped at any token; the context has then seen all tokens before.
+pub struct Generation<'c, 'a> {
+    context: &'c mut Context<'a>,
+    sampler: Sampler,
+    options: GenerateOptions,
+    decoder: TextDecoder<'a>,
+    /// The logits of the next token.
+    logits: Tensor,
+    /// Text that could still become one that ends the generation.
+    held: String,
+    count: usize,
+    finish: Option<Finish>,
+}
+
+impl<'c, 'a> Generation<'c, 'a> {
+    pub(super) fn new(
+        context: &'c mut Context<'a>,
+        tokens: &[u32],
+        options: GenerateOptions,
+    ) -> Result<Generation<'c, 'a>> {
+        if options.stop.iter().any(String::is_empty) {
+            return Err(Error::data("generate: texts that end it must have characters, got none"));
+        }
+        let model = context.model();
+        let vocabulary = model.config().vocabulary;
+        let sampler = Sampler::new(model.device(), vocabulary, options.sampling.clone(), tokens)?;
+        let logits = context.resume(tokens)?;
+        let decoder = model.tokenizer().decoder();
+        let held = String::new();
+        Ok(Generation { context, sampler, options, decoder, logits, held, count: 0, finish: None })
+    }
+
+    /// The next token; `None` at the end. A token that ends what the model has to say comes, too, with the text that was held
+    /// back; [`finish`](Generation::finish) is [`Finish::End`] then.
+    ///
+    /// # Errors
+    /// Those of the device. The context is then as it was before the token.
+    pub async fn next(&mut self) -> Result<Option<Generated>> {
+        if self.finish.is_some() {
+            return Ok(None);
+        }
+        if self.options.max_tokens == Some(self.count) {
+            self.finish = Some(Finish::MaxTokens);
+            return Ok(None);
+        }
+        let Choice { id, logprob, likeliest } =
+            self.sampler.choose(&self.logits, self.options.likeliest).await?;
+        let model = self.context.model();
+        if !self.options.ignore_end && model.tokenizer().is_end_of_generation(id) {
+            self.finish = Some(Finish::End);
+            let text = self.rest();
+            return Ok(Some(Generated { id, text, logprob, likeliest }));
+        }
+        self.count += 1;
+        self.held += &self.decoder.push(id);
+        let text = match self.stopped() {
+            Some(text) => {
+                self.finish = Some(Finish::Stop);
+                text
+            }
+            None if self.context.len() == model.context_length() => {
+                self.finish = Some(Finish::ContextFull);
+                self.rest()
+            }
+            None if self.options.max_tokens == Some(self.count) => {
+                self.finish = Some(Finish::MaxTokens);
+                self.rest()
+            }
+            None => {
+                self.logits = self.context.add(&[id])?;
+                // It runs while the text is looked at.
+                self.logits.run()?;
+                self.certain()
+            }
+        };
+        Ok(Some(Generated { id, text, logprob, likeliest }))
+    }
+
+    /// Why it ended, once it has.
+    pub fn finish(&self) -> Option<Finish> {
+        self.finish
+    }
+
+    /// The text before one that ends the generation, if there is one now.
+    fn stopped(&mut self) -> Option<String> {
+        let at = self.options.stop.iter().filter_map(|stop| self.held.find(&stop[..])).min()?;
+        self.held.truncate(at);
+        Some(std::mem::take(&mut self.held))
+    }
+
+    /// All that is held back, and what the decoder still has.
+    fn rest(&mut self) -> String {
+        self.held += &self.decoder.finish();
+        self.stopped().unwrap_or_else(|| std::mem::take(&mut self.held))
+    }
+
+    /// The text that nothing can change any more: all but the longest end of it that one of the texts begins with.
+    fn certain(&mut self) -> String {
+        let begins =
+            |at: usize| self.options.stop.iter().any(|stop| stop.starts_with(&self.held[at..]));
+        let places = self.held.char_indices().map(|(at, _)| at);
+        let end = places.filter(|&at| begins(at)).min().unwrap_or(self.held.len());
+        let later = self.held.split_off(end);
+        std::mem::replace(&mut self.held, later)
+    }
+}
