@@ -1,6 +1,7 @@
 //! The examples say what is true: each is run as a person runs it, and what it prints is held against numbers that are
 //! known without it.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,6 +29,33 @@ fn printed(name: &str, device: &str) -> String {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {error}");
     String::from_utf8(output.stdout).expect("it prints text")
+}
+
+/// A model that `npm run setup` gets; `None`, said loudly, where it is not there. That is a failure if `WARPWEFT_REQUIRE` names
+/// models.
+fn model(file: &str) -> Option<PathBuf> {
+    let folder = match std::env::var_os("WARPWEFT_MODELS") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/models"),
+    };
+    let path = folder.join(file);
+    if !path.exists() {
+        let message = format!("models: {} is not there; `npm run setup` gets it", path.display());
+        let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+        assert!(!required.contains("models"), "WARPWEFT_REQUIRE={required}, but {message}");
+        let _ = writeln!(std::io::stderr(), "{message}");
+        return None;
+    }
+    Some(path)
+}
+
+#[test]
+fn generate() {
+    let Some(path) = model("SmolLM2-135M-Instruct.Q4_1.gguf") else { return };
+    let output = Command::new(program("generate")).arg(path).env("WARPWEFT_DEVICE", "cpu").output();
+    let output = output.expect("the example starts");
+    let text = String::from_utf8(output.stdout).expect("it prints text");
+    assert!(output.status.success() && text.contains("Paris"), "{text}");
 }
 
 /// The numbers in what follows `words` in its line.

@@ -28,6 +28,7 @@ mod js;
 mod losses;
 mod lru;
 mod memory;
+mod model;
 mod pasts;
 mod plan;
 mod poison;

@@ -30,13 +30,15 @@ fn blocks(markdown: &str, language: &str) -> Vec<String> {
 fn the_examples_are_the_readmes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(root.join("README.md")).expect("there is a README");
-    let [first, training] = &blocks(&readme, "rust")[..] else {
-        panic!("not two blocks of Rust in README.md")
+    let [first, training, generate] = &blocks(&readme, "rust")[..] else {
+        panic!("not three blocks of Rust in README.md")
     };
     let head = "//! An example of the README; `UPDATE_EXPECT=1` rewrites this file.\n\n";
     let text = |block: &str| format!("{head}{}", block.replacen("fn main", "pub fn main", 1));
     expect_file!["readme/example.rs"].assert_eq(&text(first));
     expect_file!["readme/training.rs"].assert_eq(&text(training));
+    // It needs a model, so it is an example, which `native/tests/examples.rs` runs.
+    expect_file!["../../native/examples/generate.rs"].assert_eq(generate);
 }
 
 #[test]

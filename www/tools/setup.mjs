@@ -16,6 +16,7 @@ import { parseArgs } from "node:util";
 import { aptInstall, mayInstall } from "./apt.mjs";
 import { chromedriver, chromium, firefox, geckodriver, hasGpu, lavapipe, lockedVersion } from "./env.mjs";
 import { onPath, read, root, run, tool, tools } from "./env.mjs";
+import { getModels, haveModels, havePip } from "./models.mjs";
 import { say as print, step } from "./progress.mjs";
 import { addWasm32, haveWasm32, rustWebTool } from "./rust-web.mjs";
 
@@ -136,16 +137,26 @@ const steps = {
     get: (say) => debian(["libvulkan1", "mesa-vulkan-drivers"], say),
     hand: { linux: ["apt-get install libvulkan1 mesa-vulkan-drivers"] },
   },
+  models: {
+    title: "language models",
+    usual: 60,
+    ready: haveModels,
+    get: async (say) => {
+      if (!havePip()) await debian(["python3-pip"], say);
+      await getModels(say);
+    },
+    hand: { any: ["install Python 3 with pip, then npm run setup again; or name a folder that has them in WARPWEFT_MODELS"] },
+  },
 };
 
 /** The steps for those who work on one side alone. */
 const sides = {
-  native: ["rust", "crates", "lints", "vulkan"],
+  native: ["rust", "crates", "lints", "vulkan", "models"],
   browser: ["rust", "crates", "node", "wasm32", "wasmTools", "lints", "chromium"],
 };
 
 /** Steps that run next to the others: downloads, what waits for Debian's packages, and what is compiled alone. */
-const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan"], ["geckodriver"]];
+const lanes = [["node"], ["crates"], ["chromium", "firefox", "vulkan", "models"], ["geckodriver"]];
 
 /** Does the steps named, or all; throws at the end when some could not be done. */
 export async function setup(names = Object.keys(steps)) {

@@ -32,7 +32,7 @@ const stages = {
 
 /** The Rust tests. That a backend is missing is a failure here, not a reason to test less. */
 async function testNative() {
-  const env = { WARPWEFT_REQUIRE: "cpu,wgpu", WARPWEFT_EVERY: values.only ? "1" : "4", ...nativeTestEnv() };
+  const env = { WARPWEFT_REQUIRE: "cpu,wgpu,models", WARPWEFT_EVERY: values.only ? "1" : "4", ...nativeTestEnv() };
   return counted(() => run("cargo", ["test", "--workspace", "--no-fail-fast"], { env }));
 }
 

@@ -252,9 +252,10 @@ fn shared<L: Lanes>(
         Shared::Nothing => {}
         Shared::Half => {
             let bits: &[u16] = &cast_slice(&row[planes[0]..])[..count];
-            let (whole, rest) = bits.as_chunks::<16>();
-            for (bits, out) in whole.iter().zip(out.as_chunks_mut::<16>().0) {
-                *out = lanes.store(lanes.halves(bits));
+            let (whole, rest) = bits.split_at(count / 16 * 16);
+            let whole: &[[u16; 16]] = cast_slice(whole);
+            for (bits, out) in whole.iter().zip(out.chunks_exact_mut(16)) {
+                out.copy_from_slice(&lanes.store(lanes.halves(bits)));
             }
             for (bits, out) in rest.iter().zip(&mut out[16 * whole.len()..]) {
                 *out = half(*bits);
@@ -267,7 +268,7 @@ fn shared<L: Lanes>(
         Shared::Signed | Shared::From(_) => {
             let supers: &[u16] = &cast_slice(&row[above..])[..count / in_super];
             // Super-blocks have eight groups, or sixteen: eight fields are a word of four bits each, or two of eight.
-            for (n, out) in out[..count].as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            for (n, out) in out[..count].chunks_exact_mut(8).enumerate() {
                 let scale = half(supers[8 * n / in_super]);
                 let q = eight(row, planes, bits, n);
                 for i in 0..8 {
@@ -412,10 +413,10 @@ fn dots<L: Lanes, D: Decode, const M: usize, const R: usize>(
     }
     if few.groups > 0 {
         for r in 0..R {
-            let (minima, _) = groups[r].minima.as_chunks::<16>();
+            let minima: &[Sixteen] = cast_slice(&groups[r].minima);
             for m in 0..M {
                 let row = m.min(few.rows - 1);
-                let (of_x, _) = few.sums[row * few.groups..][..few.groups].as_chunks::<16>();
+                let of_x: &[Sixteen] = cast_slice(&few.sums[row * few.groups..][..few.groups]);
                 for (minima, of_x) in minima.iter().zip(of_x) {
                     sums[r][m] = lanes.mul_add(lanes.load(minima), lanes.load(of_x), sums[r][m]);
                 }
@@ -502,9 +503,9 @@ impl<L: Lanes> With for OnLanes<L, Unpacked<'_>> {
             let words = &words[(first + row) * planes.words..][..planes.words];
             places.read(lanes, words, &mut groups);
             let [low, high]: [&[u8]; 2] = planes.quants.map(|start| cast_slice(&words[start..]));
-            let (chunks, rest) = out.as_chunks_mut::<CHUNK>();
-            let whole = chunks.len();
-            for (at, out) in chunks.iter_mut().enumerate() {
+            let whole = columns / CHUNK;
+            let (chunks, rest) = out.split_at_mut(whole * CHUNK);
+            for (at, out) in chunks.chunks_exact_mut(CHUNK).enumerate() {
                 let low = &low[at * D::BYTES[0]..][..D::BYTES[0]];
                 let high = &high[at * D::BYTES[1]..][..D::BYTES[1]];
                 let q = decode.chunk(lanes, low, high);

@@ -1,0 +1,167 @@
+//! Two real models: their logits, the text that they write, and how well they predict a text.
+//!
+//! `tests/golden/logits-*.json` were computed by a forward pass in float64 with numpy, from the dequantized weights of the same
+//! files. They agree with `transformers` 5.24 in `f32` within 1.2e-4.
+
+use serde::Deserialize;
+use std::fs::File;
+use std::io::{BufReader, Write as _};
+use std::path::PathBuf;
+use warpweft::device::{Device, Preference};
+use warpweft::model::{GenerateOptions, LanguageModel, LoadOptions};
+use warpweft_native::prelude::*;
+
+/// Absolute error of logits where all is computed in `f32`.
+const CLOSE: f64 = 1e-3;
+
+#[derive(Deserialize)]
+struct Golden {
+    prompts: Vec<Prompt>,
+    perplexity: Text,
+}
+
+#[derive(Deserialize)]
+struct Prompt {
+    ids: Vec<u32>,
+    /// The largest logits of what follows, and those of some fixed tokens.
+    top: Vec<(usize, f64)>,
+    fixed: Vec<(usize, f64)>,
+    /// The likeliest tokens, one after the other, and by how much each logit is above the next one.
+    greedy: Vec<u32>,
+    margins: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    ids: Vec<u32>,
+    logprobs: Vec<f64>,
+    ppl: f64,
+}
+
+struct Real {
+    file: &'static str,
+    golden: &'static str,
+}
+
+const SMOLLM2: Real = Real {
+    file: "SmolLM2-135M-Instruct.Q4_1.gguf",
+    golden: include_str!("../../golden/logits-smollm2.json"),
+};
+
+const GEMMA3: Real = Real {
+    file: "gemma-3-270m-q4_k_m.gguf",
+    golden: include_str!("../../golden/logits-gemma3.json"),
+};
+
+/// Where a model is; `None`, said loudly, where it is not. That is a failure if
+/// `WARPWEFT_REQUIRE` names models.
+pub fn path(file: &str) -> Option<PathBuf> {
+    let folder = match std::env::var_os("WARPWEFT_MODELS") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/models"),
+    };
+    let path = folder.join(file);
+    if path.exists() {
+        return Some(path);
+    }
+    let message = format!("models: {} is not there; `npm run setup` gets it", path.display());
+    let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+    assert!(!required.contains("models"), "WARPWEFT_REQUIRE={required}, but {message}");
+    let _ = writeln!(std::io::stderr(), "{message}");
+    None
+}
+
+fn golden(real: &Real) -> Golden {
+    serde_json::from_str(real.golden).expect("golden values")
+}
+
+fn load(real: &Real, device: &Device) -> Option<LanguageModel> {
+    let file = BufReader::new(File::open(path(real.file)?).expect("a file"));
+    let options = LoadOptions { context: Some(1024) };
+    Some(LanguageModel::load(device, file, options).expect("a model"))
+}
+
+/// Compares the logits of prompts, and up to `most` tokens that the model writes then.
+fn follow(real: &Real, device: &Device, prompts: impl Iterator<Item = usize>, most: usize) {
+    let Some(model) = load(real, device) else { return };
+    let golden = golden(real);
+    let mut context = model.context().expect("a context");
+    for n in prompts {
+        let prompt = &golden.prompts[n];
+        let logits = context.resume(&prompt.ids).expect("logits");
+        let logits: Vec<f32> = logits.read_sync().expect("logits");
+        for &(id, want) in prompt.top.iter().chain(&prompt.fixed) {
+            let got = f64::from(logits[id]);
+            assert!(
+                (got - want).abs() < CLOSE,
+                "{}, prompt {n}, token {id}: {got}, not {want}",
+                real.file
+            );
+        }
+        let options = GenerateOptions {
+            max_tokens: Some(most.min(prompt.greedy.len())),
+            ignore_end: true,
+            ..GenerateOptions::default()
+        };
+        let generation = context.generate(&prompt.ids, options).expect("a generation");
+        let mut wanted = prompt.greedy.iter().zip(&prompt.margins);
+        for token in generation.tokens_sync() {
+            let (&want, &margin) = wanted.next().expect("at most as many tokens");
+            // Where two are as likely as that, either is right, and what follows is another text.
+            if margin < 2.0 * CLOSE {
+                break;
+            }
+            assert_eq!(token.expect("a token").id, want, "{}, prompt {n}", real.file);
+        }
+    }
+}
+
+fn cpu() -> Device {
+    Device::with_sync(Preference::Cpu).expect("the CPU")
+}
+
+#[test]
+fn smollm2_on_the_cpu() {
+    follow(&SMOLLM2, &cpu(), 0..9, 64);
+}
+
+#[test]
+fn gemma3_on_the_cpu() {
+    // The eighth is longer than the window of most layers.
+    follow(&GEMMA3, &cpu(), [0, 5, 7].into_iter(), 8);
+}
+
+#[test]
+fn both_on_a_software_gpu() {
+    let device = match Device::with_sync(Preference::Software) {
+        Ok(device) => device,
+        Err(error) => {
+            let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+            assert!(!required.contains("wgpu"), "WARPWEFT_REQUIRE={required}, but {error}");
+            let _ = writeln!(std::io::stderr(), "wgpu: no adapter, models not run ({error})");
+            return;
+        }
+    };
+    for real in [&SMOLLM2, &GEMMA3] {
+        follow(real, &device, 0..2, 2);
+    }
+}
+
+#[test]
+fn perplexity_of_a_text() {
+    let Some(model) = load(&SMOLLM2, &cpu()) else { return };
+    let Text { ids, logprobs, ppl } = golden(&SMOLLM2).perplexity;
+    let mut context = model.context().expect("a context");
+    let all = context.add_all(&ids[..ids.len() - 1]).and_then(|logits| logits.log_softmax(-1));
+    let next: Vec<i32> = ids[1..].iter().map(|&id| id as i32).collect();
+    let next = model.device().tensor(&next, &[next.len(), 1]).expect("ids");
+    let found = all.and_then(|all| all.gather(1, &next)).expect("logits");
+    let found: Vec<f32> = found.read_sync().expect("numbers");
+    let mut sum = 0.0;
+    for (&got, want) in found.iter().zip(&logprobs) {
+        assert!((f64::from(got) - want).abs() < CLOSE, "{got}, not {want}");
+        sum -= f64::from(got);
+    }
+    let found = (sum / logprobs.len() as f64).exp();
+    assert!((found / ppl - 1.0).abs() < 1e-4, "{found}, not {ppl}");
+}

@@ -1,0 +1,307 @@
+//! Small models with random weights against plain `f64` code, on every device; and what generation does.
+
+use super::toy_reference::Toy;
+use std::io::{Cursor, Write as _};
+use warpweft::device::{Device, Preference};
+use warpweft::error::ErrorKind;
+use warpweft::model::{
+    Finish, GenerateOptions, Generated, LanguageModel, LoadOptions, SamplingOptions,
+};
+use warpweft_native::prelude::*;
+
+fn load(device: &Device, toy: &Toy) -> LanguageModel {
+    let options = LoadOptions { context: Some(32) };
+    LanguageModel::load(device, Cursor::new(toy.file()), options).expect("a model")
+}
+
+/// The CPU, and a GPU or a software GPU.
+fn devices() -> Vec<Device> {
+    let cpu = Device::with_sync(Preference::Cpu).expect("the CPU");
+    match Device::with_sync(Preference::Software) {
+        Ok(gpu) => vec![cpu, gpu],
+        Err(error) => {
+            let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
+            assert!(!required.contains("wgpu"), "WARPWEFT_REQUIRE={required}, but {error}");
+            let _ = writeln!(std::io::stderr(), "wgpu: no adapter, models not run ({error})");
+            vec![cpu]
+        }
+    }
+}
+
+fn close(got: &Tensor, want: &[f64], what: &str) {
+    let got: Vec<f32> = got.read_sync().expect("numbers");
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (n, (got, want)) in got.iter().zip(want).enumerate() {
+        assert!((f64::from(*got) - want).abs() < 2e-4, "{what}, token {n}: {got}, not {want}");
+    }
+}
+
+const TOKENS: [u32; 25] =
+    [3, 14, 15, 39, 2, 6, 5, 35, 8, 9, 7, 9, 3, 23, 0, 38, 4, 6, 26, 4, 33, 8, 32, 7, 9];
+
+#[test]
+fn logits_are_those_of_plain_loops() {
+    for device in devices() {
+        for (gemma, window, tied) in [
+            (false, None, false),
+            (false, Some(5), true),
+            (true, Some(5), true),
+            (true, Some(1), true),
+        ] {
+            let toy = Toy::new(gemma, window, tied);
+            let (model, want) = (load(&device, &toy), toy.logits(&TOKENS));
+            let what = |how: &str| format!("{device:?}, gemma: {gemma}, window: {window:?}, {how}");
+            let mut context = model.context().expect("a context");
+            let all = context.add_all(&TOKENS).expect("logits");
+            close(&all, &want.concat(), &what("together"));
+            // In pieces, the last of which are single tokens.
+            let mut context = model.context().expect("a context");
+            let mut at = 0;
+            for count in [4, 1, 1, 7, 2, 1, 1] {
+                let logits = context.add(&TOKENS[at..at + count]).expect("logits");
+                at += count;
+                close(&logits, &want[at - 1], &what(&format!("{at} tokens in pieces")));
+            }
+            // Back to an earlier place, from which the same follows, and something else.
+            let other = [&TOKENS[..9], &[1, 2, 3]].concat();
+            let logits = context.resume(&other).expect("logits");
+            close(&logits, toy.logits(&other).last().expect("logits"), &what("another end"));
+            assert_eq!(context.tokens(), other);
+            let logits = context.resume(&TOKENS[..20]).expect("logits");
+            close(&logits, &want[19], &what("back again"));
+            let logits = context.resume(&TOKENS[..20]).expect("logits");
+            close(&logits, &want[19], &what("the very same"));
+        }
+    }
+}
+
+#[test]
+fn a_context_refuses_what_it_has_no_room_for_and_stays_as_it_was() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let toy = Toy::new(false, None, true);
+    let model = load(&device, &toy);
+    let mut context = model.context().expect("a context");
+    context.add(&TOKENS[..20]).expect("logits");
+    let refused = context.add(&TOKENS[..13]).expect_err("too long");
+    assert_eq!(refused.kind(), ErrorKind::Limit);
+    assert_eq!(
+        refused.message(),
+        "model: the context must have at most 32 tokens, got 20 and 13 more"
+    );
+    let refused = context.add(&[1, 40]).expect_err("no token");
+    assert_eq!(refused.message(), "model: tokens must be below 40, got 40");
+    let refused = context.add(&[]).expect_err("nothing");
+    assert_eq!(refused.message(), "model: at least one token must be added, got none");
+    assert_eq!(context.len(), 20);
+    let want = toy.logits(&TOKENS[..21]);
+    close(&context.add(&TOKENS[20..21]).expect("logits"), &want[20], "after that");
+}
+
+#[test]
+fn damaged_models_are_refused() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let refused = |change: &dyn Fn(&mut Toy)| {
+        let mut toy = Toy::new(false, None, false);
+        change(&mut toy);
+        let loaded = LanguageModel::load(&device, Cursor::new(toy.file()), LoadOptions::default());
+        loaded.map(drop).expect_err("a damaged model").message().to_string()
+    };
+    let message = refused(&|toy| drop(toy.weights.remove("blk.1.ffn_down.weight")));
+    assert_eq!(
+        message,
+        "gguf: the file must have a tensor \"blk.1.ffn_down.weight\", got none of that name"
+    );
+    let message = refused(&|toy| drop(toy.weights.remove("token_embd.weight")));
+    assert_eq!(message, "model: `token_embd.weight` must be in the file and a matrix, got another");
+    let message = refused(&|toy| toy.heads = 3);
+    assert_eq!(message, "model: `llama.attention.head_count_kv` must divide the 3 heads, got 2");
+    let message = refused(&|toy| toy.hidden = 47);
+    assert!(
+        message.contains("\"blk.0.ffn_gate.weight\" must have shape [47, 32], got [48, 32]"),
+        "{message}"
+    );
+}
+
+fn generated(model: &LanguageModel, options: GenerateOptions) -> (Vec<Generated>, Option<Finish>) {
+    let mut context = model.context().expect("a context");
+    let mut generation = context.generate(&TOKENS[..3], options).expect("a generation");
+    let mut all = Vec::new();
+    while let Some(token) = generation.next_sync().expect("a token") {
+        all.push(token);
+    }
+    (all, generation.finish())
+}
+
+fn ids(tokens: &[Generated]) -> Vec<u32> {
+    tokens.iter().map(|token| token.id).collect()
+}
+
+fn text(tokens: &[Generated]) -> String {
+    tokens.iter().map(|token| &token.text[..]).collect()
+}
+
+#[test]
+fn the_likeliest_tokens_follow_until_there_is_no_room() {
+    for device in devices() {
+        let toy = Toy::new(false, None, true);
+        let model = load(&device, &toy);
+        let (tokens, finish) =
+            generated(&model, GenerateOptions { likeliest: 3, ..Default::default() });
+        assert_eq!(finish, Some(Finish::ContextFull));
+        let mut seen = TOKENS[..3].to_vec();
+        for token in &tokens {
+            let logits = toy.logits(&seen).pop().expect("logits");
+            let mut order: Vec<usize> = (0..logits.len()).collect();
+            order.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+            let sum: f64 = logits.iter().map(|x| x.exp()).sum();
+            assert_eq!(token.id as usize, order[0]);
+            assert!((f64::from(token.logprob) - (logits[order[0]] - sum.ln())).abs() < 1e-3);
+            for (&(id, logprob), &want) in token.likeliest.iter().zip(&order) {
+                assert_eq!(id as usize, want);
+                assert!((f64::from(logprob) - (logits[want] - sum.ln())).abs() < 1e-3);
+            }
+            seen.push(token.id);
+        }
+        // The last token has no successor: it is not in the context.
+        assert_eq!(tokens.len(), 30);
+        assert_eq!(
+            text(&tokens),
+            tokens.iter().map(|t| char::from(b'A' + t.id as u8)).collect::<String>()
+        );
+    }
+}
+
+#[test]
+fn texts_end_a_generation_before_they_are_seen() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let model = load(&device, &Toy::new(false, None, true));
+    let (all, _) = generated(&model, GenerateOptions::default());
+    let whole = text(&all);
+    for (from, to) in [(4, 7), (0, 2), (9, 10)] {
+        let stop = vec!["no such text".to_string(), whole[from..to].to_string()];
+        let (tokens, finish) = generated(&model, GenerateOptions { stop, ..Default::default() });
+        let first = whole.find(&whole[from..to]).expect("it is there");
+        assert_eq!((text(&tokens), finish), (whole[..first].to_string(), Some(Finish::Stop)));
+    }
+    let options = GenerateOptions { max_tokens: Some(4), ..Default::default() };
+    let (tokens, finish) = generated(&model, options);
+    assert_eq!((text(&tokens), finish), (whole[..4].to_string(), Some(Finish::MaxTokens)));
+    // What could be the beginning of such a text comes in the end.
+    let stop = vec![format!("{}!", &whole[2..4])];
+    let options = GenerateOptions { max_tokens: Some(4), stop, ..Default::default() };
+    assert_eq!(text(&generated(&model, options).0), whole[..4]);
+}
+
+#[test]
+fn draws_follow_the_probabilities() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let toy = Toy::new(false, None, true);
+    let model = load(&device, &toy);
+    let logits = toy.logits(&TOKENS[..3]).pop().expect("logits");
+    let draw = |seed, sampling: SamplingOptions| {
+        let sampling = SamplingOptions { seed, ..sampling };
+        let options = GenerateOptions { max_tokens: Some(1), sampling, ..Default::default() };
+        generated(&model, options).0[0].id as usize
+    };
+    let plain = SamplingOptions { temperature: 0.7, ..Default::default() };
+    let narrow = SamplingOptions { temperature: 0.7, top_k: 6, top_p: 0.8, ..Default::default() };
+    let likely = SamplingOptions { temperature: 0.7, min_p: 0.3, ..Default::default() };
+    for (sampling, name) in [(plain, "all"), (narrow, "top"), (likely, "likely")] {
+        // The probabilities by hand.
+        let weights: Vec<f64> = logits.iter().map(|x| (x / 0.7).exp()).collect();
+        let mut order: Vec<usize> = (0..weights.len()).collect();
+        order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
+        if sampling.top_k > 0 {
+            order.truncate(sampling.top_k);
+        }
+        let sum: f64 = order.iter().map(|&id| weights[id]).sum();
+        let mut before = 0.0;
+        let kept: Vec<usize> = order
+            .iter()
+            .copied()
+            .filter(|&id| {
+                let keep =
+                    before < sampling.top_p && weights[id] >= sampling.min_p * weights[order[0]];
+                before += weights[id] / sum;
+                keep
+            })
+            .collect();
+        let sum: f64 = kept.iter().map(|&id| weights[id]).sum();
+        let (count, mut found) = (300, vec![0usize; weights.len()]);
+        for seed in 0..count {
+            found[draw(seed, sampling.clone())] += 1;
+        }
+        let outside: usize =
+            (0..weights.len()).filter(|id| !kept.contains(id)).map(|id| found[id]).sum();
+        assert_eq!(outside, 0, "{name}");
+        for &id in &kept {
+            let want = weights[id] / sum * f64::from(count);
+            let far = (found[id] as f64 - want).abs();
+            assert!(
+                far < 5.0 * want.sqrt() + 1.0,
+                "{name}: token {id} came {} times, not {want}",
+                found[id]
+            );
+        }
+        assert_eq!(draw(7, sampling.clone()), draw(7, sampling));
+    }
+}
+
+#[test]
+fn penalties_and_biases_change_what_is_likeliest() {
+    let device = Device::with_sync(Preference::Cpu).expect("the CPU");
+    let toy = Toy::new(false, None, true);
+    let model = load(&device, &toy);
+    let sampling = SamplingOptions {
+        repetition_penalty: 1.3,
+        frequency_penalty: 0.2,
+        presence_penalty: 0.4,
+        logit_bias: vec![(4, 0.5), (9, -0.5)],
+        ..Default::default()
+    };
+    let options = GenerateOptions { max_tokens: Some(12), sampling, ..Default::default() };
+    let mut seen = TOKENS[..3].to_vec();
+    for id in ids(&generated(&model, options).0) {
+        let mut logits = toy.logits(&seen).pop().expect("logits");
+        for (id, logit) in logits.iter_mut().enumerate() {
+            let count = seen.iter().filter(|&&other| other as usize == id).count() as f64;
+            if count > 0.0 {
+                *logit = if *logit > 0.0 { *logit / 1.3 } else { *logit * 1.3 };
+                *logit -= 0.2 * count + 0.4;
+            }
+        }
+        logits[4] += 0.5;
+        logits[9] -= 0.5;
+        let best = (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]));
+        assert_eq!(Some(id as usize), best);
+        seen.push(id);
+    }
+    let sampling = SamplingOptions { top_p: 1.5, ..Default::default() };
+    let mut context = model.context().expect("a context");
+    let options = GenerateOptions { sampling, ..Default::default() };
+    let refused = context.generate(&TOKENS[..3], options).map(drop).expect_err("no probability");
+    assert_eq!(refused.message(), "sampling: top_p must be from 0 to 1, got 1.5");
+}
+
+#[test]
+fn a_token_plans_nothing_and_allocates_nothing() {
+    for device in devices() {
+        let model = load(&device, &Toy::new(true, Some(5), true));
+        let mut context = model.context().expect("a context");
+        let mut generation =
+            context.generate(&TOKENS[..3], GenerateOptions::default()).expect("a generation");
+        for _ in 0..3 {
+            generation.next_sync().expect("a token");
+        }
+        let before = device.stats();
+        for _ in 0..5 {
+            generation.next_sync().expect("a token");
+        }
+        let after = device.stats();
+        assert_eq!(
+            (after.plans, after.pipelines, after.buffers),
+            (before.plans, before.pipelines, before.buffers),
+            "{device:?}"
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! Llama and Gemma 3 in plain `f64` loops, and small files of them.
+
+use std::collections::BTreeMap;
+
+/// A matrix, or a vector of one row: rows, columns and numbers.
+pub struct Matrix(pub usize, pub usize, pub Vec<f32>);
+
+/// A small model.
+pub struct Toy {
+    pub gemma: bool,
+    pub layers: usize,
+    pub width: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head: usize,
+    pub hidden: usize,
+    pub vocabulary: usize,
+    pub window: Option<usize>,
+    pub tied: bool,
+    pub weights: BTreeMap<String, Matrix>,
+}
+
+/// The n-th of numbers between -1 and 1 that look random (SplitMix64, Steele et al. 2014).
+fn random(n: u64) -> f64 {
+    let mut z = n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ z >> 31) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+const EPSILON: f64 = 1e-5;
+const BASE: f64 = 1_000.0;
+/// Gemma 3's base in windowed layers.
+const LOCAL: f64 = 10_000.0;
+
+impl Toy {
+    /// A model with random weights.
+    pub fn new(gemma: bool, window: Option<usize>, tied: bool) -> Toy {
+        let mut toy = Toy {
+            gemma,
+            layers: if gemma { 7 } else { 3 },
+            width: 32,
+            heads: 4,
+            kv_heads: 2,
+            head: if gemma { 16 } else { 8 },
+            hidden: 48,
+            vocabulary: 40,
+            window,
+            tied,
+            weights: BTreeMap::new(),
+        };
+        let (width, q, kv) = (toy.width, toy.heads * toy.head, toy.kv_heads * toy.head);
+        let mut add = |name: String, rows: usize, columns: usize| {
+            let seed = 1_000_003 * toy.weights.len() as u64;
+            // Norms are about 1, matrices keep sizes as they are.
+            let number = |i: usize| match rows {
+                1 => 1.0 + 0.3 * random(seed + i as u64),
+                _ => random(seed + i as u64) * 1.7 / (columns as f64).sqrt(),
+            };
+            let numbers = (0..rows * columns).map(|i| number(i) as f32).collect();
+            toy.weights.insert(format!("{name}.weight"), Matrix(rows, columns, numbers));
+        };
+        add("token_embd".into(), toy.vocabulary, width);
+        add("output_norm".into(), 1, width);
+        if !tied {
+            add("output".into(), toy.vocabulary, width);
+        }
+        for n in 0..toy.layers {
+            let mut part =
+                |name: &str, rows, columns| add(format!("blk.{n}.{name}"), rows, columns);
+            part("attn_norm", 1, width);
+            part("attn_q", q, width);
+            part("attn_k", kv, width);
+            part("attn_v", kv, width);
+            part("attn_output", width, q);
+            part("ffn_norm", 1, width);
+            part("ffn_gate", toy.hidden, width);
+            part("ffn_up", toy.hidden, width);
+            part("ffn_down", width, toy.hidden);
+            if gemma {
+                part("attn_q_norm", 1, toy.head);
+                part("attn_k_norm", 1, toy.head);
+                part("post_attention_norm", 1, width);
+                part("post_ffw_norm", 1, width);
+            }
+        }
+        toy
+    }
+
+    /// The file, with a vocabulary of letters.
+    pub fn file(&self) -> Vec<u8> {
+        let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+        let name = if self.gemma { "gemma3" } else { "llama" };
+        let integer = |key: &str, value: usize| {
+            let key = text(&format!("{name}.{key}"));
+            [key, 4u32.to_le_bytes().to_vec(), (value as u32).to_le_bytes().to_vec()].concat()
+        };
+        let float = |key: &str, value: f64| {
+            let key = text(&format!("{name}.{key}"));
+            [key, 6u32.to_le_bytes().to_vec(), (value as f32).to_le_bytes().to_vec()].concat()
+        };
+        let string =
+            |key: &str, value: &str| [text(key), 8u32.to_le_bytes().to_vec(), text(value)].concat();
+        let letters = (0..self.vocabulary).map(|n| char::from(b'A' + n as u8).to_string());
+        let letters: Vec<u8> = letters.flat_map(|letter| text(&letter)).collect();
+        let kind = [9u32, 8].map(u32::to_le_bytes).concat();
+        let count = (self.vocabulary as u64).to_le_bytes().to_vec();
+        let empty = [9u32, 8].map(u32::to_le_bytes).concat();
+        let mut notes = vec![
+            string("general.architecture", name),
+            integer("block_count", self.layers),
+            integer("embedding_length", self.width),
+            integer("attention.head_count", self.heads),
+            integer("attention.head_count_kv", self.kv_heads),
+            integer("attention.key_length", self.head),
+            integer("feed_forward_length", self.hidden),
+            integer("context_length", 64),
+            float("attention.layer_norm_rms_epsilon", EPSILON),
+            float("rope.freq_base", BASE),
+            string("tokenizer.ggml.model", "gpt2"),
+            [text("tokenizer.ggml.tokens"), kind, count, letters].concat(),
+            [text("tokenizer.ggml.merges"), empty, 0u64.to_le_bytes().to_vec()].concat(),
+        ];
+        notes.extend(self.window.map(|window| integer("attention.sliding_window", window)));
+        let (mut rows, mut data) = (Vec::new(), Vec::new());
+        for (name, Matrix(rows_of, columns, numbers)) in &self.weights {
+            let axes = if *rows_of == 1 { vec![*columns] } else { vec![*columns, *rows_of] };
+            rows.extend(text(name));
+            rows.extend((axes.len() as u32).to_le_bytes());
+            axes.iter().for_each(|&extent| rows.extend((extent as u64).to_le_bytes()));
+            rows.extend(0u32.to_le_bytes());
+            rows.extend((data.len() as u64).to_le_bytes());
+            data.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+            data.resize(data.len().next_multiple_of(32), 0);
+        }
+        let counts = [self.weights.len() as u64, notes.len() as u64].map(u64::to_le_bytes).concat();
+        let mut file =
+            [&b"GGUF"[..], &3u32.to_le_bytes(), &counts, &notes.concat(), &rows].concat();
+        file.resize(file.len().next_multiple_of(32), 0);
+        file.extend(data);
+        file
+    }
+
+    fn product(&self, name: &str, x: &[f64]) -> Vec<f64> {
+        let Matrix(rows, columns, numbers) = &self.weights[&format!("{name}.weight")];
+        assert_eq!(*columns, x.len(), "{name}");
+        let row = |n: usize| &numbers[n * columns..][..*columns];
+        (0..*rows).map(|n| row(n).iter().zip(x).map(|(w, x)| f64::from(*w) * x).sum()).collect()
+    }
+
+    fn norm(&self, name: &str, x: &[f64]) -> Vec<f64> {
+        let Matrix(_, _, weight) = &self.weights[&format!("{name}.weight")];
+        let mean = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
+        let scale = 1.0 / (mean + f64::from(EPSILON as f32)).sqrt();
+        x.iter().zip(weight).map(|(x, w)| x * scale * f64::from(*w)).collect()
+    }
+
+    /// A head, turned by its position.
+    fn turned(&self, x: &[f64], position: usize, base: f64) -> Vec<f64> {
+        let (half, mut turned) = (self.head / 2, x.to_vec());
+        for n in 0..half {
+            let (a, b) = if self.gemma { (n, n + half) } else { (2 * n, 2 * n + 1) };
+            let angle = position as f64 * base.powf(-2.0 * n as f64 / self.head as f64);
+            turned[a] = x[a] * angle.cos() - x[b] * angle.sin();
+            turned[b] = x[a] * angle.sin() + x[b] * angle.cos();
+        }
+        turned
+    }
+
+    /// The logits of what follows each token.
+    pub fn logits(&self, tokens: &[u32]) -> Vec<Vec<f64>> {
+        let Matrix(_, _, embedding) = &self.weights["token_embd.weight"];
+        let scale = if self.gemma { (self.width as f64).sqrt() } else { 1.0 };
+        let row = |&id: &u32| &embedding[id as usize * self.width..][..self.width];
+        let mut xs: Vec<Vec<f64>> = tokens
+            .iter()
+            .map(|id| row(id).iter().map(|x| f64::from(*x) * scale).collect())
+            .collect();
+        for n in 0..self.layers {
+            self.layer(n, &mut xs);
+        }
+        let output = if self.tied { "token_embd" } else { "output" };
+        xs.iter().map(|x| self.product(output, &self.norm("output_norm", x))).collect()
+    }
+
+    fn layer(&self, n: usize, xs: &mut [Vec<f64>]) {
+        let name = |part: &str| format!("blk.{n}.{part}");
+        let all = self.gemma && n % 6 == 5;
+        let (window, base) = match (self.gemma, all) {
+            (true, false) => (self.window, LOCAL),
+            (true, true) => (None, BASE),
+            (false, _) => (self.window, BASE),
+        };
+        let heads = |x: &[f64], part: &str, position: Option<usize>| -> Vec<Vec<f64>> {
+            let projected = self.product(&name(part), x);
+            let one = |head: &[f64]| {
+                let head = match self.gemma && position.is_some() {
+                    true => self.norm(&name(&format!("{part}_norm")), head),
+                    false => head.to_vec(),
+                };
+                position.map_or(head.clone(), |position| self.turned(&head, position, base))
+            };
+            projected.chunks(self.head).map(one).collect()
+        };
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        for (position, x) in xs.iter_mut().enumerate() {
+            let h = self.norm(&name("attn_norm"), x);
+            let q = heads(&h, "attn_q", Some(position));
+            keys.push(heads(&h, "attn_k", Some(position)));
+            values.push(heads(&h, "attn_v", None));
+            let first = window.map_or(0, |window| (position + 1).saturating_sub(window));
+            let mut seen = Vec::new();
+            for (head, q) in q.iter().enumerate() {
+                let kv = head * self.kv_heads / self.heads;
+                let dot = |k: &[f64]| q.iter().zip(k).map(|(q, k)| q * k).sum::<f64>();
+                let score = |at: usize| (dot(&keys[at][kv]) / (self.head as f64).sqrt()).exp();
+                let weights: Vec<f64> = (first..=position).map(score).collect();
+                let sum: f64 = weights.iter().sum();
+                for i in 0..self.head {
+                    let each = weights.iter().enumerate();
+                    let value = |(at, w): (usize, &f64)| w * values[first + at][kv][i];
+                    seen.push(each.map(value).sum::<f64>() / sum);
+                }
+            }
+            let mut added = self.product(&name("attn_output"), &seen);
+            if self.gemma {
+                added = self.norm(&name("post_attention_norm"), &added);
+            }
+            x.iter_mut().zip(&added).for_each(|(x, more)| *x += more);
+            let h = self.norm(&name("ffn_norm"), x);
+            let (gate, up) =
+                (self.product(&name("ffn_gate"), &h), self.product(&name("ffn_up"), &h));
+            let hidden: Vec<f64> =
+                gate.iter().zip(&up).map(|(g, u)| self.activation(*g) * u).collect();
+            let mut added = self.product(&name("ffn_down"), &hidden);
+            if self.gemma {
+                added = self.norm(&name("post_ffw_norm"), &added);
+            }
+            x.iter_mut().zip(&added).for_each(|(x, more)| *x += more);
+        }
+    }
+
+    fn activation(&self, x: f64) -> f64 {
+        let slope = (2.0 / std::f64::consts::PI).sqrt();
+        match self.gemma {
+            true => 0.5 * x * (1.0 + (slope * (x + 0.044_715 * x.powi(3))).tanh()),
+            false => x / (1.0 + (-x).exp()),
+        }
+    }
+}
