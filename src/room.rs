@@ -29,7 +29,7 @@ pub fn room<T>(what: &str, count: usize) -> Result<Vec<T>> {
 }
 
 /// The bytes that can be had, where the system says.
-fn available() -> Option<u64> {
+pub fn available() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
         let text = std::fs::read_to_string("/proc/meminfo").ok()?;

@@ -1,3 +1,5 @@
+//! A language model from a GGUF file goes on with a text. (The README has this, too.)
+
 use warpweft_native::{model::*, prelude::*};
 
 fn main() -> Result<()> {

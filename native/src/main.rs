@@ -76,6 +76,8 @@ enum Command {
     Chat(language::Chat),
     /// Print what a language model says after a text
     Generate(language::Generate),
+    /// Print how much memory a language model will take
+    Estimate(language::Estimate),
     /// Print the tokens of a text or of a conversation
     Tokenize(language::Tokenize),
     /// Print how well a language model predicts a text
@@ -104,6 +106,7 @@ fn main() -> ExitCode {
         Command::Inspect { file, json } => inspect::run(&file, json),
         Command::Chat(chat) => chat.run(),
         Command::Generate(generate) => generate.run(),
+        Command::Estimate(estimate) => estimate.run(),
         Command::Tokenize(tokenize) => tokenize.run(),
         Command::Perplexity(perplexity) => perplexity.run(),
         Command::Completions { shell } => {

@@ -54,7 +54,7 @@ pub(crate) use wanted::Wanted;
 use web_time::Instant;
 
 /// Nodes recorded since something was computed from which on a variable that is assigned has them submitted.
-const MOST_WAITING: u64 = 8_000;
+const MOST_WAITING: u64 = 2_000;
 
 /// A machine that tensors live on. Cloning it is cheap and gives the same device.
 ///
@@ -365,12 +365,30 @@ impl Device {
     pub(crate) fn flush_if_long(&self) -> Result<()> {
         let waiting = {
             let state = self.state();
-            state.graph.count - state.computed_at
+            if state.together {
+                0
+            } else {
+                state.graph.count - state.computed_at
+            }
         };
         if waiting > MOST_WAITING {
             return self.flush();
         }
         Ok(())
+    }
+
+    /// Does `work`, whose end is known, without submitting parts of what it records because that is long.
+    #[cfg(feature = "model")]
+    pub(crate) fn together<R>(&self, work: impl FnOnce() -> R) -> R {
+        struct Restore<'a>(&'a Device, bool);
+        impl Drop for Restore<'_> {
+            fn drop(&mut self) {
+                self.0.state().together = self.1;
+            }
+        }
+        let before = std::mem::replace(&mut self.state().together, true);
+        let _restore = Restore(self, before);
+        work()
     }
 
     pub(crate) fn describe(&self, node: NodeId) -> (Shape, DType) {

@@ -1,12 +1,12 @@
 //! A context: tokens that a model has seen, and what it keeps of them.
 
 use super::cache::KvCache;
-use super::{GenerateOptions, Generation, LanguageModel};
+use super::LanguageModel;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{DType, Tensor};
 
 /// Tokens of a prompt that are computed together.
-const PROMPT: usize = 512;
+pub(super) const PROMPT: usize = 512;
 
 /// The tokens that a model has seen, as keys and values.
 pub struct Context<'a> {
@@ -61,18 +61,6 @@ impl<'a> Context<'a> {
         self.add(&tokens[self.tokens.len()..])
     }
 
-    /// Begins to generate: what follows these tokens. They are the whole context, as of [`Context::resume`].
-    ///
-    /// # Errors
-    /// As [`Context::add`]; `Data` if options mean nothing.
-    pub fn generate(
-        &mut self,
-        tokens: &[u32],
-        options: GenerateOptions,
-    ) -> Result<Generation<'_, 'a>> {
-        Generation::new(self, tokens, options)
-    }
-
     /// Adds tokens: the logits of what follows the last one, `[vocabulary]`.
     ///
     /// # Errors
@@ -117,7 +105,8 @@ impl<'a> Context<'a> {
         for part in tokens.chunks(PROMPT) {
             let ids: Vec<i32> = part.iter().map(|&id| id as i32).collect();
             let ids = model.device.tensor(&ids, &[part.len()])?;
-            parts.push(model.decoder.forward(&ids, &self.cache)?.detach());
+            let x = model.device.together(|| model.decoder.forward(&ids, &self.cache))?;
+            parts.push(x.detach());
             self.tokens.extend_from_slice(part);
             self.cache.length = self.tokens.len();
         }

@@ -64,8 +64,22 @@ pub struct Generation<'c, 'a> {
     finish: Option<Finish>,
 }
 
+impl<'a> Context<'a> {
+    /// Begins to generate: what follows these tokens. They are the whole context, as of [`Context::resume`].
+    ///
+    /// # Errors
+    /// As [`Context::add`]; `Data` if options mean nothing.
+    pub fn generate(
+        &mut self,
+        tokens: &[u32],
+        options: GenerateOptions,
+    ) -> Result<Generation<'_, 'a>> {
+        Generation::new(self, tokens, options)
+    }
+}
+
 impl<'c, 'a> Generation<'c, 'a> {
-    pub(super) fn new(
+    fn new(
         context: &'c mut Context<'a>,
         tokens: &[u32],
         options: GenerateOptions,

@@ -6,6 +6,7 @@
 mod cache;
 mod config;
 mod context;
+mod estimate;
 mod gemma3;
 mod generate;
 mod llama;
@@ -14,17 +15,23 @@ mod weights;
 
 pub use config::ModelConfig;
 pub use context::Context;
+pub use estimate::{estimate, Estimate};
 pub use generate::{Finish, GenerateOptions, Generated, Generation};
 pub use sampling::SamplingOptions;
 
+use crate::backend::DeviceKind;
 use crate::device::Device;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::Gguf;
+use crate::room::available;
 use crate::tensor::Tensor;
 use crate::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 use cache::KvCache;
 use std::io::{Read, Seek};
 use weights::Weights;
+
+/// Tokens of the longest context, unless something else is asked for.
+pub const DEFAULT_CONTEXT: usize = 4096;
 
 /// What a family of models does.
 trait Decoder {
@@ -83,7 +90,8 @@ impl LanguageModel {
         let config = ModelConfig::read(&head)?;
         let tokenizer = Tokenizer::from_gguf(&head)?;
         let template = template(&head, &tokenizer)?;
-        let context = options.context.unwrap_or(config.context.min(4096)).max(1);
+        let context = options.context.unwrap_or(config.context.min(DEFAULT_CONTEXT)).max(1);
+        refuse_too_large(device, &estimate(&head, context, context::PROMPT)?)?;
         let mut weights = Weights { head: &head, file, device };
         let decoder: Box<dyn Decoder> = match &config.architecture[..] {
             "llama" => Box::new(llama::Llama::load(&config, &mut weights, context)?),
@@ -132,6 +140,25 @@ impl LanguageModel {
     /// `Memory`.
     pub fn context(&self) -> Result<Context<'_>> {
         Context::new(self)
+    }
+}
+
+/// Refuses a model that does not fit into the memory that is free, as far as that is known.
+fn refuse_too_large(device: &Device, need: &Estimate) -> Result<()> {
+    let free = match device.info().kind {
+        DeviceKind::Cpu => available(),
+        _ => None,
+    };
+    match free.filter(|&free| need.total() > free) {
+        None => Ok(()),
+        Some(free) => {
+            let Estimate { weights, cache, temporaries } = need;
+            let message = format!(
+                "model: it must fit into memory, got {weights} bytes of weights, {cache} for the context and {temporaries} on \
+                 the way, and {free} are free; a shorter context takes less"
+            );
+            Err(Error::new(ErrorKind::Memory, message))
+        }
     }
 }
 

@@ -54,8 +54,7 @@ impl PackedTensor {
         shape: [usize; 2],
         words: &[u32],
     ) -> Result<PackedTensor> {
-        let most = device.limits().binding_bytes.min(LARGEST) / 4;
-        PackedTensor::in_chunks(device, format, shape, words, most)
+        PackedTensor::filled(PackedBuilder::new(device, format, shape[1])?, shape, words)
     }
 
     /// The same with at most this many words in a tensor.
@@ -67,9 +66,17 @@ impl PackedTensor {
         words: &[u32],
         most: u64,
     ) -> Result<PackedTensor> {
-        let mut matrix = PackedBuilder::in_chunks(device, format, columns, most)?;
+        let matrix = PackedBuilder::in_chunks(device, format, columns, most)?;
+        PackedTensor::filled(matrix, [rows, columns], words)
+    }
+
+    fn filled(
+        mut matrix: PackedBuilder,
+        [rows, columns]: [usize; 2],
+        words: &[u32],
+    ) -> Result<PackedTensor> {
         if rows.checked_mul(matrix.width) != Some(words.len()) {
-            let (width, have) = (matrix.width, words.len());
+            let (format, width, have) = (matrix.format, matrix.width, words.len());
             let must =
                 format!("[{rows}, {columns}] in {format} must have {width} words for each row");
             return Err(Error::shape(format!("{NAME}: {must}, got {have} words")));
@@ -211,7 +218,13 @@ impl PackedBuilder {
     /// `Shape` if the columns are no whole blocks of the format, or none; `Limit` if a row is longer than what the device can
     /// bind at once.
     pub fn new(device: &Device, format: PackedFormat, columns: usize) -> Result<PackedBuilder> {
-        let most = device.limits().binding_bytes.min(LARGEST) / 4;
+        let limits = device.limits();
+        let mut most = limits.binding_bytes.min(LARGEST) / 4;
+        if !limits.packed {
+            // Ordinary operations read the rows, whose numbers must not be too many for one tensor either.
+            let rows = limits.binding_bytes / 4 / columns.max(1) as u64;
+            most = most.min(rows.saturating_mul(format.row_words(columns) as u64));
+        }
         PackedBuilder::in_chunks(device, format, columns, most)
     }
 

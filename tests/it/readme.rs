@@ -38,7 +38,8 @@ fn the_examples_are_the_readmes() {
     expect_file!["readme/example.rs"].assert_eq(&text(first));
     expect_file!["readme/training.rs"].assert_eq(&text(training));
     // It needs a model, so it is an example, which `native/tests/examples.rs` runs.
-    expect_file!["../../native/examples/generate.rs"].assert_eq(generate);
+    let head = "//! A language model from a GGUF file goes on with a text. (The README has this, too.)\n\n";
+    expect_file!["../../native/examples/generate.rs"].assert_eq(&format!("{head}{generate}"));
 }
 
 #[test]

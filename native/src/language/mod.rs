@@ -1,11 +1,13 @@
-//! Language models on the command line: `tokenize`, `generate`, `chat` and `perplexity`.
+//! Language models on the command line: `estimate`, `tokenize`, `generate`, `chat` and `perplexity`.
 
 mod chat;
+mod estimate;
 mod generate;
 mod perplexity;
 mod tokenize;
 
 pub use chat::Chat;
+pub use estimate::Estimate;
 pub use generate::Generate;
 pub use perplexity::Perplexity;
 pub use tokenize::Tokenize;

@@ -8,7 +8,8 @@ use std::fs::File;
 use std::io::{BufReader, Write as _};
 use std::path::PathBuf;
 use warpweft::device::{Device, Preference};
-use warpweft::model::{GenerateOptions, LanguageModel, LoadOptions};
+use warpweft::io::Gguf;
+use warpweft::model::{estimate, GenerateOptions, LanguageModel, LoadOptions};
 use warpweft_native::prelude::*;
 
 /// Absolute error of logits where all is computed in `f32`.
@@ -164,4 +165,23 @@ fn perplexity_of_a_text() {
     }
     let found = (sum / logprobs.len() as f64).exp();
     assert!((found / ppl - 1.0).abs() < 1e-4, "{found}, not {ppl}");
+}
+
+#[test]
+fn what_a_model_takes_is_known_before() {
+    let Some(path) = path(SMOLLM2.file) else { return };
+    let mut file = BufReader::new(File::open(path).expect("a file"));
+    let head = Gguf::read(&mut file).expect("a head");
+    for tokens in [128, 700] {
+        let device = cpu();
+        let options = LoadOptions { context: Some(tokens) };
+        let model = LanguageModel::load(&device, &mut file, options).expect("a model");
+        let mut context = model.context().expect("a context");
+        let ids: Vec<u32> = (100..100 + tokens as u32 - 1).collect();
+        context.add(&ids).expect("logits").run().expect("it runs");
+        context.add(&[5]).expect("logits").run().expect("it runs");
+        let (want, took) = (estimate(&head, tokens, 512).expect("an estimate"), device.stats());
+        let ratio = want.total() as f64 / took.peak_bytes as f64;
+        assert!((0.9..1.1).contains(&ratio), "{tokens}: {want:?}, but {took:?}");
+    }
 }

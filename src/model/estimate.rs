@@ -1,0 +1,69 @@
+//! What a model will take, before it is loaded.
+
+use super::ModelConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::Gguf;
+
+/// Bytes that a model takes on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Estimate {
+    /// The weights, as they are packed, and tables of angles.
+    pub weights: u64,
+    /// Keys and values of a full context.
+    pub cache: u64,
+    /// What a step needs on its way, and its logits.
+    pub temporaries: u64,
+}
+
+impl Estimate {
+    /// All of it.
+    pub fn total(&self) -> u64 {
+        self.weights.saturating_add(self.cache).saturating_add(self.temporaries)
+    }
+}
+
+/// Estimates what a model takes with one context of so many tokens, whose prompts come in parts of at most `batch` tokens
+/// ([`LanguageModel`](super::LanguageModel) takes 512).
+///
+/// # Errors
+/// `Data` if the file says too little of the model; `Unsupported` for a tensor in a format that is not packed.
+///
+/// ```no_run
+/// use warpweft::{io::Gguf, model::estimate};
+///
+/// let mut file = std::io::BufReader::new(std::fs::File::open("model.gguf").expect("a file"));
+/// let bytes = estimate(&Gguf::read(&mut file)?, 4096, 512)?.total();
+/// println!("{} MB", bytes / 1_000_000);
+/// # Ok::<(), warpweft::error::Error>(())
+/// ```
+pub fn estimate(file: &Gguf, context: usize, batch: usize) -> Result<Estimate> {
+    let config = ModelConfig::read(file)?;
+    let product = |factors: &[usize]| factors.iter().fold(4u64, |n, &f| n.saturating_mul(f as u64));
+    let mut weights = 0u64;
+    for (name, tensor) in &file.tensors {
+        let (rows, columns) = match tensor.shape[..] {
+            [rows, columns] => (rows, columns),
+            // Norms are kept as `f32`.
+            _ => {
+                weights = weights.saturating_add(product(&tensor.shape));
+                continue;
+            }
+        };
+        let Some(format) = tensor.format.packed() else {
+            let must = "must be in a format that is packed";
+            let message = format!("model: {name:?} {must}, got {}", tensor.format);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        weights = weights.saturating_add(product(&[rows, format.row_words(columns)]));
+    }
+    // Windowed layers of Gemma 3 have angles of their own.
+    let tables = if config.architecture == "gemma3" { 4 } else { 2 };
+    weights = weights.saturating_add(product(&[context, config.head_size, tables]));
+    let cache = product(&[2, config.layers, config.kv_heads, context, config.head_size]);
+    // The stream of vectors, before and after a layer, and what is widest inside of it: gate and up, and their product.
+    let tokens = batch.min(context);
+    let wide = 2 * config.width + 3 * config.feed_forward;
+    let temporaries = product(&[tokens, wide]).saturating_add(product(&[config.vocabulary]));
+    Ok(Estimate { weights, cache, temporaries })
+}
