@@ -42,6 +42,8 @@ export class World {
     this.lenient = undefined;
     /** Makes again what an action changes even where it is refused. */
     this.stays = undefined;
+    /** In a program, the value outside of each variable that it reads, by the tensor that it reads. */
+    this.outside = new Map();
   }
 
   snapshot() {
@@ -95,7 +97,15 @@ export class World {
     const held = new Set([...tensors.values(), ...variables.values()].map(({ value }) => value));
     for (const { captured } of programs.values()) for (const { value } of captured.values()) held.add(value);
     for (const { gradient } of variables.values()) if (gradient) held.add(gradient);
+    for (const value of this.outside.values()) held.add(value);
     return held;
+  }
+
+  /** In a program, refuses a gradient by a variable that went into a tensor from outside: that is a constant there. */
+  needInside(value, wrt) {
+    const ends = wrt.map((one) => this.outside.get(one)).filter(Boolean);
+    if (between(value, ends).size === 0) return;
+    throw new Refused("a gradient by a variable that went into what a program uses", /constants in it|was dropped|used up/);
   }
 
   /** Notes whether gradients of a value by others pass something that is not held, or that a step has used up. */
@@ -127,6 +137,7 @@ export class World {
     if (seed && `${seed.value.shape}` !== `${shape}`) throw new Refused("a seed of another shape");
     const values = wrt.map(({ value }) => value);
     this.passes(of.value, values);
+    this.needInside(of.value, values);
     return gradients(this.ops, of.value, seed ? seed.value : constant(shape, [1]), values);
   }
 
