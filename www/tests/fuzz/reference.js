@@ -8,6 +8,7 @@
 // passes what is not held any more, which may be an error. It is "any" where the contract does not say, and "memory" where
 // memory may lack.
 
+import { needed } from "./forms.js";
 import { count } from "./random.js";
 import { rules } from "./rules.js";
 import { between, clock, constant, gradients, history, operations, Refused, Skip } from "./tape.js";
@@ -43,6 +44,8 @@ export class World {
     this.state = Object.fromEntries(KINDS.map((kind) => [kind, new Map()]));
     /** Used up by steps: losses, what they were made of, and the parameters' values that the steps changed. */
     this.state.spent = [];
+    /** Gradients that are the seed, or one by several tensors: in the library they may be one tensor or several. */
+    this.shared = new WeakSet();
     this.begin();
   }
 
@@ -105,7 +108,9 @@ export class World {
   held() {
     const { tensors, variables, programs } = this.state;
     const held = new Set([...tensors.values(), ...variables.values()].map(({ value }) => value));
-    for (const { captured } of programs.values()) for (const { value } of captured.values()) held.add(value);
+    for (const { body, captured } of programs.values()) {
+      for (const ref of needed(body)) if (captured.has(ref)) held.add(captured.get(ref).value);
+    }
     for (const { gradient } of variables.values()) if (gradient) held.add(gradient);
     for (const value of this.outside.values()) held.add(value);
     return held;
@@ -147,7 +152,12 @@ export class World {
     const values = wrt.map(({ value }) => value);
     this.passes(of.value, values);
     this.needInside(of.value, values);
-    return gradients(this.ops, of.value, seed ? seed.value : constant(shape, [1]), values);
+    const shared = values.filter((value) => this.shared.has(value));
+    if (between(of.value, shared).size) throw new Skip("by what may be a gradient of its own, or another one");
+    const from = seed ? seed.value : constant(shape, [1]);
+    const found = gradients(this.ops, of.value, from, values);
+    found.forEach((one, n) => one && (one === from || found.indexOf(one) !== n) && this.shared.add(one));
+    return found;
   }
 
   // Variables.
