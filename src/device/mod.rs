@@ -36,7 +36,7 @@ use crate::backend::{Backend, Info, Pending};
 use crate::debug::{shows, Debug};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::grad::grad;
+use crate::grad::{grad, reached};
 use crate::graph::{NodeId, Pullback, Taken};
 use crate::kernel::{Batch, Limits};
 use crate::op::{Op, ShaderCall};
@@ -352,6 +352,13 @@ impl Device {
         let waiting = if state.eager { state.graph.waiting(since) } else { Vec::new() };
         self.run_early(state, &waiting, &found.iter().copied().flatten().collect::<Vec<_>>())?;
         Ok(found)
+    }
+
+    /// The place of a variable's value that went into a node; see [`reached`].
+    pub(crate) fn reached(&self, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
+        let mut state = self.state();
+        state.catch_up(&*self.inner.backend);
+        reached(&mut state.graph, of, values)
     }
 
     /// Gradients do not pass a node.

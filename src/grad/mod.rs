@@ -43,6 +43,18 @@ pub fn grad(
     found
 }
 
+/// The place among `values` of one that went into `of`, as far as gradients pass; nothing where none did. They are values of
+/// variables.
+///
+/// # Errors
+/// `Data` where the history of `of` is gone, and may have had one of them.
+pub fn reached(graph: &mut Graph, of: NodeId, values: &[NodeId]) -> Result<Option<usize>> {
+    let since = graph.count;
+    let tape = Tape { graph, recorded: Vec::new(), since, joined: FxHashMap::default() };
+    let path = tape.path(&[of], &tape.wanted(values, true))?;
+    Ok(values.iter().position(|&value| path.place(value).is_some()))
+}
+
 /// Records operations, and holds them until all are recorded.
 struct Tape<'a> {
     graph: &'a mut Graph,
@@ -121,6 +133,12 @@ impl Path {
 }
 
 impl Tape<'_> {
+    fn wanted<'a>(&self, nodes: &'a [NodeId], by_variables: bool) -> Wanted<'a> {
+        let oldest = nodes.iter().map(|&node| self.graph.age(node)).min().unwrap_or(u64::MAX);
+        let variables = by_variables.then(|| self.graph.variables_of(nodes));
+        Wanted { nodes, oldest, apart: false, variables }
+    }
+
     fn gradients(
         &mut self,
         of: NodeId,
@@ -132,10 +150,7 @@ impl Tape<'_> {
             Some(seed) => seed,
             None => self.everywhere(of, 1.0)?,
         };
-        let oldest = wrt.iter().map(|&node| self.graph.age(node)).min().unwrap_or(u64::MAX);
-        let variables = by_variables.then(|| self.graph.variables_of(wrt));
-        let wanted = Wanted { nodes: wrt, oldest, apart: false, variables };
-        let path = self.flow(&[(of, seed)], &wanted)?;
+        let path = self.flow(&[(of, seed)], &self.wanted(wrt, by_variables))?;
         let mut found = Vec::with_capacity(wrt.len());
         for &node in wrt {
             let Some(place) = path.place(node) else {

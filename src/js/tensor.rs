@@ -75,7 +75,8 @@ impl JsTensor {
     /// chooses has 0.
     ///
     /// @throws `DType` unless all are of floats; `Data` if a tensor on the way was computed and what it was computed from
-    /// was disposed, or if a program made it: {@link Tensor.detach} it, if that is meant.
+    /// was disposed, or if a program made it; in a program, if a tensor from outside on the way was computed from a variable
+    /// that the gradient is by. {@link Tensor.detach} it, if a constant is meant.
     ///
     /// @example
     /// ```ts

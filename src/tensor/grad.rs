@@ -1,6 +1,6 @@
 //! Gradients, reverse mode. They are tensors like any others: recorded, computed when read, and differentiable again.
 
-use super::{within, Tensor, Variable};
+use super::{capture, within, Tensor, Variable};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::graph::NodeId;
@@ -23,7 +23,8 @@ impl Tensor {
     ///
     /// # Errors
     /// `Shape` if this does not have exactly one element; `DType` unless all are of floats; `Data` if they live on two
-    /// devices, or if a tensor on the way was computed and is not held any more, or was computed by a program;
+    /// devices, or if a tensor on the way was computed and is not held any more, or was computed by a program; in a program
+    /// that is being compiled, if a tensor from outside on the way was computed from a variable that the gradient is by;
     /// `Limit` if a gradient's intermediate is too large.
     ///
     /// ```
@@ -230,12 +231,42 @@ impl Tensor {
             nodes.push(self.beside(name, other)?);
         }
         let seed = seed.map(|seed| self.beside(name, seed)).transpose()?;
+        if !by_variables {
+            self.check_captured(name, "variable", &nodes)?;
+        }
         let found = within(name, || self.device.grad(of, seed, &nodes, by_variables))?;
         let mut gradients = Vec::with_capacity(found.len());
         for node in found {
             gradients.push(node.map(|node| Tensor::adopt(&self.device, node)));
         }
         Ok(gradients)
+    }
+
+    /// Refuses gradients that end at tensors which the program that is being compiled captures, and that would go on to a
+    /// variable outside: inside they would be 0. `nodes` are what the gradients are by, and `what` a variable is called in
+    /// errors.
+    ///
+    /// # Errors
+    /// `Data` if this was computed from such a tensor, or that cannot be known.
+    pub(in crate::tensor) fn check_captured(
+        &self,
+        op: &str,
+        what: &str,
+        nodes: &[NodeId],
+    ) -> Result<()> {
+        let outside = capture::outside(&self.device, nodes);
+        if outside.is_empty() {
+            return Ok(());
+        }
+        let values: Vec<NodeId> = outside.iter().map(|(_, value)| *value).collect();
+        let of = self.node()?;
+        let Some(at) = within(op, || self.device.reached(of, &values))? else { return Ok(()) };
+        let (n, value) = outside[at];
+        let (shape, _) = self.device.describe(value);
+        Err(Error::data(format!(
+            "{op}: tensors that a program captures are constants in it, got one that was computed outside from {what} {n} \
+             {shape}, which the gradient is by; compute it in the program, take the gradient outside, or `detach` it"
+        )))
     }
 
     /// The node of another tensor of floats on the same device.

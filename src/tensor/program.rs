@@ -67,7 +67,8 @@ impl Device {
     /// they have then. Other tensors that it uses are constants, which the program keeps. A result that is an input is that
     /// input itself at each run; what is named twice is computed once.
     ///
-    /// Gradients pass the results to inputs, constants and variables, as if the operations had been recorded at the run.
+    /// Gradients pass the results to inputs, constants and variables, as if the operations had been recorded at the run. Inside
+    /// `build`, a gradient by a variable is a `Data` error if a constant was computed from the variable's value outside.
     ///
     /// ```
     /// # pollster::block_on(async {

@@ -7,6 +7,7 @@ use super::check::{said, Outcome, Suite};
 use warpweft::device::Device;
 use warpweft::dtype::DType;
 use warpweft::error::{ErrorKind, Result};
+use warpweft::optim::{Optimizer, Sgd};
 use warpweft::tensor::{AttentionOptions, Tensor, Variable};
 
 const RATE: f64 = 0.1;
@@ -165,6 +166,9 @@ pub fn cases() -> Suite {
     suite.steps("what is needed otherwise is not written in place", copied);
     suite.steps("a variable can be assigned products of its own value", masked);
     suite.steps("a variable keeps its shape and type", refused);
+    suite.steps("a gradient in a program does not end unnoticed at what it captures", captured);
+    suite.steps("an earlier value through another variable is that variable's", passed_on);
+    suite.steps("a step leaves what reached its parameters through another variable", not_used_up);
     suite
 }
 
@@ -188,6 +192,100 @@ async fn masked(device: Device) -> Outcome {
         ensure(got == want, format!("{got:?}, not {want:?}"))?;
     }
     Ok(())
+}
+
+/// Inside a program, a tensor from outside is a constant. A gradient by a variable that went into it is refused.
+async fn captured(device: Device) -> Outcome {
+    let v = Variable::new(&device.tensor(&[1.0f32, 2.0], &[2]).map_err(said)?);
+    let w = Variable::new(&v.value().mul(3.0).map_err(said)?);
+    let other = Variable::new(&device.tensor(&[5.0f32, 6.0], &[2]).map_err(said)?);
+    let x = device.ones(&[2]).map_err(said)?;
+    // Runs a program that gives the gradient of `(of(x) + v) x` by `v`.
+    let run = |of: &dyn Fn(&Tensor) -> Result<Tensor>| -> Result<Tensor> {
+        let program = device.compile(&[(&[2], DType::F32)], |x| {
+            let loss = of(&x[0])?.add(&v.value())?.mul(&x[0])?.sum(())?;
+            loss.grad(&[&x[0], &v.value()])
+        })?;
+        Ok(program.run(&[&x])?.remove(1))
+    };
+    let square = v.value().square();
+    let through = w.value().square();
+    let (held, fixed) = (v.value(), square.detach());
+    let unrelated = other.value().square();
+    for (name, tensor) in [("square", &square), ("through", &through), ("value", &held)] {
+        let error = run(&|_| Ok(tensor.clone())).err().ok_or(format!("{name} is no error"))?;
+        let says = error.kind() == ErrorKind::Data && error.message().contains("variable 1 [2]");
+        ensure(says, format!("{name}: it says {}", error.message()))?;
+    }
+    for tensor in [&fixed, &unrelated] {
+        let gradient = run(&|_| Ok(tensor.clone())).map_err(said)?;
+        ensure(gradient.read::<f32>().await.map_err(said)? == [1.0, 1.0], "a constant")?;
+    }
+    // Computed inside, the tensor passes gradients.
+    let gradient = run(&|_| Ok(v.value().square())).map_err(said)?;
+    ensure(gradient.read::<f32>().await.map_err(said)? == [3.0, 5.0], "inside")?;
+    // By the value that was read outside it is known.
+    let program = device.compile(&[(&[2], DType::F32)], |_| square.sum(())?.grad(&[&held]));
+    let gradient = program.and_then(|program| program.run(&[&x])).map_err(said)?.remove(0);
+    ensure(gradient.read::<f32>().await.map_err(said)? == [2.0, 4.0], "by a tensor")?;
+    // `backward` says so, too.
+    let program = device.compile(&[(&[2], DType::F32)], |x| {
+        square.sum(())?.backward(&[&v])?;
+        Ok(vec![x[0].clone()])
+    });
+    let error = program.err().ok_or("backward is no error")?;
+    ensure(error.message().contains("captures"), format!("it says {}", error.message()))?;
+    // With another value in the variable, the tensor is that of an earlier one.
+    v.assign(&device.tensor(&[7.0f32, 8.0], &[2]).map_err(said)?).map_err(said)?;
+    let gradient = run(&|_| Ok(square.clone())).map_err(said)?;
+    ensure(gradient.read::<f32>().await.map_err(said)? == [1.0, 1.0], "an earlier value")
+}
+
+/// A value that another variable was assigned belongs to that variable, whether it was assigned again or not.
+async fn passed_on(device: Device) -> Outcome {
+    let values = |values: [f32; 2]| device.tensor(&values, &[2]).map_err(said);
+    for is_assigned_again in [false, true] {
+        let w = Variable::new(&values([1.0, 2.0])?);
+        let u = Variable::new(&w.value());
+        let triple = u.value().mul(3.0).map_err(said)?;
+        let double = w.value().mul(2.0).map_err(said)?;
+        let sum = |of: &Tensor| of.add(&w.value()).and_then(|x| x.sum(())).map_err(said);
+        // While the parameter has the value, the gradient includes what passes the assignment.
+        sum(&triple)?.backward(&[&w]).map_err(said)?;
+        let gradient = w.take_gradient().ok_or("no gradient")?;
+        let got = gradient.read::<f32>().await.map_err(said)?;
+        ensure(got == [4.0, 4.0], "through the assignment")?;
+        w.assign(&values([5.0, 6.0])?).map_err(said)?;
+        if is_assigned_again {
+            u.assign(&values([7.0, 8.0])?).map_err(said)?;
+        }
+        sum(&triple)?.backward(&[&w]).map_err(said)?;
+        let gradient = w.take_gradient().ok_or("no gradient")?;
+        let got = gradient.read::<f32>().await.map_err(said)?;
+        ensure(got == [1.0, 1.0], "by the latest value")?;
+        let error = sum(&double)?.backward(&[&w]).err().ok_or("an earlier value is no error")?;
+        let says = error.message().contains("before variable 0 [2] was assigned");
+        ensure(says, format!("it says {}", error.message()))?;
+    }
+    Ok(())
+}
+
+/// A loss of another variable's value is not used up by a step, and its gradients stay.
+async fn not_used_up(device: Device) -> Outcome {
+    let x = device.tensor(&[1.0f32, -2.0], &[2]).map_err(said)?;
+    let w = Variable::new(&x.square());
+    let u = Variable::new(&w.value());
+    let mut optimizer = Optimizer::new(Sgd::new(1.0), std::slice::from_ref(&w)).map_err(said)?;
+    let loss = |of: &Variable| of.value().square().sum(()).map_err(said);
+    let (through, own) = (loss(&u)?, loss(&w)?);
+    optimizer.minimize(&through).map_err(said)?;
+    ensure(w.value().read::<f32>().await.map_err(said)? == [-1.0, -4.0], "a step")?;
+    let gradient = through.grad(&[&x]).map_err(said)?.remove(0);
+    ensure(gradient.read::<f32>().await.map_err(said)? == [4.0, -32.0], "a gradient after it")?;
+    ensure(optimizer.minimize(&own).is_err(), "a loss of the earlier value")?;
+    let own = loss(&w)?;
+    optimizer.minimize(&own).map_err(said)?;
+    ensure(own.backward(&[&w]).is_err(), "a loss that was used up")
 }
 
 async fn refused(device: Device) -> Outcome {

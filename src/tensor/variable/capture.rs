@@ -5,7 +5,7 @@
 
 use super::Variable;
 use crate::device::Device;
-use crate::graph::VariableId;
+use crate::graph::{NodeId, VariableId};
 use crate::tensor::Tensor;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -49,6 +49,38 @@ pub(in crate::tensor) fn during<T>(
     let made = work();
     std::mem::forget(guard);
     (made, end())
+}
+
+/// The values that variables have outside of the program that is being compiled, for those of these nodes that stand for
+/// one inside: the place of the node, and the value.
+pub(in crate::tensor) fn outside(device: &Device, nodes: &[NodeId]) -> Vec<(usize, NodeId)> {
+    let mut found: Vec<(usize, NodeId)> = Vec::new();
+    let mut variables: Vec<(usize, Variable)> = Vec::new();
+    BUILDS.with(|builds| {
+        let builds = builds.borrow();
+        if builds.is_empty() {
+            return;
+        }
+        // Nodes of two devices may have equal numbers.
+        let builds: Vec<&Build> = builds.iter().filter(|b| b.device.is_same(device)).collect();
+        let places: FxHashMap<NodeId, usize> =
+            nodes.iter().enumerate().map(|(n, &node)| (node, n)).collect();
+        for (depth, build) in builds.iter().enumerate() {
+            for (variable, stand_in) in &build.reads {
+                let place = stand_in.node().ok().and_then(|node| places.get(&node));
+                let Some(&n) = place else { continue };
+                variables.push((n, variable.clone()));
+                // A program around this one has a tensor of its own for the value.
+                for outer in &builds[..depth] {
+                    let at = outer.known.get(&variable.id()).map(|&at| &outer.reads[at].1);
+                    found.extend(at.and_then(|value| Some((n, value.node().ok()?))));
+                }
+            }
+        }
+    });
+    // A value that is not known yet went into nothing.
+    found.extend(variables.iter().filter_map(|(n, of)| Some((*n, of.known_value()?))));
+    found
 }
 
 /// What stands for the value of a variable in the program that is being compiled; nothing where none is, for its device.

@@ -458,7 +458,12 @@ impl Tensor {
         for (variable, value) in variables.iter().zip(&values) {
             nodes.push((variable.id(), value.node()?));
         }
-        let checked = match values.first().is_some_and(|x| x.device.is_same(&self.device)) {
+        let is_here = values.first().is_some_and(|x| x.device.is_same(&self.device));
+        if is_here {
+            let nodes: Vec<NodeId> = nodes.iter().map(|(_, node)| *node).collect();
+            self.check_captured(op, what, &nodes)?;
+        }
+        let checked = match is_here {
             true => self.device.check_values(self.node()?, &nodes),
             false => Ok(()),
         };

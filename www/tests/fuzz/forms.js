@@ -116,6 +116,16 @@ export function outside({ inputs, steps, results }) {
   return [...new Set(used)].filter((ref) => !own.has(ref) && !ref.endsWith(".value"));
 }
 
+/** The names that the results of a function are made of: a program keeps no others. */
+export function needed({ steps, results }) {
+  const names = new Set(results);
+  for (const { as, of, body } of [...steps].reverse()) {
+    if (!as.some((name) => names.has(name))) continue;
+    for (const name of [...of, ...(body ? needed(body) : [])]) names.add(name);
+  }
+  return names;
+}
+
 // Making operations.
 
 /** How far values may be from 0 where they are multiplied. */

@@ -8,6 +8,7 @@
 // passes what is not held any more, which may be an error. It is "any" where the contract does not say, and "memory" where
 // memory may lack.
 
+import { needed } from "./forms.js";
 import { count } from "./random.js";
 import { rules } from "./rules.js";
 import { between, clock, constant, gradients, history, operations, Refused, Skip } from "./tape.js";
@@ -21,6 +22,16 @@ export function copied(state) {
   return Object.fromEntries(Object.entries(state).map(([key, value]) => [key, copied(value)]));
 }
 
+/** All of a loss that a step uses up: the ways to values of parameters that it changed, up to values of other variables. */
+function usedUp(loss, changed) {
+  const used = new Set();
+  const near = history(loss, (one) => one.variable !== undefined);
+  for (const one of [...near].sort((a, b) => a.born - b.born)) {
+    if (one.variable === undefined && one.operands.some((operand) => changed.has(operand) || used.has(operand))) used.add(one);
+  }
+  return used;
+}
+
 const KINDS = ["tensors", "variables", "programs", "models", "optimizers", "averages", "trainers", "files", "states", "reads"];
 
 export class World {
@@ -31,8 +42,10 @@ export class World {
     this.rules = { ...rules, ...wrong.rules };
     Object.assign(this, wrong.world);
     this.state = Object.fromEntries(KINDS.map((kind) => [kind, new Map()]));
-    /** What steps have used up: the losses, with what they were made of, and the parameters' values that they changed. */
+    /** Used up by steps: losses, what they were made of, and the parameters' values that the steps changed. */
     this.state.spent = [];
+    /** Gradients that are the seed, or one by several tensors: in the library they may be one tensor or several. */
+    this.shared = new WeakSet();
     this.begin();
   }
 
@@ -42,6 +55,8 @@ export class World {
     this.lenient = undefined;
     /** Makes again what an action changes even where it is refused. */
     this.stays = undefined;
+    /** In a program, the value outside of each variable that it reads, by the tensor that it reads. */
+    this.outside = new Map();
   }
 
   snapshot() {
@@ -93,24 +108,33 @@ export class World {
   held() {
     const { tensors, variables, programs } = this.state;
     const held = new Set([...tensors.values(), ...variables.values()].map(({ value }) => value));
-    for (const { captured } of programs.values()) for (const { value } of captured.values()) held.add(value);
+    for (const { body, captured } of programs.values()) {
+      for (const ref of needed(body)) if (captured.has(ref)) held.add(captured.get(ref).value);
+    }
     for (const { gradient } of variables.values()) if (gradient) held.add(gradient);
+    for (const value of this.outside.values()) held.add(value);
     return held;
+  }
+
+  /** In a program, refuses a gradient by a variable that went into a tensor from outside: that is a constant there. */
+  needInside(value, wrt) {
+    const ends = wrt.map((one) => this.outside.get(one)).filter(Boolean);
+    if (between(value, ends).size === 0) return;
+    throw new Refused("a gradient by a variable that went into what a program uses", /constants in it|was dropped|used up/);
   }
 
   /** Notes whether gradients of a value by others pass something that is not held, or that a step has used up. */
   passes(value, wrt) {
     const way = between(value, wrt);
-    for (const { history: used, changed } of this.state.spent) {
+    for (const { used, changed } of this.state.spent) {
       // What a step used up passes no gradients, and what else was behind it is not known any more.
-      const isUsedUp = (one) => used.has(one) && !changed.has(one) && between(one, [...changed]).size > 0;
-      if ([...history(value)].some(isUsedUp)) this.lenient = "any";
+      if ([...history(value)].some((one) => used.has(one))) this.lenient = "any";
       if (![...changed].some((parameter) => way.has(parameter))) continue;
-      if (used.has(value) && !changed.has(value)) throw new Refused("a step has used up this loss");
+      if (used.has(value)) throw new Refused("a step has used up this loss");
       // Whether a gradient is the parameter's earlier value itself or a copy, the contract does not say.
       if (changed.has(value)) this.lenient = "any";
       const ends = [...changed].filter((parameter) => way.has(parameter));
-      if ([...between(value, ends)].some((one) => used.has(one) && !changed.has(one))) this.lenient = "any";
+      if ([...between(value, ends)].some((one) => used.has(one))) this.lenient = "any";
     }
     const held = this.held();
     const isLost = (one) => !held.has(one) && !one.inside && one.born <= this.mark;
@@ -127,7 +151,13 @@ export class World {
     if (seed && `${seed.value.shape}` !== `${shape}`) throw new Refused("a seed of another shape");
     const values = wrt.map(({ value }) => value);
     this.passes(of.value, values);
-    return gradients(this.ops, of.value, seed ? seed.value : constant(shape, [1]), values);
+    this.needInside(of.value, values);
+    const shared = values.filter((value) => this.shared.has(value));
+    if (between(of.value, shared).size) throw new Skip("by what may be a gradient of its own, or another one");
+    const from = seed ? seed.value : constant(shape, [1]);
+    const found = gradients(this.ops, of.value, from, values);
+    found.forEach((one, n) => one && (one === from || found.indexOf(one) !== n) && this.shared.add(one));
+    return found;
   }
 
   // Variables.
@@ -150,17 +180,18 @@ export class World {
     return this.assign(id, value);
   }
 
-  /** Refuses a loss that used a value which one of these variables had before it was assigned. */
+  /**
+   * Refuses a loss that used a value which one of these variables had before it was assigned. What it used of another variable
+   * is that variable's, whatever it was assigned.
+   */
   needCurrent(loss, ids) {
     const { variables } = this.state;
     const isCurrent = (one) => one.variable !== undefined && variables.get(one.variable)?.value === one;
     const isPast = (id) => (one) => one.variable === id && !isCurrent(one);
-    // Behind a value that a step has changed, the library need not know the past.
-    const isSpent = (one) => this.state.spent.some(({ changed }) => changed.has(one));
-    const near = history(loss, (one) => isCurrent(one) || isSpent(one));
+    const near = history(loss, (one) => one.variable !== undefined);
     for (const id of ids) {
       if ([...near].some(isPast(id))) throw new Refused(`a loss of an earlier value of ${id}`, /variable|parameter|`/i);
-      // It was used for what another variable has now.
+      // Through another variable, where the past of that may be gone.
       if ([...history(loss, (one) => one === variables.get(id).value)].some(isPast(id))) this.lenient = "any";
     }
   }
@@ -229,12 +260,12 @@ export class World {
       const before = optimizer.pending.get(id);
       optimizer.pending.set(id, before ? data.map((x, n) => x + before[n]) : data);
     }
-    optimizer.losses.push(Object.freeze(history(loss.value)));
+    optimizer.losses.push(loss.value);
   }
 
   minimize(name, loss) {
     const optimizer = this.needOwn(name);
-    this.step(name, this.byParameters(optimizer, loss), [history(loss.value)]);
+    this.step(name, this.byParameters(optimizer, loss), [loss.value]);
   }
 
   step(name, now = new Map(), losses = []) {
@@ -255,8 +286,8 @@ export class World {
       for (const id of group.ids) if (found.has(id)) changed.add(this.update(group, id, found.get(id)));
     }
     if (optimizer.scale) this.follow(optimizer.scale);
-    const used = new Set([...losses, ...optimizer.losses].flatMap((one) => [...one]));
-    this.state.spent.push(Object.freeze({ history: used, changed }));
+    const used = new Set([...losses, ...optimizer.losses].flatMap((loss) => [...usedUp(loss, changed)]));
+    this.state.spent.push(Object.freeze({ used, changed }));
     Object.assign(optimizer, { pending: new Map(), losses: [] });
     for (const id of this.parameters(optimizer)) this.get("variables", id).gradient = undefined;
   }

@@ -360,9 +360,7 @@ impl Model {
             return Err(FAILS);
         }
         let through = |used: &HashSet<usize>| used.iter().any(|leaf| on.contains_key(leaf));
-        // The value of another variable, which was assigned the loss, is not used up.
-        let is_value = self.all.iter().any(|v| v.value.id == of.id || v.former.contains(&of.id));
-        if self.used.get(&of.id).is_some_and(through) && !is_value {
+        if self.used.get(&of.id).is_some_and(through) {
             return Err(FAILS);
         }
         self.may_be_gone |= on.keys().any(|id| self.used.contains_key(id));

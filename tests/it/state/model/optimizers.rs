@@ -342,15 +342,17 @@ impl Model {
         Ok(Vec::new())
     }
 
-    /// Gradients through `changed` are an error from now on, of a loss and of what it was made of.
+    /// Gradients through `changed` are an error from now on, of a loss and of what it was made of. What got to it through
+    /// the value of another variable is not used up.
     fn use_up(&mut self, loss: &Tensor, changed: &[Tensor]) {
+        let mut used = Vec::new();
         for leaf in changed {
             let is_leaf = |x: &Tensor| tape::same(x, leaf);
-            for (id, _) in tape::path(loss, &is_leaf, &is_leaf) {
-                if id != leaf.id {
-                    self.used.entry(id).or_default().insert(leaf.id);
-                }
-            }
+            let all = tape::path(loss, &is_leaf, &|x| self.is_value(x));
+            used.extend(all.into_keys().filter(|&id| id != leaf.id).map(|id| (id, leaf.id)));
+        }
+        for (id, leaf) in used {
+            self.used.entry(id).or_default().insert(leaf);
         }
     }
 

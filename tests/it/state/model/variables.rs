@@ -167,6 +167,12 @@ impl Model {
         Ok(Vec::new())
     }
 
+    /// Whether a tensor is, or was, the value of a variable.
+    pub(super) fn is_value(&self, x: &Tensor) -> bool {
+        let has = |v: &Variable| v.value.id == x.id || v.former.contains(&x.id);
+        x.op == Op::Identity || self.all.iter().any(has)
+    }
+
     fn act_on_gradients(&mut self, action: &Action) -> Made<Output> {
         match action {
             Action::Grad { of, wrt, to } => {
@@ -261,10 +267,7 @@ impl Model {
         let read: Vec<Tensor> = all.iter().filter(is_read).cloned().collect();
         self.look_for_gone(loss, &read);
         let former = |at: usize, x: &Tensor| self.all[at].former.contains(&x.id);
-        let is_value = |x: &Tensor| {
-            x.op == Op::Identity
-                || self.all.iter().any(|v| v.value.id == x.id || v.former.contains(&x.id))
-        };
+        let is_value = |x: &Tensor| self.is_value(x);
         let (mut names, mut unclear) = (Vec::new(), false);
         for (place, &at) in variables.iter().enumerate() {
             let read = tape::path(loss, &|x| former(at, x), &is_value);

@@ -10,8 +10,11 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// The relative error of one operation in f32: some units in the last place.
 const F32: f64 = 3e-7;
 
-/// The same for `exp`, `tanh` and roots, which GPUs approximate.
+/// The relative error of `exp`, `tanh` and roots, which GPUs approximate.
 const APPROXIMATED: f64 = 4e-6;
+
+/// The smallest number of f32 that is not rounded to 0 anywhere.
+const F32_STEP: f64 = 1.2e-38;
 
 /// The relative error of rounding to f16.
 const F16: f64 = 1e-3;
@@ -33,7 +36,8 @@ impl Number {
     }
 
     fn rounded(value: f64, error: f64, scale: f64) -> Number {
-        Number { value, error: error + F32 * scale.abs() }
+        let step = if scale == 0.0 { 0.0 } else { F32_STEP };
+        Number { value, error: error + F32 * scale.abs() + step }
     }
 
     pub fn square(self) -> Number {

@@ -26,6 +26,35 @@ const values = (shape) => constant(shape, numbers(count(shape), count(shape)));
 /** A body's results for inputs of these shapes, where nothing of the world changes. */
 const tried = (world, body, shapes, device) => attempt(() => meanBody(world, body, shapes.map(values), device));
 
+/**
+ * A program's results for inputs. Inside it gradients end at the inputs and at the variables that it reads, which are tensors
+ * of their own there. Outside they go on from these.
+ */
+function results(world, { device, body, captured, reads: read }, inputs) {
+  const before = clock();
+  const variables = [...new Set(read)].map((id) => world.get("variables", id));
+  const sources = [...inputs, ...variables.map(({ value }) => value)];
+  const own = sources.map((value) => world.ops.itself(value));
+  const ways = own.map((one) => one.operands);
+  own.forEach((one) => (one.operands = []));
+  variables.forEach((variable, n) => (variable.value = own[inputs.length + n]));
+  world.outside = new Map(own.slice(inputs.length).map((one, n) => [one, sources[inputs.length + n]]));
+  let made;
+  try {
+    made = meanBody(world, body, own.slice(0, inputs.length), device, captured);
+  } finally {
+    own.forEach((one, n) => (one.operands = ways[n]));
+    variables.forEach((variable, n) => (variable.value = sources[inputs.length + n]));
+    world.outside = new Map();
+  }
+  // A result that is an input is the tensor that was passed in, and one that is a variable's value is that value.
+  const found = made.map((value) => sources[own.indexOf(value)] ?? value);
+  // Gradients pass what is in between, which nobody can hold.
+  const within = found.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
+  for (const one of within) if (one.born > before && !found.includes(one)) one.inside = true;
+  return found;
+}
+
 export const programs = {
   compile: {
     weight: 4,
@@ -52,8 +81,9 @@ export const programs = {
       // A fixed program is recorded now: what it uses has to be there.
       const captured = new Map(outside(body).map((ref) => [ref, world.tensor(ref)]));
       const isNamed = shapes.flat().includes("n");
-      if (!isNamed) meanBody(world, body, shapes.map(values), device, captured);
-      world.state.programs.set(as, { device, shapes, isNamed, body, captured, reads: reads(body, world) });
+      const program = { device, shapes, isNamed, body, captured, reads: reads(body, world) };
+      if (!isNamed) results(world, program, shapes.map(values));
+      world.state.programs.set(as, program);
     },
   },
 
@@ -78,7 +108,8 @@ export const programs = {
     },
     write: ({ as, program, of }) => `[${as.join(", ")}] = ${program}.run(${of.join(", ")});`,
     run(world, { as, program, of }) {
-      const { device, shapes, isNamed, body, captured, reads: read } = world.get("programs", program);
+      const found = world.get("programs", program);
+      const { device, shapes, isNamed, captured } = found;
       const inputs = of.map((ref) => world.tensor(ref));
       if (inputs.some((input) => input.device !== device)) throw new Refused("an input on another device");
       const extents = new Set();
@@ -92,25 +123,8 @@ export const programs = {
       // Its function may be called again, and finds by name what it uses.
       const isThere = (ref) => world.state.tensors.get(ref)?.value === captured.get(ref).value;
       if (isNamed && ![...captured.keys()].every(isThere)) throw new Skip("what it uses is not there any more");
-      for (const id of read) world.get("variables", id);
-      const before = clock();
-      const own = inputs.map(({ value }) => world.ops.itself(value));
-      // Inside a program gradients end at its inputs and at the variables that it reads. Outside they go on from there.
-      const ends = [...new Set([...own, ...read.map((id) => world.get("variables", id).value)])];
-      const ways = ends.map((end) => end.operands);
-      ends.forEach((end) => (end.operands = []));
-      let made;
-      try {
-        made = meanBody(world, body, own, device, captured);
-      } finally {
-        ends.forEach((end, n) => (end.operands = ways[n]));
-      }
-      // An input that is a result is the tensor that was passed in.
-      const results = made.map((value) => inputs[own.indexOf(value)]?.value ?? value);
-      // Gradients pass what is in between, which nobody can hold.
-      const within = results.flatMap((value) => [...history(value, ({ born }) => born <= before)]);
-      for (const one of within) if (one.born > before && !results.includes(one)) one.inside = true;
-      results.forEach((value, n) => world.bind(as[n], value, device));
+      const made = results(world, found, inputs.map(({ value }) => value));
+      made.forEach((value, n) => world.bind(as[n], value, device));
     },
   },
 
