@@ -47,6 +47,7 @@ mod state;
 mod suite;
 mod table;
 mod teaching;
+mod text;
 mod ticket;
 mod tidy;
 mod toy;

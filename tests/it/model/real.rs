@@ -3,10 +3,10 @@
 //! `tests/golden/logits-*.json` were computed by a forward pass in float64 with numpy, from the dequantized weights of the same
 //! files. They agree with `transformers` 5.24 in `f32` within 1.2e-4.
 
+use super::path;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufReader, Write as _};
-use std::path::PathBuf;
 use warpweft::device::{Device, Preference};
 use warpweft::io::Gguf;
 use warpweft::model::{estimate, GenerateOptions, LanguageModel, LoadOptions};
@@ -53,24 +53,6 @@ const GEMMA3: Real = Real {
     file: "gemma-3-270m-q4_k_m.gguf",
     golden: include_str!("../../golden/logits-gemma3.json"),
 };
-
-/// Where a model is; `None`, said loudly, where it is not. That is a failure if
-/// `WARPWEFT_REQUIRE` names models.
-pub fn path(file: &str) -> Option<PathBuf> {
-    let folder = match std::env::var_os("WARPWEFT_MODELS") {
-        Some(folder) => PathBuf::from(folder),
-        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(".tools/models"),
-    };
-    let path = folder.join(file);
-    if path.exists() {
-        return Some(path);
-    }
-    let message = format!("models: {} is not there; `npm run setup` gets it", path.display());
-    let required = std::env::var("WARPWEFT_REQUIRE").unwrap_or_default();
-    assert!(!required.contains("models"), "WARPWEFT_REQUIRE={required}, but {message}");
-    let _ = writeln!(std::io::stderr(), "{message}");
-    None
-}
 
 fn golden(real: &Real) -> Golden {
     serde_json::from_str(real.golden).expect("golden values")

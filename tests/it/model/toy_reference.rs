@@ -202,7 +202,8 @@ impl Toy {
             };
             projected.chunks(self.head).map(one).collect()
         };
-        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut values: Vec<Vec<Vec<f64>>> = Vec::new();
         for (position, x) in xs.iter_mut().enumerate() {
             let h = self.norm(&name("attn_norm"), x);
             let q = heads(&h, "attn_q", Some(position));
@@ -216,11 +217,11 @@ impl Toy {
                 let score = |at: usize| (dot(&keys[at][kv]) / (self.head as f64).sqrt()).exp();
                 let weights: Vec<f64> = (first..=position).map(score).collect();
                 let sum: f64 = weights.iter().sum();
-                for i in 0..self.head {
-                    let each = weights.iter().enumerate();
-                    let value = |(at, w): (usize, &f64)| w * values[first + at][kv][i];
-                    seen.push(each.map(value).sum::<f64>() / sum);
+                let mut mixed = vec![0.0; self.head];
+                for (weight, value) in weights.iter().zip(&values[first..]) {
+                    mixed.iter_mut().zip(&value[kv]).for_each(|(m, v)| *m += weight / sum * v);
                 }
+                seen.extend(mixed);
             }
             let mut added = self.product(&name("attn_output"), &seen);
             if self.gemma {

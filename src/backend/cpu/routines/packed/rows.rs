@@ -400,7 +400,7 @@ fn dots<L: Lanes, D: Decode, const M: usize, const R: usize>(
             add::<L, M>(lanes, q, (scale, D::GROUP), chunk, &mut sums[r]);
         }
     }
-    if places.columns % CHUNK > 0 {
+    if !places.columns.is_multiple_of(CHUNK) {
         for r in 0..R {
             let mut bytes = [0; 128];
             let rest = &planes[r][0][whole * D::BYTES[0]..];
@@ -412,13 +412,13 @@ fn dots<L: Lanes, D: Decode, const M: usize, const R: usize>(
         }
     }
     if few.groups > 0 {
-        for r in 0..R {
-            let minima: &[Sixteen] = cast_slice(&groups[r].minima);
-            for m in 0..M {
+        for (groups, sums) in groups.iter().zip(&mut sums) {
+            let minima: &[Sixteen] = cast_slice(&groups.minima);
+            for (m, sum) in sums.iter_mut().enumerate() {
                 let row = m.min(few.rows - 1);
                 let of_x: &[Sixteen] = cast_slice(&few.sums[row * few.groups..][..few.groups]);
                 for (minima, of_x) in minima.iter().zip(of_x) {
-                    sums[r][m] = lanes.mul_add(lanes.load(minima), lanes.load(of_x), sums[r][m]);
+                    *sum = lanes.mul_add(lanes.load(minima), lanes.load(of_x), *sum);
                 }
             }
         }
@@ -454,9 +454,9 @@ fn add<L: Lanes, const M: usize>(
                 }
                 None => q,
             };
-            for m in 0..M {
-                sums[m] = lanes.mul_add(w[0], lanes.load(&x[m][0]), sums[m]);
-                sums[m] = lanes.mul_add(w[1], lanes.load(&x[m][1]), sums[m]);
+            for (x, sum) in x.iter().zip(sums) {
+                *sum = lanes.mul_add(w[0], lanes.load(&x[0]), *sum);
+                *sum = lanes.mul_add(w[1], lanes.load(&x[1]), *sum);
             }
         }
     }

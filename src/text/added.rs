@@ -1,0 +1,144 @@
+//! Tokens that are cut out of a text before anything else: special tokens, and those that a model's user defined.
+//!
+//! All names are searched at once by an Aho-Corasick automaton. Where several begin at one place the longest wins, as in
+//! Hugging Face's tokenizers. (llama.cpp cuts out the longest name of a whole text first. The results differ only where names
+//! overlap without one containing the other.)
+
+use crate::error::{Error, Result};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+/// A token that is cut out of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AddedToken {
+    pub(super) id: u32,
+    pub(super) text: String,
+    /// Recognized only where special tokens are asked for.
+    pub(super) is_special: bool,
+    /// Takes white space in front of it with it.
+    pub(super) strips_left: bool,
+    /// Takes white space after it with it.
+    pub(super) strips_right: bool,
+    /// Not recognized inside a word.
+    pub(super) is_word: bool,
+}
+
+impl AddedToken {
+    pub(super) fn new(id: u32, text: &str, is_special: bool) -> AddedToken {
+        AddedToken {
+            id,
+            text: text.into(),
+            is_special,
+            strips_left: false,
+            strips_right: false,
+            is_word: false,
+        }
+    }
+}
+
+/// A part of a text: a token that was cut out, or text between such tokens, which is not empty.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fragment<'a> {
+    Token(u32),
+    Text(&'a str),
+}
+
+/// The tokens that are cut out of texts.
+pub(super) struct Added {
+    every: Matcher,
+    plain: Matcher,
+    special: Matcher,
+}
+
+impl Added {
+    /// # Errors
+    /// `Data` if these are too many to search.
+    pub(super) fn new(tokens: Vec<AddedToken>) -> Result<Added> {
+        let only = |is_special: bool| {
+            let chosen = tokens.iter().filter(|token| token.is_special == is_special);
+            Matcher::new(chosen.cloned().collect())
+        };
+        Ok(Added { plain: only(false)?, special: only(true)?, every: Matcher::new(tokens)? })
+    }
+
+    /// Splits a text, at special tokens, too, if these are asked for.
+    pub(super) fn split<'a>(&self, text: &'a str, special: bool) -> Vec<Fragment<'a>> {
+        let matcher = if special { &self.every } else { &self.plain };
+        matcher.split(text, None)
+    }
+
+    /// Splits a text at special tokens alone, unless the character `forged` precedes one.
+    pub(super) fn split_special<'a>(&self, text: &'a str, forged: char) -> Vec<Fragment<'a>> {
+        self.special.split(text, Some(forged))
+    }
+
+    /// The names of special tokens.
+    pub(super) fn special_names(&self) -> impl Iterator<Item = &str> {
+        self.special.tokens.iter().map(|token| &*token.text)
+    }
+}
+
+struct Matcher {
+    names: Option<AhoCorasick>,
+    tokens: Vec<AddedToken>,
+}
+
+impl Matcher {
+    fn new(mut tokens: Vec<AddedToken>) -> Result<Matcher> {
+        tokens.retain(|token| !token.text.is_empty());
+        if tokens.is_empty() {
+            return Ok(Matcher { names: None, tokens });
+        }
+        let names = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            // Small, and quickly built: there can be thousands of names.
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(tokens.iter().map(|token| &token.text))
+            .map_err(|error| {
+                Error::data(format!("tokenizer: added tokens must be searchable, got {error}"))
+            })?;
+        Ok(Matcher { names: Some(names), tokens })
+    }
+
+    fn split<'a>(&self, text: &'a str, forged: Option<char>) -> Vec<Fragment<'a>> {
+        let mut fragments = Vec::new();
+        let mut done = 0;
+        let mut from = 0;
+        while let Some(found) = self.find(text, from) {
+            let token = &self.tokens[found.pattern().as_usize()];
+            let (start, end) = (found.start(), found.end());
+            from = end;
+            let is_forged = forged.is_some_and(|forged| text[..start].ends_with(forged));
+            if is_forged || token.is_word && is_inside_word(text, start, end) {
+                continue;
+            }
+            let mut before = &text[done..start];
+            if token.strips_left {
+                before = before.trim_end();
+            }
+            if !before.is_empty() {
+                fragments.push(Fragment::Text(before));
+            }
+            fragments.push(Fragment::Token(token.id));
+            done = match token.strips_right {
+                true => text.len() - text[end..].trim_start().len(),
+                false => end,
+            };
+            from = done;
+        }
+        if done < text.len() {
+            fragments.push(Fragment::Text(&text[done..]));
+        }
+        fragments
+    }
+
+    fn find(&self, text: &str, from: usize) -> Option<aho_corasick::Match> {
+        self.names.as_ref()?.find(aho_corasick::Input::new(text).range(from..))
+    }
+}
+
+/// Whether a letter, a digit or `_` is next to a part of a text.
+fn is_inside_word(text: &str, start: usize, end: usize) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    text[..start].chars().next_back().is_some_and(is_word)
+        || text[end..].chars().next().is_some_and(is_word)
+}

@@ -1,0 +1,254 @@
+//! Tokenizers and chat templates of language models: text to the ids that a model reads, and ids back to text.
+//!
+//! A [`Tokenizer`] is built from a GGUF file's own vocabulary or from Hugging Face's `tokenizer.json`. A [`ChatTemplate`] turns
+//! the messages of a conversation into a prompt, by the template in the file or by a built-in one. `docs/tokenizers.md` lists
+//! the supported kinds, and how they were compared with llama.cpp and Hugging Face.
+//!
+//! **Special tokens** such as `<|im_end|>` end a turn or a text. Text from outside must not be able to write one, so
+//! [`Tokenizer::encode`] reads their names as plain text unless it is told otherwise, and [`ChatTemplate::encode`] recognizes
+//! them only where the template wrote them.
+//!
+//! ```
+//! use warpweft::text::Tokenizer;
+//!
+//! // A vocabulary of one merge and one special token; real ones are files.
+//! let json = r#"{
+//!     "added_tokens": [{"id": 3, "content": "<end>", "special": true}],
+//!     "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+//!     "decoder": {"type": "ByteLevel"},
+//!     "model": {"type": "BPE", "vocab": {"h": 0, "i": 1, "hi": 2, "<": 4, ">": 5, "e": 6, "n": 7, "d": 8},
+//!         "merges": [["h", "i"]]}
+//! }"#;
+//! let tokenizer = Tokenizer::from_json(json.as_bytes())?;
+//! assert_eq!(tokenizer.encode("hi", false)?, [2]);
+//! assert_eq!(tokenizer.encode("hi<end>", true)?, [2, 3]);
+//! assert_eq!(tokenizer.encode("<end>", false)?, [4, 6, 7, 8, 5]); // Plain text.
+//! assert_eq!(tokenizer.decode(&[2, 3]), "hi"); // Special tokens are not part of the text.
+//! # Ok::<(), warpweft::error::Error>(())
+//! ```
+
+mod added;
+mod charsmap;
+mod chat;
+mod decode;
+mod gguf;
+mod json;
+mod model;
+mod pieces;
+mod pipeline;
+mod pretokenizers;
+mod scores;
+mod vocabulary;
+
+pub use chat::{ChatOptions, ChatTemplate, Message};
+pub use decode::TextDecoder;
+
+use crate::error::Result;
+use crate::io::Gguf;
+use added::{Added, Fragment};
+use pieces::Pieces;
+use pipeline::Pipeline;
+use vocabulary::Vocabulary;
+
+/// The tokens that begin and end a text, and whether [`Tokenizer::encode_with_ends`] adds them.
+#[derive(Clone, Debug, Default)]
+struct Ends {
+    bos: Option<u32>,
+    eos: Option<u32>,
+    /// Tokens in front of a text.
+    before: Vec<u32>,
+    /// Tokens after a text.
+    after: Vec<u32>,
+}
+
+/// A tokenizer: a vocabulary, and the rules that split text into its tokens.
+///
+/// Encoding a text takes time that grows with its length times the logarithm of its length, whatever the text is.
+pub struct Tokenizer {
+    vocabulary: Vocabulary,
+    added: Added,
+    pipeline: Pipeline,
+    pieces: Pieces,
+    ends: Ends,
+}
+
+impl Tokenizer {
+    /// The tokenizer of a GGUF file, from its metadata `tokenizer.ggml.*`.
+    ///
+    /// # Errors
+    /// `Data` if the vocabulary is damaged, with the key or the token; `Unsupported` for kinds and pre-tokenizers that are not
+    /// known.
+    pub fn from_gguf(file: &Gguf) -> Result<Tokenizer> {
+        gguf::tokenizer(&file.metadata)
+    }
+
+    /// The tokenizer of a `tokenizer.json`. It does not name BOS and EOS: they are the tokens that its post-processor adds,
+    /// unless [`Tokenizer::with_config`] says otherwise.
+    ///
+    /// # Errors
+    /// `Data` if the file is damaged, with the part and the reason; `Unsupported` for parts that are not known.
+    pub fn from_json(json: &[u8]) -> Result<Tokenizer> {
+        json::tokenizer(json)
+    }
+
+    /// The same tokenizer with the facts of a `tokenizer_config.json`: `bos_token`, `eos_token`, `add_bos_token` and
+    /// `add_eos_token`.
+    ///
+    /// # Errors
+    /// `Data` if the file is damaged, or names a token that the vocabulary does not have.
+    pub fn with_config(mut self, json: &[u8]) -> Result<Tokenizer> {
+        json::apply_config(json, &mut self.vocabulary, &mut self.ends)?;
+        Ok(self)
+    }
+
+    /// The ids of a text, without BOS and EOS. With `special`, the names of special tokens in it become those tokens;
+    /// otherwise they are plain text. Tokens that a model's user defined, such as runs of spaces, are recognized in both.
+    ///
+    /// # Errors
+    /// `Data` if a character has no token and the vocabulary has none for unknown characters either.
+    pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        let mut ids = Vec::with_capacity(text.len() / 3);
+        self.encode_onto(text, special, &mut ids)?;
+        Ok(ids)
+    }
+
+    /// As [`Tokenizer::encode`], with the tokens around it that the file asks for (`add_bos_token`, `add_eos_token`, or the
+    /// post-processor). A BOS that the text begins with is not looked for: the result then has two.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_with_ends(&self, text: &str, special: bool) -> Result<Vec<u32>> {
+        let mut ids = self.ends.before.clone();
+        self.encode_onto(text, special, &mut ids)?;
+        ids.extend(&self.ends.after);
+        Ok(ids)
+    }
+
+    /// The text of ids: a whole text, from its beginning. Special tokens and unknown ids are left out, a space that the
+    /// tokenizer put in front of the text is removed, and bytes that are no UTF-8 become U+FFFD.
+    pub fn decode(&self, ids: &[u32]) -> String {
+        let mut decoder = TextDecoder::whole(self);
+        let mut text = String::with_capacity(ids.len() * 4);
+        for &id in ids {
+            decoder.push_onto(id, &mut text);
+        }
+        text + &decoder.finish()
+    }
+
+    /// A decoder for ids that arrive one by one and continue a text, as a model generates them.
+    pub fn decoder(&self) -> TextDecoder<'_> {
+        TextDecoder::new(self)
+    }
+
+    /// The token of an id as the vocabulary stores it, such as `Ġthe`; [`Tokenizer::decode`] gives the text.
+    pub fn token(&self, id: u32) -> Option<&str> {
+        self.vocabulary.token(id)
+    }
+
+    /// The id of a token as the vocabulary stores it.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.vocabulary.id(token)
+    }
+
+    /// One more than the largest id.
+    pub fn vocab_size(&self) -> usize {
+        self.vocabulary.len()
+    }
+
+    /// The token that begins a text.
+    pub fn bos(&self) -> Option<u32> {
+        self.ends.bos
+    }
+
+    /// The token that ends a text.
+    pub fn eos(&self) -> Option<u32> {
+        self.ends.eos
+    }
+
+    /// Whether [`Tokenizer::encode_with_ends`] puts BOS in front.
+    pub fn adds_bos(&self) -> bool {
+        self.ends.bos.is_some() && self.ends.before.first() == self.ends.bos.as_ref()
+    }
+
+    /// Whether a model that generates this token has finished: EOS, the end of a turn, and the names that llama.cpp treats as
+    /// such (`<|im_end|>`, `<end_of_turn>`, `</s>` and others).
+    pub fn is_end_of_generation(&self, id: u32) -> bool {
+        self.vocabulary.ends_generation(id)
+    }
+
+    /// Whether the token is special: it controls a model, and is not part of a text.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.vocabulary.kind(id).is_special()
+    }
+
+    /// Appends the ids of a text.
+    fn encode_onto(&self, text: &str, special: bool, ids: &mut Vec<u32>) -> Result<()> {
+        let mut is_first = true;
+        for fragment in self.added.split(text, special) {
+            match fragment {
+                Fragment::Token(id) => ids.push(id),
+                Fragment::Text(text) => {
+                    self.pipeline.encode(&self.vocabulary, text, is_first, special, ids)?;
+                }
+            }
+            is_first = false;
+        }
+        Ok(())
+    }
+
+    /// The names of special tokens.
+    fn special_names(&self) -> impl Iterator<Item = &str> {
+        self.added.special_names()
+    }
+
+    /// The special tokens of a prompt, as [`Tokenizer::encode_marked`] recognizes them.
+    fn special_in(&self, text: &str, marks: [char; 2]) -> Vec<u32> {
+        let all = self.added.split_special(text, marks[1]).into_iter();
+        all.filter_map(|fragment| match fragment {
+            Fragment::Token(id) => Some(id),
+            Fragment::Text(_) => None,
+        })
+        .collect()
+    }
+
+    /// The ids of a prompt in which special tokens are recognized unless they have a mark inside, or the second mark in front.
+    /// The marks are not part of the text.
+    fn encode_marked(&self, text: &str, marks: [char; 2]) -> Result<Vec<u32>> {
+        let mut ids = Vec::with_capacity(text.len() / 3);
+        let mut plain = String::new();
+        let mut is_first = true;
+        let flush = |plain: &mut String, ids: &mut Vec<u32>, is_first: bool| -> Result<()> {
+            let mut is_first = is_first;
+            for fragment in self.added.split(plain, false) {
+                match fragment {
+                    Fragment::Token(id) => ids.push(id),
+                    Fragment::Text(text) => {
+                        self.pipeline.encode(&self.vocabulary, text, is_first, false, ids)?;
+                    }
+                }
+                is_first = false;
+            }
+            plain.clear();
+            Ok(())
+        };
+        for fragment in self.added.split_special(text, marks[1]) {
+            match fragment {
+                Fragment::Text(text) => plain.extend(text.chars().filter(|c| !marks.contains(c))),
+                Fragment::Token(id) => {
+                    flush(&mut plain, &mut ids, is_first)?;
+                    is_first = false;
+                    ids.push(id);
+                }
+            }
+        }
+        flush(&mut plain, &mut ids, is_first)?;
+        Ok(ids)
+    }
+}
+
+impl std::fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let tokens = self.vocabulary.len();
+        f.debug_struct("Tokenizer").field("tokens", &tokens).field("ends", &self.ends).finish()
+    }
+}
