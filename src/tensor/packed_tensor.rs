@@ -219,12 +219,14 @@ impl PackedBuilder {
     /// bind at once.
     pub fn new(device: &Device, format: PackedFormat, columns: usize) -> Result<PackedBuilder> {
         let limits = device.limits();
-        let mut most = limits.binding_bytes.min(LARGEST) / 4;
-        if !limits.packed {
-            // Ordinary operations read the rows, whose numbers must not be too many for one tensor either.
-            let rows = limits.binding_bytes / 4 / columns.max(1) as u64;
-            most = most.min(rows.saturating_mul(format.row_words(columns) as u64));
+        let (words, binding) = (format.row_words(columns) as u64, limits.binding_bytes);
+        // Where ordinary operations unpack the rows, their numbers must not be too many for one tensor either.
+        let row = if limits.packed { 4 * words } else { 4 * words.max(columns as u64) };
+        if row > binding {
+            let must = format!("a row must have at most {binding} bytes on this device");
+            return Err(Error::new(ErrorKind::Limit, format!("{NAME}: {must}, got {row}")));
         }
+        let most = (binding.min(LARGEST).max(row) / row.max(1)).saturating_mul(words);
         PackedBuilder::in_chunks(device, format, columns, most)
     }
 

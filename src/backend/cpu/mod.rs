@@ -110,7 +110,8 @@ impl CpuBackend {
             subgroups: false,
             cooperative: false,
             sorts: true,
-            packed: true,
+            // Pages have no models yet, and would load the kernels for nothing.
+            packed: cfg!(not(target_arch = "wasm32")),
             timestamps: false,
             // Routines stay whole.
             config: KernelConfig { split_k: [false; 2], ..KernelConfig::GPU },

@@ -7,6 +7,7 @@ use super::routines::attention::AttentionPlan;
 use super::routines::conv::ConvPlan;
 use super::routines::matmul::MatmulPlan;
 use super::routines::order;
+#[cfg(not(target_arch = "wasm32"))]
 use super::routines::packed::PackedPlan;
 use crate::error::{Error, ErrorKind, Result};
 use crate::kernel::{Counts, Dispatch, Kernel, Order};
@@ -40,6 +41,7 @@ pub(super) enum Prepared {
     Matmul(Box<MatmulPlan>),
     Conv2d(Box<ConvPlan>),
     Attention(Box<AttentionPlan>),
+    #[cfg(not(target_arch = "wasm32"))]
     PackedMatmul(Box<PackedPlan>),
     Order(Order),
 }
@@ -65,6 +67,12 @@ impl Prepared {
             Kernel::Order(order) => Prepared::Order(order.clone()),
             Kernel::Matmul(matmul) => Prepared::Matmul(Box::new(MatmulPlan::new(matmul, counts)?)),
             Kernel::Conv2d(conv) => Prepared::Conv2d(Box::new(ConvPlan::new(conv, counts)?)),
+            #[cfg(target_arch = "wasm32")]
+            Kernel::PackedMatmul(_) => {
+                let message = "packed_matmul: packed rows are not supported on the CPU of a page";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            #[cfg(not(target_arch = "wasm32"))]
             Kernel::PackedMatmul(packed) => {
                 Prepared::PackedMatmul(Box::new(PackedPlan::new(packed, counts)?))
             }
@@ -81,6 +89,7 @@ impl Prepared {
             Prepared::Matmul(plan) => plan.run(inputs, outputs),
             Prepared::Conv2d(plan) => plan.run(inputs, outputs),
             Prepared::Attention(plan) => plan.run(inputs, outputs),
+            #[cfg(not(target_arch = "wasm32"))]
             Prepared::PackedMatmul(plan) => plan.run(inputs, outputs),
             Prepared::Order(order) => order::run(order, inputs, outputs),
         }

@@ -154,6 +154,7 @@ fn values(run: &Run, operand: &Operand, dims: &[usize]) -> Outcome<Values> {
         let bits = machine.value(operand.value).ok_or("an operand outside its buffer")?;
         values.push(match dtype {
             DType::I32 => f64::from(bits as i32),
+            DType::U32 => f64::from(bits),
             _ => f64::from(f32::from_bits(bits)),
         });
         Ok(())

@@ -32,19 +32,9 @@ fn use_it(tokenizer: &Tokenizer) {
     }
 }
 
-#[test]
-fn damage_is_named() {
-    let damaged = |kind: &str, key: &str, value: Value| {
-        let mut metadata = named(kind)["gguf"].clone();
-        match value {
-            Value::Null => drop(metadata.as_object_mut().expect("an object").remove(key)),
-            value => metadata[key] = value,
-        }
-        let error = Tokenizer::from_gguf(&gguf(&metadata)).expect_err(key);
-        assert_eq!(error.kind(), ErrorKind::Data, "{error}");
-        error.message().to_string()
-    };
-    let cases = [
+/// Kinds of vocabularies, the key that is changed, its value (none where the key is removed), and what the message says.
+fn damages() -> Vec<(&'static str, &'static str, Value, &'static str)> {
+    vec![
         (
             "bpe",
             "model",
@@ -128,8 +118,22 @@ fn damage_is_named() {
             json!([-1, -1, -1, 127]),
             "must have a trie of whole words in at most 0 bytes",
         ),
-    ];
-    for (kind, key, value, expected) in cases {
+    ]
+}
+
+#[test]
+fn damage_is_named() {
+    let damaged = |kind: &str, key: &str, value: Value| {
+        let mut metadata = named(kind)["gguf"].clone();
+        match value {
+            Value::Null => drop(metadata.as_object_mut().expect("an object").remove(key)),
+            value => metadata[key] = value,
+        }
+        let error = Tokenizer::from_gguf(&gguf(&metadata)).expect_err(key);
+        assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+        error.message().to_string()
+    };
+    for (kind, key, value, expected) in damages() {
         let message = damaged(kind, key, value);
         assert!(
             message.starts_with("tokenizer: ") && message.contains(expected),

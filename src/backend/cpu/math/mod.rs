@@ -3,6 +3,7 @@
 pub mod elementary;
 pub mod function;
 pub mod fused;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod lanes;
 pub mod number;
 pub mod simd;

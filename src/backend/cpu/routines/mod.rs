@@ -7,5 +7,6 @@ mod gemm;
 pub mod matmul;
 mod operand;
 pub mod order;
+#[cfg(not(target_arch = "wasm32"))]
 pub mod packed;
 mod skinny;
